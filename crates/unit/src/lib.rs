@@ -1,1 +1,23 @@
-//! placeholder
+//! Text to units: names, syntax, the one settings table, drop-ins, specifiers, diagnostics.
+//!
+//! Everything here is pure: no file is opened, no clock is read, nothing is locked, and no input
+//! makes it panic. Parsing never fails; it returns a value and a list of [`Diagnostic`]s.
+//!
+//! Where to start: [`name`] (what a unit is called), [`relation`] (how units are tied together),
+//! [`config`] (what the settings mean once typed), [`diagnostic`] (how faults are reported).
+
+pub mod config;
+pub mod context;
+pub mod diagnostic;
+pub mod escape;
+pub mod loaded;
+pub mod name;
+pub mod relation;
+pub mod signal;
+
+pub use context::{Context, Defaults, Scope};
+pub use diagnostic::{Code, Diagnostic, Severity};
+pub use loaded::{LoadState, Loaded, UnitFlags};
+pub use name::{NameError, UnitName, UnitType};
+pub use relation::Relation;
+pub use signal::Signal;

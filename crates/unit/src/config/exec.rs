@@ -1,0 +1,440 @@
+//! The environment in which a process runs (systemd.exec(5)).
+//!
+//! Settings that protect the host and that are not applied yet are kept by name in
+//! [`ExecConfig::sandbox`], so that a unit which asks for them is told, loudly.
+
+use super::IndexSet;
+
+/// One value of Environment=.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvironmentVariable {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its value.
+    pub value: Box<str>,
+}
+
+/// One EnvironmentFile=, read when the process is spawned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvironmentFile {
+    /// Absolute path; may be a glob.
+    pub path: Box<str>,
+    /// `-`: it need not exist.
+    pub optional: bool,
+}
+
+/// One UnsetEnvironment= word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsetEnvironment {
+    /// The variable.
+    pub name: Box<str>,
+    /// Unset only if it has this value.
+    pub value: Option<Box<str>>,
+}
+
+/// WorkingDirectory=
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WorkingDirectory {
+    /// `~`, the home of User=.
+    Home,
+    /// An absolute path, below RootDirectory=.
+    Path(Box<str>),
+}
+
+/// StandardInput=
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// /dev/null
+    Null,
+    /// The terminal, taken as controlling terminal when it is free.
+    Tty,
+    /// As tty, by force.
+    TtyForce,
+    /// As tty, or fail.
+    TtyFail,
+    /// StandardInputText= and StandardInputData=.
+    Data,
+    /// A file or an AF_UNIX stream socket.
+    File(Box<str>),
+    /// The connection or the single socket that started the service.
+    Socket,
+    /// A stored or handed-over fd by name; empty is `stdin`.
+    Fd(Box<str>),
+}
+
+/// StandardOutput= and StandardError=
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Standard input's file for output; output's for error.
+    Inherit,
+    /// /dev/null
+    Null,
+    /// The terminal.
+    Tty,
+    /// The log.
+    Journal,
+    /// The kernel's log.
+    Kmsg,
+    /// The log and the console.
+    JournalConsole,
+    /// The kernel's log and the console.
+    KmsgConsole,
+    /// A file, written from its start without truncation, or an AF_UNIX stream socket.
+    File(Box<str>),
+    /// A file, appended to.
+    Append(Box<str>),
+    /// A file, truncated first.
+    Truncate(Box<str>),
+    /// As [`Input::Socket`].
+    Socket,
+    /// As [`Input::Fd`]; empty is `stdout` or `stderr`.
+    Fd(Box<str>),
+}
+
+words! {
+    /// CPUSchedulingPolicy=
+    CpuSchedulingPolicy {
+        /// SCHED_OTHER
+        Other = "other",
+        /// SCHED_BATCH
+        Batch = "batch",
+        /// SCHED_IDLE
+        Idle = "idle",
+        /// SCHED_FIFO
+        Fifo = "fifo",
+        /// SCHED_RR
+        Rr = "rr",
+    }
+}
+
+words! {
+    /// IOSchedulingClass=
+    IoSchedulingClass {
+        /// None.
+        None = "none",
+        /// Real-time.
+        Realtime = "realtime",
+        /// Best effort.
+        BestEffort = "best-effort",
+        /// Idle.
+        Idle = "idle",
+    }
+}
+
+words! {
+    /// KeyringMode=
+    KeyringMode {
+        /// The manager's.
+        Inherit = "inherit",
+        /// A session keyring of its own.
+        Private = "private",
+        /// A session keyring with the user keyring linked in.
+        Shared = "shared",
+    }
+}
+
+words! {
+    /// RuntimeDirectoryPreserve=
+    Preserve {
+        /// Removed at stop.
+        No = "no",
+        /// Kept.
+        Yes = "yes",
+        /// Kept over a restart.
+        Restart = "restart",
+    }
+}
+
+words! {
+    /// Personality=, and the architectures of ConditionArchitecture= that have one.
+    Personality {
+        /// 32-bit x86.
+        X86 = "x86",
+        /// 64-bit x86.
+        X86_64 = "x86-64",
+        /// 32-bit PowerPC.
+        Ppc = "ppc",
+        /// 32-bit PowerPC, little endian.
+        PpcLe = "ppc-le",
+        /// 64-bit PowerPC.
+        Ppc64 = "ppc64",
+        /// 64-bit PowerPC, little endian.
+        Ppc64Le = "ppc64-le",
+        /// 31-bit s390.
+        S390 = "s390",
+        /// 64-bit s390.
+        S390x = "s390x",
+    }
+}
+
+words! {
+    /// The resources of Limit*=, in the order in which the manual lists them.
+    Resource {
+        /// RLIMIT_CPU, seconds.
+        Cpu = "CPU",
+        /// RLIMIT_FSIZE, bytes.
+        Fsize = "FSIZE",
+        /// RLIMIT_DATA, bytes.
+        Data = "DATA",
+        /// RLIMIT_STACK, bytes.
+        Stack = "STACK",
+        /// RLIMIT_CORE, bytes.
+        Core = "CORE",
+        /// RLIMIT_RSS, bytes.
+        Rss = "RSS",
+        /// RLIMIT_NOFILE, number.
+        Nofile = "NOFILE",
+        /// RLIMIT_AS, bytes.
+        As = "AS",
+        /// RLIMIT_NPROC, number.
+        Nproc = "NPROC",
+        /// RLIMIT_MEMLOCK, bytes.
+        Memlock = "MEMLOCK",
+        /// RLIMIT_LOCKS, number.
+        Locks = "LOCKS",
+        /// RLIMIT_SIGPENDING, number.
+        Sigpending = "SIGPENDING",
+        /// RLIMIT_MSGQUEUE, bytes.
+        Msgqueue = "MSGQUEUE",
+        /// RLIMIT_NICE, 1 to 40 as the kernel counts.
+        Nice = "NICE",
+        /// RLIMIT_RTPRIO, number.
+        Rtprio = "RTPRIO",
+        /// RLIMIT_RTTIME, microseconds.
+        Rttime = "RTTIME",
+    }
+}
+
+/// One resource limit; `u64::MAX` is infinity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rlimit {
+    /// Soft limit.
+    pub soft: u64,
+    /// Hard limit.
+    pub hard: u64,
+}
+
+/// Limit*=: what is set, sorted by resource.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rlimits(pub Vec<(Resource, Rlimit)>);
+
+impl Rlimits {
+    /// The limit of a resource, if it is set.
+    pub fn get(&self, resource: Resource) -> Option<Rlimit> {
+        self.0.iter().find(|(r, _)| *r == resource).map(|(_, limit)| *limit)
+    }
+
+    /// Sets or, with `None`, forgets a limit.
+    pub fn set(&mut self, resource: Resource, limit: Option<Rlimit>) {
+        self.0.retain(|(r, _)| *r != resource);
+        if let Some(limit) = limit {
+            self.0.push((resource, limit));
+            self.0.sort_by_key(|(r, _)| *r);
+        }
+    }
+}
+
+/// One of RuntimeDirectory=, StateDirectory=, CacheDirectory=, LogsDirectory=,
+/// ConfigurationDirectory=.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecDirectory {
+    /// Paths relative to the directory of its kind, with the links to make to each.
+    pub paths: Vec<ExecDirectoryPath>,
+    /// Its Mode= setting.
+    pub mode: u32,
+}
+
+/// One word of such a setting: `path:link`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExecDirectoryPath {
+    /// Relative, simplified, without `..`.
+    pub path: Box<str>,
+    /// A link to make, relative too.
+    pub symlink: Option<Box<str>>,
+}
+
+impl Default for ExecDirectory {
+    fn default() -> ExecDirectory {
+        ExecDirectory { paths: Vec::new(), mode: 0o755 }
+    }
+}
+
+/// A set of capabilities, a bit for each number of capabilities(7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CapabilitySet(pub u64);
+
+impl CapabilitySet {
+    /// Every capability, known or not.
+    pub const ALL: CapabilitySet = CapabilitySet(u64::MAX);
+}
+
+/// A sandboxing setting that a unit asks for and that this version does not apply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SandboxSetting {
+    /// Its name.
+    pub setting: &'static str,
+    /// Its value as written, the last one where the setting is a list.
+    pub value: Box<str>,
+}
+
+/// Everything of systemd.exec(5) that is acted on. `None` means: as inherited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExecConfig {
+    /// User=, name or number.
+    pub user: Option<Box<str>>,
+    /// Group=, name or number.
+    pub group: Option<Box<str>>,
+    /// SupplementaryGroups=
+    pub supplementary_groups: Vec<Box<str>>,
+    /// DynamicUser=, which is not acted on: such a unit must not be started as root.
+    pub dynamic_user: bool,
+    /// Environment=, later ones override; DefaultEnvironment= is not in it.
+    pub environment: Vec<EnvironmentVariable>,
+    /// EnvironmentFile=, in order.
+    pub environment_files: Vec<EnvironmentFile>,
+    /// PassEnvironment=
+    pub pass_environment: Vec<Box<str>>,
+    /// UnsetEnvironment=
+    pub unset_environment: Vec<UnsetEnvironment>,
+    /// WorkingDirectory=
+    pub working_directory: Option<WorkingDirectory>,
+    /// The `-` of WorkingDirectory=: a missing one is no failure.
+    pub working_directory_optional: bool,
+    /// RootDirectory=
+    pub root_directory: Option<Box<str>>,
+    /// ExecSearchPath=
+    pub exec_search_path: Vec<Box<str>>,
+    /// StandardInput=
+    pub standard_input: Input,
+    /// StandardInputText= and StandardInputData=, decoded and joined.
+    pub standard_input_data: Box<[u8]>,
+    /// StandardOutput=
+    pub standard_output: Output,
+    /// StandardError=
+    pub standard_error: Output,
+    /// SyslogIdentifier=
+    pub syslog_identifier: Option<Box<str>>,
+    /// SyslogFacility=, 0 to 23.
+    pub syslog_facility: u8,
+    /// SyslogLevel=, 0 to 7.
+    pub syslog_level: u8,
+    /// SyslogLevelPrefix=
+    pub syslog_level_prefix: bool,
+    /// LogLevelMax=, 0 to 7.
+    pub log_level_max: Option<u8>,
+    /// TTYPath=
+    pub tty_path: Option<Box<str>>,
+    /// TTYReset=
+    pub tty_reset: bool,
+    /// TTYVHangup=
+    pub tty_vhangup: bool,
+    /// TTYVTDisallocate=
+    pub tty_vt_disallocate: bool,
+    /// Limit*=, over the manager's defaults.
+    pub rlimits: Rlimits,
+    /// Nice=, -20 to 19.
+    pub nice: Option<i8>,
+    /// OOMScoreAdjust=, -1000 to 1000.
+    pub oom_score_adjust: Option<i16>,
+    /// UMask=
+    pub umask: u32,
+    /// IgnoreSIGPIPE=
+    pub ignore_sigpipe: bool,
+    /// CPUSchedulingPolicy=
+    pub cpu_scheduling_policy: Option<CpuSchedulingPolicy>,
+    /// CPUSchedulingPriority=, 1 to 99 for fifo and rr.
+    pub cpu_scheduling_priority: Option<u8>,
+    /// CPUSchedulingResetOnFork=
+    pub cpu_scheduling_reset_on_fork: bool,
+    /// CPUAffinity=; `None` inherits.
+    pub cpu_affinity: Option<IndexSet>,
+    /// IOSchedulingClass=
+    pub io_scheduling_class: Option<IoSchedulingClass>,
+    /// IOSchedulingPriority=, 0 to 7.
+    pub io_scheduling_priority: Option<u8>,
+    /// RuntimeDirectory=
+    pub runtime_directory: ExecDirectory,
+    /// RuntimeDirectoryPreserve=
+    pub runtime_directory_preserve: Preserve,
+    /// StateDirectory=
+    pub state_directory: ExecDirectory,
+    /// CacheDirectory=
+    pub cache_directory: ExecDirectory,
+    /// LogsDirectory=
+    pub logs_directory: ExecDirectory,
+    /// ConfigurationDirectory=
+    pub configuration_directory: ExecDirectory,
+    /// NoNewPrivileges=
+    pub no_new_privileges: bool,
+    /// CapabilityBoundingSet=
+    pub capability_bounding_set: CapabilitySet,
+    /// AmbientCapabilities=
+    pub ambient_capabilities: CapabilitySet,
+    /// SecureBits=, the bits of capabilities(7).
+    pub secure_bits: u32,
+    /// Personality=
+    pub personality: Option<Personality>,
+    /// KeyringMode=
+    pub keyring_mode: KeyringMode,
+    /// TimerSlackNSec=
+    pub timer_slack_nsec: Option<u64>,
+    /// Settings that protect the host and are not applied.
+    pub sandbox: Vec<SandboxSetting>,
+}
+
+impl Default for ExecConfig {
+    fn default() -> ExecConfig {
+        ExecConfig {
+            user: None,
+            group: None,
+            supplementary_groups: Vec::new(),
+            dynamic_user: false,
+            environment: Vec::new(),
+            environment_files: Vec::new(),
+            pass_environment: Vec::new(),
+            unset_environment: Vec::new(),
+            working_directory: None,
+            working_directory_optional: false,
+            root_directory: None,
+            exec_search_path: Vec::new(),
+            standard_input: Input::Null,
+            standard_input_data: Box::default(),
+            standard_output: Output::Journal,
+            standard_error: Output::Inherit,
+            syslog_identifier: None,
+            syslog_facility: 3,
+            syslog_level: 6,
+            syslog_level_prefix: true,
+            log_level_max: None,
+            tty_path: None,
+            tty_reset: false,
+            tty_vhangup: false,
+            tty_vt_disallocate: false,
+            rlimits: Rlimits::default(),
+            nice: None,
+            oom_score_adjust: None,
+            umask: 0o022,
+            ignore_sigpipe: true,
+            cpu_scheduling_policy: None,
+            cpu_scheduling_priority: None,
+            cpu_scheduling_reset_on_fork: false,
+            cpu_affinity: None,
+            io_scheduling_class: None,
+            io_scheduling_priority: None,
+            runtime_directory: ExecDirectory::default(),
+            runtime_directory_preserve: Preserve::No,
+            state_directory: ExecDirectory::default(),
+            cache_directory: ExecDirectory::default(),
+            logs_directory: ExecDirectory::default(),
+            configuration_directory: ExecDirectory::default(),
+            no_new_privileges: false,
+            capability_bounding_set: CapabilitySet::ALL,
+            ambient_capabilities: CapabilitySet::default(),
+            secure_bits: 0,
+            personality: None,
+            keyring_mode: KeyringMode::Private,
+            timer_slack_nsec: None,
+            sandbox: Vec::new(),
+        }
+    }
+}

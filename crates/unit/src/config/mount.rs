@@ -1,0 +1,60 @@
+//! Mounts and automounts (systemd.mount(5), systemd.automount(5)), slices and targets.
+
+use std::time::Duration;
+
+use super::{CgroupConfig, ExecConfig, KillConfig};
+
+/// \[Mount\]
+#[derive(Clone, Debug, PartialEq)]
+pub struct MountConfig {
+    /// What=: device, network location or any word the file system knows.
+    pub what: Box<str>,
+    /// Where=, absolute and simplified.
+    pub where_: Box<str>,
+    /// Type=; `None` lets mount(8) find out.
+    pub fs_type: Option<Box<str>>,
+    /// Options=, comma separated, as written.
+    pub options: Option<Box<str>>,
+    /// SloppyOptions=: tolerate options that the file system does not know.
+    pub sloppy_options: bool,
+    /// LazyUnmount=
+    pub lazy_unmount: bool,
+    /// ReadWriteOnly=: fail rather than mount read-only.
+    pub read_write_only: bool,
+    /// ForceUnmount=
+    pub force_unmount: bool,
+    /// DirectoryMode= of directories made on the way.
+    pub directory_mode: u32,
+    /// TimeoutSec= for mount and umount each.
+    pub timeout: Option<Duration>,
+    /// Environment of mount.TYPE helpers.
+    pub exec: Box<ExecConfig>,
+    /// How helpers are stopped.
+    pub kill: KillConfig,
+    /// Limits of helpers.
+    pub cgroup: Box<CgroupConfig>,
+}
+
+/// \[Automount\]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AutomountConfig {
+    /// Where=, absolute and simplified.
+    pub where_: Box<str>,
+    /// ExtraOptions= of the autofs mount itself.
+    pub extra_options: Option<Box<str>>,
+    /// DirectoryMode=
+    pub directory_mode: u32,
+    /// TimeoutIdleSec=; `None` never unmounts.
+    pub timeout_idle: Option<Duration>,
+}
+
+/// \[Slice\]: an inner node of the cgroup tree.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SliceConfig {
+    /// Its limits.
+    pub cgroup: Box<CgroupConfig>,
+}
+
+/// \[Target\]: nothing but its relations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TargetConfig;

@@ -1,0 +1,200 @@
+//! \[Service\] (systemd.service(5)).
+
+use std::time::Duration;
+
+use super::{CgroupConfig, Command, ExecConfig, KillConfig};
+use crate::name::UnitName;
+use crate::signal::Signal;
+
+words! {
+    /// Type=: when a service counts as started.
+    ServiceType {
+        /// As soon as it was spawned.
+        Simple = "simple",
+        /// When the program was executed.
+        Exec = "exec",
+        /// When the first process has exited and left a daemon.
+        Forking = "forking",
+        /// When its processes have ended.
+        Oneshot = "oneshot",
+        /// When it has taken a name on the bus.
+        Dbus = "dbus",
+        /// When it says READY=1.
+        Notify = "notify",
+        /// As notify, and it reloads on SIGHUP.
+        NotifyReload = "notify-reload",
+        /// As simple, after all jobs are done.
+        Idle = "idle",
+    }
+}
+
+words! {
+    /// ExitType=: when a service counts as ended.
+    ExitType {
+        /// When the main process ends.
+        Main = "main",
+        /// When its cgroup is empty.
+        Cgroup = "cgroup",
+    }
+}
+
+words! {
+    /// Restart=: after which ends it is started again.
+    Restart {
+        /// Never.
+        No = "no",
+        /// After a clean end.
+        OnSuccess = "on-success",
+        /// After any end that is not clean, timeouts included.
+        OnFailure = "on-failure",
+        /// After an unclean signal, a timeout or the watchdog.
+        OnAbnormal = "on-abnormal",
+        /// After the watchdog only.
+        OnWatchdog = "on-watchdog",
+        /// After an unclean signal only.
+        OnAbort = "on-abort",
+        /// Always.
+        Always = "always",
+    }
+}
+
+words! {
+    /// NotifyAccess=: whose messages are heard.
+    NotifyAccess {
+        /// Nobody's.
+        None = "none",
+        /// The main process's.
+        Main = "main",
+        /// The main and control processes'.
+        Exec = "exec",
+        /// Every process's of the cgroup.
+        All = "all",
+    }
+}
+
+words! {
+    /// OOMPolicy=: what follows when the kernel kills a process for want of memory.
+    OomPolicy {
+        /// Nothing.
+        Continue = "continue",
+        /// The unit is stopped.
+        Stop = "stop",
+        /// The kernel kills the whole cgroup.
+        Kill = "kill",
+    }
+}
+
+words! {
+    /// TimeoutStartFailureMode= and TimeoutStopFailureMode=.
+    TimeoutFailureMode {
+        /// As a stop: KillSignal=.
+        Terminate = "terminate",
+        /// WatchdogSignal= first.
+        Abort = "abort",
+        /// FinalKillSignal= at once.
+        Kill = "kill",
+    }
+}
+
+/// Exit statuses and signals: SuccessExitStatus= and its relatives. Both sorted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExitStatusSet {
+    /// Exit codes.
+    pub codes: Box<[u8]>,
+    /// Signals that ended the process.
+    pub signals: Box<[Signal]>,
+}
+
+impl ExitStatusSet {
+    /// Whether an exit code is in the set.
+    pub fn has_code(&self, code: u8) -> bool {
+        self.codes.binary_search(&code).is_ok()
+    }
+
+    /// Whether a signal is in the set.
+    pub fn has_signal(&self, signal: Signal) -> bool {
+        self.signals.binary_search(&signal).is_ok()
+    }
+
+    /// Whether nothing is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.codes.is_empty() && self.signals.is_empty()
+    }
+}
+
+/// One service, ready to be run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServiceConfig {
+    /// Type=, with its default applied (systemd.service(5)).
+    pub service_type: ServiceType,
+    /// ExitType=
+    pub exit_type: ExitType,
+    /// RemainAfterExit=
+    pub remain_after_exit: bool,
+    /// GuessMainPID=
+    pub guess_main_pid: bool,
+    /// PIDFile=, absolute.
+    pub pid_file: Option<Box<str>>,
+    /// BusName=
+    pub bus_name: Option<Box<str>>,
+    /// ExecCondition=
+    pub exec_condition: Vec<Command>,
+    /// ExecStartPre=
+    pub exec_start_pre: Vec<Command>,
+    /// ExecStart=
+    pub exec_start: Vec<Command>,
+    /// ExecStartPost=
+    pub exec_start_post: Vec<Command>,
+    /// ExecReload=
+    pub exec_reload: Vec<Command>,
+    /// ExecStop=
+    pub exec_stop: Vec<Command>,
+    /// ExecStopPost=
+    pub exec_stop_post: Vec<Command>,
+    /// Restart=
+    pub restart: Restart,
+    /// RestartSec=
+    pub restart_delay: Duration,
+    /// TimeoutStartSec=
+    pub timeout_start: Option<Duration>,
+    /// TimeoutStopSec=
+    pub timeout_stop: Option<Duration>,
+    /// TimeoutAbortSec=, its default being the stop timeout.
+    pub timeout_abort: Option<Duration>,
+    /// TimeoutStartFailureMode=
+    pub timeout_start_failure_mode: TimeoutFailureMode,
+    /// TimeoutStopFailureMode=
+    pub timeout_stop_failure_mode: TimeoutFailureMode,
+    /// RuntimeMaxSec=
+    pub runtime_max: Option<Duration>,
+    /// RuntimeRandomizedExtraSec=
+    pub runtime_randomized_extra: Duration,
+    /// WatchdogSec=; `None` is off.
+    pub watchdog: Option<Duration>,
+    /// SuccessExitStatus=, besides 0 and the clean signals.
+    pub success_exit_status: ExitStatusSet,
+    /// RestartPreventExitStatus=
+    pub restart_prevent_exit_status: ExitStatusSet,
+    /// RestartForceExitStatus=
+    pub restart_force_exit_status: ExitStatusSet,
+    /// NonBlocking= on the sockets handed over.
+    pub non_blocking: bool,
+    /// NotifyAccess=, with the default of Type= and WatchdogSec= applied.
+    pub notify_access: NotifyAccess,
+    /// Sockets=: units whose sockets are handed over, besides the one of the same name.
+    pub sockets: Vec<UnitName>,
+    /// FileDescriptorStoreMax=
+    pub fd_store_max: u32,
+    /// OOMPolicy=
+    pub oom_policy: OomPolicy,
+    /// ReloadSignal= of Type=notify-reload.
+    pub reload_signal: Signal,
+    /// RootDirectoryStartOnly=
+    pub root_directory_start_only: bool,
+    /// Its execution environment.
+    pub exec: Box<ExecConfig>,
+    /// How it is stopped.
+    pub kill: KillConfig,
+    /// Its limits.
+    pub cgroup: Box<CgroupConfig>,
+}
