@@ -8,12 +8,18 @@
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
 
 pub mod cgroup;
+pub mod child;
+pub mod clone;
 pub mod epoll;
 pub mod error;
+pub mod eventfd;
 pub mod fdpass;
 pub mod memfd;
+pub mod passwd;
 pub mod process;
+pub mod signal;
 mod text;
+pub mod time;
 
 pub use error::{Error, Result};
 
