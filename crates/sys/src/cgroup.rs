@@ -174,10 +174,7 @@ impl Tree {
 
     /// Opens the group's directory, for `CLONE_INTO_CGROUP` or to hand to a helper.
     pub fn open_dir(&self, group: &str) -> Result<OwnedFd> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let rel = checked(group)?;
-        let rel = if rel.is_empty() { "." } else { rel };
-        rustix::fs::openat(&self.root, rel, flags, Mode::empty()).call_on("open", group)
+        open_group(self.root.as_fd(), group)
     }
 
     /// True when the group exists.
@@ -323,6 +320,14 @@ impl Tree {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
         chownat(&self.root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
     }
+}
+
+/// Opens a group's directory relative to another, under the rules for paths of [`Tree`].
+pub fn open_group(root: BorrowedFd<'_>, group: &str) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let rel = checked(group)?;
+    let rel = if rel.is_empty() { "." } else { rel };
+    rustix::fs::openat(root, rel, flags, Mode::empty()).call_on("open cgroup", group)
 }
 
 /// A group's path relative to the root, without leading or trailing slashes; `""` is the root.

@@ -294,6 +294,13 @@ pub fn install_fd(from: RawFd, to: RawFd) -> Result<()> {
     }
 }
 
+/// A copy of an fd at the first free number from `min` on, without close-on-exec.
+pub fn copy_above(from: RawFd, min: RawFd) -> Result<RawFd> {
+    // SAFETY: plain integers.
+    check("fcntl F_DUPFD", unsafe { libc::fcntl(from, libc::F_DUPFD, min) } as _)
+        .map(|fd| fd as RawFd)
+}
+
 /// Clears O_NONBLOCK, which a shared file description may carry.
 pub fn set_blocking(fd: RawFd) -> Result<()> {
     // SAFETY: plain integers.
@@ -388,6 +395,7 @@ impl ExecStrings {
     /// Appends a string. `EINVAL` when it has a NUL inside.
     pub fn push(&mut self, text: &str) -> Result<()> {
         let text = CString::new(text).map_err(|_| Error::new("NUL in string", libc::EINVAL))?;
+        self.pointers.clear();
         self.strings.push(text.into_bytes_with_nul());
         Ok(())
     }
@@ -405,6 +413,7 @@ impl ExecStrings {
     /// Drops entries that `keep` refuses. Before any `push_with_pid`.
     pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
         assert!(self.pid_slots.is_empty(), "slots are numbered by entry");
+        self.pointers.clear();
         self.strings.retain(|s| keep(s.strip_suffix(&[0]).unwrap_or(s)));
     }
 

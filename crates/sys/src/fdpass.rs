@@ -84,6 +84,20 @@ pub fn send_parts(
     parts: &[&[u8]],
     fds: &[BorrowedFd<'_>],
 ) -> Result<usize> {
+    send_flags(socket, parts, fds, 0)
+}
+
+/// As [`send`], but fails with `EAGAIN` instead of waiting, whatever the socket's mode.
+pub fn try_send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    send_flags(socket, &[data], fds, libc::MSG_DONTWAIT).map(|_| ())
+}
+
+fn send_flags(
+    socket: BorrowedFd<'_>,
+    parts: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+    flags: i32,
+) -> Result<usize> {
     const PARTS_MAX: usize = 4;
     if fds.len() > FDS_PER_MESSAGE_MAX || parts.len() > PARTS_MAX {
         return Err(Error::new("sendmsg", libc::EINVAL));
@@ -102,7 +116,7 @@ pub fn send_parts(
     }
     loop {
         // SAFETY: msg points to iov and control, which live until the end of this function.
-        let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &msg, libc::MSG_NOSIGNAL) };
+        let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &msg, libc::MSG_NOSIGNAL | flags) };
         match check("sendmsg", n as _) {
             Err(e) if e.errno == libc::EINTR => continue,
             Err(e) => return Err(e),
@@ -203,6 +217,23 @@ fn take_control(msg: &libc::msghdr, fds: &mut Vec<OwnedFd>) -> Option<Credential
         }
     }
     credentials
+}
+
+/// Takes an fd that this program was started with, at `min` or above, close-on-exec; the number
+/// it came under is closed. Standard fds and numbers that are not open are refused.
+pub fn take_inherited(number: RawFd, min: RawFd) -> Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        return Err(Error::new("take inherited fd", libc::EINVAL));
+    }
+    // SAFETY: plain integers: the call fails when the number is not an open fd.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, min.max(3)) };
+    check("fcntl F_DUPFD_CLOEXEC", copy as _)?;
+    // SAFETY: the copy is new. The number came from our parent for us to own, and the raw
+    // close ends its use by anybody.
+    unsafe {
+        libc::close(number);
+        Ok(OwnedFd::from_raw_fd(copy as RawFd))
+    }
 }
 
 /// A duplicate of any fd at `min` or above, close-on-exec.

@@ -15,11 +15,14 @@ pub mod error;
 pub mod eventfd;
 pub mod fdpass;
 pub mod memfd;
+pub mod mount;
 pub mod passwd;
 pub mod process;
+pub mod reboot;
 pub mod signal;
 mod text;
 pub mod time;
+pub mod tree;
 
 pub use error::{Error, Result};
 

@@ -229,6 +229,11 @@ pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut fds, Some(&now)), Ok(0))
 }
 
+/// Effective user and group id of this process.
+pub fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
 /// Raises the soft limit on open files to `wanted` or to the hard limit, whichever is less, and
 /// tries to raise the hard limit first. Returns the soft limit now in force.
 pub fn raise_open_files(wanted: u64) -> Result<u64> {

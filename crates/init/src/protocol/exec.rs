@@ -202,6 +202,7 @@ pub enum StdInput {
 }
 
 /// How a terminal is taken that another process may have.
+/// There is no waiting for it: a helper that waits would not spawn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TtyMode {
     /// Fail when another session has it.
@@ -209,8 +210,6 @@ pub enum TtyMode {
     Fail,
     /// Take it away from another session.
     Force,
-    /// Wait for it. Waiting happens in the service's own process, after the reply.
-    Wait,
 }
 
 /// StandardOutput= and StandardError=.

@@ -12,8 +12,11 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use warren_sys::memfd::SharedWords;
 use warren_sys::process::{Exit, ExitKind};
 
-/// Records in the ring that init makes.
+/// Records in the ring that init makes unless told otherwise.
 pub const CAPACITY: u64 = 32_768;
+
+/// Most records of any ring.
+pub const CAPACITY_MAX: u64 = 1 << 22;
 
 const MAGIC: u64 = 0x7761_7272_656e_0001;
 const WORDS_PER_RECORD: u64 = 8;
@@ -70,8 +73,9 @@ impl Ring {
         let slice = words.as_slice();
         let header = |at: usize| slice.get(at).map(|w| w.load(Acquire)).ok_or(NotARing);
         let capacity = header(AT_CAPACITY)?;
-        let fits =
-            capacity > 0 && capacity <= 1 << 24 && (slice.len() as u64) * 8 >= bytes_for(capacity);
+        let fits = capacity > 0
+            && capacity <= CAPACITY_MAX
+            && (slice.len() as u64) * 8 >= bytes_for(capacity);
         if header(AT_MAGIC)? != MAGIC || !fits {
             return Err(NotARing);
         }
