@@ -12,12 +12,15 @@ pub mod diagnostic;
 pub mod escape;
 pub mod loaded;
 pub mod name;
+pub mod parse;
 pub mod relation;
+pub mod settings;
 pub mod signal;
 
 pub use context::{Context, Defaults, Scope};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use loaded::{LoadState, Loaded, UnitFlags};
 pub use name::{NameError, UnitName, UnitType};
+pub use parse::UnitFile;
 pub use relation::Relation;
 pub use signal::Signal;
