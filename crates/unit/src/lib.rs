@@ -16,6 +16,8 @@ pub mod parse;
 pub mod relation;
 pub mod settings;
 pub mod signal;
+pub mod specifier;
+pub mod value;
 
 pub use context::{Context, Defaults, Scope};
 pub use diagnostic::{Code, Diagnostic, Severity};

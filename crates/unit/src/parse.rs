@@ -100,7 +100,8 @@ impl UnitFile {
                 out.push('=');
             }
             out.push_str(entry.value);
-            out.push('\n');
+            // A space keeps a backslash at the end from joining the next line.
+            out.push_str(if entry.value.ends_with('\\') { " \n" } else { "\n" });
         }
         out
     }
