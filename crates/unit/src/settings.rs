@@ -288,6 +288,11 @@ impl Id {
         SETTINGS.get(usize::from(self.0))
     }
 
+    /// Whether it is an assignment of `[X-Warren]`.
+    pub fn is_warren(self) -> bool {
+        self == Id::WARREN
+    }
+
     /// The row of a setting that is known to be in the table; checked when it is compiled.
     pub(crate) const fn of(group: Group, name: &str) -> Id {
         let mut i = 0;
@@ -304,3 +309,11 @@ impl Id {
 
 #[cfg(test)]
 mod tests;
+
+/// The id of a setting, found when the crate is compiled: `id!(Service "Type")`.
+macro_rules! id {
+    ($group:ident $name:literal) => {
+        const { $crate::settings::Id::of($crate::settings::Group::$group, $name) }
+    };
+}
+pub(crate) use id;

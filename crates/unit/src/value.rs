@@ -10,6 +10,7 @@ mod words;
 
 pub use address::{listen_address, netlink_address};
 pub use check::check;
+pub(crate) use check::condition_prefixes;
 pub use command::{commands, is_bus_name};
 pub use words::{Words, split, unescape_c};
 
@@ -113,6 +114,7 @@ impl Decimal {
 /// Splits a decimal number off the start.
 fn decimal(text: &str) -> Option<(Decimal, &str)> {
     let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
+    let text = text.strip_prefix('+').unwrap_or(text);
     let (whole, rest) = text.split_at(digits(text));
     let Some(after) = rest.strip_prefix('.') else {
         return Some((Decimal { whole: whole.parse().ok()?, billionths: 0 }, rest));
