@@ -14,6 +14,7 @@ pub mod epoll;
 pub mod error;
 pub mod eventfd;
 pub mod fdpass;
+pub mod file;
 pub mod memfd;
 pub mod mount;
 pub mod passwd;

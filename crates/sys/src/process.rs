@@ -250,6 +250,14 @@ pub fn raise_open_files(wanted: u64) -> Result<u64> {
     Ok(soft)
 }
 
+/// Whether this process runs in a container: its PID 1 was told so in the environment
+/// (`container=`, the convention of container managers), or it is not in the initial pid namespace.
+pub fn in_container() -> bool {
+    let told = |env: &[u8]| env.split(|&b| b == 0).any(|v| v.starts_with(b"container="));
+    std::env::var_os("container").is_some()
+        || std::fs::read("/proc/1/environ").is_ok_and(|env| told(&env))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
