@@ -24,6 +24,7 @@ pub mod passwd;
 pub mod process;
 pub mod reboot;
 pub mod signal;
+pub mod socket;
 mod text;
 pub mod time;
 pub mod tree;
