@@ -6,6 +6,9 @@
 //! something to say. Requests are handled in order and need no answer (see the invariant in
 //! [`super`]); those refused are named in [`InitMessage::Refused`].
 //!
+//! warrend and the helpers are in init's process group. SIGINT, SIGQUIT and SIGTSTP are blocked
+//! when warrend starts, so that a Ctrl-C reaches it once, through init.
+//!
 //! The types borrow their strings from the packet, because init allocates nothing.
 
 use serde::{Deserialize, Serialize};

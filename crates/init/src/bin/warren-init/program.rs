@@ -19,6 +19,9 @@ const ASIDE: RawFd = FIRST_FD + FDS_MAX as RawFd;
 /// Most fds that a program is started with.
 const FDS_MAX: usize = 4;
 
+/// SIGINT, SIGQUIT and SIGTSTP: what keys of a terminal send to a whole process group.
+const TERMINAL_SIGNALS: SignalSet = SignalSet::EMPTY.with(2).with(3).with(20);
+
 /// A program with its arguments and environment, made once.
 pub struct Program {
     path: CString,
@@ -41,8 +44,9 @@ impl Program {
         Ok(Program { path: c_path, argv, env: strings })
     }
 
-    /// Starts it with the standard fds of this process and `fds` as 3, 4, ... in a session of
-    /// its own (a Ctrl-C is then ours alone to handle). Fails when exec does.
+    /// Starts it with the standard fds of this process and `fds` as 3, 4, ... Fails when exec
+    /// does. It stays in our process group, which autofs knows as the one that mounts; what a
+    /// terminal sends to all of it is blocked, for us alone to handle.
     pub fn start(&self, stack: &mut Stack, fds: &[BorrowedFd<'_>]) -> Result<Child> {
         let mut failure = None;
         let mut body = |_| {
@@ -65,7 +69,6 @@ impl Program {
     }
 
     fn arrange(&self, fds: &[BorrowedFd<'_>]) -> Result<()> {
-        child::new_session()?;
         assert!(fds.len() <= FDS_MAX, "our programs get a few fds");
         let mut aside = [0; FDS_MAX];
         for (copy, fd) in aside.iter_mut().zip(fds) {
@@ -77,6 +80,6 @@ impl Program {
             next += 1;
         }
         child::close_from(next);
-        signal::set_blocked(SignalSet::EMPTY).map(|_| ())
+        signal::set_blocked(TERMINAL_SIGNALS).map(|_| ())
     }
 }
