@@ -51,13 +51,17 @@ pub fn parse_packet(bytes: &[u8]) -> Option<Packet> {
     }
 }
 
-/// Reads the packets that are there; `None` when there is none (any more). Non-blocking.
-pub fn read_packet(pipe: BorrowedFd<'_>) -> Result<Option<Packet>> {
+/// Reads the next packet, with the device number (as the kernel passes it, see [`kernel_device`])
+/// of the mount that it is about; `None` when there is none. Non-blocking.
+pub fn read_packet(pipe: BorrowedFd<'_>) -> Result<Option<(u32, Packet)>> {
     let mut buffer = [0u8; PACKET_BYTES];
     match rustix::io::read(pipe, &mut buffer) {
         // A packet that is not understood must not stop the others: nobody waits for version 4.
         Ok(n) if n > 0 => match parse_packet(buffer.get(..n).unwrap_or_default()) {
-            Some(packet) => Ok(Some(packet)),
+            Some(packet) => {
+                let device = u32::from_ne_bytes([buffer[12], buffer[13], buffer[14], buffer[15]]);
+                Ok(Some((device, packet)))
+            }
             None => Err(Error::new("autofs packet", libc::EPROTO)),
         },
         Ok(_) => Err(Error::new("read autofs pipe", libc::EPIPE)),
@@ -66,24 +70,20 @@ pub fn read_packet(pipe: BorrowedFd<'_>) -> Result<Option<Packet>> {
     }
 }
 
-/// A mounted automount point.
-#[derive(Debug)]
-pub struct Automount {
-    /// Read [`read_packet`] from it when readable.
-    pub pipe: OwnedFd,
-    /// Names the mount for [`Device`]'s calls, also when something is mounted over it. Keep it
-    /// (and the pipe) over a restart of the manager; with both closed the mount is dead.
-    pub handle: OwnedFd,
-    /// Device number of the mount, as stat(2) reports it.
-    pub device: u64,
+/// A pipe for the packets of any number of automount points: the end to read from, non-blocking,
+/// and the end that the mounts are given. A mount dies when nobody has the reading end any more.
+pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
+    use rustix::pipe::{PipeFlags, pipe_with};
+    let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).call("pipe2")?;
+    // Each packet takes a slot of its own; a process that finds no slot waits for one.
+    let _ = rustix::pipe::fcntl_setpipe_size(&writer, 1 << 20);
+    Ok((reader, writer))
 }
 
-/// Mounts an automount point at an existing directory and opens it for control. `options` are
-/// further ones of autofs, e.g. empty. Needs CAP_SYS_ADMIN and `/dev/autofs`.
-pub fn mount(control: &Device, path: &str, source: &str, options: &str) -> Result<Automount> {
-    use rustix::pipe::{PipeFlags, pipe_with};
-    let flags = PipeFlags::CLOEXEC | PipeFlags::NONBLOCK;
-    let (pipe, writer) = pipe_with(flags).call("pipe2")?;
+/// Mounts an automount point at an existing directory, to report into `writer`. `options` are
+/// further ones of autofs, e.g. empty. Needs CAP_SYS_ADMIN. Returns the device number of the
+/// mount, as stat(2) reports it: the name by which packets speak of it.
+pub fn mount(path: &str, source: &str, options: &str, writer: BorrowedFd<'_>) -> Result<u64> {
     let group = rustix::process::getpgrp().as_raw_nonzero();
     let mut data = format!("fd={},pgrp={group},minproto=5,maxproto=5,direct", writer.as_raw_fd());
     if !options.is_empty() {
@@ -91,14 +91,11 @@ pub fn mount(control: &Device, path: &str, source: &str, options: &str) -> Resul
         data.push_str(options);
     }
     crate::mount::mount(source, path, "autofs", MountFlags::empty(), &data)?;
-    let opened = device_of(path).and_then(|device| {
-        let handle = control.open_mount(path, device)?;
-        Ok(Automount { pipe, handle, device })
-    });
-    if opened.is_err() {
+    let device = device_of(path);
+    if device.is_err() {
         let _ = crate::mount::unmount(path, crate::mount::Unmount::Lazy);
     }
-    opened
+    device
 }
 
 /// Of the autofs itself as long as nothing is mounted on it: stat(2) does not trigger.
@@ -258,9 +255,15 @@ impl AsFd for Device {
 }
 
 /// The 32 bits in which the kernel passes device numbers: new_encode_dev of linux/kdev_t.h.
-fn kernel_device(device: u64) -> u32 {
+pub fn kernel_device(device: u64) -> u32 {
     let (major, minor) = (libc::major(device), libc::minor(device));
     (minor & 0xff) | major << 8 | (minor & !0xff) << 12
+}
+
+/// The inverse of [`kernel_device`].
+pub fn user_device(device: u32) -> u64 {
+    let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xf_ff00));
+    libc::makedev(major, minor)
 }
 
 #[cfg(test)]
@@ -291,5 +294,8 @@ mod tests {
         assert_eq!(ioctl_number(READY), 0xc018_9376);
         assert_eq!(kernel_device(libc::makedev(8, 1)), 0x801);
         assert_eq!(kernel_device(libc::makedev(0, 0x123)), 0x0010_0023);
+        for device in [libc::makedev(0, 0x123), libc::makedev(8, 1), libc::makedev(0, 0xf_ffff)] {
+            assert_eq!(user_device(kernel_device(device)), device);
+        }
     }
 }

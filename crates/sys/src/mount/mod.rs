@@ -171,5 +171,19 @@ pub fn table() -> Result<Vec<Mount>> {
     Ok(mountinfo::parse(&String::from_utf8_lossy(&text)))
 }
 
+/// The topmost mount at exactly this path; `Ok(None)` when nothing is mounted there. Triggers no
+/// automount.
+pub fn at(path: &str) -> Result<Option<Mount>> {
+    match statmount::mount_root_id(path) {
+        Ok(Some(id)) => statmount::stat(id).map(Some),
+        Ok(None) => Ok(None),
+        Err(e) if e.errno == libc::ENOSYS => {
+            Ok(table()?.into_iter().rev().find(|m| m.mount_point == path))
+        }
+        Err(e) if e.is_gone() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
 #[cfg(test)]
 mod tests;

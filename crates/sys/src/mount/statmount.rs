@@ -91,6 +91,27 @@ fn string_at(buffer: &[u8], at: usize) -> Option<String> {
     Some(String::from_utf8_lossy(&tail[..end]).into_owned())
 }
 
+/// The unique id of the mount whose root is at `path`; `Ok(None)` when the path is inside a mount.
+/// `ENOSYS` before Linux 6.8. Triggers no automount.
+pub fn mount_root_id(path: &str) -> Result<Option<u64>> {
+    const MNT_ID_UNIQUE: u32 = 0x4000;
+    const ATTRIBUTE_MOUNT_ROOT: u64 = 0x2000;
+    let c_path = std::ffi::CString::new(path).map_err(|_| Error::at("statx", path, libc::EINVAL))?;
+    // SAFETY: an all-zero statx is valid.
+    let mut out: libc::statx = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: the path is terminated and `out` lives over the call.
+    let ret = unsafe {
+        libc::statx(libc::AT_FDCWD, c_path.as_ptr(), flags, MNT_ID_UNIQUE, &raw mut out)
+    };
+    check("statx", ret as _).map_err(|e| e.on(path))?;
+    if out.stx_mask & MNT_ID_UNIQUE == 0 {
+        return Err(Error::at("statx", path, libc::ENOSYS));
+    }
+    let is_root = out.stx_attributes & ATTRIBUTE_MOUNT_ROOT != 0;
+    Ok(is_root.then_some(out.stx_mnt_id))
+}
+
 /// Unique ids of all mounts that this process can see. `ENOSYS` before Linux 6.8.
 pub fn list() -> Result<Vec<u64>> {
     const ROOT: u64 = u64::MAX;

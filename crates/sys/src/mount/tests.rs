@@ -137,39 +137,45 @@ fn an_automount_point_holds_back_until_it_is_answered() {
         };
         let at = format!("{dir}/auto");
         std::fs::create_dir(&at).expect("made");
-        let auto = crate::autofs::mount(&control, &at, "warren-test", "").expect("autofs");
-        assert_eq!(control.protocol(auto.handle.as_fd()), Ok(5));
-        control.set_timeout(auto.handle.as_fd(), 600).expect("a timeout");
-        assert_eq!(crate::autofs::read_packet(auto.pipe.as_fd()), Ok(None));
+        let (reader, writer) = crate::autofs::pipe().expect("a pipe");
+        let device =
+            crate::autofs::mount(&at, "warren-test", "", writer.as_fd()).expect("autofs");
+        let handle = control.open_mount(&at, device).expect("opened");
+        assert_eq!(control.protocol(handle.as_fd()), Ok(5));
+        control.set_timeout(handle.as_fd(), 600).expect("a timeout");
+        assert_eq!(crate::autofs::read_packet(reader.as_fd()), Ok(None));
         // Only another process group is held back.
         let script = format!("ls {at}");
         let mut client = std::process::Command::new("/bin/sh");
         use std::os::unix::process::CommandExt;
         client.process_group(0).args(["-c", &script]).stdout(std::process::Stdio::piped());
         let client = client.spawn().expect("sh");
-        let token = missing_token(&auto);
+        let token = missing_token(&reader, device);
         mount("inside", &at, "tmpfs", MountFlags::empty(), "").expect("we may pass");
         std::fs::write(format!("{at}/found"), "").expect("written");
-        control.ready(auto.handle.as_fd(), token).expect("answered");
+        control.ready(handle.as_fd(), token).expect("answered");
         let output = client.wait_with_output().expect("it goes on");
         assert_eq!(String::from_utf8_lossy(&output.stdout), "found\n");
-        let again = control.open_mount(&at, auto.device).expect("below what is mounted on it");
+        let again = control.open_mount(&at, device).expect("below what is mounted on it");
         assert_eq!(control.expire(again.as_fd(), crate::autofs::ExpireHow::Unused), Ok(false));
         unmount(&at, Unmount::Normal).expect("not in use");
-        control.make_catatonic(auto.handle.as_fd()).expect("switched off");
-        drop((auto, again));
+        control.make_catatonic(handle.as_fd()).expect("switched off");
+        drop((handle, again));
         unmount(&at, Unmount::Normal).expect("not in use");
     });
 }
 
-fn missing_token(auto: &crate::autofs::Automount) -> u32 {
-    use crate::autofs::{Packet, read_packet};
+fn missing_token(reader: &std::os::fd::OwnedFd, device: u64) -> u32 {
+    use crate::autofs::{Packet, kernel_device, read_packet};
     let epoll = Epoll::new().expect("epoll");
-    epoll.add(&auto.pipe, 1, Interest::READ).expect("epoll");
+    epoll.add(reader, 1, Interest::READ).expect("epoll");
     let bound = std::time::Duration::from_secs(30);
     epoll.wait(&mut Events::with_capacity(1), Some(bound)).expect("epoll");
-    match read_packet(auto.pipe.as_fd()) {
-        Ok(Some(Packet::Missing { token, .. })) => token,
+    match read_packet(reader.as_fd()) {
+        Ok(Some((about, Packet::Missing { token, .. }))) => {
+            assert_eq!(about, kernel_device(device));
+            token
+        }
         other => panic!("expected a packet, got {other:?}"),
     }
 }
