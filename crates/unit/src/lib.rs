@@ -10,6 +10,7 @@ pub mod compile;
 pub mod config;
 pub mod context;
 pub mod diagnostic;
+pub mod doc;
 pub mod escape;
 pub mod install;
 pub mod load;
