@@ -64,8 +64,9 @@ relations! {
     Triggers, TriggeredBy, "Triggers";
     /// This unit's cgroup lies below the other, a slice.
     InSlice, SliceOf, "Slice";
-    /// One per prefix of a path of RequiresMountsFor=: acts as Requires and After while the
-    /// other, a mount unit, has been loaded from a file or the mount table; else as nothing.
+    /// One per prefix of a path of RequiresMountsFor=: acts as Requires and After if the other,
+    /// a mount unit, has a file; as After if it is known from the mount table only; else as
+    /// nothing (compared with systemd 252).
     MountsFor, MountsForOf, "RequiresMountsFor";
 
     /// Inverse of Requires.

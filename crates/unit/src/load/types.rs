@@ -423,6 +423,9 @@ impl Loader<'_, '_> {
         let is_network = has("_netdev") || NETWORK_FILE_SYSTEMS.contains(&&*fs_type);
         let may_fail = has("nofail");
         self.until_umount();
+        if fs_type == "tmpfs" {
+            self.add(Relation::After, known::swap_target());
+        }
         if is_network {
             self.add(Relation::After, known::remote_fs_pre_target());
             self.add(Relation::After, known::network_target());
@@ -458,7 +461,10 @@ impl Loader<'_, '_> {
             Ok(device) if what.starts_with("/dev/") => {
                 self.add_two(Relation::Requires, Relation::After, device);
             }
-            _ => self.mounts_for(&what),
+            _ => {
+                self.mounts_for(&what);
+                self.add(Relation::After, known::remount_fs_service());
+            }
         }
         self.slice();
         self.execution();
