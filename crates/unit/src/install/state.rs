@@ -1,5 +1,7 @@
 //! The state of a unit file: `is-enabled` (systemctl(1)).
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::plan::{is_dependency_link, last_part};
 use super::{Found, Installable, Node, Tree};
 use crate::name::UnitName;
@@ -50,9 +52,78 @@ states! {
     Bad = "bad";
 }
 
+/// What links below one directory hook in, looked up by name: made once for all units.
+#[derive(Default)]
+struct Hooks<'t> {
+    /// Names of the links in `.wants` and its like.
+    wanted: BTreeSet<&'t str>,
+    /// Templates of those that are instances.
+    templates: BTreeSet<UnitName>,
+    /// Names of other links, by the file name that they lead to.
+    aliases: BTreeMap<&'t str, Vec<&'t str>>,
+}
+
+impl<'t> Hooks<'t> {
+    fn below(tree: &'t Tree, directory: &str) -> Hooks<'t> {
+        let prefix = format!("{directory}/");
+        let mut hooks = Hooks::default();
+        let below = tree.nodes.range(prefix.clone()..).take_while(|(p, _)| p.starts_with(&prefix));
+        for (path, node) in below {
+            let Node::Link(target) = node else { continue };
+            let (link, target) = (last_part(path), last_part(target));
+            if is_dependency_link(path) {
+                hooks.wanted.insert(link);
+                hooks.templates.extend(UnitName::parse(link).ok().and_then(|n| n.template()));
+            } else {
+                hooks.aliases.entry(target).or_default().push(link);
+            }
+        }
+        hooks
+    }
+
+    /// Whether this unit is hooked in, and whether another instance of it or an alias that
+    /// Alias= does not name is.
+    fn of(&self, unit: &Installable) -> (bool, bool) {
+        let named = unit.words(id!(Install "Alias"));
+        let aliases = self.aliases.get(last_part(&unit.path)).into_iter().flatten();
+        let (ours, others): (Vec<&str>, Vec<&str>) = aliases
+            .copied()
+            .filter(|link| *link != unit.name.as_str())
+            .partition(|link| named.iter().any(|alias| alias == link));
+        let own = self.wanted.contains(unit.name.as_str())
+            || self.wanted.contains(unit.instance_name().as_str())
+            || !ours.is_empty();
+        let other = self.templates.contains(&unit.name) || !others.is_empty();
+        (own, other && !own)
+    }
+}
+
 impl Tree {
     /// The state of a unit file; `None` if there is no such unit.
     pub fn state(&self, name: &UnitName) -> Option<UnitFileState> {
+        self.state_with(name, &self.all_hooks())
+    }
+
+    /// The states of all unit files in the search path; linear in their number.
+    pub fn states(&self) -> BTreeMap<UnitName, UnitFileState> {
+        let hooks = self.all_hooks();
+        let names = self.nodes.keys().filter(|path| !is_dependency_link(path));
+        let names = names.filter_map(|path| UnitName::parse(last_part(path)).ok());
+        names.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
+    }
+
+    fn all_hooks(&self) -> [(Hooks<'_>, UnitFileState); 2] {
+        [
+            (Hooks::below(self, &self.persistent), UnitFileState::Enabled),
+            (Hooks::below(self, &self.runtime), UnitFileState::EnabledRuntime),
+        ]
+    }
+
+    fn state_with(
+        &self,
+        name: &UnitName,
+        hooks: &[(Hooks<'_>, UnitFileState)],
+    ) -> Option<UnitFileState> {
         let (path, node) = self.find_node(name)?;
         let in_runtime = path.starts_with(&format!("{}/", self.runtime));
         if let Node::Link(target) = node
@@ -76,60 +147,36 @@ impl Tree {
         if path.contains("/transient/") {
             return Some(UnitFileState::Transient);
         }
-        Some(self.state_of(&unit, matches!(node, Node::Link(_)), in_runtime))
+        Some(state_of(&unit, hooks, matches!(node, Node::Link(_)), in_runtime))
     }
+}
 
-    fn state_of(&self, unit: &Installable, is_linked: bool, in_runtime: bool) -> UnitFileState {
-        let hooks = [
-            (&self.persistent, UnitFileState::Enabled),
-            (&self.runtime, UnitFileState::EnabledRuntime),
-        ];
-        let mut indirect = false;
-        for (directory, state) in hooks {
-            let (own, other) = self.hooks(unit, directory);
-            if own {
-                return state;
-            }
-            indirect |= other;
+fn state_of(
+    unit: &Installable,
+    hooks: &[(Hooks<'_>, UnitFileState)],
+    is_linked: bool,
+    in_runtime: bool,
+) -> UnitFileState {
+    let mut indirect = false;
+    for (hooks, state) in hooks {
+        let (own, other) = hooks.of(unit);
+        if own {
+            return *state;
         }
-        if is_linked {
-            return if in_runtime { UnitFileState::LinkedRuntime } else { UnitFileState::Linked };
-        }
-        let words = |id| !unit.words(id).is_empty();
-        let installs = words(id!(Install "Alias"))
-            || words(id!(Install "WantedBy"))
-            || words(id!(Install "RequiredBy"))
-            || words(id!(Install "UpheldBy"));
-        match (indirect, installs, words(id!(Install "Also"))) {
-            (true, ..) => UnitFileState::Indirect,
-            (false, true, _) => UnitFileState::Disabled,
-            (false, false, true) => UnitFileState::Indirect,
-            (false, false, false) => UnitFileState::Static,
-        }
+        indirect |= other;
     }
-
-    /// Whether links below a directory hook in this unit, and whether they hook in another
-    /// instance or an alias that Alias= does not name.
-    fn hooks(&self, unit: &Installable, directory: &str) -> (bool, bool) {
-        let prefix = format!("{directory}/");
-        let (mut own, mut other) = (false, false);
-        let aliases = unit.words(id!(Install "Alias"));
-        let below = self.nodes.range(prefix.clone()..).take_while(|(p, _)| p.starts_with(&prefix));
-        for (path, node) in below {
-            let Node::Link(target) = node else { continue };
-            let (link, target) = (last_part(path), last_part(target));
-            if is_dependency_link(path) {
-                own |= link == unit.name.as_str() || link == unit.instance_name().as_str();
-                let same_template = |text: &str| {
-                    UnitName::parse(text).is_ok_and(|n| n.template().as_ref() == Some(&unit.name))
-                };
-                other |= same_template(link);
-            } else if target == last_part(&unit.path) && link != unit.name.as_str() {
-                let named = aliases.iter().any(|a| a == link);
-                own |= named;
-                other |= !named;
-            }
-        }
-        (own, other && !own)
+    if is_linked {
+        return if in_runtime { UnitFileState::LinkedRuntime } else { UnitFileState::Linked };
+    }
+    let words = |id| !unit.words(id).is_empty();
+    let installs = words(id!(Install "Alias"))
+        || words(id!(Install "WantedBy"))
+        || words(id!(Install "RequiredBy"))
+        || words(id!(Install "UpheldBy"));
+    match (indirect, installs, words(id!(Install "Also"))) {
+        (true, ..) => UnitFileState::Indirect,
+        (false, true, _) => UnitFileState::Disabled,
+        (false, false, true) => UnitFileState::Indirect,
+        (false, false, false) => UnitFileState::Static,
     }
 }
