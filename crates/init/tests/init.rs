@@ -246,7 +246,9 @@ fn a_killed_manager_finds_everything_again() {
     session.request(0, 77, script("exit 3", "/dev/null"), &[]);
     wait_readable(session.helpers[0].as_fd());
     wait_readable(session.wake.as_fd());
-    // Left in the socket by a manager that dies now: still counts.
+    // Left in the socket by a manager that dies now, an answer unread: still counts.
+    lab.ask(&InitRequest::ListFds, &[]);
+    wait_readable(lab.control.as_fd());
     lab.ask(&InitRequest::StoreFd { name: "last words" }, &[&state]);
     lab.kill_manager();
     lab.next_manager();
@@ -396,4 +398,49 @@ fn a_silent_manager_is_killed_and_started_again() {
     lab.ask(&InitRequest::Ping { n: 1 }, &[]);
     lab.next_manager();
     assert_eq!(lab.hello().welcome.reason, StartReason::Hung);
+}
+
+#[test]
+fn process_1_of_a_namespace_ends_it_as_asked() {
+    for (action, code) in [(PowerAction::Exit(42), Some(42)), (PowerAction::PowerOff, None)] {
+        let Some(mut lab) = Lab::start_as_pid_1("pid-1") else { return };
+        let session = lab.hello();
+        assert_eq!(session.welcome.init_pid, 1);
+        session.request(0, 1, script("sleep 1000 & exit 3", "/dev/null"), &[]);
+        let (reply, _) = session.spawn_reply(0);
+        let pid = reply.result.expect("it runs").pid;
+        assert_eq!(session.exit_of(pid).exit.kind, ExitKind::Exited(3));
+        lab.ask(&InitRequest::Power(action), &[]);
+        let status = lab.init.wait().expect("the namespace ends");
+        // reboot(2) ends the namespace by a signal, which unshare(1) passes on in its own way.
+        assert_eq!(status.code().filter(|&c| c < 128), code, "{status:?}");
+        assert!(!status.success());
+    }
+}
+
+#[test]
+fn requests_of_a_helper_killed_under_load_are_answered_or_known_to_be_lost() {
+    const REQUESTS: u64 = 100;
+    let lab = Lab::start("load", &["--helpers=1"]);
+    let mut session = lab.hello();
+    for id in 0..REQUESTS {
+        session.request(0, id, script("exit 0", "/dev/null"), &[]);
+    }
+    let (first, _) = session.spawn_reply(0);
+    assert!(first.result.is_ok());
+    process::kill(child_named(lab.init.id(), "warren-exec"), 9).expect("the helper runs");
+    // Everything it did answer is there, in order, then the end.
+    let mut next = 1;
+    while let Some((reply, fds)) = session.spawn_reply_or_end(0) {
+        assert_eq!((reply.id, fds.len(), reply.result.is_ok()), (next, 1, true));
+        next += 1;
+    }
+    assert!(next < REQUESTS, "it was killed before the last");
+    let (told, mut fds) = lab.told();
+    assert_eq!(told, Told::Helper(0));
+    session.helpers[0] = fds.remove(0);
+    for id in next..REQUESTS {
+        session.request(0, id, script("exit 0", "/dev/null"), &[]);
+        assert_eq!(session.spawn_reply(0).0.id, id);
+    }
 }

@@ -74,15 +74,38 @@ impl Lab {
         Some(Lab::launch(name, &[], Some((top, group))))
     }
 
+    /// Starts init as process 1 of a pid and mount namespace; `None` (said loudly) where that
+    /// cannot be.
+    pub fn start_as_pid_1(name: &str) -> Option<Lab> {
+        let unshare = ["unshare", "--pid", "--mount", "--fork", "--kill-child"];
+        let works = Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
+        if !works.is_ok_and(|s| s.success()) {
+            not_run(name, "unshare(1) and the right to use it");
+            return None;
+        }
+        Some(Lab::launch_by(&unshare, name, &["--helpers=1"], None))
+    }
+
     fn launch(name: &str, options: &[&str], tree: Option<(Tree, String)>) -> Lab {
+        Lab::launch_by(&[], name, options, tree)
+    }
+
+    fn launch_by(
+        wrapper: &[&str],
+        name: &str,
+        options: &[&str],
+        tree: Option<(Tree, String)>,
+    ) -> Lab {
         let directory =
             std::env::temp_dir().join(format!("warren-init-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).expect("a scratch directory can be made");
         let path = directory.join("socket");
         let listener = UnixListener::bind(&path).expect("the test can listen");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-init"));
+        let program = [wrapper, &[env!("CARGO_BIN_EXE_warren-init")]].concat();
+        let mut command = Command::new(program[0]);
         command
+            .args(&program[1..])
             .arg(format!("--manager={}", relay_program().display()))
             .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")));
         match &tree {
@@ -247,6 +270,20 @@ impl Session {
         }
     }
 
+    /// The next reply, or `None` when the helper is gone and all it sent was read.
+    pub fn spawn_reply_or_end(&self, helper: usize) -> Option<(SpawnReply, Vec<OwnedFd>)> {
+        let socket = self.helpers[helper].as_fd();
+        wait_readable(socket);
+        let (mut buffer, mut fds) = (vec![0; PACKET_BYTES_MAX], Vec::new());
+        match fdpass::recv(socket, &mut buffer, &mut fds, true) {
+            Ok(received) if received.bytes == 0 => None,
+            other => match decode(&buffer[..other.expect("a packet").bytes]) {
+                Ok(HelperReply::Spawned(reply)) => Some((reply, fds)),
+                other => panic!("expected Spawned, got {other:?}"),
+            },
+        }
+    }
+
     /// Runs a program to its end: its reply and exit record.
     pub fn run(&self, exec: ExecSpec, fds: &[&OwnedFd]) -> (SpawnReply, ExitRecord) {
         self.request(0, 1, exec, fds);
@@ -256,6 +293,15 @@ impl Session {
             Err(error) => error.pid.expect("the tests that use this make a process"),
         };
         (reply, self.exit_of(pid))
+    }
+
+    /// Releases every exit record there is, unread.
+    #[allow(dead_code, reason = "for the benchmark")]
+    pub fn discard_exits(&self) {
+        let read = self.ring.read_position();
+        if self.ring.pending() > 0 && self.ring.release(read + self.ring.pending()) {
+            self.room.notify();
+        }
     }
 
     /// Waits for a process's exit record and releases everything up to it.
