@@ -437,3 +437,20 @@ fn requests_of_a_helper_killed_under_load_are_answered_or_known_to_be_lost() {
         assert_eq!(session.spawn_reply(0).0.id, id);
     }
 }
+
+#[test]
+fn an_init_that_never_had_a_manager_can_be_ended() {
+    let mut init = std::process::Command::new(env!("CARGO_BIN_EXE_warren-init"))
+        .args(["--no-cgroup", "--manager=/no/such/manager"])
+        .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")))
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("init starts");
+    let mut said = std::io::BufReader::new(init.stderr.take().expect("it was piped"));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).expect("it complains");
+    let expected = "warren-init: manager: execve /no/such/manager: No such file or directory\n";
+    assert_eq!(line, expected);
+    process::kill(init.id() as i32, 15).expect("it runs");
+    assert_eq!(init.wait().expect("it ends").code(), Some(128 + 15));
+}
