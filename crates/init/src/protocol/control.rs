@@ -13,7 +13,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The fd at which warrend finds the control socket.
+/// The fd at which warrend finds the control socket. It is not close-on-exec there: take it with
+/// `warren_sys::fdpass::take_inherited` first thing.
 pub const CONTROL_FD: i32 = 3;
 
 /// Environment variable that says so to warrend: its value is the fd's number.

@@ -1,12 +1,13 @@
 //! Starting our own programs: the manager and the exec helpers.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use warren_sys::child::{self, ExecStrings};
 use warren_sys::clone::{self, Child, Options, Stack};
+use warren_sys::process::{self, Wait};
 use warren_sys::signal::{self, SignalSet};
 use warren_sys::{Error, Result};
 
@@ -56,7 +57,11 @@ impl Program {
         let child = clone::spawn(&Options::default(), stack, &mut body)?;
         match failure {
             None => Ok(child),
-            Some(error) => Err(error.on(Path::new(&*self.path.to_string_lossy()))),
+            Some(error) => {
+                // Reaped here: nobody else must take it for a service.
+                let _ = process::wait(Wait::PidFd(child.pidfd.as_fd()), true);
+                Err(error.on(Path::new(&*self.path.to_string_lossy())))
+            }
         }
     }
 
