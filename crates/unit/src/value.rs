@@ -4,10 +4,12 @@
 //! and where. None of them looks at the host.
 
 mod address;
+mod environment;
 mod check;
 mod command;
 mod words;
 
+pub use environment::environment_file;
 pub use address::{listen_address, netlink_address};
 pub use check::check;
 pub(crate) use check::condition_prefixes;
