@@ -3,9 +3,18 @@
 //! This room reads published views and sends requests; it decides nothing about units, reads no
 //! unit file and never waits for the manager's loop, nor the loop for it.
 //!
-//! Where to start: [`wire`] (bytes), [`sasl`] (the greeting), [`path`] (object paths).
+//! Where to start: [`wire`] (bytes), [`sasl`] (the greeting), [`path`] (object paths),
+//! [`properties`] (the one table of properties), [`backend`] (what the manager provides).
 
+pub mod backend;
+mod dispatch;
+pub mod error;
 pub mod glob;
+mod introspect;
+mod methods;
 pub mod path;
+pub mod properties;
+mod refusals;
 pub mod sasl;
+mod signals;
 pub mod wire;
