@@ -1,1 +1,32 @@
-//! placeholder
+//! The machine: units, jobs, transactions and unit types, as one pure state machine.
+//!
+//! Nothing here does I/O, reads a clock, holds a lock or spawns a thread. Events go in, effects
+//! come out; see [`machine`] for the one function that does it, [`transaction`] for how a request
+//! becomes jobs, [`graph`] for what units are to each other, [`view`] for what readers see.
+
+pub mod chunked;
+pub mod event;
+pub mod graph;
+pub mod ids;
+pub mod job;
+pub mod machine;
+pub mod reason;
+pub mod record;
+pub mod request;
+pub mod settings;
+pub mod state;
+pub mod time;
+pub mod transaction;
+pub mod view;
+
+mod automount;
+mod check;
+mod jobs;
+mod mount;
+mod resume;
+mod ripple;
+mod service;
+mod service_events;
+mod service_stop;
+mod simple;
+mod socket;

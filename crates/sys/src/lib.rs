@@ -1,1 +1,35 @@
-//! placeholder
+//! Linux, for the rest of Warrener: the only crate with `unsafe` code.
+//!
+//! What is here: thin, typed wrappers around system calls and the kernel's text interfaces.
+//! What must not be here: decisions. Nothing in this crate knows units, jobs or policy, keeps
+//! global state, spawns a thread, logs or retries (other than on `EINTR`).
+//!
+//! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
+//! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
+
+pub mod cgroup;
+pub mod child;
+pub mod clone;
+pub mod epoll;
+pub mod error;
+pub mod eventfd;
+pub mod fdpass;
+pub mod file;
+pub mod memfd;
+pub mod mount;
+pub mod passwd;
+pub mod process;
+pub mod reboot;
+pub mod signal;
+mod text;
+pub mod time;
+pub mod tree;
+
+pub use error::{Error, Result};
+
+/// Says loudly, past the test runner's capture, that a test could not run here and what it needs.
+#[cfg(test)]
+fn test_not_run(test: &str, needs: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+}

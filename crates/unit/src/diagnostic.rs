@@ -126,3 +126,42 @@ impl fmt::Display for Diagnostic {
         write!(f, " {}: {} [{}]", self.severity, self.message, self.code.as_str())
     }
 }
+
+/// How many diagnostics one file or unit can have.
+pub const DIAGNOSTICS_MAX: usize = 256;
+
+/// Collects diagnostics, up to [`DIAGNOSTICS_MAX`].
+#[derive(Debug, Default)]
+pub struct Sink {
+    list: Vec<Diagnostic>,
+}
+
+impl Sink {
+    /// Adds one; the last that fits says that there were more.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        match self.list.len() {
+            n if n + 1 < DIAGNOSTICS_MAX => self.list.push(diagnostic),
+            n if n < DIAGNOSTICS_MAX => self.list.push(Diagnostic {
+                code: Code::TooManyDiagnostics,
+                message: "more faults are not listed".to_owned(),
+                ..diagnostic
+            }),
+            _ => {}
+        }
+    }
+
+    /// What was collected, in order.
+    pub fn finish(self) -> Vec<Diagnostic> {
+        self.list
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}

@@ -6,18 +6,28 @@
 //! Where to start: [`name`] (what a unit is called), [`relation`] (how units are tied together),
 //! [`config`] (what the settings mean once typed), [`diagnostic`] (how faults are reported).
 
+pub mod compile;
 pub mod config;
 pub mod context;
 pub mod diagnostic;
 pub mod escape;
+pub mod load;
 pub mod loaded;
+mod merged;
 pub mod name;
+pub mod parse;
 pub mod relation;
+pub mod settings;
 pub mod signal;
+pub mod specifier;
+pub mod value;
 
+pub use compile::Compiler;
 pub use context::{Context, Defaults, Scope};
 pub use diagnostic::{Code, Diagnostic, Severity};
+pub use load::{Sources, load};
 pub use loaded::{LoadState, Loaded, UnitFlags};
 pub use name::{NameError, UnitName, UnitType};
+pub use parse::UnitFile;
 pub use relation::Relation;
 pub use signal::Signal;

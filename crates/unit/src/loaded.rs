@@ -87,8 +87,12 @@ flags! {
     CAN_RELOAD = 10, can_reload;
     /// CollectMode=inactive-or-failed
     COLLECT_FAILED = 11, collect_failed;
-    /// RebootArgument=, job timeouts or start limits differ from the defaults
+    /// job timeouts, start limits or emergency actions are written
     HAS_JOB_SETTINGS = 12, has_job_settings;
+    /// a target that is ordered after what it pulls in: for each edge of a relation of
+    /// [`Loaded::PULLS_IN`] to a unit that has DEFAULT_DEPENDENCIES set and that this one is not
+    /// ordered before by either end, the graph adds After (systemd.target(5))
+    COMPLETES_ORDERING = 13, completes_ordering;
 }
 
 impl UnitFlags {
@@ -127,8 +131,8 @@ pub struct Loaded {
     /// Description=, or the unit's name.
     pub description: Arc<str>,
     /// Everything this unit states about others: written, implicit and default dependencies.
-    /// Sorted, without duplicates. May hold `ReloadPropagatedFrom`, `StopPropagatedFrom` and,
-    /// from `.wants` directories of others, no inverses: those belong to their owner.
+    /// Sorted, without duplicates. Of the inverses, only these occur: `ReloadPropagatedFrom` and
+    /// `StopPropagatedFrom`, which files may say, and `TriggeredBy`, for Sockets=.
     pub relations: Box<[(Relation, UnitName)]>,
     /// Switches.
     pub flags: UnitFlags,
@@ -137,6 +141,15 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The relations that [`UnitFlags::COMPLETES_ORDERING`] is about.
+    pub const PULLS_IN: [Relation; 5] = [
+        Relation::Requires,
+        Relation::Requisite,
+        Relation::Wants,
+        Relation::BindsTo,
+        Relation::Upholds,
+    ];
+
     /// An unusable unit: a state and a name.
     pub fn unusable(name: &UnitName, load_state: LoadState) -> Loaded {
         Loaded {

@@ -12,6 +12,9 @@ macro_rules! words {
         pub enum $name { $( $(#[$vdoc])* $variant, )* }
 
         impl $name {
+            /// Every word, in order.
+            pub const WORDS: &'static [&'static str] = &[$( $text, )*];
+
             /// Every variant, in order.
             pub const ALL: &'static [$name] = &[$( $name::$variant, )*];
 

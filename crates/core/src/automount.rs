@@ -1,0 +1,194 @@
+//! Automounts: a trap in the file system that mounts when somebody walks in
+//! (systemd.automount(5)).
+
+use crate::event::{Done, Effect};
+use crate::ids::{EffectId, UnitId};
+use crate::job::{JobMode, JobType};
+use crate::machine::Core;
+use crate::reason::{Cause, Code};
+use crate::state::*;
+use warren_unit::Relation;
+
+/// Processes that may wait in one trap; the kernel merges waits, so this is never reached in earnest.
+const WAITERS_MAX: usize = 4096;
+
+impl Core {
+    fn automount(&self, unit: UnitId) -> Option<&AutomountRun> {
+        match &self.run(unit).state {
+            TypeState::Automount(Automount::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    fn automount_mut(&mut self, unit: UnitId) -> &mut AutomountRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Automount(Automount::Up(run)) => run,
+            _ => panic!("the automount is up: it was looked at just before"),
+        }
+    }
+
+    fn mount_behind(&self, unit: UnitId) -> Option<UnitId> {
+        self.graph.related(unit, Relation::Triggers).next()
+    }
+
+    fn set_running(&mut self, unit: UnitId, running: bool) {
+        self.transit(unit, false, |run| {
+            if let TypeState::Automount(Automount::Up(automount)) = &mut run.state {
+                automount.running = running;
+            }
+        });
+    }
+
+    pub(crate) fn automount_start(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let id = self.new_effect(unit);
+        let run = AutomountRun {
+            asked: Some(id),
+            running: false,
+            missing: Vec::new(),
+            expiring: Vec::new(),
+        };
+        self.history_mut(unit).outcome = Outcome::Success;
+        self.transit(unit, false, |u| u.state = TypeState::Automount(Automount::Up(Box::new(run))));
+        self.out.push(Effect::SetTrap { id, unit, settings });
+    }
+
+    pub(crate) fn automount_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        if self.conditions_done(unit, effect, &result) {
+            return;
+        }
+        if !self.automount(unit).is_some_and(|run| run.asked == Some(effect)) {
+            return;
+        }
+        match result {
+            Done::Failed { error } => {
+                self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
+                self.history_mut(unit).status_text = error;
+                self.automount_dead(unit, Outcome::Resources);
+            }
+            _ => self.transit(unit, false, |u| {
+                if let TypeState::Automount(Automount::Up(run)) = &mut u.state {
+                    run.asked = None;
+                }
+            }),
+        }
+    }
+
+    pub(crate) fn automount_stop(&mut self, unit: UnitId) {
+        self.automount_dead(unit, Outcome::Success);
+    }
+
+    fn automount_dead(&mut self, unit: UnitId, outcome: Outcome) {
+        let Some(run) = self.automount(unit).cloned() else { return };
+        if let Some(id) = run.asked {
+            self.forget_effect(id);
+        }
+        self.answer_missing(unit, false);
+        self.answer_expiring(unit, false);
+        self.out.push(Effect::WatchIdle { unit, on: false });
+        self.out.push(Effect::CloseTrap { unit });
+        self.history_mut(unit).outcome = outcome;
+        let state =
+            if outcome == Outcome::Success { Automount::Dead } else { Automount::Failed(outcome) };
+        self.transit(unit, false, |u| u.state = TypeState::Automount(state));
+    }
+
+    fn answer_missing(&mut self, unit: UnitId, ok: bool) {
+        let tokens = std::mem::take(&mut self.automount_mut(unit).missing);
+        if !tokens.is_empty() {
+            self.out.push(Effect::AnswerTrap { unit, tokens, ok });
+        }
+    }
+
+    fn answer_expiring(&mut self, unit: UnitId, ok: bool) {
+        let tokens = std::mem::take(&mut self.automount_mut(unit).expiring);
+        if !tokens.is_empty() {
+            self.out.push(Effect::AnswerTrap { unit, tokens, ok });
+        }
+    }
+
+    /// Somebody walked in and waits for the mount.
+    pub(crate) fn trap_hit(&mut self, unit: UnitId, token: u32) {
+        if self.known(unit).is_none() || self.automount(unit).is_none() {
+            return;
+        }
+        if self.automount_mut(unit).missing.len() >= WAITERS_MAX {
+            return self.out.push(Effect::AnswerTrap { unit, tokens: vec![token], ok: false });
+        }
+        self.automount_mut(unit).missing.push(token);
+        let Some(mount) = self.mount_behind(unit) else {
+            return self.answer_missing(unit, false);
+        };
+        if self.active_state(mount).is_up() {
+            return self.answer_missing(unit, true);
+        }
+        let stop_comes = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+        if stop_comes
+            || !self.enqueue_quietly(mount, JobType::Start, JobMode::Replace, Cause::Trigger(unit))
+        {
+            self.answer_missing(unit, false);
+        }
+    }
+
+    /// The mount behind was idle for `TimeoutIdleSec=`.
+    pub(crate) fn trap_idle(&mut self, unit: UnitId, token: u32) {
+        if self.known(unit).is_none() || self.automount(unit).is_none() {
+            return;
+        }
+        self.automount_mut(unit).expiring.push(token);
+        let Some(mount) = self.mount_behind(unit) else {
+            return self.answer_expiring(unit, false);
+        };
+        if self.active_state(mount).is_down() {
+            return self.answer_expiring(unit, true);
+        }
+        let cause = Cause::Trigger(unit);
+        if !self.enqueue_quietly(mount, JobType::Stop, JobMode::Replace, cause) {
+            self.answer_expiring(unit, false);
+        }
+    }
+
+    /// Somebody unmounted the trap itself.
+    pub(crate) fn trap_gone(&mut self, unit: UnitId) {
+        if self.known(unit).is_some() && self.automount(unit).is_some() {
+            self.note(unit, Code::Vanished, Cause::Kernel, String::new());
+            self.automount_dead(unit, Outcome::Unmounted);
+        }
+    }
+
+    /// The mount behind the trap has changed its state.
+    pub(crate) fn automount_mount_changed(
+        &mut self,
+        unit: UnitId,
+        mount: UnitId,
+        old: ActiveState,
+        new: ActiveState,
+    ) {
+        if self.automount(unit).is_none() {
+            return;
+        }
+        if new.is_up() && !old.is_up() {
+            self.answer_missing(unit, true);
+            self.set_running(unit, true);
+            let settings = self.compiled(unit);
+            if settings.automount().timeout_idle.is_some() {
+                self.out.push(Effect::WatchIdle { unit, on: true });
+            }
+        }
+        if old == ActiveState::Deactivating && new.is_up() {
+            self.answer_expiring(unit, false);
+        }
+        if new.is_down() {
+            self.out.push(Effect::WatchIdle { unit, on: false });
+            self.answer_expiring(unit, true);
+            if self.outcome(mount) == Outcome::StartLimitHit {
+                self.note(unit, Code::ServiceLimit, Cause::Dependency(mount), String::new());
+                return self.automount_dead(unit, Outcome::MountStartLimitHit);
+            }
+            if new == ActiveState::Failed || self.run(mount).job.is_none() {
+                self.answer_missing(unit, false);
+            }
+            self.set_running(unit, false);
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! What goes into the machine and what comes out of it.
+//!
+//! An effect with an id is answered by one [`Event::Done`]; until then the state that asked for it
+//! names the id, so it can be asked for again after a crash. Effects without an id are either
+//! harmless to lose (a reply to a client that is gone) or harmless to repeat (a signal that is
+//! followed by a timeout).
+
+use crate::graph::{Delta, Graph};
+use crate::ids::{ClientId, EffectId, UnitId};
+use crate::request::{Asker, Notice, Reply, Request};
+use crate::settings::Compiled;
+use crate::state::{CommandList, ExitStatus};
+use std::sync::Arc;
+use warren_unit::config::{EmergencyAction, UnitSection};
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Time has passed; due deadlines are looked at with every event anyway.
+    Tick,
+    /// A client wants something.
+    Request {
+        /// Whom to answer.
+        client: ClientId,
+        /// Who asks.
+        asker: Asker,
+        /// What for.
+        request: Request,
+    },
+    /// An effect was carried out, or could not be.
+    Done {
+        /// Which one.
+        effect: EffectId,
+        /// What came of it.
+        result: Done,
+    },
+    /// A child of init ended.
+    Exited {
+        /// Its pid.
+        pid: u32,
+        /// How.
+        status: ExitStatus,
+    },
+    /// A datagram on the notify socket, from a process of `unit` (sd_notify(3)).
+    Notify {
+        /// The unit whose cgroup the sender is in.
+        unit: UnitId,
+        /// The sender.
+        pid: u32,
+        /// The fields that the core acts on.
+        message: Notify,
+    },
+    /// The last process of a unit's cgroup is gone.
+    CgroupEmpty {
+        /// The unit.
+        unit: UnitId,
+    },
+    /// Processes of the unit were killed by the kernel for want of memory.
+    OutOfMemory {
+        /// The unit.
+        unit: UnitId,
+    },
+    /// A socket that is watched became readable.
+    Incoming {
+        /// The socket unit.
+        unit: UnitId,
+    },
+    /// A connection was accepted (`Accept=yes`); the instance that serves it is loaded.
+    Connection {
+        /// The socket unit.
+        socket: UnitId,
+        /// The instance.
+        instance: UnitId,
+    },
+    /// The mount table has a mount at the unit's path now.
+    Mounted {
+        /// The mount unit.
+        unit: UnitId,
+    },
+    /// The mount table has none any more.
+    Unmounted {
+        /// The mount unit.
+        unit: UnitId,
+    },
+    /// A process walked into an automount and waits.
+    TrapHit {
+        /// The automount unit.
+        unit: UnitId,
+        /// The kernel's wait-queue token.
+        token: u32,
+    },
+    /// The mount behind an automount was idle long enough; the kernel asks for its unmount.
+    TrapIdle {
+        /// The automount unit.
+        unit: UnitId,
+        /// The kernel's wait-queue token.
+        token: u32,
+    },
+    /// The trap is gone: its file system was unmounted by somebody.
+    TrapGone {
+        /// The automount unit.
+        unit: UnitId,
+    },
+    /// A new generation takes effect.
+    Commit {
+        /// The generation.
+        graph: Arc<Graph>,
+        /// What differs from the current one.
+        delta: Box<Delta>,
+    },
+}
+
+/// The answer to an effect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Done {
+    /// It was done.
+    Ok,
+    /// A process was started.
+    Spawned {
+        /// Its pid.
+        pid: u32,
+    },
+    /// A process could not be started; `exit_code` is what systemd.exec(5) gives this step.
+    SpawnFailed {
+        /// 200 to 243.
+        exit_code: u8,
+        /// The step and the error, for people.
+        error: String,
+    },
+    /// Conditions and assertions were looked at.
+    Conditions {
+        /// All conditions hold.
+        conditions: bool,
+        /// All assertions hold.
+        asserts: bool,
+    },
+    /// Sockets are open.
+    Listening {
+        /// How many file descriptors.
+        fds: u16,
+    },
+    /// The signal was sent to this many processes.
+    Killed {
+        /// Number of processes.
+        processes: u32,
+    },
+    /// The main process, or that it cannot be told.
+    MainProcess {
+        /// Its pid.
+        pid: Option<u32>,
+    },
+    /// It could not be done; the text is for people.
+    Failed {
+        /// The error.
+        error: String,
+    },
+}
+
+/// What a service says on the notify socket (sd_notify(3)).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Notify {
+    /// READY=1
+    pub ready: bool,
+    /// RELOADING=1
+    pub reloading: bool,
+    /// STOPPING=1
+    pub stopping: bool,
+    /// STATUS=
+    pub status: Option<String>,
+    /// ERRNO=
+    pub errno: Option<i32>,
+    /// MAINPID=
+    pub main_pid: Option<u32>,
+    /// WATCHDOG=1
+    pub watchdog: bool,
+    /// WATCHDOG=trigger
+    pub watchdog_trigger: bool,
+    /// WATCHDOG_USEC=
+    pub watchdog_us: Option<u64>,
+    /// EXTEND_TIMEOUT_USEC=
+    pub extend_timeout_us: Option<u64>,
+    /// File descriptors that the runner put into the store for this unit.
+    pub fds_stored: u32,
+}
+
+/// Whom a signal is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KillTarget {
+    /// One process of the unit.
+    Process(u32),
+    /// Every process of the unit's cgroup.
+    Group,
+    /// Every process of the cgroup but this one.
+    GroupExcept(u32),
+}
+
+/// What a process is spawned for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spawn {
+    /// The unit whose cgroup it joins.
+    pub unit: UnitId,
+    /// Which list the command is in.
+    pub list: CommandList,
+    /// Its index in the list.
+    pub index: u16,
+    /// The main process rather than a control process.
+    pub main: bool,
+    /// The unit's settings.
+    pub settings: Arc<Compiled>,
+    /// Environment that follows from the state (`MAINPID`, `SERVICE_RESULT`, ...).
+    pub environment: Vec<(&'static str, String)>,
+    /// Socket units whose file descriptors are handed over.
+    pub sockets: Vec<UnitId>,
+    /// The unit's current run.
+    pub invocation: u128,
+}
+
+/// Something to be done.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Effect {
+    /// Look at conditions and assertions → [`Done::Conditions`].
+    CheckConditions {
+        /// The effect's id.
+        id: EffectId,
+        /// The unit.
+        unit: UnitId,
+        /// What to look at.
+        section: Arc<UnitSection>,
+    },
+    /// Start a process → [`Done::Spawned`] or [`Done::SpawnFailed`].
+    Spawn(EffectId, Box<Spawn>),
+    /// Make a slice's cgroup → [`Done::Ok`] or [`Done::Failed`].
+    MakeCgroup {
+        /// The effect's id.
+        id: EffectId,
+        /// The slice.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+    },
+    /// Open a socket unit's sockets → [`Done::Listening`] or [`Done::Failed`].
+    Listen {
+        /// The effect's id.
+        id: EffectId,
+        /// The socket unit.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+    },
+    /// Mount or remount → [`Done::Ok`] or [`Done::Failed`].
+    Mount {
+        /// The effect's id.
+        id: EffectId,
+        /// The mount unit.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+        /// Change the options of the mount that is there.
+        remount: bool,
+    },
+    /// Unmount everything that is mounted on the unit's path → [`Done::Ok`] or [`Done::Failed`].
+    Unmount {
+        /// The effect's id.
+        id: EffectId,
+        /// The mount unit.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+    },
+    /// Set an automount's trap → [`Done::Ok`] or [`Done::Failed`].
+    SetTrap {
+        /// The effect's id.
+        id: EffectId,
+        /// The automount unit.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+    },
+    /// Send a signal → [`Done::Killed`].
+    Kill {
+        /// The effect's id.
+        id: EffectId,
+        /// The unit.
+        unit: UnitId,
+        /// Whom.
+        target: KillTarget,
+        /// The signal's number.
+        signal: i32,
+        /// Send SIGCONT after it, so that stopped processes see it, and SIGHUP if asked.
+        then: FollowUp,
+    },
+    /// Find the main process of a forking service → [`Done::MainProcess`]. With a PID file the
+    /// answer comes when the file is there and names a process of the unit's; the core gives up
+    /// waiting by itself. Without one, it is the only process of the cgroup, if there is only one.
+    FindMain {
+        /// The effect's id.
+        id: EffectId,
+        /// The service.
+        unit: UnitId,
+        /// `PIDFile=`.
+        pid_file: Option<Box<str>>,
+    },
+    /// Kill every process of the unit's cgroup at once (`cgroup.kill`).
+    KillGroup {
+        /// The unit.
+        unit: UnitId,
+    },
+    /// Remove the unit's cgroup and what belongs to one run (RuntimeDirectory=, see
+    /// RuntimeDirectoryPreserve=).
+    CleanUp {
+        /// The unit.
+        unit: UnitId,
+        /// Its settings.
+        settings: Arc<Compiled>,
+        /// It will be restarted by `Restart=`.
+        restarting: bool,
+    },
+    /// Close a socket unit's sockets.
+    CloseSockets {
+        /// The socket unit.
+        unit: UnitId,
+        /// Its settings, for RemoveOnStop= and Symlinks=.
+        settings: Arc<Compiled>,
+    },
+    /// Watch a socket unit's sockets for traffic, or stop it.
+    WatchSockets {
+        /// The socket unit.
+        unit: UnitId,
+        /// On or off.
+        on: bool,
+        /// `Accept=yes`: accept connections.
+        accept: bool,
+    },
+    /// Throw away what waits in a socket unit's sockets (FlushPending=).
+    FlushSockets {
+        /// The socket unit.
+        unit: UnitId,
+    },
+    /// Let the processes that wait in an automount go on, or fail them.
+    AnswerTrap {
+        /// The automount unit.
+        unit: UnitId,
+        /// The kernel's tokens.
+        tokens: Vec<u32>,
+        /// Whether what they wait for is there.
+        ok: bool,
+    },
+    /// Begin or end to look for idleness behind an automount.
+    WatchIdle {
+        /// The automount unit.
+        unit: UnitId,
+        /// On or off.
+        on: bool,
+    },
+    /// Take the trap away.
+    CloseTrap {
+        /// The automount unit.
+        unit: UnitId,
+    },
+    /// Tell a client.
+    Reply {
+        /// Whom.
+        client: ClientId,
+        /// What.
+        reply: Reply,
+    },
+    /// Tell subscribers and the log.
+    Tell(Notice),
+    /// FailureAction= and its relatives.
+    Emergency {
+        /// What is to be done.
+        action: EmergencyAction,
+        /// The unit that asks for it.
+        unit: UnitId,
+    },
+}
+
+/// What goes after a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FollowUp {
+    /// SIGHUP (SendSIGHUP=).
+    pub hangup: bool,
+    /// SIGCONT.
+    pub resume: bool,
+}
+
+impl Effect {
+    /// The id, for effects that are answered.
+    pub fn id(&self) -> Option<EffectId> {
+        match self {
+            Effect::CheckConditions { id, .. }
+            | Effect::Spawn(id, _)
+            | Effect::MakeCgroup { id, .. }
+            | Effect::Listen { id, .. }
+            | Effect::Mount { id, .. }
+            | Effect::Unmount { id, .. }
+            | Effect::SetTrap { id, .. }
+            | Effect::Kill { id, .. }
+            | Effect::FindMain { id, .. } => Some(*id),
+            _ => None,
+        }
+    }
+}

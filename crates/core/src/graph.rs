@@ -1,0 +1,459 @@
+//! The graph of units: one immutable generation, shared by everyone who reads it.
+//!
+//! A generation is never changed. [`Graph::apply`] makes the next one from the last and a list of
+//! changed definitions, at a cost that follows the changes, not the units. Ids only grow: a name
+//! keeps its id over all generations, so run state needs no translation after a reload.
+
+use crate::chunked::Chunked;
+use crate::ids::UnitId;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use warren_unit::load::Sources;
+use warren_unit::parse::UnitFile;
+use warren_unit::{LoadState, Relation, UnitFlags, UnitName, UnitType};
+
+/// One end of a relation: `relation` as seen from the unit that holds the edge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Edge {
+    /// What the holder has with the other unit.
+    pub relation: Relation,
+    /// The other unit.
+    pub other: UnitId,
+}
+
+/// The files that make one unit, each shared with all other units that it makes.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// The unit's own file; for an instance, its own or its template's.
+    pub fragment: Option<Arc<UnitFile>>,
+    /// Drop-ins in the order in which they apply.
+    pub dropins: Box<[Arc<UnitFile>]>,
+    /// What its `.wants`, `.requires` and `.upholds` directories link to.
+    pub links: Box<[(Relation, UnitName)]>,
+    /// A link to /dev/null was found first.
+    pub masked: bool,
+}
+
+impl Files {
+    /// As the unit crate takes them.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources {
+            fragment: self.fragment.as_ref(),
+            dropins: &self.dropins,
+            links: &self.links,
+            masked: self.masked,
+        }
+    }
+}
+
+/// Equal when they are the same files: the loader keeps a file's value while its text is the same.
+impl PartialEq for Files {
+    fn eq(&self, other: &Files) -> bool {
+        let fragment = match (&self.fragment, &other.fragment) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        fragment
+            && self.masked == other.masked
+            && self.links == other.links
+            && self.dropins.len() == other.dropins.len()
+            && self.dropins.iter().zip(&other.dropins).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+}
+
+/// What the files say about one unit: frozen, shared between generations until its files change.
+#[derive(Debug, PartialEq)]
+pub struct Definition {
+    /// The unit's id.
+    pub id: UnitId,
+    /// The main name.
+    pub name: UnitName,
+    /// Further names (symlinks) that lead here.
+    pub aliases: Box<[UnitName]>,
+    /// Whether and how it could be loaded.
+    pub load_state: LoadState,
+    /// `Description=`, or the name.
+    pub description: Arc<str>,
+    /// What the job engine asks often.
+    pub flags: UnitFlags,
+    /// The slice that the unit's cgroup lies in; none for types without a cgroup and for `-.slice`.
+    pub slice: Option<UnitId>,
+    /// Relations that this unit's own files (or defaults) state; sorted, without repeats.
+    pub edges: Box<[Edge]>,
+    /// The files, from which typed settings are compiled when they are needed.
+    pub files: Arc<Files>,
+}
+
+impl Definition {
+    /// The unit's type.
+    pub fn unit_type(&self) -> UnitType {
+        self.name.unit_type()
+    }
+
+    fn missing(id: UnitId, name: UnitName) -> Definition {
+        Definition {
+            id,
+            description: name.as_str().into(),
+            name,
+            aliases: Box::default(),
+            load_state: LoadState::NotFound,
+            flags: UnitFlags::default(),
+            slice: None,
+            edges: Box::default(),
+            files: Arc::default(),
+        }
+    }
+}
+
+/// A definition as the loader made it: names in place of ids.
+#[derive(Clone, Debug)]
+pub struct NewDefinition {
+    /// The main name.
+    pub name: UnitName,
+    /// Further names that lead to this unit.
+    pub aliases: Vec<UnitName>,
+    /// Whether and how it could be loaded.
+    pub load_state: LoadState,
+    /// `Description=`, or the name.
+    pub description: Arc<str>,
+    /// What the job engine asks often.
+    pub flags: UnitFlags,
+    /// `Slice=` or the default slice.
+    pub slice: Option<UnitName>,
+    /// All relations: stated, implicit and default.
+    pub relations: Vec<(Relation, UnitName)>,
+    /// The files.
+    pub files: Arc<Files>,
+}
+
+/// One change to the set of definitions.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// The unit is new or its definition was replaced.
+    Set(Box<NewDefinition>),
+    /// The unit's files are gone.
+    Remove(UnitName),
+}
+
+/// What a new generation changed, by unit name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta {
+    /// Units that had no definition before.
+    pub added: Vec<UnitId>,
+    /// Units whose definition differs.
+    pub changed: Vec<UnitId>,
+    /// Units whose definition is gone.
+    pub removed: Vec<UnitId>,
+    /// Units whose relations differ, their own or those of another towards them.
+    pub rewired: Vec<UnitId>,
+}
+
+impl Delta {
+    /// Whether nothing changed at all.
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+    }
+}
+
+/// One generation of all units.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    generation: u64,
+    names: imbl::OrdMap<UnitName, UnitId>,
+    definitions: Chunked<Option<Arc<Definition>>>,
+    /// For each unit, the edges that others hold towards it, as seen from this end.
+    reverse: Chunked<Arc<[Edge]>>,
+}
+
+impl Graph {
+    /// Number of this generation; the empty graph is 0.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The unit that `name`, a main name or an alias, leads to.
+    pub fn lookup(&self, name: &UnitName) -> Option<UnitId> {
+        self.names.get(name).copied()
+    }
+
+    /// The definition of `unit`. Every id that this graph gave out has one.
+    pub fn definition(&self, unit: UnitId) -> &Arc<Definition> {
+        self.definitions[unit.index()].as_ref().expect("every id given out has a definition")
+    }
+
+    /// The definition of `unit`, if the id is of this generation or an earlier one.
+    pub fn get(&self, unit: UnitId) -> Option<&Arc<Definition>> {
+        self.definitions.get(unit.index())?.as_ref()
+    }
+
+    /// The main name of `unit`.
+    pub fn name(&self, unit: UnitId) -> &UnitName {
+        &self.definition(unit).name
+    }
+
+    /// Ids are below this number.
+    pub fn len(&self) -> usize {
+        self.definitions.len()
+    }
+
+    /// Whether no unit was ever named.
+    pub fn is_empty(&self) -> bool {
+        self.definitions.is_empty()
+    }
+
+    /// All definitions, by id.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.definitions.iter().flatten()
+    }
+
+    /// All names that lead somewhere, in order, aliases included.
+    pub fn names(&self) -> impl Iterator<Item = (&UnitName, UnitId)> {
+        self.names.iter().map(|(name, &id)| (name, id))
+    }
+
+    /// The units that `unit` has `relation` with, whoever states it; ascending, no repeats.
+    pub fn related(&self, unit: UnitId, relation: Relation) -> Related<'_> {
+        let own = range(&self.definition(unit).edges, relation);
+        Related { own, others: range(&self.reverse[unit.index()], relation) }
+    }
+
+    /// Whether `unit` has `relation` with `other`, whoever states it.
+    pub fn is_related(&self, unit: UnitId, relation: Relation, other: UnitId) -> bool {
+        let edge = Edge { relation, other };
+        self.definition(unit).edges.binary_search(&edge).is_ok()
+            || self.reverse[unit.index()].binary_search(&edge).is_ok()
+    }
+
+    /// Every unit that is ordered against `unit` in either direction; may repeat.
+    pub fn ordered_with(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        [Relation::Before, Relation::After, Relation::MountsFor, Relation::MountsForOf]
+            .into_iter()
+            .flat_map(move |relation| self.related(unit, relation))
+    }
+
+    /// Whether `first` must be up before `second` is started.
+    pub fn is_before(&self, first: UnitId, second: UnitId) -> bool {
+        self.is_related(second, Relation::After, first)
+            || self.is_related(second, Relation::MountsFor, first)
+    }
+
+    /// The next generation: this one with `changes` applied. Returns it with what differs; a
+    /// change that alters nothing is not in the delta, and without any the generation stays.
+    pub fn apply(&self, changes: Vec<Change>) -> (Graph, Delta) {
+        let mut next = self.clone();
+        let mut delta = Delta::default();
+        let mut wires = Wires::default();
+        for change in &changes {
+            if let Change::Set(new) = change {
+                next.claim_names(new);
+            }
+        }
+        for change in changes {
+            match change {
+                Change::Set(new) => next.set(*new, &mut delta, &mut wires),
+                Change::Remove(name) => next.remove(&name, &mut delta, &mut wires),
+            }
+        }
+        next.rewire(wires, &mut delta);
+        if !delta.is_empty() {
+            next.generation += 1;
+        }
+        delta.sort();
+        (next, delta)
+    }
+
+    /// The units whose edges would lead elsewhere if `name` led elsewhere: the loader sets them
+    /// again, in the same list of changes, when it makes or ends an alias.
+    pub fn referrers(&self, name: &UnitName) -> Vec<UnitId> {
+        let Some(id) = self.lookup(name) else { return Vec::new() };
+        let mut owners: Vec<UnitId> = self.reverse[id.index()].iter().map(|e| e.other).collect();
+        owners.sort_unstable();
+        owners.dedup();
+        owners
+    }
+
+    /// Names are settled before any edge is resolved, so that the order of changes is no matter.
+    fn claim_names(&mut self, new: &NewDefinition) {
+        let id = self.own_id(&new.name);
+        let old = self.definition(id).clone();
+        for alias in old.aliases.iter().filter(|alias| !new.aliases.contains(alias)) {
+            if self.lookup(alias) == Some(id) {
+                self.names.remove(alias);
+            }
+        }
+        for alias in &new.aliases {
+            self.names.insert(alias.clone(), id);
+        }
+    }
+
+    fn set(&mut self, new: NewDefinition, delta: &mut Delta, wires: &mut Wires) {
+        let id = self.lookup(&new.name).expect("claimed before");
+        let definition = self.resolve(id, new);
+        let old = self.definitions[id.index()].clone();
+        if old.as_deref() == Some(&definition) {
+            return;
+        }
+        let fresh = old.as_ref().is_none_or(|d| d.load_state == LoadState::NotFound);
+        match (fresh, definition.load_state == LoadState::NotFound) {
+            (true, true) => {}
+            (true, false) => delta.added.push(id),
+            (false, _) => delta.changed.push(id),
+        }
+        self.put(id, definition, old, wires);
+    }
+
+    /// The id for a main name: an alias of that name that led elsewhere is taken over.
+    fn own_id(&mut self, name: &UnitName) -> UnitId {
+        let id = self.intern(name);
+        if self.name(id) == name {
+            return id;
+        }
+        let id = self.new_id(name);
+        self.names.insert(name.clone(), id);
+        id
+    }
+
+    fn resolve(&mut self, id: UnitId, new: NewDefinition) -> Definition {
+        let mut edges: Vec<Edge> = new
+            .relations
+            .iter()
+            .map(|(relation, name)| Edge { relation: *relation, other: self.intern(name) })
+            .filter(|edge| edge.other != id)
+            .collect();
+        edges.sort_unstable();
+        edges.dedup();
+        Definition {
+            id,
+            slice: new.slice.map(|name| self.intern(&name)),
+            name: new.name,
+            aliases: new.aliases.into(),
+            load_state: new.load_state,
+            description: new.description,
+            flags: new.flags,
+            edges: edges.into(),
+            files: new.files,
+        }
+    }
+
+    fn remove(&mut self, name: &UnitName, delta: &mut Delta, wires: &mut Wires) {
+        let Some(id) = self.lookup(name) else { return };
+        let old = self.definition(id).clone();
+        if old.load_state == LoadState::NotFound {
+            return;
+        }
+        for alias in &old.aliases {
+            if self.lookup(alias) == Some(id) {
+                self.names.remove(alias);
+            }
+        }
+        delta.removed.push(id);
+        self.put(id, Definition::missing(id, old.name.clone()), Some(old), wires);
+    }
+
+    fn put(
+        &mut self,
+        id: UnitId,
+        definition: Definition,
+        old: Option<Arc<Definition>>,
+        wires: &mut Wires,
+    ) {
+        let before = old.as_ref().map_or(&[][..], |d| &d.edges);
+        wires.diff(id, before, &definition.edges);
+        *self.definitions.get_mut(id.index()).expect("interned") = Some(Arc::new(definition));
+    }
+
+    fn intern(&mut self, name: &UnitName) -> UnitId {
+        if let Some(&id) = self.names.get(name) {
+            return id;
+        }
+        let id = self.new_id(name);
+        self.names.insert(name.clone(), id);
+        id
+    }
+
+    fn new_id(&mut self, name: &UnitName) -> UnitId {
+        let id = UnitId(u32::try_from(self.definitions.len()).expect("fewer than 4 billion names"));
+        self.definitions.push(Some(Arc::new(Definition::missing(id, name.clone()))));
+        self.reverse.push(Arc::from([]));
+        id
+    }
+
+    /// Applies the collected differences to the reverse lists, each list once.
+    fn rewire(&mut self, wires: Wires, delta: &mut Delta) {
+        for (id, (gone, new)) in wires.by_end {
+            let slot = self.reverse.get_mut(id.index()).expect("interned");
+            let gone: BTreeSet<Edge> = gone.into_iter().collect();
+            let mut list: Vec<Edge> = slot.iter().filter(|e| !gone.contains(e)).copied().collect();
+            list.extend(new);
+            list.sort_unstable();
+            list.dedup();
+            *slot = list.into();
+            delta.rewired.push(id);
+        }
+        delta.rewired.extend(wires.owners);
+    }
+}
+
+/// Edges to take from and to add to each reverse list.
+#[derive(Default)]
+struct Wires {
+    by_end: BTreeMap<UnitId, (Vec<Edge>, Vec<Edge>)>,
+    owners: BTreeSet<UnitId>,
+}
+
+impl Wires {
+    fn diff(&mut self, owner: UnitId, before: &[Edge], after: &[Edge]) {
+        let seen_from_there =
+            |edge: &Edge| Edge { relation: edge.relation.inverse(), other: owner };
+        let mut note = |edge: &Edge, new: bool| {
+            let (gone, added) = self.by_end.entry(edge.other).or_default();
+            if new { added } else { gone }.push(seen_from_there(edge));
+            self.owners.insert(owner);
+        };
+        before.iter().filter(|e| after.binary_search(e).is_err()).for_each(|e| note(e, false));
+        after.iter().filter(|e| before.binary_search(e).is_err()).for_each(|e| note(e, true));
+    }
+}
+
+impl Delta {
+    fn sort(&mut self) {
+        for list in [&mut self.added, &mut self.changed, &mut self.removed, &mut self.rewired] {
+            list.sort_unstable();
+            list.dedup();
+        }
+    }
+}
+
+fn range(edges: &[Edge], relation: Relation) -> &[Edge] {
+    let start = edges.partition_point(|edge| edge.relation < relation);
+    let rest = &edges[start..];
+    &rest[..rest.partition_point(|edge| edge.relation == relation)]
+}
+
+/// Iterator of [`Graph::related`]: two sorted lists merged.
+#[derive(Clone, Debug)]
+pub struct Related<'a> {
+    own: &'a [Edge],
+    others: &'a [Edge],
+}
+
+impl Iterator for Related<'_> {
+    type Item = UnitId;
+
+    fn next(&mut self) -> Option<UnitId> {
+        let next = match (self.own.first(), self.others.first()) {
+            (Some(a), Some(b)) => a.other.min(b.other),
+            (Some(edge), None) | (None, Some(edge)) => edge.other,
+            (None, None) => return None,
+        };
+        for list in [&mut self.own, &mut self.others] {
+            if let Some((edge, rest)) = list.split_first()
+                && edge.other == next
+            {
+                *list = rest;
+            }
+        }
+        Some(next)
+    }
+}

@@ -1,0 +1,522 @@
+//! The machine: [`Core::step`] takes one event and returns the effects that follow from it.
+//!
+//! One step runs until nothing more follows: transitions are propagated, jobs that became free are
+//! run, due deadlines are served. Where to look next: `jobs` (install, run, finish), `ripple`
+//! (what a change of state does to others), `service`, `socket`, `mount`, `automount`, `simple`
+//! (the unit types).
+
+use crate::chunked::Chunked;
+use crate::event::{Done, Effect, Event};
+use crate::graph::{Definition, Delta, Graph};
+use crate::ids::{EffectId, JobId, UnitId};
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
+use crate::settings::{Compiled, Settings};
+use crate::state::*;
+use crate::time::{Moment, Monotonic};
+use crate::view::{Totals, View};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use warren_unit::UnitFlags;
+
+/// A change of a unit's state that has not been propagated yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transition {
+    pub unit: UnitId,
+    pub old: ActiveState,
+    pub new: ActiveState,
+    /// `Restart=` will start it again: nothing that waits for its end fires.
+    pub will_restart: bool,
+}
+
+/// All units, their jobs, and what is under way.
+#[derive(Debug)]
+pub struct Core {
+    pub(crate) graph: Arc<Graph>,
+    pub(crate) units: Chunked<UnitRun>,
+    pub(crate) settings: Settings,
+    pub(crate) now: Moment,
+    pub(crate) out: Vec<Effect>,
+    pub(crate) run_queue: BTreeSet<UnitId>,
+    pub(crate) transitions: VecDeque<Transition>,
+    pub(crate) unneeded_queue: BTreeSet<UnitId>,
+    pub(crate) upheld_queue: BTreeSet<UnitId>,
+    pub(crate) totals: Totals,
+    /// Counters that must never repeat.
+    pub(crate) serial: Serial,
+    /// No cgroup tracking: a group is empty when the processes that the core knows are gone.
+    pub(crate) without_cgroups: bool,
+    /// Services of `Type=idle` that wait for the other jobs to end.
+    pub(crate) idle_queue: BTreeSet<UnitId>,
+    compiled: BTreeMap<UnitId, Arc<Compiled>>,
+    effects: BTreeMap<EffectId, UnitId>,
+    pids: BTreeMap<u32, UnitId>,
+    deadlines: BTreeSet<(Monotonic, UnitId)>,
+    armed: BTreeMap<UnitId, Monotonic>,
+    changed: BTreeSet<UnitId>,
+}
+
+/// Numbers that the next incarnation goes on with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+pub struct Serial {
+    /// The next job.
+    pub job: u32,
+    /// The next effect.
+    pub effect: u64,
+    /// State of the generator of invocation ids.
+    pub invocation: u128,
+}
+
+impl Core {
+    /// A machine without units. `seed` makes invocation ids unpredictable; the simulator passes
+    /// its own.
+    pub fn new(settings: Settings, seed: u128) -> Core {
+        Core {
+            graph: Arc::default(),
+            units: Chunked::default(),
+            settings,
+            now: Moment::default(),
+            out: Vec::new(),
+            run_queue: BTreeSet::new(),
+            transitions: VecDeque::new(),
+            unneeded_queue: BTreeSet::new(),
+            upheld_queue: BTreeSet::new(),
+            totals: Totals::default(),
+            serial: Serial { job: 1, effect: 1, invocation: seed },
+            without_cgroups: false,
+            idle_queue: BTreeSet::new(),
+            compiled: BTreeMap::new(),
+            effects: BTreeMap::new(),
+            pids: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            armed: BTreeMap::new(),
+            changed: BTreeSet::new(),
+        }
+    }
+
+    /// Takes one event at `now` and returns what is to be done, in order.
+    pub fn step(&mut self, now: Moment, event: Event) -> Vec<Effect> {
+        self.now = now;
+        self.totals.now = now;
+        self.handle(event);
+        self.serve_deadlines();
+        self.settle();
+        std::mem::take(&mut self.out)
+    }
+
+    /// When the machine wants to be stepped next even if nothing happens.
+    pub fn next_deadline(&self) -> Option<Monotonic> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// The picture for readers; cheap.
+    pub fn view(&self) -> View {
+        View { graph: self.graph.clone(), units: self.units.clone(), totals: self.totals.clone() }
+    }
+
+    /// The units whose run state changed since the last call: what has to be written down and
+    /// signalled.
+    pub fn take_changed(&mut self) -> BTreeSet<UnitId> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The run state of a unit.
+    pub fn unit_run(&self, unit: UnitId) -> &UnitRun {
+        self.run(unit)
+    }
+
+    /// Counts.
+    pub fn totals(&self) -> &Totals {
+        &self.totals
+    }
+
+    /// The boot transaction has been worked off.
+    pub fn set_startup_finished(&mut self) {
+        self.totals.startup_finished = true;
+    }
+
+    /// The manager is going down: nothing restarts by itself any more.
+    pub fn set_stopping(&mut self) {
+        self.totals.stopping = true;
+    }
+
+    /// What units are compiled with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The generation in force.
+    pub fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    /// The unit that an effect under way belongs to.
+    pub fn effect_unit(&self, effect: EffectId) -> Option<UnitId> {
+        self.effects.get(&effect).copied()
+    }
+
+    /// Effects under way.
+    pub fn pending_effects(&self) -> usize {
+        self.effects.len()
+    }
+
+    /// There are no cgroups: groups are taken for empty when their known processes are gone.
+    pub fn set_without_cgroups(&mut self, without: bool) {
+        self.without_cgroups = without;
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Tick => {}
+            Event::Request { client, asker, request } => self.request(client, asker, request),
+            Event::Done { effect, result } => self.effect_done(effect, result),
+            Event::Exited { pid, status } => self.process_ended(pid, status),
+            Event::Notify { unit, pid, message } => self.service_notify(unit, pid, message),
+            Event::CgroupEmpty { unit } => self.group_empty(unit),
+            Event::OutOfMemory { unit } => self.service_out_of_memory(unit),
+            Event::Incoming { unit } => self.socket_incoming(unit),
+            Event::Connection { socket, instance } => self.socket_connection(socket, instance),
+            Event::Mounted { unit } => self.mount_appeared(unit),
+            Event::Unmounted { unit } => self.mount_vanished(unit),
+            Event::TrapHit { unit, token } => self.trap_hit(unit, token),
+            Event::TrapIdle { unit, token } => self.trap_idle(unit, token),
+            Event::TrapGone { unit } => self.trap_gone(unit),
+            Event::Commit { graph, delta } => self.commit(graph, &delta),
+        }
+    }
+
+    /// Works off everything that follows from what was done, until nothing is left.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            if let Some(transition) = self.transitions.pop_front() {
+                self.ripple(transition);
+            } else if let Some(unit) = self.run_queue.pop_first() {
+                self.run_job(unit);
+            } else if let Some(unit) = self.unneeded_queue.pop_first() {
+                self.stop_if_unneeded(unit);
+            } else if let Some(unit) = self.upheld_queue.pop_first() {
+                self.start_if_upheld(unit);
+            } else if self.totals.jobs as usize <= self.idle_queue.len()
+                && let Some(unit) = self.idle_queue.pop_first()
+            {
+                self.service_idle_over(unit);
+            } else {
+                break;
+            }
+        }
+        self.arm_changed();
+    }
+
+    fn effect_done(&mut self, effect: EffectId, result: Done) {
+        let Some(unit) = self.effects.remove(&effect) else { return };
+        match &self.run(unit).state {
+            TypeState::Service(_) => self.service_done(unit, effect, result),
+            TypeState::Socket(_) => self.socket_done(unit, effect, result),
+            TypeState::Mount(_) => self.mount_done(unit, effect, result),
+            TypeState::Automount(_) => self.automount_done(unit, effect, result),
+            TypeState::Slice(_) => self.slice_done(unit, effect, result),
+            TypeState::Target(_) => self.target_done(unit, effect, result),
+            _ => {}
+        }
+    }
+
+    fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        let Some(unit) = self.pids.remove(&pid) else { return };
+        match &self.run(unit).state {
+            TypeState::Service(_) => self.service_process_ended(unit, pid, status),
+            TypeState::Socket(_) => self.socket_process_ended(unit, pid, status),
+            _ => {}
+        }
+    }
+
+    fn group_empty(&mut self, unit: UnitId) {
+        match self.known(unit).map(|run| &run.state) {
+            Some(TypeState::Service(_)) => self.service_group_empty(unit),
+            Some(TypeState::Socket(_)) => self.socket_group_empty(unit),
+            _ => {}
+        }
+    }
+
+    // ---- small tools that all rooms use ----
+
+    /// A unit that an event from outside names: the id may be stale.
+    pub(crate) fn known(&self, unit: UnitId) -> Option<&UnitRun> {
+        self.units.get(unit.index())
+    }
+
+    pub(crate) fn run(&self, unit: UnitId) -> &UnitRun {
+        &self.units[unit.index()]
+    }
+
+    /// The run state for writing; notes the unit as changed.
+    pub(crate) fn run_mut(&mut self, unit: UnitId) -> &mut UnitRun {
+        self.changed.insert(unit);
+        self.units.get_mut(unit.index()).expect("ids of this generation have a run state")
+    }
+
+    pub(crate) fn history_mut(&mut self, unit: UnitId) -> &mut History {
+        self.run_mut(unit).history.get_or_insert_default()
+    }
+
+    pub(crate) fn active_state(&self, unit: UnitId) -> ActiveState {
+        self.run(unit).active_state()
+    }
+
+    pub(crate) fn definition(&self, unit: UnitId) -> &Arc<Definition> {
+        self.graph.definition(unit)
+    }
+
+    pub(crate) fn flags(&self, unit: UnitId) -> UnitFlags {
+        self.graph.definition(unit).flags
+    }
+
+    /// The unit's typed settings, compiled once while it is in use.
+    pub(crate) fn compiled(&mut self, unit: UnitId) -> Arc<Compiled> {
+        let (settings, graph) = (&self.settings, &self.graph);
+        let compile = || Arc::new(settings.compile(graph.definition(unit)));
+        self.compiled.entry(unit).or_insert_with(compile).clone()
+    }
+
+    /// A new effect of `unit`, pending until it is done.
+    pub(crate) fn new_effect(&mut self, unit: UnitId) -> EffectId {
+        let id = EffectId(self.serial.effect);
+        self.serial.effect += 1;
+        self.effects.insert(id, unit);
+        id
+    }
+
+    /// The answer to this effect no longer matters.
+    pub(crate) fn forget_effect(&mut self, id: EffectId) {
+        self.effects.remove(&id);
+    }
+
+    /// The same effect again, after a restart of the manager.
+    pub(crate) fn expect_effect(&mut self, id: EffectId, unit: UnitId) {
+        self.effects.insert(id, unit);
+    }
+
+    pub(crate) fn own_pid(&mut self, pid: u32, unit: UnitId) {
+        self.pids.insert(pid, unit);
+    }
+
+    pub(crate) fn disown_pid(&mut self, pid: u32) {
+        self.pids.remove(&pid);
+    }
+
+    /// The unit that a process belongs to as main or control process.
+    pub fn unit_of_pid(&self, pid: u32) -> Option<UnitId> {
+        self.pids.get(&pid).copied()
+    }
+
+    pub(crate) fn new_job_id(&mut self) -> JobId {
+        let id = JobId(self.serial.job);
+        self.serial.job = self.serial.job.checked_add(1).unwrap_or(1);
+        id
+    }
+
+    /// 128 bits that do not repeat: one step of a splitmix-like permutation over the seed.
+    pub(crate) fn new_invocation(&mut self) -> u128 {
+        self.serial.invocation =
+            self.serial.invocation.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+        let mut x = self.serial.invocation;
+        x = (x ^ (x >> 67)).wrapping_mul(0xbf58_476d_1ce4_e5b9_94d0_49bb_1331_11eb);
+        x = (x ^ (x >> 61)).wrapping_mul(0x2545_f491_4f6c_dd1d_da3e_39cb_94b9_5bdb);
+        x ^ (x >> 64)
+    }
+
+    pub(crate) fn tell(&mut self, notice: Notice) {
+        self.out.push(Effect::Tell(notice));
+    }
+
+    /// Notes why the unit is as it is, and tells the log.
+    pub(crate) fn note(&mut self, unit: UnitId, code: Code, cause: Cause, detail: String) {
+        let reason = Reason::new(code, cause);
+        self.history_mut(unit).reason = reason;
+        self.tell(Notice::Log { unit, reason, detail });
+    }
+
+    /// Changes a unit's state through `change`; if its active state differs afterwards, the
+    /// transition is stamped and queued for propagation.
+    pub(crate) fn transit(
+        &mut self,
+        unit: UnitId,
+        will_restart: bool,
+        change: impl FnOnce(&mut UnitRun),
+    ) {
+        let run = self.run_mut(unit);
+        let old = run.active_state();
+        let old_sub = run.sub_state();
+        change(run);
+        let new = run.active_state();
+        if old == new && old_sub == run.sub_state() {
+            return;
+        }
+        self.stamp(unit, old, new);
+        self.transitions.push_back(Transition { unit, old, new, will_restart });
+    }
+
+    fn stamp(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+        let now = self.now;
+        let failed = |state: ActiveState| u32::from(state.as_str() == "failed");
+        self.totals.failed = (self.totals.failed + failed(new)).saturating_sub(failed(old));
+        let history = self.history_mut(unit);
+        history.state_change = now;
+        if old.is_down() && !new.is_down() {
+            history.inactive_exit = now;
+        }
+        if !old.is_down() && new.is_down() {
+            history.inactive_enter = now;
+        }
+        if !old.is_up() && new.is_up() {
+            history.active_enter = now;
+        }
+        if old.is_up() && !new.is_up() {
+            history.active_exit = now;
+        }
+    }
+
+    // ---- deadlines ----
+
+    /// The earliest moment at which `unit` wants to be looked at.
+    fn wanted_deadline(&self, unit: UnitId) -> Option<Monotonic> {
+        let run = self.run(unit);
+        let of_job = run.job.as_ref().and_then(|job| job.deadline);
+        let of_state = match &run.state {
+            TypeState::Service(Service::Up(s)) => {
+                [s.deadline, s.runtime_deadline, s.watchdog_deadline].into_iter().flatten().min()
+            }
+            TypeState::Socket(Socket::Up(s)) => s.deadline,
+            TypeState::Mount(Mount::Up(s)) => s.deadline,
+            _ => None,
+        };
+        [of_job, of_state].into_iter().flatten().min()
+    }
+
+    /// Arms the deadlines of every unit that changed in this step.
+    fn arm_changed(&mut self) {
+        let changed: Vec<UnitId> = self.changed.iter().copied().collect();
+        changed.into_iter().for_each(|unit| self.arm(unit));
+    }
+
+    fn arm(&mut self, unit: UnitId) {
+        let wanted = self.wanted_deadline(unit);
+        let armed = self.armed.get(&unit).copied();
+        if wanted == armed {
+            return;
+        }
+        if let Some(at) = armed {
+            self.deadlines.remove(&(at, unit));
+            self.armed.remove(&unit);
+        }
+        if let Some(at) = wanted {
+            self.deadlines.insert((at, unit));
+            self.armed.insert(unit, at);
+        }
+    }
+
+    fn serve_deadlines(&mut self) {
+        while let Some(&(at, unit)) = self.deadlines.first() {
+            if at > self.now.monotonic {
+                break;
+            }
+            self.deadlines.pop_first();
+            self.armed.remove(&unit);
+            self.changed.insert(unit);
+            self.job_deadline(unit);
+            match &self.run(unit).state {
+                TypeState::Service(_) => self.service_deadline(unit),
+                TypeState::Socket(_) => self.socket_deadline(unit),
+                TypeState::Mount(_) => self.mount_deadline(unit),
+                _ => {}
+            }
+        }
+    }
+
+    // ---- generations ----
+
+    /// Puts a generation in force. Run state stays where it is; only what changed is touched.
+    pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
+        self.graph = graph;
+        while self.units.len() < self.graph.len() {
+            let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
+            self.units.push(UnitRun::idle(self.graph.definition(id).unit_type()));
+        }
+        for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
+            self.compiled.remove(&unit);
+            self.changed.insert(unit);
+        }
+        for &unit in &delta.added {
+            self.tell(Notice::UnitNew(unit));
+            self.raise_perpetual(unit);
+        }
+        for &unit in &delta.removed {
+            if self.active_state(unit).is_down() && self.run(unit).job.is_none() {
+                self.tell(Notice::UnitRemoved(unit));
+            }
+        }
+        if self.totals.jobs > 0 && !delta.rewired.is_empty() {
+            self.recount_blockers();
+        }
+        for &unit in &delta.rewired {
+            self.unneeded_queue.insert(unit);
+            self.upheld_queue.insert(unit);
+        }
+    }
+
+    /// `-.slice`, `system.slice` and their like are there from the beginning.
+    fn raise_perpetual(&mut self, unit: UnitId) {
+        if !self.flags(unit).perpetual() || !self.active_state(unit).is_down() {
+            return;
+        }
+        self.transit(unit, false, |run| match &mut run.state {
+            TypeState::Slice(state) => *state = Slice::Active,
+            TypeState::Scope(alive) => *alive = true,
+            TypeState::Mount(state) => *state = Mount::found(),
+            _ => {}
+        });
+        self.history_mut(unit).reason = Reason::new(Code::Discovered, Cause::Manager);
+    }
+
+    /// Throws away what a unit that does nothing does not need.
+    pub(crate) fn forget_settings(&mut self, unit: UnitId) {
+        self.compiled.remove(&unit);
+    }
+
+    // ---- restart of the manager ----
+
+    /// Restores one unit's run state as the last incarnation wrote it down.
+    pub(crate) fn restore(&mut self, unit: UnitId, run: UnitRun) {
+        for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
+            self.own_pid(pid, unit);
+        }
+        self.totals.jobs += u32::from(run.job.is_some());
+        self.totals.failed += u32::from(run.active_state().as_str() == "failed");
+        *self.run_mut(unit) = run;
+        self.arm(unit);
+    }
+
+    /// Every unit that is not down or has a job.
+    pub(crate) fn busy(&self) -> Vec<UnitId> {
+        let busy = |run: &UnitRun| !run.active_state().is_down() || run.job.is_some();
+        self.units
+            .iter()
+            .enumerate()
+            .filter(|(_, run)| busy(run))
+            .map(|(i, _)| UnitId(u32::try_from(i).expect("ids are 32 bits")))
+            .collect()
+    }
+}
+
+impl Mount {
+    /// A mount that the kernel has and nobody asked for.
+    pub(crate) fn found() -> Mount {
+        Mount::Up(Box::new(MountRun {
+            phase: MountPhase::Mounted,
+            asked: None,
+            in_table: true,
+            deadline: None,
+            outcome: Outcome::Success,
+            reload_outcome: Outcome::Success,
+        }))
+    }
+}

@@ -1,0 +1,209 @@
+//! Mounts (systemd.mount(5)).
+
+use crate::event::{Done, Effect};
+use crate::ids::{EffectId, UnitId};
+use crate::machine::Core;
+use crate::reason::{Cause, Code};
+use crate::state::*;
+
+impl Core {
+    fn mount(&self, unit: UnitId) -> Option<&MountRun> {
+        match &self.run(unit).state {
+            TypeState::Mount(Mount::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    fn mount_mut(&mut self, unit: UnitId) -> &mut MountRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Mount(Mount::Up(run)) => run,
+            _ => panic!("the mount is up: its phase was looked at just before"),
+        }
+    }
+
+    fn set_mount_phase(&mut self, unit: UnitId, phase: MountPhase) {
+        self.transit(unit, false, |run| {
+            if let TypeState::Mount(Mount::Up(mount)) = &mut run.state {
+                mount.phase = phase;
+            }
+        });
+    }
+
+    // ---- mount, remount, unmount ----
+
+    pub(crate) fn mount_start(&mut self, unit: UnitId) {
+        let run = MountRun {
+            phase: MountPhase::Mounting,
+            asked: None,
+            in_table: false,
+            deadline: None,
+            outcome: Outcome::Success,
+            reload_outcome: Outcome::Success,
+        };
+        self.history_mut(unit).outcome = Outcome::Success;
+        self.transit(unit, false, |u| u.state = TypeState::Mount(Mount::Up(Box::new(run))));
+        self.ask_mount(unit, false);
+    }
+
+    fn ask_mount(&mut self, unit: UnitId, remount: bool) {
+        let settings = self.compiled(unit);
+        let id = self.new_effect(unit);
+        let deadline = settings.mount().timeout.map(|t| self.now.monotonic.after(t));
+        let run = self.mount_mut(unit);
+        run.asked = Some(id);
+        run.deadline = deadline;
+        self.out.push(Effect::Mount { id, unit, settings, remount });
+    }
+
+    fn ask_unmount(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let id = self.new_effect(unit);
+        let deadline = settings.mount().timeout.map(|t| self.now.monotonic.after(t));
+        let run = self.mount_mut(unit);
+        let old = run.asked.replace(id);
+        run.deadline = deadline;
+        old.into_iter().for_each(|id| self.forget_effect(id));
+        self.out.push(Effect::Unmount { id, unit, settings });
+    }
+
+    pub(crate) fn mount_stop(&mut self, unit: UnitId) {
+        let Some(run) = self.mount(unit) else { return };
+        if matches!(run.phase, MountPhase::Unmounting) {
+            return;
+        }
+        self.set_mount_phase(unit, MountPhase::Unmounting);
+        self.ask_unmount(unit);
+    }
+
+    pub(crate) fn mount_reload(&mut self, unit: UnitId) {
+        self.mount_mut(unit).reload_outcome = Outcome::Success;
+        self.set_mount_phase(unit, MountPhase::Remounting);
+        self.ask_mount(unit, true);
+    }
+
+    pub(crate) fn mount_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        if self.conditions_done(unit, effect, &result) {
+            return;
+        }
+        let Some(run) = self.mount(unit).filter(|run| run.asked == Some(effect)) else { return };
+        let phase = run.phase;
+        let error = match result {
+            Done::Failed { error } => Some(error),
+            _ => None,
+        };
+        let run = self.mount_mut(unit);
+        run.asked = None;
+        run.deadline = None;
+        match phase {
+            MountPhase::Mounting | MountPhase::MountingDone => self.mounted(unit, error),
+            MountPhase::Remounting => self.remounted(unit, error),
+            _ => self.unmounted(unit, error),
+        }
+    }
+
+    fn mounted(&mut self, unit: UnitId, error: Option<String>) {
+        match error {
+            None => {
+                self.mount_mut(unit).in_table = true;
+                self.set_mount_phase(unit, MountPhase::Mounted);
+            }
+            Some(error) => {
+                self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
+                self.history_mut(unit).status_text = error;
+                self.mount_dead(unit, Outcome::ExitCode);
+            }
+        }
+    }
+
+    fn remounted(&mut self, unit: UnitId, error: Option<String>) {
+        if let Some(error) = error {
+            self.note(unit, Code::ReloadFailed, Cause::Kernel, error.clone());
+            self.history_mut(unit).status_text = error;
+            self.mount_mut(unit).reload_outcome = Outcome::ExitCode;
+        }
+        self.set_mount_phase(unit, MountPhase::Mounted);
+    }
+
+    fn unmounted(&mut self, unit: UnitId, error: Option<String>) {
+        let run = self.mount_mut(unit);
+        match error {
+            None => {
+                let outcome = run.outcome;
+                self.mount_dead(unit, outcome);
+            }
+            Some(error) => {
+                self.note(unit, Code::UnmountFailed, Cause::Kernel, error.clone());
+                self.history_mut(unit).status_text = error;
+                if self.mount_mut(unit).in_table {
+                    self.set_mount_phase(unit, MountPhase::Mounted);
+                } else {
+                    self.mount_dead(unit, Outcome::ExitCode);
+                }
+            }
+        }
+    }
+
+    fn mount_dead(&mut self, unit: UnitId, outcome: Outcome) {
+        if let Some(id) = self.mount_mut(unit).asked.take() {
+            self.forget_effect(id);
+        }
+        self.history_mut(unit).outcome = outcome;
+        let state = if outcome == Outcome::Success { Mount::Dead } else { Mount::Failed(outcome) };
+        self.transit(unit, false, |u| u.state = TypeState::Mount(state));
+    }
+
+    pub(crate) fn mount_deadline(&mut self, unit: UnitId) {
+        let now = self.now.monotonic;
+        let Some(run) = self.mount(unit).filter(|r| r.deadline.is_some_and(|at| at <= now)) else {
+            return;
+        };
+        let phase = run.phase;
+        self.mount_mut(unit).deadline = None;
+        if let Some(id) = self.mount_mut(unit).asked.take() {
+            self.forget_effect(id);
+        }
+        let code = match phase {
+            MountPhase::Mounting => Code::StartTimeout,
+            _ => Code::StopTimeout,
+        };
+        self.note(unit, code, Cause::None, String::new());
+        match phase {
+            MountPhase::Remounting => {
+                self.mount_mut(unit).reload_outcome = Outcome::Timeout;
+                self.set_mount_phase(unit, MountPhase::Mounted);
+            }
+            MountPhase::Unmounting if self.mount_mut(unit).in_table => {
+                self.set_mount_phase(unit, MountPhase::Mounted);
+            }
+            _ => self.mount_dead(unit, Outcome::Timeout),
+        }
+    }
+
+    // ---- the kernel's mount table ----
+
+    /// Something is mounted at the unit's path now, by whomever.
+    pub(crate) fn mount_appeared(&mut self, unit: UnitId) {
+        match self.known(unit).map(|run| &run.state) {
+            Some(TypeState::Mount(Mount::Up(_))) => self.mount_mut(unit).in_table = true,
+            Some(TypeState::Mount(_)) => {
+                self.note(unit, Code::Discovered, Cause::Kernel, String::new());
+                self.transit(unit, false, |u| u.state = TypeState::Mount(Mount::found()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Nothing is mounted there any more.
+    pub(crate) fn mount_vanished(&mut self, unit: UnitId) {
+        if self.known(unit).is_none() {
+            return;
+        }
+        let Some(run) = self.mount(unit) else { return };
+        let phase = run.phase;
+        self.mount_mut(unit).in_table = false;
+        if matches!(phase, MountPhase::Mounted | MountPhase::Remounting) {
+            self.note(unit, Code::Vanished, Cause::Kernel, String::new());
+            self.mount_dead(unit, Outcome::Success);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Why: the code and the cause that every transition and every end of a job carries.
+//!
+//! One table of codes; texts and documentation come from it. A code's number is stable and is
+//! shown as `WR-nnnn`; a code that is no longer used keeps its number.
+
+use crate::ids::UnitId;
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal, $cure:literal;)*) => {
+        /// What happened. The documentation of each code is its text.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+        #[repr(u16)]
+        pub enum Code {
+            $(#[doc = $text] $(#[$doc])* $name = $number,)*
+        }
+
+        impl Code {
+            /// Every code, by number.
+            pub const ALL: &[Code] = &[$(Code::$name),*];
+
+            /// One line for people.
+            pub fn text(self) -> &'static str {
+                match self { $(Code::$name => $text,)* }
+            }
+
+            /// What clears it; empty where nothing needs to be cleared.
+            pub fn cure(self) -> &'static str {
+                match self { $(Code::$name => $cure,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    #[default]
+    NeverStarted = 1, "nothing has asked for it since the manager started", "start it, or a unit that wants it";
+    Started = 10, "a start job brought it up", "";
+    Triggered = 11, "the unit that it is activated by was triggered", "";
+    Restarted = 12, "Restart= started it again", "";
+    Discovered = 13, "the kernel has it, nobody asked the manager for it", "";
+    Upheld = 14, "Upholds= of an active unit keeps it up", "";
+    Stopped = 20, "a stop job took it down", "start it again";
+    StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
+    StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
+    Unneeded = 23, "StopWhenUnneeded= and no active unit needs it", "";
+    Finished = 24, "its process left by itself, successfully", "";
+    BoundUnitGone = 25, "a unit that it is bound to went away", "bring back the unit that it is bound to";
+    Expired = 26, "it was idle for TimeoutIdleSec=", "";
+    Vanished = 27, "it went away in the kernel without a request", "";
+    ConditionFailed = 30, "a condition was not met, so it was skipped", "see the Condition*= settings of the unit";
+    AssertFailed = 31, "an assertion was not met", "see the Assert*= settings of the unit";
+    ExitCode = 40, "a process left with an exit code that is not a success", "see its last log lines";
+    Signal = 41, "a process was ended by a signal", "see its last log lines";
+    CoreDump = 42, "a process crashed and dumped core", "see its last log lines";
+    StartTimeout = 43, "it was not ready within TimeoutStartSec=", "find out what it waits for, or raise the timeout";
+    StopTimeout = 44, "it did not stop within TimeoutStopSec= and was killed", "find out why it ignores the stop signal";
+    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "";
+    WatchdogTimeout = 46, "it did not feed its watchdog", "see its last log lines";
+    Protocol = 47, "it did not follow the protocol of its Type=", "check Type=, PIDFile= and NotifyAccess=";
+    StartLimit = 48, "it was started too often", "reset-failed, and see why it ends so often";
+    TriggerLimit = 49, "it was triggered too often", "reset-failed, and see why the service does not take the traffic";
+    OomKilled = 50, "the kernel ran out of memory and killed a process of it", "give it more memory or less to do";
+    ExecFailed = 51, "its program could not be executed", "check the path, the user and the permissions";
+    Resources = 52, "a resource could not be had", "see the error in the status text";
+    ListenFailed = 53, "its sockets could not be opened", "see the error in the status text";
+    MountFailed = 54, "the mount failed", "see the error in the status text";
+    UnmountFailed = 55, "the unmount failed", "see who still uses the mount point";
+    ServiceLimit = 56, "the unit that it activates ran into its start limit", "reset-failed that unit";
+    ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
+    DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
+    RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
+    Canceled = 70, "a later request took the job's place", "";
+    CanceledByUser = 71, "an administrator cancelled the job", "";
+    JobTimeout = 72, "the job did not end within its timeout", "see what it waited for";
+    Isolated = 73, "isolate stopped everything that its target does not need", "";
+    NotLoaded = 80, "the unit has no file", "make the unit file, or correct the name";
+    Masked = 81, "the unit is masked", "unmask it";
+    BadSetting = 82, "the unit file has an error", "see `warren verify`";
+    NotSupported = 83, "units of this type are not run by this version", "";
+    ManagerExit = 90, "the manager is going down", "";
+}
+
+impl Code {
+    /// The stable name: `WR-` and four digits.
+    pub fn id(self) -> String {
+        format!("WR-{:04}", self as u16)
+    }
+
+    /// Whether it is the unit's trouble that it tells of, and not the ordinary way of things.
+    pub fn is_trouble(self) -> bool {
+        (30..70).contains(&(self as u16)) || (72..=72).contains(&(self as u16)) || self as u16 >= 80
+    }
+}
+
+/// Who or what set something off.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Cause {
+    /// Nothing is known or nothing was needed.
+    #[default]
+    None,
+    /// A client's request.
+    Request {
+        /// The client's user.
+        uid: u32,
+        /// The client's process; 0 when it is not known.
+        pid: u32,
+    },
+    /// A dependency of this unit pulled it in or took it down.
+    Dependency(UnitId),
+    /// This unit triggered it (a socket its service, an automount its mount).
+    Trigger(UnitId),
+    /// `Restart=` of the unit itself.
+    Restart,
+    /// `OnFailure=` or `OnSuccess=` of this unit.
+    Outcome(UnitId),
+    /// The kernel: a process ended, a mount came or went.
+    Kernel,
+    /// The manager's start or end.
+    Manager,
+}
+
+/// A code with its cause.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Reason {
+    /// What happened.
+    pub code: Code,
+    /// Who or what set it off.
+    pub cause: Cause,
+}
+
+impl Reason {
+    /// A reason from its parts.
+    pub fn new(code: Code, cause: Cause) -> Reason {
+        Reason { code, cause }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_given_once_and_trouble_has_a_cure() {
+        for pair in Code::ALL.windows(2) {
+            assert!((pair[0] as u16) < pair[1] as u16, "{pair:?}");
+        }
+        let cureless = [Code::RuntimeTimeout, Code::NotSupported, Code::ManagerExit];
+        for code in Code::ALL.iter().filter(|c| c.is_trouble() && !cureless.contains(c)) {
+            assert!(!code.cure().is_empty(), "{code:?} does not say what clears it");
+        }
+        assert_eq!(Code::ExitCode.id(), "WR-0040");
+    }
+}

@@ -1,0 +1,217 @@
+//! Run state in writing: what lets the next incarnation of the manager go on where this one was
+//! killed.
+//!
+//! The state file is a header and a row of frames. After each batch the units that changed are
+//! appended; the last record of each unit counts. Ids are kept over restarts because the names are
+//! written down in their order. A frame that was cut or damaged ends the file: what follows it was
+//! never acted on, since effects are carried out after their cause was written.
+//!
+//! A change of the types in [`crate::state`] is a new [`VERSION`]; files of old versions are kept
+//! as fixtures and must load.
+
+use crate::graph::Graph;
+use crate::ids::UnitId;
+use crate::machine::Serial;
+use crate::state::UnitRun;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use warren_unit::UnitName;
+
+/// Version of the records that are written.
+pub const VERSION: u32 = 1;
+
+/// First bytes of every state file.
+const MAGIC: &[u8; 8] = b"WARRENST";
+
+/// Largest frame that is believed, in bytes: names go in frames of at most [`NAMES_PER_FRAME`].
+const FRAME_BYTES_MAX: usize = 1 << 24;
+
+const NAMES_PER_FRAME: usize = 4096;
+
+#[derive(Serialize, Deserialize)]
+enum Record {
+    /// Names of the ids from `first` on, in order.
+    Names { first: u32, names: Vec<String> },
+    /// Run state of one unit.
+    Unit { unit: UnitId, run: UnitRun },
+    /// Counters and the state of the manager as a whole.
+    Manager(Manager),
+}
+
+/// What is kept of the manager as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Manager {
+    /// Counters that go on.
+    pub serial: Serial,
+    /// The boot transaction has been worked off.
+    pub startup_finished: bool,
+    /// The manager is going down.
+    pub stopping: bool,
+    /// Jobs ever installed.
+    pub jobs_ever: u32,
+    /// Jobs ever failed.
+    pub failed_jobs_ever: u32,
+}
+
+/// What a state file says.
+#[derive(Debug, Default)]
+pub struct Restored {
+    /// Unit names by id.
+    pub names: Vec<UnitName>,
+    /// The last run state of each unit.
+    pub runs: BTreeMap<UnitId, UnitRun>,
+    /// The manager's own.
+    pub manager: Option<Manager>,
+    /// Bytes up to the end of the last whole frame.
+    pub valid_bytes: usize,
+}
+
+/// Why a state file cannot be used at all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unusable {
+    /// It does not begin as a state file does.
+    NotAStateFile,
+    /// It was written by a version that this one does not know.
+    Version(u32),
+}
+
+/// The bytes that a state file begins with.
+pub fn header() -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    out.extend(VERSION.to_le_bytes());
+    out
+}
+
+/// Appends the names of the ids from `first` on.
+pub fn write_names(out: &mut Vec<u8>, graph: &Graph, first: usize) {
+    let mut first = first;
+    while first < graph.len() {
+        let end = graph.len().min(first + NAMES_PER_FRAME);
+        let name = |i: usize| graph.name(UnitId(i as u32)).to_string();
+        let names = (first..end).map(name).collect();
+        write_frame(out, &Record::Names { first: first as u32, names });
+        first = end;
+    }
+}
+
+/// Appends one unit's run state.
+pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) {
+    write_frame(out, &Record::Unit { unit, run: run.clone() });
+}
+
+/// Appends the manager's own state.
+pub fn write_manager(out: &mut Vec<u8>, manager: Manager) {
+    write_frame(out, &Record::Manager(manager));
+}
+
+fn write_frame(out: &mut Vec<u8>, record: &Record) {
+    let at = out.len();
+    out.extend([0; 8]);
+    *out = postcard::to_extend(record, std::mem::take(out))
+        .expect("run state is plain data and a vector never refuses bytes");
+    let payload = at + 8;
+    let length = u32::try_from(out.len() - payload).expect("frames are small");
+    let checksum = crc32fast::hash(&out[payload..]);
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+    out[at + 4..payload].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Reads a state file up to its first frame that is not whole.
+pub fn read(bytes: &[u8]) -> Result<Restored, Unusable> {
+    let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(Unusable::NotAStateFile)?;
+    let version = rest.get(..4).and_then(|v| v.try_into().ok()).map(u32::from_le_bytes);
+    match version {
+        Some(VERSION) => {}
+        Some(other) => return Err(Unusable::Version(other)),
+        None => return Err(Unusable::NotAStateFile),
+    }
+    let mut restored = Restored { valid_bytes: MAGIC.len() + 4, ..Restored::default() };
+    while let Some((record, length)) = read_frame(&bytes[restored.valid_bytes..]) {
+        if !restored.take(record) {
+            break;
+        }
+        restored.valid_bytes += length;
+    }
+    Ok(restored)
+}
+
+fn read_frame(bytes: &[u8]) -> Option<(Record, usize)> {
+    let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let length = word(0)? as usize;
+    let payload = bytes.get(8..8usize.checked_add(length)?)?;
+    if length > FRAME_BYTES_MAX || crc32fast::hash(payload) != word(4)? {
+        return None;
+    }
+    Some((postcard::from_bytes(payload).ok()?, 8 + length))
+}
+
+impl Restored {
+    /// Takes one record in; false if it makes no sense here.
+    fn take(&mut self, record: Record) -> bool {
+        match record {
+            Record::Names { first, names } => {
+                if first as usize != self.names.len() {
+                    return false;
+                }
+                for name in names {
+                    match UnitName::parse(&name) {
+                        Ok(name) => self.names.push(name),
+                        Err(_) => return false,
+                    }
+                }
+            }
+            Record::Unit { unit, run } => {
+                self.runs.insert(unit, run);
+            }
+            Record::Manager(manager) => self.manager = Some(manager),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Service, TypeState};
+
+    fn sample() -> Vec<u8> {
+        let mut out = header();
+        for unit in 0..3 {
+            let state = TypeState::Service(Service::Failed(crate::state::Outcome::Timeout));
+            write_unit(&mut out, UnitId(unit), &UnitRun { state, job: None, history: None });
+        }
+        out
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_gives_every_whole_record_before_the_cut() {
+        let whole = sample();
+        let mut seen = Vec::new();
+        for cut in 12..=whole.len() {
+            let restored = read(&whole[..cut]).expect("the header is whole");
+            assert!(restored.valid_bytes <= cut);
+            seen.push(restored.runs.len());
+        }
+        assert!(seen.is_sorted() && seen.last() == Some(&3), "{seen:?}");
+    }
+
+    #[test]
+    fn a_flipped_bit_ends_the_file_at_its_frame() {
+        let whole = sample();
+        for at in 12..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            let restored = read(&bytes).expect("the header is whole");
+            assert!(restored.runs.len() < 3, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn other_files_and_other_versions_are_refused() {
+        assert_eq!(read(b"something else").err(), Some(Unusable::NotAStateFile));
+        assert_eq!(read(b"WARRENST").err(), Some(Unusable::NotAStateFile));
+        let mut bytes = sample();
+        bytes[8] = 99;
+        assert_eq!(read(&bytes).err(), Some(Unusable::Version(99)));
+    }
+}

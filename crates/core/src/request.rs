@@ -1,0 +1,203 @@
+//! What clients may ask of the machine and what they are told; the bus and the control socket
+//! both speak these types.
+
+use crate::ids::{JobId, UnitId};
+use crate::job::{JobMode, JobResult, JobType};
+use crate::reason::{Code, Reason};
+use serde::{Deserialize, Serialize};
+use warren_unit::UnitName;
+
+/// Who asks, as the kernel vouches for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Asker {
+    /// Effective user.
+    pub uid: u32,
+    /// Process; 0 when it is not known.
+    pub pid: u32,
+}
+
+/// Which processes of a unit a kill is for (`systemctl kill --kill-whom=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum KillWhom {
+    Main,
+    Control,
+    All,
+}
+
+/// A request that changes run state. The unit is loaded before the core sees it.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Request {
+    /// Make a job and all that comes with it.
+    Enqueue {
+        /// The unit of the anchor job.
+        unit: UnitId,
+        /// The anchor job's type.
+        job_type: JobType,
+        /// How it meets other jobs.
+        mode: JobMode,
+        /// Do nothing if the unit is down (`ReloadOrTryRestart`, `TryRestart`); else the fallback
+        /// when the unit cannot reload is a restart (`reload-or-restart`).
+        reload_if_possible: bool,
+    },
+    /// End a job before its time.
+    CancelJob(JobId),
+    /// End all jobs.
+    ClearJobs,
+    /// Forget failures and counters of one unit, or of all.
+    ResetFailed(Option<UnitId>),
+    /// Send a signal to processes of a unit.
+    Kill {
+        /// The unit.
+        unit: UnitId,
+        /// Which of its processes.
+        whom: KillWhom,
+        /// The signal's number.
+        signal: i32,
+    },
+}
+
+/// The answer to a request.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Reply {
+    /// The anchor job, and all the others that the transaction made or changed.
+    Job {
+        /// The anchor job.
+        job: JobId,
+        /// Its unit.
+        unit: UnitId,
+        /// The others.
+        affected: Vec<(JobId, UnitId)>,
+    },
+    /// Done; nothing to tell.
+    Done,
+    /// Refused.
+    Refused(Refusal),
+}
+
+/// Why a request was refused. Clients see systemd's error names for these.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The anchor's unit (or one that it requires) has no file.
+    NoSuchUnit(UnitName),
+    /// It is masked.
+    Masked(UnitName),
+    /// Its file has an error.
+    BadSetting(UnitName),
+    /// Its file could not be read.
+    LoadError(UnitName),
+    /// `RefuseManualStart=`, `RefuseManualStop=`, or no `AllowIsolate=`.
+    OnlyByDependency(UnitName, &'static str),
+    /// Two required jobs of the transaction contradict each other.
+    JobsConflict(UnitName),
+    /// The transaction contradicts jobs that are installed and may not be replaced.
+    Destructive(UnitName),
+    /// The order of required jobs goes in a circle; every unit of it in order.
+    Cycle(Vec<UnitName>),
+    /// Units of this type do not do this.
+    NotApplicable(UnitName),
+    /// The mode cannot be used like this.
+    BadMode(&'static str),
+    /// There is no such job.
+    NoSuchJob(JobId),
+    /// The unit has no such process.
+    NoSuchProcess(UnitName),
+    /// A signal number out of range.
+    BadSignal(i32),
+    /// The manager is going down and starts nothing any more.
+    ShuttingDown,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::NoSuchUnit(u) => write!(f, "Unit {u} not found."),
+            Refusal::Masked(u) => write!(f, "Unit {u} is masked."),
+            Refusal::BadSetting(u) => write!(f, "Unit {u} has a bad unit file setting."),
+            Refusal::LoadError(u) => write!(f, "Unit {u} failed to load properly."),
+            Refusal::OnlyByDependency(u, verb) => write!(
+                f,
+                "Operation refused, unit {u} may be requested by dependency only \
+                 (it is configured to refuse manual {verb})."
+            ),
+            Refusal::JobsConflict(u) => {
+                write!(f, "Transaction contains conflicting jobs for {u}, all of them required.")
+            }
+            Refusal::Destructive(u) => {
+                write!(
+                    f,
+                    "Transaction for {u} is destructive: a job that is installed stands against it."
+                )
+            }
+            Refusal::Cycle(units) => {
+                write!(f, "Transaction order is cyclic: ")?;
+                units.iter().try_for_each(|u| write!(f, "{u} -> "))?;
+                units.first().map_or(Ok(()), |u| write!(f, "{u}"))
+            }
+            Refusal::NotApplicable(u) => {
+                write!(f, "Job type is not applicable for unit {u}.")
+            }
+            Refusal::BadMode(why) => f.write_str(why),
+            Refusal::NoSuchJob(job) => write!(f, "Job {} does not exist.", job.0),
+            Refusal::NoSuchProcess(u) => write!(f, "Unit {u} has no such process."),
+            Refusal::BadSignal(n) => write!(f, "Signal number {n} is out of range."),
+            Refusal::ShuttingDown => write!(f, "The manager is shutting down."),
+        }
+    }
+}
+
+/// Something that subscribers want to hear of. Changes of state are not here: after each batch
+/// the units that changed are published with the view.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Notice {
+    /// A job was installed.
+    JobNew {
+        /// Its number.
+        job: JobId,
+        /// Its unit.
+        unit: UnitId,
+    },
+    /// A job ended.
+    JobRemoved {
+        /// Its number.
+        job: JobId,
+        /// Its unit.
+        unit: UnitId,
+        /// How.
+        result: JobResult,
+    },
+    /// A unit became known.
+    UnitNew(UnitId),
+    /// A unit's definition is gone and nothing of it runs.
+    UnitRemoved(UnitId),
+    /// Something for the log, about one unit.
+    Log {
+        /// The unit.
+        unit: UnitId,
+        /// What happened.
+        reason: Reason,
+        /// More about it: an exit code, a path, an error text.
+        detail: String,
+    },
+    /// A start order that goes in a circle was broken; the jobs on it and the one that was dropped.
+    CycleBroken {
+        /// Every unit of the circle, in order.
+        units: Vec<UnitId>,
+        /// The one whose job was dropped.
+        dropped: UnitId,
+    },
+}
+
+impl Refusal {
+    /// The reason code that says the same.
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::Masked(_) => Code::Masked,
+            Refusal::BadSetting(_) | Refusal::LoadError(_) => Code::BadSetting,
+            Refusal::NoSuchUnit(_) => Code::NotLoaded,
+            Refusal::ShuttingDown => Code::ManagerExit,
+            Refusal::NotApplicable(_) => Code::NotSupported,
+            _ => Code::Canceled,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Going on after a restart of the manager: restores the run state and asks again for every effect
+//! that was under way.
+//!
+//! The runner knows which of them were carried out meanwhile: replies of the exec helpers wait in
+//! their sockets, open sockets are in init's store. What happened in the kernel while nobody
+//! looked is fed in afterwards as ordinary events.
+
+use crate::event::{Effect, FollowUp, KillTarget, Spawn};
+use crate::graph::{Delta, Graph};
+use crate::ids::{EffectId, UnitId};
+use crate::machine::Core;
+use crate::record::{Manager, Restored};
+use crate::state::*;
+use crate::time::Moment;
+use std::sync::Arc;
+
+impl Core {
+    /// The manager's own state, to be written down.
+    pub fn manager_record(&self) -> Manager {
+        Manager {
+            serial: self.serial,
+            startup_finished: self.totals.startup_finished,
+            stopping: self.totals.stopping,
+            jobs_ever: self.totals.jobs_ever,
+            failed_jobs_ever: self.totals.failed_jobs_ever,
+        }
+    }
+
+    /// Puts `graph` (whose ids are those of `restored`) and the restored run state in force, and
+    /// returns the effects that were under way.
+    pub fn recover(&mut self, now: Moment, graph: Arc<Graph>, restored: Restored) -> Vec<Effect> {
+        self.now = now;
+        self.totals.now = now;
+        if let Some(manager) = restored.manager {
+            self.serial = manager.serial;
+            self.totals.startup_finished = manager.startup_finished;
+            self.totals.stopping = manager.stopping;
+            self.totals.jobs_ever = manager.jobs_ever;
+            self.totals.failed_jobs_ever = manager.failed_jobs_ever;
+        }
+        self.adopt_graph(graph);
+        for (unit, run) in restored.runs {
+            if self.known(unit).is_some() {
+                self.restore(unit, run);
+            }
+        }
+        self.recount_blockers();
+        for unit in self.busy() {
+            self.resume(unit);
+            self.run_queue.insert(unit);
+        }
+        self.settle();
+        std::mem::take(&mut self.out)
+    }
+
+    fn adopt_graph(&mut self, graph: Arc<Graph>) {
+        let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
+        let delta = Delta { added, ..Delta::default() };
+        self.commit(graph, &delta);
+        self.out.clear();
+    }
+
+    fn resume(&mut self, unit: UnitId) {
+        if let Some(id) = self.run(unit).history.as_ref().and_then(|h| h.checking) {
+            let section = self.compiled(unit).section.clone();
+            self.again(id, unit, Effect::CheckConditions { id, unit, section });
+        }
+        match self.run(unit).state.clone() {
+            TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
+            TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),
+            TypeState::Mount(Mount::Up(run)) => self.resume_mount(unit, &run),
+            TypeState::Automount(Automount::Up(run)) => self.resume_automount(unit, &run),
+            TypeState::Slice(Slice::Asked(id)) => {
+                let settings = self.compiled(unit);
+                self.again(id, unit, Effect::MakeCgroup { id, unit, settings });
+            }
+            _ => {}
+        }
+    }
+
+    fn again(&mut self, id: EffectId, unit: UnitId, effect: Effect) {
+        self.expect_effect(id, unit);
+        self.out.push(effect);
+    }
+
+    fn resume_service(&mut self, unit: UnitId, run: &ServiceRun) {
+        let (list, index) = run.command;
+        if let Some(id) = run.main_asked {
+            let spawn = self.spawn_again(unit, CommandList::Start, index, true);
+            self.again(id, unit, Effect::Spawn(id, spawn));
+        }
+        if let Some(Control::Asked(id)) = run.control {
+            let spawn = self.spawn_again(unit, list, index, false);
+            self.again(id, unit, Effect::Spawn(id, spawn));
+        }
+        if let Some(id) = run.main_search {
+            let pid_file = self.compiled(unit).service().pid_file.clone();
+            self.again(id, unit, Effect::FindMain { id, unit, pid_file });
+        }
+        if let Some(id) = run.kill_asked {
+            let settings = self.compiled(unit);
+            let signal = match run.phase {
+                ServicePhase::StopWatchdog | ServicePhase::FinalWatchdog => {
+                    settings.service().kill.watchdog_signal
+                }
+                _ => settings.service().kill.signal,
+            };
+            let (target, then) = (KillTarget::Group, FollowUp { hangup: false, resume: true });
+            self.again(id, unit, Effect::Kill { id, unit, target, signal: signal.number(), then });
+        }
+        if matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill) {
+            self.out.push(Effect::KillGroup { unit });
+        }
+        let idles =
+            run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none();
+        if idles && run.control.is_none() && run.main_search.is_none() {
+            self.idle_queue.insert(unit);
+        }
+    }
+
+    fn spawn_again(
+        &mut self,
+        unit: UnitId,
+        list: CommandList,
+        index: u16,
+        main: bool,
+    ) -> Box<Spawn> {
+        let settings = self.compiled(unit);
+        let sockets = if main { self.sockets_of(unit) } else { Vec::new() };
+        let invocation = self.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+        let environment = self.service_environment(unit, list);
+        Box::new(Spawn { unit, list, index, main, settings, environment, sockets, invocation })
+    }
+
+    fn resume_socket(&mut self, unit: UnitId, run: &SocketRun) {
+        let settings = self.compiled(unit);
+        if let Some(Control::Asked(id)) = run.control {
+            let (list, index) = run.command;
+            let spawn = self.spawn_again(unit, list, index, false);
+            self.again(id, unit, Effect::Spawn(id, spawn));
+        }
+        let accept = settings.socket().accept;
+        if let Some(id) = run.listen_asked {
+            self.again(id, unit, Effect::Listen { id, unit, settings });
+        }
+        if run.phase == SocketPhase::Listening {
+            self.out.push(Effect::WatchSockets { unit, on: true, accept });
+        }
+    }
+
+    fn resume_mount(&mut self, unit: UnitId, run: &MountRun) {
+        let Some(id) = run.asked else { return };
+        let settings = self.compiled(unit);
+        let remount = run.phase == MountPhase::Remounting;
+        let effect = match run.phase {
+            MountPhase::Mounting | MountPhase::MountingDone | MountPhase::Remounting => {
+                Effect::Mount { id, unit, settings, remount }
+            }
+            _ => Effect::Unmount { id, unit, settings },
+        };
+        self.again(id, unit, effect);
+    }
+
+    fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
+        let settings = self.compiled(unit);
+        let idle = settings.automount().timeout_idle.is_some();
+        if let Some(id) = run.asked {
+            self.again(id, unit, Effect::SetTrap { id, unit, settings });
+        }
+        if run.running && idle {
+            self.out.push(Effect::WatchIdle { unit, on: true });
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What a change of one unit's state does to its job, to the units tied to it and to whoever
+//! waits.
+
+use crate::ids::UnitId;
+use crate::job::{JobKind, JobMode, JobType};
+use crate::machine::{Core, Transition};
+use crate::reason::{Cause, Reason};
+use crate::state::*;
+use std::collections::BTreeSet;
+use warren_unit::{Relation, UnitType};
+
+impl Core {
+    /// Propagates one transition.
+    pub(crate) fn ripple(&mut self, transition: Transition) {
+        let Transition { unit, old, new, .. } = transition;
+        let job_kind = self.run(unit).job.as_ref().filter(|job| job.running).map(|job| job.kind);
+        self.job_after_change(unit, new);
+        if !old.is_up_or_coming()
+            && new.is_up_or_coming()
+            && job_kind.is_none()
+            && !self.waits_to_restart(unit)
+        {
+            self.start_afterwards(unit);
+        }
+        let told = matches!(job_kind, Some(JobKind::Stop | JobKind::Restart));
+        if !old.is_down_or_going() && new.is_down_or_going() && !told {
+            self.stop_afterwards(unit);
+        }
+        self.tell_triggers(unit, old, new);
+        self.fire_outcome(transition);
+        self.requeue_waiters(unit);
+        self.look_at_neighbours(unit, old, new);
+        if new.is_down() && self.run(unit).job.is_none() {
+            self.forget_settings(unit);
+        }
+    }
+
+    fn related(&self, unit: UnitId, relations: &[Relation]) -> BTreeSet<UnitId> {
+        relations.iter().flat_map(|&relation| self.graph.related(unit, relation)).collect()
+    }
+
+    /// A unit came up though nobody asked (a mount found in the kernel's table, a service that
+    /// restarts): what it requires is started now, what conflicts is stopped.
+    fn start_afterwards(&mut self, unit: UnitId) {
+        let cause = Cause::Dependency(unit);
+        let missing = |core: &Core, relations: &[Relation], after: bool| -> Vec<UnitId> {
+            let idle =
+                |&u: &UnitId| core.run(u).job.is_none() && !core.active_state(u).is_up_or_coming();
+            let ordered = |&u: &UnitId| after || !core.graph.is_before(u, unit);
+            core.related(unit, relations).into_iter().filter(idle).filter(ordered).collect()
+        };
+        for other in missing(self, &[Relation::Requires, Relation::BindsTo], false) {
+            self.enqueue_quietly(other, JobType::Start, JobMode::Replace, cause);
+        }
+        for other in missing(self, &[Relation::Wants, Relation::Upholds], false) {
+            self.enqueue_quietly(other, JobType::Start, JobMode::Fail, cause);
+        }
+        for other in self.related(unit, &[Relation::Conflicts, Relation::ConflictedBy]) {
+            if !self.active_state(other).is_down_or_going() {
+                self.enqueue_quietly(other, JobType::Stop, JobMode::Replace, cause);
+            }
+        }
+    }
+
+    /// A unit went down though nobody asked: what is bound to it follows (`BindsTo=`).
+    fn stop_afterwards(&mut self, unit: UnitId) {
+        for other in self.related(unit, &[Relation::BoundBy]) {
+            if !self.active_state(other).is_down_or_going() {
+                let cause = Cause::Dependency(unit);
+                self.enqueue_quietly(other, JobType::Stop, JobMode::Replace, cause);
+            }
+        }
+    }
+
+    /// Sockets and automounts follow the state of what they start.
+    fn tell_triggers(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+        for trigger in self.related(unit, &[Relation::TriggeredBy]) {
+            match self.definition(trigger).unit_type() {
+                UnitType::Socket => self.socket_service_changed(trigger, unit, new),
+                UnitType::Automount => self.automount_mount_changed(trigger, unit, old, new),
+                _ => {}
+            }
+        }
+        if new.is_down() && !old.is_down() {
+            self.connection_ended(unit);
+        }
+    }
+
+    /// `OnFailure=`, `OnSuccess=` and the actions of the same kind (systemd.unit(5)).
+    fn fire_outcome(&mut self, transition: Transition) {
+        let Transition { unit, old, new, will_restart } = transition;
+        if will_restart || old.is_down() && !(new == ActiveState::Failed && old != new) {
+            return;
+        }
+        let (relation, failed) = match new {
+            ActiveState::Failed => (Relation::OnFailure, true),
+            ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
+            _ => return,
+        };
+        if self.flags(unit).has_on_result() {
+            let section = self.compiled(unit).section.clone();
+            let mode =
+                if failed { section.on_failure_job_mode } else { section.on_success_job_mode };
+            for other in self.related(unit, &[relation]) {
+                self.enqueue_quietly(other, JobType::Start, mode, Cause::Outcome(unit));
+            }
+        }
+        if self.flags(unit).has_job_settings() {
+            let section = self.compiled(unit).section.clone();
+            let action = if failed { section.failure_action } else { section.success_action };
+            self.emergency(action, unit);
+        }
+    }
+
+    /// Jobs that wait for this unit's state rather than for a job: bound units and stops.
+    fn requeue_waiters(&mut self, unit: UnitId) {
+        if self.run(unit).job.is_some() {
+            self.run_queue.insert(unit);
+        }
+    }
+
+    /// Who may be unneeded now, who is to be kept up, who is bound to what went.
+    fn look_at_neighbours(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+        const NEEDS: &[Relation] = &[
+            Relation::Requires,
+            Relation::Requisite,
+            Relation::Wants,
+            Relation::BindsTo,
+            Relation::Upholds,
+        ];
+        if new.is_down_or_going() && !old.is_down_or_going() {
+            let needed = self.related(unit, NEEDS);
+            let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
+            let may_go: Vec<UnitId> = needed.into_iter().filter(optional).collect();
+            self.unneeded_queue.extend(may_go);
+        }
+        if new.is_up() && !old.is_up() {
+            self.unneeded_queue.insert(unit);
+            let upheld = self.related(unit, &[Relation::Upholds]);
+            self.upheld_queue.extend(upheld);
+        }
+        if new.is_down() && !old.is_down() {
+            self.upheld_queue.insert(unit);
+        }
+    }
+
+    /// `StopWhenUnneeded=`: stops the unit if no unit that needs it is up or has a job.
+    pub(crate) fn stop_if_unneeded(&mut self, unit: UnitId) {
+        let idle = self.run(unit).job.is_none() && self.active_state(unit).is_up();
+        if !idle || !self.flags(unit).stop_when_unneeded() {
+            return;
+        }
+        const NEEDED_BY: &[Relation] = &[
+            Relation::RequiredBy,
+            Relation::RequisiteOf,
+            Relation::WantedBy,
+            Relation::BoundBy,
+            Relation::UpheldBy,
+        ];
+        let needs_it =
+            |other: UnitId| self.run(other).job.is_some() || !self.active_state(other).is_down();
+        if self.related(unit, NEEDED_BY).into_iter().any(needs_it) {
+            return;
+        }
+        let cause = Cause::None;
+        if self.enqueue_quietly(unit, JobType::Stop, JobMode::Fail, cause)
+            && let Some(job) = self.run_mut(unit).job.as_mut()
+        {
+            job.reason = Reason::new(crate::reason::Code::Unneeded, cause);
+        }
+    }
+
+    /// `Upholds=`: starts the unit again if an active unit upholds it.
+    pub(crate) fn start_if_upheld(&mut self, unit: UnitId) {
+        if self.run(unit).job.is_some() || !self.active_state(unit).is_down() {
+            return;
+        }
+        let upholder = self
+            .graph
+            .related(unit, Relation::UpheldBy)
+            .find(|&other| self.active_state(other).is_up() && self.run(other).job.is_none());
+        let Some(upholder) = upholder else { return };
+        if self.start_limit_hit_already(unit) {
+            return;
+        }
+        let cause = Cause::Dependency(upholder);
+        if self.enqueue_quietly(unit, JobType::Start, JobMode::Fail, cause)
+            && let Some(job) = self.run_mut(unit).job.as_mut()
+        {
+            job.reason = Reason::new(crate::reason::Code::Upheld, cause);
+        }
+    }
+}

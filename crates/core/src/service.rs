@@ -1,0 +1,555 @@
+//! Services, the way up: from the start job to `running` (systemd.service(5)).
+//!
+//! The phases are systemd's sub-states. The way down is in `service_stop`, what processes and the
+//! notify socket say is in `service_events`.
+
+use crate::event::{Done, Effect, Spawn};
+use crate::ids::{EffectId, UnitId};
+use crate::machine::Core;
+use crate::reason::{Cause, Code};
+use crate::settings::Compiled;
+use crate::state::*;
+use std::sync::Arc;
+use std::time::Duration;
+use warren_unit::Relation;
+use warren_unit::config::{Command, ServiceConfig, ServiceType, TimeoutFailureMode};
+
+/// How long `Type=idle` waits for other jobs at most (systemd.service(5)).
+const IDLE_WAIT_MAX: Duration = Duration::from_secs(5);
+
+impl ServiceRun {
+    fn new() -> ServiceRun {
+        ServiceRun {
+            phase: ServicePhase::StartPre,
+            main: None,
+            main_asked: None,
+            control: None,
+            command: (CommandList::StartPre, 0),
+            deadline: None,
+            runtime_deadline: None,
+            watchdog_deadline: None,
+            watchdog_override_us: None,
+            outcome: Outcome::Success,
+            reload_outcome: Outcome::Success,
+            ready: false,
+            stopping: false,
+            notify_reloading: false,
+            stop_requested: false,
+            group_empty: true,
+            kill_asked: None,
+            main_search: None,
+            fds_stored: 0,
+        }
+    }
+}
+
+/// The commands of a list.
+pub(crate) fn commands(config: &ServiceConfig, list: CommandList) -> &[Command] {
+    match list {
+        CommandList::Condition => &config.exec_condition,
+        CommandList::StartPre => &config.exec_start_pre,
+        CommandList::Start => &config.exec_start,
+        CommandList::StartPost => &config.exec_start_post,
+        CommandList::Reload => &config.exec_reload,
+        CommandList::Stop => &config.exec_stop,
+        CommandList::StopPost => &config.exec_stop_post,
+    }
+}
+
+impl Core {
+    /// The run of a service that is up or under way.
+    pub(crate) fn service(&self, unit: UnitId) -> Option<&ServiceRun> {
+        match &self.run(unit).state {
+            TypeState::Service(Service::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    /// The same for writing; the caller saw that it is up.
+    pub(crate) fn service_mut(&mut self, unit: UnitId) -> &mut ServiceRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Service(Service::Up(run)) => run,
+            _ => panic!("the service is up: its phase was looked at just before"),
+        }
+    }
+
+    pub(crate) fn service_phase(&self, unit: UnitId) -> Option<ServicePhase> {
+        self.service(unit).map(|run| run.phase)
+    }
+
+    pub(crate) fn set_service_phase(&mut self, unit: UnitId, phase: ServicePhase) {
+        self.transit(unit, false, |run| {
+            if let TypeState::Service(Service::Up(service)) = &mut run.state {
+                service.phase = phase;
+            }
+        });
+    }
+
+    // ---- start ----
+
+    pub(crate) fn service_start(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let mut run = Box::new(ServiceRun::new());
+        let conditions = !config.exec_condition.is_empty();
+        run.phase = if conditions { ServicePhase::Condition } else { ServicePhase::StartPre };
+        let history = self.history_mut(unit);
+        history.outcome = Outcome::Success;
+        history.status_text = String::new();
+        history.status_errno = 0;
+        history.last_main = None;
+        history.last_control = None;
+        history.has_cgroup = true;
+        if conditions {
+            self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));
+            self.run_command(unit, CommandList::Condition, 0);
+        } else if !config.exec_start_pre.is_empty() {
+            self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));
+            self.run_command(unit, CommandList::StartPre, 0);
+        } else {
+            run.phase = ServicePhase::Start;
+            self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));
+            self.enter_start(unit);
+        }
+    }
+
+    pub(crate) fn enter_start_pre(&mut self, unit: UnitId) {
+        if self.compiled(unit).service().exec_start_pre.is_empty() {
+            return self.enter_start(unit);
+        }
+        self.set_service_phase(unit, ServicePhase::StartPre);
+        self.run_command(unit, CommandList::StartPre, 0);
+    }
+
+    pub(crate) fn enter_start(&mut self, unit: UnitId) {
+        self.set_service_phase(unit, ServicePhase::Start);
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        match config.service_type {
+            _ if config.exec_start.is_empty() => self.enter_start_post(unit),
+            ServiceType::Forking => self.run_command(unit, CommandList::Start, 0),
+            ServiceType::Idle if self.totals.jobs > 1 => {
+                self.service_mut(unit).deadline = Some(self.now.monotonic.after(IDLE_WAIT_MAX));
+                self.idle_queue.insert(unit);
+            }
+            _ => self.run_main(unit, 0),
+        }
+    }
+
+    /// `Type=idle` has waited for the other jobs, or long enough.
+    pub(crate) fn service_idle_over(&mut self, unit: UnitId) {
+        self.idle_queue.remove(&unit);
+        let waits = self.service(unit).is_some_and(|run| {
+            run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none()
+        });
+        if waits {
+            self.run_main(unit, 0);
+        }
+    }
+
+    pub(crate) fn enter_start_post(&mut self, unit: UnitId) {
+        self.arm_watchdog(unit);
+        if self.compiled(unit).service().exec_start_post.is_empty() {
+            return self.enter_running(unit, true);
+        }
+        self.set_service_phase(unit, ServicePhase::StartPost);
+        self.run_command(unit, CommandList::StartPost, 0);
+    }
+
+    /// The service is as it should be while it does its work, or has done it. `first` when it
+    /// gets there by a start.
+    pub(crate) fn enter_running(&mut self, unit: UnitId, first: bool) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let now = self.now.monotonic;
+        let run = self.service_mut(unit);
+        run.deadline = None;
+        if run.outcome != Outcome::Success {
+            return self.enter_signal(unit, ServicePhase::StopSigterm);
+        }
+        if first {
+            run.runtime_deadline = config.runtime_max.map(|max| now.after(max));
+        }
+        if self.is_alive(unit, config) {
+            if self.service_mut(unit).stopping {
+                self.set_service_phase(unit, ServicePhase::StopSigterm);
+                self.service_mut(unit).deadline = config.timeout_stop.map(|t| now.after(t));
+                return;
+            }
+            self.set_service_phase(unit, ServicePhase::Running);
+        } else if config.remain_after_exit {
+            self.set_service_phase(unit, ServicePhase::Exited);
+        } else {
+            self.enter_stop(unit);
+        }
+    }
+
+    /// Whether something of it runs that keeps it up.
+    fn is_alive(&self, unit: UnitId, config: &ServiceConfig) -> bool {
+        let Some(run) = self.service(unit) else { return false };
+        let by_group = config.service_type == ServiceType::Forking && run.main.is_none()
+            || config.exit_type == warren_unit::config::ExitType::Cgroup;
+        let main_gone_before =
+            self.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+        run.main.is_some()
+            || run.main_asked.is_some()
+            || by_group && !main_gone_before && !run.group_empty && !self.without_cgroups
+    }
+
+    pub(crate) fn arm_watchdog(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let now = self.now.monotonic;
+        let run = self.service_mut(unit);
+        let interval = match run.watchdog_override_us {
+            Some(0) => None,
+            Some(us) => Some(Duration::from_micros(us)),
+            None => settings.service().watchdog,
+        };
+        run.watchdog_deadline = interval.map(|interval| now.after(interval));
+    }
+
+    // ---- spawning ----
+
+    /// Asks for the main process.
+    pub(crate) fn run_main(&mut self, unit: UnitId, index: u16) {
+        let settings = self.compiled(unit);
+        let timeout = settings.service().timeout_start;
+        let id = self.new_effect(unit);
+        let deadline = timeout.map(|t| self.now.monotonic.after(t));
+        let run = self.service_mut(unit);
+        run.main_asked = Some(id);
+        run.command = (CommandList::Start, index);
+        run.deadline = deadline;
+        self.spawn(id, unit, CommandList::Start, index, true, settings);
+    }
+
+    /// Asks for the control process that runs command `index` of `list`.
+    pub(crate) fn run_command(&mut self, unit: UnitId, list: CommandList, index: u16) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let timeout = match list {
+            CommandList::Stop | CommandList::StopPost => config.timeout_stop,
+            _ => config.timeout_start,
+        };
+        let id = self.new_effect(unit);
+        let deadline = timeout.map(|t| self.now.monotonic.after(t));
+        let run = self.service_mut(unit);
+        run.control = Some(Control::Asked(id));
+        run.command = (list, index);
+        run.deadline = deadline;
+        self.spawn(id, unit, list, index, false, settings);
+    }
+
+    fn spawn(
+        &mut self,
+        id: EffectId,
+        unit: UnitId,
+        list: CommandList,
+        index: u16,
+        main: bool,
+        settings: Arc<Compiled>,
+    ) {
+        let spawn = Spawn {
+            unit,
+            list,
+            index,
+            main,
+            environment: self.service_environment(unit, list),
+            sockets: if main || list == CommandList::Start {
+                self.sockets_of(unit)
+            } else {
+                Vec::new()
+            },
+            invocation: self.run(unit).history.as_ref().map_or(0, |h| h.invocation),
+            settings,
+        };
+        self.service_mut(unit).group_empty = false;
+        self.out.push(Effect::Spawn(id, Box::new(spawn)));
+    }
+
+    /// The environment that follows from the state (systemd.exec(5), "ENVIRONMENT VARIABLES SET").
+    pub(crate) fn service_environment(
+        &self,
+        unit: UnitId,
+        list: CommandList,
+    ) -> Vec<(&'static str, String)> {
+        let mut out = Vec::new();
+        let Some(run) = self.service(unit) else { return out };
+        if let Some(main) = run.main {
+            out.push(("MAINPID", main.pid.to_string()));
+        }
+        if matches!(list, CommandList::Stop | CommandList::StopPost) {
+            out.push(("SERVICE_RESULT", run.outcome.as_str().to_owned()));
+            let last = self.run(unit).history.as_ref().and_then(|h| h.last_main);
+            if let Some(ended) = last {
+                let (code, status) = exit_words(ended.status);
+                out.push(("EXIT_CODE", code.to_owned()));
+                out.push(("EXIT_STATUS", status));
+            }
+        }
+        out
+    }
+
+    /// The socket units whose file descriptors the service gets: those that trigger it and those
+    /// of `Sockets=` (which are relations of the same kind), as far as they are open.
+    pub(crate) fn sockets_of(&self, unit: UnitId) -> Vec<UnitId> {
+        let open = |&socket: &UnitId| match &self.run(socket).state {
+            TypeState::Socket(Socket::Up(run)) => run.fds > 0,
+            _ => false,
+        };
+        self.graph.related(unit, Relation::TriggeredBy).filter(open).collect()
+    }
+
+    pub(crate) fn service_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        if self.conditions_done(unit, effect, &result) {
+            return;
+        }
+        let Some(run) = self.service(unit) else { return };
+        if run.main_asked == Some(effect) {
+            self.service_mut(unit).main_asked = None;
+            match result {
+                Done::Spawned { pid } => self.main_spawned(unit, pid),
+                Done::SpawnFailed { exit_code, error } => {
+                    self.main_not_spawned(unit, exit_code, error)
+                }
+                _ => self.main_not_spawned(unit, 0, "the request was lost".to_owned()),
+            }
+        } else if run.control == Some(Control::Asked(effect)) {
+            match result {
+                Done::Spawned { pid } => self.control_spawned(unit, pid),
+                Done::SpawnFailed { exit_code, error } => {
+                    self.control_not_spawned(unit, exit_code, error)
+                }
+                _ => self.control_not_spawned(unit, 0, "the request was lost".to_owned()),
+            }
+        } else if run.kill_asked == Some(effect) {
+            self.service_mut(unit).kill_asked = None;
+            if matches!(result, Done::Killed { processes: 0 }) {
+                self.service_mut(unit).group_empty = true;
+            }
+            self.advance_if_stopped(unit);
+        } else if run.main_search == Some(effect) {
+            self.service_mut(unit).main_search = None;
+            let pid = if let Done::MainProcess { pid } = result { pid } else { None };
+            self.main_found(unit, pid);
+        }
+    }
+
+    fn main_spawned(&mut self, unit: UnitId, pid: u32) {
+        let started = self.now;
+        self.own_pid(pid, unit);
+        self.service_mut(unit).main = Some(Process { pid, started });
+        let Some(ServicePhase::Start) = self.service_phase(unit) else { return };
+        match self.compiled(unit).service().service_type {
+            ServiceType::Simple | ServiceType::Idle | ServiceType::Exec => {
+                self.enter_start_post(unit);
+            }
+            ServiceType::Oneshot | ServiceType::Forking => {}
+            ServiceType::Notify | ServiceType::NotifyReload | ServiceType::Dbus => {
+                if self.service(unit).is_some_and(|run| run.ready) {
+                    self.enter_start_post(unit);
+                }
+            }
+        }
+    }
+
+    /// The main process could not be executed. To the outside a `Type=simple` service counts as
+    /// started before that is known (systemd.service(5)): its start job succeeds, then it fails.
+    fn main_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
+        let now = self.now;
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let in_start = self.service_phase(unit) == Some(ServicePhase::Start);
+        let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
+        self.note(unit, code, Cause::Kernel, error.clone());
+        self.history_mut(unit).status_text = error;
+        let ended =
+            Ended { pid: 0, started: now, ended: now, status: ExitStatus::Exited(exit_code) };
+        self.history_mut(unit).last_main = Some(ended);
+        let command = config.exec_start.get(usize::from(self.service_mut(unit).command.1));
+        let ignored = command.is_some_and(|c| c.ignore_failure) && exit_code != 0;
+        if !ignored {
+            let outcome = if exit_code == 0 { Outcome::Resources } else { Outcome::ExitCode };
+            let simple = matches!(config.service_type, ServiceType::Simple | ServiceType::Idle);
+            if in_start && simple && exit_code != 0 {
+                self.set_service_phase(unit, ServicePhase::Running);
+            }
+            self.set_outcome(unit, outcome);
+        }
+        if in_start {
+            match self.service_mut(unit).outcome {
+                Outcome::Success => self.enter_start_post(unit),
+                _ => self.enter_signal(unit, ServicePhase::StopSigterm),
+            }
+        }
+    }
+
+    /// The parent of a forking service has left: who is the main process now?
+    pub(crate) fn search_main(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        if config.pid_file.is_none() && !config.guess_main_pid {
+            return self.enter_start_post(unit);
+        }
+        let id = self.new_effect(unit);
+        self.service_mut(unit).main_search = Some(id);
+        let pid_file = config.pid_file.clone();
+        self.out.push(Effect::FindMain { id, unit, pid_file });
+    }
+
+    fn main_found(&mut self, unit: UnitId, pid: Option<u32>) {
+        let settings = self.compiled(unit);
+        let asked_by_file = settings.service().pid_file.is_some();
+        if let Some(pid) = pid {
+            self.adopt_main(unit, pid);
+        }
+        if self.service_phase(unit) != Some(ServicePhase::Start) {
+            return;
+        }
+        if pid.is_none() && asked_by_file {
+            self.fail_service(unit, Outcome::Protocol, Code::Protocol);
+            return self.enter_signal(unit, ServicePhase::StopSigterm);
+        }
+        self.enter_start_post(unit);
+    }
+
+    /// Takes a process of the unit as its main process.
+    pub(crate) fn adopt_main(&mut self, unit: UnitId, pid: u32) {
+        let started = self.now;
+        if let Some(old) = self.service_mut(unit).main {
+            self.disown_pid(old.pid);
+        }
+        self.own_pid(pid, unit);
+        self.service_mut(unit).main = Some(Process { pid, started });
+    }
+
+    // ---- reload ----
+
+    pub(crate) fn service_reload(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        self.service_mut(unit).reload_outcome = Outcome::Success;
+        if config.service_type == ServiceType::NotifyReload {
+            return self.reload_by_signal(unit, config);
+        }
+        self.set_service_phase(unit, ServicePhase::Reload);
+        self.run_command(unit, CommandList::Reload, 0);
+    }
+
+    fn reload_by_signal(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let now = self.now.monotonic;
+        self.set_service_phase(unit, ServicePhase::ReloadSignal);
+        let run = self.service_mut(unit);
+        run.notify_reloading = false;
+        run.ready = false;
+        run.deadline = config.timeout_start.map(|t| now.after(t));
+        if let Some(main) = run.main {
+            let id = self.new_effect(unit);
+            self.forget_effect(id);
+            self.out.push(Effect::Kill {
+                id,
+                unit,
+                target: crate::event::KillTarget::Process(main.pid),
+                signal: config.reload_signal.number(),
+                then: crate::event::FollowUp::default(),
+            });
+        }
+    }
+
+    // ---- deadlines ----
+
+    pub(crate) fn service_deadline(&mut self, unit: UnitId) {
+        let now = self.now.monotonic;
+        let due = |at: Option<crate::time::Monotonic>| at.is_some_and(|at| at <= now);
+        let Some(run) = self.service(unit) else { return };
+        let (phase, runtime, watchdog) =
+            (due(run.deadline), due(run.runtime_deadline), due(run.watchdog_deadline));
+        if phase {
+            self.service_mut(unit).deadline = None;
+            self.phase_timeout(unit);
+        } else if watchdog {
+            self.service_mut(unit).watchdog_deadline = None;
+            self.watchdog_missed(unit);
+        } else if runtime {
+            self.service_mut(unit).runtime_deadline = None;
+            if self.active_state(unit).is_up() {
+                self.fail_service(unit, Outcome::Timeout, Code::RuntimeTimeout);
+                self.enter_signal(unit, ServicePhase::StopSigterm);
+            }
+        }
+    }
+
+    pub(crate) fn watchdog_missed(&mut self, unit: UnitId) {
+        let up = matches!(
+            self.service_phase(unit),
+            Some(
+                ServicePhase::StartPost
+                    | ServicePhase::Running
+                    | ServicePhase::Reload
+                    | ServicePhase::ReloadSignal
+                    | ServicePhase::ReloadNotify
+            )
+        );
+        if up {
+            self.fail_service(unit, Outcome::Watchdog, Code::WatchdogTimeout);
+            self.enter_signal(unit, ServicePhase::StopWatchdog);
+        }
+    }
+
+    fn phase_timeout(&mut self, unit: UnitId) {
+        use ServicePhase::*;
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        match self.service_phase(unit).expect("the deadline is of a run") {
+            Start if self.idle_queue.contains(&unit) => self.service_idle_over(unit),
+            Condition | StartPre | Start | StartPost => {
+                self.fail_service(unit, Outcome::Timeout, Code::StartTimeout);
+                self.enter_signal(unit, stop_phase(config.timeout_start_failure_mode));
+            }
+            Reload | ReloadSignal | ReloadNotify => {
+                self.service_mut(unit).reload_outcome = Outcome::Timeout;
+                self.kill_control(unit);
+                self.enter_running(unit, false);
+            }
+            AutoRestart => self.restart_now(unit),
+            Running | Exited => {}
+            _ => self.stop_timeout(unit, config),
+        }
+    }
+
+    /// Notes the first thing that went wrong, on the run and for the log.
+    pub(crate) fn fail_service(&mut self, unit: UnitId, outcome: Outcome, code: Code) {
+        self.note(unit, code, Cause::Kernel, String::new());
+        self.set_outcome(unit, outcome);
+    }
+
+    pub(crate) fn set_outcome(&mut self, unit: UnitId, outcome: Outcome) {
+        let run = self.service_mut(unit);
+        if run.outcome == Outcome::Success {
+            run.outcome = outcome;
+        }
+    }
+}
+
+/// The phase that a timeout leads to.
+pub(crate) fn stop_phase(mode: TimeoutFailureMode) -> ServicePhase {
+    match mode {
+        TimeoutFailureMode::Terminate => ServicePhase::StopSigterm,
+        TimeoutFailureMode::Abort => ServicePhase::StopWatchdog,
+        TimeoutFailureMode::Kill => ServicePhase::StopSigkill,
+    }
+}
+
+/// `EXIT_CODE` and `EXIT_STATUS` (systemd.exec(5)).
+pub(crate) fn exit_words(status: ExitStatus) -> (&'static str, String) {
+    let signal = |n: u8| {
+        let name = warren_unit::Signal::new(i32::from(n)).map_or(n.to_string(), |s| s.to_string());
+        name.trim_start_matches("SIG").to_owned()
+    };
+    match status {
+        ExitStatus::Exited(code) => ("exited", code.to_string()),
+        ExitStatus::Killed(n) => ("killed", signal(n)),
+        ExitStatus::Dumped(n) => ("dumped", signal(n)),
+        ExitStatus::Unknown => ("exited", String::new()),
+    }
+}

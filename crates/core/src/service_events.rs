@@ -1,0 +1,394 @@
+//! Services: what their processes and their notify socket tell.
+
+use crate::event::Notify;
+use crate::ids::UnitId;
+use crate::machine::Core;
+use crate::reason::{Cause, Code};
+use crate::service::commands;
+use crate::state::*;
+use std::time::Duration;
+use warren_unit::Signal;
+use warren_unit::config::{ExitStatusSet, NotifyAccess, OomPolicy, ServiceConfig, ServiceType};
+
+/// Longest `STATUS=` text that is kept, in bytes.
+const STATUS_TEXT_MAX: usize = 512;
+
+impl Core {
+    // ---- processes ----
+
+    pub(crate) fn control_spawned(&mut self, unit: UnitId, pid: u32) {
+        let started = self.now;
+        self.own_pid(pid, unit);
+        self.service_mut(unit).control = Some(Control::Running(Process { pid, started }));
+    }
+
+    pub(crate) fn control_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {
+        let now = self.now;
+        let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
+        self.note(unit, code, Cause::Kernel, error.clone());
+        self.history_mut(unit).status_text = error;
+        self.service_mut(unit).control = None;
+        if exit_code == 0 {
+            self.set_outcome(unit, Outcome::Resources);
+        }
+        let status = ExitStatus::Exited(exit_code.max(1));
+        self.control_over(unit, Ended { pid: 0, started: now, ended: now, status });
+    }
+
+    pub(crate) fn service_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
+        let Some(run) = self.service(unit) else { return };
+        let ended =
+            |process: Process| Ended { pid, started: process.started, ended: self.now, status };
+        if let Some(main) = run.main.filter(|main| main.pid == pid) {
+            let ended = ended(main);
+            self.main_over(unit, ended);
+        } else if let Some(Control::Running(control)) = run.control
+            && control.pid == pid
+        {
+            let ended = ended(control);
+            self.service_mut(unit).control = None;
+            self.control_over(unit, ended);
+        }
+    }
+
+    /// The main process has ended.
+    fn main_over(&mut self, unit: UnitId, ended: Ended) {
+        use ServicePhase::*;
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        self.service_mut(unit).main = None;
+        self.history_mut(unit).last_main = Some(ended);
+        if self.without_cgroups {
+            self.service_mut(unit).group_empty = true;
+        }
+        let run = self.service(unit).expect("its main process has just ended");
+        let (phase, index) = (run.phase, usize::from(run.command.1));
+        let ignored = config.exec_start.get(index).is_some_and(|c| c.ignore_failure);
+        let clean = ignored || is_clean(ended.status, config);
+        if !clean {
+            self.note_end(unit, ended);
+        }
+        match phase {
+            Start if config.service_type == ServiceType::Oneshot => {
+                self.oneshot_over(unit, config, index, clean)
+            }
+            Start if clean && config.service_type != ServiceType::Exec => {
+                self.fail_service(unit, Outcome::Protocol, Code::Protocol);
+                self.enter_signal(unit, StopSigterm);
+            }
+            Start => self.enter_signal(unit, StopSigterm),
+            StartPost | Reload => {}
+            Running | ReloadSignal | ReloadNotify => self.enter_running(unit, false),
+            Stop if self.service(unit).is_some_and(|run| run.control.is_none()) => {
+                self.enter_signal(unit, StopSigterm)
+            }
+            _ => self.advance_if_stopped(unit),
+        }
+    }
+
+    fn oneshot_over(&mut self, unit: UnitId, config: &ServiceConfig, index: usize, clean: bool) {
+        if !clean {
+            self.enter_signal(unit, ServicePhase::StopSigterm);
+        } else if index + 1 < config.exec_start.len() {
+            self.run_main(unit, index as u16 + 1);
+        } else {
+            self.enter_start_post(unit);
+        }
+    }
+
+    /// Notes how a process that should not have ended like this did end.
+    fn note_end(&mut self, unit: UnitId, ended: Ended) {
+        let (outcome, code, detail) = match ended.status {
+            ExitStatus::Exited(code) => {
+                (Outcome::ExitCode, Code::ExitCode, format!("exit code {code}"))
+            }
+            ExitStatus::Killed(n) => (Outcome::Signal, Code::Signal, signal_name(n)),
+            ExitStatus::Dumped(n) => (Outcome::CoreDump, Code::CoreDump, signal_name(n)),
+            ExitStatus::Unknown => (Outcome::ExitCode, Code::ExitCode, "unknown".to_owned()),
+        };
+        if self.service(unit).is_some_and(|run| run.outcome == Outcome::Success) {
+            self.note(unit, code, Cause::Kernel, detail);
+            self.set_outcome(unit, outcome);
+        }
+    }
+
+    /// A control process has ended, or could not be started.
+    fn control_over(&mut self, unit: UnitId, ended: Ended) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let (list, index) = self.service_mut(unit).command;
+        self.history_mut(unit).last_control = Some((list, ended));
+        let ignored =
+            commands(config, list).get(usize::from(index)).is_some_and(|c| c.ignore_failure);
+        let success = ignored || ended.status == ExitStatus::Exited(0);
+        let more = usize::from(index) + 1 < commands(config, list).len();
+        if self.without_cgroups && self.service_mut(unit).main.is_none() {
+            self.service_mut(unit).group_empty = true;
+        }
+        if success && more && self.in_list(unit, list) {
+            return self.run_command(unit, list, index + 1);
+        }
+        self.list_over(unit, list, ended, success);
+    }
+
+    /// Whether the phase is still the one that runs this list: a timeout may have moved on.
+    fn in_list(&self, unit: UnitId, list: CommandList) -> bool {
+        use ServicePhase::*;
+        let phase = self.service_phase(unit);
+        match list {
+            CommandList::Condition => phase == Some(Condition),
+            CommandList::StartPre => phase == Some(StartPre),
+            CommandList::Start => phase == Some(Start),
+            CommandList::StartPost => phase == Some(StartPost),
+            CommandList::Reload => phase == Some(Reload),
+            CommandList::Stop => phase == Some(Stop),
+            CommandList::StopPost => phase == Some(StopPost),
+        }
+    }
+
+    /// A list of commands is through, or one of them failed.
+    fn list_over(&mut self, unit: UnitId, list: CommandList, ended: Ended, success: bool) {
+        use ServicePhase::*;
+        if !self.in_list(unit, list) {
+            return self.advance_if_stopped(unit);
+        }
+        match (list, success) {
+            (CommandList::Condition, true) => self.enter_start_pre(unit),
+            (CommandList::Condition, false) => self.condition_said_no(unit, ended),
+            (CommandList::StartPre, true) => self.enter_start(unit),
+            (CommandList::Start, true) => self.search_main(unit),
+            (CommandList::StartPost, true) => self.enter_running(unit, true),
+            (CommandList::Reload, _) => {
+                if !success {
+                    let outcome = outcome_of(ended.status);
+                    self.service_mut(unit).reload_outcome = outcome;
+                }
+                self.enter_running(unit, false);
+            }
+            (CommandList::Stop, _) => {
+                if !success {
+                    self.note_end(unit, ended);
+                }
+                self.enter_signal(unit, StopSigterm);
+            }
+            (CommandList::StopPost, _) => {
+                if !success {
+                    self.note_end(unit, ended);
+                }
+                self.enter_signal(unit, FinalSigterm);
+            }
+            (CommandList::StartPre | CommandList::Start | CommandList::StartPost, false) => {
+                self.note_end(unit, ended);
+                self.enter_signal(unit, StopSigterm);
+            }
+        }
+    }
+
+    /// `ExecCondition=`: exit codes 1 to 254 mean 'not now', anything else is a failure.
+    fn condition_said_no(&mut self, unit: UnitId, ended: Ended) {
+        match ended.status {
+            ExitStatus::Exited(1..=254) => {
+                self.fail_service(unit, Outcome::ExecCondition, Code::ConditionFailed);
+            }
+            _ => self.note_end(unit, ended),
+        }
+        self.enter_signal(unit, ServicePhase::StopSigterm);
+    }
+
+    /// The cgroup has no processes any more.
+    pub(crate) fn service_group_empty(&mut self, unit: UnitId) {
+        let Some(run) = self.service(unit) else { return };
+        let nothing_coming =
+            run.main_asked.is_none() && !matches!(run.control, Some(Control::Asked(_)));
+        if !nothing_coming {
+            return;
+        }
+        self.service_mut(unit).group_empty = true;
+        let run = self.service(unit).expect("looked at above");
+        if run.main.is_some() || run.control.is_some() {
+            return;
+        }
+        match run.phase {
+            ServicePhase::Running => self.enter_running(unit, false),
+            ServicePhase::Start if run.main_search.is_some() => {
+                self.fail_service(unit, Outcome::Protocol, Code::Protocol);
+                self.enter_signal(unit, ServicePhase::StopSigterm);
+            }
+            _ => self.advance_if_stopped(unit),
+        }
+    }
+
+    /// The kernel killed a process of the unit for want of memory (`OOMPolicy=`).
+    pub(crate) fn service_out_of_memory(&mut self, unit: UnitId) {
+        if self.known(unit).is_none() || self.service(unit).is_none() {
+            return;
+        }
+        let policy = self.compiled(unit).service().oom_policy;
+        match policy {
+            OomPolicy::Continue => {}
+            OomPolicy::Stop | OomPolicy::Kill if self.active_state(unit).is_up_or_coming() => {
+                self.fail_service(unit, Outcome::OomKill, Code::OomKilled);
+                let phase = match policy {
+                    OomPolicy::Kill => ServicePhase::StopSigkill,
+                    _ => ServicePhase::StopSigterm,
+                };
+                self.enter_signal(unit, phase);
+            }
+            _ => self.set_outcome(unit, Outcome::OomKill),
+        }
+    }
+
+    // ---- the notify socket (sd_notify(3)) ----
+
+    pub(crate) fn service_notify(&mut self, unit: UnitId, pid: u32, message: Notify) {
+        if self.known(unit).is_none() || self.service(unit).is_none() {
+            return;
+        }
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        if !self.may_notify(unit, pid, config.notify_access) {
+            return;
+        }
+        if let Some(main) = message.main_pid.filter(|&main| self.unit_of_pid(main).is_none()) {
+            self.adopt_main(unit, main);
+        }
+        self.notify_texts(unit, &message);
+        self.notify_watchdog(unit, &message);
+        self.service_mut(unit).fds_stored += message.fds_stored;
+        if let Some(us) = message.extend_timeout_us {
+            self.extend_timeout(unit, Duration::from_micros(us));
+        }
+        if message.reloading {
+            self.notify_reloading(unit, config);
+        }
+        if message.ready {
+            self.notify_ready(unit, config);
+        }
+        if message.stopping {
+            self.notify_stopping(unit, config);
+        }
+    }
+
+    /// `NotifyAccess=`
+    fn may_notify(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+        let main = self.run(unit).main_process().is_some_and(|main| main.pid == pid);
+        // The reply that names the main process may still be on its way when it speaks first.
+        let starting = self.service(unit).is_some_and(|run| run.main_asked.is_some());
+        let control = self.run(unit).control_pid() == Some(pid);
+        match access {
+            NotifyAccess::None => false,
+            NotifyAccess::Main => main || starting,
+            NotifyAccess::Exec => main || control || starting,
+            NotifyAccess::All => true,
+        }
+    }
+
+    fn notify_texts(&mut self, unit: UnitId, message: &Notify) {
+        if let Some(text) = &message.status {
+            let end =
+                (0..=text.len().min(STATUS_TEXT_MAX)).rev().find(|&i| text.is_char_boundary(i));
+            self.history_mut(unit).status_text = text[..end.unwrap_or(0)].to_owned();
+        }
+        if let Some(errno) = message.errno {
+            self.history_mut(unit).status_errno = errno;
+        }
+    }
+
+    fn notify_watchdog(&mut self, unit: UnitId, message: &Notify) {
+        if let Some(us) = message.watchdog_us {
+            self.service_mut(unit).watchdog_override_us = Some(us);
+        }
+        if message.watchdog_trigger {
+            self.watchdog_missed(unit);
+        } else if (message.watchdog || message.watchdog_us.is_some())
+            && self.service(unit).is_some_and(|run| run.watchdog_deadline.is_some())
+        {
+            self.arm_watchdog(unit);
+        }
+    }
+
+    /// `EXTEND_TIMEOUT_USEC=`: the phase's deadline is moved, never brought nearer.
+    fn extend_timeout(&mut self, unit: UnitId, by: Duration) {
+        let until = self.now.monotonic.after(by);
+        let run = self.service_mut(unit);
+        for deadline in [&mut run.deadline, &mut run.runtime_deadline].into_iter().flatten() {
+            *deadline = (*deadline).max(until);
+        }
+    }
+
+    fn notify_reloading(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let now = self.now.monotonic;
+        self.service_mut(unit).notify_reloading = true;
+        self.service_mut(unit).ready = false;
+        match self.service_phase(unit) {
+            Some(ServicePhase::Running | ServicePhase::ReloadSignal) => {
+                self.set_service_phase(unit, ServicePhase::ReloadNotify);
+                self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
+            }
+            _ => {}
+        }
+    }
+
+    fn notify_ready(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let run = self.service_mut(unit);
+        run.ready = true;
+        run.notify_reloading = false;
+        let by_notify =
+            matches!(config.service_type, ServiceType::Notify | ServiceType::NotifyReload);
+        match run.phase {
+            ServicePhase::Start if by_notify && run.main_asked.is_none() => {
+                self.enter_start_post(unit);
+            }
+            ServicePhase::ReloadNotify => self.enter_running(unit, false),
+            _ => {}
+        }
+    }
+
+    fn notify_stopping(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let now = self.now.monotonic;
+        self.service_mut(unit).stopping = true;
+        if self.service_phase(unit) == Some(ServicePhase::Running) {
+            self.set_service_phase(unit, ServicePhase::StopSigterm);
+            self.service_mut(unit).deadline = config.timeout_stop.map(|t| now.after(t));
+        }
+    }
+}
+
+/// Whether this end of the main process is a success: code 0, for daemons also the signals HUP,
+/// INT, TERM and PIPE, and what `SuccessExitStatus=` adds (systemd.service(5)).
+fn is_clean(status: ExitStatus, config: &ServiceConfig) -> bool {
+    let daemon = config.service_type != ServiceType::Oneshot;
+    match status {
+        ExitStatus::Exited(code) => code == 0 || config.success_exit_status.has_code(code),
+        ExitStatus::Killed(n) => {
+            let Some(signal) = Signal::new(i32::from(n)) else { return false };
+            let usual = [Signal::HUP, Signal::INT, Signal::TERM, Signal::PIPE].contains(&signal);
+            daemon && usual || config.success_exit_status.has_signal(signal)
+        }
+        ExitStatus::Dumped(_) => false,
+        ExitStatus::Unknown => true,
+    }
+}
+
+/// Whether a status is in a set of `SuccessExitStatus=` and its relatives.
+pub(crate) fn in_set(status: ExitStatus, set: &ExitStatusSet) -> bool {
+    match status {
+        ExitStatus::Exited(code) => set.has_code(code),
+        ExitStatus::Killed(n) | ExitStatus::Dumped(n) => {
+            Signal::new(i32::from(n)).is_some_and(|signal| set.has_signal(signal))
+        }
+        ExitStatus::Unknown => false,
+    }
+}
+
+fn outcome_of(status: ExitStatus) -> Outcome {
+    match status {
+        ExitStatus::Exited(_) | ExitStatus::Unknown => Outcome::ExitCode,
+        ExitStatus::Killed(_) => Outcome::Signal,
+        ExitStatus::Dumped(_) => Outcome::CoreDump,
+    }
+}
+
+fn signal_name(n: u8) -> String {
+    Signal::new(i32::from(n)).map_or_else(|| format!("signal {n}"), |signal| signal.to_string())
+}

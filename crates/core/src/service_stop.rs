@@ -1,0 +1,363 @@
+//! Services, the way down: stop commands, signals, the end, and what comes after it
+//! (systemd.service(5), systemd.kill(5)).
+
+use crate::event::{Effect, FollowUp, KillTarget};
+use crate::ids::UnitId;
+use crate::job::{JobKind, JobMode, JobType};
+use crate::machine::Core;
+use crate::reason::{Cause, Code};
+use crate::service::stop_phase;
+use crate::service_events::in_set;
+use crate::state::*;
+use warren_unit::Signal;
+use warren_unit::config::{KillMode, Restart, ServiceConfig, TimeoutFailureMode};
+
+impl Core {
+    /// A request or a dependency wants it down.
+    pub(crate) fn service_stop(&mut self, unit: UnitId) {
+        use ServicePhase::*;
+        let Some(phase) = self.service_phase(unit) else { return };
+        self.service_mut(unit).stop_requested = true;
+        self.idle_queue.remove(&unit);
+        match phase {
+            AutoRestart => self.enter_dead(unit),
+            Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
+            Reload | ReloadSignal | ReloadNotify => {
+                self.kill_control(unit);
+                self.enter_stop(unit);
+            }
+            Running | Exited => self.enter_stop(unit),
+            _ => {}
+        }
+    }
+
+    /// It has been up: `ExecStop=` first.
+    pub(crate) fn enter_stop(&mut self, unit: UnitId) {
+        self.service_mut(unit).watchdog_deadline = None;
+        self.service_mut(unit).runtime_deadline = None;
+        let settings = self.compiled(unit);
+        if settings.service().exec_stop.is_empty() {
+            return self.enter_signal(unit, ServicePhase::StopSigterm);
+        }
+        self.set_service_phase(unit, ServicePhase::Stop);
+        self.run_command(unit, crate::state::CommandList::Stop, 0);
+    }
+
+    /// Whether nothing is left that the unit waits for before it goes on.
+    fn is_stopped(&self, unit: UnitId, config: &ServiceConfig) -> bool {
+        let Some(run) = self.service(unit) else { return true };
+        if config.kill.mode == KillMode::None {
+            return run.control.is_none();
+        }
+        let known_gone = run.main.is_none() && run.control.is_none() && run.main_asked.is_none();
+        let group_matters = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
+        known_gone && (run.group_empty || self.without_cgroups || !group_matters)
+    }
+
+    /// Enters a phase that sends a signal, or the one after it if nobody is left.
+    pub(crate) fn enter_signal(&mut self, unit: UnitId, phase: ServicePhase) {
+        use ServicePhase::*;
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        self.drop_searches(unit);
+        if self.is_stopped(unit, config) {
+            return self.next_after_signal(unit, phase);
+        }
+        self.set_service_phase(unit, phase);
+        let timeout = match phase {
+            StopWatchdog | FinalWatchdog => config.timeout_abort,
+            _ => config.timeout_stop,
+        };
+        let now = self.now.monotonic;
+        self.service_mut(unit).deadline = timeout.map(|t| now.after(t));
+        match phase {
+            StopSigkill | FinalSigkill => self.send_final(unit, config),
+            StopWatchdog | FinalWatchdog => {
+                self.send(unit, config, config.kill.watchdog_signal, false)
+            }
+            _ => self.send(unit, config, self.stop_signal(unit, config), true),
+        }
+    }
+
+    fn drop_searches(&mut self, unit: UnitId) {
+        let run = self.service_mut(unit);
+        let dropped = [run.main_search.take(), run.kill_asked.take()];
+        run.watchdog_deadline = None;
+        dropped.into_iter().flatten().for_each(|id| self.forget_effect(id));
+    }
+
+    /// `RestartKillSignal=` when it goes down to come up again, else `KillSignal=`.
+    fn stop_signal(&self, unit: UnitId, config: &ServiceConfig) -> Signal {
+        let restarts = self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Restart);
+        match config.kill.restart_signal {
+            Some(signal) if restarts => signal,
+            _ => config.kill.signal,
+        }
+    }
+
+    /// Sends the stop signal to whom `KillMode=` says.
+    fn send(&mut self, unit: UnitId, config: &ServiceConfig, signal: Signal, resume: bool) {
+        let run = self.service(unit).expect("its phase was just set");
+        let control = match run.control {
+            Some(Control::Running(process)) => Some(process.pid),
+            _ => None,
+        };
+        let main = run.main.map(|main| main.pid);
+        let then = FollowUp { hangup: config.kill.send_sighup, resume };
+        match config.kill.mode {
+            KillMode::ControlGroup => self.send_to(unit, KillTarget::Group, signal, then, true),
+            KillMode::Mixed if main.is_none() && control.is_none() => {
+                self.out.push(Effect::KillGroup { unit })
+            }
+            KillMode::Mixed | KillMode::Process => {
+                for pid in [main, control].into_iter().flatten() {
+                    self.send_to(unit, KillTarget::Process(pid), signal, then, false);
+                }
+            }
+            KillMode::None => {
+                if let Some(pid) = control {
+                    self.send_to(unit, KillTarget::Process(pid), signal, then, false);
+                }
+            }
+        }
+    }
+
+    fn send_to(
+        &mut self,
+        unit: UnitId,
+        target: KillTarget,
+        signal: Signal,
+        then: FollowUp,
+        wait: bool,
+    ) {
+        let id = self.new_effect(unit);
+        if wait {
+            self.service_mut(unit).kill_asked = Some(id);
+        } else {
+            self.forget_effect(id);
+        }
+        self.out.push(Effect::Kill { id, unit, target, signal: signal.number(), then });
+    }
+
+    /// `FinalKillSignal=`; for SIGKILL the kernel kills the whole group at once.
+    fn send_final(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let by_group = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
+        if by_group && config.kill.final_signal == Signal::KILL && !self.without_cgroups {
+            self.out.push(Effect::KillGroup { unit });
+        } else if by_group {
+            let then = FollowUp::default();
+            self.send_to(unit, KillTarget::Group, config.kill.final_signal, then, true);
+        } else {
+            self.send(unit, config, config.kill.final_signal, false);
+        }
+    }
+
+    /// Ends the control process at once, because its phase is over.
+    pub(crate) fn kill_control(&mut self, unit: UnitId) {
+        let run = self.service_mut(unit);
+        match run.control.take() {
+            Some(Control::Running(process)) => {
+                self.disown_pid(process.pid);
+                let target = KillTarget::Process(process.pid);
+                self.send_to(unit, target, Signal::KILL, FollowUp::default(), false);
+            }
+            Some(Control::Asked(id)) => self.forget_effect(id),
+            None => {}
+        }
+    }
+
+    /// A process ended or the cgroup became empty while the unit goes down: on, if that was the
+    /// last of it.
+    pub(crate) fn advance_if_stopped(&mut self, unit: UnitId) {
+        use ServicePhase::*;
+        let Some(phase) = self.service_phase(unit) else { return };
+        let signalled = matches!(
+            phase,
+            StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm | FinalSigkill
+        );
+        let settings = self.compiled(unit);
+        if signalled && self.is_stopped(unit, settings.service()) {
+            self.next_after_signal(unit, phase);
+        }
+    }
+
+    fn next_after_signal(&mut self, unit: UnitId, phase: ServicePhase) {
+        use ServicePhase::*;
+        match phase {
+            StopWatchdog | StopSigterm | StopSigkill => self.enter_stop_post(unit),
+            _ => self.enter_dead(unit),
+        }
+    }
+
+    fn enter_stop_post(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        if settings.service().exec_stop_post.is_empty() {
+            return self.enter_signal(unit, ServicePhase::FinalSigterm);
+        }
+        self.set_service_phase(unit, ServicePhase::StopPost);
+        self.run_command(unit, CommandList::StopPost, 0);
+    }
+
+    /// A phase of the way down has taken too long.
+    pub(crate) fn stop_timeout(&mut self, unit: UnitId, config: &ServiceConfig) {
+        use ServicePhase::*;
+        let phase = self.service_phase(unit).expect("the deadline is of a run");
+        self.fail_service(unit, Outcome::Timeout, Code::StopTimeout);
+        let kills = config.kill.send_sigkill;
+        let final_of = |mode| match stop_phase(mode) {
+            StopSigterm => FinalSigterm,
+            StopWatchdog => FinalWatchdog,
+            _ => FinalSigkill,
+        };
+        match phase {
+            Stop => self.enter_signal(unit, stop_phase(config.timeout_stop_failure_mode)),
+            StopSigterm if config.timeout_stop_failure_mode == TimeoutFailureMode::Abort => {
+                self.enter_signal(unit, StopWatchdog)
+            }
+            StopSigterm | StopWatchdog if kills => self.enter_signal(unit, StopSigkill),
+            StopSigterm | StopWatchdog | StopSigkill => self.enter_stop_post(unit),
+            StopPost => self.enter_signal(unit, final_of(config.timeout_stop_failure_mode)),
+            FinalSigterm | FinalWatchdog if kills => self.enter_signal(unit, FinalSigkill),
+            _ => self.enter_dead(unit),
+        }
+    }
+
+    /// Nothing of the run is left. Comes to rest, or waits to be started again.
+    pub(crate) fn enter_dead(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let run = self.service(unit).expect("it is ending").clone();
+        self.drop_effects(unit, &run);
+        let restarts = self.will_restart(unit, config, &run);
+        let bad = !matches!(run.outcome, Outcome::Success | Outcome::ExecCondition);
+        if !bad && !run.stop_requested && !restarts {
+            self.note(unit, Code::Finished, Cause::Kernel, String::new());
+        }
+        let history = self.history_mut(unit);
+        history.outcome = run.outcome;
+        history.has_cgroup = false;
+        self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting: restarts });
+        self.transit(unit, restarts, |u| {
+            u.state =
+                TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });
+        });
+        if restarts {
+            self.wait_to_restart(unit, config, run);
+        }
+    }
+
+    fn drop_effects(&mut self, unit: UnitId, run: &ServiceRun) {
+        let asked = match run.control {
+            Some(Control::Asked(id)) => Some(id),
+            Some(Control::Running(process)) => {
+                self.disown_pid(process.pid);
+                None
+            }
+            None => None,
+        };
+        if let Some(main) = run.main {
+            self.disown_pid(main.pid);
+        }
+        for id in [asked, run.main_asked, run.kill_asked, run.main_search].into_iter().flatten() {
+            self.forget_effect(id);
+        }
+        self.idle_queue.remove(&unit);
+    }
+
+    // ---- Restart= ----
+
+    /// The table of systemd.service(5), `Restart=`.
+    fn will_restart(&self, unit: UnitId, config: &ServiceConfig, run: &ServiceRun) -> bool {
+        let stop_comes = self
+            .run(unit)
+            .job
+            .as_ref()
+            .is_some_and(|job| matches!(job.kind, JobKind::Stop | JobKind::Restart));
+        if run.stop_requested
+            || stop_comes
+            || self.totals.stopping
+            || run.phase == ServicePhase::AutoRestart
+        {
+            return false;
+        }
+        let last = self.run(unit).history.as_ref().and_then(|h| h.last_main).map(|e| e.status);
+        let in_set = |set| last.is_some_and(|status| in_set(status, set));
+        if in_set(&config.restart_prevent_exit_status) {
+            return false;
+        }
+        if in_set(&config.restart_force_exit_status) {
+            return true;
+        }
+        restarts_after(config.restart, run.outcome)
+    }
+
+    /// `auto-restart`: down, and up again after `RestartSec=`.
+    fn wait_to_restart(&mut self, unit: UnitId, config: &ServiceConfig, mut run: ServiceRun) {
+        let deadline = self.now.monotonic.after(config.restart_delay);
+        run.phase = ServicePhase::AutoRestart;
+        run.main = None;
+        run.control = None;
+        run.main_asked = None;
+        run.kill_asked = None;
+        run.main_search = None;
+        run.deadline = Some(deadline);
+        run.runtime_deadline = None;
+        run.watchdog_deadline = None;
+        self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(Box::new(run))));
+    }
+
+    /// Whether the unit only waits for `RestartSec=` to pass.
+    pub(crate) fn waits_to_restart(&self, unit: UnitId) -> bool {
+        self.service_phase(unit) == Some(ServicePhase::AutoRestart)
+    }
+
+    pub(crate) fn restart_now(&mut self, unit: UnitId) {
+        if self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop) {
+            return;
+        }
+        self.history_mut(unit).restarts += 1;
+        if !self.enqueue_quietly(unit, JobType::Restart, JobMode::Replace, Cause::Restart) {
+            self.enter_dead(unit);
+        }
+    }
+}
+
+fn restarts_after(restart: Restart, outcome: Outcome) -> bool {
+    use Outcome::*;
+    match (restart, outcome) {
+        (_, StartLimitHit | ExecCondition) | (Restart::No, _) => false,
+        (Restart::Always, _) => true,
+        (Restart::OnSuccess, outcome) => outcome == Success,
+        (_, Success) => false,
+        (Restart::OnFailure, _) => true,
+        (Restart::OnAbnormal, outcome) => outcome != ExitCode,
+        (Restart::OnAbort, outcome) => matches!(outcome, Signal | CoreDump),
+        (Restart::OnWatchdog, outcome) => outcome == Watchdog,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of the manual: columns are the ends, rows the settings.
+    #[test]
+    fn restart_follows_the_table_of_the_manual() {
+        use Outcome::*;
+        let ends = [Success, ExitCode, Signal, Timeout, Watchdog];
+        let table = [
+            (Restart::No, "....."),
+            (Restart::Always, "xxxxx"),
+            (Restart::OnSuccess, "x...."),
+            (Restart::OnFailure, ".xxxx"),
+            (Restart::OnAbnormal, "..xxx"),
+            (Restart::OnAbort, "..x.."),
+            (Restart::OnWatchdog, "....x"),
+        ];
+        for (restart, row) in table {
+            let got: String =
+                ends.iter().map(|&e| if restarts_after(restart, e) { 'x' } else { '.' }).collect();
+            assert_eq!(got, row, "{restart:?}");
+        }
+    }
+}

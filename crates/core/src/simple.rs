@@ -1,0 +1,266 @@
+//! What all types share at their start and end (conditions, limits, dispatch), and the types that
+//! have next to no state of their own: targets and slices.
+
+use crate::event::{Done, Effect};
+use crate::ids::{EffectId, UnitId};
+use crate::job::JobResult;
+use crate::jobs::Turn;
+use crate::machine::Core;
+use crate::reason::{Cause, Code, Reason};
+use crate::state::*;
+use std::time::Duration;
+use warren_unit::{UnitFlags, UnitType};
+
+impl Core {
+    /// Begins to start a unit that is down. The start limit is counted here, conditions are
+    /// asked for by the type (their answer arrives as an effect's).
+    pub(crate) fn start_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
+        if !self.can_run(unit) {
+            return Turn::Over(
+                JobResult::Unsupported,
+                Reason::new(Code::NotSupported, reason.cause),
+            );
+        }
+        if self.count_start(unit) {
+            return self.refuse_start_limit(unit, reason);
+        }
+        let invocation = self.new_invocation();
+        let restarting = reason.cause == Cause::Restart;
+        let history = self.history_mut(unit);
+        history.invocation = invocation;
+        history.reason = reason;
+        if !restarting {
+            history.restarts = 0;
+        }
+        if self.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
+            self.ask_conditions(unit);
+            return Turn::Begun;
+        }
+        self.start_checked(unit)
+    }
+
+    fn can_run(&self, unit: UnitId) -> bool {
+        !matches!(self.run(unit).state, TypeState::Unsupported | TypeState::Scope(_))
+    }
+
+    /// Starts a unit whose conditions hold.
+    fn start_checked(&mut self, unit: UnitId) -> Turn {
+        match self.definition(unit).unit_type() {
+            UnitType::Service => self.service_start(unit),
+            UnitType::Socket => self.socket_start(unit),
+            UnitType::Mount => self.mount_start(unit),
+            UnitType::Automount => self.automount_start(unit),
+            UnitType::Slice => self.slice_start(unit),
+            UnitType::Target => self.target_start(unit),
+            // A device is there when it is there: the job waits for it.
+            _ => {}
+        }
+        let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
+        match self.active_state(unit) {
+            s if s.is_up() => Turn::Over(JobResult::Done, reason),
+            ActiveState::Failed => Turn::Over(JobResult::Failed, reason),
+            _ => Turn::Begun,
+        }
+    }
+
+    // ---- conditions ----
+
+    fn ask_conditions(&mut self, unit: UnitId) {
+        let id = self.new_effect(unit);
+        let section = self.compiled(unit).section.clone();
+        self.history_mut(unit).checking = Some(id);
+        self.out.push(Effect::CheckConditions { id, unit, section });
+    }
+
+    /// Serves the answer to a check of conditions; returns whether it was one.
+    pub(crate) fn conditions_done(
+        &mut self,
+        unit: UnitId,
+        effect: EffectId,
+        result: &Done,
+    ) -> bool {
+        if self.run(unit).history.as_ref().and_then(|h| h.checking) != Some(effect) {
+            return false;
+        }
+        let now = self.now;
+        self.history_mut(unit).checking = None;
+        let (conditions, asserts) = match result {
+            Done::Conditions { conditions, asserts } => (*conditions, *asserts),
+            _ => (false, true),
+        };
+        let history = self.history_mut(unit);
+        history.conditions = Some((now, conditions));
+        history.asserts = Some((now, asserts));
+        let Some(job) = self.run(unit).job.as_ref() else { return true };
+        let cause = job.reason.cause;
+        if !conditions {
+            self.note(unit, Code::ConditionFailed, cause, String::new());
+            self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
+        } else if !asserts {
+            self.note(unit, Code::AssertFailed, cause, String::new());
+            self.finish_job(unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
+        } else if let Turn::Over(result, reason) = self.start_checked(unit) {
+            self.finish_job(unit, result, reason);
+        }
+        true
+    }
+
+    // ---- start limits (systemd.unit(5), StartLimitIntervalSec=) ----
+
+    fn start_limit(&mut self, unit: UnitId) -> (Duration, u32) {
+        if self.flags(unit).has_job_settings() {
+            let section = self.compiled(unit).section.clone();
+            return (section.start_limit_interval, section.start_limit_burst);
+        }
+        let defaults = &self.settings.defaults;
+        (defaults.start_limit_interval, defaults.start_limit_burst)
+    }
+
+    /// Only units that are started by themselves are limited; targets and slices cost nothing.
+    fn is_limited(&self, unit: UnitId) -> bool {
+        matches!(
+            self.definition(unit).unit_type(),
+            UnitType::Service | UnitType::Socket | UnitType::Mount | UnitType::Automount
+        )
+    }
+
+    /// Counts one start; true when it is one too many.
+    fn count_start(&mut self, unit: UnitId) -> bool {
+        let (interval, burst) = self.start_limit(unit);
+        if interval.is_zero() || burst == 0 || !self.is_limited(unit) {
+            return false;
+        }
+        let now = self.now.monotonic;
+        self.history_mut(unit).starts.count_one(now, interval, burst)
+    }
+
+    /// Whether one more start now would be one too many.
+    pub(crate) fn start_limit_hit_already(&mut self, unit: UnitId) -> bool {
+        let (interval, burst) = self.start_limit(unit);
+        let now = self.now.monotonic;
+        let limited = !interval.is_zero() && burst > 0 && self.is_limited(unit);
+        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        limited && starts.is_full(now, interval, burst)
+    }
+
+    fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {
+        let outcome = Outcome::StartLimitHit;
+        self.note(unit, Code::StartLimit, reason.cause, String::new());
+        self.history_mut(unit).outcome = outcome;
+        self.transit(unit, false, |run| match &mut run.state {
+            TypeState::Service(state) => *state = Service::Failed(outcome),
+            TypeState::Socket(state) => *state = Socket::Failed(outcome),
+            TypeState::Mount(state) => *state = Mount::Failed(outcome),
+            TypeState::Automount(state) => *state = Automount::Failed(outcome),
+            _ => {}
+        });
+        if self.flags(unit).has_job_settings() {
+            let action = self.compiled(unit).section.start_limit_action;
+            self.emergency(action, unit);
+        }
+        Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
+    }
+
+    // ---- stop and reload, by type ----
+
+    /// Begins to stop a unit that is up or coming.
+    pub(crate) fn stop_unit(&mut self, unit: UnitId, reason: Reason) {
+        self.history_mut(unit).reason = reason;
+        if let Some(id) = self.run_mut(unit).history.as_mut().and_then(|h| h.checking.take()) {
+            self.forget_effect(id);
+        }
+        match self.definition(unit).unit_type() {
+            UnitType::Service => self.service_stop(unit),
+            UnitType::Socket => self.socket_stop(unit),
+            UnitType::Mount => self.mount_stop(unit),
+            UnitType::Automount => self.automount_stop(unit),
+            UnitType::Slice => self.slice_stop(unit),
+            UnitType::Target => {
+                self.transit(unit, false, |run| run.state = TypeState::Target(false))
+            }
+            _ => {}
+        }
+    }
+
+    /// Begins to reload a unit that is active.
+    pub(crate) fn reload_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
+        match self.definition(unit).unit_type() {
+            UnitType::Service => self.service_reload(unit),
+            UnitType::Mount => self.mount_reload(unit),
+            _ => return Turn::Over(JobResult::Invalid, reason),
+        }
+        match self.active_state(unit) {
+            ActiveState::Active => Turn::Over(JobResult::Done, reason),
+            _ => Turn::Begun,
+        }
+    }
+
+    // ---- targets and slices ----
+
+    fn target_start(&mut self, unit: UnitId) {
+        self.transit(unit, false, |run| run.state = TypeState::Target(true));
+    }
+
+    pub(crate) fn target_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        self.conditions_done(unit, effect, &result);
+    }
+
+    fn slice_start(&mut self, unit: UnitId) {
+        let id = self.new_effect(unit);
+        let settings = self.compiled(unit);
+        self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Asked(id)));
+        self.out.push(Effect::MakeCgroup { id, unit, settings });
+    }
+
+    pub(crate) fn slice_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        if self.conditions_done(unit, effect, &result)
+            || self.run(unit).state != TypeState::Slice(Slice::Asked(effect))
+        {
+            return;
+        }
+        let made = match result {
+            Done::Failed { error } => {
+                self.note(unit, Code::Resources, Cause::Kernel, error);
+                Slice::Dead
+            }
+            _ => Slice::Active,
+        };
+        self.history_mut(unit).has_cgroup = made == Slice::Active;
+        let outcome = if made == Slice::Active { Outcome::Success } else { Outcome::Resources };
+        self.history_mut(unit).outcome = outcome;
+        self.transit(unit, false, |run| run.state = TypeState::Slice(made));
+    }
+
+    fn slice_stop(&mut self, unit: UnitId) {
+        if let TypeState::Slice(Slice::Asked(id)) = self.run(unit).state {
+            self.forget_effect(id);
+        }
+        let settings = self.compiled(unit);
+        self.history_mut(unit).has_cgroup = false;
+        self.out.push(Effect::CleanUp { unit, settings, restarting: false });
+        self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
+    }
+}
+
+impl RateWindow {
+    /// Counts one event; true when the interval has had more than `burst`.
+    pub(crate) fn count_one(
+        &mut self,
+        now: crate::time::Monotonic,
+        interval: Duration,
+        burst: u32,
+    ) -> bool {
+        if self.begin.0 == 0 || now.since(self.begin) >= interval {
+            *self = RateWindow { begin: now, count: 0 };
+        }
+        if self.count >= burst {
+            return true;
+        }
+        self.count += 1;
+        false
+    }
+
+    fn is_full(self, now: crate::time::Monotonic, interval: Duration, burst: u32) -> bool {
+        self.begin.0 != 0 && now.since(self.begin) < interval && self.count >= burst
+    }
+}

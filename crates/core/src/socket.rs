@@ -1,0 +1,434 @@
+//! Sockets: open, watch, start the service when traffic comes (systemd.socket(5)).
+
+use crate::event::{Done, Effect, FollowUp, KillTarget, Spawn};
+use crate::ids::{EffectId, UnitId};
+use crate::job::{JobMode, JobType};
+use crate::machine::Core;
+use crate::reason::{Cause, Code};
+use crate::settings::Compiled;
+use crate::state::*;
+use std::sync::Arc;
+use warren_unit::Relation;
+use warren_unit::config::{Command, SocketConfig};
+
+fn commands(config: &SocketConfig, list: CommandList) -> &[Command] {
+    match list {
+        CommandList::StartPre => &config.exec_start_pre,
+        CommandList::StartPost => &config.exec_start_post,
+        CommandList::Stop => &config.exec_stop_pre,
+        CommandList::StopPost => &config.exec_stop_post,
+        _ => &[],
+    }
+}
+
+impl Core {
+    pub(crate) fn socket(&self, unit: UnitId) -> Option<&SocketRun> {
+        match &self.run(unit).state {
+            TypeState::Socket(Socket::Up(run)) => Some(run),
+            _ => None,
+        }
+    }
+
+    fn socket_mut(&mut self, unit: UnitId) -> &mut SocketRun {
+        match &mut self.run_mut(unit).state {
+            TypeState::Socket(Socket::Up(run)) => run,
+            _ => panic!("the socket is up: its phase was looked at just before"),
+        }
+    }
+
+    fn set_socket_phase(&mut self, unit: UnitId, phase: SocketPhase) {
+        self.transit(unit, false, |run| {
+            if let TypeState::Socket(Socket::Up(socket)) = &mut run.state {
+                socket.phase = phase;
+            }
+        });
+    }
+
+    // ---- the way up ----
+
+    pub(crate) fn socket_start(&mut self, unit: UnitId) {
+        if let Some(service) = self.busy_service(unit) {
+            let detail = format!("{} is active already", self.graph.name(service));
+            self.note(unit, Code::ListenFailed, Cause::None, detail);
+            return self.socket_dead(unit, Outcome::Resources);
+        }
+        let run = SocketRun {
+            phase: SocketPhase::StartPre,
+            listen_asked: None,
+            fds: 0,
+            control: None,
+            command: (CommandList::StartPre, 0),
+            deadline: None,
+            outcome: Outcome::Success,
+            accepted: 0,
+            refused: 0,
+            connections: Vec::new(),
+            triggers: RateWindow::default(),
+        };
+        self.history_mut(unit).outcome = Outcome::Success;
+        self.transit(unit, false, |u| u.state = TypeState::Socket(Socket::Up(Box::new(run))));
+        self.run_socket_list(unit, CommandList::StartPre);
+    }
+
+    /// With `Accept=no` the service must not run before its sockets are opened.
+    fn busy_service(&mut self, unit: UnitId) -> Option<UnitId> {
+        if self.compiled(unit).socket().accept {
+            return None;
+        }
+        self.graph.related(unit, Relation::Triggers).find(|&service| {
+            self.active_state(service) != ActiveState::Failed
+                && !self.active_state(service).is_down()
+                && !self.waits_to_restart(service)
+        })
+    }
+
+    fn open_sockets(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let id = self.new_effect(unit);
+        self.set_socket_phase(unit, SocketPhase::StartChown);
+        self.socket_mut(unit).listen_asked = Some(id);
+        self.out.push(Effect::Listen { id, unit, settings });
+    }
+
+    fn enter_listening(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let config = settings.socket();
+        if config.flush_pending && !config.accept {
+            self.out.push(Effect::FlushSockets { unit });
+        }
+        self.socket_mut(unit).deadline = None;
+        self.set_socket_phase(unit, SocketPhase::Listening);
+        self.out.push(Effect::WatchSockets { unit, on: true, accept: config.accept });
+    }
+
+    // ---- commands ----
+
+    /// Runs the first command of a list, or goes on if it is empty.
+    fn run_socket_list(&mut self, unit: UnitId, list: CommandList) {
+        if commands(self.compiled(unit).socket(), list).is_empty() {
+            return self.socket_list_over(unit, list, true);
+        }
+        let phase = match list {
+            CommandList::StartPost => SocketPhase::StartPost,
+            CommandList::Stop => SocketPhase::StopPre,
+            CommandList::StopPost => SocketPhase::StopPost,
+            _ => SocketPhase::StartPre,
+        };
+        self.set_socket_phase(unit, phase);
+        self.run_socket_command(unit, list, 0);
+    }
+
+    fn run_socket_command(&mut self, unit: UnitId, list: CommandList, index: u16) {
+        let settings = self.compiled(unit);
+        let id = self.new_effect(unit);
+        let deadline = settings.socket().timeout.map(|t| self.now.monotonic.after(t));
+        let run = self.socket_mut(unit);
+        run.control = Some(Control::Asked(id));
+        run.command = (list, index);
+        run.deadline = deadline;
+        self.history_mut(unit).has_cgroup = true;
+        self.spawn_for_socket(id, unit, list, index, settings);
+    }
+
+    fn spawn_for_socket(
+        &mut self,
+        id: EffectId,
+        unit: UnitId,
+        list: CommandList,
+        index: u16,
+        settings: Arc<Compiled>,
+    ) {
+        let invocation = self.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+        let spawn = Spawn {
+            unit,
+            list,
+            index,
+            main: false,
+            settings,
+            environment: Vec::new(),
+            sockets: Vec::new(),
+            invocation,
+        };
+        self.out.push(Effect::Spawn(id, Box::new(spawn)));
+    }
+
+    fn socket_list_over(&mut self, unit: UnitId, list: CommandList, success: bool) {
+        match (list, success) {
+            (CommandList::StartPre, true) => self.open_sockets(unit),
+            (CommandList::StartPost, true) => self.enter_listening(unit),
+            (CommandList::StartPre | CommandList::StartPost, false) => {
+                self.socket_failed(unit, Outcome::ExitCode);
+                self.socket_down(unit);
+            }
+            (CommandList::Stop, _) => self.socket_down(unit),
+            _ => {
+                let outcome = self.socket(unit).map_or(Outcome::Success, |run| run.outcome);
+                self.socket_dead(unit, outcome);
+            }
+        }
+    }
+
+    fn socket_failed(&mut self, unit: UnitId, outcome: Outcome) {
+        let run = self.socket_mut(unit);
+        if run.outcome == Outcome::Success {
+            run.outcome = outcome;
+        }
+    }
+
+    pub(crate) fn socket_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
+        let Some(run) = self.socket(unit) else { return };
+        let Some(Control::Running(process)) = run.control.filter(|_| true) else { return };
+        if process.pid != pid {
+            return;
+        }
+        let ended = Ended { pid, started: process.started, ended: self.now, status };
+        let (list, index) = run.command;
+        self.socket_mut(unit).control = None;
+        self.history_mut(unit).last_control = Some((list, ended));
+        self.socket_command_over(unit, list, index, status == ExitStatus::Exited(0));
+    }
+
+    fn socket_command_over(&mut self, unit: UnitId, list: CommandList, index: u16, success: bool) {
+        let settings = self.compiled(unit);
+        let all = commands(settings.socket(), list);
+        let ignored = all.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
+        if !success && !ignored {
+            self.note(unit, Code::ExitCode, Cause::Kernel, String::new());
+            self.socket_failed(unit, Outcome::ExitCode);
+            return self.socket_list_over(unit, list, false);
+        }
+        if usize::from(index) + 1 < all.len() {
+            return self.run_socket_command(unit, list, index + 1);
+        }
+        self.socket_list_over(unit, list, true);
+    }
+
+    pub(crate) fn socket_group_empty(&mut self, _unit: UnitId) {
+        // Control processes end by their exit; what they leave behind goes with the clean-up.
+    }
+
+    pub(crate) fn socket_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        if self.conditions_done(unit, effect, &result) {
+            return;
+        }
+        let Some(run) = self.socket(unit) else { return };
+        if run.listen_asked == Some(effect) {
+            self.socket_mut(unit).listen_asked = None;
+            return self.listen_done(unit, result);
+        }
+        if run.control != Some(Control::Asked(effect)) {
+            return;
+        }
+        let (list, index) = run.command;
+        match result {
+            Done::Spawned { pid } => {
+                let started = self.now;
+                self.own_pid(pid, unit);
+                self.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
+            }
+            Done::SpawnFailed { error, .. } | Done::Failed { error } => {
+                self.socket_mut(unit).control = None;
+                self.history_mut(unit).status_text = error;
+                self.socket_command_over(unit, list, index, false);
+            }
+            _ => {}
+        }
+    }
+
+    fn listen_done(&mut self, unit: UnitId, result: Done) {
+        match result {
+            Done::Listening { fds } => {
+                self.socket_mut(unit).fds = fds;
+                self.run_socket_list(unit, CommandList::StartPost);
+            }
+            Done::Failed { error } => {
+                self.note(unit, Code::ListenFailed, Cause::Kernel, error.clone());
+                self.history_mut(unit).status_text = error;
+                self.socket_failed(unit, Outcome::Resources);
+                self.socket_down(unit);
+            }
+            _ => {}
+        }
+    }
+
+    // ---- the way down ----
+
+    pub(crate) fn socket_stop(&mut self, unit: UnitId) {
+        let Some(run) = self.socket(unit) else { return };
+        let asked = [
+            run.listen_asked,
+            match run.control {
+                Some(Control::Asked(id)) => Some(id),
+                _ => None,
+            },
+        ];
+        let listening = matches!(run.phase, SocketPhase::Listening | SocketPhase::Running);
+        asked.into_iter().flatten().for_each(|id| self.forget_effect(id));
+        self.end_socket_control(unit);
+        if listening {
+            self.run_socket_list(unit, CommandList::Stop);
+        } else {
+            self.socket_down(unit);
+        }
+    }
+
+    fn end_socket_control(&mut self, unit: UnitId) {
+        let control = self.socket_mut(unit).control.take();
+        if let Some(Control::Running(process)) = control {
+            self.disown_pid(process.pid);
+            let id = self.new_effect(unit);
+            self.forget_effect(id);
+            self.out.push(Effect::Kill {
+                id,
+                unit,
+                target: KillTarget::Process(process.pid),
+                signal: warren_unit::Signal::KILL.number(),
+                then: FollowUp::default(),
+            });
+        }
+    }
+
+    /// Closes everything and runs what comes after that.
+    fn socket_down(&mut self, unit: UnitId) {
+        self.close_sockets(unit);
+        if self.socket(unit).is_some_and(|run| run.phase != SocketPhase::StopPost) {
+            self.set_socket_phase(unit, SocketPhase::StopPost);
+        }
+        self.run_socket_list(unit, CommandList::StopPost);
+    }
+
+    fn close_sockets(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        let accept = settings.socket().accept;
+        self.out.push(Effect::WatchSockets { unit, on: false, accept });
+        self.out.push(Effect::CloseSockets { unit, settings });
+        self.socket_mut(unit).fds = 0;
+    }
+
+    fn socket_dead(&mut self, unit: UnitId, outcome: Outcome) {
+        let settings = self.compiled(unit);
+        let history = self.history_mut(unit);
+        history.outcome = outcome;
+        if std::mem::take(&mut history.has_cgroup) {
+            self.out.push(Effect::CleanUp { unit, settings, restarting: false });
+        }
+        let state =
+            if outcome == Outcome::Success { Socket::Dead } else { Socket::Failed(outcome) };
+        self.transit(unit, false, |u| u.state = TypeState::Socket(state));
+    }
+
+    /// Fails while it listens.
+    fn socket_broken(&mut self, unit: UnitId, outcome: Outcome, code: Code) {
+        self.note(unit, code, Cause::None, String::new());
+        self.socket_failed(unit, outcome);
+        self.socket_down(unit);
+    }
+
+    pub(crate) fn socket_deadline(&mut self, unit: UnitId) {
+        let now = self.now.monotonic;
+        if !self.socket(unit).is_some_and(|run| run.deadline.is_some_and(|at| at <= now)) {
+            return;
+        }
+        self.socket_mut(unit).deadline = None;
+        self.note(unit, Code::StartTimeout, Cause::None, String::new());
+        self.end_socket_control(unit);
+        self.socket_failed(unit, Outcome::Timeout);
+        match self.socket(unit).map(|run| run.phase) {
+            Some(SocketPhase::StopPost) => self.socket_dead(unit, Outcome::Timeout),
+            _ => self.socket_down(unit),
+        }
+    }
+
+    // ---- traffic ----
+
+    /// Traffic on a watched socket (`Accept=no`): the service is started.
+    pub(crate) fn socket_incoming(&mut self, unit: UnitId) {
+        if self.known(unit).is_none() {
+            return;
+        }
+        if !self.socket(unit).is_some_and(|run| run.phase == SocketPhase::Listening) {
+            return;
+        }
+        if self.trigger_limit_hit(unit) {
+            return self.socket_broken(unit, Outcome::TriggerLimitHit, Code::TriggerLimit);
+        }
+        let Some(service) = self.graph.related(unit, Relation::Triggers).next() else { return };
+        self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
+        self.set_socket_phase(unit, SocketPhase::Running);
+        let cause = Cause::Trigger(unit);
+        if !self.enqueue_quietly(service, JobType::Start, JobMode::Replace, cause) {
+            self.socket_broken(unit, Outcome::Resources, Code::ServiceLimit);
+        }
+    }
+
+    /// `TriggerLimitIntervalSec=`, `TriggerLimitBurst=`
+    fn trigger_limit_hit(&mut self, unit: UnitId) -> bool {
+        let settings = self.compiled(unit);
+        let config = settings.socket();
+        let (interval, burst) = (config.trigger_limit_interval, config.trigger_limit_burst);
+        let now = self.now.monotonic;
+        !interval.is_zero()
+            && burst > 0
+            && self.socket_mut(unit).triggers.count_one(now, interval, burst)
+    }
+
+    /// A connection was accepted: its instance is started.
+    pub(crate) fn socket_connection(&mut self, socket: UnitId, instance: UnitId) {
+        if self.known(socket).is_none() || self.socket(socket).is_none() {
+            return;
+        }
+        if self.trigger_limit_hit(socket) {
+            return self.socket_broken(socket, Outcome::TriggerLimitHit, Code::TriggerLimit);
+        }
+        let run = self.socket_mut(socket);
+        run.accepted += 1;
+        run.connections.push(instance);
+        let cause = Cause::Trigger(socket);
+        if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
+            self.socket_mut(socket).connections.retain(|&u| u != instance);
+        }
+    }
+
+    /// An instance of an `Accept=yes` socket is through.
+    pub(crate) fn connection_ended(&mut self, unit: UnitId) {
+        if self.graph.name(unit).instance().is_none() {
+            return;
+        }
+        let sockets: Vec<UnitId> = self.graph.related(unit, Relation::TriggeredBy).collect();
+        for socket in sockets {
+            if self.socket(socket).is_some_and(|run| run.connections.contains(&unit)) {
+                self.socket_mut(socket).connections.retain(|&u| u != unit);
+            }
+        }
+    }
+
+    /// The service that a socket starts has changed its state.
+    pub(crate) fn socket_service_changed(
+        &mut self,
+        unit: UnitId,
+        service: UnitId,
+        new: ActiveState,
+    ) {
+        let Some(run) = self.socket(unit) else { return };
+        let phase = run.phase;
+        if !matches!(phase, SocketPhase::Listening | SocketPhase::Running)
+            || self.compiled(unit).socket().accept
+        {
+            return;
+        }
+        let at_rest = new.is_down() || self.waits_to_restart(service);
+        match phase {
+            SocketPhase::Running if at_rest && self.outcome(service) == Outcome::StartLimitHit => {
+                self.socket_broken(unit, Outcome::ServiceStartLimitHit, Code::ServiceLimit);
+            }
+            SocketPhase::Running if at_rest && self.run(service).job.is_none() => {
+                self.enter_listening(unit);
+            }
+            SocketPhase::Listening if new.is_up_or_coming() && !at_rest => {
+                self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
+                self.set_socket_phase(unit, SocketPhase::Running);
+            }
+            _ => {}
+        }
+    }
+}

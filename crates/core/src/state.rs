@@ -1,0 +1,493 @@
+//! Run state: what a unit is doing now, apart from what its files say.
+//!
+//! These types are small for a unit that does nothing, and each state owns the data that only it
+//! has. They are what is written to the state file after each batch (see [`crate::record`]), so a
+//! field added here is a new record version.
+
+use crate::ids::{EffectId, JobId, UnitId};
+use crate::job::Job;
+use crate::reason::Reason;
+use crate::time::{Moment, Monotonic};
+use serde::{Deserialize, Serialize};
+
+/// The state of any unit, as `systemctl` shows it in the ACTIVE column.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum ActiveState {
+    /// Doing what it is for.
+    Active,
+    /// Active, and re-reading its configuration.
+    Reloading,
+    /// Not started.
+    Inactive,
+    /// Not running because something went wrong.
+    Failed,
+    /// Being started.
+    Activating,
+    /// Being stopped.
+    Deactivating,
+    /// Failed in a way that only an administrator clears; `failed` on the wire.
+    Maintenance,
+}
+
+impl ActiveState {
+    /// The word that clients see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ActiveState::Active => "active",
+            ActiveState::Reloading => "reloading",
+            ActiveState::Inactive => "inactive",
+            ActiveState::Failed | ActiveState::Maintenance => "failed",
+            ActiveState::Activating => "activating",
+            ActiveState::Deactivating => "deactivating",
+        }
+    }
+
+    /// Active or reloading.
+    pub fn is_up(self) -> bool {
+        matches!(self, ActiveState::Active | ActiveState::Reloading)
+    }
+
+    /// Inactive or failed: nothing of the unit runs.
+    pub fn is_down(self) -> bool {
+        matches!(self, ActiveState::Inactive | ActiveState::Failed | ActiveState::Maintenance)
+    }
+
+    /// Up or on its way up.
+    pub fn is_up_or_coming(self) -> bool {
+        self.is_up() || self == ActiveState::Activating
+    }
+
+    /// Down or on its way down.
+    pub fn is_down_or_going(self) -> bool {
+        self.is_down() || self == ActiveState::Deactivating
+    }
+}
+
+/// Why a unit ended, as systemd's `Result=` property names it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub enum Outcome {
+    /// As it should.
+    #[default]
+    Success,
+    /// Fork, cgroup, file descriptors or the like could not be had.
+    Resources,
+    /// The process did not follow its protocol (no READY=1, no PID file, ...).
+    Protocol,
+    /// A timeout ran out.
+    Timeout,
+    /// A process left with an exit code that is not a success.
+    ExitCode,
+    /// A process was ended by a signal that is not a success.
+    Signal,
+    /// A process was ended by a signal and dumped core.
+    CoreDump,
+    /// The watchdog was not fed.
+    Watchdog,
+    /// Started too often.
+    StartLimitHit,
+    /// The kernel's OOM killer ended a process.
+    OomKill,
+    /// `ExecCondition=` said no.
+    ExecCondition,
+    /// Sockets: the service could not be started too often.
+    TriggerLimitHit,
+    /// Sockets: the triggered service ran into its own start limit.
+    ServiceStartLimitHit,
+    /// Automounts: the mount ran into its own start limit.
+    MountStartLimitHit,
+    /// Automounts: the mount point was unmounted by someone else.
+    Unmounted,
+}
+
+impl Outcome {
+    /// The word that clients see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Outcome::Success => "success",
+            Outcome::Resources => "resources",
+            Outcome::Protocol => "protocol",
+            Outcome::Timeout => "timeout",
+            Outcome::ExitCode => "exit-code",
+            Outcome::Signal => "signal",
+            Outcome::CoreDump => "core-dump",
+            Outcome::Watchdog => "watchdog",
+            Outcome::StartLimitHit => "start-limit-hit",
+            Outcome::OomKill => "oom-kill",
+            Outcome::ExecCondition => "exec-condition",
+            Outcome::TriggerLimitHit => "trigger-limit-hit",
+            Outcome::ServiceStartLimitHit => "service-start-limit-hit",
+            Outcome::MountStartLimitHit => "mount-start-limit-hit",
+            Outcome::Unmounted => "unmounted",
+        }
+    }
+}
+
+/// How a process ended, as waitid(2) tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum ExitStatus {
+    /// exit(2) with this code.
+    Exited(u8),
+    /// Ended by this signal.
+    Killed(u8),
+    /// Ended by this signal, with a core dump.
+    Dumped(u8),
+    /// Nobody can know any more: it ended while its parent was away.
+    Unknown,
+}
+
+/// A process that ended, kept for `status` and `show`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its pid.
+    pub pid: u32,
+    /// When it was started.
+    pub started: Moment,
+    /// When its end was seen.
+    pub ended: Moment,
+    /// How it ended.
+    pub status: ExitStatus,
+}
+
+/// A process that runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Process {
+    /// Its pid in the manager's pid namespace.
+    pub pid: u32,
+    /// When it was started.
+    pub started: Moment,
+}
+
+/// Which list of commands a control process comes from.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub enum CommandList {
+    /// `ExecCondition=`
+    Condition,
+    /// `ExecStartPre=`
+    StartPre,
+    /// `ExecStart=`
+    Start,
+    /// `ExecStartPost=`
+    StartPost,
+    /// `ExecReload=`
+    Reload,
+    /// `ExecStop=`, and `ExecStopPre=` of sockets
+    Stop,
+    /// `ExecStopPost=`
+    StopPost,
+}
+
+/// A control process, or the request to have one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Control {
+    /// Asked for; the effect is not done yet.
+    Asked(EffectId),
+    /// Running.
+    Running(Process),
+}
+
+/// The phases of a service; the names are systemd's sub-states.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum ServicePhase {
+    Condition,
+    StartPre,
+    Start,
+    StartPost,
+    Running,
+    Exited,
+    Reload,
+    ReloadSignal,
+    ReloadNotify,
+    Stop,
+    StopWatchdog,
+    StopSigterm,
+    StopSigkill,
+    StopPost,
+    FinalWatchdog,
+    FinalSigterm,
+    FinalSigkill,
+    AutoRestart,
+}
+
+/// A service that is doing something.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServiceRun {
+    /// Where it is.
+    pub phase: ServicePhase,
+    /// The main process, once known.
+    pub main: Option<Process>,
+    /// The spawn of the main process that is under way.
+    pub main_asked: Option<EffectId>,
+    /// The control process: commands other than the main one.
+    pub control: Option<Control>,
+    /// Which command of the current list runs.
+    pub command: (CommandList, u16),
+    /// The phase's deadline.
+    pub deadline: Option<Monotonic>,
+    /// `RuntimeMaxSec=`.
+    pub runtime_deadline: Option<Monotonic>,
+    /// When the watchdog must have been fed.
+    pub watchdog_deadline: Option<Monotonic>,
+    /// `WATCHDOG_USEC=` as last set by the service, in µs.
+    pub watchdog_override_us: Option<u64>,
+    /// The first thing that went wrong.
+    pub outcome: Outcome,
+    /// What went wrong while reloading; does not end the service.
+    pub reload_outcome: Outcome,
+    /// `READY=1` was said.
+    pub ready: bool,
+    /// `STOPPING=1` was said.
+    pub stopping: bool,
+    /// `RELOADING=1` was said and `READY=1` has not followed.
+    pub notify_reloading: bool,
+    /// `Restart=` does not apply to this run: it was stopped by a request.
+    pub stop_requested: bool,
+    /// The unit's cgroup has no processes, as far as is known.
+    pub group_empty: bool,
+    /// The signal that is being sent.
+    pub kill_asked: Option<EffectId>,
+    /// The search for the main process that is under way.
+    pub main_search: Option<EffectId>,
+    /// File descriptors in the store.
+    pub fds_stored: u32,
+}
+
+/// The state of a service.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Service {
+    /// Nothing runs.
+    #[default]
+    Dead,
+    /// Nothing runs, and the last run went wrong.
+    Failed(Outcome),
+    /// Something of it is under way.
+    Up(Box<ServiceRun>),
+}
+
+/// The phases of a socket; the names are systemd's sub-states.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum SocketPhase {
+    StartPre,
+    StartChown,
+    StartPost,
+    Listening,
+    Running,
+    StopPre,
+    StopPreSigterm,
+    StopPreSigkill,
+    StopPost,
+    FinalSigterm,
+    FinalSigkill,
+}
+
+/// A socket unit that is doing something.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SocketRun {
+    /// Where it is.
+    pub phase: SocketPhase,
+    /// The effect that opens the sockets, while it is under way.
+    pub listen_asked: Option<EffectId>,
+    /// How many file descriptors are open for it.
+    pub fds: u16,
+    /// The control process.
+    pub control: Option<Control>,
+    /// Which command of the current list runs.
+    pub command: (CommandList, u16),
+    /// The phase's deadline.
+    pub deadline: Option<Monotonic>,
+    /// The first thing that went wrong.
+    pub outcome: Outcome,
+    /// Connections handed out with `Accept=yes`, ever.
+    pub accepted: u64,
+    /// Connections refused because of `MaxConnections=`.
+    pub refused: u64,
+    /// Instances of `Accept=yes` that run now.
+    pub connections: Vec<UnitId>,
+    /// Start of the current interval of `TriggerLimitIntervalSec=` and the starts in it.
+    pub triggers: RateWindow,
+}
+
+/// The state of a socket unit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Socket {
+    /// Not listening.
+    #[default]
+    Dead,
+    /// Not listening, and the last run went wrong.
+    Failed(Outcome),
+    /// Something of it is under way.
+    Up(Box<SocketRun>),
+}
+
+/// The phases of a mount; the names are systemd's sub-states.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum MountPhase {
+    Mounting,
+    MountingDone,
+    Mounted,
+    Remounting,
+    RemountingSigterm,
+    RemountingSigkill,
+    Unmounting,
+    UnmountingSigterm,
+    UnmountingSigkill,
+}
+
+/// A mount that is up or under way.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MountRun {
+    /// Where it is.
+    pub phase: MountPhase,
+    /// The mount, remount or unmount that is under way.
+    pub asked: Option<EffectId>,
+    /// The kernel's mount table has it.
+    pub in_table: bool,
+    /// The phase's deadline.
+    pub deadline: Option<Monotonic>,
+    /// The first thing that went wrong.
+    pub outcome: Outcome,
+    /// What went wrong while remounting; the mount stays.
+    pub reload_outcome: Outcome,
+}
+
+/// The state of a mount unit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Mount {
+    /// Not mounted.
+    #[default]
+    Dead,
+    /// Not mounted, and the last try went wrong.
+    Failed(Outcome),
+    /// Mounted or under way.
+    Up(Box<MountRun>),
+}
+
+/// An automount unit that is up or under way.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct AutomountRun {
+    /// The effect that makes the trap, while it is under way.
+    pub asked: Option<EffectId>,
+    /// Whether the mount behind it is there.
+    pub running: bool,
+    /// Kernel requests (wait-queue tokens) that processes are blocked on, waiting for the mount.
+    pub missing: Vec<u32>,
+    /// Kernel requests that wait for the unmount.
+    pub expiring: Vec<u32>,
+}
+
+/// The state of an automount unit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub enum Automount {
+    /// No trap is set.
+    #[default]
+    Dead,
+    /// No trap is set, and the last try went wrong.
+    Failed(Outcome),
+    /// The trap is set or being set.
+    Up(Box<AutomountRun>),
+}
+
+/// The state of a slice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Slice {
+    /// No cgroup.
+    #[default]
+    Dead,
+    /// The cgroup is being made.
+    Asked(EffectId),
+    /// The cgroup exists.
+    Active,
+}
+
+/// What a unit is doing, by type.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum TypeState {
+    /// A service.
+    Service(Service),
+    /// A socket.
+    Socket(Socket),
+    /// A mount.
+    Mount(Mount),
+    /// An automount.
+    Automount(Automount),
+    /// A slice.
+    Slice(Slice),
+    /// A target: reached or not.
+    Target(bool),
+    /// A device that somebody found plugged in, or not.
+    Device(bool),
+    /// A scope: alive while its cgroup has processes.
+    Scope(bool),
+    /// A type that this version loads but does not run; always inactive.
+    Unsupported,
+}
+
+/// A count within an interval, for start and trigger limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RateWindow {
+    /// Start of the interval; 0 when none has begun.
+    pub begin: Monotonic,
+    /// Events in it.
+    pub count: u32,
+}
+
+/// What is kept of a unit that has been active at some time.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct History {
+    /// Last time it left `inactive` or `failed`.
+    pub inactive_exit: Moment,
+    /// Last time it became active.
+    pub active_enter: Moment,
+    /// Last time it stopped being active.
+    pub active_exit: Moment,
+    /// Last time it became inactive or failed.
+    pub inactive_enter: Moment,
+    /// Last change of state.
+    pub state_change: Moment,
+    /// Id of the current or last run: 128 random bits.
+    pub invocation: u128,
+    /// The check of conditions that is under way.
+    pub checking: Option<EffectId>,
+    /// When the conditions were last checked, and what came of it.
+    pub conditions: Option<(Moment, bool)>,
+    /// The same for the assertions.
+    pub asserts: Option<(Moment, bool)>,
+    /// Restarts by `Restart=` since it was last started by request.
+    pub restarts: u32,
+    /// Starts, for `StartLimitBurst=`.
+    pub starts: RateWindow,
+    /// How the last run ended.
+    pub outcome: Outcome,
+    /// Why it is in the state it is in.
+    pub reason: Reason,
+    /// The main process of the last run.
+    pub last_main: Option<Ended>,
+    /// The last control process, and what it was for.
+    pub last_control: Option<(CommandList, Ended)>,
+    /// `STATUS=` of the service, last said.
+    pub status_text: String,
+    /// `ERRNO=` of the service, last said.
+    pub status_errno: i32,
+    /// The cgroup was made and not yet removed.
+    pub has_cgroup: bool,
+}
+
+/// The run state of one unit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct UnitRun {
+    /// What it is doing.
+    pub state: TypeState,
+    /// The job that is installed for it.
+    pub job: Option<Box<Job>>,
+    /// What is remembered of it; none if it never did anything.
+    pub history: Option<Box<History>>,
+}
+
+impl UnitRun {
+    /// The job's id, if one is installed.
+    pub fn job_id(&self) -> Option<JobId> {
+        self.job.as_ref().map(|job| job.id)
+    }
+}

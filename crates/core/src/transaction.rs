@@ -1,0 +1,727 @@
+//! Transactions: from one request to the jobs that fulfil it.
+//!
+//! A pure function of the graph, the units' states, the installed jobs and the request. The steps:
+//!
+//! 1. *closure*: the anchor job and everything that its relations pull in;
+//! 2. *merge*: one job per unit; of two that contradict each other the one that is not required
+//!    gives way;
+//! 3. *drop redundant*: jobs whose unit is already where they lead;
+//! 4. *order check*, on the merged graph and through the installed jobs: a circle is broken by
+//!    dropping one job that is not required, and reported whole;
+//! 5. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing;
+//! 6. *meet the installed jobs*: replace them, or refuse.
+//!
+//! Redundant jobs go before the order check because a circle among units that already run blocks
+//! nobody. Ties are broken by unit name, so the plan does not depend on the order in which units
+//! were loaded. What pulls in what is the table in [`pulls`]; its source is systemd.unit(5).
+
+use crate::graph::Graph;
+use crate::ids::UnitId;
+use crate::job::{JobKind, JobMode, JobType, must_wait};
+use crate::request::Refusal;
+use crate::state::ActiveState;
+use std::collections::{BTreeMap, BTreeSet};
+use warren_unit::{LoadState, Relation};
+
+/// What a transaction needs to know of the units' states.
+pub trait World {
+    /// The state of a unit.
+    fn active_state(&self, unit: UnitId) -> ActiveState;
+    /// The installed job of a unit, and whether it is irreversible.
+    fn installed(&self, unit: UnitId) -> Option<(JobKind, bool)>;
+    /// Every unit that is not down or has a job; asked for by `isolate` and `flush` only.
+    fn busy_units(&self) -> Vec<UnitId>;
+    /// Whether the unit can be reloaded now.
+    fn can_reload(&self, unit: UnitId) -> bool;
+}
+
+/// The job that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Anchor {
+    /// Its unit.
+    pub unit: UnitId,
+    /// Its type.
+    pub job_type: JobType,
+    /// How it meets the installed jobs.
+    pub mode: JobMode,
+}
+
+/// One job of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Planned {
+    /// Its unit.
+    pub unit: UnitId,
+    /// What it does.
+    pub kind: JobKind,
+    /// The unit whose job pulled it in; none for the anchor and for `isolate`'s stops.
+    pub pulled_by: Option<UnitId>,
+    /// Whether the pull was a conflict.
+    pub by_conflict: bool,
+}
+
+/// A circle of jobs that was broken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Circle {
+    /// Its units; each waits for the next, the last for the first.
+    pub units: Vec<UnitId>,
+    /// The unit whose job was dropped.
+    pub dropped: UnitId,
+}
+
+/// The jobs to install, and what had to give way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// The anchor first, then the others by unit name.
+    pub jobs: Vec<Planned>,
+    /// Installed jobs that go because the mode is `flush` or `isolate`.
+    pub cancelled: Vec<UnitId>,
+    /// Circles that were broken.
+    pub circles: Vec<Circle>,
+}
+
+/// How a job pulls in another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Strength {
+    /// Without it the puller cannot be.
+    Required,
+    /// It is tried.
+    Wanted,
+    /// A stop for the sake of somebody else's `Conflicts=`: gives way to a start.
+    Conflicted,
+}
+
+/// What a job of `kind` on a unit pulls in over which relations.
+fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
+    use JobType::{Start, Stop, TryReload, TryRestart, VerifyActive};
+    use Relation::*;
+    use Strength::*;
+    const START: &[(Relation, JobType, Strength)] = &[
+        (Relation::Requires, Start, Required),
+        (BindsTo, Start, Required),
+        (MountsFor, Start, Required),
+        (Requisite, VerifyActive, Required),
+        (Relation::Wants, Start, Wanted),
+        (Upholds, Start, Wanted),
+        (Conflicts, Stop, Required),
+        (ConflictedBy, Stop, Strength::Conflicted),
+    ];
+    const STOP: &[(Relation, JobType, Strength)] = &[
+        (RequiredBy, Stop, Required),
+        (BoundBy, Stop, Required),
+        (RequisiteOf, Stop, Required),
+        (ConsistsOf, Stop, Required),
+        (MountsForOf, Stop, Required),
+        (PropagatesStopTo, Stop, Required),
+    ];
+    const RESTART: &[(Relation, JobType, Strength)] = &[
+        (Relation::Requires, Start, Required),
+        (BindsTo, Start, Required),
+        (MountsFor, Start, Required),
+        (Requisite, VerifyActive, Required),
+        (Relation::Wants, Start, Wanted),
+        (Upholds, Start, Wanted),
+        (Conflicts, Stop, Required),
+        (ConflictedBy, Stop, Strength::Conflicted),
+        (RequiredBy, TryRestart, Required),
+        (BoundBy, TryRestart, Required),
+        (RequisiteOf, TryRestart, Required),
+        (ConsistsOf, TryRestart, Required),
+        (MountsForOf, TryRestart, Required),
+        (PropagatesStopTo, TryRestart, Required),
+    ];
+    match kind {
+        JobKind::Start => START,
+        JobKind::Stop => STOP,
+        JobKind::Restart => RESTART,
+        JobKind::Reload => &[(PropagatesReloadTo, TryReload, Wanted)],
+        JobKind::VerifyActive | JobKind::Nop => &[],
+    }
+}
+
+/// Builds the plan for `anchor`, or says why there is none.
+pub fn build(graph: &Graph, world: &dyn World, anchor: Anchor) -> Result<Plan, Refusal> {
+    let mut draft = Draft::new(graph, world, anchor);
+    draft.close()?;
+    draft.add_mode_jobs();
+    draft.merge()?;
+    draft.drop_redundant();
+    draft.check_order()?;
+    draft.minimise()?;
+    draft.meet_installed()?;
+    Ok(draft.into_plan())
+}
+
+#[derive(Debug)]
+struct Entry {
+    unit: UnitId,
+    kind: JobKind,
+    /// Required by the anchor, directly or through others.
+    required: bool,
+    /// Asked for only because of somebody else's `Conflicts=`.
+    only_conflicted: bool,
+    pulled_by: Option<UnitId>,
+    by_conflict: bool,
+    live: bool,
+    /// Cannot be: the unit is not loadable, or the job does not apply to it.
+    refused: Option<Refusal>,
+}
+
+#[derive(Debug)]
+struct Link {
+    from: usize,
+    to: usize,
+    strength: Strength,
+}
+
+struct Draft<'a> {
+    graph: &'a Graph,
+    world: &'a dyn World,
+    anchor: Anchor,
+    entries: Vec<Entry>,
+    index: BTreeMap<(UnitId, JobKind), usize>,
+    links: Vec<Link>,
+    /// Jobs after merging: unit to kind.
+    jobs: BTreeMap<UnitId, JobKind>,
+    circles: Vec<Circle>,
+    cancelled: Vec<UnitId>,
+}
+
+impl<'a> Draft<'a> {
+    fn new(graph: &'a Graph, world: &'a dyn World, anchor: Anchor) -> Self {
+        Draft {
+            graph,
+            world,
+            anchor,
+            entries: Vec::new(),
+            index: BTreeMap::new(),
+            links: Vec::new(),
+            jobs: BTreeMap::new(),
+            circles: Vec::new(),
+            cancelled: Vec::new(),
+        }
+    }
+
+    fn collapse(&self, unit: UnitId, job_type: JobType) -> JobKind {
+        job_type.collapse(self.world.active_state(unit))
+    }
+
+    // ---- closure ----
+
+    fn close(&mut self) -> Result<(), Refusal> {
+        let kind = self.collapse(self.anchor.unit, self.anchor.job_type);
+        let first = self.entry(self.anchor.unit, kind);
+        if let Some(refusal) = self.entries[first].refused.clone() {
+            return Err(refusal);
+        }
+        if !matches!(self.anchor.mode, JobMode::IgnoreDependencies | JobMode::IgnoreRequirements) {
+            self.expand_from(first);
+        }
+        self.spread_refusals()?;
+        self.mark_required();
+        Ok(())
+    }
+
+    /// The entry for a job, made if there is none.
+    fn entry(&mut self, unit: UnitId, kind: JobKind) -> usize {
+        if let Some(&at) = self.index.get(&(unit, kind)) {
+            return at;
+        }
+        let at = self.entries.len();
+        self.index.insert((unit, kind), at);
+        self.entries.push(Entry {
+            unit,
+            kind,
+            required: false,
+            only_conflicted: false,
+            pulled_by: None,
+            by_conflict: false,
+            live: true,
+            refused: self.refusal(unit, kind),
+        });
+        at
+    }
+
+    /// Expands entries in breadth from `at` until nothing new is pulled in.
+    fn expand_from(&mut self, at: usize) {
+        let mut next = at;
+        while next < self.entries.len() {
+            let (unit, kind) = (self.entries[next].unit, self.entries[next].kind);
+            if self.entries[next].refused.is_none() {
+                for &(relation, job_type, strength) in pulls(kind) {
+                    for other in self.graph.related(unit, relation) {
+                        self.pull(next, other, relation, job_type, strength);
+                    }
+                }
+            }
+            next += 1;
+        }
+    }
+
+    fn pull(
+        &mut self,
+        from: usize,
+        other: UnitId,
+        relation: Relation,
+        job_type: JobType,
+        strength: Strength,
+    ) {
+        let kind = self.collapse(other, job_type);
+        let absent = matches!(relation, Relation::MountsFor)
+            && self.graph.definition(other).load_state != LoadState::Loaded;
+        if kind == JobKind::Nop || absent {
+            return;
+        }
+        let known = self.index.contains_key(&(other, kind));
+        let to = self.entry(other, kind);
+        let puller = self.entries[from].unit;
+        let entry = &mut self.entries[to];
+        let conflicted = strength == Strength::Conflicted;
+        entry.only_conflicted = conflicted && (!known || entry.only_conflicted);
+        if !known {
+            entry.pulled_by = Some(puller);
+            entry.by_conflict = conflicted || relation == Relation::Conflicts;
+        }
+        self.links.push(Link { from, to, strength });
+    }
+
+    /// Why a job cannot be on a unit at all.
+    fn refusal(&self, unit: UnitId, kind: JobKind) -> Option<Refusal> {
+        let definition = self.graph.definition(unit);
+        let name = || definition.name.clone();
+        match kind {
+            JobKind::Stop if definition.flags.perpetual() => {
+                return Some(Refusal::NotApplicable(name()));
+            }
+            JobKind::Stop | JobKind::Nop => return None,
+            JobKind::Reload if !self.world.can_reload(unit) => {
+                return Some(Refusal::NotApplicable(name()));
+            }
+            JobKind::Restart if definition.flags.perpetual() => {
+                return Some(Refusal::NotApplicable(name()));
+            }
+            _ => {}
+        }
+        match definition.load_state {
+            LoadState::Loaded => None,
+            LoadState::Masked => Some(Refusal::Masked(name())),
+            LoadState::BadSetting => Some(Refusal::BadSetting(name())),
+            LoadState::Error => Some(Refusal::LoadError(name())),
+            _ if self.world.active_state(unit).is_up() => None,
+            _ => Some(Refusal::NoSuchUnit(name())),
+        }
+    }
+
+    /// Who requires something that cannot be cannot be either. A reload or stop that does not
+    /// apply to a dependent harms nobody: it just is not done.
+    fn spread_refusals(&mut self) -> Result<(), Refusal> {
+        let mut pending: Vec<usize> =
+            (0..self.entries.len()).filter(|&i| self.entries[i].refused.is_some()).collect();
+        let by_end = self.links_by_end();
+        while let Some(at) = pending.pop() {
+            self.entries[at].live = false;
+            let Some(refusal) = self.entries[at].refused.clone() else { continue };
+            if matches!(refusal, Refusal::NotApplicable(_)) {
+                continue;
+            }
+            for &link in by_end.get(&at).into_iter().flatten() {
+                let Link { from, strength, .. } = self.links[link];
+                if strength == Strength::Required && self.entries[from].refused.is_none() {
+                    self.entries[from].refused = Some(refusal.clone());
+                    pending.push(from);
+                }
+            }
+        }
+        match &self.entries[0].refused {
+            Some(refusal) => Err(refusal.clone()),
+            None => {
+                self.collect_garbage();
+                Ok(())
+            }
+        }
+    }
+
+    fn links_by_end(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut by_end: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, link) in self.links.iter().enumerate() {
+            by_end.entry(link.to).or_default().push(i);
+        }
+        by_end
+    }
+
+    fn links_by_start(&self) -> BTreeMap<usize, Vec<usize>> {
+        let mut by_start: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        for (i, link) in self.links.iter().enumerate() {
+            by_start.entry(link.from).or_default().push(i);
+        }
+        by_start
+    }
+
+    /// Marks what the anchor cannot do without.
+    fn mark_required(&mut self) {
+        let by_start = self.links_by_start();
+        let mut pending = vec![0];
+        while let Some(at) = pending.pop() {
+            if std::mem::replace(&mut self.entries[at].required, true) {
+                continue;
+            }
+            for &link in by_start.get(&at).into_iter().flatten() {
+                let Link { to, strength, .. } = self.links[link];
+                if strength == Strength::Required && self.entries[to].live {
+                    pending.push(to);
+                }
+            }
+        }
+    }
+
+    /// Ends jobs that nobody pulls in any more.
+    fn collect_garbage(&mut self) {
+        let by_start = self.links_by_start();
+        let mut reached = vec![false; self.entries.len()];
+        let mut pending = vec![0];
+        while let Some(at) = pending.pop() {
+            if !self.entries[at].live || std::mem::replace(&mut reached[at], true) {
+                continue;
+            }
+            pending
+                .extend(by_start.get(&at).into_iter().flatten().map(|&link| self.links[link].to));
+        }
+        for (entry, reached) in self.entries.iter_mut().zip(reached) {
+            entry.live &= reached;
+        }
+    }
+
+    // ---- modes that add jobs ----
+
+    fn add_mode_jobs(&mut self) {
+        match self.anchor.mode {
+            JobMode::Isolate => self.add_isolate_stops(),
+            JobMode::Triggering => {
+                let triggers: Vec<UnitId> =
+                    self.graph.related(self.anchor.unit, Relation::TriggeredBy).collect();
+                for unit in triggers {
+                    if !self.world.active_state(unit).is_down() {
+                        self.add_from_anchor(unit, JobKind::Stop, Strength::Required);
+                    }
+                }
+                self.mark_required_again();
+            }
+            JobMode::RestartDependencies => self.add_dependents(),
+            JobMode::Flush => {
+                let busy = self.world.busy_units();
+                self.cancelled =
+                    busy.into_iter().filter(|&u| self.world.installed(u).is_some()).collect();
+            }
+            _ => {}
+        }
+    }
+
+    fn add_isolate_stops(&mut self) {
+        let named: BTreeSet<UnitId> =
+            self.entries.iter().filter(|e| e.live).map(|e| e.unit).collect();
+        for unit in self.world.busy_units() {
+            let definition = self.graph.definition(unit);
+            let kept = definition.flags.ignore_on_isolate() || definition.flags.perpetual();
+            if !kept && !named.contains(&unit) {
+                self.add_from_anchor(unit, JobKind::Stop, Strength::Wanted);
+            }
+        }
+    }
+
+    /// `restart-dependencies`: what depends on the unit is restarted with it.
+    fn add_dependents(&mut self) {
+        let from = [Relation::RequiredBy, Relation::BoundBy, Relation::ConsistsOf];
+        let dependents: BTreeSet<UnitId> =
+            from.iter().flat_map(|&r| self.graph.related(self.anchor.unit, r)).collect();
+        for unit in dependents {
+            if self.collapse(unit, JobType::TryRestart) == JobKind::Restart {
+                self.add_from_anchor(unit, JobKind::Restart, Strength::Wanted);
+            }
+        }
+    }
+
+    fn add_from_anchor(&mut self, unit: UnitId, kind: JobKind, strength: Strength) {
+        let fresh = self.entries.len();
+        let to = self.entry(unit, kind);
+        self.links.push(Link { from: 0, to, strength });
+        self.entries[to].only_conflicted = false;
+        self.expand_from(fresh);
+        for entry in &mut self.entries[fresh..] {
+            entry.live = entry.refused.is_none();
+        }
+    }
+
+    fn mark_required_again(&mut self) {
+        self.entries.iter_mut().for_each(|e| e.required = false);
+        self.mark_required();
+    }
+
+    // ---- merge ----
+
+    fn merge(&mut self) -> Result<(), Refusal> {
+        while let Some(unit) = self.first_contradiction() {
+            self.settle(unit)?;
+        }
+        self.jobs = self.merged();
+        Ok(())
+    }
+
+    /// Live entries of each unit.
+    fn by_unit(&self) -> BTreeMap<UnitId, Vec<usize>> {
+        let mut by_unit: BTreeMap<UnitId, Vec<usize>> = BTreeMap::new();
+        for (i, entry) in self.entries.iter().enumerate().filter(|(_, e)| e.live) {
+            by_unit.entry(entry.unit).or_default().push(i);
+        }
+        by_unit
+    }
+
+    fn merged_kind(&self, entries: &[usize]) -> Option<JobKind> {
+        let up = entries
+            .first()
+            .is_some_and(|&i| self.world.active_state(self.entries[i].unit).is_up_or_coming());
+        entries.iter().try_fold(JobKind::Nop, |kind, &i| kind.merge(self.entries[i].kind, up))
+    }
+
+    fn first_contradiction(&self) -> Option<UnitId> {
+        let contradicts = |(unit, entries): (UnitId, Vec<usize>)| {
+            self.merged_kind(&entries).is_none().then_some(unit)
+        };
+        self.by_unit().into_iter().filter_map(contradicts).min_by_key(|&u| self.graph.name(u))
+    }
+
+    /// Of a stop and something else on one unit, ends the one that is not required. If neither is,
+    /// the unit that states `Conflicts=` wins (systemd.unit(5)).
+    fn settle(&mut self, unit: UnitId) -> Result<(), Refusal> {
+        let of_unit = |e: &Entry| e.live && e.unit == unit;
+        let is_stop = |e: &Entry| e.kind == JobKind::Stop;
+        let required = |stop: bool| {
+            self.entries.iter().any(|e| of_unit(e) && is_stop(e) == stop && e.required)
+        };
+        let weak_stop = self.entries.iter().any(|e| of_unit(e) && is_stop(e) && e.only_conflicted);
+        let end_the_stop = match (required(true), required(false)) {
+            (true, true) => return Err(Refusal::JobsConflict(self.graph.name(unit).clone())),
+            (true, false) => false,
+            (false, true) => true,
+            (false, false) => weak_stop,
+        };
+        let losers: Vec<usize> = (0..self.entries.len())
+            .filter(|&i| of_unit(&self.entries[i]) && is_stop(&self.entries[i]) == end_the_stop)
+            .collect();
+        self.end_entries(losers)
+    }
+
+    /// Ends entries, and those that cannot be without them.
+    fn end_entries(&mut self, mut pending: Vec<usize>) -> Result<(), Refusal> {
+        let by_end = self.links_by_end();
+        while let Some(at) = pending.pop() {
+            if !std::mem::replace(&mut self.entries[at].live, false) {
+                continue;
+            }
+            if at == 0 {
+                return Err(Refusal::JobsConflict(self.graph.name(self.entries[0].unit).clone()));
+            }
+            let needs_it = by_end.get(&at).into_iter().flatten().map(|&link| &self.links[link]);
+            pending.extend(
+                needs_it.filter(|link| link.strength == Strength::Required).map(|link| link.from),
+            );
+        }
+        self.collect_garbage();
+        Ok(())
+    }
+
+    fn merged(&self) -> BTreeMap<UnitId, JobKind> {
+        let kind =
+            |entries: &[usize]| self.merged_kind(entries).expect("contradictions are settled");
+        self.by_unit().into_iter().map(|(unit, entries)| (unit, kind(&entries))).collect()
+    }
+
+    fn is_required(&self, unit: UnitId) -> bool {
+        self.entries.iter().any(|e| e.live && e.unit == unit && e.required)
+    }
+
+    // ---- redundant jobs ----
+
+    fn drop_redundant(&mut self) {
+        let (world, anchor) = (self.world, self.anchor.unit);
+        self.jobs.retain(|&unit, kind| {
+            unit == anchor
+                || world.installed(unit).is_some()
+                || !kind.is_redundant(world.active_state(unit))
+        });
+    }
+
+    // ---- order ----
+
+    fn check_order(&mut self) -> Result<(), Refusal> {
+        if self.anchor.mode == JobMode::IgnoreDependencies {
+            return Ok(());
+        }
+        while let Some(units) = self.find_circle() {
+            self.break_circle(units)?;
+        }
+        Ok(())
+    }
+
+    /// The kind that a unit will have installed when the plan is carried out.
+    fn coming_kind(&self, unit: UnitId) -> Option<JobKind> {
+        let installed = self.world.installed(unit).map(|(kind, _)| kind);
+        match (self.jobs.get(&unit), installed) {
+            (Some(&new), Some(old)) => {
+                let up = self.world.active_state(unit).is_up_or_coming();
+                Some(new.merge(old, up).unwrap_or(new))
+            }
+            (Some(&new), None) => Some(new),
+            (None, old) => old.filter(|_| !self.cancelled.contains(&unit)),
+        }
+    }
+
+    /// The units whose jobs the job of `unit` would wait for.
+    fn waits_for(&self, unit: UnitId) -> Vec<UnitId> {
+        let Some(kind) = self.coming_kind(unit) else { return Vec::new() };
+        let mut others: Vec<UnitId> = self
+            .graph
+            .ordered_with(unit)
+            .filter(|&other| {
+                self.coming_kind(other).is_some_and(|other_kind| {
+                    must_wait(kind, other_kind, self.graph.is_before(other, unit))
+                })
+            })
+            .collect();
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
+    /// A circle through a job of this transaction, smallest names first, if there is one.
+    /// Depth-first over 'waits for', through installed jobs too.
+    fn find_circle(&self) -> Option<Vec<UnitId>> {
+        let mut done: BTreeSet<UnitId> = BTreeSet::new();
+        let mut starts: Vec<UnitId> = self.jobs.keys().copied().collect();
+        starts.sort_unstable_by_key(|&u| self.graph.name(u));
+        starts.into_iter().find_map(|start| self.search_circle(start, &mut done))
+    }
+
+    fn search_circle(&self, start: UnitId, done: &mut BTreeSet<UnitId>) -> Option<Vec<UnitId>> {
+        if done.contains(&start) {
+            return None;
+        }
+        let mut on_path: BTreeSet<UnitId> = BTreeSet::from([start]);
+        let mut path = vec![(start, self.ordered_waits(start))];
+        while let Some((unit, waits)) = path.last_mut() {
+            match waits.pop() {
+                Some(next) if on_path.contains(&next) => {
+                    let units = path.iter().map(|(u, _)| *u);
+                    return Some(units.skip_while(|&u| u != next).collect());
+                }
+                Some(next) if !done.contains(&next) => {
+                    on_path.insert(next);
+                    path.push((next, self.ordered_waits(next)));
+                }
+                Some(_) => {}
+                None => {
+                    on_path.remove(unit);
+                    done.insert(*unit);
+                    path.pop();
+                }
+            }
+        }
+        None
+    }
+
+    /// [`Self::waits_for`], so that popping gives the smallest name first.
+    fn ordered_waits(&self, unit: UnitId) -> Vec<UnitId> {
+        let mut waits = self.waits_for(unit);
+        if waits.len() > 1 {
+            waits.sort_unstable_by(|&a, &b| self.graph.name(b).cmp(self.graph.name(a)));
+        }
+        waits
+    }
+
+    /// The rule: of the circle's jobs that are not required, the one whose unit name sorts last
+    /// goes. If all are required there is no way out.
+    fn break_circle(&mut self, units: Vec<UnitId>) -> Result<(), Refusal> {
+        let may_go = units.iter().copied().filter(|&u| {
+            u != self.anchor.unit && self.jobs.contains_key(&u) && !self.is_required(u)
+        });
+        let Some(dropped) = may_go.max_by_key(|&u| self.graph.name(u)) else {
+            return Err(Refusal::Cycle(
+                units.iter().map(|&u| self.graph.name(u).clone()).collect(),
+            ));
+        };
+        self.drop_job(dropped)?;
+        self.circles.push(Circle { units, dropped });
+        Ok(())
+    }
+
+    /// Drops the job of one unit, and those that cannot be without it.
+    fn drop_job(&mut self, unit: UnitId) -> Result<(), Refusal> {
+        let of_unit = (0..self.entries.len())
+            .filter(|&i| self.entries[i].live && self.entries[i].unit == unit);
+        self.end_entries(of_unit.collect())?;
+        let alive = self.merged();
+        self.jobs.retain(|unit, _| alive.contains_key(unit));
+        for (unit, kind) in &mut self.jobs {
+            *kind = alive[unit];
+        }
+        Ok(())
+    }
+
+    // ---- the installed jobs ----
+
+    fn contradicts_installed(&self, unit: UnitId) -> Option<bool> {
+        let (old, irreversible) = self.world.installed(unit)?;
+        let up = self.world.active_state(unit).is_up_or_coming();
+        self.jobs[&unit].merge(old, up).is_none().then_some(irreversible)
+    }
+
+    fn minimise(&mut self) -> Result<(), Refusal> {
+        if self.anchor.mode != JobMode::Fail {
+            return Ok(());
+        }
+        loop {
+            let harmful = |&unit: &UnitId| {
+                let stops_it = self.jobs[&unit].is_stopping()
+                    && self.world.active_state(unit).is_up_or_coming();
+                (stops_it || self.contradicts_installed(unit).is_some()) && !self.is_required(unit)
+            };
+            let first =
+                self.jobs.keys().copied().filter(harmful).min_by_key(|&u| self.graph.name(u));
+            match first {
+                Some(unit) => self.drop_job(unit)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn meet_installed(&mut self) -> Result<(), Refusal> {
+        let fail = self.anchor.mode == JobMode::Fail;
+        let stands = |&unit: &UnitId| {
+            self.contradicts_installed(unit).is_some_and(|irreversible| irreversible || fail)
+        };
+        if self.jobs.keys().copied().any(|unit| stands(&unit)) {
+            return Err(Refusal::Destructive(self.graph.name(self.anchor.unit).clone()));
+        }
+        let jobs = &self.jobs;
+        self.cancelled.retain(|unit| !jobs.contains_key(unit));
+        Ok(())
+    }
+
+    fn into_plan(self) -> Plan {
+        let mut jobs: Vec<Planned> = self
+            .jobs
+            .iter()
+            .map(|(&unit, &kind)| {
+                let from = self.entries.iter().position(|e| e.live && e.unit == unit);
+                let entry = from.map(|i| &self.entries[i]);
+                Planned {
+                    unit,
+                    kind,
+                    pulled_by: entry.and_then(|e| e.pulled_by),
+                    by_conflict: entry.is_some_and(|e| e.by_conflict),
+                }
+            })
+            .collect();
+        let anchor = self.anchor.unit;
+        jobs.sort_unstable_by_key(|job| (job.unit != anchor, self.graph.name(job.unit)));
+        Plan { jobs, cancelled: self.cancelled, circles: self.circles }
+    }
+}

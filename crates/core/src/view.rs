@@ -1,0 +1,276 @@
+//! What readers see: one consistent picture of the machine after a batch of events.
+//!
+//! A view costs a few pointers to make and never changes. The bus, the control socket and the
+//! charts read views; they never wait for the loop and the loop never waits for them.
+
+use crate::chunked::Chunked;
+use crate::graph::{Definition, Graph};
+use crate::ids::{JobId, UnitId};
+use crate::job::Job;
+use crate::state::*;
+use crate::time::Moment;
+use std::sync::Arc;
+use warren_unit::{UnitName, UnitType};
+
+/// Counts and clock of the manager itself.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Totals {
+    /// When the view was made.
+    pub now: Moment,
+    /// Jobs that are installed.
+    pub jobs: u32,
+    /// Units that are failed.
+    pub failed: u32,
+    /// The boot transaction has been worked off.
+    pub startup_finished: bool,
+    /// The manager is going down.
+    pub stopping: bool,
+    /// Jobs ever installed and jobs ever failed.
+    pub jobs_ever: u32,
+    /// Jobs that ended in failure, ever.
+    pub failed_jobs_ever: u32,
+}
+
+/// One picture of everything.
+#[derive(Clone, Debug, Default)]
+pub struct View {
+    /// The units and what their files say.
+    pub graph: Arc<Graph>,
+    /// What they are doing, by id.
+    pub units: Chunked<UnitRun>,
+    /// Counts.
+    pub totals: Totals,
+}
+
+impl View {
+    /// The unit with this name or alias.
+    pub fn lookup(&self, name: &UnitName) -> Option<UnitId> {
+        self.graph.lookup(name)
+    }
+
+    /// What the files say of `unit`.
+    pub fn definition(&self, unit: UnitId) -> &Arc<Definition> {
+        self.graph.definition(unit)
+    }
+
+    /// The run state of `unit`.
+    pub fn run(&self, unit: UnitId) -> &UnitRun {
+        &self.units[unit.index()]
+    }
+
+    /// The job of `unit`.
+    pub fn job(&self, unit: UnitId) -> Option<&Job> {
+        self.run(unit).job.as_deref()
+    }
+
+    /// All installed jobs; looks at every unit unless there are none.
+    pub fn jobs(&self) -> Vec<&Job> {
+        if self.totals.jobs == 0 {
+            return Vec::new();
+        }
+        self.units.iter().filter_map(|run| run.job.as_deref()).collect()
+    }
+
+    /// The job with this number; looks at every unit unless there are none.
+    pub fn find_job(&self, id: JobId) -> Option<&Job> {
+        self.jobs().into_iter().find(|job| job.id == id)
+    }
+
+    /// The ACTIVE column.
+    pub fn active_state(&self, unit: UnitId) -> ActiveState {
+        self.run(unit).active_state()
+    }
+
+    /// The SUB column.
+    pub fn sub_state(&self, unit: UnitId) -> &'static str {
+        self.run(unit).sub_state()
+    }
+
+    /// Ids of the units whose main process or control process is `pid`; looks at every unit.
+    pub fn unit_of_process(&self, pid: u32) -> Option<UnitId> {
+        let index = self.units.iter().position(|run| {
+            run.main_process().is_some_and(|p| p.pid == pid) || run.control_pid() == Some(pid)
+        })?;
+        Some(UnitId(u32::try_from(index).expect("ids are 32 bits")))
+    }
+}
+
+impl UnitRun {
+    /// A unit of this type that never did anything.
+    pub fn idle(unit_type: UnitType) -> UnitRun {
+        let state = match unit_type {
+            UnitType::Service => TypeState::Service(Service::Dead),
+            UnitType::Socket => TypeState::Socket(Socket::Dead),
+            UnitType::Mount => TypeState::Mount(Mount::Dead),
+            UnitType::Automount => TypeState::Automount(Automount::Dead),
+            UnitType::Slice => TypeState::Slice(Slice::Dead),
+            UnitType::Target => TypeState::Target(false),
+            UnitType::Device => TypeState::Device(false),
+            UnitType::Scope => TypeState::Scope(false),
+            UnitType::Timer | UnitType::Path | UnitType::Swap => TypeState::Unsupported,
+        };
+        UnitRun { state, job: None, history: None }
+    }
+
+    /// The ACTIVE column.
+    pub fn active_state(&self) -> ActiveState {
+        use ActiveState::*;
+        let up = |up: bool| if up { Active } else { Inactive };
+        match &self.state {
+            TypeState::Service(Service::Dead) => Inactive,
+            TypeState::Service(Service::Failed(_)) => Failed,
+            TypeState::Service(Service::Up(run)) => run.phase.active_state(run.main.is_some()),
+            TypeState::Socket(Socket::Dead) => Inactive,
+            TypeState::Socket(Socket::Failed(_)) => Failed,
+            TypeState::Socket(Socket::Up(run)) => run.phase.active_state(),
+            TypeState::Mount(Mount::Dead) => Inactive,
+            TypeState::Mount(Mount::Failed(_)) => Failed,
+            TypeState::Mount(Mount::Up(run)) => run.phase.active_state(),
+            TypeState::Automount(Automount::Dead) => Inactive,
+            TypeState::Automount(Automount::Failed(_)) => Failed,
+            TypeState::Automount(Automount::Up(run)) if run.asked.is_some() => Activating,
+            TypeState::Automount(Automount::Up(_)) => Active,
+            TypeState::Slice(Slice::Dead) => Inactive,
+            TypeState::Slice(Slice::Asked(_)) => Activating,
+            TypeState::Slice(Slice::Active) => Active,
+            TypeState::Target(reached) => up(*reached),
+            TypeState::Device(plugged) => up(*plugged),
+            TypeState::Scope(alive) => up(*alive),
+            TypeState::Unsupported => Inactive,
+        }
+    }
+
+    /// The SUB column.
+    pub fn sub_state(&self) -> &'static str {
+        match &self.state {
+            TypeState::Service(Service::Up(run)) => run.phase.as_str(),
+            TypeState::Socket(Socket::Up(run)) => run.phase.as_str(),
+            TypeState::Mount(Mount::Up(run)) => run.phase.as_str(),
+            TypeState::Automount(Automount::Up(run)) if run.running => "running",
+            TypeState::Automount(Automount::Up(_)) => "waiting",
+            TypeState::Service(Service::Failed(_))
+            | TypeState::Socket(Socket::Failed(_))
+            | TypeState::Mount(Mount::Failed(_))
+            | TypeState::Automount(Automount::Failed(_)) => "failed",
+            TypeState::Slice(Slice::Active) | TypeState::Target(true) => "active",
+            TypeState::Device(true) => "plugged",
+            TypeState::Scope(true) => "running",
+            _ => "dead",
+        }
+    }
+
+    /// The main process, while it runs.
+    pub fn main_process(&self) -> Option<Process> {
+        match &self.state {
+            TypeState::Service(Service::Up(run)) => run.main,
+            _ => None,
+        }
+    }
+
+    /// The control process, while one runs.
+    pub fn control_pid(&self) -> Option<u32> {
+        let control = match &self.state {
+            TypeState::Service(Service::Up(run)) => run.control,
+            TypeState::Socket(Socket::Up(run)) => run.control,
+            _ => None,
+        };
+        match control {
+            Some(Control::Running(process)) => Some(process.pid),
+            _ => None,
+        }
+    }
+}
+
+impl ServicePhase {
+    /// systemd's name of the sub-state.
+    pub fn as_str(self) -> &'static str {
+        use ServicePhase::*;
+        match self {
+            Condition => "condition",
+            StartPre => "start-pre",
+            Start => "start",
+            StartPost => "start-post",
+            Running => "running",
+            Exited => "exited",
+            Reload => "reload",
+            ReloadSignal => "reload-signal",
+            ReloadNotify => "reload-notify",
+            Stop => "stop",
+            StopWatchdog => "stop-watchdog",
+            StopSigterm => "stop-sigterm",
+            StopSigkill => "stop-sigkill",
+            StopPost => "stop-post",
+            FinalWatchdog => "final-watchdog",
+            FinalSigterm => "final-sigterm",
+            FinalSigkill => "final-sigkill",
+            AutoRestart => "auto-restart",
+        }
+    }
+
+    fn active_state(self, _has_main: bool) -> ActiveState {
+        use ServicePhase::*;
+        match self {
+            Condition | StartPre | Start | StartPost | AutoRestart => ActiveState::Activating,
+            Running | Exited => ActiveState::Active,
+            Reload | ReloadSignal | ReloadNotify => ActiveState::Reloading,
+            _ => ActiveState::Deactivating,
+        }
+    }
+}
+
+impl SocketPhase {
+    /// systemd's name of the sub-state.
+    pub fn as_str(self) -> &'static str {
+        use SocketPhase::*;
+        match self {
+            StartPre => "start-pre",
+            StartChown => "start-chown",
+            StartPost => "start-post",
+            Listening => "listening",
+            Running => "running",
+            StopPre => "stop-pre",
+            StopPreSigterm => "stop-pre-sigterm",
+            StopPreSigkill => "stop-pre-sigkill",
+            StopPost => "stop-post",
+            FinalSigterm => "final-sigterm",
+            FinalSigkill => "final-sigkill",
+        }
+    }
+
+    fn active_state(self) -> ActiveState {
+        use SocketPhase::*;
+        match self {
+            StartPre | StartChown | StartPost => ActiveState::Activating,
+            Listening | Running => ActiveState::Active,
+            _ => ActiveState::Deactivating,
+        }
+    }
+}
+
+impl MountPhase {
+    /// systemd's name of the sub-state.
+    pub fn as_str(self) -> &'static str {
+        use MountPhase::*;
+        match self {
+            Mounting => "mounting",
+            MountingDone => "mounting-done",
+            Mounted => "mounted",
+            Remounting => "remounting",
+            RemountingSigterm => "remounting-sigterm",
+            RemountingSigkill => "remounting-sigkill",
+            Unmounting => "unmounting",
+            UnmountingSigterm => "unmounting-sigterm",
+            UnmountingSigkill => "unmounting-sigkill",
+        }
+    }
+
+    fn active_state(self) -> ActiveState {
+        use MountPhase::*;
+        match self {
+            Mounting | MountingDone => ActiveState::Activating,
+            Mounted => ActiveState::Active,
+            Remounting | RemountingSigterm | RemountingSigkill => ActiveState::Reloading,
+            _ => ActiveState::Deactivating,
+        }
+    }
+}

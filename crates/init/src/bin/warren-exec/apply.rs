@@ -1,0 +1,215 @@
+//! What the new process does: system calls, in an order that matters, then exec.
+//!
+//! Runs in the helper's memory (see `warren_sys::clone::spawn`): allocates nothing, takes no
+//! lock, drops nothing. The order: what needs privileges first, then the user switch, then
+//! what must see the new user (the working directory), then the fds, then exec.
+
+use std::os::fd::{BorrowedFd, RawFd};
+
+use warren_init::protocol::ExecStep;
+use warren_init::protocol::exec::{ExecSpec, Keyring, TtyMode};
+use warren_sys::signal::{self, SignalSet};
+use warren_sys::{Error, child};
+
+use crate::prepare::Prepared;
+use crate::stdio::{Source, TTY_FLAGS};
+
+const SIGPIPE: i32 = 13;
+const ENOENT: i32 = 2;
+
+/// The step that failed, and how.
+pub struct Failure {
+    /// The step.
+    pub step: ExecStep,
+    /// errno(3).
+    pub errno: i32,
+    /// The system call.
+    pub call: &'static str,
+}
+
+/// Names the step of a failed call.
+trait At {
+    fn at(self, step: ExecStep) -> Result<(), Failure>;
+}
+
+impl At for Result<(), Error> {
+    fn at(self, step: ExecStep) -> Result<(), Failure> {
+        self.map_err(|e| failure(step, &e))
+    }
+}
+
+fn failure(step: ExecStep, error: &Error) -> Failure {
+    Failure { step, errno: error.errno, call: error.call }
+}
+
+/// Applies everything and execs. Returns only when a step failed. `enter`: the cgroup to move
+/// to, when the process could not be born in it.
+pub fn apply_and_exec(prepared: &mut Prepared, enter: Option<BorrowedFd<'_>>) -> Failure {
+    if let Err(failure) = apply(prepared, enter) {
+        return failure;
+    }
+    prepared.env.set_pid(child::own_pid());
+    failure(ExecStep::Exec, &child::exec(&prepared.program, &prepared.argv, &prepared.env))
+}
+
+fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failure> {
+    let spec = &prepared.spec;
+    if let Some(group) = enter {
+        child::enter_cgroup(group).at(ExecStep::Cgroup)?;
+    }
+    signals(spec)?;
+    child::new_session().at(ExecStep::Setsid)?;
+    standard_fds(prepared)?;
+    scheduling(prepared)?;
+    limits(spec)?;
+    child::set_umask(spec.umask.unwrap_or(0o022));
+    privileges(prepared)?;
+    change_directory(prepared)?;
+    install_fds(&prepared.listen)
+}
+
+fn signals(spec: &ExecSpec) -> Result<(), Failure> {
+    signal::set_ignored(SIGPIPE, spec.ignore_sigpipe).at(ExecStep::SignalMask)?;
+    signal::set_blocked(SignalSet::EMPTY).map(|_| ()).at(ExecStep::SignalMask)
+}
+
+fn standard_fds(prepared: &Prepared) -> Result<(), Failure> {
+    let steps = [ExecStep::Stdin, ExecStep::Stdout, ExecStep::Stderr];
+    for ((source, step), number) in prepared.stdio.iter().zip(steps).zip(0..) {
+        standard_fd(source, number).at(step)?;
+    }
+    Ok(())
+}
+
+fn standard_fd(source: &Source, number: RawFd) -> Result<(), Error> {
+    const FILE_MODE: u32 = 0o666;
+    match source {
+        Source::Fd(fd) => child::install_fd(*fd, number),
+        Source::Same(fd) => child::install_fd(*fd, number),
+        Source::Open { path, flags } => {
+            child::set_umask(0o022);
+            place(child::open_raw(path, *flags, FILE_MODE)?, number)
+        }
+        Source::Tty { path, take } => {
+            place(child::open_raw(path, TTY_FLAGS, 0)?, number)?;
+            match take {
+                Some(mode) => child::take_terminal(number, *mode == TtyMode::Force),
+                None => Ok(()),
+            }
+        }
+    }
+}
+
+/// Moves a freshly opened fd to its number. The old number is closed with the others later.
+fn place(fd: RawFd, number: RawFd) -> Result<(), Error> {
+    if fd == number { Ok(()) } else { child::install_fd(fd, number) }
+}
+
+fn scheduling(prepared: &Prepared) -> Result<(), Failure> {
+    let spec = &prepared.spec;
+    if let Some(value) = spec.oom_score_adjust {
+        child::set_oom_score_adjust(value).at(ExecStep::OomAdjust)?;
+    }
+    if let Some(nice) = spec.nice {
+        child::set_nice(nice).at(ExecStep::Nice)?;
+    }
+    if let Some(s) = spec.scheduling {
+        child::set_scheduler(s.policy, s.priority, s.reset_on_fork).at(ExecStep::SetScheduler)?;
+    }
+    if let Some(cpus) = &prepared.cpus {
+        child::set_affinity(cpus).at(ExecStep::CpuAffinity)?;
+    }
+    if let Some(io) = spec.io_priority {
+        child::set_io_priority(io.class, io.level).at(ExecStep::IoPrio)?;
+    }
+    if let Some(ns) = spec.timer_slack_ns {
+        child::set_timer_slack(ns).at(ExecStep::TimerSlack)?;
+    }
+    if let Some(persona) = spec.personality {
+        child::set_personality(persona).at(ExecStep::Personality)?;
+    }
+    Ok(())
+}
+
+fn limits(spec: &ExecSpec) -> Result<(), Failure> {
+    for limit in &spec.rlimits {
+        child::set_rlimit(limit.resource, limit.soft, limit.hard).at(ExecStep::Limits)?;
+    }
+    Ok(())
+}
+
+fn privileges(prepared: &Prepared) -> Result<(), Failure> {
+    let spec = &prepared.spec;
+    if let Some(root) = &prepared.root {
+        child::change_root(root).at(ExecStep::Chroot)?;
+    }
+    if let Some(keep) = spec.capability_bounding_set {
+        child::limit_bounding_set(keep).at(ExecStep::Capabilities)?;
+    }
+    if let Some(bits) = spec.secure_bits {
+        child::set_secure_bits(bits).at(ExecStep::SecureBits)?;
+    }
+    if spec.ambient_capabilities != 0 {
+        child::keep_capabilities(true).at(ExecStep::Capabilities)?;
+    }
+    switch_user(prepared)?;
+    if spec.keyring != Keyring::Inherit {
+        let shared = spec.keyring == Keyring::Shared;
+        keyring(child::new_session_keyring(shared)).at(ExecStep::Keyring)?;
+    }
+    if spec.ambient_capabilities != 0 {
+        child::raise_ambient(spec.ambient_capabilities).at(ExecStep::Capabilities)?;
+    }
+    if spec.no_new_privileges {
+        child::set_no_new_privileges().at(ExecStep::NoNewPrivileges)?;
+    }
+    Ok(())
+}
+
+/// A kernel without keyrings, or a container that forbids them, has none to be shared.
+fn keyring(result: Result<(), Error>) -> Result<(), Error> {
+    const ENOSYS: i32 = 38;
+    const EPERM: i32 = 1;
+    const EACCES: i32 = 13;
+    match result {
+        Err(e) if matches!(e.errno, ENOSYS | EPERM | EACCES) => Ok(()),
+        other => other,
+    }
+}
+
+fn switch_user(prepared: &Prepared) -> Result<(), Failure> {
+    let identity = &prepared.identity;
+    if prepared.already_is_user {
+        return Ok(());
+    }
+    if let Some(groups) = &identity.groups {
+        child::set_groups(groups).at(ExecStep::Group)?;
+    }
+    if let Some(gid) = identity.gid {
+        child::set_gid(gid).at(ExecStep::Group)?;
+    }
+    if let Some(uid) = identity.uid {
+        child::set_uid(uid).at(ExecStep::User)?;
+    }
+    Ok(())
+}
+
+/// After the switch, so that the user's own rights count.
+fn change_directory(prepared: &Prepared) -> Result<(), Failure> {
+    let ignore = prepared.spec.working_directory.ignore_missing;
+    match child::change_directory(&prepared.directory) {
+        Err(e) if e.errno == ENOENT && ignore => child::change_directory(c"/").at(ExecStep::Chdir),
+        other => other.at(ExecStep::Chdir),
+    }
+}
+
+/// Every source is numbered above every target: see `serve::OWN_FDS_FROM`.
+fn install_fds(listen: &[RawFd]) -> Result<(), Failure> {
+    let mut next = 3;
+    for &fd in listen {
+        child::install_fd(fd, next).at(ExecStep::Fds)?;
+        next += 1;
+    }
+    child::close_from(next);
+    Ok(())
+}

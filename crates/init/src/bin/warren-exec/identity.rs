@@ -1,0 +1,159 @@
+//! Who the process runs as: names to numbers, through the files and, failing that, getent(1).
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
+
+use warren_init::protocol::ExecStep;
+use warren_init::protocol::exec::{ExecSpec, SpawnError};
+use warren_sys::passwd::{Database, Group, User, groups, parse_id, users};
+
+use crate::prepare::failed;
+
+/// The user database, read again when its files changed.
+#[derive(Default)]
+pub struct Users {
+    database: Database,
+    seen: Option<[FileId; 2]>,
+}
+
+/// Device, inode, size, change time: another value means another content.
+type FileId = (u64, u64, u64, i64, i64);
+
+/// Numbers to switch to, and what the environment says about the user.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// User id, when it changes.
+    pub uid: Option<u32>,
+    /// Group id, when it changes.
+    pub gid: Option<u32>,
+    /// Supplementary groups, when they are set.
+    pub groups: Option<Vec<u32>>,
+    /// The user's entry, when User= is set.
+    pub user: Option<User>,
+}
+
+impl Users {
+    /// Finds everything that the spec names.
+    pub fn identity(&mut self, spec: &ExecSpec) -> Result<Identity, SpawnError> {
+        if spec.user.is_none() && spec.group.is_none() && spec.supplementary_groups.is_empty() {
+            return Ok(Identity::default());
+        }
+        self.refresh();
+        let user = spec.user.as_deref().map(|name| self.user(name)).transpose()?;
+        let group = spec.group.as_deref().map(|name| self.group(name)).transpose()?;
+        let gid = group.map(|g| g.gid).or(user.as_ref().map(|u| u.gid));
+        let mut groups = match (&user, gid) {
+            (Some(user), Some(gid)) => self.groups_of(user, gid),
+            _ => Vec::new(),
+        };
+        for name in &spec.supplementary_groups {
+            groups.push(self.group(name)?.gid);
+        }
+        groups.sort_unstable();
+        groups.dedup();
+        Ok(Identity { uid: user.as_ref().map(|u| u.uid), gid, groups: Some(groups), user })
+    }
+
+    fn refresh(&mut self) {
+        let now = [file_id("/etc/passwd"), file_id("/etc/group")];
+        if self.seen != Some(now) {
+            // An unreadable database is an empty one: names are then unknown and refused.
+            self.database = Database::read().unwrap_or_default();
+            self.seen = Some(now);
+        }
+    }
+
+    fn user(&self, name: &str) -> Result<User, SpawnError> {
+        if let Some(user) = self.database.user(name) {
+            return Ok(user);
+        }
+        let found = getent("passwd", name).and_then(|text| users(&text).next());
+        match (found, parse_id(name)) {
+            (Some(user), _) => Ok(user),
+            // A number needs no entry; systemd.exec(5), "User=".
+            (None, Some(uid)) => Ok(User {
+                name: name.to_owned(),
+                uid,
+                gid: uid,
+                home: "/".to_owned(),
+                shell: "/bin/sh".to_owned(),
+            }),
+            (None, None) => Err(failed(ExecStep::User, 0, format!("no such user: {name}"))),
+        }
+    }
+
+    fn group(&self, name: &str) -> Result<Group, SpawnError> {
+        if let Some(group) = self.database.group(name) {
+            return Ok(group);
+        }
+        let found = getent("group", name).and_then(|text| groups(&text).next());
+        match (found, parse_id(name)) {
+            (Some(group), _) => Ok(group),
+            (None, Some(gid)) => Ok(Group { name: name.into(), gid, members: Vec::new() }),
+            (None, None) => Err(failed(ExecStep::Group, 0, format!("no such group: {name}"))),
+        }
+    }
+
+    /// A user of the files has its groups there; others are asked for.
+    fn groups_of(&self, user: &User, primary: u32) -> Vec<u32> {
+        if self.database.user(&user.name).is_some() {
+            return self.database.groups_of(&user.name, primary);
+        }
+        let text = getent("initgroups", &user.name).unwrap_or_default();
+        let listed = text.split_ascii_whitespace().skip(1).filter_map(parse_id);
+        listed.chain([primary]).collect()
+    }
+}
+
+fn file_id(path: &str) -> FileId {
+    let id = |m: fs::Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
+    fs::metadata(path).map(id).unwrap_or_default()
+}
+
+/// Asks the name services in a process of their own. `None` when there is no answer.
+fn getent(database: &str, key: &str) -> Option<String> {
+    if key.starts_with('-') {
+        return None;
+    }
+    let output = Command::new("getent")
+        .args([database, key])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let answered = output.status.success();
+    answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(user: &str, group: &str, extra: &str, expected: &str) {
+        let some = |s: &str| (!s.is_empty()).then(|| s.to_owned());
+        let spec = ExecSpec {
+            user: some(user),
+            group: some(group),
+            supplementary_groups: some(extra).into_iter().collect(),
+            ..ExecSpec::default()
+        };
+        let text = match Users::default().identity(&spec) {
+            Ok(i) => format!("{:?} {:?} {:?}", i.uid, i.gid, i.groups),
+            Err(e) => format!("{:?}: {}", e.step, e.message),
+        };
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn names_become_numbers_or_errors() {
+        check("", "", "", "None None None");
+        check("root", "", "", "Some(0) Some(0) Some([0])");
+        check("54321", "", "", "Some(54321) Some(54321) Some([54321])");
+        check("54321", "root", "4242", "Some(54321) Some(0) Some([0, 4242])");
+        check("", "root", "", "None Some(0) Some([])");
+        check("no-such-user", "", "", "User: no such user: no-such-user");
+        check("root", "no-such-group", "", "Group: no such group: no-such-group");
+    }
+}

@@ -1,0 +1,58 @@
+//! warren-exec: the helper that makes service processes.
+//!
+//! Reads requests from a socket, one at a time. What can be prepared (strings, users,
+//! directories, opened cgroups) is prepared here, before the clone; the new process then only
+//! makes system calls ([`apply`]). It is init's child, not ours ([`warren_sys::clone`]).
+//!
+//! Must not decide: a request that cannot be followed to the letter is refused. Must stay
+//! single-threaded: the new process shares our memory. May block in a system call; the others of
+//! the pool go on. Ends when its socket does.
+
+mod apply;
+mod identity;
+mod prepare;
+mod request;
+mod serve;
+mod stdio;
+
+use std::os::fd::{OwnedFd, RawFd};
+
+/// Exit status for wrong arguments (LSB "invalid or excess arguments").
+const EXIT_INVALIDARGUMENT: i32 = 2;
+
+fn main() {
+    let status = match arguments(std::env::args().skip(1)) {
+        Ok(arguments) => serve::run(arguments),
+        Err(message) => {
+            eprintln!("warren-exec: {message}");
+            EXIT_INVALIDARGUMENT
+        }
+    };
+    std::process::exit(status);
+}
+
+/// What init tells its helpers.
+struct Arguments {
+    /// Where requests come from.
+    socket: OwnedFd,
+    /// Root of the cgroup tree, unless there is none.
+    cgroup_root: Option<OwnedFd>,
+}
+
+fn arguments(args: impl Iterator<Item = String>) -> Result<Arguments, String> {
+    let (mut socket, mut cgroup_root) = (None, None);
+    for arg in args {
+        match arg.split_once('=') {
+            Some(("--socket", fd)) => socket = Some(own(fd)?),
+            Some(("--cgroup-root", fd)) => cgroup_root = Some(own(fd)?),
+            _ => return Err(format!("unknown argument {arg}")),
+        }
+    }
+    let socket = socket.ok_or("no --socket=FD: started by warren-init only")?;
+    Ok(Arguments { socket, cgroup_root })
+}
+
+fn own(fd: &str) -> Result<OwnedFd, String> {
+    let fd: RawFd = fd.parse().map_err(|_| format!("not an fd: {fd}"))?;
+    serve::own_inherited(fd).map_err(|e| format!("fd {fd}: {e}"))
+}

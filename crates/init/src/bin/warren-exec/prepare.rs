@@ -1,0 +1,293 @@
+//! Everything that can be done before there is a process: strings, users, directories, fds.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use warren_init::protocol::ExecStep;
+use warren_init::protocol::exec::{
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, SpawnError,
+};
+use warren_sys::child::{CpuSet, ExecStrings};
+use warren_sys::tree::{self, Owner};
+use warren_sys::{Error, cgroup, fdpass, process};
+
+use crate::identity::{Identity, Users};
+use crate::serve::OWN_FDS_FROM;
+use crate::stdio::{self, Source};
+
+/// A spec made ready to be applied by system calls alone.
+pub struct Prepared {
+    /// What is applied as it is.
+    pub spec: ExecSpec,
+    /// The program's path, inside the root directory if there is one.
+    pub program: CString,
+    /// Arguments.
+    pub argv: ExecStrings,
+    /// Environment.
+    pub env: ExecStrings,
+    /// The cgroup's directory.
+    pub cgroup: Option<OwnedFd>,
+    /// The request's fds, all above the numbers that are installed; held open until exec.
+    _fds: FdTable,
+    /// Fds that become 3, 4, 5, ...
+    pub listen: Vec<RawFd>,
+    /// Standard input, output, error.
+    pub stdio: [Source; 3],
+    /// Who to become.
+    pub identity: Identity,
+    /// We are that user already and may not be allowed to set groups: a user's own manager.
+    pub already_is_user: bool,
+    /// RootDirectory=.
+    pub root: Option<CString>,
+    /// Working directory.
+    pub directory: CString,
+    /// CPUAffinity=.
+    pub cpus: Option<CpuSet>,
+}
+
+/// The request's fds by index.
+#[derive(Debug, Default)]
+pub struct FdTable(Vec<OwnedFd>);
+
+impl FdTable {
+    /// Takes received fds, moving those that are in the way of the numbers to be installed.
+    fn new(fds: Vec<OwnedFd>) -> Result<FdTable, SpawnError> {
+        let high = |fd: OwnedFd| match fd.as_raw_fd() {
+            n if n >= OWN_FDS_FROM => Ok(fd),
+            _ => fdpass::duplicate(&fd, OWN_FDS_FROM).map_err(|e| wrong(ExecStep::Fds, &e)),
+        };
+        fds.into_iter().map(high).collect::<Result<_, _>>().map(FdTable)
+    }
+
+    /// The fd with this index; the request is wrong when there is none.
+    pub fn number(&self, index: u16, step: ExecStep) -> Result<RawFd, SpawnError> {
+        let fd = self.0.get(usize::from(index));
+        fd.map(AsRawFd::as_raw_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
+    }
+
+    fn copy(&self, index: u16, step: ExecStep) -> Result<OwnedFd, SpawnError> {
+        let Some(fd) = self.0.get(usize::from(index)) else {
+            return Err(failed(step, 0, format!("no fd {index} was sent")));
+        };
+        fdpass::duplicate(fd, OWN_FDS_FROM).map_err(|e| wrong(step, &e))
+    }
+}
+
+/// An error of a step.
+pub fn failed(step: ExecStep, errno: i32, message: String) -> SpawnError {
+    SpawnError { step, errno, message, pid: None }
+}
+
+/// An error of a step that a system call caused.
+fn wrong(step: ExecStep, error: &Error) -> SpawnError {
+    failed(step, error.errno, error.to_string())
+}
+
+/// A terminated string; a NUL inside is an error of the step.
+pub fn c_string(text: &str, step: ExecStep) -> Result<CString, SpawnError> {
+    CString::new(text).map_err(|_| failed(step, EINVAL, format!("NUL in {text:?}")))
+}
+
+const EINVAL: i32 = 22;
+
+/// Prepares a spec. Directories are made here, so a later failure may leave them behind.
+pub fn prepare(
+    spec: ExecSpec,
+    fds: Vec<OwnedFd>,
+    cgroup_root: Option<BorrowedFd<'_>>,
+    users: &mut Users,
+) -> Result<Prepared, SpawnError> {
+    refuse_unknown(&spec)?;
+    let fds = FdTable::new(fds)?;
+    let cgroup = group(&spec, &fds, cgroup_root)?;
+    let identity = users.identity(&spec)?;
+    for set in &spec.directories {
+        make_directories(set, &identity)?;
+    }
+    let root = spec.root_directory.as_deref();
+    let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
+    Ok(Prepared {
+        program: program(&spec)?,
+        argv: arguments(&spec)?,
+        env: environment(&spec, &identity)?,
+        cgroup,
+        listen: listen(&spec, &fds)?,
+        stdio: stdio::plan(&spec, &fds)?,
+        root,
+        directory: working_directory(&spec, &identity)?,
+        already_is_user: is_ours(&identity),
+        cpus: spec.cpu_affinity.as_deref().map(CpuSet::new),
+        identity,
+        _fds: fds,
+        spec,
+    })
+}
+
+/// Not as root, and nothing but what this process is already is asked for.
+fn is_ours(identity: &Identity) -> bool {
+    let (uid, gid) = process::own_ids();
+    uid != 0 && identity.uid.is_none_or(|u| u == uid) && identity.gid.is_none_or(|g| g == gid)
+}
+
+/// Fails closed: what must be applied and is not known here prevents the start.
+fn refuse_unknown(spec: &ExecSpec) -> Result<(), SpawnError> {
+    match spec.required_features.first() {
+        None => Ok(()),
+        Some(name) => Err(failed(ExecStep::Feature, 0, format!("{name} is not supported"))),
+    }
+}
+
+fn group(
+    spec: &ExecSpec,
+    fds: &FdTable,
+    root: Option<BorrowedFd<'_>>,
+) -> Result<Option<OwnedFd>, SpawnError> {
+    match &spec.cgroup {
+        CgroupPlace::Inherit => Ok(None),
+        CgroupPlace::Fd(index) => fds.copy(*index, ExecStep::Cgroup).map(Some),
+        CgroupPlace::Path(path) => {
+            let none = || failed(ExecStep::Cgroup, 0, format!("{path}: there is no cgroup tree"));
+            let root = root.ok_or_else(none)?;
+            cgroup::open_group(root, path).map(Some).map_err(|e| wrong(ExecStep::Cgroup, &e))
+        }
+    }
+}
+
+fn listen(spec: &ExecSpec, fds: &FdTable) -> Result<Vec<RawFd>, SpawnError> {
+    let number = |&index: &u16| fds.number(index, ExecStep::Fds);
+    if spec.listen_fds.len() + 3 > OWN_FDS_FROM as usize {
+        let message = format!("{} fds to be passed", spec.listen_fds.len());
+        return Err(failed(ExecStep::Request, 0, message));
+    }
+    spec.listen_fds.iter().map(number).collect()
+}
+
+/// The program itself, or the first match in the search path. What does not exist is left to
+/// execve, whose error is the one to report.
+fn program(spec: &ExecSpec) -> Result<CString, SpawnError> {
+    if spec.path.is_empty() {
+        return Err(failed(ExecStep::Request, EINVAL, "no program".into()));
+    }
+    if spec.path.contains('/') {
+        return c_string(&spec.path, ExecStep::Exec);
+    }
+    let root = spec.root_directory.as_deref().unwrap_or("");
+    for directory in spec.search_path.split(':').filter(|d| d.starts_with('/')) {
+        let inside = format!("{directory}/{}", spec.path);
+        if std::fs::metadata(format!("{root}{inside}")).is_ok_and(|m| m.is_file()) {
+            return c_string(&inside, ExecStep::Exec);
+        }
+    }
+    const ENOENT: i32 = 2;
+    Err(failed(ExecStep::Exec, ENOENT, format!("{} not found in {}", spec.path, spec.search_path)))
+}
+
+fn arguments(spec: &ExecSpec) -> Result<ExecStrings, SpawnError> {
+    let mut argv = ExecStrings::with_capacity(spec.argv.len() + 1);
+    let words = if spec.argv.is_empty() { std::slice::from_ref(&spec.path) } else { &spec.argv };
+    for word in words {
+        argv.push(word).map_err(|e| wrong(ExecStep::Exec, &e))?;
+    }
+    argv.finish();
+    Ok(argv)
+}
+
+fn environment(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, SpawnError> {
+    let mut env = ExecStrings::with_capacity(spec.env.len() + 12);
+    let mut push = |text: &str| env.push(text).map_err(|e| wrong(ExecStep::Exec, &e));
+    for (name, value) in login_variables(spec, identity) {
+        let given = |e: &String| e.strip_prefix(name).is_some_and(|rest| rest.starts_with('='));
+        if !spec.env.iter().any(given) {
+            push(&format!("{name}={value}"))?;
+        }
+    }
+    for entry in &spec.env {
+        push(entry)?;
+    }
+    for set in spec.directories.iter().filter(|s| !s.names.is_empty()) {
+        let paths: Vec<_> = set.names.iter().map(|n| format!("{}/{n}", set.base)).collect();
+        push(&format!("{}={}", variable(set.kind), paths.join(":")))?;
+    }
+    for (wanted, prefix) in
+        [(spec.set_listen_pid, "LISTEN_PID="), (spec.set_exec_pid, "SYSTEMD_EXEC_PID=")]
+    {
+        if wanted {
+            env.push_with_pid(prefix).map_err(|e| wrong(ExecStep::Exec, &e))?;
+        }
+    }
+    env.finish();
+    Ok(env)
+}
+
+fn login_variables<'a>(spec: &ExecSpec, identity: &'a Identity) -> Vec<(&'static str, &'a str)> {
+    match identity.user.as_ref().filter(|_| spec.set_login_environment) {
+        None => Vec::new(),
+        Some(user) => vec![
+            ("HOME", &user.home),
+            ("LOGNAME", &user.name),
+            ("USER", &user.name),
+            ("SHELL", &user.shell),
+        ],
+    }
+}
+
+/// Variable and step of a family of directories; systemd.exec(5), "RuntimeDirectory=".
+fn family(kind: DirectoryKind) -> (&'static str, ExecStep) {
+    match kind {
+        DirectoryKind::Runtime => ("RUNTIME_DIRECTORY", ExecStep::RuntimeDirectory),
+        DirectoryKind::State => ("STATE_DIRECTORY", ExecStep::StateDirectory),
+        DirectoryKind::Cache => ("CACHE_DIRECTORY", ExecStep::CacheDirectory),
+        DirectoryKind::Logs => ("LOGS_DIRECTORY", ExecStep::LogsDirectory),
+        DirectoryKind::Configuration => {
+            ("CONFIGURATION_DIRECTORY", ExecStep::ConfigurationDirectory)
+        }
+    }
+}
+
+fn variable(kind: DirectoryKind) -> &'static str {
+    family(kind).0
+}
+
+fn make_directories(set: &Directories, identity: &Identity) -> Result<(), SpawnError> {
+    let owner = match (identity.uid, identity.gid) {
+        _ if set.kind == DirectoryKind::Configuration => None,
+        (None, None) => None,
+        (uid, gid) => Some(Owner { uid: uid.unwrap_or(0), gid: gid.unwrap_or(0) }),
+    };
+    for name in &set.names {
+        tree::make_directory(&set.base, name, set.mode, owner)
+            .map_err(|e| wrong(family(set.kind).1, &e))?;
+    }
+    Ok(())
+}
+
+fn working_directory(spec: &ExecSpec, identity: &Identity) -> Result<CString, SpawnError> {
+    match &spec.working_directory.place {
+        DirectoryPlace::Root => Ok(c"/".to_owned()),
+        DirectoryPlace::Path(path) => c_string(path, ExecStep::Chdir),
+        DirectoryPlace::Home => match &identity.user {
+            Some(user) => c_string(&user.home, ExecStep::Chdir),
+            None => {
+                let home = std::env::var("HOME").unwrap_or_else(|_| "/root".into());
+                c_string(&home, ExecStep::Chdir)
+            }
+        },
+    }
+}
+
+impl Prepared {
+    /// What a failed step was about, for people.
+    pub fn describe(&self, step: ExecStep, call: &str) -> String {
+        let about = match step {
+            ExecStep::Exec => self.program.to_string_lossy().into_owned(),
+            ExecStep::Chdir => self.directory.to_string_lossy().into_owned(),
+            ExecStep::Chroot => self.spec.root_directory.clone().unwrap_or_default(),
+            ExecStep::User => self.spec.user.clone().unwrap_or_default(),
+            ExecStep::Stdin => format!("{:?}", self.spec.stdin),
+            ExecStep::Stdout => format!("{:?}", self.spec.stdout),
+            ExecStep::Stderr => format!("{:?}", self.spec.stderr),
+            _ => String::new(),
+        };
+        if about.is_empty() { call.to_owned() } else { format!("{call} {about}") }
+    }
+}

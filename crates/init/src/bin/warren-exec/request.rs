@@ -1,0 +1,100 @@
+//! Receiving: one packet, or a packet that points to a memfd.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use warren_init::protocol::exec::{HelperRequest, LARGE, REQUEST_BYTES_MAX};
+use warren_init::protocol::{PACKET_BYTES_MAX, decode, decode_prefix};
+use warren_sys::{fdpass, memfd};
+
+/// What came from the socket.
+pub enum Incoming {
+    /// A request and its fds.
+    Request(HelperRequest, Vec<OwnedFd>),
+    /// A spawn that this helper cannot read but whose id it can: a newer or damaged one.
+    Unreadable { id: u64, message: String },
+    /// No request at all.
+    Garbage(String),
+    /// The other side is gone for good.
+    End,
+}
+
+/// Waits for the next packet. `buffer` has [`PACKET_BYTES_MAX`] bytes.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Incoming {
+    let mut fds = Vec::new();
+    let received = match fdpass::recv(socket, buffer, &mut fds, true) {
+        Ok(r) if r.truncated => return Incoming::Garbage("packet too large".into()),
+        Ok(r) if r.bytes == 0 => return Incoming::End,
+        Ok(r) => r,
+        Err(e) if e.errno == libc_enobufs() => return Incoming::Garbage(e.to_string()),
+        Err(_) => return Incoming::End,
+    };
+    let packet = buffer.get(..received.bytes).unwrap_or_default();
+    if packet == [LARGE] { large(fds) } else { understand(packet, fds) }
+}
+
+/// Out of memory for the message: the next may fit.
+fn libc_enobufs() -> i32 {
+    105
+}
+
+fn large(mut fds: Vec<OwnedFd>) -> Incoming {
+    if fds.is_empty() {
+        return Incoming::Garbage("large request without memfd".into());
+    }
+    let payload = fds.remove(0);
+    if !memfd::is_sealed(&payload) {
+        return Incoming::Garbage("large request in a memfd that is not sealed".into());
+    }
+    match memfd::read_all(payload.as_fd(), REQUEST_BYTES_MAX) {
+        Ok(content) => understand(&content, fds),
+        Err(e) => Incoming::Garbage(e.to_string()),
+    }
+}
+
+fn understand(packet: &[u8], fds: Vec<OwnedFd>) -> Incoming {
+    match decode::<HelperRequest>(packet) {
+        Ok(request) => Incoming::Request(request, fds),
+        // The first bytes of a Spawn: the variant's number (0), then the id.
+        Err(error) => match decode_prefix::<(u8, u64)>(packet) {
+            Ok(((0, id), _)) => Incoming::Unreadable { id, message: error.to_string() },
+            _ => Incoming::Garbage(error.to_string()),
+        },
+    }
+}
+
+/// The fixed room for one packet.
+pub fn buffer() -> Vec<u8> {
+    vec![0; PACKET_BYTES_MAX]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_init::protocol::encode;
+    use warren_init::protocol::exec::SpawnRequest;
+
+    #[track_caller]
+    fn check(packet: &[u8], expected: &str) {
+        let text = match understand(packet, Vec::new()) {
+            Incoming::Request(HelperRequest::Spawn(s), _) => format!("spawn {}", s.id),
+            Incoming::Request(HelperRequest::Sync(n), _) => format!("sync {n}"),
+            Incoming::Unreadable { id, .. } => format!("unreadable {id}"),
+            Incoming::Garbage(_) => "garbage".into(),
+            Incoming::End => "end".into(),
+        };
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_damaged_spawn_still_has_its_id() {
+        let request = HelperRequest::Spawn(SpawnRequest { id: 9000, exec: Box::default() });
+        let mut packet = encode(&request).expect("small");
+        check(&packet, "spawn 9000");
+        packet.push(1);
+        check(&packet, "unreadable 9000");
+        check(&packet[..6], "unreadable 9000");
+        check(&packet[..2], "garbage");
+        check(&encode(&HelperRequest::Sync(3)).expect("small"), "sync 3");
+        check(b"hello", "garbage");
+    }
+}

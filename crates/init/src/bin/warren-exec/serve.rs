@@ -1,0 +1,127 @@
+//! The loop: a request, a process, a reply.
+
+use std::os::fd::{AsFd, OwnedFd, RawFd};
+
+use warren_init::protocol::exec::{
+    HelperReply, HelperRequest, SpawnError, SpawnReply, SpawnRequest, Spawned,
+};
+use warren_init::protocol::{ExecStep, encode};
+use warren_sys::clone::{self, Birth, Stack};
+use warren_sys::{Error, fdpass, process, signal, time};
+
+use crate::Arguments;
+use crate::apply::{self, Failure};
+use crate::identity::Users;
+use crate::prepare::{Prepared, prepare};
+use crate::request::{self, Incoming};
+
+/// Lowest number of an fd that we keep: above every number that a service's fds get, so that
+/// installing those never hits one of ours. 3 for the standard ones plus 252 per request.
+pub const OWN_FDS_FROM: RawFd = 256;
+
+/// Takes an fd that init started us with out of the services' way.
+pub fn own_inherited(fd: RawFd) -> Result<OwnedFd, Error> {
+    fdpass::take_inherited(fd, OWN_FDS_FROM)
+}
+
+/// What lasts from request to request.
+struct Helper {
+    arguments: Arguments,
+    stack: Stack,
+    users: Users,
+}
+
+/// Serves until the socket ends; the exit status.
+pub fn run(arguments: Arguments) -> i32 {
+    signal::reset_all();
+    let stack = match signal::set_blocked(signal::SignalSet::EMPTY).and_then(|_| Stack::new()) {
+        Ok(stack) => stack,
+        Err(error) => {
+            eprintln!("warren-exec: {error}");
+            return 1;
+        }
+    };
+    let _ = process::set_name("warren-exec");
+    let mut helper = Helper { arguments, stack, users: Users::default() };
+    let mut buffer = request::buffer();
+    loop {
+        let (reply, pidfd) = match request::receive(helper.arguments.socket.as_fd(), &mut buffer) {
+            Incoming::End => return 0,
+            Incoming::Garbage(message) => (HelperReply::Refused { message }, None),
+            Incoming::Unreadable { id, message } => (unreadable(id, message), None),
+            Incoming::Request(HelperRequest::Sync(n), _) => (HelperReply::Synced(n), None),
+            Incoming::Request(HelperRequest::Spawn(request), fds) => helper.spawn(request, fds),
+        };
+        if helper.reply(&reply, pidfd).is_err() {
+            return 0;
+        }
+    }
+}
+
+fn unreadable(id: u64, message: String) -> HelperReply {
+    let error = SpawnError { step: ExecStep::Request, errno: 0, message, pid: None };
+    HelperReply::Spawned(SpawnReply { id, result: Err(error) })
+}
+
+impl Helper {
+    fn spawn(
+        &mut self,
+        request: SpawnRequest,
+        fds: Vec<OwnedFd>,
+    ) -> (HelperReply, Option<OwnedFd>) {
+        let id = request.id;
+        let root = self.arguments.cgroup_root.as_ref().map(AsFd::as_fd);
+        let made = prepare(*request.exec, fds, root, &mut self.users)
+            .and_then(|mut prepared| make(&mut prepared, &mut self.stack));
+        let (result, pidfd) = match made {
+            Ok((spawned, pidfd)) => (Ok(spawned), Some(pidfd)),
+            Err(error) => (Err(error), None),
+        };
+        (HelperReply::Spawned(SpawnReply { id, result }), pidfd)
+    }
+
+    fn reply(&self, reply: &HelperReply, pidfd: Option<OwnedFd>) -> Result<(), Error> {
+        let packet = encode(reply).expect("a reply is far smaller than a packet");
+        let socket = self.arguments.socket.as_fd();
+        match &pidfd {
+            Some(fd) => fdpass::send(socket, &packet, &[fd.as_fd()]),
+            None => fdpass::send(socket, &packet, &[]),
+        }
+    }
+}
+
+/// Makes the process; returns when it has exec'd or failed.
+fn make(prepared: &mut Prepared, stack: &mut Stack) -> Result<(Spawned, OwnedFd), SpawnError> {
+    let started_ns = time::monotonic_ns();
+    let mut failure: Option<Failure> = None;
+    let mut moved = false;
+    let cgroup = prepared.cgroup.take();
+    let options =
+        clone::Options { cgroup: cgroup.as_ref().map(AsFd::as_fd), sibling: true, namespaces: 0 };
+    let mut body = |birth: Birth| {
+        moved = !birth.in_cgroup && options.cgroup.is_some();
+        let place = options.cgroup.filter(|_| moved);
+        let failed = apply::apply_and_exec(prepared, place);
+        let code = failed.step.exit_code();
+        failure = Some(failed);
+        code
+    };
+    let child = clone::spawn(&options, stack, &mut body).map_err(|e| SpawnError {
+        step: ExecStep::Cgroup,
+        errno: e.errno,
+        message: e.call.to_owned(),
+        pid: None,
+    })?;
+    match failure {
+        None => {
+            let spawned = Spawned { pid: child.pid, started_ns, moved_to_cgroup: moved };
+            Ok((spawned, child.pidfd))
+        }
+        Some(Failure { step, errno, call }) => Err(SpawnError {
+            step,
+            errno,
+            message: prepared.describe(step, call),
+            pid: Some(child.pid),
+        }),
+    }
+}

@@ -1,0 +1,129 @@
+//! Once, before the loop: the API file systems (as process 1, where missing), the standard fds,
+//! the cgroup. Nothing here is fatal: what fails is said on the console.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use warren_sys::cgroup::{self, Tree};
+use warren_sys::mount::{self, MountFlags};
+use warren_sys::{Error, process, reboot};
+
+use crate::options::Options;
+use crate::say;
+
+/// Our own processes live here, so that their cost can be read.
+const OWN_GROUP: &str = "init.scope";
+
+/// Fds that init and its stored fds may need; more than any kernel allows is cut to that.
+const OPEN_FILES: u64 = 1 << 20;
+
+/// The pid namespace of the host has this inode number (PROC_PID_INIT_INO).
+const HOST_PID_NAMESPACE: u64 = 0xefff_fffc;
+
+/// Where we are.
+#[derive(Debug)]
+pub struct Place {
+    /// Process 1 of its pid namespace.
+    pub is_pid_1: bool,
+    /// Process 1 of the host itself: leaving would be a kernel panic.
+    pub is_host: bool,
+    /// The cgroups to be managed.
+    pub tree: Option<Tree>,
+}
+
+/// Prepares the ground.
+pub fn prepare(options: &Options) -> Place {
+    let is_pid_1 = std::process::id() == 1;
+    if is_pid_1 {
+        mount_api_file_systems();
+    }
+    let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
+    let is_host = is_pid_1 && namespace == Some(HOST_PID_NAMESPACE);
+    if is_host {
+        warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
+    }
+    if !is_pid_1 {
+        warn("subreaper", process::set_child_subreaper(true));
+    }
+    warn("open files", process::raise_open_files(OPEN_FILES).map(|_| ()));
+    Place { is_pid_1, is_host, tree: enter_tree(options) }
+}
+
+fn warn(what: &str, result: Result<(), Error>) {
+    if let Err(error) = result {
+        say(&format!("{what}: {error}"));
+    }
+}
+
+/// Type, place, flags, options. Order matters: `/dev` before what is in it.
+fn api_file_systems() -> [(&'static str, &'static str, MountFlags, &'static str); 7] {
+    let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let data = MountFlags::NOSUID | MountFlags::NODEV;
+    let pts = MountFlags::NOSUID | MountFlags::NOEXEC;
+    [
+        ("proc", "/proc", strict, ""),
+        ("sysfs", "/sys", strict, ""),
+        ("devtmpfs", "/dev", MountFlags::NOSUID, "mode=0755"),
+        ("tmpfs", "/run", data, "mode=0755"),
+        ("devpts", "/dev/pts", pts, "mode=0620,gid=5,ptmxmode=0666"),
+        ("tmpfs", "/dev/shm", data, "mode=1777"),
+        ("cgroup2", "/sys/fs/cgroup", strict, "nsdelegate,memory_recursiveprot"),
+    ]
+}
+
+fn mount_api_file_systems() {
+    for (fstype, target, flags, data) in api_file_systems() {
+        let elsewhere = fstype == "cgroup2" && matches!(cgroup::mount_point(), Ok(Some(_)));
+        if elsewhere || is_mount_point(target) {
+            continue;
+        }
+        let _ = fs::create_dir_all(target);
+        // Older kernels refuse options they do not know: better mounted without than not.
+        let result = mount::mount(fstype, target, fstype, flags, data)
+            .or_else(|_| mount::mount(fstype, target, fstype, flags, ""));
+        warn("early mount", result);
+    }
+}
+
+/// A mount point is on another device than its parent; none of these is a bind mount.
+fn is_mount_point(path: &str) -> bool {
+    let device = |p: &Path| fs::metadata(p).map(|m| m.dev());
+    let path = Path::new(path);
+    match (device(path), path.parent().map(device)) {
+        (Ok(own), Some(Ok(parent))) => own != parent,
+        _ => false,
+    }
+}
+
+/// Opens the tree and moves this process below it: a group with processes of its own could not
+/// hand controllers to its children (cgroup-v2.rst, "No Internal Process Constraint").
+fn enter_tree(options: &Options) -> Option<Tree> {
+    if options.no_cgroup {
+        return None;
+    }
+    match open_tree(options) {
+        Ok(Some(tree)) => Some(tree),
+        Ok(None) => {
+            say("no cgroup2 file system is mounted: services run without cgroups");
+            None
+        }
+        Err(error) => {
+            say(&format!("services run without cgroups: {error}"));
+            None
+        }
+    }
+}
+
+fn open_tree(options: &Options) -> Result<Option<Tree>, Error> {
+    let tree = match &options.cgroup_root {
+        Some(path) => Tree::open(path)?,
+        None => match Tree::open_own()? {
+            Some(tree) => tree,
+            None => return Ok(None),
+        },
+    };
+    tree.make(OWN_GROUP)?;
+    tree.attach(OWN_GROUP, 0)?;
+    Ok(Some(tree))
+}

@@ -1,0 +1,288 @@
+//! One manager's control socket: what it asks, and what is still to be told to it.
+//!
+//! What is to be told is state, not a queue: bits, a position in the store, the last ping. So a
+//! manager that does not read costs no memory, and no message can be lost by a full socket.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use warren_init::protocol::control::{
+    HELPERS_MAX, InitMessage, InitRequest, PowerAction, Refusal, Welcome, pack_name,
+};
+use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode_into};
+use warren_sys::epoll::Interest;
+use warren_sys::fdpass::{self, FDS_PER_MESSAGE_MAX};
+use warren_sys::time;
+
+use crate::supervise::Shared;
+
+/// Requests handled in one turn of the loop.
+const REQUESTS_PER_TURN_MAX: usize = 256;
+
+/// Requests that a dead manager can have left in its socket: far more than the buffer holds.
+const LAST_REQUESTS_MAX: usize = 65_536;
+
+/// Names in one batch of stored fds, bytes.
+const BATCH_NAMES_BYTES: usize = 32 << 10;
+
+/// A `Welcome` carries the ring, two eventfds and the helpers.
+const WELCOME_FDS_MAX: usize = 3 + HELPERS_MAX;
+
+/// The socket is full: try again when it is writable.
+struct Full;
+
+/// The connection to one manager.
+pub struct Link {
+    socket: OwnedFd,
+    buffer: Box<[u8; PACKET_BYTES_MAX]>,
+    fds: Vec<OwnedFd>,
+    welcome_due: bool,
+    welcomed: bool,
+    listing: Option<usize>,
+    helpers_due: u32,
+    pong_due: Option<u64>,
+    /// The peer has closed its end.
+    pub ended: bool,
+    interest: Interest,
+    told_interest: Interest,
+    /// When the last heartbeat came, CLOCK_MONOTONIC.
+    pub last_ping_ns: Option<u64>,
+}
+
+impl Link {
+    /// A connection over which nothing was said yet.
+    pub fn new(socket: OwnedFd) -> Link {
+        Link {
+            socket,
+            buffer: Box::new([0; PACKET_BYTES_MAX]),
+            fds: Vec::with_capacity(FDS_PER_MESSAGE_MAX),
+            welcome_due: false,
+            welcomed: false,
+            listing: None,
+            helpers_due: 0,
+            pong_due: None,
+            ended: false,
+            interest: Interest::READ,
+            told_interest: Interest::READ,
+            last_ping_ns: None,
+        }
+    }
+
+    /// The socket, for epoll.
+    pub fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What to watch the socket for, when that has changed.
+    pub fn new_interest(&mut self) -> Option<Interest> {
+        let changed = self.interest != self.told_interest;
+        self.told_interest = self.interest;
+        changed.then_some(self.interest)
+    }
+
+    /// The helper has a new socket.
+    pub fn tell_of_helper(&mut self, index: usize) {
+        self.helpers_due |= 1 << index;
+    }
+
+    /// Reads what was asked and tells what is due. A request for the end is returned.
+    pub fn exchange(&mut self, shared: &mut Shared) -> Option<PowerAction> {
+        for _ in 0..REQUESTS_PER_TURN_MAX {
+            // Answers of any size come first, so that a peer that only asks cannot pile them up.
+            if self.tell(shared).is_err() {
+                // Level-triggered this could spin: a socket that carries too many fds in flight
+                // is writable and still refuses.
+                self.interest = Interest::WRITE | Interest::EDGE;
+                return None;
+            }
+            self.interest = Interest::READ;
+            match self.ask(shared) {
+                Asked::Nothing => return None,
+                Asked::Something => {}
+                Asked::Power(action) => return Some(action),
+            }
+        }
+        None // more is readable: epoll says so again
+    }
+
+    /// Handles what a manager that has ended left behind; answers go nowhere.
+    pub fn drain(&mut self, shared: &mut Shared) -> Option<PowerAction> {
+        let mut power = None;
+        for _ in 0..LAST_REQUESTS_MAX {
+            match self.ask(shared) {
+                Asked::Nothing => break,
+                Asked::Something => {}
+                Asked::Power(action) => power = Some(action),
+            }
+        }
+        power
+    }
+
+    // ---- from the manager ----
+
+    fn ask(&mut self, shared: &mut Shared) -> Asked {
+        if self.ended {
+            return Asked::Nothing;
+        }
+        self.fds.clear();
+        let buffer = self.buffer.as_mut_slice();
+        let received = match fdpass::recv(self.socket.as_fd(), buffer, &mut self.fds, false) {
+            Ok(received) => received,
+            Err(e) => {
+                self.ended = !e.is_would_block();
+                return Asked::Nothing;
+            }
+        };
+        if received.truncated {
+            // Too long, or our table of fds is full.
+            self.refuse(Refusal::StoreFull, "");
+            return Asked::Something;
+        }
+        if received.bytes == 0 {
+            self.ended = true;
+            return Asked::Nothing;
+        }
+        self.handle(received.bytes, shared)
+    }
+
+    fn handle(&mut self, bytes: usize, shared: &mut Shared) -> Asked {
+        let packet = self.buffer.get(..bytes).unwrap_or_default();
+        match decode::<InitRequest<'_>>(packet) {
+            Err(_) => self.refuse(Refusal::Malformed, ""),
+            Ok(InitRequest::Hello) => {
+                self.welcome_due = true;
+                self.listing = Some(0);
+            }
+            Ok(InitRequest::ListFds) => self.listing = Some(0),
+            Ok(InitRequest::DropFd { name }) => shared.store.drop_fd(name),
+            Ok(InitRequest::Ping { n }) => {
+                self.last_ping_ns = Some(time::monotonic_ns());
+                self.pong_due = Some(n);
+            }
+            Ok(InitRequest::Power(action)) => return Asked::Power(action),
+            Ok(InitRequest::StoreFd { name }) => {
+                let result = match self.fds.pop() {
+                    Some(fd) if self.fds.is_empty() => shared.store.put(name, fd),
+                    _ => Err(Refusal::NoFd),
+                };
+                if let Err(why) = result {
+                    refuse(self.socket.as_fd(), why, name);
+                }
+            }
+        }
+        Asked::Something
+    }
+
+    fn refuse(&self, why: Refusal, name: &str) {
+        refuse(self.socket.as_fd(), why, name);
+    }
+
+    // ---- to the manager ----
+
+    fn tell(&mut self, shared: &mut Shared) -> Result<(), Full> {
+        if self.welcome_due {
+            self.tell_welcome(shared)?;
+        }
+        while let Some(at) = self.listing {
+            self.listing = self.tell_fds(shared, at)?;
+        }
+        if !self.welcomed {
+            return Ok(()); // it would not understand
+        }
+        for index in 0..HELPERS_MAX {
+            if self.helpers_due & 1 << index != 0 {
+                self.tell_helper(shared, index)?;
+                self.helpers_due &= !(1 << index);
+            }
+        }
+        for signal in shared.signals.iter() {
+            self.send(&InitMessage::Signal { signo: signal as u8 }, &[])?;
+            shared.signals = shared.signals.without(signal);
+        }
+        if let Some(n) = self.pong_due {
+            self.send(&InitMessage::Pong { n }, &[])?;
+            self.pong_due = None;
+        }
+        Ok(())
+    }
+
+    fn tell_welcome(&mut self, shared: &Shared) -> Result<(), Full> {
+        let message = InitMessage::Welcome(Welcome {
+            incarnation: shared.incarnation,
+            instance: shared.instance,
+            reason: shared.reason,
+            init_pid: std::process::id() as i32,
+            helpers: shared.helpers.len() as u16,
+            stored_fds: shared.store.len() as u32,
+            heartbeat_ms: shared.heartbeat_ms,
+            init_started_ns: shared.started_ns,
+        });
+        let mut fds = [shared.ring_fd.as_fd(); WELCOME_FDS_MAX];
+        fds[1] = shared.wake.as_fd();
+        fds[2] = shared.room.as_fd();
+        for (slot, helper) in fds[3..].iter_mut().zip(&shared.helpers) {
+            *slot = helper.socket.as_fd();
+        }
+        self.send(&message, &fds[..3 + shared.helpers.len()])?;
+        self.welcome_due = false;
+        self.welcomed = true;
+        self.helpers_due = 0; // it has the newest
+        Ok(())
+    }
+
+    /// One batch from this position on; the position of the next, if there is one.
+    fn tell_fds(&self, shared: &Shared, start: usize) -> Result<Option<usize>, Full> {
+        let mut names = [0u8; BATCH_NAMES_BYTES];
+        let mut used = 0;
+        let mut fds = [self.socket.as_fd(); FDS_PER_MESSAGE_MAX];
+        let mut at = start;
+        for slot in &mut fds {
+            let Some((name, fd)) = shared.store.get(at) else { break };
+            if !pack_name(&mut names, &mut used, name) {
+                break;
+            }
+            *slot = fd;
+            at += 1;
+        }
+        let last = at >= shared.store.len();
+        let names = names.get(..used).unwrap_or_default();
+        self.send(&InitMessage::Fds { names, last }, &fds[..at - start])?;
+        Ok((!last).then_some(at))
+    }
+
+    fn tell_helper(&self, shared: &Shared, index: usize) -> Result<(), Full> {
+        let Some(helper) = shared.helpers.get(index) else { return Ok(()) };
+        let message = InitMessage::Helper { index: index as u16 };
+        self.send(&message, &[helper.socket.as_fd()])
+    }
+
+    /// A peer that is gone counts as told: its end is noticed elsewhere.
+    fn send(&self, message: &InitMessage<'_>, fds: &[BorrowedFd<'_>]) -> Result<(), Full> {
+        send(self.socket.as_fd(), message, fds)
+    }
+}
+
+enum Asked {
+    Nothing,
+    Something,
+    Power(PowerAction),
+}
+
+fn send(
+    socket: BorrowedFd<'_>,
+    message: &InitMessage<'_>,
+    fds: &[BorrowedFd<'_>],
+) -> Result<(), Full> {
+    const ENOBUFS: i32 = 105;
+    const ETOOMANYREFS: i32 = 109;
+    let mut buffer = [0u8; BATCH_NAMES_BYTES + 1024];
+    let packet = encode_into(message, &mut buffer).expect("the buffer fits the largest message");
+    match fdpass::try_send(socket, packet, fds) {
+        Err(e) if e.is_would_block() || matches!(e.errno, ENOBUFS | ETOOMANYREFS) => Err(Full),
+        _ => Ok(()),
+    }
+}
+
+/// Best effort: a peer that floods us with wrong requests need not hear of each.
+fn refuse(socket: BorrowedFd<'_>, why: Refusal, name: &str) {
+    let _ = send(socket, &InitMessage::Refused { why, name }, &[]);
+}

@@ -1,0 +1,54 @@
+//! warren-init: process 1 of a host, a VM or a container, or the root process of a nested or
+//! user manager.
+//!
+//! Parent of every service process. Spawns through its helpers, reaps into the exit ring, holds
+//! fds, starts warrend again when it ends, does the final reboot(2). One thread.
+//!
+//! Must not: know units, read configuration, wait for anything but epoll, or allocate once the
+//! loop runs (the tables are made in [`supervise::Init::new`]). Start reading at `supervise`.
+
+mod backoff;
+mod boot;
+mod control;
+mod options;
+mod power;
+mod program;
+mod store;
+mod supervise;
+
+use options::Options;
+
+/// Exit status for wrong arguments (LSB "invalid or excess arguments").
+const EXIT_INVALIDARGUMENT: i32 = 2;
+
+fn main() {
+    let status = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) if options.help => {
+            print!("{}", options::HELP);
+            0
+        }
+        Ok(options) => run(options),
+        Err(message) => {
+            say(&message);
+            EXIT_INVALIDARGUMENT
+        }
+    };
+    std::process::exit(status);
+}
+
+fn run(options: Options) -> i32 {
+    let place = boot::prepare(&options);
+    match supervise::Init::new(options, place) {
+        Ok(mut init) => init.run(),
+        Err(error) => {
+            say(&format!("cannot start: {error}"));
+            1
+        }
+    }
+}
+
+/// A line on the console. Nothing can be done when that fails.
+fn say(message: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "warren-init: {message}");
+}

@@ -1,0 +1,66 @@
+//! How it ends.
+
+use warren_init::protocol::control::PowerAction;
+use warren_sys::reboot::{Reboot, reboot};
+
+use crate::boot::Place;
+use crate::say;
+
+/// What process 1, or the root of a nested manager, finally does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Call reboot(2), and the next if the kernel refuses.
+    Reboot(Reboot),
+    /// Exit with this status. The kernel ends what is left in our pid namespace, if it is ours.
+    Exit(i32),
+}
+
+/// What a request means here. Only process 1 may call reboot(2): anyone else with the right to
+/// do so would take the host down.
+pub fn ending(action: PowerAction, is_pid_1: bool, is_host: bool) -> Ending {
+    let code = match action {
+        PowerAction::Exit(code) => i32::from(code),
+        _ => 0,
+    };
+    match action {
+        _ if !is_pid_1 => Ending::Exit(code),
+        PowerAction::Exit(_) if !is_host => Ending::Exit(code),
+        PowerAction::Reboot => Ending::Reboot(Reboot::Restart),
+        PowerAction::Kexec => Ending::Reboot(Reboot::Kexec),
+        PowerAction::Halt => Ending::Reboot(Reboot::Halt),
+        PowerAction::PowerOff | PowerAction::Exit(_) => Ending::Reboot(Reboot::PowerOff),
+    }
+}
+
+/// Does it; returns the exit status when it comes to that.
+pub fn end(action: PowerAction, place: &Place) -> i32 {
+    match ending(action, place.is_pid_1, place.is_host) {
+        Ending::Exit(code) => code,
+        Ending::Reboot(first) => {
+            for what in [first, Reboot::Restart, Reboot::Halt] {
+                say(&reboot(what).to_string());
+            }
+            1
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_process_1_calls_reboot() {
+        let off = Ending::Reboot(Reboot::PowerOff);
+        for (action, is_pid_1, is_host, expected) in [
+            (PowerAction::Reboot, false, false, Ending::Exit(0)),
+            (PowerAction::Exit(7), false, false, Ending::Exit(7)),
+            (PowerAction::Exit(7), true, false, Ending::Exit(7)),
+            (PowerAction::Exit(7), true, true, off),
+            (PowerAction::PowerOff, true, false, off),
+            (PowerAction::Kexec, true, true, Ending::Reboot(Reboot::Kexec)),
+        ] {
+            assert_eq!(ending(action, is_pid_1, is_host), expected, "{action:?}");
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! The loop: reap, start what is due, tell the manager, wait.
+//!
+//! Every turn does the same four things in the same order, whatever woke it; there is no state
+//! that only one kind of event would advance.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use warren_init::protocol::control::{
+    CGROUP_ROOT_ENV, CONTROL_FD, CONTROL_FD_ENV, EXIT_RESTART, HELPERS_MAX, PowerAction,
+    StartReason,
+};
+use warren_init::protocol::ring::{self, Ring};
+use warren_sys::clone::Stack;
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::eventfd::{Clock, EventFd, TimerFd};
+use warren_sys::memfd::{self, SharedWords};
+use warren_sys::process::{self, Exit, ExitKind, Wait};
+use warren_sys::signal::{SIGRTMIN, SignalFd, SignalSet};
+use warren_sys::{Result, fdpass, time};
+
+use crate::backoff::Backoff;
+use crate::boot::Place;
+use crate::control::Link;
+use crate::options::{OnExit, Options};
+use crate::program::Program;
+use crate::store::Store;
+use crate::{power, say};
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGQUIT: i32 = 3;
+const SIGKILL: i32 = 9;
+const SIGUSR1: i32 = 10;
+const SIGUSR2: i32 = 12;
+const SIGTERM: i32 = 15;
+const SIGCHLD: i32 = 17;
+const SIGWINCH: i32 = 28;
+const SIGPWR: i32 = 30;
+
+const TOKEN_SIGNALS: u64 = 0;
+const TOKEN_TIMER: u64 = 1;
+const TOKEN_ROOM: u64 = 2;
+const TOKEN_CONTROL: u64 = 3;
+
+/// One exec helper: its place stays, the process behind it may change.
+pub struct Helper {
+    /// 0 while none runs.
+    pid: i32,
+    /// The manager's end of its socket, kept for every manager to come.
+    pub socket: OwnedFd,
+    started_ns: u64,
+    start_at_ns: Option<u64>,
+    backoff: Backoff,
+}
+
+/// The manager that runs now.
+struct Manager {
+    pid: i32,
+    pidfd: OwnedFd,
+    started_ns: u64,
+    /// Killed by us for its silence.
+    hung: bool,
+}
+
+/// What every manager is handed.
+pub struct Shared {
+    /// Fds kept for it.
+    pub store: Store,
+    /// Its helpers.
+    pub helpers: Vec<Helper>,
+    /// The ring's memory.
+    pub ring_fd: OwnedFd,
+    /// Wakes its reader.
+    pub wake: EventFd,
+    /// Tells us of new room.
+    pub room: EventFd,
+    /// Signals that no manager has been told of.
+    pub signals: SignalSet,
+    /// Counts managers.
+    pub incarnation: u64,
+    /// Why this one was started.
+    pub reason: StartReason,
+    /// Random, ours.
+    pub instance: [u8; 16],
+    /// When we started.
+    pub started_ns: u64,
+    /// Heartbeat bound.
+    pub heartbeat_ms: u32,
+}
+
+/// Everything init knows. Made once; nothing in it grows.
+pub struct Init {
+    options: Options,
+    place: Place,
+    epoll: Epoll,
+    timer: TimerFd,
+    signal_fd: SignalFd,
+    stack: Stack,
+    ring: Ring,
+    manager_program: Program,
+    helper_program: Program,
+    shared: Shared,
+    manager: Option<Manager>,
+    link: Option<Link>,
+    manager_at_ns: Option<u64>,
+    manager_backoff: Backoff,
+    ending: Option<Ending>,
+}
+
+/// Why the loop is left.
+enum Ending {
+    Power(PowerAction),
+    Stop(i32),
+}
+
+/// The signals that systemd(1) gives a meaning, and SIGCHLD. The rest keep their default, which
+/// the kernel does not apply to process 1.
+fn handled_signals() -> SignalSet {
+    let plain = [SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGTERM, SIGCHLD, SIGWINCH, SIGPWR];
+    plain.into_iter().chain(SIGRTMIN..=SIGRTMIN + 30).fold(SignalSet::EMPTY, SignalSet::with)
+}
+
+impl Init {
+    /// Makes every table and the helpers' places; starts nothing yet.
+    pub fn new(options: Options, place: Place) -> Result<Init> {
+        let signal_fd = SignalFd::new(handled_signals())?;
+        let epoll = Epoll::new()?;
+        let timer = TimerFd::new(Clock::Monotonic)?;
+        let ring_fd = memfd::fixed_size("warren-exit-ring", ring::bytes_for(options.ring_records))?;
+        let words = SharedWords::map(ring_fd.as_fd())?;
+        let ring = Ring::create(words, options.ring_records).expect("the memory was sized for it");
+        let room = EventFd::new()?;
+        epoll.add(&signal_fd, TOKEN_SIGNALS, Interest::READ)?;
+        epoll.add(&timer, TOKEN_TIMER, Interest::READ)?;
+        epoll.add(&room, TOKEN_ROOM, Interest::READ)?;
+        let mut helpers = Vec::with_capacity(HELPERS_MAX);
+        for _ in 0..options.helpers {
+            helpers.push(Helper::new()?);
+        }
+        let now = time::monotonic_ns();
+        let shared = Shared {
+            store: Store::new(),
+            helpers,
+            ring_fd,
+            wake: EventFd::new()?,
+            room,
+            signals: SignalSet::EMPTY,
+            incarnation: 0,
+            reason: StartReason::First,
+            instance: random_id(),
+            started_ns: now,
+            heartbeat_ms: options.heartbeat_s.saturating_mul(1000),
+        };
+        Ok(Init {
+            manager_program: manager_program(&options, &place)?,
+            helper_program: helper_program(&options, &place)?,
+            stack: Stack::new()?,
+            manager: None,
+            link: None,
+            manager_at_ns: Some(now),
+            manager_backoff: Backoff::default(),
+            ending: None,
+            options,
+            place,
+            epoll,
+            timer,
+            signal_fd,
+            ring,
+            shared,
+        })
+    }
+
+    /// Runs until the end; the exit status.
+    pub fn run(&mut self) -> i32 {
+        let mut events = Events::with_capacity(8);
+        loop {
+            self.reap();
+            if let Some(ending) = self.ending.take() {
+                return self.end(ending);
+            }
+            self.start_due();
+            self.talk();
+            if self.ending.is_some() {
+                continue;
+            }
+            self.arm();
+            if let Err(error) = self.epoll.wait(&mut events, None) {
+                say(&error.to_string());
+            }
+            self.take_signals();
+            let _ = self.timer.read();
+            self.shared.room.clear();
+        }
+    }
+
+    // ---- reaping ----
+
+    /// Our own programs first, by pid, so that a full ring cannot keep the manager dead.
+    fn reap(&mut self) {
+        self.reap_own();
+        let mut reaped = false;
+        while self.ring.has_room() {
+            match process::wait(Wait::Any, false) {
+                Ok(Some(exit)) if self.is_own(exit.pid) => self.own_ended(exit),
+                Ok(Some(exit)) => {
+                    self.ring.push(time::monotonic_ns(), &exit);
+                    reaped = true;
+                }
+                // ECHILD: no children at all.
+                Ok(None) | Err(_) => break,
+            }
+        }
+        if reaped {
+            self.shared.wake.notify();
+        }
+    }
+
+    fn is_own(&self, pid: i32) -> bool {
+        self.manager.as_ref().is_some_and(|m| m.pid == pid)
+            || self.shared.helpers.iter().any(|h| h.pid == pid)
+    }
+
+    fn reap_own(&mut self) {
+        if let Some(pid) = self.manager.as_ref().map(|m| m.pid) {
+            self.reap_one(pid);
+        }
+        for index in 0..self.shared.helpers.len() {
+            match self.shared.helpers[index].pid {
+                0 => {}
+                pid => self.reap_one(pid),
+            }
+        }
+    }
+
+    fn reap_one(&mut self, pid: i32) {
+        if let Ok(Some(exit)) = process::wait(Wait::Pid(pid), false) {
+            self.own_ended(exit);
+        }
+    }
+
+    fn own_ended(&mut self, exit: Exit) {
+        let now = time::monotonic_ns();
+        match self.shared.helpers.iter_mut().find(|h| h.pid == exit.pid) {
+            Some(helper) => {
+                say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
+                helper.ended(now);
+            }
+            None => self.manager_ended(exit, now),
+        }
+    }
+
+    fn manager_ended(&mut self, exit: Exit, now: u64) {
+        // What it sent before its end is still in the socket, and still counts.
+        if let Some(action) = self.link.take().and_then(|mut l| l.drain(&mut self.shared)) {
+            self.ending.get_or_insert(Ending::Power(action));
+        }
+        let Some(manager) = self.manager.take() else { return };
+        let reason = match exit.kind {
+            ExitKind::Exited(EXIT_RESTART) => StartReason::Asked,
+            _ if manager.hung => StartReason::Hung,
+            ExitKind::Exited(status) => StartReason::Exited(status),
+            ExitKind::Killed(signal) | ExitKind::Dumped(signal) => StartReason::Killed(signal),
+        };
+        if let (ExitKind::Exited(status), OnExit::Stop) = (exit.kind, self.options.on_exit)
+            && reason != StartReason::Asked
+        {
+            self.ending.get_or_insert(Ending::Stop(status));
+            return;
+        }
+        self.shared.reason = reason;
+        let delay = match reason {
+            StartReason::Asked => 0,
+            _ => self.manager_backoff.delay_ns(now.saturating_sub(manager.started_ns)),
+        };
+        if reason != StartReason::Asked {
+            say(&format!(
+                "manager ended ({reason:?}), starting it again in {} ms",
+                delay / 1_000_000
+            ));
+        }
+        self.manager_at_ns = Some(now + delay);
+    }
+
+    // ---- starting ----
+
+    fn start_due(&mut self) {
+        let now = time::monotonic_ns();
+        for index in 0..self.shared.helpers.len() {
+            if self.shared.helpers[index].start_at_ns.is_some_and(|at| at <= now) {
+                self.start_helper(index, now);
+            }
+        }
+        if self.manager_at_ns.is_some_and(|at| at <= now) {
+            self.start_manager(now);
+        }
+        self.check_heartbeat(now);
+    }
+
+    /// A new process and a new socket: what the old one had not answered must not be executed
+    /// by the new one without the manager knowing.
+    fn start_helper(&mut self, index: usize, now: u64) {
+        let result = fdpass::seqpacket_pair(false).and_then(|(ours, theirs)| {
+            let mut fds = [theirs.as_fd(); 2];
+            let mut count = 1;
+            if let Some(tree) = &self.place.tree {
+                fds[1] = tree.root();
+                count = 2;
+            }
+            let child = self.helper_program.start(&mut self.stack, &fds[..count])?;
+            Ok((ours, child.pid))
+        });
+        let helper = &mut self.shared.helpers[index];
+        match result {
+            Ok((socket, pid)) => {
+                *helper = Helper { pid, socket, started_ns: now, start_at_ns: None, ..*helper };
+                if let Some(link) = &mut self.link {
+                    link.tell_of_helper(index);
+                }
+            }
+            Err(error) => {
+                say(&format!("exec helper: {error}"));
+                helper.ended(now);
+            }
+        }
+    }
+
+    fn start_manager(&mut self, now: u64) {
+        self.manager_at_ns = None;
+        match self.try_start_manager(now) {
+            Ok(()) => self.shared.incarnation += 1,
+            Err(error) => {
+                say(&format!("manager: {error}"));
+                self.manager_at_ns = Some(now + self.manager_backoff.delay_ns(0));
+            }
+        }
+    }
+
+    fn try_start_manager(&mut self, now: u64) -> Result<()> {
+        let (ours, theirs) = fdpass::seqpacket_pair(false)?;
+        let child = self.manager_program.start(&mut self.stack, &[theirs.as_fd()])?;
+        self.epoll.add(&ours, TOKEN_CONTROL, Interest::READ)?;
+        self.link = Some(Link::new(ours));
+        self.manager =
+            Some(Manager { pid: child.pid, pidfd: child.pidfd, started_ns: now, hung: false });
+        Ok(())
+    }
+
+    // ---- talking ----
+
+    fn talk(&mut self) {
+        let Some(link) = &mut self.link else { return };
+        if let Some(action) = link.exchange(&mut self.shared) {
+            self.ending.get_or_insert(Ending::Power(action));
+        }
+        if let Some(interest) = link.new_interest() {
+            let _ = self.epoll.modify(link.socket(), TOKEN_CONTROL, interest);
+        }
+        if link.ended {
+            self.hung_up();
+        }
+    }
+
+    /// The manager has closed its socket: it is ending, or it is of no use any more. The link
+    /// stays until it is reaped, unwatched, because a closed socket is always ready.
+    fn hung_up(&mut self) {
+        if let (Some(link), Some(manager)) = (&self.link, &self.manager) {
+            let _ = self.epoll.remove(link.socket());
+            let _ = process::pidfd_signal(manager.pidfd.as_fd(), SIGKILL);
+        }
+    }
+
+    fn take_signals(&mut self) {
+        while let Ok(Some(info)) = self.signal_fd.read() {
+            if info.signal != SIGCHLD {
+                self.shared.signals = self.shared.signals.with(info.signal);
+            }
+        }
+    }
+
+    // ---- time ----
+
+    /// A manager that once sent a heartbeat and then none for the bound is killed; one that is
+    /// being debugged is left alone.
+    fn check_heartbeat(&mut self, now: u64) {
+        let Some(due) = self.heartbeat_due_ns() else { return };
+        let Some(manager) = &mut self.manager else { return };
+        if now < due || manager.hung {
+            return;
+        }
+        if process::tracer(manager.pid).unwrap_or(0) != 0 {
+            if let Some(link) = &mut self.link {
+                link.last_ping_ns = Some(now);
+            }
+            return;
+        }
+        say("manager is silent: killing it");
+        manager.hung = true;
+        let _ = process::pidfd_signal(manager.pidfd.as_fd(), SIGKILL);
+    }
+
+    fn heartbeat_due_ns(&self) -> Option<u64> {
+        let bound_ns = u64::from(self.shared.heartbeat_ms) * 1_000_000;
+        let hung = self.manager.as_ref().is_none_or(|m| m.hung);
+        let ping = self.link.as_ref()?.last_ping_ns.filter(|_| bound_ns > 0 && !hung)?;
+        Some(ping + bound_ns)
+    }
+
+    fn arm(&self) {
+        let helpers = self.shared.helpers.iter().filter_map(|h| h.start_at_ns);
+        let next = helpers.chain(self.manager_at_ns).chain(self.heartbeat_due_ns()).min();
+        if let Err(error) = self.timer.set(next) {
+            say(&error.to_string());
+        }
+    }
+
+    // ---- the end ----
+
+    fn end(&mut self, ending: Ending) -> i32 {
+        let pids = self.manager.iter().map(|m| m.pid);
+        for pid in pids.chain(self.shared.helpers.iter().map(|h| h.pid)).filter(|&p| p > 0) {
+            let _ = process::kill(pid, SIGKILL);
+        }
+        match ending {
+            Ending::Power(action) => power::end(action, &self.place),
+            Ending::Stop(status) if self.place.is_host => {
+                say(&format!("manager stopped with status {status}"));
+                power::end(PowerAction::PowerOff, &self.place)
+            }
+            Ending::Stop(status) => status,
+        }
+    }
+}
+
+impl Helper {
+    /// A place whose process is due at once. Its socket is replaced when it starts.
+    fn new() -> Result<Helper> {
+        let (socket, _) = fdpass::seqpacket_pair(false)?;
+        let backoff = Backoff::default();
+        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff })
+    }
+
+    fn ended(&mut self, now: u64) {
+        self.pid = 0;
+        self.start_at_ns = Some(now + self.backoff.delay_ns(now.saturating_sub(self.started_ns)));
+        self.started_ns = now;
+    }
+}
+
+/// The manager gets our whole environment (NOTIFY_SOCKET and all) and what it needs to find us.
+fn manager_program(options: &Options, place: &Place) -> Result<Program> {
+    let root = place.tree.as_ref().map(|t| t.path().to_string_lossy().into_owned());
+    let mut env = environment(&[CONTROL_FD_ENV, CGROUP_ROOT_ENV]);
+    env.push(format!("{CONTROL_FD_ENV}={CONTROL_FD}"));
+    env.push(format!("{CGROUP_ROOT_ENV}={}", root.unwrap_or_default()));
+    Program::new(&options.manager, &options.manager_args, &env)
+}
+
+/// Helpers get nothing that is meant for the manager.
+fn helper_program(options: &Options, place: &Place) -> Result<Program> {
+    let mut args = vec!["--socket=3".to_owned()];
+    if place.tree.is_some() {
+        args.push("--cgroup-root=4".to_owned());
+    }
+    let mut env = environment(&[]);
+    env.retain(|e| e.starts_with("PATH=") || e.starts_with("HOME=") || e.starts_with("LANG="));
+    Program::new(&options.exec, &args, &env)
+}
+
+fn environment(without: &[&str]) -> Vec<String> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .filter(|(name, _)| !without.contains(&name.as_str()))
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect()
+}
+
+fn random_id() -> [u8; 16] {
+    use std::io::Read;
+    let mut id = [0; 16];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut f| f.read_exact(&mut id));
+    if read.is_err() {
+        let seed = time::realtime_ns() ^ u64::from(std::process::id()).rotate_left(40);
+        id[..8].copy_from_slice(&seed.to_le_bytes());
+    }
+    id
+}

@@ -1,0 +1,193 @@
+//! Channel 2: warrend and warren-init.
+//!
+//! warrend finds its end as fd [`CONTROL_FD`]. It sends `Hello`; init answers `Welcome` (with
+//! the ring, the eventfds and the helpers' sockets), then the stored fds in batches, then the
+//! signals that came while no warrend was there. Afterwards both sides speak when they have
+//! something to say. Requests are handled in order and need no answer (see the invariant in
+//! [`super`]); those refused are named in [`InitMessage::Refused`].
+//!
+//! The types borrow their strings from the packet, because init allocates nothing.
+
+use serde::{Deserialize, Serialize};
+
+/// The fd at which warrend finds the control socket.
+pub const CONTROL_FD: i32 = 3;
+
+/// Environment variable that says so to warrend: its value is the fd's number.
+pub const CONTROL_FD_ENV: &str = "WARREN_CONTROL_FD";
+
+/// Environment variable with the absolute path of the cgroup that is the root of the tree; empty
+/// when there is none.
+pub const CGROUP_ROOT_ENV: &str = "WARREN_CGROUP_ROOT";
+
+/// Exit status of warrend that means "start me again at once, this was no crash": a planned
+/// re-exec or upgrade, after the state was stored.
+pub const EXIT_RESTART: i32 = 85;
+
+/// Name under which warrend keeps its run-state memfd. For init a stored fd like any other.
+pub const STATE_NAME: &str = "state";
+
+/// Most fds in the store.
+pub const STORE_FDS_MAX: usize = 65_536;
+
+/// Longest name of a stored fd, bytes.
+pub const STORE_NAME_BYTES_MAX: usize = 512;
+
+/// Bytes of all names in the store together.
+pub const STORE_NAMES_BYTES_MAX: usize = 8 << 20;
+
+/// Most exec helpers.
+pub const HELPERS_MAX: usize = 16;
+
+/// From warrend to init.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InitRequest<'a> {
+    /// First message of a new warrend.
+    Hello,
+    /// Keeps the fd of this packet under a name. An fd already kept under that name is closed:
+    /// replacing is atomic.
+    StoreFd {
+        /// 1 to [`STORE_NAME_BYTES_MAX`] bytes, unique.
+        name: &'a str,
+    },
+    /// Closes the stored fd of that name. Fine when there is none.
+    DropFd {
+        /// The name.
+        name: &'a str,
+    },
+    /// Asks for all stored fds again.
+    ListFds,
+    /// Ends everything: init kills warrend and the helpers, then does this. Everything else
+    /// (stopping, unmounting, syncing) has been done by warrend before.
+    Power(PowerAction),
+    /// Heartbeat. Once the first has come, a warrend that sends none for the heartbeat bound is
+    /// killed and started again, unless it is being traced.
+    Ping {
+        /// Comes back in [`InitMessage::Pong`].
+        n: u64,
+    },
+}
+
+/// How it all ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PowerAction {
+    /// reboot(2) RB_AUTOBOOT as PID 1; else exit 0.
+    Reboot,
+    /// Power off as PID 1; else exit 0.
+    PowerOff,
+    /// Halt as PID 1; else exit 0.
+    Halt,
+    /// Start the kernel loaded by kexec_load(2), as PID 1; falls back to reboot.
+    Kexec,
+    /// Leave with this status. As PID 1 of a host this would be a kernel panic and is treated
+    /// as `PowerOff`.
+    Exit(u8),
+}
+
+/// Why this warrend was started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StartReason {
+    /// It is the first of this init.
+    First,
+    /// Its predecessor asked for it ([`EXIT_RESTART`]).
+    Asked,
+    /// Its predecessor exited with this status.
+    Exited(i32),
+    /// Its predecessor was killed by this signal.
+    Killed(i32),
+    /// Its predecessor sent no heartbeat and was killed by init.
+    Hung,
+}
+
+/// From init to warrend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InitMessage<'a> {
+    /// Answer to `Hello`. Carries, in this order: the ring's memfd, the eventfd that wakes the
+    /// reader, the eventfd that tells init of new room, and one socket for each helper.
+    Welcome(Welcome),
+    /// A batch of stored fds, carried by this packet in the order of the names.
+    Fds {
+        /// Names packed by [`pack_name`]; read with [`unpack_names`].
+        names: &'a [u8],
+        /// No more batches follow. Always sent, also when the store is empty.
+        last: bool,
+    },
+    /// A helper was started anew; carries its socket. What the old one had not answered is lost.
+    Helper {
+        /// Which helper, from 0.
+        index: u16,
+    },
+    /// A signal that init got; signals(7) numbers. Which mean what: systemd(1), "Signals".
+    Signal {
+        /// The signal.
+        signo: u8,
+    },
+    /// Answer to `Ping`.
+    Pong {
+        /// The ping's number.
+        n: u64,
+    },
+    /// A request that could not be done.
+    Refused {
+        /// Why.
+        why: Refusal,
+        /// The name that the request was about, if any.
+        name: &'a str,
+    },
+}
+
+/// What a new warrend is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Welcome {
+    /// 1 for the first warrend of this init, then counting up.
+    pub incarnation: u64,
+    /// Random, the same for all warrends of one init: names the state that belongs to it.
+    pub instance: [u8; 16],
+    /// Why it was started.
+    pub reason: StartReason,
+    /// Init's pid, in its own pid namespace.
+    pub init_pid: i32,
+    /// Helpers, and so sockets in this packet.
+    pub helpers: u16,
+    /// Stored fds that will follow.
+    pub stored_fds: u32,
+    /// Heartbeat bound in milliseconds, 0 when off.
+    pub heartbeat_ms: u32,
+    /// When this init was started, CLOCK_MONOTONIC, nanoseconds.
+    pub init_started_ns: u64,
+}
+
+/// Why a request was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Refusal {
+    /// Not a packet of this protocol.
+    Malformed,
+    /// A name that is empty or too long.
+    BadName,
+    /// `StoreFd` without exactly one fd.
+    NoFd,
+    /// The store is full: [`STORE_FDS_MAX`], [`STORE_NAMES_BYTES_MAX`] or RLIMIT_NOFILE.
+    StoreFull,
+}
+
+/// Appends one name to a packed list (two bytes of length, then the name). `false` when it does
+/// not fit into `buffer`, which is then unchanged.
+pub fn pack_name(buffer: &mut [u8], used: &mut usize, name: &str) -> bool {
+    let length = name.len();
+    let Some(room) = buffer.get_mut(*used..*used + 2 + length) else { return false };
+    let Ok(short) = u16::try_from(length) else { return false };
+    room[..2].copy_from_slice(&short.to_le_bytes());
+    room[2..].copy_from_slice(name.as_bytes());
+    *used += 2 + length;
+    true
+}
+
+/// The names of a packed list. Ends early at the first damaged entry.
+pub fn unpack_names(mut packed: &[u8]) -> impl Iterator<Item = &str> {
+    std::iter::from_fn(move || {
+        let (length, rest) = packed.split_first_chunk::<2>()?;
+        let (name, rest) = rest.split_at_checked(u16::from_le_bytes(*length) as usize)?;
+        packed = rest;
+        std::str::from_utf8(name).ok()
+    })
+}

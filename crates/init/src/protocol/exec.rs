@@ -1,0 +1,326 @@
+//! Channel 1: warrend asks a helper to make a service process.
+//!
+//! warrend may have several requests under way at one helper; they are answered in order. If the
+//! helper dies, its socket ends after the replies it had sent, and init hands out a new one
+//! ([`super::control::InitMessage::Helper`]). A request without a reply then **may or may not
+//! have** made a process: warrend looks into the unit's cgroup.
+//!
+//! Lists of this module are bounded by the size of a request, [`REQUEST_BYTES_MAX`].
+
+use serde::{Deserialize, Serialize};
+
+use super::ExecStep;
+
+/// Largest encoded request. More than [`super::PACKET_BYTES_MAX`] needs a memfd. The kernel's
+/// own bound on arguments and environment together is usually 2 MiB.
+pub const REQUEST_BYTES_MAX: usize = 8 << 20;
+
+/// A packet of this one byte says: the request is the whole content of the memfd that comes as
+/// the **first** fd of this packet, in the usual encoding; the request's own fds follow it.
+pub const LARGE: u8 = 0xff;
+
+/// Most fds of one request, the memfd of a large one not counted.
+pub const REQUEST_FDS_MAX: usize = 252;
+
+/// From warrend to a helper.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HelperRequest {
+    /// Make a process. The packet carries `ExecSpec`'s fds.
+    Spawn(SpawnRequest),
+    /// Answer [`HelperReply::Synced`] with the same number once everything before is done. A new
+    /// warrend sends this first and takes all replies up to the answer as its predecessor's.
+    Sync(u64),
+}
+
+/// A request to spawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnRequest {
+    /// Chosen by warrend, comes back in the reply.
+    pub id: u64,
+    /// What to run and how.
+    pub exec: Box<ExecSpec>,
+}
+
+/// From a helper to warrend.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum HelperReply {
+    /// Answer to a `Spawn`. Carries the pidfd as its only fd when `result` is `Ok`.
+    Spawned(SpawnReply),
+    /// Answer to `Sync`.
+    Synced(u64),
+    /// A packet that was no request. Nothing was done.
+    Refused {
+        /// Why, for the log.
+        message: String,
+    },
+}
+
+/// Answer to one spawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnReply {
+    /// The request's id.
+    pub id: u64,
+    /// The new process, or what went wrong.
+    pub result: Result<Spawned, SpawnError>,
+}
+
+/// A process that runs the program asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spawned {
+    /// Its pid, in init's pid namespace. It is init's child.
+    pub pid: i32,
+    /// When it was made, CLOCK_MONOTONIC, nanoseconds. An exit record of the same pid with an
+    /// earlier time is about another process.
+    pub started_ns: u64,
+    /// True when the process could not be made inside its cgroup and was moved there instead.
+    pub moved_to_cgroup: bool,
+}
+
+/// A spawn that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnError {
+    /// The step that failed.
+    pub step: ExecStep,
+    /// Error number of errno(3); 0 when no system call failed.
+    pub errno: i32,
+    /// What it was about, for a log line: a path, a user's name, a setting.
+    pub message: String,
+    /// The process that was made and has ended with `step`'s exit code, if it came so far. Its
+    /// exit record comes through the ring as for any other.
+    pub pid: Option<i32>,
+}
+
+/// Everything about how a program is run; systemd.exec(5). Plain data, already expanded:
+/// no specifiers, no variables. `fd` fields are indexes into the request's fds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecSpec {
+    /// Settings that must be applied or the spawn must fail, by name, that this type has no
+    /// field for. A helper that does not know one of them refuses (`ExecStep::Feature`).
+    pub required_features: Vec<String>,
+    /// The program. Without a slash it is looked up in `search_path`.
+    pub path: String,
+    /// Directories for a program without a slash, `:`-separated.
+    pub search_path: String,
+    /// Arguments, the first being what the program sees as its name.
+    pub argv: Vec<String>,
+    /// Environment, `NAME=value`. The helper appends LISTEN_PID, SYSTEMD_EXEC_PID, the
+    /// directories' variables and the login variables as asked for below; what is already
+    /// there wins over the login variables only.
+    pub env: Vec<String>,
+    /// Where the process is placed.
+    pub cgroup: CgroupPlace,
+
+    /// Fds that become 3, 4, 5, ... in this order.
+    pub listen_fds: Vec<u16>,
+    /// Add `LISTEN_PID=` with the new process's pid.
+    pub set_listen_pid: bool,
+    /// Add `SYSTEMD_EXEC_PID=` with the new process's pid.
+    pub set_exec_pid: bool,
+    /// Standard input.
+    pub stdin: StdInput,
+    /// Standard output.
+    pub stdout: StdOutput,
+    /// Standard error.
+    pub stderr: StdOutput,
+    /// Terminal of `StdInput::Tty` and `StdOutput::Tty` (TTYPath=); empty: `/dev/console`.
+    pub tty_path: String,
+
+    /// WorkingDirectory=.
+    pub working_directory: WorkingDirectory,
+    /// RootDirectory=; paths below are then inside it.
+    pub root_directory: Option<String>,
+
+    /// User=, by name or number.
+    pub user: Option<String>,
+    /// Group=, by name or number; default the user's.
+    pub group: Option<String>,
+    /// SupplementaryGroups=, by name or number, in addition to those of the user database.
+    pub supplementary_groups: Vec<String>,
+    /// Add HOME, LOGNAME, USER and SHELL of `user` (SetLoginEnvironment=).
+    pub set_login_environment: bool,
+
+    /// LimitX=.
+    pub rlimits: Vec<Rlimit>,
+    /// Nice=, -20 to 19.
+    pub nice: Option<i8>,
+    /// OOMScoreAdjust=, -1000 to 1000.
+    pub oom_score_adjust: Option<i16>,
+    /// UMask=, octal mode bits; default 0022.
+    pub umask: Option<u32>,
+    /// IgnoreSIGPIPE=.
+    pub ignore_sigpipe: bool,
+    /// CPUSchedulingPolicy= and friends.
+    pub scheduling: Option<Scheduling>,
+    /// CPUAffinity=: the CPUs allowed. `None` leaves it as it is.
+    pub cpu_affinity: Option<Vec<u16>>,
+    /// IOSchedulingClass= and Priority=.
+    pub io_priority: Option<IoPriority>,
+    /// TimerSlackNSec=, nanoseconds.
+    pub timer_slack_ns: Option<u64>,
+
+    /// CapabilityBoundingSet= as a bit mask. `None` leaves it as it is.
+    pub capability_bounding_set: Option<u64>,
+    /// AmbientCapabilities= as a bit mask.
+    pub ambient_capabilities: u64,
+    /// SecureBits= as a bit mask of capabilities(7).
+    pub secure_bits: Option<u32>,
+    /// NoNewPrivileges=.
+    pub no_new_privileges: bool,
+    /// Personality= as the number of personality(2).
+    pub personality: Option<u64>,
+    /// KeyringMode=.
+    pub keyring: Keyring,
+
+    /// RuntimeDirectory= and its siblings, made before the start.
+    pub directories: Vec<Directories>,
+}
+
+/// Where a new process is placed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CgroupPlace {
+    /// The helper's own cgroup.
+    #[default]
+    Inherit,
+    /// A group of the tree that the helper was started for, relative to its root. Must exist.
+    Path(String),
+    /// The group behind this directory fd.
+    Fd(u16),
+}
+
+/// StandardInput=.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StdInput {
+    /// `/dev/null`.
+    #[default]
+    Null,
+    /// An fd of the request: a socket, a memfd with StandardInputText=, `fd:NAME`.
+    Fd(u16),
+    /// A file, opened for reading; for reading and writing when stdout or stderr inherit it.
+    File(String),
+    /// The terminal, taken as controlling terminal: `tty`, `tty-fail`, `tty-force`.
+    Tty(TtyMode),
+}
+
+/// How a terminal is taken that another process may have.
+/// There is no waiting for it: a helper that waits would not spawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TtyMode {
+    /// Fail when another session has it.
+    #[default]
+    Fail,
+    /// Take it away from another session.
+    Force,
+}
+
+/// StandardOutput= and StandardError=.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum StdOutput {
+    /// stdout: as stdin, or `/dev/null` when that is not open for writing; stderr: as stdout.
+    #[default]
+    Inherit,
+    /// `/dev/null`.
+    Null,
+    /// An fd of the request: a log stream, a socket, `fd:NAME`.
+    Fd(u16),
+    /// `file:`: created if missing, written from the start.
+    File(String),
+    /// `append:`.
+    Append(String),
+    /// `truncate:`.
+    Truncate(String),
+    /// The terminal.
+    Tty,
+}
+
+/// WorkingDirectory=.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkingDirectory {
+    /// Which directory.
+    pub place: DirectoryPlace,
+    /// The `-` prefix: stay in `/` when it is missing.
+    pub ignore_missing: bool,
+}
+
+/// A directory, or a rule for one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum DirectoryPlace {
+    /// `/`.
+    #[default]
+    Root,
+    /// `~`: the home directory of the user the process runs as.
+    Home,
+    /// This path.
+    Path(String),
+}
+
+/// One resource limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rlimit {
+    /// `RLIMIT_*` number of getrlimit(2).
+    pub resource: u8,
+    /// Soft limit, `u64::MAX` for none.
+    pub soft: u64,
+    /// Hard limit, `u64::MAX` for none.
+    pub hard: u64,
+}
+
+/// CPU scheduling; sched_setscheduler(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// `SCHED_*` number.
+    pub policy: u8,
+    /// 1 to 99 for the real-time policies, 0 for the others.
+    pub priority: u8,
+    /// CPUSchedulingResetOnFork=.
+    pub reset_on_fork: bool,
+}
+
+/// I/O scheduling; ioprio_set(2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IoPriority {
+    /// 0 none, 1 real-time, 2 best-effort, 3 idle.
+    pub class: u8,
+    /// 0 (highest) to 7.
+    pub level: u8,
+}
+
+/// KeyringMode=.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Keyring {
+    /// Keep the session keyring.
+    #[default]
+    Inherit,
+    /// A new session keyring.
+    Private,
+    /// A new session keyring with the user's keyring linked into it.
+    Shared,
+}
+
+/// Which of the five families of directories; systemd.exec(5), "RuntimeDirectory=".
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum DirectoryKind {
+    /// RuntimeDirectory=.
+    Runtime,
+    /// StateDirectory=.
+    State,
+    /// CacheDirectory=.
+    Cache,
+    /// LogsDirectory=.
+    Logs,
+    /// ConfigurationDirectory=, never given to the user.
+    Configuration,
+}
+
+/// Directories to be made before the start and named in the environment
+/// (`RUNTIME_DIRECTORY=` and so on, `:`-separated absolute paths).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directories {
+    /// The family.
+    pub kind: DirectoryKind,
+    /// What the names are below: `/run`, `/var/lib`, ...
+    pub base: String,
+    /// Relative paths without `..`; parents are made with mode 0755 and root as owner.
+    pub names: Vec<String>,
+    /// Mode of the innermost directories.
+    pub mode: u32,
+}

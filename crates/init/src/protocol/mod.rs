@@ -1,0 +1,93 @@
+//! Wire types of the three channels between warrend, warren-init and warren-exec.
+//!
+//! 1. [`exec`]: warrend <-> a helper, over a `SOCK_SEQPACKET` pair. One message, one packet.
+//! 2. [`control`]: warrend <-> warren-init, over a `SOCK_SEQPACKET` pair.
+//! 3. [`ring`]: the exit ring, shared memory written by init and read by warrend.
+//!
+//! Every packet is one version byte and the postcard encoding of one value. A packet of another
+//! version, or one that does not decode to its last byte, is refused as a whole. Fds travel with
+//! the packet that names them, in the order in which it does.
+//!
+//! Architecture invariant: whatever was sent before its sender died is still delivered. Init
+//! reads what a dead warrend left in the control socket before it starts the next one, and the
+//! replies of helpers wait in their sockets for the next warrend. So nothing is acknowledged
+//! but what can be refused.
+
+pub mod control;
+pub mod exec;
+pub mod ring;
+mod step;
+
+pub use step::ExecStep;
+
+use serde::{Deserialize, Serialize};
+
+/// First byte of every packet. Raised with every change of a type in this module.
+pub const PROTOCOL_VERSION: u8 = 1;
+
+/// Largest packet. A larger [`exec::HelperRequest`] travels in a memfd: see [`exec::LARGE`].
+pub const PACKET_BYTES_MAX: usize = 64 << 10;
+
+/// Why a packet could not be made or understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WireError {
+    /// The packet is empty.
+    Empty,
+    /// It speaks another version of the protocol.
+    Version(u8),
+    /// It is cut short, has bytes left over, or holds an impossible value.
+    Malformed,
+    /// The value does not fit the buffer or [`PACKET_BYTES_MAX`].
+    TooLarge,
+}
+
+impl std::fmt::Display for WireError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            WireError::Empty => write!(f, "empty packet"),
+            WireError::Version(v) => {
+                write!(f, "packet of protocol version {v}, this is {PROTOCOL_VERSION}")
+            }
+            WireError::Malformed => write!(f, "malformed packet"),
+            WireError::TooLarge => write!(f, "packet too large"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+/// Encodes a value as one packet.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, WireError> {
+    postcard::to_extend(value, vec![PROTOCOL_VERSION]).map_err(|_| WireError::TooLarge)
+}
+
+/// Encodes a value into `buffer` and returns the packet. Allocates nothing.
+pub fn encode_into<'b, T: Serialize>(
+    value: &T,
+    buffer: &'b mut [u8],
+) -> Result<&'b [u8], WireError> {
+    let (version, body) = buffer.split_first_mut().ok_or(WireError::TooLarge)?;
+    *version = PROTOCOL_VERSION;
+    let used = postcard::to_slice(value, body).map_err(|_| WireError::TooLarge)?.len();
+    Ok(&buffer[..used + 1])
+}
+
+/// Decodes one whole packet. Borrows strings from it; allocates only what `T` owns.
+pub fn decode<'p, T: Deserialize<'p>>(packet: &'p [u8]) -> Result<T, WireError> {
+    let (value, rest) = decode_prefix(packet)?;
+    if rest.is_empty() { Ok(value) } else { Err(WireError::Malformed) }
+}
+
+/// Decodes a value at the start of a packet and returns what follows it.
+pub fn decode_prefix<'p, T: Deserialize<'p>>(packet: &'p [u8]) -> Result<(T, &'p [u8]), WireError> {
+    match packet.split_first() {
+        None => Err(WireError::Empty),
+        Some((&PROTOCOL_VERSION, body)) => {
+            postcard::take_from_bytes(body).map_err(|_| WireError::Malformed)
+        }
+        Some((&version, _)) => Err(WireError::Version(version)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,399 @@
+//! warren-init and warren-exec as programs: what a manager can rely on.
+
+mod lab;
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use lab::{Lab, Told, not_run, script, wait_readable};
+use warren_init::protocol::ExecStep;
+use warren_init::protocol::control::{InitRequest, PowerAction, STORE_NAME_BYTES_MAX, StartReason};
+use warren_init::protocol::exec::{
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, HelperReply, HelperRequest,
+    LARGE, Rlimit, SpawnRequest, StdInput, StdOutput,
+};
+use warren_init::protocol::{PROTOCOL_VERSION, encode};
+use warren_sys::process::{ExitKind, pidfd_pid};
+use warren_sys::{fdpass, memfd, process};
+
+fn is_root() -> bool {
+    process::own_ids().0 == 0
+}
+
+/// Runs a script as `spec` says and compares what it printed.
+#[track_caller]
+fn check_output(lab: &Lab, text: &str, expected: &str, change: impl Fn(&mut ExecSpec)) {
+    let session = lab.hello();
+    let output = lab.path("out");
+    let mut exec = script(text, &output);
+    change(&mut exec);
+    let null: OwnedFd = std::fs::File::open("/dev/null").expect("/dev/null").into();
+    let (reply, record) = session.run(exec, &[&null, &null]);
+    assert_eq!(record.exit.kind, ExitKind::Exited(0), "{reply:?}");
+    let printed = std::fs::read_to_string(output).expect("the script has printed");
+    assert_eq!(printed.trim_end(), expected, "{text}");
+}
+
+/// Runs a spec that must fail and compares step, errno and the exit code of the process.
+#[track_caller]
+fn check_failure(lab: &Lab, step: ExecStep, errno: i32, exec: ExecSpec) {
+    let session = lab.hello();
+    session.request(0, 5, exec, &[]);
+    let (reply, fds) = session.spawn_reply(0);
+    let error = reply.result.expect_err("it cannot work");
+    assert_eq!((reply.id, error.step, error.errno), (5, step, errno), "{}", error.message);
+    assert!(fds.is_empty());
+    if let Some(pid) = error.pid {
+        assert_eq!(session.exit_of(pid).exit.kind, ExitKind::Exited(step.exit_code()));
+    }
+}
+
+#[test]
+fn a_service_is_spawned_and_its_exit_recorded() {
+    let lab = Lab::start("spawn", &["--helpers=2"]);
+    let session = lab.hello();
+    assert_eq!((session.welcome.incarnation, session.welcome.helpers), (1, 2));
+    assert_eq!(session.welcome.reason, StartReason::First);
+    assert_eq!(session.welcome.init_pid, lab.init.id() as i32);
+    for (helper, code) in [(0, 0), (1, 7), (0, 255)] {
+        let text = format!("read x; exit {code}");
+        let mut exec = script(&text, &lab.path("out"));
+        let (ours, theirs) = fdpass::seqpacket_pair(false).expect("a socket pair");
+        exec.stdin = StdInput::Fd(0);
+        session.request(helper, 100 + helper as u64, exec, &[&theirs]);
+        let (reply, fds) = session.spawn_reply(helper);
+        let spawned = reply.result.expect("sh can be run");
+        assert_eq!(reply.id, 100 + helper as u64);
+        assert_eq!(pidfd_pid(fds[0].as_fd()), Ok(spawned.pid));
+        assert_eq!(process::parent(spawned.pid), Ok(lab.init.id() as i32), "init is its parent");
+        fdpass::send(ours.as_fd(), b"\n", &[]).expect("the script reads");
+        wait_readable(fds[0].as_fd());
+        let record = session.exit_of(spawned.pid);
+        assert_eq!(record.exit.kind, ExitKind::Exited(code));
+        assert!(record.time_ns >= spawned.started_ns);
+    }
+}
+
+#[test]
+fn the_environment_is_what_was_asked_for() {
+    let lab = Lab::start("environment", &["--helpers=1"]);
+    let pids = "[ $LISTEN_PID = $$ ] && [ $SYSTEMD_EXEC_PID = $$ ] && echo same";
+    check_output(&lab, pids, "same", |e| (e.set_listen_pid, e.set_exec_pid) = (true, true));
+    check_output(&lab, "umask; pwd; ulimit -n", "0077\n/tmp\n99", |e| {
+        e.umask = Some(0o077);
+        e.working_directory.place = DirectoryPlace::Path("/tmp".into());
+        e.rlimits = vec![Rlimit { resource: 7, soft: 99, hard: 99 }];
+    });
+    check_output(&lab, "pwd", "/", |e| {
+        e.working_directory.place = DirectoryPlace::Path("/no/such/place".into());
+        e.working_directory.ignore_missing = true;
+    });
+    check_output(&lab, "ls /proc/self/fd | tr '\\n' ' '", "0 1 2 3 4 5", |e| {
+        e.listen_fds = vec![1, 0]; // 5 is ls's own
+    });
+    let directories = "echo $STATE_DIRECTORY; stat -c %a $(echo $STATE_DIRECTORY | cut -d: -f1)";
+    let base = lab.path("lib");
+    check_output(&lab, directories, &format!("{base}/a/b:{base}/c\n750"), |e| {
+        let names = vec!["a/b".into(), "c".into()];
+        let (kind, base) = (DirectoryKind::State, base.clone());
+        e.directories = vec![Directories { kind, base, names, mode: 0o750 }];
+    });
+    let ignored = "grep -c 'SigIgn:.*1...$' /proc/self/status; true";
+    check_output(&lab, ignored, "1", |e| e.ignore_sigpipe = true);
+    check_output(&lab, ignored, "0", |_| {});
+    check_output(&lab, "echo $0", "name", |e| {
+        e.path = "sh".into();
+        e.search_path = "relative:/no/such:/bin".into();
+        e.argv = ["name", "-c", "echo $0"].map(Into::into).to_vec();
+    });
+}
+
+#[test]
+fn the_user_is_switched() {
+    if !is_root() {
+        return not_run("the_user_is_switched", "root");
+    }
+    let lab = Lab::start("user", &["--helpers=1"]);
+    // The directory must let the new user through to nothing but its open output.
+    check_output(&lab, "id -u; id -g; id -G", "65534\n65534\n65534", |e| {
+        e.user = Some("nobody".into());
+    });
+    check_output(&lab, "id -u; id -G; echo $HOME $USER", "12345\n12345 0\n/ 12345", |e| {
+        e.user = Some("12345".into());
+        e.supplementary_groups = vec!["root".into()];
+        e.set_login_environment = true;
+    });
+    let caps = "grep -E 'CapBnd|CapAmb|CapEff|NoNewPrivs' /proc/self/status | tr -s '\\t\\n' ' '";
+    let bind =
+        "CapEff: 0000000000000400 CapBnd: 0000000000000401 CapAmb: 0000000000000400 NoNewPrivs: 1";
+    check_output(&lab, caps, bind, |e| {
+        e.user = Some("nobody".into());
+        e.capability_bounding_set = Some(0x401);
+        e.ambient_capabilities = 0x400;
+        e.no_new_privileges = true;
+    });
+    check_output(&lab, "nice; cat /proc/self/oom_score_adj", "5\n300", |e| {
+        (e.nice, e.oom_score_adjust) = (Some(5), Some(300));
+        e.user = Some("nobody".into());
+    });
+}
+
+#[test]
+fn a_failing_step_is_named() {
+    let lab = Lab::start("failure", &["--helpers=1"]);
+    let output = lab.path("out");
+    let base = || script("true", &output);
+    let program = |path: &str| ExecSpec { path: path.into(), ..base() };
+    check_failure(&lab, ExecStep::Exec, 2, program("/no/such/program"));
+    check_failure(&lab, ExecStep::Exec, 13, program("/etc/passwd"));
+    check_failure(&lab, ExecStep::Exec, 2, program("no-such-program"));
+    check_failure(&lab, ExecStep::Request, 22, program(""));
+    let mut exec = base();
+    exec.working_directory.place = DirectoryPlace::Path("/no/such".into());
+    check_failure(&lab, ExecStep::Chdir, 2, exec);
+    check_failure(&lab, ExecStep::Stdin, 0, ExecSpec { stdin: StdInput::Fd(0), ..base() });
+    let stdout = StdOutput::File("/no/such/file".into());
+    check_failure(&lab, ExecStep::Stdout, 2, ExecSpec { stdout, ..base() });
+    check_failure(
+        &lab,
+        ExecStep::User,
+        0,
+        ExecSpec { user: Some("no-such-user".into()), ..base() },
+    );
+    let required_features = vec!["SystemCallFilter".into()];
+    check_failure(&lab, ExecStep::Feature, 0, ExecSpec { required_features, ..base() });
+    let cgroup = CgroupPlace::Path("x".into());
+    check_failure(&lab, ExecStep::Cgroup, 0, ExecSpec { cgroup, ..base() });
+}
+
+#[test]
+fn a_large_request_travels_in_a_memfd() {
+    let lab = Lab::start("large", &["--helpers=1"]);
+    let session = lab.hello();
+    let mut exec = script("echo ${#BIG}", &lab.path("out"));
+    exec.env.push(format!("BIG={}", "x".repeat(100_000)));
+    exec.stdin = StdInput::Fd(0);
+    let request = HelperRequest::Spawn(SpawnRequest { id: 3, exec: Box::new(exec) });
+    let payload = memfd::sealed("request", &encode(&request).expect("fits")).expect("memfd");
+    let null: OwnedFd = std::fs::File::open("/dev/null").expect("/dev/null").into();
+    let helper = session.helpers[0].as_fd();
+    fdpass::send(helper, &[LARGE], &[payload.as_fd(), null.as_fd()]).expect("sent");
+    let (reply, _) = session.spawn_reply(0);
+    session.exit_of(reply.result.expect("it runs").pid);
+    assert_eq!(std::fs::read_to_string(lab.path("out")).expect("printed"), "100000\n");
+}
+
+#[test]
+fn a_service_is_born_in_its_cgroup() {
+    let Some(lab) = Lab::start_with_cgroup("cgroup") else { return };
+    let (top, group) = lab.tree.as_ref().expect("it was started with one");
+    let own = format!("{group}/init.scope");
+    assert!(top.procs(&own).expect("init made it").contains(&(lab.init.id() as i32)));
+    top.make(&format!("{group}/a.service")).expect("made");
+    let path = format!("/{group}/a.service");
+    check_output(&lab, "grep -o '^0::.*' /proc/self/cgroup", &format!("0::{path}"), |e| {
+        e.cgroup = CgroupPlace::Path("a.service".into());
+    });
+    for bad in ["../..", "no.service"] {
+        let session = lab.hello();
+        let cgroup = CgroupPlace::Path(bad.into());
+        session.request(0, 1, ExecSpec { cgroup, ..script("true", "/dev/null") }, &[]);
+        let (reply, _) = session.spawn_reply(0);
+        assert_eq!(reply.result.map_err(|e| e.step), Err(ExecStep::Cgroup), "{bad}");
+    }
+}
+
+#[test]
+fn a_killed_helper_is_replaced_and_services_go_on() {
+    let lab = Lab::start("helper", &["--helpers=1"]);
+    let mut session = lab.hello();
+    let (ours, theirs) = fdpass::seqpacket_pair(false).expect("a socket pair");
+    let mut exec = script("read x", "/dev/null");
+    exec.stdin = StdInput::Fd(0);
+    session.request(0, 1, exec, &[&theirs]);
+    let (reply, _) = session.spawn_reply(0);
+    let service = reply.result.expect("it runs").pid;
+    for round in 0..2 {
+        let helper = child_named(lab.init.id(), "warren-exec");
+        process::kill(helper, 9).expect("the helper runs");
+        let (told, mut fds) = lab.told();
+        assert_eq!(told, Told::Helper(0));
+        session.helpers[0] = fds.remove(0);
+        let (reply, _) = session.run(script(&format!("exit {round}"), "/dev/null"), &[]);
+        assert!(reply.result.is_ok());
+    }
+    drop(theirs);
+    fdpass::send(ours.as_fd(), b"\n", &[]).expect("the service lives");
+    assert_eq!(session.exit_of(service).exit.kind, ExitKind::Exited(0));
+}
+
+fn child_named(parent: u32, name: &str) -> i32 {
+    let list = format!("/proc/{parent}/task/{parent}/children");
+    let children = std::fs::read_to_string(list).expect("init runs");
+    let is_it = |pid: &&str| {
+        let comm = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        comm.trim_end() == name
+    };
+    let pid = children.split_whitespace().find(is_it).expect("the helper is init's child");
+    pid.parse().expect("the kernel lists numbers")
+}
+
+#[test]
+fn a_killed_manager_finds_everything_again() {
+    let mut lab = Lab::start("manager", &["--helpers=1"]);
+    let session = lab.hello();
+    let state = memfd::sealed("state", b"remember").expect("memfd");
+    lab.ask(&InitRequest::StoreFd { name: "state" }, &[&state]);
+    session.request(0, 77, script("exit 3", "/dev/null"), &[]);
+    wait_readable(session.helpers[0].as_fd());
+    wait_readable(session.wake.as_fd());
+    // Left in the socket by a manager that dies now: still counts.
+    lab.ask(&InitRequest::StoreFd { name: "last words" }, &[&state]);
+    lab.kill_manager();
+    lab.next_manager();
+    let next = lab.hello();
+    assert_eq!(next.welcome.incarnation, 2);
+    assert_eq!(next.welcome.reason, StartReason::Killed(9));
+    assert_eq!(next.welcome.instance, session.welcome.instance);
+    let names: Vec<_> = next.stored.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["last words", "state"]);
+    let content = memfd::read_all(next.stored[1].1.as_fd(), 100).expect("readable");
+    assert_eq!(content, b"remember");
+    let sync = encode(&HelperRequest::Sync(1)).expect("small");
+    fdpass::send(next.helpers[0].as_fd(), &sync, &[]).expect("the helper lives");
+    let (reply, fds) = next.spawn_reply(0);
+    let pid = reply.result.expect("it ran").pid;
+    assert_eq!((reply.id, fds.len()), (77, 1));
+    assert_eq!(next.reply(0).0, HelperReply::Synced(1));
+    assert_eq!(next.exit_of(pid).exit.kind, ExitKind::Exited(3));
+}
+
+#[test]
+fn a_planned_restart_is_no_crash() {
+    let mut lab = Lab::start("restart", &["--helpers=1", "--on-exit=stop"]);
+    lab.hello();
+    for incarnation in 2..6 {
+        lab.command(b'r');
+        lab.next_manager();
+        let session = lab.hello();
+        assert_eq!(session.welcome.incarnation, incarnation);
+        assert_eq!(session.welcome.reason, StartReason::Asked);
+    }
+    lab.command(b'x');
+    assert_eq!(lab.init.wait().expect("init ends").code(), Some(0));
+}
+
+#[test]
+fn a_crashing_manager_is_started_again_and_again() {
+    let mut lab = Lab::start("crash", &["--helpers=1"]);
+    for incarnation in 2..5 {
+        lab.kill_manager();
+        lab.next_manager();
+        assert_eq!(lab.hello().welcome.incarnation, incarnation);
+    }
+    lab.command(b'x');
+    lab.next_manager();
+    assert_eq!(lab.hello().welcome.reason, StartReason::Exited(0));
+}
+
+#[test]
+fn signals_are_forwarded_also_those_that_came_while_nobody_was_there() {
+    let mut lab = Lab::start("signals", &["--helpers=1"]);
+    process::kill(lab.init.id() as i32, 15).expect("init runs");
+    process::kill(lab.init.id() as i32, 34 + 4).expect("init runs");
+    let before = lab.hello();
+    assert_eq!(before.welcome.incarnation, 1);
+    assert_eq!((lab.told().0, lab.told().0), (Told::Signal(15), Told::Signal(38)));
+    process::kill(lab.init.id() as i32, 1).expect("init runs");
+    assert_eq!(lab.told().0, Told::Signal(1));
+    lab.kill_manager();
+    lab.next_manager();
+    process::kill(lab.init.id() as i32, 2).expect("init runs");
+    lab.hello();
+    assert_eq!(lab.told().0, Told::Signal(2));
+}
+
+#[test]
+fn the_end_comes_with_the_code_asked_for() {
+    for (action, code) in [(PowerAction::Exit(42), 42), (PowerAction::PowerOff, 0)] {
+        let mut lab = Lab::start("power", &["--helpers=1"]);
+        let session = lab.hello();
+        lab.ask(&InitRequest::Power(action), &[]);
+        assert_eq!(lab.init.wait().expect("init ends").code(), Some(code));
+        drop(session);
+    }
+}
+
+#[test]
+fn the_store_is_bounded_and_garbage_refused() {
+    let lab = Lab::start("store", &["--helpers=1"]);
+    let session = lab.hello();
+    let fd = memfd::create("x").expect("memfd");
+    let refused = |why: &str, name: &str| Told::Refused(why.into(), name.into());
+    let long = "n".repeat(STORE_NAME_BYTES_MAX + 1);
+    lab.ask(&InitRequest::StoreFd { name: &long }, &[&fd]);
+    assert_eq!(lab.told().0, refused("BadName", &long));
+    lab.ask(&InitRequest::StoreFd { name: "a" }, &[]);
+    assert_eq!(lab.told().0, refused("NoFd", "a"));
+    lab.ask(&InitRequest::StoreFd { name: "a" }, &[&fd, &fd]);
+    assert_eq!(lab.told().0, refused("NoFd", "a"));
+    for garbage in [&b"\xff\xff\xff"[..], &[PROTOCOL_VERSION, 200], &[0]] {
+        lab.ask_raw(garbage, &[&fd]);
+        assert_eq!(lab.told().0, refused("Malformed", ""));
+    }
+    lab.ask(&InitRequest::Ping { n: 9 }, &[]);
+    assert_eq!(lab.told().0, Told::Pong(9));
+    for garbage in [&b"\xff\xff"[..], &[PROTOCOL_VERSION], b"hello"] {
+        fdpass::send(session.helpers[0].as_fd(), garbage, &[fd.as_fd()]).expect("sent");
+        assert!(matches!(session.reply(0).0, HelperReply::Refused { .. }));
+    }
+    let (reply, _) = session.run(script("true", "/dev/null"), &[]);
+    assert!(reply.result.is_ok(), "the helper is unharmed");
+}
+
+#[test]
+fn many_stored_fds_come_in_batches() {
+    let lab = Lab::start("batches", &["--helpers=1"]);
+    lab.hello();
+    let fd = memfd::create("x").expect("memfd");
+    let names: Vec<String> = (0..700).map(|n| format!("{}{n:04}", "n".repeat(100))).collect();
+    for name in names.iter().rev() {
+        lab.ask(&InitRequest::StoreFd { name }, &[&fd]);
+    }
+    lab.ask(&InitRequest::DropFd { name: &names[0] }, &[]);
+    lab.ask(&InitRequest::ListFds, &[]);
+    let listed: Vec<String> = lab.stored().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(listed, names[1..]);
+}
+
+#[test]
+fn a_full_ring_loses_no_exit() {
+    const RECORDS: u64 = 16;
+    let lab = Lab::start("ring", &["--helpers=1", "--ring=16"]);
+    let session = lab.hello();
+    let mut started = Vec::new();
+    for code in 0..40 {
+        session.request(0, code, script(&format!("exit {code}"), "/dev/null"), &[]);
+        let (reply, fds) = session.spawn_reply(0);
+        wait_readable(fds[0].as_fd());
+        started.push((reply.result.expect("it runs").pid, ExitKind::Exited(code as i32)));
+    }
+    while session.ring.pending() < RECORDS {
+        wait_readable(session.wake.as_fd());
+        session.wake.clear();
+    }
+    assert_eq!(session.ring.pending(), RECORDS);
+    let zombies = started.iter().filter(|(pid, _)| process::kill(*pid, 0).is_ok()).count();
+    assert_eq!(zombies, started.len() - RECORDS as usize, "the rest keep their status");
+    for (pid, kind) in started {
+        assert_eq!(session.exit_of(pid).exit.kind, kind);
+    }
+}
+
+#[test]
+fn a_silent_manager_is_killed_and_started_again() {
+    let mut lab = Lab::start("heartbeat", &["--helpers=1", "--heartbeat=1"]);
+    lab.hello();
+    lab.ask(&InitRequest::Ping { n: 1 }, &[]);
+    lab.next_manager();
+    assert_eq!(lab.hello().welcome.reason, StartReason::Hung);
+}

@@ -1,0 +1,298 @@
+//! A real warren-init, not as process 1, whose manager is the test itself: `examples/relay`
+//! hands the control socket over.
+
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::process::{Child, Command};
+use std::time::Duration;
+
+use warren_init::protocol::control::{InitMessage, InitRequest, Welcome, unpack_names};
+use warren_init::protocol::exec::{ExecSpec, HelperReply, HelperRequest, SpawnReply, SpawnRequest};
+use warren_init::protocol::ring::{ExitRecord, Ring};
+use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode};
+use warren_sys::cgroup::Tree;
+use warren_sys::eventfd::EventFd;
+use warren_sys::fdpass;
+use warren_sys::memfd::SharedWords;
+
+/// A message that does not come for so long never will.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The running init and this test's connections to it.
+pub struct Lab {
+    pub init: Child,
+    directory: PathBuf,
+    listener: UnixListener,
+    relay: UnixStream,
+    pub manager_pid: i32,
+    pub control: OwnedFd,
+    pub tree: Option<(Tree, String)>,
+}
+
+/// What a manager has after `Hello`.
+pub struct Session {
+    pub welcome: Welcome,
+    pub ring: Ring,
+    pub wake: EventFd,
+    pub room: EventFd,
+    pub helpers: Vec<OwnedFd>,
+    pub stored: Vec<(String, OwnedFd)>,
+}
+
+/// A message from init with its strings owned.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Told {
+    Fds(Vec<String>, bool),
+    Helper(u16),
+    Signal(u8),
+    Pong(u64),
+    Refused(String, String),
+    Welcome,
+}
+
+impl Lab {
+    /// Starts init with these options, without cgroups.
+    pub fn start(name: &str, options: &[&str]) -> Lab {
+        Lab::launch(name, options, None)
+    }
+
+    /// Starts init in a cgroup subtree of its own; `None` (said loudly) where that cannot be.
+    pub fn start_with_cgroup(name: &str) -> Option<Lab> {
+        let mount = warren_sys::cgroup::mount_point().ok().flatten();
+        let made = mount.and_then(|mount| {
+            let top = Tree::open(mount).ok()?;
+            let group = format!("warren-init-{name}-{}", std::process::id());
+            top.make(&group).ok()?;
+            Some((top, group))
+        });
+        let Some((top, group)) = made else {
+            not_run(name, "a cgroup2 mount that this user may change");
+            return None;
+        };
+        Some(Lab::launch(name, &[], Some((top, group))))
+    }
+
+    fn launch(name: &str, options: &[&str], tree: Option<(Tree, String)>) -> Lab {
+        let directory =
+            std::env::temp_dir().join(format!("warren-init-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).expect("a scratch directory can be made");
+        let path = directory.join("socket");
+        let listener = UnixListener::bind(&path).expect("the test can listen");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-init"));
+        command
+            .arg(format!("--manager={}", relay_program().display()))
+            .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")));
+        match &tree {
+            Some((top, group)) => {
+                command.arg(format!("--cgroup-root={}", top.path().join(group).display()))
+            }
+            None => command.arg("--no-cgroup"),
+        };
+        let init = command.args(options).arg("--").arg(&path).spawn().expect("init starts");
+        let (relay, manager_pid, control) = accept(&listener);
+        Lab { init, directory, listener, relay, manager_pid, control, tree }
+    }
+
+    /// Waits for the next manager.
+    pub fn next_manager(&mut self) {
+        (self.relay, self.manager_pid, self.control) = accept(&self.listener);
+    }
+
+    /// Tells the relay to exit: see its own help.
+    pub fn command(&mut self, byte: u8) {
+        self.relay.write_all(&[byte]).expect("the relay listens");
+    }
+
+    pub fn kill_manager(&self) {
+        warren_sys::process::kill(self.manager_pid, 9).expect("the manager runs");
+    }
+
+    pub fn ask(&self, request: &InitRequest<'_>, fds: &[&OwnedFd]) {
+        let packet = encode(request).expect("small");
+        self.ask_raw(&packet, fds);
+    }
+
+    pub fn ask_raw(&self, packet: &[u8], fds: &[&OwnedFd]) {
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        fdpass::send(self.control.as_fd(), packet, &fds).expect("init listens");
+    }
+
+    /// Says hello and takes everything that is handed out.
+    pub fn hello(&self) -> Session {
+        self.ask(&InitRequest::Hello, &[]);
+        let mut fds = Vec::new();
+        let welcome = receive(&self.control, &mut fds, |packet| match decode(packet) {
+            Ok(InitMessage::Welcome(welcome)) => welcome,
+            other => panic!("expected Welcome, got {other:?}"),
+        });
+        let mut fds = fds.into_iter();
+        let mut next = || fds.next().expect("Welcome has its fds");
+        let words = SharedWords::map(next().as_fd()).expect("the ring can be mapped");
+        let ring = Ring::attach(words).expect("it is a ring");
+        let (wake, room) = (EventFd::from_fd(next()), EventFd::from_fd(next()));
+        let helpers: Vec<_> = fds.collect();
+        assert_eq!(helpers.len(), usize::from(welcome.helpers));
+        Session { welcome, ring, wake, room, helpers, stored: self.stored() }
+    }
+
+    /// Takes batches of stored fds up to the last.
+    pub fn stored(&self) -> Vec<(String, OwnedFd)> {
+        let mut stored = Vec::new();
+        loop {
+            let (told, fds) = self.told();
+            let Told::Fds(names, last) = told else { panic!("expected Fds, got {told:?}") };
+            assert_eq!(names.len(), fds.len());
+            stored.extend(names.into_iter().zip(fds));
+            if last {
+                return stored;
+            }
+        }
+    }
+
+    /// The next message.
+    pub fn told(&self) -> (Told, Vec<OwnedFd>) {
+        let mut fds = Vec::new();
+        let told = receive(&self.control, &mut fds, |packet| match decode(packet) {
+            Ok(InitMessage::Fds { names, last }) => {
+                Told::Fds(unpack_names(names).map(str::to_owned).collect(), last)
+            }
+            Ok(InitMessage::Helper { index }) => Told::Helper(index),
+            Ok(InitMessage::Signal { signo }) => Told::Signal(signo),
+            Ok(InitMessage::Pong { n }) => Told::Pong(n),
+            Ok(InitMessage::Refused { why, name }) => {
+                Told::Refused(format!("{why:?}"), name.into())
+            }
+            Ok(InitMessage::Welcome(_)) => Told::Welcome,
+            Err(error) => panic!("init sent a bad packet: {error}"),
+        });
+        (told, fds)
+    }
+
+    /// Scratch space of this test.
+    pub fn path(&self, name: &str) -> String {
+        self.directory.join(name).to_str().expect("the scratch path is text").to_owned()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = self.init.kill();
+        let _ = self.init.wait();
+        if let Some((top, group)) = &self.tree {
+            let _ = top.kill(group);
+            let emptied = std::time::Instant::now() + PATIENCE;
+            while top.prune(group).is_err() && std::time::Instant::now() < emptied {
+                std::thread::yield_now();
+            }
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+fn relay_program() -> PathBuf {
+    let own = std::env::current_exe().expect("a test knows its path");
+    let target = own.parent().and_then(|deps| deps.parent()).expect("target/PROFILE/deps/TEST");
+    target.join("examples/relay")
+}
+
+fn accept(listener: &UnixListener) -> (UnixStream, i32, OwnedFd) {
+    wait_readable(listener.as_fd());
+    let (relay, _) = listener.accept().expect("the relay connects");
+    let (mut pid, mut fds) = ([0u8; 4], Vec::new());
+    let received = fdpass::recv(relay.as_fd(), &mut pid, &mut fds, true).expect("it speaks");
+    assert_eq!((received.bytes, fds.len()), (4, 1));
+    (relay, i32::from_le_bytes(pid), fds.remove(0))
+}
+
+/// Panics when nothing comes within [`PATIENCE`].
+pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>) {
+    use warren_sys::epoll::{Epoll, Events, Interest};
+    let epoll = Epoll::new().expect("epoll");
+    epoll.add(fd, 0, Interest::READ).expect("epoll");
+    let mut events = Events::with_capacity(1);
+    epoll.wait(&mut events, Some(PATIENCE)).expect("epoll");
+    assert!(!events.is_empty(), "nothing came within {PATIENCE:?}");
+}
+
+fn receive<T>(socket: &OwnedFd, fds: &mut Vec<OwnedFd>, read: impl Fn(&[u8]) -> T) -> T {
+    wait_readable(socket.as_fd());
+    let mut buffer = vec![0; PACKET_BYTES_MAX];
+    let received = fdpass::recv(socket.as_fd(), &mut buffer, fds, true).expect("a packet");
+    assert!(!received.truncated && received.bytes > 0, "{received:?}");
+    read(&buffer[..received.bytes])
+}
+
+impl Session {
+    /// Asks one helper for a process.
+    pub fn request(&self, helper: usize, id: u64, exec: ExecSpec, fds: &[&OwnedFd]) {
+        let request = HelperRequest::Spawn(SpawnRequest { id, exec: Box::new(exec) });
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        let packet = encode(&request).expect("small");
+        fdpass::send(self.helpers[helper].as_fd(), &packet, &fds).expect("the helper listens");
+    }
+
+    pub fn reply(&self, helper: usize) -> (HelperReply, Vec<OwnedFd>) {
+        let mut fds = Vec::new();
+        let reply = receive(&self.helpers[helper], &mut fds, |packet| decode(packet));
+        (reply.expect("helpers speak the protocol"), fds)
+    }
+
+    pub fn spawn_reply(&self, helper: usize) -> (SpawnReply, Vec<OwnedFd>) {
+        match self.reply(helper) {
+            (HelperReply::Spawned(reply), fds) => (reply, fds),
+            (other, _) => panic!("expected Spawned, got {other:?}"),
+        }
+    }
+
+    /// Runs a program to its end: its reply and exit record.
+    pub fn run(&self, exec: ExecSpec, fds: &[&OwnedFd]) -> (SpawnReply, ExitRecord) {
+        self.request(0, 1, exec, fds);
+        let (reply, _) = self.spawn_reply(0);
+        let pid = match &reply.result {
+            Ok(spawned) => spawned.pid,
+            Err(error) => error.pid.expect("the tests that use this make a process"),
+        };
+        (reply, self.exit_of(pid))
+    }
+
+    /// Waits for a process's exit record and releases everything up to it.
+    pub fn exit_of(&self, pid: i32) -> ExitRecord {
+        loop {
+            let seq = self.ring.read_position();
+            match self.ring.get(seq) {
+                Some(record) => {
+                    if self.ring.release(seq + 1) {
+                        self.room.notify();
+                    }
+                    if record.exit.pid == pid {
+                        return record;
+                    }
+                }
+                None => {
+                    wait_readable(self.wake.as_fd());
+                    self.wake.clear();
+                }
+            }
+        }
+    }
+}
+
+/// A shell script with its output in a file.
+pub fn script(text: &str, output: &str) -> ExecSpec {
+    use warren_init::protocol::exec::StdOutput;
+    ExecSpec {
+        path: "/bin/sh".into(),
+        argv: vec!["sh".into(), "-c".into(), text.into()],
+        env: vec!["PATH=/usr/bin:/bin".into()],
+        stdout: StdOutput::Truncate(output.into()),
+        ..ExecSpec::default()
+    }
+}
+
+/// Says past the test runner's capture that a test could not run here.
+pub fn not_run(test: &str, needs: &str) {
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+}

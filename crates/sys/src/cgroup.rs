@@ -1,0 +1,376 @@
+//! cgroup v2: one handle on the delegated subtree, paths relative to it.
+//!
+//! Rules kept here: no call walks siblings or ancestors; every path is relative to a directory
+//! fd that stays open, so that neither a later mount nor a cgroup namespace changes what a path
+//! means; text files are bounded. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+
+use crate::error::{Context, Error, Result};
+
+mod watch;
+pub use watch::{Drained, Watch, WatchId};
+
+/// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
+const ATTRIBUTE_BYTES_MAX: u64 = 4 << 20;
+
+/// Deepest nesting that [`Tree::prune`] follows below the group it was asked for.
+const PRUNE_DEPTH_MAX: usize = 64;
+
+/// A subtree of the cgroup v2 hierarchy that Warrener manages.
+#[derive(Debug)]
+pub struct Tree {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+/// Contents of `cgroup.events`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Populated {
+    /// Some process lives in the group or below.
+    pub populated: bool,
+    /// The freezer has finished.
+    pub frozen: bool,
+}
+
+/// The mount point of the cgroup v2 hierarchy: `/sys/fs/cgroup`, on a hybrid host
+/// `/sys/fs/cgroup/unified`, or wherever `/proc/self/mountinfo` has one. `None`: not mounted.
+pub fn mount_point() -> Result<Option<PathBuf>> {
+    let file = "/proc/self/mountinfo";
+    let text = fs::read_to_string(file).call_on("read", file)?;
+    Ok(parse_mount_point(&text).map(PathBuf::from))
+}
+
+/// The last line wins: later mounts cover earlier ones.
+fn parse_mount_point(mountinfo: &str) -> Option<String> {
+    let mut found = None;
+    for line in mountinfo.lines() {
+        let Some((left, right)) = line.split_once(" - ") else { continue };
+        if right.split(' ').next() == Some("cgroup2") {
+            found = left.split(' ').nth(4).map(crate::text::unescape_octal);
+        }
+    }
+    found
+}
+
+/// This process's path in the v2 hierarchy, from `/proc/self/cgroup`, starting with `/`.
+pub fn own_path() -> Result<String> {
+    let file = "/proc/self/cgroup";
+    let text = fs::read_to_string(file).call_on("read", file)?;
+    parse_own_path(&text).ok_or(Error::at("parse cgroup", file, libc::ENOENT))
+}
+
+pub(crate) fn parse_own_path(text: &str) -> Option<String> {
+    text.lines().find_map(|l| l.strip_prefix("0::")).map(str::to_owned)
+}
+
+impl Tree {
+    /// Opens the group at this absolute path of the file system as the root of a tree.
+    pub fn open(path: impl AsRef<Path>) -> Result<Tree> {
+        let path = path.as_ref().to_path_buf();
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = rustix::fs::open(&path, flags, Mode::empty()).call_on("open", &path)?;
+        Ok(Tree { root, path })
+    }
+
+    /// Opens the group this process is in. `Ok(None)` when no cgroup v2 is mounted.
+    pub fn open_own() -> Result<Option<Tree>> {
+        let Some(mount) = mount_point()? else { return Ok(None) };
+        let own = own_path()?;
+        Tree::open(mount.join(own.trim_start_matches('/'))).map(Some)
+    }
+
+    /// Where the root of this tree is in the file system.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The root's directory fd.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.root.as_fd()
+    }
+
+    /// Makes a group and the missing ones above it. Fine when it exists.
+    pub fn make(&self, group: &str) -> Result<()> {
+        let group = checked(group)?;
+        match self.mkdir(group) {
+            Err(e) if e.errno == libc::ENOENT => {
+                if let Some((parent, _)) = group.rsplit_once('/') {
+                    self.make(parent)?;
+                }
+                self.mkdir(group)
+            }
+            other => other,
+        }
+    }
+
+    fn mkdir(&self, group: &str) -> Result<()> {
+        if group.is_empty() {
+            return Ok(());
+        }
+        match rustix::fs::mkdirat(&self.root, group, Mode::from_raw_mode(0o755)) {
+            Err(rustix::io::Errno::EXIST) => Ok(()),
+            other => other.call_on("mkdir", group),
+        }
+    }
+
+    /// Removes an empty group. `Ok(false)` when it was not there; `EBUSY` when it has processes
+    /// or groups below it.
+    pub fn remove(&self, group: &str) -> Result<bool> {
+        let group = checked(group)?;
+        match rustix::fs::unlinkat(&self.root, group, AtFlags::REMOVEDIR) {
+            Ok(()) => Ok(true),
+            Err(rustix::io::Errno::NOENT) => Ok(false),
+            Err(e) => Err(e).call_on("rmdir", group),
+        }
+    }
+
+    /// Removes a group with everything below it that has no processes. Follows only what is
+    /// below `group`. `EBUSY` when a process is left somewhere.
+    pub fn prune(&self, group: &str) -> Result<bool> {
+        match self.remove(group) {
+            Err(e) if e.errno == libc::EBUSY => {
+                self.prune_below(checked(group)?, PRUNE_DEPTH_MAX)?;
+                self.remove(group)
+            }
+            other => other,
+        }
+    }
+
+    fn prune_below(&self, group: &str, depth: usize) -> Result<()> {
+        if depth == 0 {
+            return Err(Error::at("prune", group, libc::ELOOP));
+        }
+        for child in self.children(group)? {
+            let path = format!("{group}/{child}");
+            if self.remove(&path).is_err() {
+                self.prune_below(&path, depth - 1)?;
+                self.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Names of the groups directly below, sorted. For recovery and `prune`; never on a start.
+    pub fn children(&self, group: &str) -> Result<Vec<String>> {
+        let dir = self.open_dir(group)?;
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&dir).call_on("opendir", group)? {
+            let entry = entry.call_on("readdir", group)?;
+            let name = entry.file_name().to_string_lossy();
+            let is_dir = entry.file_type() == rustix::fs::FileType::Directory;
+            if is_dir && name != "." && name != ".." {
+                names.push(name.into_owned());
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Opens the group's directory, for `CLONE_INTO_CGROUP` or to hand to a helper.
+    pub fn open_dir(&self, group: &str) -> Result<OwnedFd> {
+        open_group(self.root.as_fd(), group)
+    }
+
+    /// True when the group exists.
+    pub fn exists(&self, group: &str) -> Result<bool> {
+        match self.id(group) {
+            Ok(_) => Ok(true),
+            Err(e) if e.is_gone() => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The group's id, which is its inode number (what the kernel calls cgroup id).
+    pub fn id(&self, group: &str) -> Result<u64> {
+        let rel = checked(group)?;
+        let rel = if rel.is_empty() { "." } else { rel };
+        let stat = rustix::fs::statat(&self.root, rel, AtFlags::SYMLINK_NOFOLLOW);
+        Ok(stat.call_on("stat", group)?.st_ino)
+    }
+
+    /// Moves a process (0: the caller) into the group.
+    pub fn attach(&self, group: &str, pid: i32) -> Result<()> {
+        self.write(group, "cgroup.procs", &pid.to_string())
+    }
+
+    /// Writes an attribute file in one write(2). `ENOENT` usually means that the controller is
+    /// not enabled here.
+    pub fn write(&self, group: &str, attribute: &str, value: &str) -> Result<()> {
+        let path = attribute_path(group, attribute)?;
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let fd =
+            rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
+        fs::File::from(fd).write_all(value.as_bytes()).call_on("write", &path)
+    }
+
+    /// Reads an attribute file, at most 4 MiB of it.
+    pub fn read(&self, group: &str, attribute: &str) -> Result<String> {
+        let path = attribute_path(group, attribute)?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd =
+            rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
+        let mut text = String::new();
+        let mut file = fs::File::from(fd).take(ATTRIBUTE_BYTES_MAX);
+        file.read_to_string(&mut text).call_on("read", &path)?;
+        Ok(text)
+    }
+
+    /// `cgroup.events` of the group.
+    pub fn events(&self, group: &str) -> Result<Populated> {
+        Ok(parse_events(&self.read(group, "cgroup.events")?))
+    }
+
+    /// Processes directly in the group.
+    pub fn procs(&self, group: &str) -> Result<Vec<i32>> {
+        Ok(parse_pids(&self.read(group, "cgroup.procs")?))
+    }
+
+    /// Processes in the group and everywhere below it.
+    pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
+        let mut pids = self.procs(group)?;
+        for child in self.children(group)? {
+            match self.procs_below(&join(group, &child)) {
+                Ok(more) => pids.extend(more),
+                Err(e) if e.is_gone() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(pids)
+    }
+
+    /// CPU time used by the group and everything below, microseconds (`cpu.stat`; there even
+    /// without the cpu controller).
+    pub fn cpu_usage_us(&self, group: &str) -> Result<u64> {
+        let text = self.read(group, "cpu.stat")?;
+        key_value(&text, "usage_usec").ok_or(Error::at("parse cpu.stat", group, libc::EINVAL))
+    }
+
+    /// Memory charged to the group, bytes. `ENOENT` without the memory controller.
+    pub fn memory_current(&self, group: &str) -> Result<u64> {
+        self.read_number(group, "memory.current")
+    }
+
+    /// Tasks in the group and below. `ENOENT` without the pids controller.
+    pub fn pids_current(&self, group: &str) -> Result<u64> {
+        self.read_number(group, "pids.current")
+    }
+
+    fn read_number(&self, group: &str, attribute: &str) -> Result<u64> {
+        let text = self.read(group, attribute)?;
+        text.trim().parse().map_err(|_| Error::at("parse", attribute, libc::EINVAL))
+    }
+
+    /// SIGKILL to everything in the group and below, in one write. `ENOENT` before Linux 5.14.
+    /// May take long with many processes: call it off the event loop.
+    pub fn kill(&self, group: &str) -> Result<()> {
+        self.write(group, "cgroup.kill", "1")
+    }
+
+    /// Freezes or thaws the group. It is frozen when [`Tree::events`] says so.
+    pub fn freeze(&self, group: &str, frozen: bool) -> Result<()> {
+        self.write(group, "cgroup.freeze", if frozen { "1" } else { "0" })
+    }
+
+    /// Controllers that the group may use.
+    pub fn controllers(&self, group: &str) -> Result<Vec<String>> {
+        Ok(words(&self.read(group, "cgroup.controllers")?))
+    }
+
+    /// Controllers that the group's children have.
+    pub fn enabled_controllers(&self, group: &str) -> Result<Vec<String>> {
+        Ok(words(&self.read(group, "cgroup.subtree_control")?))
+    }
+
+    /// Enables controllers for the children of the group, one write each so that one refusal
+    /// does not take the others with it. Returns those refused, with the error.
+    pub fn enable_controllers(&self, group: &str, names: &[&str]) -> Vec<(String, Error)> {
+        let enable = |name: &&str| {
+            let result = self.write(group, "cgroup.subtree_control", &format!("+{name}"));
+            result.err().map(|e| (name.to_string(), e))
+        };
+        names.iter().filter_map(enable).collect()
+    }
+
+    /// Disables controllers for the children of the group.
+    pub fn disable_controllers(&self, group: &str, names: &[&str]) -> Result<()> {
+        for name in names {
+            self.write(group, "cgroup.subtree_control", &format!("-{name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the group to a user, as Delegate= does: the directory and the files by which
+    /// processes and controllers are moved (cgroup-v2.rst, "Delegation").
+    pub fn delegate(&self, group: &str, uid: u32, gid: u32) -> Result<()> {
+        self.chown(checked(group)?, uid, gid)?;
+        for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+            self.chown(&attribute_path(group, file)?, uid, gid)?;
+        }
+        Ok(())
+    }
+
+    fn chown(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
+        use rustix::fs::{Gid, Uid, chownat};
+        let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        chownat(&self.root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
+    }
+}
+
+/// Opens a group's directory relative to another, under the rules for paths of [`Tree`].
+pub fn open_group(root: BorrowedFd<'_>, group: &str) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let rel = checked(group)?;
+    let rel = if rel.is_empty() { "." } else { rel };
+    rustix::fs::openat(root, rel, flags, Mode::empty()).call_on("open cgroup", group)
+}
+
+/// A group's path relative to the root, without leading or trailing slashes; `""` is the root.
+/// Refuses `..` and empty parts: a unit name must not be able to leave the tree.
+fn checked(group: &str) -> Result<&str> {
+    let group = group.trim_matches('/');
+    let bad = |part: &str| part.is_empty() || part == "." || part == ".." || part.contains('\0');
+    if !group.is_empty() && group.split('/').any(bad) {
+        return Err(Error::at("cgroup path", group, libc::EINVAL));
+    }
+    Ok(group)
+}
+
+fn attribute_path(group: &str, attribute: &str) -> Result<String> {
+    if attribute.contains('/') {
+        return Err(Error::at("cgroup attribute", attribute, libc::EINVAL));
+    }
+    Ok(join(checked(group)?, attribute))
+}
+
+fn join(group: &str, name: &str) -> String {
+    if group.is_empty() { name.to_owned() } else { format!("{group}/{name}") }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_ascii_whitespace().map(str::to_owned).collect()
+}
+
+fn parse_pids(text: &str) -> Vec<i32> {
+    text.lines().filter_map(|l| l.parse().ok()).collect()
+}
+
+fn parse_events(text: &str) -> Populated {
+    Populated {
+        populated: key_value(text, "populated") == Some(1),
+        frozen: key_value(text, "frozen") == Some(1),
+    }
+}
+
+/// The number behind `key` in a flat-keyed file.
+fn key_value(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+use super::*;
+use std::process::{Command, Stdio};
+
+#[track_caller]
+fn check_path(group: &str, expected: Option<&str>) {
+    assert_eq!(checked(group).ok(), expected, "{group:?}");
+}
+
+#[test]
+fn a_path_cannot_leave_the_tree() {
+    check_path("", Some(""));
+    check_path("/", Some(""));
+    check_path("a.slice/b.service/", Some("a.slice/b.service"));
+    check_path("a/../b", None);
+    check_path("..", None);
+    check_path("a//b", None);
+    check_path("./a", None);
+}
+
+#[test]
+fn the_mount_point_is_found_in_mountinfo() {
+    let unified = "30 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+    let hybrid = "31 22 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
+                  32 22 0:28 / /sys/fs/cgroup/uni\\040fied rw shared:1 - cgroup2 none rw\n";
+    assert_eq!(parse_mount_point(unified).as_deref(), Some("/sys/fs/cgroup"));
+    assert_eq!(parse_mount_point(hybrid).as_deref(), Some("/sys/fs/cgroup/uni fied"));
+    assert_eq!(parse_mount_point("garbage\n - \n"), None);
+}
+
+#[test]
+fn files_are_parsed() {
+    let both = Populated { populated: true, frozen: true };
+    assert_eq!(parse_events("populated 1\nfrozen 1\n"), both);
+    assert_eq!(parse_events("populated 0\n"), Populated::default());
+    assert_eq!(parse_own_path("3:cpu:/x\n0::/a/b\n").as_deref(), Some("/a/b"));
+    assert_eq!(parse_pids("1\n22\n\n"), [1, 22]);
+    assert_eq!(key_value("usage_usec 12\nuser_usec 3\n", "usage_usec"), Some(12));
+    assert_eq!(key_value("usage_usec_x 12\n", "usage_usec"), None);
+}
+
+/// Needs root and a cgroup2 mount; says so when it cannot run.
+#[test]
+fn groups_are_made_watched_killed_and_removed() {
+    let mount = mount_point().expect("mountinfo can be read");
+    let Some(mount) = mount.filter(|_| rustix::process::geteuid().is_root()) else {
+        return crate::test_not_run("groups_are_made_watched_killed_and_removed", "root, cgroup2");
+    };
+    let top = Tree::open(&mount).expect("the mount can be opened");
+    let name = format!("warren-sys-test-{}", std::process::id());
+    let result = std::panic::catch_unwind(|| life_of_a_group(&top, &name));
+    let _ = top.kill(&name);
+    let _ = top.prune(&name);
+    result.expect("the life of a group");
+}
+
+fn life_of_a_group(top: &Tree, name: &str) {
+    let group = format!("{name}/a.slice/b.service");
+    top.make(&group).expect("groups can be made");
+    top.make(&group).expect("making it again is fine");
+    let watch = Watch::new().expect("inotify works");
+    let id = watch.add(top, &group).expect("cgroup.events can be watched");
+    let mut cat = Command::new("/bin/cat").stdin(Stdio::piped()).spawn().expect("cat");
+    top.attach(&group, cat.id() as i32).expect("a child can be moved");
+    assert!(top.events(&group).expect("events").populated);
+    assert_eq!(top.procs_below(name).expect("procs"), [cat.id() as i32]);
+    assert_eq!(top.remove(&group).map_err(|e| e.errno), Err(libc::EBUSY));
+    let mut changed = Vec::new();
+    let ep = crate::epoll::Epoll::new().expect("epoll works");
+    ep.add(&watch, 1, crate::epoll::Interest::READ).expect("inotify can be watched");
+    let mut ready = crate::epoll::Events::with_capacity(1);
+    ep.wait(&mut ready, None).expect("the kernel notifies from a work queue, so it may be late");
+    watch.drain(&mut changed).expect("drain");
+    assert_eq!(changed, [id]);
+    top.kill(&group).expect("cgroup.kill");
+    cat.wait().expect("our child");
+    assert!(!top.events(&group).expect("events").populated);
+    assert_eq!(top.prune(name), Ok(true));
+    assert_eq!(top.prune(name), Ok(false));
+    assert_eq!(top.exists(name), Ok(false));
+}

@@ -1,0 +1,490 @@
+//! What a process does to itself before it execs; systemd.exec(5).
+//!
+//! Every function is one or two raw system calls and allocates nothing, so all are fit for the
+//! closure of [`crate::clone::spawn`]. Credentials are changed by raw calls on purpose: the C
+//! library's wrappers would try to change those of every thread.
+
+use std::ffi::{CStr, CString, c_char};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::error::{Error, Result, check, last_errno};
+
+/// Highest capability number that a mask can hold.
+const CAPABILITIES: u32 = 64;
+
+fn done(call: &'static str, ret: libc::c_long) -> Result<()> {
+    check(call, ret).map(|_| ())
+}
+
+/// Sets real, effective and saved user id.
+pub fn set_uid(uid: u32) -> Result<()> {
+    // SAFETY: plain integers.
+    done("setresuid", unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) })
+}
+
+/// Sets real, effective and saved group id.
+pub fn set_gid(gid: u32) -> Result<()> {
+    // SAFETY: plain integers.
+    done("setresgid", unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) })
+}
+
+/// Sets the supplementary groups.
+pub fn set_groups(gids: &[u32]) -> Result<()> {
+    // SAFETY: the kernel reads `len` ids from the slice.
+    done("setgroups", unsafe { libc::syscall(libc::SYS_setgroups, gids.len(), gids.as_ptr()) })
+}
+
+/// Keeps the permitted capabilities when the user id changes from 0 (PR_SET_KEEPCAPS).
+pub fn keep_capabilities(on: bool) -> Result<()> {
+    prctl("prctl PR_SET_KEEPCAPS", libc::PR_SET_KEEPCAPS, on as u64, 0)
+}
+
+/// Drops every capability that is not in the mask from the bounding set.
+pub fn limit_bounding_set(keep: u64) -> Result<()> {
+    for cap in (0..CAPABILITIES).filter(|c| keep & (1 << c) == 0) {
+        match prctl("prctl PR_CAPBSET_DROP", libc::PR_CAPBSET_DROP, cap as u64, 0) {
+            Err(e) if e.errno == libc::EINVAL => break, // beyond the last one this kernel has
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The kernel's capability header and data, version 3.
+#[repr(C)]
+struct CapHeader {
+    version: u32,
+    pid: i32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct CapData {
+    effective: u32,
+    permitted: u32,
+    inheritable: u32,
+}
+
+/// The three capability sets of a thread, as bit masks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// In force.
+    pub effective: u64,
+    /// Can be put in force.
+    pub permitted: u64,
+    /// Kept over exec together with those of the file.
+    pub inheritable: u64,
+}
+
+const CAP_VERSION_3: u32 = 0x2008_0522;
+
+/// Reads this thread's capabilities.
+pub fn capabilities() -> Result<Capabilities> {
+    let mut header = CapHeader { version: CAP_VERSION_3, pid: 0 };
+    let mut data = [CapData::default(); 2];
+    // SAFETY: version 3 reads one header and writes two data blocks.
+    let ret = unsafe { libc::syscall(libc::SYS_capget, &raw mut header, data.as_mut_ptr()) };
+    done("capget", ret)?;
+    let [low, high] = data;
+    let join = |l: u32, h: u32| (h as u64) << 32 | l as u64;
+    Ok(Capabilities {
+        effective: join(low.effective, high.effective),
+        permitted: join(low.permitted, high.permitted),
+        inheritable: join(low.inheritable, high.inheritable),
+    })
+}
+
+/// Sets this thread's capabilities.
+pub fn set_capabilities(caps: Capabilities) -> Result<()> {
+    let half = |shift: u32| CapData {
+        effective: (caps.effective >> shift) as u32,
+        permitted: (caps.permitted >> shift) as u32,
+        inheritable: (caps.inheritable >> shift) as u32,
+    };
+    let mut header = CapHeader { version: CAP_VERSION_3, pid: 0 };
+    let data = [half(0), half(32)];
+    // SAFETY: version 3 reads one header and two data blocks.
+    let ret = unsafe { libc::syscall(libc::SYS_capset, &raw mut header, data.as_ptr()) };
+    done("capset", ret)
+}
+
+/// Makes the capabilities of the mask inheritable and ambient: the program has them without
+/// being privileged. They must be permitted now.
+pub fn raise_ambient(mask: u64) -> Result<()> {
+    let mut caps = capabilities()?;
+    caps.inheritable |= mask;
+    set_capabilities(caps)?;
+    for cap in (0..CAPABILITIES).filter(|c| mask & (1 << c) != 0) {
+        let raise = libc::PR_CAP_AMBIENT_RAISE as u64;
+        prctl("prctl PR_CAP_AMBIENT", libc::PR_CAP_AMBIENT, raise, cap as u64)?;
+    }
+    Ok(())
+}
+
+/// Sets the secure bits of capabilities(7).
+pub fn set_secure_bits(bits: u32) -> Result<()> {
+    prctl("prctl PR_SET_SECUREBITS", libc::PR_SET_SECUREBITS, bits as u64, 0)
+}
+
+/// Gives up gaining privileges by exec, for ever.
+pub fn set_no_new_privileges() -> Result<()> {
+    prctl("prctl PR_SET_NO_NEW_PRIVS", libc::PR_SET_NO_NEW_PRIVS, 1, 0)
+}
+
+/// Sets the timer slack, nanoseconds.
+pub fn set_timer_slack(ns: u64) -> Result<()> {
+    prctl("prctl PR_SET_TIMERSLACK", libc::PR_SET_TIMERSLACK, ns, 0)
+}
+
+fn prctl(call: &'static str, option: i32, a: u64, b: u64) -> Result<()> {
+    // SAFETY: only used with options whose arguments are plain integers.
+    done(call, unsafe { libc::syscall(libc::SYS_prctl, option, a, b, 0u64, 0u64) })
+}
+
+/// Sets a resource limit of this process; `u64::MAX` is no limit. When raising the hard limit
+/// is refused, the soft limit is set within the hard limit there is.
+pub fn set_rlimit(resource: u8, soft: u64, hard: u64) -> Result<()> {
+    let wanted = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+    match prlimit(resource, Some(&wanted)) {
+        Err(e) if e.errno == libc::EPERM => {
+            let now = prlimit(resource, None)?;
+            let within = libc::rlimit64 {
+                rlim_cur: soft.min(now.rlim_max),
+                rlim_max: hard.min(now.rlim_max),
+            };
+            prlimit(resource, Some(&within)).map(|_| ())
+        }
+        other => other.map(|_| ()),
+    }
+}
+
+fn prlimit(resource: u8, new: Option<&libc::rlimit64>) -> Result<libc::rlimit64> {
+    let mut old = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    let new = new.map_or(std::ptr::null(), |n| n as *const _);
+    // SAFETY: `new` is null or a live struct, `old` is a live local.
+    let ret = unsafe {
+        libc::syscall(libc::SYS_prlimit64, 0, resource as libc::c_long, new, &raw mut old)
+    };
+    done("prlimit64", ret).map(|_| old)
+}
+
+/// Sets the nice value, -20 to 19.
+pub fn set_nice(nice: i8) -> Result<()> {
+    let nice = nice as libc::c_long;
+    // SAFETY: plain integers.
+    done("setpriority", unsafe { libc::syscall(libc::SYS_setpriority, 0, 0, nice) })
+}
+
+/// Sets the scheduling policy (`SCHED_*`) and its static priority.
+pub fn set_scheduler(policy: u8, priority: u8, reset_on_fork: bool) -> Result<()> {
+    let flag = if reset_on_fork { libc::SCHED_RESET_ON_FORK } else { 0 };
+    let policy = (policy as i32 | flag) as libc::c_long;
+    let priority = priority as libc::c_int;
+    // SAFETY: sched_param is one int, which lives over the call.
+    let ret =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const priority) };
+    done("sched_setscheduler", ret)
+}
+
+/// A set of up to 8,192 CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CpuSet(Vec<u64>);
+
+impl CpuSet {
+    /// Largest CPU number plus one.
+    pub const CPUS_MAX: u16 = 8192;
+
+    /// The set of these CPUs; numbers out of range are left out.
+    pub fn new(cpus: &[u16]) -> CpuSet {
+        let top = cpus.iter().filter(|&&c| c < Self::CPUS_MAX).max().map_or(0, |&c| c as usize);
+        let mut words = vec![0u64; top / 64 + 1];
+        for &cpu in cpus {
+            if let Some(word) = words.get_mut(cpu as usize / 64) {
+                *word |= 1 << (cpu % 64);
+            }
+        }
+        CpuSet(words)
+    }
+}
+
+/// Restricts this process to a set of CPUs.
+pub fn set_affinity(cpus: &CpuSet) -> Result<()> {
+    let bytes = size_of_val(cpus.0.as_slice());
+    // SAFETY: the kernel reads `bytes` bytes of the vector.
+    let ret = unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, bytes, cpus.0.as_ptr()) };
+    done("sched_setaffinity", ret)
+}
+
+/// Sets the I/O priority: class 0 to 3, level 0 to 7; ioprio_set(2).
+pub fn set_io_priority(class: u8, level: u8) -> Result<()> {
+    const WHO_PROCESS: libc::c_long = 1;
+    let value = (class as libc::c_long) << 13 | (level as libc::c_long & 0x1fff);
+    // SAFETY: plain integers.
+    done("ioprio_set", unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) })
+}
+
+/// Sets the execution domain; personality(2).
+pub fn set_personality(persona: u64) -> Result<()> {
+    // SAFETY: plain integer.
+    done("personality", unsafe { libc::syscall(libc::SYS_personality, persona) })
+}
+
+/// Starts a new, anonymous session keyring; `link_user` also links the user's keyring into it.
+pub fn new_session_keyring(link_user: bool) -> Result<()> {
+    const JOIN_SESSION_KEYRING: libc::c_long = 1;
+    const LINK: libc::c_long = 8;
+    const SESSION: libc::c_long = -3;
+    const USER: libc::c_long = -4;
+    let anonymous: *const c_char = std::ptr::null();
+    // SAFETY: a null name means an anonymous keyring; the rest are plain integers.
+    unsafe {
+        done("keyctl", libc::syscall(libc::SYS_keyctl, JOIN_SESSION_KEYRING, anonymous, 0, 0, 0))?;
+        if link_user {
+            done("keyctl", libc::syscall(libc::SYS_keyctl, LINK, USER, SESSION, 0, 0))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the mask of mode bits that new files do not get.
+pub fn set_umask(mask: u32) {
+    // SAFETY: plain integer; cannot fail.
+    unsafe { libc::umask(mask & 0o777) };
+}
+
+/// Starts a new session and process group.
+pub fn new_session() -> Result<()> {
+    // SAFETY: no arguments.
+    done("setsid", unsafe { libc::syscall(libc::SYS_setsid) })
+}
+
+/// Makes a terminal the controlling terminal of this session; `force` takes it from another.
+pub fn take_terminal(fd: RawFd, force: bool) -> Result<()> {
+    // SAFETY: TIOCSCTTY takes a plain integer.
+    done("ioctl TIOCSCTTY", unsafe { libc::ioctl(fd, libc::TIOCSCTTY, force as libc::c_int) } as _)
+}
+
+/// Changes the root directory; the working directory stays where it was.
+pub fn change_root(path: &CStr) -> Result<()> {
+    // SAFETY: a live, terminated string.
+    done("chroot", unsafe { libc::chroot(path.as_ptr()) } as _)
+}
+
+/// Changes the working directory.
+pub fn change_directory(path: &CStr) -> Result<()> {
+    // SAFETY: a live, terminated string.
+    done("chdir", unsafe { libc::chdir(path.as_ptr()) } as _)
+}
+
+/// Opens a file without close-on-exec and returns its number. `flags` are those of open(2).
+pub fn open_raw(path: &CStr, flags: i32, mode: u32) -> Result<RawFd> {
+    // SAFETY: a live, terminated string.
+    let fd = unsafe { libc::open(path.as_ptr(), flags, mode as libc::c_uint) };
+    check("open", fd as _).map(|fd| fd as RawFd)
+}
+
+/// Makes `to` a copy of `from` that survives exec, also when they are the same number.
+pub fn install_fd(from: RawFd, to: RawFd) -> Result<()> {
+    // SAFETY: plain integers. The numbers belong to a process that is about to exec.
+    unsafe {
+        if from == to {
+            return done("fcntl F_SETFD", libc::fcntl(from, libc::F_SETFD, 0) as _);
+        }
+        done("dup3", libc::syscall(libc::SYS_dup3, from, to, 0))
+    }
+}
+
+/// A copy of an fd at the first free number from `min` on, without close-on-exec.
+pub fn copy_above(from: RawFd, min: RawFd) -> Result<RawFd> {
+    // SAFETY: plain integers.
+    check("fcntl F_DUPFD", unsafe { libc::fcntl(from, libc::F_DUPFD, min) } as _)
+        .map(|fd| fd as RawFd)
+}
+
+/// Clears O_NONBLOCK, which a shared file description may carry.
+pub fn set_blocking(fd: RawFd) -> Result<()> {
+    // SAFETY: plain integers.
+    unsafe {
+        let flags = check("fcntl F_GETFL", libc::fcntl(fd, libc::F_GETFL) as _)? as i32;
+        done("fcntl F_SETFL", libc::fcntl(fd, libc::F_SETFL, flags & !libc::O_NONBLOCK) as _)
+    }
+}
+
+/// Closes every fd from `first` on. On kernels before 5.9 those of ours are close-on-exec.
+pub fn close_from(first: RawFd) {
+    // SAFETY: plain integers; only a process about to exec calls this.
+    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+}
+
+/// Writes a short text to an existing file.
+pub fn write_file(path: &CStr, text: &[u8]) -> Result<()> {
+    let fd = open_raw(path, libc::O_WRONLY | libc::O_CLOEXEC, 0)?;
+    let result = write_once(fd, text);
+    // SAFETY: opened above.
+    unsafe { libc::close(fd) };
+    result
+}
+
+fn write_once(fd: RawFd, text: &[u8]) -> Result<()> {
+    // SAFETY: the buffer is live and of that length.
+    done("write", unsafe { libc::write(fd, text.as_ptr().cast(), text.len()) } as _)
+}
+
+/// Moves this process into the cgroup behind a directory fd.
+pub fn enter_cgroup(dir: BorrowedFd<'_>) -> Result<()> {
+    let flags = libc::O_WRONLY | libc::O_CLOEXEC;
+    // SAFETY: a live, terminated string; the fd is closed below.
+    let fd = unsafe { libc::openat(dir.as_raw_fd(), c"cgroup.procs".as_ptr(), flags) };
+    check("openat cgroup.procs", fd as _)?;
+    let result = write_once(fd, b"0");
+    // SAFETY: opened above.
+    unsafe { libc::close(fd) };
+    result
+}
+
+/// Sets this process's OOM score adjustment, -1000 to 1000.
+pub fn set_oom_score_adjust(value: i16) -> Result<()> {
+    let mut buffer = [0u8; 8];
+    let text = decimal(value as i64, &mut buffer);
+    write_file(c"/proc/self/oom_score_adj", text)
+}
+
+/// This process's pid, not cached.
+pub fn own_pid() -> i32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::syscall(libc::SYS_getpid) as i32 }
+}
+
+/// Number in decimal, without allocating. `buffer` must have room: 8 bytes hold any i16.
+fn decimal(value: i64, buffer: &mut [u8]) -> &[u8] {
+    let mut rest = value.unsigned_abs();
+    let mut at = buffer.len();
+    while at > 0 {
+        at -= 1;
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    if value < 0 && at > 0 {
+        at -= 1;
+        buffer[at] = b'-';
+    }
+    &buffer[at..]
+}
+
+/// Room that a pid needs in decimal.
+const PID_DIGITS: usize = 10;
+
+/// A list of strings as execve(2) wants it, made before the process is. Entries can have a pid
+/// at their end that is only known inside the new process.
+#[derive(Debug, Default)]
+pub struct ExecStrings {
+    strings: Vec<Vec<u8>>,
+    pid_slots: Vec<usize>,
+    pointers: Vec<*const c_char>,
+}
+
+impl ExecStrings {
+    /// An empty list with room for so many entries.
+    pub fn with_capacity(entries: usize) -> ExecStrings {
+        ExecStrings { strings: Vec::with_capacity(entries), ..ExecStrings::default() }
+    }
+
+    /// Appends a string. `EINVAL` when it has a NUL inside.
+    pub fn push(&mut self, text: &str) -> Result<()> {
+        let text = CString::new(text).map_err(|_| Error::new("NUL in string", libc::EINVAL))?;
+        self.pointers.clear();
+        self.strings.push(text.into_bytes_with_nul());
+        Ok(())
+    }
+
+    /// Appends `prefix` followed by the new process's pid.
+    pub fn push_with_pid(&mut self, prefix: &str) -> Result<()> {
+        self.push(prefix)?;
+        if let Some(string) = self.strings.last_mut() {
+            string.extend([0; PID_DIGITS]);
+            self.pid_slots.push(self.strings.len() - 1);
+        }
+        Ok(())
+    }
+
+    /// Drops entries that `keep` refuses. Before any `push_with_pid`.
+    pub fn retain(&mut self, keep: impl Fn(&[u8]) -> bool) {
+        assert!(self.pid_slots.is_empty(), "slots are numbered by entry");
+        self.pointers.clear();
+        self.strings.retain(|s| keep(s.strip_suffix(&[0]).unwrap_or(s)));
+    }
+
+    /// Ends the list; call once, in the creating process.
+    pub fn finish(&mut self) {
+        self.pointers = self.strings.iter().map(|s| s.as_ptr().cast()).collect();
+        self.pointers.push(std::ptr::null());
+    }
+
+    /// Writes the pid into the entries that want it. Allocates nothing.
+    pub fn set_pid(&mut self, pid: i32) {
+        for &slot in &self.pid_slots {
+            let Some(string) = self.strings.get_mut(slot) else { continue };
+            let start = string.len() - PID_DIGITS - 1;
+            let mut digits = [0u8; PID_DIGITS];
+            let text = decimal(pid.max(0) as i64, &mut digits);
+            for (to, from) in string[start..].iter_mut().zip(text.iter().chain(&[0])) {
+                *to = *from;
+            }
+        }
+    }
+}
+
+/// Replaces the program. Returns only on failure.
+pub fn exec(path: &CStr, argv: &ExecStrings, env: &ExecStrings) -> Error {
+    for list in [argv, env] {
+        if list.pointers.len() != list.strings.len() + 1 {
+            return Error::new("execve: list not finished", libc::EINVAL);
+        }
+    }
+    // SAFETY: both arrays are null-terminated and point into strings that the lists own, each
+    // terminated by a NUL; `finish` was called after the last push, as checked.
+    unsafe { libc::execve(path.as_ptr(), argv.pointers.as_ptr(), env.pointers.as_ptr()) };
+    Error::new("execve", last_errno())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check_decimal(value: i64, expected: &str) {
+        assert_eq!(decimal(value, &mut [0; 8]), expected.as_bytes());
+    }
+
+    #[test]
+    fn numbers_are_written_without_allocating() {
+        check_decimal(0, "0");
+        check_decimal(-1000, "-1000");
+        check_decimal(32767, "32767");
+        check_decimal(-32768, "-32768");
+    }
+
+    #[test]
+    fn pids_are_patched_into_their_entries() {
+        let mut list = ExecStrings::with_capacity(2);
+        list.push("A=1").expect("no NUL");
+        list.push_with_pid("LISTEN_PID=").expect("no NUL");
+        assert_eq!(list.push("a\0b").map_err(|e| e.errno), Err(libc::EINVAL));
+        list.finish();
+        for pid in [i32::MAX, 42, 4_194_304] {
+            list.set_pid(pid);
+            // SAFETY: the list is finished, its second entry is a terminated string.
+            let text = unsafe { CStr::from_ptr(list.pointers[1]) };
+            assert_eq!(text.to_str(), Ok(format!("LISTEN_PID={pid}").as_str()));
+        }
+    }
+
+    #[test]
+    fn cpu_sets_have_the_bits_asked_for() {
+        assert_eq!(CpuSet::new(&[0, 3, 65]).0, [0b1001, 0b10]);
+        assert_eq!(CpuSet::new(&[u16::MAX]).0, [0]);
+    }
+}

@@ -1,0 +1,287 @@
+//! Messages with file descriptors over Unix sockets: SCM_RIGHTS and SCM_CREDENTIALS, unix(7).
+//!
+//! Sending and receiving allocate nothing, so that warren-init can use them. Every received fd
+//! is close-on-exec. A message that had to be cut (too long, too many fds) is an error and its
+//! fds are closed: half a message is never handed out.
+
+use std::mem::{MaybeUninit, size_of};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use crate::error::{Context, Error, Result, check};
+
+/// Most fds one message can carry (SCM_MAX_FD of the kernel).
+pub const FDS_PER_MESSAGE_MAX: usize = 253;
+
+/// Room for the control part: one SCM_RIGHTS of 253 fds, one SCM_CREDENTIALS, one SCM_PIDFD.
+const CONTROL_BYTES: usize = 1152;
+
+/// Control buffer with the alignment of `cmsghdr`.
+#[repr(C, align(8))]
+struct Control([MaybeUninit<u8>; CONTROL_BYTES]);
+
+impl Control {
+    fn new() -> Control {
+        Control([MaybeUninit::zeroed(); CONTROL_BYTES])
+    }
+}
+
+/// Who sent a message, as the kernel saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Credentials {
+    /// Process id in the receiver's pid namespace, 0 when it has none there.
+    pub pid: i32,
+    /// User id.
+    pub uid: u32,
+    /// Group id.
+    pub gid: u32,
+}
+
+/// A received message.
+#[derive(Debug)]
+pub struct Received {
+    /// Bytes written to the caller's buffer. 0 on a stream or seqpacket socket: peer closed.
+    pub bytes: usize,
+    /// How many fds were appended to the caller's vector.
+    pub fds: usize,
+    /// Sender; only with `SO_PASSCRED` ([`pass_credentials`]).
+    pub credentials: Option<Credentials>,
+    /// True when the message or its control part did not fit and was discarded.
+    pub truncated: bool,
+}
+
+/// A connected pair of sequenced-packet sockets, close-on-exec, non-blocking if asked.
+pub fn seqpacket_pair(nonblocking: bool) -> Result<(OwnedFd, OwnedFd)> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    let mut flags = SocketFlags::CLOEXEC;
+    if nonblocking {
+        flags |= SocketFlags::NONBLOCK;
+    }
+    socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).call("socketpair")
+}
+
+/// Makes the socket report the sender of each message.
+pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
+    rustix::net::sockopt::set_socket_passcred(socket, true).call("setsockopt SO_PASSCRED")
+}
+
+/// Sets the send buffer size in bytes (the kernel doubles it and applies its own limit).
+pub fn set_send_buffer(socket: BorrowedFd<'_>, bytes: usize) -> Result<()> {
+    rustix::net::sockopt::set_socket_send_buffer_size(socket, bytes).call("setsockopt SO_SNDBUF")
+}
+
+/// Sends one message with at most [`FDS_PER_MESSAGE_MAX`] fds. Never raises SIGPIPE.
+///
+/// Fails with `EAGAIN` on a full non-blocking socket, `EPIPE`/`ECONNRESET` when the peer is
+/// gone, `EMSGSIZE` when a packet is too large, `ETOOMANYREFS` when too many fds are in flight.
+pub fn send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    send_parts(socket, &[data], fds).map(|_| ())
+}
+
+/// As [`send`], with the message in several parts. Returns the bytes taken (all of them, unless
+/// the socket is a non-blocking stream).
+pub fn send_parts(
+    socket: BorrowedFd<'_>,
+    parts: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+) -> Result<usize> {
+    send_flags(socket, parts, fds, 0)
+}
+
+/// As [`send`], but fails with `EAGAIN` instead of waiting, whatever the socket's mode.
+pub fn try_send(socket: BorrowedFd<'_>, data: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    send_flags(socket, &[data], fds, libc::MSG_DONTWAIT).map(|_| ())
+}
+
+fn send_flags(
+    socket: BorrowedFd<'_>,
+    parts: &[&[u8]],
+    fds: &[BorrowedFd<'_>],
+    flags: i32,
+) -> Result<usize> {
+    const PARTS_MAX: usize = 4;
+    if fds.len() > FDS_PER_MESSAGE_MAX || parts.len() > PARTS_MAX {
+        return Err(Error::new("sendmsg", libc::EINVAL));
+    }
+    let mut iov = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; PARTS_MAX];
+    for (slot, part) in iov.iter_mut().zip(parts) {
+        *slot = libc::iovec { iov_base: part.as_ptr() as *mut _, iov_len: part.len() };
+    }
+    let mut control = Control::new();
+    // SAFETY: an all-zero msghdr is valid (no name, no buffers).
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    msg.msg_iov = iov.as_mut_ptr();
+    msg.msg_iovlen = parts.len() as _;
+    if !fds.is_empty() {
+        put_rights(&mut msg, &mut control, fds);
+    }
+    loop {
+        // SAFETY: msg points to iov and control, which live until the end of this function.
+        let n = unsafe { libc::sendmsg(socket.as_raw_fd(), &msg, libc::MSG_NOSIGNAL | flags) };
+        match check("sendmsg", n as _) {
+            Err(e) if e.errno == libc::EINTR => continue,
+            Err(e) => return Err(e),
+            Ok(n) => return Ok(n as usize),
+        }
+    }
+}
+
+/// Writes one SCM_RIGHTS record. `fds` is not empty and at most [`FDS_PER_MESSAGE_MAX`] long.
+fn put_rights(msg: &mut libc::msghdr, control: &mut Control, fds: &[BorrowedFd<'_>]) {
+    let bytes = size_of_val(fds) as u32;
+    debug_assert_eq!(size_of::<BorrowedFd<'_>>(), size_of::<RawFd>());
+    // SAFETY: CMSG_SPACE only computes; the largest value (253 fds) is below CONTROL_BYTES.
+    let space = unsafe { libc::CMSG_SPACE(bytes) } as usize;
+    assert!(space <= CONTROL_BYTES, "253 fds fit the control buffer");
+    msg.msg_control = control.0.as_mut_ptr().cast();
+    msg.msg_controllen = space as _;
+    // SAFETY: the control buffer is aligned and has room for one header and `bytes` of data, as
+    // asserted; BorrowedFd is a transparent RawFd.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(msg);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(bytes) as _;
+        std::ptr::copy_nonoverlapping(
+            fds.as_ptr().cast::<u8>(),
+            libc::CMSG_DATA(header),
+            bytes as usize,
+        );
+    }
+}
+
+/// Receives one message into `data` and appends its fds to `fds`.
+///
+/// Blocks unless the socket is non-blocking or `wait` is false (then `EAGAIN`). `fds` must have
+/// spare capacity for [`FDS_PER_MESSAGE_MAX`] more if the caller must not allocate.
+pub fn recv(
+    socket: BorrowedFd<'_>,
+    data: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+    wait: bool,
+) -> Result<Received> {
+    let mut control = Control::new();
+    let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: an all-zero msghdr is valid.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    msg.msg_iov = &mut iov;
+    msg.msg_iovlen = 1;
+    msg.msg_control = control.0.as_mut_ptr().cast();
+    msg.msg_controllen = CONTROL_BYTES as _;
+    let flags = libc::MSG_CMSG_CLOEXEC | if wait { 0 } else { libc::MSG_DONTWAIT };
+    let bytes = recv_retry(socket, &mut msg, flags)?;
+    let before = fds.len();
+    let credentials = take_control(&msg, fds);
+    let truncated = msg.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+    if truncated {
+        fds.truncate(before);
+    }
+    Ok(Received { bytes, fds: fds.len() - before, credentials, truncated })
+}
+
+fn recv_retry(socket: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: i32) -> Result<usize> {
+    loop {
+        // SAFETY: msg points to buffers that the caller keeps alive over this call.
+        let n = unsafe { libc::recvmsg(socket.as_raw_fd(), msg, flags) };
+        match check("recvmsg", n as _) {
+            Err(e) if e.errno == libc::EINTR => continue,
+            Err(e) => return Err(e),
+            Ok(n) => return Ok(n as usize),
+        }
+    }
+}
+
+/// Walks the control records: owns every fd received, reports the sender.
+fn take_control(msg: &libc::msghdr, fds: &mut Vec<OwnedFd>) -> Option<Credentials> {
+    let mut credentials = None;
+    // SAFETY: msg was filled by a successful recvmsg; CMSG_* stay inside msg_controllen. Each
+    // fd in SCM_RIGHTS is new and owned by nobody else.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(msg);
+        while !header.is_null() {
+            let payload = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+            let data = libc::CMSG_DATA(header);
+            match ((*header).cmsg_level, (*header).cmsg_type) {
+                (libc::SOL_SOCKET, libc::SCM_RIGHTS) => {
+                    for i in 0..payload / size_of::<RawFd>() {
+                        let fd = data.cast::<RawFd>().add(i).read_unaligned();
+                        fds.push(OwnedFd::from_raw_fd(fd));
+                    }
+                }
+                (libc::SOL_SOCKET, libc::SCM_CREDENTIALS) if payload >= 12 => {
+                    let c = data.cast::<libc::ucred>().read_unaligned();
+                    credentials = Some(Credentials { pid: c.pid, uid: c.uid, gid: c.gid });
+                }
+                _ => {}
+            }
+            header = libc::CMSG_NXTHDR(msg, header);
+        }
+    }
+    credentials
+}
+
+/// Takes an fd that this program was started with, at `min` or above, close-on-exec; the number
+/// it came under is closed. Standard fds and numbers that are not open are refused.
+pub fn take_inherited(number: RawFd, min: RawFd) -> Result<OwnedFd> {
+    if number <= libc::STDERR_FILENO {
+        return Err(Error::new("take inherited fd", libc::EINVAL));
+    }
+    // SAFETY: plain integers: the call fails when the number is not an open fd.
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, min.max(3)) };
+    check("fcntl F_DUPFD_CLOEXEC", copy as _)?;
+    // SAFETY: the copy is new. The number came from our parent for us to own, and the raw
+    // close ends its use by anybody.
+    unsafe {
+        libc::close(number);
+        Ok(OwnedFd::from_raw_fd(copy as RawFd))
+    }
+}
+
+/// A duplicate of any fd at `min` or above, close-on-exec.
+pub fn duplicate(fd: impl AsFd, min: RawFd) -> Result<OwnedFd> {
+    rustix::io::fcntl_dupfd_cloexec(fd, min).call("fcntl F_DUPFD_CLOEXEC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sends `count` fds and a text, and says what arrived: `BYTES bytes FDS fds`.
+    #[track_caller]
+    fn check_pass(count: usize, room: usize, expected: &str) {
+        let (a, b) = seqpacket_pair(true).expect("a socket pair can be made");
+        let own = a.as_fd();
+        let fds = vec![own; count];
+        send(a.as_fd(), b"hello", &fds).expect("a small message can be sent");
+        let mut buffer = vec![0; room];
+        let mut got = Vec::new();
+        let r = recv(b.as_fd(), &mut buffer, &mut got, true).expect("a message is there");
+        let text = format!("{} bytes {} fds cut={}", r.bytes, got.len(), r.truncated);
+        assert_eq!(text, expected);
+        assert_eq!(r.fds, got.len());
+    }
+
+    #[test]
+    fn fds_travel_with_the_message() {
+        check_pass(0, 16, "5 bytes 0 fds cut=false");
+        check_pass(1, 16, "5 bytes 1 fds cut=false");
+        check_pass(253, 16, "5 bytes 253 fds cut=false");
+        check_pass(2, 3, "3 bytes 0 fds cut=true");
+    }
+
+    #[test]
+    fn too_many_fds_are_refused() {
+        let (a, _b) = seqpacket_pair(true).expect("a socket pair can be made");
+        let fds = vec![a.as_fd(); 254];
+        assert_eq!(send(a.as_fd(), b"x", &fds).map_err(|e| e.errno), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn the_sender_is_reported() {
+        let (a, b) = seqpacket_pair(true).expect("a socket pair can be made");
+        pass_credentials(b.as_fd()).expect("the option is known");
+        send(a.as_fd(), b"x", &[]).expect("a small message can be sent");
+        let mut fds = Vec::new();
+        let r = recv(b.as_fd(), &mut [0; 4], &mut fds, true).expect("a message is there");
+        assert_eq!(r.credentials.map(|c| c.pid), Some(std::process::id() as i32));
+    }
+}

@@ -1,0 +1,26 @@
+//! Small file operations that take an fd.
+
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use crate::error::{Context, Error, Result};
+
+/// Writes everything at `offset`; the file position is left alone.
+pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
+    let mut done = 0;
+    while let Some(rest) = bytes.get(done..).filter(|rest| !rest.is_empty()) {
+        match rustix::io::pwrite(fd, rest, offset + done as u64) {
+            Ok(0) => return Err(Error::new("pwrite", libc::ENOSPC)),
+            Ok(n) => done += n,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e).call("pwrite"),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file system that holds `path` is mounted read-write.
+pub fn is_writable_mount(path: &Path) -> bool {
+    let read_only = rustix::fs::StatVfsMountFlags::RDONLY;
+    rustix::fs::statvfs(path).is_ok_and(|s| !s.f_flag.contains(read_only))
+}

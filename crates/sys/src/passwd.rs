@@ -1,0 +1,168 @@
+//! The user database, from `/etc/passwd` and `/etc/group` alone: passwd(5), group(5).
+//!
+//! Pure functions over the files' text; nothing loads name service modules into our processes.
+//! Users that only a name service knows are looked up by a child (getent(1)), by whoever needs
+//! them: its output has the same format.
+
+use std::fs;
+
+use crate::error::{Context, Error, Result};
+
+/// Largest user database read.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// A line of passwd(5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// Login name.
+    pub name: String,
+    /// User id.
+    pub uid: u32,
+    /// Primary group.
+    pub gid: u32,
+    /// Home directory.
+    pub home: String,
+    /// Shell; never empty (`/bin/sh` is meant then).
+    pub shell: String,
+}
+
+/// A line of group(5).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Name.
+    pub name: String,
+    /// Group id.
+    pub gid: u32,
+    /// Names of the members listed, not of those who have it as primary group.
+    pub members: Vec<String>,
+}
+
+/// Texts of both files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Database {
+    /// Text of `/etc/passwd`.
+    pub passwd: String,
+    /// Text of `/etc/group`.
+    pub group: String,
+}
+
+impl Database {
+    /// Reads both files; a missing one counts as empty.
+    pub fn read() -> Result<Database> {
+        Ok(Database { passwd: read_text("/etc/passwd")?, group: read_text("/etc/group")? })
+    }
+
+    /// A user by name, or by number when the text is one. The first matching line wins.
+    pub fn user(&self, name_or_uid: &str) -> Option<User> {
+        let uid = parse_id(name_or_uid);
+        users(&self.passwd).find(|u| uid.map_or(u.name == name_or_uid, |id| u.uid == id))
+    }
+
+    /// A group by name, or by number when the text is one.
+    pub fn group(&self, name_or_gid: &str) -> Option<Group> {
+        let gid = parse_id(name_or_gid);
+        groups(&self.group).find(|g| gid.map_or(g.name == name_or_gid, |id| g.gid == id))
+    }
+
+    /// Groups of a user as initgroups(3) would set them: the primary one and those that list
+    /// the name; sorted.
+    pub fn groups_of(&self, user: &str, primary: u32) -> Vec<u32> {
+        let listed = |g: &Group| g.members.iter().any(|m| m == user);
+        let mut gids: Vec<u32> = groups(&self.group).filter(listed).map(|g| g.gid).collect();
+        gids.push(primary);
+        gids.sort_unstable();
+        gids.dedup();
+        gids
+    }
+}
+
+/// The users of a passwd(5) text; damaged lines are skipped.
+pub fn users(text: &str) -> impl Iterator<Item = User> + '_ {
+    text.lines().filter_map(parse_user)
+}
+
+/// The groups of a group(5) text; damaged lines are skipped.
+pub fn groups(text: &str) -> impl Iterator<Item = Group> + '_ {
+    text.lines().filter_map(parse_group)
+}
+
+/// `4294967295` and `65535` stand for "no id" in the kernel's interfaces and are no ids.
+pub fn parse_id(text: &str) -> Option<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let id = digits.then(|| text.parse().ok()).flatten()?;
+    (id != u32::MAX && id != 0xffff).then_some(id)
+}
+
+fn parse_user(line: &str) -> Option<User> {
+    let mut fields = line.split(':');
+    let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
+    let uid = parse_id(fields.nth(1)?)?;
+    let gid = parse_id(fields.next()?)?;
+    let home = fields.nth(1)?;
+    let shell = fields.next().filter(|s| !s.is_empty()).unwrap_or("/bin/sh");
+    let home = if home.is_empty() { "/" } else { home };
+    Some(User { name: name.into(), uid, gid, home: home.into(), shell: shell.into() })
+}
+
+fn parse_group(line: &str) -> Option<Group> {
+    let mut fields = line.split(':');
+    let name = fields.next().filter(|n| !n.is_empty() && !n.starts_with('#'))?;
+    let gid = parse_id(fields.nth(1)?)?;
+    let members = fields.next().unwrap_or("").split(',').filter(|m| !m.is_empty());
+    Some(Group { name: name.into(), gid, members: members.map(str::to_owned).collect() })
+}
+
+fn read_text(path: &str) -> Result<String> {
+    match fs::metadata(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(String::new()),
+        Ok(m) if m.len() > FILE_BYTES_MAX => return Err(Error::at("read", path, libc::EFBIG)),
+        _ => {}
+    }
+    let bytes = fs::read(path).call_on("read", path)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn database() -> Database {
+        Database {
+            passwd: "root:x:0:0:root:/root:/bin/bash\n#old:x:1:1::/:\nweb:x:33:33::/srv:\n\
+                     bad:x:many:1::/:/bin/sh\nshort:x:9\nhome:x:40:33:,,,::/bin/false\n"
+                .into(),
+            group: "root:x:0:\nwww:x:33:\nadm:x:4:web,root\nlog:x:7:web\ncut:x\n".into(),
+        }
+    }
+
+    #[track_caller]
+    fn check_user(name: &str, expected: &str) {
+        let text = match database().user(name) {
+            Some(u) => format!("{} {} {} {} {}", u.name, u.uid, u.gid, u.home, u.shell),
+            None => "none".into(),
+        };
+        assert_eq!(text, expected, "{name}");
+    }
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        check_user("root", "root 0 0 /root /bin/bash");
+        check_user("33", "web 33 33 /srv /bin/sh");
+        check_user("home", "home 40 33 / /bin/false");
+        check_user("bad", "none");
+        check_user("short", "none");
+        check_user("#old", "none");
+        check_user("", "none");
+        check_user("4294967295", "none");
+    }
+
+    #[test]
+    fn groups_are_found_and_collected() {
+        let db = database();
+        assert_eq!(db.group("adm").map(|g| g.gid), Some(4));
+        assert_eq!(db.group("7").map(|g| g.name), Some("log".into()));
+        assert_eq!(db.group("cut"), None);
+        assert_eq!(db.groups_of("web", 33), [4, 7, 33]);
+        assert_eq!(db.groups_of("nobody", 1), [1]);
+    }
+}

@@ -1,0 +1,311 @@
+//! Processes seen from outside: waiting, pidfds, signals, subreaper, what `/proc` says.
+//!
+//! What a process does to itself before it execs is in the module `child`.
+
+use std::fs;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use crate::error::{Context, Error, Result, check};
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExitKind {
+    /// It exited with a status of 0 to 255.
+    Exited(i32),
+    /// A signal ended it.
+    Killed(i32),
+    /// A signal ended it and it left a core dump.
+    Dumped(i32),
+}
+
+impl ExitKind {
+    /// From `si_code` and `si_status` of waitid(2); `None` for stops and continues.
+    pub fn from_wait(code: i32, status: i32) -> Option<ExitKind> {
+        match code {
+            libc::CLD_EXITED => Some(ExitKind::Exited(status)),
+            libc::CLD_KILLED => Some(ExitKind::Killed(status)),
+            libc::CLD_DUMPED => Some(ExitKind::Dumped(status)),
+            _ => None,
+        }
+    }
+
+    /// `si_code` of waitid(2).
+    pub fn code(self) -> i32 {
+        match self {
+            ExitKind::Exited(_) => libc::CLD_EXITED,
+            ExitKind::Killed(_) => libc::CLD_KILLED,
+            ExitKind::Dumped(_) => libc::CLD_DUMPED,
+        }
+    }
+
+    /// The exit status or the signal's number.
+    pub fn status(self) -> i32 {
+        match self {
+            ExitKind::Exited(n) | ExitKind::Killed(n) | ExitKind::Dumped(n) => n,
+        }
+    }
+}
+
+/// A reaped process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// Process id; free for reuse from now on.
+    pub pid: i32,
+    /// Real user id at its end.
+    pub uid: u32,
+    /// How it ended.
+    pub kind: ExitKind,
+    /// User CPU time, microseconds, with that of its waited-for children.
+    pub user_us: u64,
+    /// System CPU time, microseconds, with that of its waited-for children.
+    pub system_us: u64,
+    /// Largest resident set, KiB.
+    pub max_rss_kib: u64,
+}
+
+/// Whom to wait for.
+#[derive(Debug, Clone, Copy)]
+pub enum Wait<'a> {
+    /// Any child.
+    Any,
+    /// The child with this pid.
+    Pid(i32),
+    /// The child behind this pidfd.
+    PidFd(BorrowedFd<'a>),
+}
+
+/// Reaps one child that has ended, or says `None` when none has (`block` false).
+///
+/// Fails with `ECHILD` when there is no such child at all. Allocates nothing.
+pub fn wait(whom: Wait<'_>, block: bool) -> Result<Option<Exit>> {
+    let (idtype, id) = match whom {
+        Wait::Any => (libc::P_ALL, 0),
+        Wait::Pid(pid) => (libc::P_PID, pid),
+        Wait::PidFd(fd) => (libc::P_PIDFD, fd.as_raw_fd()),
+    };
+    let options = libc::WEXITED | if block { 0 } else { libc::WNOHANG };
+    // SAFETY: all-zero siginfo_t and rusage are valid; the kernel fills them.
+    let (mut info, mut usage): (libc::siginfo_t, libc::rusage) =
+        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    loop {
+        // SAFETY: the raw call takes idtype, id, siginfo*, options, rusage*; both pointers are to
+        // live locals. The C library's waitid has no rusage.
+        let ret = unsafe {
+            libc::syscall(libc::SYS_waitid, idtype, id, &raw mut info, options, &raw mut usage)
+        };
+        match check("waitid", ret) {
+            Err(e) if e.errno == libc::EINTR => continue,
+            Err(e) => return Err(e),
+            Ok(_) => break,
+        }
+    }
+    Ok(exit_of(&info, &usage))
+}
+
+fn exit_of(info: &libc::siginfo_t, usage: &libc::rusage) -> Option<Exit> {
+    // SAFETY: waitid filled the SIGCHLD fields, or left all of them zero (nobody has ended).
+    let (pid, uid, status) = unsafe { (info.si_pid(), info.si_uid(), info.si_status()) };
+    let kind = ExitKind::from_wait(info.si_code, status)?;
+    (pid != 0).then_some(Exit {
+        pid,
+        uid,
+        kind,
+        user_us: micros(usage.ru_utime),
+        system_us: micros(usage.ru_stime),
+        max_rss_kib: usage.ru_maxrss.max(0) as u64,
+    })
+}
+
+fn micros(t: libc::timeval) -> u64 {
+    (t.tv_sec.max(0) as u64) * 1_000_000 + t.tv_usec.max(0) as u64
+}
+
+/// Opens a pidfd: readable once the process has ended. `ESRCH` when there is none.
+pub fn pidfd_open(pid: i32) -> Result<OwnedFd> {
+    // SAFETY: plain integers; a successful call returns a new fd that nobody else owns.
+    unsafe {
+        let fd = check("pidfd_open", libc::syscall(libc::SYS_pidfd_open, pid, 0))?;
+        Ok(OwnedFd::from_raw_fd(fd as i32))
+    }
+}
+
+/// Sends a signal to exactly the process behind the pidfd.
+pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
+    let null: *const libc::siginfo_t = std::ptr::null();
+    // SAFETY: integers and a null siginfo, which means "as kill(2) would send it".
+    let ret =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), signal, null, 0) };
+    check("pidfd_send_signal", ret).map(|_| ())
+}
+
+/// The pid behind a pidfd, from `/proc/self/fdinfo`; `ESRCH` when the process has been reaped.
+pub fn pidfd_pid(pidfd: BorrowedFd<'_>) -> Result<i32> {
+    let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
+    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    let pid = text.lines().find_map(|l| l.strip_prefix("Pid:")?.trim().parse().ok());
+    pid.filter(|&p| p > 0).ok_or(Error::new("fdinfo Pid", libc::ESRCH))
+}
+
+/// kill(2). A negative pid is a process group. Prefer [`pidfd_signal`].
+pub fn kill(pid: i32, signal: i32) -> Result<()> {
+    // SAFETY: plain integers.
+    check("kill", unsafe { libc::kill(pid, signal) } as _).map(|_| ())
+}
+
+/// Sends a signal with a value (sigqueue(3)), as `RestartKillSignal` peers may ask.
+pub fn kill_value(pid: i32, signal: i32, value: i32) -> Result<()> {
+    let value = libc::sigval { sival_ptr: value as usize as *mut libc::c_void };
+    // SAFETY: plain integers; the value is never dereferenced.
+    check("sigqueue", unsafe { libc::sigqueue(pid, signal, value) } as _).map(|_| ())
+}
+
+/// Becomes the process that orphaned descendants are re-parented to (prctl(2)).
+pub fn set_child_subreaper(on: bool) -> Result<()> {
+    // SAFETY: plain integers.
+    let ret = unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, on as libc::c_ulong, 0, 0, 0) };
+    check("prctl PR_SET_CHILD_SUBREAPER", ret as _).map(|_| ())
+}
+
+/// The signal this process gets when its parent ends; 0 for none.
+pub fn set_parent_death_signal(signal: i32) -> Result<()> {
+    // SAFETY: plain integers.
+    let ret = unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal as libc::c_ulong, 0, 0, 0) };
+    check("prctl PR_SET_PDEATHSIG", ret as _).map(|_| ())
+}
+
+/// Names this process as ps(1) shows it; cut to 15 bytes.
+pub fn set_name(name: &str) -> Result<()> {
+    let mut bytes = [0u8; 16];
+    for (to, from) in bytes.iter_mut().zip(name.bytes().take(15)) {
+        *to = from;
+    }
+    // SAFETY: the kernel reads at most 16 bytes of this local.
+    check("prctl PR_SET_NAME", unsafe { libc::prctl(libc::PR_SET_NAME, bytes.as_ptr()) } as _)
+        .map(|_| ())
+}
+
+/// The tracer's pid of a process, 0 when nobody traces it (`TracerPid` of `/proc/PID/status`).
+pub fn tracer(pid: i32) -> Result<i32> {
+    Ok(status_field(pid, "TracerPid:")?.unwrap_or(0))
+}
+
+/// The parent's pid of a process.
+pub fn parent(pid: i32) -> Result<i32> {
+    Ok(status_field(pid, "PPid:")?.unwrap_or(0))
+}
+
+fn status_field(pid: i32, key: &str) -> Result<Option<i32>> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    Ok(text.lines().find_map(|l| l.strip_prefix(key)?.trim().parse().ok()))
+}
+
+/// The cgroup v2 path of a process, from `/proc/PID/cgroup`, starting with `/`.
+pub fn cgroup_path(pid: i32) -> Result<String> {
+    let path = format!("/proc/{pid}/cgroup");
+    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    crate::cgroup::parse_own_path(&text).ok_or(Error::at("parse cgroup", &path, libc::ENOENT))
+}
+
+/// When a process was started, in clock ticks since boot: with the pid, the name of exactly one
+/// process of this boot (field 22 of `/proc/PID/stat`).
+pub fn start_ticks(pid: i32) -> Result<u64> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    parse_start_ticks(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
+}
+
+/// The command name may hold blanks and parentheses: fields are counted after the last `)`.
+fn parse_start_ticks(stat: &str) -> Option<u64> {
+    stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// True while the pidfd's process has not ended.
+pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let fd = pidfd.as_fd();
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut fds, Some(&now)), Ok(0))
+}
+
+/// Effective user and group id of this process.
+pub fn own_ids() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+/// Raises the soft limit on open files to `wanted` or to the hard limit, whichever is less, and
+/// tries to raise the hard limit first. Returns the soft limit now in force.
+pub fn raise_open_files(wanted: u64) -> Result<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let hard = now.maximum.unwrap_or(u64::MAX);
+    let higher = Rlimit { current: Some(wanted), maximum: Some(hard.max(wanted)) };
+    if setrlimit(Resource::Nofile, higher).is_ok() {
+        return Ok(wanted);
+    }
+    let soft = wanted.min(hard);
+    let limit = Rlimit { current: Some(soft), maximum: now.maximum };
+    setrlimit(Resource::Nofile, limit).call("setrlimit RLIMIT_NOFILE")?;
+    Ok(soft)
+}
+
+/// Whether this process runs in a container: its PID 1 was told so in the environment
+/// (`container=`, the convention of container managers), or it is not in the initial pid namespace.
+pub fn in_container() -> bool {
+    let told = |env: &[u8]| env.split(|&b| b == 0).any(|v| v.starts_with(b"container="));
+    std::env::var_os("container").is_some()
+        || std::fs::read("/proc/1/environ").is_ok_and(|env| told(&env))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[track_caller]
+    #[expect(clippy::zombie_processes, reason = "the function under test reaps it")]
+    fn check_exit(script: &str, expected: ExitKind) {
+        let child = Command::new("/bin/sh").args(["-c", script]).spawn().expect("sh is there");
+        let pid = child.id() as i32;
+        let exit = wait(Wait::Pid(pid), true).expect("it is our child").expect("it has ended");
+        assert_eq!((exit.pid, exit.kind), (pid, expected));
+    }
+
+    #[test]
+    fn exits_and_signals_are_told_apart() {
+        check_exit("exit 7", ExitKind::Exited(7));
+        check_exit("kill -9 $$", ExitKind::Killed(9));
+        check_exit("kill -TERM $$", ExitKind::Killed(15));
+    }
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "the function under test reaps it")]
+    fn a_pidfd_names_its_process_until_it_is_reaped() {
+        let mut child = Command::new("/bin/cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat is there");
+        let pid = child.id() as i32;
+        let fd = pidfd_open(pid).expect("the child exists");
+        assert!(is_alive(fd.as_fd()));
+        assert_eq!(pidfd_pid(fd.as_fd()), Ok(pid));
+        assert_eq!(wait(Wait::PidFd(fd.as_fd()), false), Ok(None));
+        pidfd_signal(fd.as_fd(), libc::SIGKILL).expect("the child exists");
+        let exit = wait(Wait::PidFd(fd.as_fd()), true).expect("our child").expect("ended");
+        assert_eq!(exit.kind, ExitKind::Killed(9));
+        assert!(!is_alive(fd.as_fd()));
+        assert_eq!(pidfd_pid(fd.as_fd()).map_err(|e| e.errno), Err(libc::ESRCH));
+        drop(child.stdin.take());
+    }
+
+    #[test]
+    fn start_ticks_are_found_behind_any_name() {
+        let tail = (3..=30).map(|n| n.to_string()).collect::<Vec<_>>().join(" ");
+        for name in ["(cat)", "(a b)", "(a) b)", "()"] {
+            let line = format!("12 {name} {tail}");
+            assert_eq!(parse_start_ticks(&line), Some(22), "{line}");
+        }
+        assert_eq!(parse_start_ticks("12 (cat"), None);
+    }
+}

@@ -1,0 +1,202 @@
+//! From files to the typed configuration of a unit that is about to be used, or to be checked.
+//!
+//! One cheap function for each type; a manager with 40,000 inactive units never calls most of
+//! them. Wrong values are reported at their place and ignored, as systemd does it; what makes a
+//! unit unusable is decided by [`crate::load`] alone.
+
+mod cgroup;
+mod exec;
+mod service;
+mod socket;
+mod unit;
+
+use crate::config::{
+    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, UnitSection,
+};
+use crate::context::{Context, Defaults};
+use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::load::Sources;
+use crate::merged::Merged;
+use crate::name::{UnitName, UnitType};
+use crate::settings::{Id, Status, id};
+use crate::value::{self, Fault};
+
+/// What a unit's files are compiled with.
+#[derive(Clone, Copy, Debug)]
+pub struct Compiler<'a> {
+    /// The unit.
+    pub name: &'a UnitName,
+    /// Its files.
+    pub sources: &'a Sources<'a>,
+    /// The host.
+    pub context: &'a Context,
+    /// The manager's defaults.
+    pub defaults: &'a Defaults,
+}
+
+/// A unit being compiled.
+struct Unit<'a> {
+    merged: Merged<'a>,
+    defaults: &'a Defaults,
+}
+
+/// A compiled value and what was wrong on the way.
+pub type Compiled<T> = (T, Vec<Diagnostic>);
+
+impl<'a> Compiler<'a> {
+    fn run<T>(&self, f: impl Fn(&Unit<'a>) -> T) -> Compiled<T> {
+        let merged = Merged::new(self.name, self.sources, self.context);
+        let unit = Unit { merged, defaults: self.defaults };
+        let value = f(&unit);
+        (value, unit.merged.into_diagnostics())
+    }
+
+    /// \[Unit\], for every type.
+    pub fn unit(&self) -> Compiled<UnitSection> {
+        self.run(Unit::unit_section)
+    }
+
+    /// \[Service\]
+    pub fn service(&self) -> Compiled<ServiceConfig> {
+        self.run(Unit::service)
+    }
+
+    /// \[Socket\]
+    pub fn socket(&self) -> Compiled<SocketConfig> {
+        self.run(Unit::socket)
+    }
+
+    /// \[Mount\]
+    pub fn mount(&self) -> Compiled<MountConfig> {
+        self.run(Unit::mount)
+    }
+
+    /// \[Automount\]
+    pub fn automount(&self) -> Compiled<AutomountConfig> {
+        self.run(Unit::automount)
+    }
+
+    /// \[Slice\]
+    pub fn slice(&self) -> Compiled<SliceConfig> {
+        self.run(|unit| SliceConfig { cgroup: Box::new(unit.cgroup()) })
+    }
+
+    /// Everything that is wrong with a unit's values, and every setting that it uses and that
+    /// has no effect here. For `verify` and for the log at a start.
+    pub fn check(&self) -> Vec<Diagnostic> {
+        let (_, mut all) = self.unit();
+        all.extend(match self.name.unit_type() {
+            UnitType::Service => self.service().1,
+            UnitType::Socket => self.socket().1,
+            UnitType::Mount => self.mount().1,
+            UnitType::Automount => self.automount().1,
+            UnitType::Slice => self.slice().1,
+            _ => Vec::new(),
+        });
+        all.extend(self.run(Unit::unused_settings).1);
+        all
+    }
+}
+
+impl<'a> Unit<'a> {
+    /// Reports settings without effect, and wrong values of those.
+    fn unused_settings(&self) {
+        for entry in self.merged.entries() {
+            let Some(setting) = entry.setting.setting() else { continue };
+            let name = setting.name;
+            let (severity, code, message) = match setting.status {
+                Status::Acted => continue,
+                Status::Parsed => {
+                    (Severity::Note, Code::NotActedOn, format!("{name}= has no effect yet"))
+                }
+                Status::Obsolete => {
+                    (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))
+                }
+                Status::Sandbox => (
+                    Severity::Warning,
+                    Code::SandboxNotApplied,
+                    format!("{name}= protects the host and is NOT applied"),
+                ),
+            };
+            self.merged.report_at(entry, severity, code, message);
+            let Some(text) = self.merged.expand(entry) else { continue };
+            for fault in value::check(setting.kind, &text) {
+                self.merged.fault(entry, Code::BadValue, &fault);
+            }
+        }
+    }
+
+    fn owned(&self, id: Id) -> Option<Box<str>> {
+        self.merged.text(id).map(|text| text.as_ref().into())
+    }
+
+    fn path(&self, id: Id) -> Option<Box<str>> {
+        self.merged.value(id, |text| value::path(text).map(Into::into))
+    }
+
+    /// A timeout with a default; `infinity` and, where the manual says so, 0 are none.
+    fn timeout(&self, id: Id, zero_is_none: bool) -> Option<Option<std::time::Duration>> {
+        let span = self.merged.value(id, value::span)?;
+        Some(span.filter(|s| !(zero_is_none && s.is_zero())))
+    }
+
+    fn number<T: TryFrom<i64>>(&self, id: Id, low: i64, high: i64) -> Option<T> {
+        let number = self.merged.value(id, |text| value::number(text, low, high))?;
+        T::try_from(number).ok()
+    }
+
+    fn commands(&self, id: Id) -> Vec<Command> {
+        let mut out = Vec::new();
+        for entry in self.merged.list(id) {
+            let (commands, faults): (Vec<Command>, Vec<Fault>) =
+                value::commands(entry.value, &|word| self.merged.expand_word(word))
+                    .unwrap_or_else(|fault| (Vec::new(), vec![fault]));
+            out.extend(commands);
+            for fault in faults {
+                self.merged.fault(entry, Code::BadValue, &fault);
+            }
+        }
+        out
+    }
+
+    fn mount(&self) -> MountConfig {
+        let merged = &self.merged;
+        MountConfig {
+            what: self.owned(id!(Mount "What")).unwrap_or_default(),
+            where_: self.place(id!(Mount "Where")),
+            fs_type: self.owned(id!(Mount "Type")),
+            options: self.owned(id!(Mount "Options")),
+            sloppy_options: merged.flag(id!(Mount "SloppyOptions"), false),
+            lazy_unmount: merged.flag(id!(Mount "LazyUnmount"), false),
+            read_write_only: merged.flag(id!(Mount "ReadWriteOnly"), false),
+            force_unmount: merged.flag(id!(Mount "ForceUnmount"), false),
+            directory_mode: merged.value(id!(Mount "DirectoryMode"), value::mode).unwrap_or(0o755),
+            timeout: self
+                .timeout(id!(Mount "TimeoutSec"), true)
+                .unwrap_or(self.defaults.timeout_start),
+            exec: Box::new(self.exec()),
+            kill: self.kill(),
+            cgroup: Box::new(self.cgroup()),
+        }
+    }
+
+    fn automount(&self) -> AutomountConfig {
+        let mode = self.merged.value(id!(Automount "DirectoryMode"), value::mode);
+        AutomountConfig {
+            where_: self.place(id!(Automount "Where")),
+            extra_options: self.owned(id!(Automount "ExtraOptions")),
+            directory_mode: mode.unwrap_or(0o755),
+            timeout_idle: self.timeout(id!(Automount "TimeoutIdleSec"), true).flatten(),
+        }
+    }
+
+    /// Where=, or what the name says.
+    fn place(&self, id: Id) -> Box<str> {
+        let of_name = || crate::escape::path_unescape(self.merged.name().stem());
+        let written = self.path(id);
+        written.unwrap_or_else(|| of_name().unwrap_or_default().into())
+    }
+}
+
+#[cfg(test)]
+mod tests;

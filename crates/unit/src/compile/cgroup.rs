@@ -1,0 +1,208 @@
+//! Limits of a unit's cgroup (systemd.resource-control(5)).
+
+use std::time::Duration;
+
+use super::Unit;
+use crate::config::*;
+use crate::diagnostic::Code;
+use crate::name::{UnitName, UnitType};
+use crate::settings::{Id, id};
+use crate::value::{self, Fault};
+
+impl Unit<'_> {
+    pub(super) fn cgroup(&self) -> CgroupConfig {
+        let mut config = CgroupConfig::empty();
+        self.placement(&mut config);
+        self.accounting(&mut config);
+        self.cpu(&mut config);
+        self.memory(&mut config);
+        self.io(&mut config);
+        self.devices(&mut config);
+        self.oom(&mut config);
+        config.tasks_max = self.merged.value(id!(Cgroup "TasksMax"), value::tasks);
+        config
+    }
+
+    fn placement(&self, config: &mut CgroupConfig) {
+        config.slice = self.merged.value(id!(Cgroup "Slice"), |text| {
+            let name = UnitName::parse(text).map_err(|e| Fault::new(0, e.to_string()))?;
+            match name.unit_type() == UnitType::Slice && name.is_valid_slice() {
+                true => Ok(name),
+                false => Err(Fault::new(0, format!("'{name}' is not a slice"))),
+            }
+        });
+        config.delegate = self.delegate();
+        config.delegate_subgroup = self.owned(id!(Cgroup "DelegateSubgroup"));
+        config.disable_controllers = self.controllers(id!(Cgroup "DisableControllers")).into();
+    }
+
+    /// A boolean, or controllers that add up; an empty one delegates none.
+    fn delegate(&self) -> Delegate {
+        let mut delegate = Delegate::No;
+        for entry in self.merged.raw(id!(Cgroup "Delegate")) {
+            match value::boolean(entry.value) {
+                Ok(true) => delegate = Delegate::All,
+                Ok(false) => delegate = Delegate::No,
+                Err(_) if entry.value.is_empty() => {
+                    delegate = Delegate::Controllers(Box::default());
+                }
+                Err(_) => {
+                    let mut list = match delegate {
+                        Delegate::Controllers(list) => list.into_vec(),
+                        _ => Vec::new(),
+                    };
+                    self.controller_words(entry, &mut list);
+                    delegate = Delegate::Controllers(list.into());
+                }
+            }
+        }
+        delegate
+    }
+
+    fn controllers(&self, id: Id) -> Vec<Controller> {
+        let mut list = Vec::new();
+        for entry in self.merged.list(id) {
+            self.controller_words(entry, &mut list);
+        }
+        list
+    }
+
+    fn controller_words(&self, entry: &crate::parse::Entry<'_>, list: &mut Vec<Controller>) {
+        for word in entry.value.split_ascii_whitespace() {
+            match Controller::from_word(word) {
+                Some(controller) => list.push(controller),
+                None => {
+                    let fault = Fault::new(0, format!("'{word}' is not a controller"));
+                    self.merged.fault(entry, Code::BadValue, &fault);
+                }
+            }
+        }
+        list.sort_unstable();
+        list.dedup();
+    }
+
+    fn accounting(&self, config: &mut CgroupConfig) {
+        let (merged, d) = (&self.merged, self.defaults);
+        config.cpu_accounting = merged.flag(id!(Cgroup "CPUAccounting"), d.cpu_accounting);
+        config.memory_accounting = merged.flag(id!(Cgroup "MemoryAccounting"), d.memory_accounting);
+        config.tasks_accounting = merged.flag(id!(Cgroup "TasksAccounting"), d.tasks_accounting);
+        config.io_accounting = merged.flag(id!(Cgroup "IOAccounting"), d.io_accounting);
+        config.ip_accounting = merged.flag(id!(Cgroup "IPAccounting"), d.ip_accounting);
+    }
+
+    fn cpu(&self, config: &mut CgroupConfig) {
+        let merged = &self.merged;
+        config.cpu_weight = merged.value(id!(Cgroup "CPUWeight"), value::cpu_weight);
+        config.startup_cpu_weight = merged.value(id!(Cgroup "StartupCPUWeight"), value::cpu_weight);
+        config.cpu_quota = merged.value(id!(Cgroup "CPUQuota"), cpu_quota);
+        let period = merged.value(id!(Cgroup "CPUQuotaPeriodSec"), value::span).flatten();
+        // The kernel's bounds, systemd.resource-control(5).
+        let bounds = (Duration::from_millis(1), Duration::from_secs(1));
+        config.cpu_quota_period = period.map(|p| p.clamp(bounds.0, bounds.1));
+        config.allowed_cpus = self.index_set(id!(Cgroup "AllowedCPUs"));
+        config.startup_allowed_cpus = self.index_set(id!(Cgroup "StartupAllowedCPUs"));
+        config.allowed_memory_nodes = self.index_set(id!(Cgroup "AllowedMemoryNodes"));
+        config.startup_allowed_memory_nodes =
+            self.index_set(id!(Cgroup "StartupAllowedMemoryNodes"));
+    }
+
+    fn memory(&self, config: &mut CgroupConfig) {
+        let limit = |id: Id| self.merged.value(id, value::memory);
+        config.memory_min = limit(id!(Cgroup "MemoryMin"));
+        config.memory_low = limit(id!(Cgroup "MemoryLow"));
+        config.memory_high = limit(id!(Cgroup "MemoryHigh"));
+        config.memory_max = limit(id!(Cgroup "MemoryMax"));
+        config.memory_swap_max = limit(id!(Cgroup "MemorySwapMax"));
+        config.memory_zswap_max = limit(id!(Cgroup "MemoryZSwapMax"));
+        config.default_memory_min = limit(id!(Cgroup "DefaultMemoryMin"));
+        config.default_memory_low = limit(id!(Cgroup "DefaultMemoryLow"));
+    }
+
+    fn io(&self, config: &mut CgroupConfig) {
+        let weight = |text: &str| value::number(text, 1, 10_000).map(|n| n as u64);
+        let count = |text: &str| match text {
+            "infinity" => Ok(u64::MAX),
+            text => value::bytes(text),
+        };
+        let micros = |text: &str| {
+            let span = value::span(text)?.unwrap_or(Duration::MAX);
+            Ok(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+        };
+        config.io_weight = self.number(id!(Cgroup "IOWeight"), 1, 10_000);
+        config.startup_io_weight = self.number(id!(Cgroup "StartupIOWeight"), 1, 10_000);
+        config.io_device_weight = self.per_device(id!(Cgroup "IODeviceWeight"), weight);
+        config.io_read_bandwidth_max = self.per_device(id!(Cgroup "IOReadBandwidthMax"), count);
+        config.io_write_bandwidth_max = self.per_device(id!(Cgroup "IOWriteBandwidthMax"), count);
+        config.io_read_iops_max = self.per_device(id!(Cgroup "IOReadIOPSMax"), count);
+        config.io_write_iops_max = self.per_device(id!(Cgroup "IOWriteIOPSMax"), count);
+        config.io_device_latency_target =
+            self.per_device(id!(Cgroup "IODeviceLatencyTargetSec"), micros);
+    }
+
+    /// `path value`; a later value for the same path replaces an earlier one.
+    fn per_device(&self, id: Id, parse: impl Fn(&str) -> Result<u64, Fault>) -> Vec<PerDevice> {
+        let mut out: Vec<PerDevice> = Vec::new();
+        for entry in self.merged.list(id) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            let parsed = match text.split_once([' ', '\t']) {
+                Some((path, rest)) => {
+                    value::path(path).and_then(|path| Ok((path, parse(rest.trim())?)))
+                }
+                None => Err(Fault::new(0, format!("'{text}' is not a device and a value"))),
+            };
+            match parsed {
+                Ok((path, value)) => {
+                    out.retain(|d| *d.path != *path);
+                    out.push(PerDevice { path: path.into(), value });
+                }
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        out
+    }
+
+    fn devices(&self, config: &mut CgroupConfig) {
+        config.device_policy = self
+            .merged
+            .word(id!(Cgroup "DevicePolicy"), DevicePolicy::from_word)
+            .unwrap_or(DevicePolicy::Auto);
+        for entry in self.merged.list(id!(Cgroup "DeviceAllow")) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            let (device, access) = text.split_once([' ', '\t']).unwrap_or((&text, "rwm"));
+            let access = access.trim();
+            let known = ["/dev/", "char-", "block-", "/run/systemd/inaccessible/"];
+            let good = known.iter().any(|k| device.starts_with(k))
+                && access.chars().all(|c| "rwm".contains(c));
+            if !good {
+                let fault = Fault::new(0, format!("'{text}' is not a device and its access"));
+                self.merged.fault(entry, Code::BadValue, &fault);
+                continue;
+            }
+            let has = |c: char| access.contains(c);
+            config.device_allow.push(DeviceAllow {
+                device: device.into(),
+                access: (has('r'), has('w'), has('m')),
+            });
+        }
+    }
+
+    fn oom(&self, config: &mut CgroupConfig) {
+        let merged = &self.merged;
+        let managed = |id: Id| merged.word(id, ManagedOom::from_word).unwrap_or(ManagedOom::Auto);
+        config.managed_oom_swap = managed(id!(Cgroup "ManagedOOMSwap"));
+        config.managed_oom_memory_pressure = managed(id!(Cgroup "ManagedOOMMemoryPressure"));
+        config.managed_oom_memory_pressure_limit =
+            merged.value(id!(Cgroup "ManagedOOMMemoryPressureLimit"), value::percent);
+        config.managed_oom_preference = merged
+            .word(id!(Cgroup "ManagedOOMPreference"), ManagedOomPreference::from_word)
+            .unwrap_or(ManagedOomPreference::None);
+    }
+}
+
+/// CPUQuota=20% is 200 ms of CPU time in each second.
+fn cpu_quota(text: &str) -> Result<Duration, Fault> {
+    match value::percent(text)? {
+        0 => Err(Fault::new(0, format!("'{text}' leaves no CPU time"))),
+        parts => Ok(Duration::from_micros(u64::from(parts) * 100)),
+    }
+}

@@ -1,0 +1,492 @@
+//! The execution environment (systemd.exec(5)).
+
+use super::Unit;
+use crate::config::*;
+use crate::diagnostic::Code;
+use crate::settings::{Id, Kind, Status, id};
+use crate::value::{self, Fault};
+
+/// The most StandardInputText= and StandardInputData= can give, in bytes.
+const INPUT_BYTES_MAX: usize = 64 << 20;
+
+/// Levels of syslog(3) by number.
+const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+/// Facilities of syslog(3) by number.
+const FACILITIES: [&str; 24] = [
+    "kern",
+    "user",
+    "mail",
+    "daemon",
+    "auth",
+    "syslog",
+    "lpr",
+    "news",
+    "uucp",
+    "cron",
+    "authpriv",
+    "ftp",
+    "ntp",
+    "security",
+    "console",
+    "solaris-cron",
+    "local0",
+    "local1",
+    "local2",
+    "local3",
+    "local4",
+    "local5",
+    "local6",
+    "local7",
+];
+
+impl Unit<'_> {
+    pub(super) fn exec(&self) -> ExecConfig {
+        let merged = &self.merged;
+        let mut config = ExecConfig {
+            user: self.owned(id!(Exec "User")),
+            group: self.owned(id!(Exec "Group")),
+            supplementary_groups: merged.plain_words(id!(Exec "SupplementaryGroups")),
+            dynamic_user: merged.flag(id!(Exec "DynamicUser"), false),
+            environment: self.environment(),
+            environment_files: self.environment_files(),
+            pass_environment: self.variable_names(id!(Exec "PassEnvironment")),
+            unset_environment: self.unset_environment(),
+            root_directory: self.path(id!(Exec "RootDirectory")),
+            exec_search_path: self.exec_search_path(),
+            standard_input_data: self.input_data(),
+            syslog_identifier: self.owned(id!(Exec "SyslogIdentifier")),
+            syslog_level_prefix: merged.flag(id!(Exec "SyslogLevelPrefix"), true),
+            log_level_max: merged.value(id!(Exec "LogLevelMax"), |t| by_name(&LEVELS, t)),
+            tty_path: self.path(id!(Exec "TTYPath")),
+            tty_reset: merged.flag(id!(Exec "TTYReset"), false),
+            tty_vhangup: merged.flag(id!(Exec "TTYVHangup"), false),
+            tty_vt_disallocate: merged.flag(id!(Exec "TTYVTDisallocate"), false),
+            rlimits: self.rlimits(),
+            umask: merged.value(id!(Exec "UMask"), value::mode).unwrap_or(0o022),
+            ignore_sigpipe: merged.flag(id!(Exec "IgnoreSIGPIPE"), true),
+            no_new_privileges: merged.flag(id!(Exec "NoNewPrivileges"), false),
+            personality: merged.word(id!(Exec "Personality"), Personality::from_word),
+            keyring_mode: merged
+                .word(id!(Exec "KeyringMode"), KeyringMode::from_word)
+                .unwrap_or(self.default_keyring()),
+            timer_slack_nsec: self.number(id!(Exec "TimerSlackNSec"), 0, i64::MAX),
+            sandbox: self.sandbox(),
+            ..ExecConfig::default()
+        };
+        self.standard_streams(&mut config);
+        self.scheduling(&mut config);
+        self.directories(&mut config);
+        self.capabilities(&mut config);
+        self.working_directory(&mut config);
+        let level = merged.value(id!(Exec "SyslogLevel"), |t| by_name(&LEVELS, t));
+        config.syslog_level = level.unwrap_or(config.syslog_level);
+        let facility = merged.value(id!(Exec "SyslogFacility"), |t| by_name(&FACILITIES, t));
+        config.syslog_facility = facility.unwrap_or(config.syslog_facility);
+        config
+    }
+
+    /// Private in the system manager, inherited in a user's (systemd.exec(5), KeyringMode=).
+    fn default_keyring(&self) -> KeyringMode {
+        match self.merged.context().scope {
+            crate::context::Scope::System => KeyringMode::Private,
+            crate::context::Scope::User => KeyringMode::Inherit,
+        }
+    }
+
+    fn environment(&self) -> Vec<EnvironmentVariable> {
+        let mut out: Vec<EnvironmentVariable> = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Exec "Environment")) {
+            match word.split_once('=').filter(|(name, _)| is_variable_name(name)) {
+                Some((name, value)) => {
+                    out.retain(|v| &*v.name != name);
+                    out.push(EnvironmentVariable { name: name.into(), value: value.into() });
+                }
+                None => {
+                    let fault = Fault::new(at, format!("'{word}' is not NAME=value"));
+                    self.merged.fault(&entry, Code::BadValue, &fault);
+                }
+            }
+        }
+        out
+    }
+
+    fn environment_files(&self) -> Vec<EnvironmentFile> {
+        let mut out = Vec::new();
+        for entry in self.merged.list(id!(Exec "EnvironmentFile")) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            let (optional, path) = match text.strip_prefix('-') {
+                Some(path) => (true, path),
+                None => (false, &*text),
+            };
+            match value::path(path) {
+                Ok(path) => out.push(EnvironmentFile { path: path.into(), optional }),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        out
+    }
+
+    fn variable_names(&self, id: Id) -> Vec<Box<str>> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id) {
+            if is_variable_name(&word) {
+                out.push(word.into());
+            } else {
+                let fault = Fault::new(at, format!("'{word}' is not the name of a variable"));
+                self.merged.fault(&entry, Code::BadValue, &fault);
+            }
+        }
+        out
+    }
+
+    fn unset_environment(&self) -> Vec<UnsetEnvironment> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Exec "UnsetEnvironment")) {
+            let (name, value) = match word.split_once('=') {
+                Some((name, value)) => (name, Some(value.into())),
+                None => (&*word, None),
+            };
+            if is_variable_name(name) {
+                out.push(UnsetEnvironment { name: name.into(), value });
+            } else {
+                let fault = Fault::new(at, format!("'{word}' is neither NAME nor NAME=value"));
+                self.merged.fault(&entry, Code::BadValue, &fault);
+            }
+        }
+        out
+    }
+
+    /// Colon separated; more than one assignment is joined.
+    fn exec_search_path(&self) -> Vec<Box<str>> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Exec "ExecSearchPath")) {
+            for part in word.split(':') {
+                match value::path(part) {
+                    Ok(path) => out.push(path.into()),
+                    Err(fault) => {
+                        let fault = Fault::new(at, fault.message);
+                        self.merged.fault(&entry, Code::BadValue, &fault);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// StandardInputText= appends its text and a newline; StandardInputData= appends base64.
+    fn input_data(&self) -> Box<[u8]> {
+        let (text, data) = (id!(Exec "StandardInputText"), id!(Exec "StandardInputData"));
+        let mut out = Vec::new();
+        for entry in self.merged.in_file_order() {
+            if entry.setting != text && entry.setting != data {
+                continue;
+            }
+            if entry.value.is_empty() {
+                out.clear();
+                continue;
+            }
+            let Some(expanded) = self.merged.expand(&entry) else { continue };
+            let decoded = match entry.setting == text {
+                true => value::unescape_c(&expanded).map(|t| (t + "\n").into_bytes()),
+                false => base64(&expanded),
+            };
+            match decoded.filter(|bytes| bytes.len() + out.len() <= INPUT_BYTES_MAX) {
+                Some(bytes) => out.extend_from_slice(&bytes),
+                None => {
+                    let fault = Fault::new(0, "this does not decode, or is too much");
+                    self.merged.fault(&entry, Code::BadValue, &fault);
+                }
+            }
+        }
+        out.into()
+    }
+
+    fn standard_streams(&self, config: &mut ExecConfig) {
+        let merged = &self.merged;
+        let has_data = !config.standard_input_data.is_empty();
+        let default_input = if has_data { Input::Data } else { Input::Null };
+        let input = merged.value(id!(Exec "StandardInput"), input);
+        config.standard_input = input.unwrap_or(default_input);
+        // What is read from is written to as well, unless the unit says something else.
+        let default_output = match config.standard_input {
+            Input::Null | Input::Data => self.defaults.standard_output.clone(),
+            _ => Output::Inherit,
+        };
+        let out = merged.value(id!(Exec "StandardOutput"), output);
+        config.standard_output = out.unwrap_or(default_output);
+        let error = merged.value(id!(Exec "StandardError"), output);
+        config.standard_error = error.unwrap_or_else(|| self.defaults.standard_error.clone());
+    }
+
+    fn rlimits(&self) -> Rlimits {
+        let mut limits = self.defaults.rlimits.clone();
+        for &resource in Resource::ALL {
+            let id = rlimit_id(resource);
+            if let Some(limit) = self.merged.value(id, |text| value::rlimit(resource, text)) {
+                limits.set(resource, Some(limit));
+            }
+        }
+        limits
+    }
+
+    fn scheduling(&self, config: &mut ExecConfig) {
+        let merged = &self.merged;
+        config.nice = self.number(id!(Exec "Nice"), -20, 19);
+        config.oom_score_adjust =
+            self.number(id!(Exec "OOMScoreAdjust"), -1000, 1000).or(self.defaults.oom_score_adjust);
+        config.cpu_scheduling_policy =
+            merged.word(id!(Exec "CPUSchedulingPolicy"), CpuSchedulingPolicy::from_word);
+        config.cpu_scheduling_priority = self.number(id!(Exec "CPUSchedulingPriority"), 0, 99);
+        config.cpu_scheduling_reset_on_fork =
+            merged.flag(id!(Exec "CPUSchedulingResetOnFork"), false);
+        config.cpu_affinity = self.index_set(id!(Exec "CPUAffinity"));
+        config.io_scheduling_class =
+            merged.word(id!(Exec "IOSchedulingClass"), |text| match text {
+                "0" => Some(IoSchedulingClass::None),
+                "1" => Some(IoSchedulingClass::Realtime),
+                "2" => Some(IoSchedulingClass::BestEffort),
+                "3" => Some(IoSchedulingClass::Idle),
+                text => IoSchedulingClass::from_word(text),
+            });
+        config.io_scheduling_priority = self.number(id!(Exec "IOSchedulingPriority"), 0, 7);
+    }
+
+    /// All assignments together; `None` if there is none.
+    pub(super) fn index_set(&self, id: Id) -> Option<IndexSet> {
+        let mut set = IndexSet::default();
+        for entry in self.merged.list(id) {
+            let Some(text) = self.merged.expand(entry) else { continue };
+            match value::indexes(&text) {
+                Ok(more) => set.extend(&more),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        (!set.is_empty()).then_some(set)
+    }
+
+    fn directories(&self, config: &mut ExecConfig) {
+        let directory = |id, mode| ExecDirectory {
+            paths: self.directory_paths(id),
+            mode: self.merged.value(mode, value::mode).unwrap_or(0o755),
+        };
+        config.runtime_directory =
+            directory(id!(Exec "RuntimeDirectory"), id!(Exec "RuntimeDirectoryMode"));
+        config.state_directory =
+            directory(id!(Exec "StateDirectory"), id!(Exec "StateDirectoryMode"));
+        config.cache_directory =
+            directory(id!(Exec "CacheDirectory"), id!(Exec "CacheDirectoryMode"));
+        config.logs_directory = directory(id!(Exec "LogsDirectory"), id!(Exec "LogsDirectoryMode"));
+        config.configuration_directory =
+            directory(id!(Exec "ConfigurationDirectory"), id!(Exec "ConfigurationDirectoryMode"));
+        let preserve = self.merged.word(id!(Exec "RuntimeDirectoryPreserve"), |text| {
+            match value::boolean(text) {
+                Ok(true) => Some(Preserve::Yes),
+                Ok(false) => Some(Preserve::No),
+                Err(_) => Preserve::from_word(text),
+            }
+        });
+        config.runtime_directory_preserve = preserve.unwrap_or(Preserve::No);
+    }
+
+    fn directory_paths(&self, id: Id) -> Vec<ExecDirectoryPath> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id) {
+            let (path, link) = word.split_once(':').unwrap_or((&word, ""));
+            let symlink = if link.is_empty() { Some(None) } else { relative(link).map(Some) };
+            match (relative(path), symlink) {
+                (Some(path), Some(symlink)) => out.push(ExecDirectoryPath { path, symlink }),
+                _ => {
+                    let message = format!("'{word}' is not a normalized relative path");
+                    self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
+                }
+            }
+        }
+        out
+    }
+
+    fn capabilities(&self, config: &mut ExecConfig) {
+        config.capability_bounding_set =
+            self.capability_set(id!(Exec "CapabilityBoundingSet"), CapabilitySet::ALL);
+        config.ambient_capabilities =
+            self.capability_set(id!(Exec "AmbientCapabilities"), CapabilitySet::default());
+    }
+
+    /// The first assignment starts from nothing (or, inverted, from everything), later ones
+    /// add (or, inverted, remove); an empty one leaves nothing (systemd.exec(5)).
+    fn capability_set(&self, id: Id, default: CapabilitySet) -> CapabilitySet {
+        let mut set: Option<CapabilitySet> = None;
+        for entry in self.merged.raw(id) {
+            if entry.value.is_empty() {
+                set = Some(CapabilitySet::default());
+                continue;
+            }
+            let (words, inverted, faults) = value::capabilities(entry.value);
+            set = Some(CapabilitySet(match (set, inverted) {
+                (None, true) => !words.0,
+                (None, false) => words.0,
+                (Some(set), true) => set.0 & !words.0,
+                (Some(set), false) => set.0 | words.0,
+            }));
+            for fault in faults {
+                self.merged.fault(entry, Code::BadValue, &fault);
+            }
+        }
+        set.unwrap_or(default)
+    }
+
+    fn working_directory(&self, config: &mut ExecConfig) {
+        let parsed = self.merged.value(id!(Exec "WorkingDirectory"), |text| {
+            let (optional, path) = match text.strip_prefix('-') {
+                Some(path) => (true, path),
+                None => (false, text),
+            };
+            let directory = match path {
+                "~" => WorkingDirectory::Home,
+                path => WorkingDirectory::Path(value::path(path)?.into()),
+            };
+            Ok((directory, optional))
+        });
+        if let Some((directory, optional)) = parsed {
+            config.working_directory = Some(directory);
+            config.working_directory_optional = optional;
+        }
+    }
+
+    /// Every setting in use that protects the host and is not applied.
+    fn sandbox(&self) -> Vec<SandboxSetting> {
+        let mut out: Vec<SandboxSetting> = Vec::new();
+        for entry in self.merged.entries() {
+            let Some(setting) = entry.setting.setting() else { continue };
+            let off = match setting.kind {
+                Kind::Bool | Kind::BoolOr(_) => value::boolean(entry.value) == Ok(false),
+                _ => entry.value.is_empty(),
+            };
+            if setting.status != Status::Sandbox {
+                continue;
+            }
+            out.retain(|s| s.setting != setting.name);
+            if !off {
+                out.push(SandboxSetting { setting: setting.name, value: entry.value.into() });
+            }
+        }
+        out
+    }
+}
+
+fn relative(path: &str) -> Option<Box<str>> {
+    let simple = crate::escape::simplify_path(path).filter(|_| !path.starts_with('/'))?;
+    let relative = simple.strip_prefix('/').filter(|p| !p.is_empty() && *p != "private")?;
+    Some(relative.into())
+}
+
+fn by_name(names: &[&str], text: &str) -> Result<u8, Fault> {
+    let number = text.parse().ok().filter(|&n: &usize| n < names.len());
+    let found = number.or_else(|| names.iter().position(|n| *n == text));
+    let found = found.and_then(|n| u8::try_from(n).ok());
+    found.ok_or_else(|| Fault::new(0, format!("'{text}' is none of: {}", names.join(", "))))
+}
+
+fn absolute(path: &str) -> Result<Box<str>, Fault> {
+    value::path(path).map(Into::into)
+}
+
+fn input(text: &str) -> Result<Input, Fault> {
+    if let Some(path) = text.strip_prefix("file:") {
+        return absolute(path).map(Input::File);
+    }
+    if let Some(name) = text.strip_prefix("fd:") {
+        return Ok(Input::Fd(name.into()));
+    }
+    Ok(match text {
+        "null" => Input::Null,
+        "tty" => Input::Tty,
+        "tty-force" => Input::TtyForce,
+        "tty-fail" => Input::TtyFail,
+        "data" => Input::Data,
+        "socket" => Input::Socket,
+        "fd" => Input::Fd(Box::default()),
+        _ => return Err(Fault::new(0, format!("'{text}' is not an input"))),
+    })
+}
+
+fn output(text: &str) -> Result<Output, Fault> {
+    if let Some((kind, rest)) = text.split_once(':') {
+        match kind {
+            "file" => return absolute(rest).map(Output::File),
+            "append" => return absolute(rest).map(Output::Append),
+            "truncate" => return absolute(rest).map(Output::Truncate),
+            "fd" => return Ok(Output::Fd(rest.into())),
+            _ => {}
+        }
+    }
+    Ok(match text {
+        "inherit" => Output::Inherit,
+        "null" => Output::Null,
+        "tty" => Output::Tty,
+        // syslog is an old name of journal.
+        "journal" | "syslog" => Output::Journal,
+        "kmsg" => Output::Kmsg,
+        "journal+console" | "syslog+console" => Output::JournalConsole,
+        "kmsg+console" => Output::KmsgConsole,
+        "socket" => Output::Socket,
+        "fd" => Output::Fd(Box::default()),
+        _ => return Err(Fault::new(0, format!("'{text}' is not an output"))),
+    })
+}
+
+/// RFC 4648 base64; white space is skipped.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let (mut out, mut bits, mut count, mut padding) = (Vec::new(), 0u32, 0, 0);
+    for b in text.bytes().filter(|b| !b.is_ascii_whitespace()) {
+        let digit = match b {
+            b'A'..=b'Z' => b - b'A',
+            b'a'..=b'z' => b - b'a' + 26,
+            b'0'..=b'9' => b - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            b'=' => {
+                padding += 1;
+                continue;
+            }
+            _ => return None,
+        };
+        if padding > 0 {
+            return None;
+        }
+        bits = bits << 6 | u32::from(digit);
+        count += 1;
+        if count == 4 {
+            out.extend_from_slice(&bits.to_be_bytes()[1..]);
+            (bits, count) = (0, 0);
+        }
+    }
+    match (count, padding) {
+        (0, 0) => {}
+        (2, 2) => out.push((bits >> 4) as u8),
+        (3, 1) => out.extend_from_slice(&((bits >> 2) as u16).to_be_bytes()),
+        _ => return None,
+    }
+    Some(out)
+}
+
+fn rlimit_id(resource: Resource) -> Id {
+    match resource {
+        Resource::Cpu => id!(Exec "LimitCPU"),
+        Resource::Fsize => id!(Exec "LimitFSIZE"),
+        Resource::Data => id!(Exec "LimitDATA"),
+        Resource::Stack => id!(Exec "LimitSTACK"),
+        Resource::Core => id!(Exec "LimitCORE"),
+        Resource::Rss => id!(Exec "LimitRSS"),
+        Resource::Nofile => id!(Exec "LimitNOFILE"),
+        Resource::As => id!(Exec "LimitAS"),
+        Resource::Nproc => id!(Exec "LimitNPROC"),
+        Resource::Memlock => id!(Exec "LimitMEMLOCK"),
+        Resource::Locks => id!(Exec "LimitLOCKS"),
+        Resource::Sigpending => id!(Exec "LimitSIGPENDING"),
+        Resource::Msgqueue => id!(Exec "LimitMSGQUEUE"),
+        Resource::Nice => id!(Exec "LimitNICE"),
+        Resource::Rtprio => id!(Exec "LimitRTPRIO"),
+        Resource::Rttime => id!(Exec "LimitRTTIME"),
+    }
+}

@@ -1,0 +1,177 @@
+//! \[Service\] (systemd.service(5)).
+
+use std::time::Duration;
+
+use super::Unit;
+use crate::config::{
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, Restart, ServiceConfig, ServiceType,
+    TimeoutFailureMode,
+};
+use crate::diagnostic::Code;
+use crate::name::{UnitName, UnitType};
+use crate::settings::{Id, id};
+use crate::signal::Signal;
+use crate::value::{self, Fault};
+
+impl Unit<'_> {
+    pub(super) fn service(&self) -> ServiceConfig {
+        let merged = &self.merged;
+        let failure_mode = |id: Id| {
+            let mode = merged.word(id, TimeoutFailureMode::from_word);
+            mode.unwrap_or(TimeoutFailureMode::Terminate)
+        };
+        let service_type = self.service_type();
+        let timeout_stop = self.stop_timeout();
+        let watchdog = self.timeout(id!(Service "WatchdogSec"), true).flatten();
+        let cgroup = Box::new(self.cgroup());
+        ServiceConfig {
+            service_type,
+            exit_type: merged
+                .word(id!(Service "ExitType"), ExitType::from_word)
+                .unwrap_or(ExitType::Main),
+            remain_after_exit: merged.flag(id!(Service "RemainAfterExit"), false),
+            guess_main_pid: merged.flag(id!(Service "GuessMainPID"), true),
+            pid_file: self.pid_file(),
+            bus_name: self.bus_name(),
+            exec_condition: self.commands(id!(Service "ExecCondition")),
+            exec_start_pre: self.commands(id!(Service "ExecStartPre")),
+            exec_start: self.commands(id!(Service "ExecStart")),
+            exec_start_post: self.commands(id!(Service "ExecStartPost")),
+            exec_reload: self.commands(id!(Service "ExecReload")),
+            exec_stop: self.commands(id!(Service "ExecStop")),
+            exec_stop_post: self.commands(id!(Service "ExecStopPost")),
+            restart: merged.word(id!(Service "Restart"), Restart::from_word).unwrap_or(Restart::No),
+            restart_delay: merged
+                .value(id!(Service "RestartSec"), value::span)
+                .map_or(self.defaults.restart_delay, |s| s.unwrap_or(Duration::MAX)),
+            timeout_start: self.start_timeout(service_type),
+            timeout_stop,
+            timeout_abort: self
+                .timeout(id!(Service "TimeoutAbortSec"), true)
+                .or(self.defaults.timeout_abort)
+                .unwrap_or(timeout_stop),
+            timeout_start_failure_mode: failure_mode(id!(Service "TimeoutStartFailureMode")),
+            timeout_stop_failure_mode: failure_mode(id!(Service "TimeoutStopFailureMode")),
+            runtime_max: self.timeout(id!(Service "RuntimeMaxSec"), true).flatten(),
+            runtime_randomized_extra: self
+                .timeout(id!(Service "RuntimeRandomizedExtraSec"), false)
+                .flatten()
+                .unwrap_or_default(),
+            watchdog,
+            success_exit_status: self.exit_status(id!(Service "SuccessExitStatus")),
+            restart_prevent_exit_status: self.exit_status(id!(Service "RestartPreventExitStatus")),
+            restart_force_exit_status: self.exit_status(id!(Service "RestartForceExitStatus")),
+            non_blocking: merged.flag(id!(Service "NonBlocking"), false),
+            notify_access: self.notify_access(service_type, watchdog),
+            sockets: self.service_sockets(),
+            fd_store_max: self
+                .number(id!(Service "FileDescriptorStoreMax"), 0, u32::MAX.into())
+                .unwrap_or(0),
+            oom_policy: self.oom_policy(),
+            reload_signal: merged
+                .value(id!(Service "ReloadSignal"), value::signal)
+                .unwrap_or(Signal::HUP),
+            root_directory_start_only: merged.flag(id!(Service "RootDirectoryStartOnly"), false),
+            exec: Box::new(self.exec()),
+            kill: self.kill(),
+            cgroup,
+        }
+    }
+
+    /// The default depends on ExecStart= and BusName= (systemd.service(5), Type=).
+    fn service_type(&self) -> ServiceType {
+        let written = self.merged.word(id!(Service "Type"), ServiceType::from_word);
+        let has_start = self.merged.has(id!(Service "ExecStart"));
+        written.unwrap_or(match (has_start, self.merged.has(id!(Service "BusName"))) {
+            (_, true) => ServiceType::Dbus,
+            (false, false) => ServiceType::Oneshot,
+            (true, false) => ServiceType::Simple,
+        })
+    }
+
+    /// TimeoutSec= sets both timeouts, and the one that comes last in the files counts.
+    fn later(&self, id: Id) -> Id {
+        let both = id!(Service "TimeoutSec");
+        let last = self
+            .merged
+            .in_file_order()
+            .into_iter()
+            .rfind(|e| (e.setting == id || e.setting == both) && value::span(e.value).is_ok());
+        last.map_or(id, |e| e.setting)
+    }
+
+    /// Without a timeout for oneshot services, unless one is written.
+    fn start_timeout(&self, service_type: ServiceType) -> Option<Duration> {
+        let written = self.timeout(self.later(id!(Service "TimeoutStartSec")), true);
+        let is_oneshot = service_type == ServiceType::Oneshot;
+        written.unwrap_or(if is_oneshot { None } else { self.defaults.timeout_start })
+    }
+
+    fn stop_timeout(&self) -> Option<Duration> {
+        let written = self.timeout(self.later(id!(Service "TimeoutStopSec")), true);
+        written.unwrap_or(self.defaults.timeout_stop)
+    }
+
+    /// Relative ones lie below the runtime directory.
+    fn pid_file(&self) -> Option<Box<str>> {
+        let runtime = &self.merged.context().runtime_dir;
+        self.merged.value(id!(Service "PIDFile"), |text| {
+            let text = match text.starts_with('/') {
+                true => text.to_owned(),
+                false => format!("{runtime}/{text}"),
+            };
+            value::path(&text).map(Into::into)
+        })
+    }
+
+    fn bus_name(&self) -> Option<Box<str>> {
+        self.merged.value(id!(Service "BusName"), |text| match value::is_bus_name(text) {
+            true => Ok(text.into()),
+            false => Err(Fault::new(0, format!("'{text}' is not a name on a bus"))),
+        })
+    }
+
+    /// Services that notify need at least `main` (systemd.service(5), NotifyAccess=).
+    fn notify_access(&self, kind: ServiceType, watchdog: Option<Duration>) -> NotifyAccess {
+        let written = self.merged.word(id!(Service "NotifyAccess"), NotifyAccess::from_word);
+        let needs = matches!(kind, ServiceType::Notify | ServiceType::NotifyReload)
+            || watchdog.is_some()
+            || self.merged.has(id!(Service "FileDescriptorStoreMax"));
+        match written.unwrap_or(NotifyAccess::None) {
+            NotifyAccess::None if needs => NotifyAccess::Main,
+            access => access,
+        }
+    }
+
+    fn oom_policy(&self) -> OomPolicy {
+        let written = self.merged.word(id!(Service "OOMPolicy"), OomPolicy::from_word);
+        let delegates = self
+            .merged
+            .text(id!(Cgroup "Delegate"))
+            .is_some_and(|text| value::boolean(&text) != Ok(false));
+        written.unwrap_or(if delegates { OomPolicy::Continue } else { self.defaults.oom_policy })
+    }
+
+    fn exit_status(&self, id: Id) -> ExitStatusSet {
+        let (mut codes, mut signals) = (Vec::new(), Vec::new());
+        for entry in self.merged.list(id) {
+            let (set, faults) = value::exit_statuses(entry.value);
+            codes.extend_from_slice(&set.codes);
+            signals.extend_from_slice(&set.signals);
+            for fault in faults {
+                self.merged.fault(entry, Code::BadValue, &fault);
+            }
+        }
+        codes.sort_unstable();
+        codes.dedup();
+        signals.sort_unstable();
+        signals.dedup();
+        ExitStatusSet { codes: codes.into(), signals: signals.into() }
+    }
+
+    fn service_sockets(&self) -> Vec<UnitName> {
+        let words = self.merged.words(id!(Service "Sockets")).into_iter();
+        let names = words.filter_map(|(_, _, word)| UnitName::parse(&word).ok());
+        names.filter(|name| name.unit_type() == UnitType::Socket).collect()
+    }
+}

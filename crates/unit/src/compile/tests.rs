@@ -1,0 +1,202 @@
+use super::*;
+use crate::config::*;
+use crate::parse::parse;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Compiles a unit from the text of its fragment and of drop-ins, and hands it to `f`.
+fn with<T>(name: &str, texts: &[&str], f: impl Fn(&Compiler<'_>) -> T) -> T {
+    let name = UnitName::parse(name).expect("a valid name");
+    let files: Vec<_> = texts
+        .iter()
+        .map(|text| Arc::new(parse("f".into(), text.as_bytes(), name.unit_type()).0))
+        .collect();
+    let (fragment, dropins) = files.split_first().expect("at least one text");
+    let sources = Sources { fragment: Some(fragment), dropins, ..Sources::default() };
+    let (context, defaults) = (Context::system(), Defaults::default());
+    f(&Compiler { name: &name, sources: &sources, context: &context, defaults: &defaults })
+}
+
+fn service(lines: &str) -> (ServiceConfig, Vec<String>) {
+    let text = format!("[Service]\nExecStart=/bin/x\n{lines}");
+    let (config, diagnostics) = with("a.service", &[&text], |c| c.service());
+    (config, diagnostics.iter().map(Diagnostic::to_string).collect())
+}
+
+/// Compares one field of a service, shown, with what it should be; there must be no diagnostic.
+#[track_caller]
+fn check<T: std::fmt::Debug>(lines: &str, field: fn(ServiceConfig) -> T, want: &str) {
+    let (config, diagnostics) = service(lines);
+    assert_eq!(diagnostics, Vec::<String>::new(), "{lines}");
+    assert_eq!(format!("{:?}", field(config)), want, "{lines}");
+}
+
+#[test]
+fn defaults_are_the_manual_s() {
+    check("", |s| s.service_type, "Simple");
+    check("BusName=a.b", |s| s.service_type, "Dbus");
+    check("", |s| (s.timeout_start, s.timeout_stop), "(Some(90s), Some(90s))");
+    check("Type=oneshot", |s| s.timeout_start, "None");
+    check("Type=oneshot\nTimeoutStartSec=3", |s| s.timeout_start, "Some(3s)");
+    check("Type=notify", |s| s.notify_access, "Main");
+    check("", |s| s.exec.standard_output, "Journal");
+    check("StandardInput=socket", |s| s.exec.standard_output, "Inherit");
+    check("Delegate=yes", |s| s.oom_policy, "Continue");
+    check("", |s| s.restart_delay, "100ms");
+}
+
+#[test]
+fn timeouts() {
+    check(
+        "TimeoutSec=5\nTimeoutStopSec=7",
+        |s| (s.timeout_start, s.timeout_stop),
+        "(Some(5s), Some(7s))",
+    );
+    check("TimeoutStopSec=7\nTimeoutSec=5", |s| s.timeout_stop, "Some(5s)");
+    check("TimeoutStopSec=infinity", |s| (s.timeout_stop, s.timeout_abort), "(None, None)");
+    check("TimeoutStartSec=0", |s| s.timeout_start, "None");
+    check("WatchdogSec=0", |s| s.watchdog, "None");
+    check("TimeoutAbortSec=1min 2s", |s| s.timeout_abort, "Some(62s)");
+}
+
+#[test]
+fn lists_append_and_reset() {
+    check(
+        "SupplementaryGroups=a b\nSupplementaryGroups=c",
+        |s| s.exec.supplementary_groups.join(","),
+        "\"a,b,c\"",
+    );
+    check(
+        "SupplementaryGroups=a\nSupplementaryGroups=",
+        |s| s.exec.supplementary_groups.len(),
+        "0",
+    );
+    check(
+        "Environment=A=1 \"B=x y\"\nEnvironment=A=%n",
+        |s| {
+            s.exec.environment.iter().map(|v| format!("{}={}", v.name, v.value)).collect::<Vec<_>>()
+        },
+        r#"["B=x y", "A=a.service"]"#,
+    );
+    check("UMask=0077\nNice=5\nNice=", |s| (s.exec.umask, s.exec.nice), "(63, None)");
+    check(
+        "CapabilityBoundingSet=CAP_CHOWN\nCapabilityBoundingSet=CAP_KILL",
+        |s| s.exec.capability_bounding_set.0,
+        "33",
+    );
+    check("CapabilityBoundingSet=~CAP_CHOWN", |s| s.exec.capability_bounding_set.0 & 3, "2");
+    check("CapabilityBoundingSet=", |s| s.exec.capability_bounding_set.0, "0");
+    check("Delegate=cpu\nDelegate=memory", |s| s.cgroup.delegate, "Controllers([Cpu, Memory])");
+    check(
+        "AllowedCPUs=0-1\nAllowedCPUs=3",
+        |s| s.cgroup.allowed_cpus.map(|c| c.to_string()),
+        "Some(\"0-1,3\")",
+    );
+}
+
+#[test]
+fn execution() {
+    check(
+        "WorkingDirectory=-/srv//x/",
+        |s| (s.exec.working_directory, s.exec.working_directory_optional),
+        "(Some(Path(\"/srv/x\")), true)",
+    );
+    check("WorkingDirectory=~", |s| s.exec.working_directory, "Some(Home)");
+    check("StandardOutput=append:/x", |s| s.exec.standard_output, "Append(\"/x\")");
+    check(
+        "StandardInputText=a\\nb\nStandardInputData=aGk=",
+        |s| (s.exec.standard_input, s.exec.standard_input_data),
+        "(Data, [97, 10, 98, 10, 104, 105])",
+    );
+    check("StateDirectory=a b/c:d", |s| s.exec.state_directory.paths.len(), "2");
+    check(
+        "LimitNOFILE=10:20",
+        |s| s.exec.rlimits.get(Resource::Nofile),
+        "Some(Rlimit { soft: 10, hard: 20 })",
+    );
+    check(
+        "LogLevelMax=debug\nSyslogLevel=4",
+        |s| (s.exec.log_level_max, s.exec.syslog_level),
+        "(Some(7), 4)",
+    );
+    check("PIDFile=x.pid", |s| s.pid_file, "Some(\"/run/x.pid\")");
+    check(
+        "PrivateTmp=yes\nProtectHome=no\nProtectSystem=full",
+        |s| s.exec.sandbox.iter().map(|s| s.setting).collect::<Vec<_>>(),
+        r#"["PrivateTmp", "ProtectSystem"]"#,
+    );
+    check("CPUQuota=150%", |s| s.cgroup.cpu_quota, "Some(1.5s)");
+    check("IOReadBandwidthMax=/dev/sda 5M", |s| s.cgroup.io_read_bandwidth_max[0].value, "5242880");
+    check(
+        "SuccessExitStatus=3 TEMPFAIL SIGKILL",
+        |s| s.success_exit_status,
+        "ExitStatusSet { codes: [3, 75], signals: [SIGKILL] }",
+    );
+}
+
+#[test]
+fn wrong_values_are_ignored_and_reported() {
+    let (config, diagnostics) = service(
+        "Restart=always\nRestart=\nRestart=foo\nTimeoutStopSec=5 parsecs\nEnvironment=a A=1\n\
+         LimitCORE=x\nDelegate=foo\nKillSignal=TERM\nKillSignal=x\nNice=30\nUser=%z\nBusName=a\n",
+    );
+    assert_eq!(config.restart, Restart::No);
+    assert_eq!(config.timeout_stop, Some(Duration::from_secs(90)));
+    let codes: Vec<&str> = diagnostics.iter().filter_map(|d| d.split(' ').next()).collect();
+    let want = [
+        "f:11:12:", "f:6:18:", "f:14:9:", "f:9:10:", "f:5:9:", "f:13:6:", "f:7:13:", "f:8:11:",
+        "f:12:6:",
+    ];
+    let (mut got, mut want) = (codes.clone(), want.to_vec());
+    got.sort_unstable();
+    want.sort_unstable();
+    assert_eq!(got, want, "{diagnostics:#?}");
+}
+
+#[test]
+fn conditions_reset_together() {
+    let text = "[Unit]\nConditionPathExists=/a\nConditionHost=\nConditionPathExists=|!/b\n\
+                AssertUser=x\nConditionPathExists=rel\n";
+    let (unit, diagnostics) = with("a.target", &[text], |c| c.unit());
+    let shown: Vec<String> = unit
+        .conditions
+        .iter()
+        .map(|c| format!("{:?} {} {} {}", c.kind, c.trigger, c.negate, c.parameter))
+        .collect();
+    assert_eq!(shown, ["PathExists true true /b"]);
+    assert_eq!((unit.asserts.len(), diagnostics.len()), (1, 1));
+}
+
+#[test]
+fn sockets_mounts_automounts_slices() {
+    let text = "[Socket]\nListenStream=/run/x\nListenFIFO=/y\nListenStream=80\nAccept=yes\n\
+                BindIPv6Only=both\nIPTOS=low-delay\nBacklog=5\n";
+    let (socket, diagnostics) = with("a.socket", &[text], |c| c.socket());
+    assert_eq!(diagnostics, []);
+    assert_eq!(socket.listen.len(), 3);
+    assert_eq!(socket.listen[1].kind, ListenKind::Fifo);
+    assert_eq!(socket.service.map(|s| s.to_string()).as_deref(), Some("a@.service"));
+    assert_eq!((socket.trigger_limit_burst, socket.backlog, socket.ip_tos), (200, 5, Some(16)));
+
+    let mount = ["[Mount]\nWhat=tmpfs\nType=tmpfs\nOptions=size=1M\n", "[Mount]\nOptions=ro\n"];
+    let (mount, _) = with("srv-x.mount", &mount, |c| c.mount());
+    assert_eq!((&*mount.where_, mount.options.as_deref()), ("/srv/x", Some("ro")));
+
+    let automount = ["[Automount]\nWhere=/srv/x\nTimeoutIdleSec=5min\n"];
+    let (automount, _) = with("srv-x.automount", &automount, |c| c.automount());
+    assert_eq!(automount.timeout_idle, Some(Duration::from_secs(300)));
+
+    let (slice, _) = with("a.slice", &["[Slice]\nMemoryMax=50%\nTasksMax=10\n"], |c| c.slice());
+    assert_eq!(slice.cgroup.memory_max, Some(Limit::PerMyriad(5000)));
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let text = "[Service]\nExecStart=/bin/x\nProtectSystem=strict\nLogNamespace=x\nCPUShares=5\n";
+    let all = with("a.service", &[text], |c| c.check());
+    let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
+    for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {
+        assert!(codes.contains(&code), "{all:#?}");
+    }
+    assert_eq!(all.len(), 3);
+}

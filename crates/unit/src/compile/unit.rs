@@ -1,0 +1,110 @@
+//! \[Unit\] (systemd.unit(5)) and the kill settings (systemd.kill(5)).
+
+use super::Unit;
+use crate::config::{
+    CollectMode, Condition, EmergencyAction, JobMode, KillConfig, KillMode, UnitSection,
+};
+use crate::diagnostic::Code;
+use crate::settings::{Id, Kind, id};
+use crate::value;
+
+/// The conditions and assertions of a unit.
+type Conditions = (Vec<Condition>, Vec<Condition>);
+
+impl Unit<'_> {
+    pub(super) fn unit_section(&self) -> UnitSection {
+        let merged = &self.merged;
+        let action =
+            |id: Id| merged.word(id, EmergencyAction::from_word).unwrap_or(EmergencyAction::None);
+        let mode = |id: Id, default| merged.word(id, JobMode::from_word).unwrap_or(default);
+        let (conditions, asserts) = self.conditions();
+        let description = merged.text(id!(Unit "Description"));
+        UnitSection {
+            description: description.as_deref().unwrap_or(merged.name().as_str()).into(),
+            documentation: merged.plain_words(id!(Unit "Documentation")).into(),
+            source_path: self.owned(id!(Unit "SourcePath")),
+            conditions: conditions.into(),
+            asserts: asserts.into(),
+            on_success_job_mode: mode(id!(Unit "OnSuccessJobMode"), JobMode::Fail),
+            on_failure_job_mode: mode(id!(Unit "OnFailureJobMode"), JobMode::Replace),
+            collect_mode: merged
+                .word(id!(Unit "CollectMode"), CollectMode::from_word)
+                .unwrap_or(CollectMode::Inactive),
+            job_timeout: self.timeout(id!(Unit "JobTimeoutSec"), true).flatten(),
+            job_running_timeout: self.job_running_timeout(),
+            job_timeout_action: action(id!(Unit "JobTimeoutAction")),
+            job_timeout_reboot_argument: self.owned(id!(Unit "JobTimeoutRebootArgument")),
+            start_limit_interval: merged
+                .value(id!(Unit "StartLimitIntervalSec"), value::span)
+                .map_or(self.defaults.start_limit_interval, |s| {
+                    s.unwrap_or(std::time::Duration::MAX)
+                }),
+            start_limit_burst: self
+                .number(id!(Unit "StartLimitBurst"), 0, u32::MAX.into())
+                .unwrap_or(self.defaults.start_limit_burst),
+            start_limit_action: action(id!(Unit "StartLimitAction")),
+            failure_action: action(id!(Unit "FailureAction")),
+            success_action: action(id!(Unit "SuccessAction")),
+            failure_action_exit_status: self.number(id!(Unit "FailureActionExitStatus"), 0, 255),
+            success_action_exit_status: self.number(id!(Unit "SuccessActionExitStatus"), 0, 255),
+            reboot_argument: self.owned(id!(Unit "RebootArgument")),
+            warren: self.warren(),
+        }
+    }
+
+    /// Device units wait for DefaultDeviceTimeoutSec= (systemd-system.conf(5)); JobTimeoutSec=
+    /// bounds the running time too unless that is set (systemd.unit(5)).
+    fn job_running_timeout(&self) -> Option<std::time::Duration> {
+        let written = self.timeout(id!(Unit "JobRunningTimeoutSec"), true);
+        let is_device = self.merged.name().unit_type() == crate::name::UnitType::Device;
+        written.unwrap_or(if is_device { self.defaults.device_timeout } else { None })
+    }
+
+    /// An empty assignment of any condition drops all conditions, of any assertion all
+    /// assertions (systemd.unit(5)); so they are read in the order of the files.
+    fn conditions(&self) -> Conditions {
+        let (mut conditions, mut asserts) = Conditions::default();
+        for entry in self.merged.in_file_order() {
+            let (kind, list) = match entry.setting.setting().map(|s| s.kind) {
+                Some(Kind::Condition(kind)) => (kind, &mut conditions),
+                Some(Kind::Assert(kind)) => (kind, &mut asserts),
+                _ => continue,
+            };
+            if entry.value.is_empty() {
+                list.clear();
+                continue;
+            }
+            let Some(text) = self.merged.expand(&entry) else { continue };
+            let faults = value::check(Kind::Condition(kind), &text);
+            if faults.is_empty() {
+                let (trigger, negate, parameter) = value::condition_prefixes(&text);
+                list.push(Condition { kind, trigger, negate, parameter: parameter.into() });
+            }
+            for fault in faults {
+                self.merged.fault(&entry, Code::BadValue, &fault);
+            }
+        }
+        (conditions, asserts)
+    }
+
+    fn warren(&self) -> Box<[(Box<str>, Box<str>)]> {
+        let entries = self.merged.entries().iter().filter(|e| e.setting.is_warren());
+        let pairs = entries.filter_map(|e| e.value.split_once('='));
+        pairs.map(|(key, value)| (key.into(), value.into())).collect()
+    }
+
+    pub(super) fn kill(&self) -> KillConfig {
+        let merged = &self.merged;
+        let signal = |id: Id| merged.value(id, value::signal);
+        let default = KillConfig::default();
+        KillConfig {
+            mode: merged.word(id!(Kill "KillMode"), KillMode::from_word).unwrap_or(default.mode),
+            signal: signal(id!(Kill "KillSignal")).unwrap_or(default.signal),
+            restart_signal: signal(id!(Kill "RestartKillSignal")),
+            send_sighup: merged.flag(id!(Kill "SendSIGHUP"), default.send_sighup),
+            send_sigkill: merged.flag(id!(Kill "SendSIGKILL"), default.send_sigkill),
+            final_signal: signal(id!(Kill "FinalKillSignal")).unwrap_or(default.final_signal),
+            watchdog_signal: signal(id!(Kill "WatchdogSignal")).unwrap_or(default.watchdog_signal),
+        }
+    }
+}

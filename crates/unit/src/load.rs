@@ -1,0 +1,252 @@
+//! From files to what is kept of every unit: its load state, switches and relations.
+//!
+//! Pure, and cheap enough to do for 40,000 units in one go. What a unit needs only when it is
+//! used is compiled by [`crate::compile`]. Start reading at [`load`]; the rules of each type are
+//! in `types`, those of execution and slices in `implicit`.
+
+mod implicit;
+mod known;
+mod types;
+
+use std::sync::Arc;
+
+use crate::context::{Context, Defaults, Scope};
+use crate::diagnostic::{Code, Diagnostic, Severity};
+use crate::loaded::{LoadState, Loaded, UnitFlags};
+use crate::merged::Merged;
+use crate::name::{UnitName, UnitType};
+use crate::parse::{Entry, UnitFile};
+use crate::relation::Relation;
+use crate::settings::{Kind, id};
+use crate::value::{self, Fault};
+
+/// Everything that was found about one unit in the search directories.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sources<'a> {
+    /// The unit's own file; for an instance, its own or its template's.
+    pub fragment: Option<&'a Arc<UnitFile>>,
+    /// Drop-ins in the order in which they apply.
+    pub dropins: &'a [Arc<UnitFile>],
+    /// What the unit's `.wants`, `.requires` and `.upholds` directories link to, as Wants,
+    /// Requires and Upholds. Templates get the unit's instance.
+    pub links: &'a [(Relation, UnitName)],
+    /// A link to /dev/null was found first.
+    pub masked: bool,
+}
+
+/// How many relations one unit can state.
+pub const RELATIONS_MAX: usize = 65_536;
+
+/// Loads one unit. Never fails: what is wrong is in the load state and the diagnostics.
+pub fn load(
+    name: &UnitName,
+    sources: &Sources<'_>,
+    context: &Context,
+    defaults: &Defaults,
+) -> (Loaded, Vec<Diagnostic>) {
+    let _ = defaults;
+    if let Some(state) = state_without_reading(name, sources) {
+        return (Loaded::unusable(name, state), Vec::new());
+    }
+    let merged = Merged::new(name, sources, context);
+    let mut loader = Loader::new(&merged);
+    loader.general();
+    loader.links(sources.links);
+    let state = match loader.by_type() {
+        Ok(()) => LoadState::Loaded,
+        Err(reason) => {
+            merged.report(Severity::Error, Code::MissingSetting, format!("{name}: {reason}"));
+            LoadState::BadSetting
+        }
+    };
+    let loaded = loader.finish(state);
+    (loaded, merged.into_diagnostics())
+}
+
+/// Load states that do not depend on what the files say.
+fn state_without_reading(name: &UnitName, sources: &Sources<'_>) -> Option<LoadState> {
+    use UnitType::{Automount, Device, Mount, Scope, Slice, Swap};
+    let unit_type = name.unit_type();
+    let never_instance = matches!(unit_type, Mount | Automount | Swap | Slice | Scope);
+    let bad_slice = unit_type == Slice && !name.is_valid_slice();
+    if name.is_template() || bad_slice || (never_instance && name.is_instance()) {
+        return Some(LoadState::Error);
+    }
+    if sources.masked || sources.fragment.is_some_and(|f| f.is_empty()) {
+        return Some(LoadState::Masked);
+    }
+    if sources.fragment.is_some_and(|f| f.is_broken()) {
+        return Some(LoadState::Error);
+    }
+    let needs_none = matches!(unit_type, Slice | Device) || is_perpetual(name);
+    (sources.fragment.is_none() && !needs_none).then_some(LoadState::NotFound)
+}
+
+/// Units that exist for ever (systemd.unit(5), "UNIT GARBAGE COLLECTION").
+fn is_perpetual(name: &UnitName) -> bool {
+    matches!(name.as_str(), "-.slice" | "init.scope" | "-.mount" | "system.slice")
+}
+
+/// Collects what [`load`] returns.
+struct Loader<'m, 'a> {
+    merged: &'m Merged<'a>,
+    relations: Vec<(Relation, UnitName)>,
+    flags: UnitFlags,
+    slice: Option<UnitName>,
+}
+
+impl<'m, 'a> Loader<'m, 'a> {
+    fn new(merged: &'m Merged<'a>) -> Loader<'m, 'a> {
+        let relations = Vec::with_capacity(16);
+        Loader { merged, relations, flags: UnitFlags::NONE, slice: None }
+    }
+
+    fn finish(mut self, load_state: LoadState) -> Loaded {
+        let name = self.merged.name();
+        let description = self.merged.text(id!(Unit "Description"));
+        let description =
+            description.map_or_else(|| Arc::from(name.as_str()), |text| Arc::from(&*text));
+        self.relations.sort_unstable();
+        self.relations.dedup();
+        if self.relations.len() > RELATIONS_MAX {
+            let message = format!("more than {RELATIONS_MAX} relations, the rest is ignored");
+            self.merged.report(Severity::Error, Code::TooManyValues, message);
+            self.relations.truncate(RELATIONS_MAX);
+        }
+        let usable = load_state == LoadState::Loaded;
+        Loaded {
+            load_state,
+            description,
+            relations: if usable { self.relations.into() } else { Box::default() },
+            flags: self.flags,
+            slice: self.slice.filter(|_| usable),
+        }
+    }
+
+    fn is_system(&self) -> bool {
+        self.merged.context().scope == Scope::System
+    }
+
+    fn add(&mut self, relation: Relation, to: UnitName) {
+        self.relations.push((relation, to));
+    }
+
+    /// Two edges to one unit.
+    fn add_two(&mut self, first: Relation, second: Relation, to: UnitName) {
+        self.add(first, to.clone());
+        self.add(second, to);
+    }
+
+    /// What \[Unit\] says, for every type.
+    fn general(&mut self) {
+        self.flags();
+        let merged = self.merged;
+        for entry in merged.entries() {
+            match entry.setting.setting().map(|s| s.kind) {
+                Some(Kind::Units(relation)) => self.written(entry, relation),
+                Some(Kind::MountsFor) => self.written_paths(entry),
+                _ => {}
+            }
+        }
+    }
+
+    fn flags(&mut self) {
+        use UnitType::{Automount, Device, Mount, Scope, Slice, Swap};
+        let unit_type = self.merged.name().unit_type();
+        let stays = matches!(unit_type, Slice | Scope | Device | Swap | Mount | Automount);
+        let switches = [
+            (UnitFlags::STOP_WHEN_UNNEEDED, id!(Unit "StopWhenUnneeded"), false),
+            (UnitFlags::REFUSE_MANUAL_START, id!(Unit "RefuseManualStart"), false),
+            (UnitFlags::REFUSE_MANUAL_STOP, id!(Unit "RefuseManualStop"), false),
+            (UnitFlags::ALLOW_ISOLATE, id!(Unit "AllowIsolate"), false),
+            (UnitFlags::IGNORE_ON_ISOLATE, id!(Unit "IgnoreOnIsolate"), stays),
+            (UnitFlags::DEFAULT_DEPENDENCIES, id!(Unit "DefaultDependencies"), true),
+            (UnitFlags::SURVIVE_FINAL_KILL_SIGNAL, id!(Unit "SurviveFinalKillSignal"), false),
+        ];
+        for (flag, setting, default) in switches {
+            let on = self.merged.flag(setting, default);
+            self.flags.set(flag, on);
+        }
+        let collect = self.merged.text(id!(Unit "CollectMode"));
+        self.flags.set(UnitFlags::COLLECT_FAILED, collect.as_deref() == Some("inactive-or-failed"));
+        self.flags.set(UnitFlags::PERPETUAL, is_perpetual(self.merged.name()));
+        for entry in self.merged.entries() {
+            let Some(setting) = entry.setting.setting() else { continue };
+            match setting.kind {
+                Kind::Condition(_) | Kind::Assert(_) => {
+                    self.flags.set(UnitFlags::HAS_CONDITIONS, true);
+                }
+                Kind::Units(Relation::OnSuccess | Relation::OnFailure) => {
+                    self.flags.set(UnitFlags::HAS_ON_RESULT, true);
+                }
+                _ if is_job_setting(setting.name) => {
+                    self.flags.set(UnitFlags::HAS_JOB_SETTINGS, true);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One line of Requires= and its relatives.
+    fn written(&mut self, entry: &Entry<'a>, relation: Relation) {
+        for word in value::split(entry.value) {
+            match word.and_then(|(at, word)| self.unit_name(&word).map_err(|m| Fault::new(at, m))) {
+                Ok(name) if &name == self.merged.name() => {
+                    let message = format!("{relation}= on itself, ignored");
+                    let code = Code::SelfDependency;
+                    self.merged.report_at(entry, Severity::Note, code, message);
+                }
+                Ok(name) => self.add(relation, name),
+                Err(fault) => self.merged.fault(entry, Code::BadUnitName, &fault),
+            }
+        }
+    }
+
+    /// A unit's name as settings write it; a template gets this unit's instance.
+    fn unit_name(&self, word: &str) -> Result<UnitName, String> {
+        let text = self.merged.expand_word(word).map_err(|f| f.message)?;
+        let name = UnitName::parse(&text).map_err(|e| format!("'{text}': {e}"))?;
+        instantiate(name, self.merged.name())
+    }
+
+    fn written_paths(&mut self, entry: &Entry<'a>) {
+        for word in value::split(entry.value) {
+            let path = word.and_then(|(at, word)| {
+                let path = self.merged.expand_word(&word).and_then(|text| value::path(&text));
+                path.map_err(|f| Fault::new(at, f.message))
+            });
+            match path {
+                Ok(path) => self.mounts_for(&path),
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+    }
+
+    fn links(&mut self, links: &[(Relation, UnitName)]) {
+        for (relation, name) in links {
+            if let Ok(name) = instantiate(name.clone(), self.merged.name())
+                && &name != self.merged.name()
+            {
+                self.add(*relation, name);
+            }
+        }
+    }
+}
+
+/// Gives a template the instance of the unit that names it.
+fn instantiate(name: UnitName, owner: &UnitName) -> Result<UnitName, String> {
+    match (name.is_template(), owner.instance()) {
+        (false, _) => Ok(name),
+        (true, Some(instance)) => name.with_instance(instance).map_err(|e| e.to_string()),
+        (true, None) => Err(format!("'{name}' is a template without an instance")),
+    }
+}
+
+fn is_job_setting(name: &str) -> bool {
+    ["Job", "StartLimit", "FailureAction", "SuccessAction", "RebootArgument"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Dependencies that follow from execution settings, paths and slices (systemd.exec(5) and
+//! systemd.resource-control(5), "IMPLICIT DEPENDENCIES"), for every type that has them.
+
+use super::{Loader, known};
+use crate::diagnostic::Code;
+use crate::escape;
+use crate::name::{UnitName, UnitType};
+use crate::relation::Relation;
+use crate::settings::{Id, id};
+use crate::value::{self, Fault};
+
+impl Loader<'_, '_> {
+    /// An edge to the mount unit of every prefix of a simplified absolute path.
+    pub(super) fn mounts_for(&mut self, path: &str) {
+        let mut end = path.len();
+        while end > 1 {
+            let prefix = &path[..end];
+            // A path that is too long for a name cannot have a mount unit.
+            if let Ok(name) = UnitName::for_path(prefix, UnitType::Mount) {
+                self.add_mount_for(name);
+            }
+            end = prefix.rfind('/').unwrap_or(0);
+        }
+        self.add_mount_for(known::root_mount());
+    }
+
+    fn add_mount_for(&mut self, mount: UnitName) {
+        if &mount != self.merged.name() {
+            self.add(Relation::MountsFor, mount);
+        }
+    }
+
+    /// Slice= or the default slice (systemd.resource-control(5), Slice=).
+    pub(super) fn slice(&mut self) {
+        let written = self.merged.value(id!(Cgroup "Slice"), |text| {
+            let name = UnitName::parse(text).map_err(|e| Fault::new(0, e.to_string()))?;
+            match name.unit_type() == UnitType::Slice && name.is_valid_slice() {
+                true => Ok(name),
+                false => Err(Fault::new(0, format!("'{name}' is not a slice"))),
+            }
+        });
+        let slice = written.unwrap_or_else(|| self.default_slice());
+        if !slice.is_root_slice() {
+            self.add_two(Relation::Requires, Relation::After, slice.clone());
+        }
+        self.add(Relation::InSlice, slice.clone());
+        self.slice = Some(slice);
+    }
+
+    fn default_slice(&self) -> UnitName {
+        let name = self.merged.name();
+        if matches!(name.as_str(), "init.scope" | "-.mount") {
+            return known::root_slice();
+        }
+        let base = if self.is_system() { known::system_slice() } else { known::app_slice() };
+        if !name.is_instance() {
+            return base;
+        }
+        let sub = format!("{}-{}.slice", base.stem(), escape::escape(name.prefix()));
+        UnitName::parse(&sub).unwrap_or(base)
+    }
+
+    /// What units with processes get.
+    pub(super) fn execution(&mut self) {
+        self.execution_paths();
+        self.execution_directories();
+        if !self.is_system() {
+            return;
+        }
+        if self.merged.flag(id!(Exec "DynamicUser"), false) || self.has_private_tmp() {
+            self.mounts_for("/tmp");
+            self.mounts_for("/var/tmp");
+            self.add(Relation::After, known::tmpfiles_setup_service());
+        }
+        if self.output_is_logged() {
+            self.add(Relation::After, known::journald_socket());
+        }
+        if let Some(namespace) = self.merged.text(id!(Exec "LogNamespace")) {
+            for socket in ["systemd-journald", "systemd-journald-varlink"] {
+                let name = format!("{socket}@{}.socket", escape::escape(&namespace));
+                if let Ok(name) = UnitName::parse(&name) {
+                    self.add_two(Relation::Requires, Relation::After, name);
+                }
+            }
+        }
+    }
+
+    fn has_private_tmp(&self) -> bool {
+        let value = self.merged.text(id!(Exec "PrivateTmp"));
+        value.is_some_and(|text| value::boolean(&text) == Ok(true))
+    }
+
+    fn output_is_logged(&self) -> bool {
+        let is_logged = |text: &str| text.starts_with("journal") || text.starts_with("kmsg");
+        let output = self.merged.text(id!(Exec "StandardOutput"));
+        let error = self.merged.text(id!(Exec "StandardError"));
+        let input = self.merged.text(id!(Exec "StandardInput"));
+        let output = match output.as_deref() {
+            None => is_logged_input(input.as_deref()),
+            Some("inherit") => false,
+            Some(text) => is_logged(text),
+        };
+        output || error.as_deref().is_some_and(is_logged)
+    }
+
+    fn execution_paths(&mut self) {
+        for setting in
+            [id!(Exec "WorkingDirectory"), id!(Exec "RootDirectory"), id!(Exec "RootImage")]
+        {
+            let Some(text) = self.merged.text(setting) else { continue };
+            let path = text.strip_prefix('-').unwrap_or(&text);
+            if let Ok(path) = value::path(path) {
+                self.mounts_for(&path);
+            }
+        }
+    }
+
+    fn execution_directories(&mut self) {
+        let context = self.merged.context();
+        let kinds: [(Id, &str); 5] = [
+            (id!(Exec "RuntimeDirectory"), &context.runtime_dir),
+            (id!(Exec "StateDirectory"), &context.state_dir),
+            (id!(Exec "CacheDirectory"), &context.cache_dir),
+            (id!(Exec "LogsDirectory"), &context.log_dir),
+            (id!(Exec "ConfigurationDirectory"), &context.config_dir),
+        ];
+        for (setting, base) in kinds {
+            for (entry, at, word) in self.merged.words(setting) {
+                let relative = word.split(':').next().unwrap_or_default();
+                match value::path(&format!("{base}/{relative}")) {
+                    Ok(path) if !relative.starts_with('/') => self.mounts_for(&path),
+                    _ => {
+                        let message = format!("'{relative}' is not a relative path");
+                        self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// StandardOutput= defaults to what StandardInput= is connected to, else to the log.
+fn is_logged_input(input: Option<&str>) -> bool {
+    !input.is_some_and(|text| {
+        text.starts_with("tty")
+            || text.starts_with("file:")
+            || text.starts_with("fd")
+            || text == "socket"
+    })
+}

@@ -1,0 +1,286 @@
+use super::*;
+use crate::parse::parse;
+
+/// Loads a unit from text and compares: the load state, then one line per relation with all its
+/// names, then diagnostics.
+#[track_caller]
+fn check_in(context: &Context, name: &str, text: &str, want: &str) {
+    let name = UnitName::parse(name).expect("a valid name");
+    let (file, mut diagnostics) = parse("f".into(), text.as_bytes(), name.unit_type());
+    let file = Arc::new(file);
+    let sources = Sources { fragment: Some(&file), ..Sources::default() };
+    let (loaded, more) = load(&name, &sources, context, &Defaults::default());
+    diagnostics.extend(more);
+    let mut got = vec![loaded.load_state.to_string()];
+    for relation in Relation::ALL {
+        let of = loaded.relations.iter().filter(|(r, _)| *r == relation);
+        let names: Vec<&str> = of.map(|(_, n)| n.as_str()).collect();
+        if !names.is_empty() {
+            got.push(format!("{relation} {}", names.join(" ")));
+        }
+    }
+    got.extend(diagnostics.iter().map(Diagnostic::to_string));
+    let want: Vec<&str> = want.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+    assert_eq!(got, want, "{name}: {text}");
+}
+
+#[track_caller]
+fn check(name: &str, text: &str, want: &str) {
+    check_in(&Context::system(), name, text, want);
+}
+
+#[test]
+fn a_plain_service() {
+    check(
+        "a.service",
+        "[Service]\nExecStart=/bin/true\n",
+        "loaded
+         Requires sysinit.target system.slice
+         Conflicts shutdown.target
+         Before shutdown.target
+         After basic.target sysinit.target system.slice systemd-journald.socket
+         Slice system.slice",
+    );
+}
+
+#[test]
+fn an_instance_has_a_slice_of_its_template() {
+    check(
+        "a-b@x.service",
+        "[Unit]\nDefaultDependencies=no\nAfter=c@.service d@%i.service\n[Service]\nType=dbus\n\
+         BusName=a.b\nStandardOutput=null\nExecStart=/bin/true\nWorkingDirectory=/srv/x\nSockets=q.socket\n",
+        "loaded
+         Requires dbus.socket system-a\\x2db.slice
+         Wants q.socket
+         After c@x.service d@x.service dbus.socket q.socket system-a\\x2db.slice
+         Slice system-a\\x2db.slice
+         RequiresMountsFor -.mount srv-x.mount srv.mount
+         TriggeredBy q.socket",
+    );
+}
+
+#[test]
+fn the_same_in_a_user_manager() {
+    let context = Context { scope: Scope::User, ..Context::system() };
+    check_in(
+        &context,
+        "a.service",
+        "[Service]\nExecStart=/bin/true\n",
+        "loaded
+         Requires app.slice basic.target
+         Conflicts shutdown.target
+         Before shutdown.target
+         After app.slice basic.target
+         Slice app.slice",
+    );
+}
+
+#[test]
+fn the_four_units_of_a_set() {
+    check(
+        "test-nginx-1.socket",
+        "[Socket]\nListenStream=/run/test/1.sock\nService=test-nginx-1.service\n",
+        "loaded
+         Requires sysinit.target system.slice
+         Conflicts shutdown.target
+         Before shutdown.target sockets.target test-nginx-1.service
+         After sysinit.target system.slice
+         Triggers test-nginx-1.service
+         Slice system.slice
+         RequiresMountsFor -.mount run-test-1.sock.mount run-test.mount run.mount",
+    );
+    check(
+        "srv-1.mount",
+        "[Mount]\nWhat=/dev/sda1\nWhere=/srv/1\nType=ext4\nOptions=usrquota\nStandardOutput=null\n",
+        "loaded
+         Requires system.slice
+         Wants quotaon.service systemd-quotacheck.service
+         BindsTo dev-sda1.device
+         Conflicts umount.target
+         Before local-fs.target quotaon.service systemd-quotacheck.service umount.target
+         After dev-sda1.device local-fs-pre.target system.slice
+         Slice system.slice
+         RequiresMountsFor -.mount srv.mount",
+    );
+    check(
+        "srv-1.automount",
+        "[Automount]\nWhere=/srv/1\n",
+        "loaded
+         Conflicts umount.target
+         Before local-fs.target srv-1.mount umount.target
+         After local-fs-pre.target
+         Triggers srv-1.mount
+         RequiresMountsFor -.mount srv.mount",
+    );
+    check(
+        "test-1.slice",
+        "[Slice]\n",
+        "loaded
+         Requires test.slice
+         Conflicts shutdown.target
+         Before shutdown.target
+         After test.slice
+         Slice test.slice",
+    );
+}
+
+#[test]
+fn a_network_mount_that_may_fail() {
+    check(
+        "mnt.mount",
+        "[Mount]\nWhat=srv:/x\nType=nfs\nOptions=ro,nofail\nWhere=/mnt\n",
+        "loaded
+         Requires system.slice
+         Wants network-online.target
+         Conflicts umount.target
+         Before umount.target
+         After network-online.target network.target remote-fs-pre.target system.slice systemd-journald.socket
+         Slice system.slice
+         RequiresMountsFor -.mount",
+    );
+}
+
+#[test]
+fn timers_paths_swaps_targets() {
+    check(
+        "a.timer",
+        "[Timer]\nOnCalendar=daily\n",
+        "loaded
+         Requires sysinit.target
+         Conflicts shutdown.target
+         Before a.service shutdown.target timers.target
+         After sysinit.target time-set.target time-sync.target
+         Triggers a.service",
+    );
+    check(
+        "a.path",
+        "[Unit]\nDefaultDependencies=no\n[Path]\nPathExists=/x\nUnit=b.service\n",
+        "loaded
+         Before b.service
+         Triggers b.service
+         RequiresMountsFor -.mount x.mount",
+    );
+    check(
+        "dev-sdb.swap",
+        "[Swap]\nWhat=/dev/sdb\nStandardOutput=null\n",
+        "loaded
+         Requires dev-sdb.device system.slice
+         Conflicts umount.target
+         Before swap.target umount.target
+         After dev-sdb.device system.slice
+         Slice system.slice",
+    );
+    check("a.target", "", "masked");
+    check(
+        "a.target",
+        "[Unit]\nWants=a.target b.service\nRequiresMountsFor=rel\nAfter=x %z.service\n",
+        "loaded
+         Wants b.service
+         Conflicts shutdown.target
+         Before shutdown.target
+         f:2:7: note: Wants= on itself, ignored [self-dependency]
+         f:4:7: warning: After=: 'x': 'x' does not end in a unit type, ignored [bad-unit-name]
+         f:4:9: warning: After=: there is no specifier %z, ignored [bad-unit-name]
+         f:3:19: warning: RequiresMountsFor=: 'rel' is not an absolute path, ignored [bad-value]",
+    );
+}
+
+/// Names and texts that make units unusable, and those that nearly do.
+#[test]
+fn bad_settings_are_those_of_systemd() {
+    let start = "[Service]\nExecStart=/bin/true\n";
+    let table = [
+        ("t.service", "[Service]\nType=oneshot\n", "bad-setting"),
+        ("t.service", "[Service]\nExecStop=/bin/true\n", "bad-setting"),
+        ("t.service", "[Service]\nRemainAfterExit=yes\n", "bad-setting"),
+        ("t.service", "[Service]\nRemainAfterExit=yes\nExecStop=/bin/true\n", "loaded"),
+        ("t.service", "[Service]\nType=oneshot\nExecStop=/bin/true\n", "bad-setting"),
+        ("t.service", "[Service]\nType=simple\nRemainAfterExit=yes\nExecStop=/b\n", "bad-setting"),
+        ("t.service", "[Service]\nBusName=a.b\nRemainAfterExit=yes\nExecStop=/b\n", "bad-setting"),
+        ("t.service", "[Service]\nType=oneshot\n[Unit]\nSuccessAction=reboot\n", "loaded"),
+        ("t.service", "[Unit]\nDescription=x\n", "bad-setting"),
+        ("t.service", &format!("{start}ExecStart=/bin/true\n"), "bad-setting"),
+        ("t.service", &format!("{start}ExecStart=/bin/true\nType=oneshot\n"), "loaded"),
+        ("t.service", &format!("{start}ExecStart=\n"), "bad-setting"),
+        ("t.service", &format!("{start}ExecStart=\nExecStart=/bin/false\n"), "loaded"),
+        ("t.service", &format!("{start}Type=dbus\n"), "bad-setting"),
+        ("t.service", &format!("{start}Type=oneshot\nRestart=always\n"), "bad-setting"),
+        ("t.service", &format!("{start}Type=oneshot\nRestart=on-failure\n"), "loaded"),
+        ("t.service", &format!("{start}Type=oneshot\nExitType=cgroup\n"), "bad-setting"),
+        ("t.service", &format!("{start}PAMName=x\nKillMode=none\n"), "bad-setting"),
+        ("t.service", &format!("{start}WorkingDirectory=rel\n"), "bad-setting"),
+        ("t.service", &format!("{start}WorkingDirectory=~\n"), "loaded"),
+        ("t.service", &format!("{start}User=a/b\n"), "bad-setting"),
+        ("t.service", &format!("{start}User=%z\n"), "bad-setting"),
+        ("t.service", &format!("{start}ExecStartPre=a/b\n"), "bad-setting"),
+        ("t.service", &format!("{start}ExecStartPre=-a/b\n"), "loaded"),
+        ("t.service", &format!("{start}[broken\n"), "error"),
+        ("a.socket", "[Socket]\n", "bad-setting"),
+        ("a.socket", "[Socket]\nListenStream=80\nAccept=yes\nMaxConnections=0\n", "bad-setting"),
+        ("a.socket", "[Socket]\nListenStream=80\nAccept=yes\nService=b.service\n", "bad-setting"),
+        ("a.socket", "[Socket]\nListenDatagram=80\nAccept=yes\n", "bad-setting"),
+        ("a.socket", "[Socket]\nListenStream=0\n", "bad-setting"),
+        ("a.socket", "[Socket]\nListenStream=/x\nSymlinks=/a\nListenStream=/y\n", "bad-setting"),
+        ("a.socket", "[Socket]\nListenStream=/x\nSymlinks=/a\n", "loaded"),
+        ("foo.mount", "[Mount]\nWhat=/dev/sda\n", "loaded"),
+        ("foo.mount", "[Mount]\nWhat=/dev/sda\nWhere=/bar\n", "bad-setting"),
+        ("foo.mount", "[Mount]\nWhere=/foo\n", "bad-setting"),
+        ("proc.mount", "[Mount]\nWhere=/proc\nWhat=proc\n", "bad-setting"),
+        ("foo@a.mount", "[Mount]\nWhere=/foo@a\nWhat=x\n", "error"),
+        ("foo.automount", "[Automount]\n", "loaded"),
+        ("foo.automount", "[Automount]\nWhere=/bar\n", "bad-setting"),
+        ("foo.automount", "[Automount]\nWhere=/foo/\n", "loaded"),
+        ("foo--bar.slice", "[Slice]\n", "error"),
+        ("foo@bar.slice", "[Slice]\n", "error"),
+        ("foo.path", "[Path]\nPathExists=x\n", "bad-setting"),
+        ("foo.timer", "[Timer]\n", "bad-setting"),
+        ("foo.swap", "[Swap]\nWhat=/bar\n", "bad-setting"),
+        ("foo@.service", start, "error"),
+    ];
+    for (name, text, want) in table {
+        let name = UnitName::parse(name).expect("a valid name");
+        let file = Arc::new(parse("f".into(), text.as_bytes(), name.unit_type()).0);
+        let sources = Sources { fragment: Some(&file), ..Sources::default() };
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        assert_eq!(loaded.load_state.as_str(), want, "{name}: {text}");
+    }
+}
+
+#[test]
+fn units_without_a_file() {
+    for (name, want) in [
+        ("a.service", "not-found"),
+        ("a.slice", "loaded"),
+        ("dev-sda.device", "loaded"),
+        ("-.mount", "loaded"),
+        ("-.slice", "loaded"),
+        ("init.scope", "loaded"),
+        ("a.scope", "not-found"),
+    ] {
+        let name = UnitName::parse(name).expect("a valid name");
+        let sources = Sources::default();
+        let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+        assert_eq!(loaded.load_state.as_str(), want, "{name}");
+    }
+}
+
+#[test]
+fn dropins_and_links_add_up() {
+    let name = UnitName::parse("a@x.service").expect("a valid name");
+    let parse =
+        |path: &str, text: &str| Arc::new(parse(path.into(), text.as_bytes(), UnitType::Service).0);
+    let fragment = parse("f", "[Unit]\nWants=b.service\n[Service]\nExecStart=/bin/a\n");
+    let dropins = [
+        parse("1", "[Unit]\nWants=\nDescription=one\n[Service]\nExecStart=\nExecStart=/bin/b\n"),
+        parse("2", "[Unit]\nDescription=two %i\n[broken\n"),
+        parse("3", "[Unit]\nDescription=three %i\n[Service]\nUser=a/b\n"),
+    ];
+    let links = [(Relation::Wants, UnitName::parse("c@.service").expect("a valid name"))];
+    let sources =
+        Sources { fragment: Some(&fragment), dropins: &dropins, links: &links, masked: false };
+    let (loaded, _) = load(&name, &sources, &Context::system(), &Defaults::default());
+    assert_eq!(loaded.load_state, LoadState::Loaded);
+    assert_eq!(&*loaded.description, "three x");
+    let wants = loaded.relations.iter().filter(|(r, _)| *r == Relation::Wants);
+    assert_eq!(wants.map(|(_, n)| n.as_str()).collect::<Vec<_>>(), ["b.service", "c@x.service"]);
+}

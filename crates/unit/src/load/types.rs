@@ -1,0 +1,555 @@
+//! What each unit type requires of its settings, and the dependencies that follow from them: the
+//! sections "Implicit Dependencies" and "Default Dependencies" of each manual page. What makes
+//! a unit unusable was compared with `systemd-analyze verify` of systemd 252.
+
+use super::{Loader, known};
+use crate::config::{Address, ListenKind, ServiceType};
+use crate::diagnostic::Code;
+use crate::loaded::UnitFlags;
+use crate::name::{UnitName, UnitType};
+use crate::relation::Relation;
+use crate::settings::{Id, Kind, id};
+use crate::value::{self, Fault};
+
+/// Why a unit cannot be used.
+type Check = Result<(), String>;
+
+/// Whether a value can be used.
+type Rule = fn(&str) -> bool;
+
+/// File systems that need the network (systemd.mount(5), "Default Dependencies").
+const NETWORK_FILE_SYSTEMS: &[&str] = &[
+    "afs",
+    "ceph",
+    "cifs",
+    "davfs",
+    "gfs",
+    "gfs2",
+    "glusterfs",
+    "lustre",
+    "ncp",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "ocfs2",
+    "orangefs",
+    "pvfs2",
+    "smb3",
+    "smbfs",
+    "sshfs",
+];
+
+impl Loader<'_, '_> {
+    pub(super) fn by_type(&mut self) -> Check {
+        match self.merged.name().unit_type() {
+            UnitType::Service => self.service()?,
+            UnitType::Socket => self.socket()?,
+            UnitType::Mount => self.mount()?,
+            UnitType::Automount => self.automount()?,
+            UnitType::Swap => self.swap()?,
+            UnitType::Timer => self.timer()?,
+            UnitType::Path => self.path()?,
+            UnitType::Slice => self.parent_slice(),
+            UnitType::Scope => self.slice(),
+            UnitType::Target | UnitType::Device => {}
+        }
+        if self.flags.default_dependencies() {
+            self.defaults();
+        }
+        Ok(())
+    }
+
+    /// Dependencies that DefaultDependencies=no switches off.
+    fn defaults(&mut self) {
+        match self.merged.name().unit_type() {
+            UnitType::Service => self.default_early(None),
+            UnitType::Socket => self.default_early(Some(known::sockets_target())),
+            UnitType::Timer => {
+                self.default_early(Some(known::timers_target()));
+                if self.merged.has(id!(Timer "OnCalendar")) && self.is_system() {
+                    self.add(Relation::After, known::time_set_target());
+                    self.add(Relation::After, known::time_sync_target());
+                }
+            }
+            UnitType::Path => self.default_early(Some(known::paths_target())),
+            UnitType::Target => {
+                self.flags.set(UnitFlags::COMPLETES_ORDERING, true);
+                self.until_shutdown();
+            }
+            UnitType::Slice | UnitType::Scope if !self.flags.perpetual() => self.until_shutdown(),
+            UnitType::Mount => self.default_mount(),
+            UnitType::Automount if self.is_system() => {
+                self.until_umount();
+                self.add(Relation::After, known::local_fs_pre_target());
+                self.add(Relation::Before, known::local_fs_target());
+            }
+            UnitType::Swap if self.is_system() => {
+                self.until_umount();
+                self.add(Relation::Before, known::swap_target());
+            }
+            _ => {}
+        }
+    }
+
+    fn until_shutdown(&mut self) {
+        if self.merged.name().as_str() != "shutdown.target" {
+            self.add_two(Relation::Before, Relation::Conflicts, known::shutdown_target());
+        }
+    }
+
+    fn until_umount(&mut self) {
+        self.add_two(Relation::Before, Relation::Conflicts, known::umount_target());
+    }
+
+    /// Services and what activates them: after basic system setup, gone at shutdown. A user
+    /// manager has basic.target only, and its sockets, timers and paths precede that.
+    fn default_early(&mut self, group: Option<UnitName>) {
+        let is_service = group.is_none();
+        if let Some(target) = group {
+            self.add(Relation::Before, target);
+        }
+        if self.is_system() {
+            self.add_two(Relation::Requires, Relation::After, known::sysinit_target());
+            if is_service {
+                self.add(Relation::After, known::basic_target());
+            }
+        } else if is_service {
+            self.add_two(Relation::Requires, Relation::After, known::basic_target());
+        }
+        self.until_shutdown();
+    }
+
+    fn service(&mut self) -> Check {
+        let starts = self.commands(id!(Service "ExecStart"))?;
+        let stops = self.commands(id!(Service "ExecStop"))?;
+        for id in [
+            id!(Service "ExecCondition"),
+            id!(Service "ExecStartPre"),
+            id!(Service "ExecStartPost"),
+            id!(Service "ExecReload"),
+            id!(Service "ExecStopPost"),
+        ] {
+            self.commands(id)?;
+        }
+        self.fatal_settings()?;
+        let service_type = self.service_type(starts);
+        let service_type = service_type.as_str();
+        self.service_commands(service_type, starts, stops)?;
+        self.service_contradictions(service_type)?;
+        let reloads = self.merged.has(id!(Service "ExecReload")) || service_type == "notify-reload";
+        self.flags.set(UnitFlags::CAN_RELOAD, reloads);
+        if service_type == "dbus" {
+            self.add_two(Relation::Requires, Relation::After, known::dbus_socket());
+        }
+        self.service_sockets();
+        self.slice();
+        self.execution();
+        Ok(())
+    }
+
+    /// Type=, or its default (systemd.service(5)). Which words are types is checked when the
+    /// service is compiled; here a wrong one is as none.
+    fn service_type(&self, starts: usize) -> ServiceType {
+        let written = self.merged.raw(id!(Service "Type")).iter().rev();
+        let mut known = written.filter_map(|e| ServiceType::from_word(e.value));
+        let has_bus_name = self.merged.has(id!(Service "BusName"));
+        known.next().unwrap_or(match (starts, has_bus_name) {
+            (_, true) => ServiceType::Dbus,
+            (0, false) => ServiceType::Oneshot,
+            (_, false) => ServiceType::Simple,
+        })
+    }
+
+    fn service_commands(&self, service_type: &str, starts: usize, stops: usize) -> Check {
+        let success_action = self.merged.text(id!(Unit "SuccessAction"));
+        let acts = success_action.is_some_and(|a| a != "none");
+        let remains = self.merged.flag(id!(Service "RemainAfterExit"), false);
+        if starts == 0 && stops == 0 && !acts {
+            return Err("no ExecStart=, ExecStop= or SuccessAction=".to_owned());
+        }
+        if starts == 0 && !acts && !remains {
+            return Err(
+                "no ExecStart=, and neither RemainAfterExit=yes nor SuccessAction=".to_owned()
+            );
+        }
+        if starts == 0 && service_type != "oneshot" && !acts {
+            return Err(format!("Type={service_type} needs ExecStart="));
+        }
+        if starts > 1 && service_type != "oneshot" {
+            return Err(format!("Type={service_type} allows one ExecStart= only"));
+        }
+        Ok(())
+    }
+
+    fn service_contradictions(&self, service_type: &str) -> Check {
+        let text = |id: Id| self.merged.text(id);
+        if service_type == "dbus" && text(id!(Service "BusName")).is_none() {
+            return Err("Type=dbus needs BusName=".to_owned());
+        }
+        let restart = text(id!(Service "Restart"));
+        let restarts = matches!(restart.as_deref(), Some("always" | "on-success"));
+        if service_type == "oneshot" && restarts {
+            return Err("Type=oneshot excludes Restart=always and on-success".to_owned());
+        }
+        let exit_type = text(id!(Service "ExitType"));
+        if service_type == "oneshot" && exit_type.as_deref() == Some("cgroup") {
+            return Err("Type=oneshot excludes ExitType=cgroup".to_owned());
+        }
+        let kill_mode = text(id!(Kill "KillMode"));
+        let kills_all = !matches!(kill_mode.as_deref(), Some("process" | "none"));
+        if text(id!(Exec "PAMName")).is_some() && !kills_all {
+            return Err("PAMName= needs KillMode=control-group or mixed".to_owned());
+        }
+        Ok(())
+    }
+
+    fn service_sockets(&mut self) {
+        for (entry, at, word) in self.merged.words(id!(Service "Sockets")) {
+            match self.unit_name(&word) {
+                Ok(name) if name.unit_type() == UnitType::Socket => {
+                    self.add_two(Relation::Wants, Relation::After, name.clone());
+                    self.add(Relation::TriggeredBy, name);
+                }
+                Ok(name) => {
+                    let fault = Fault::new(at, format!("'{name}' is not a socket"));
+                    self.merged.fault(&entry, Code::BadUnitName, &fault);
+                }
+                Err(message) => {
+                    self.merged.fault(&entry, Code::BadUnitName, &Fault::new(at, message));
+                }
+            }
+        }
+    }
+
+    /// How many commands a setting has. A broken one costs the unit.
+    fn commands(&self, id: Id) -> Result<usize, String> {
+        let name = id.setting().map_or("", |s| s.name);
+        let mut count = 0;
+        for entry in self.merged.list(id) {
+            match value::commands(entry.value, &|word| self.merged.expand_word(word)) {
+                Ok((commands, _)) => count += commands.len(),
+                Err(fault) if self.merged.is_fatal_in(entry) => {
+                    let line = entry.line;
+                    return Err(format!("line {line}: {name}=: {}", fault.message));
+                }
+                Err(fault) => self.merged.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        Ok(count)
+    }
+
+    /// Settings that cost the unit when they are wrong, because running without them would run
+    /// something else than was asked for.
+    fn fatal_settings(&self) -> Check {
+        let user: Rule = |text| !text.contains('/') && !text.contains(char::is_control);
+        let path: Rule = |text| value::path(text.trim_start_matches('-')).is_ok();
+        let directory: Rule =
+            |text| matches!(text, "~" | "-~") || value::path(text.trim_start_matches('-')).is_ok();
+        let rules: [(Id, Rule); 7] = [
+            (id!(Exec "User"), user),
+            (id!(Exec "Group"), user),
+            (id!(Exec "SupplementaryGroups"), user),
+            (id!(Exec "WorkingDirectory"), directory),
+            (id!(Exec "RootDirectory"), path),
+            (id!(Exec "RootImage"), path),
+            (id!(Exec "DynamicUser"), |text| value::boolean(text).is_ok()),
+        ];
+        for (id, is_good) in rules {
+            for entry in self.merged.raw(id) {
+                let text = self.merged.expand_word(entry.value);
+                let good = entry.value.is_empty() || text.is_ok_and(|text| is_good(&text));
+                if !good && self.merged.is_fatal_in(entry) {
+                    let name = id.setting().map_or("", |s| s.name);
+                    return Err(format!("line {}: {name}={} is wrong", entry.line, entry.value));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn socket(&mut self) -> Check {
+        let accept = self.merged.flag(id!(Socket "Accept"), false);
+        let nodes = self.socket_addresses(accept)?;
+        let small = |id: Id| self.merged.value(id, |text| value::number(text, 0, i64::MAX));
+        if accept && small(id!(Socket "MaxConnections")) == Some(0) {
+            return Err("MaxConnections= is too small".to_owned());
+        }
+        if self.merged.has(id!(Socket "Symlinks")) && nodes != 1 {
+            return Err("Symlinks= needs exactly one node in the file system".to_owned());
+        }
+        self.socket_service(accept)?;
+        if let Some(interface) = self.merged.text(id!(Socket "BindToDevice"))
+            && interface != "lo"
+        {
+            let path = format!("/sys/subsystem/net/devices/{interface}");
+            if let Ok(device) = UnitName::for_path(&path, UnitType::Device) {
+                self.add_two(Relation::BindsTo, Relation::After, device);
+            }
+        }
+        self.slice();
+        let commands = [
+            id!(Socket "ExecStartPre"),
+            id!(Socket "ExecStartPost"),
+            id!(Socket "ExecStopPre"),
+            id!(Socket "ExecStopPost"),
+        ];
+        if commands.into_iter().any(|id| self.merged.has(id)) {
+            self.execution();
+        }
+        Ok(())
+    }
+
+    /// Checks what is listened on and adds the mounts; returns the nodes in the file system.
+    fn socket_addresses(&mut self, accept: bool) -> Result<usize, String> {
+        let (mut count, mut nodes) = (0, 0);
+        let merged = self.merged;
+        for entry in merged.entries() {
+            let Some(Kind::Listen(kind)) = entry.setting.setting().map(|s| s.kind) else {
+                continue;
+            };
+            let Ok(text) = merged.expand_word(entry.value) else { continue };
+            let Ok(listen) = value::listen_address(kind, &text) else { continue };
+            if !merged.list(entry.setting).contains(entry) {
+                continue;
+            }
+            count += 1;
+            let accepting = matches!(kind, ListenKind::Stream | ListenKind::SequentialPacket);
+            if accept && !accepting {
+                return Err("Accept=yes needs sockets that accept connections".to_owned());
+            }
+            if let Address::Unix(path) | Address::Path(path) = listen.address {
+                nodes += usize::from(!matches!(kind, ListenKind::MessageQueue));
+                if let Ok(path) = value::path(&path) {
+                    self.mounts_for(&path);
+                }
+            }
+        }
+        if count == 0 {
+            return Err("no Listen*= setting".to_owned());
+        }
+        Ok(nodes)
+    }
+
+    /// The service that the socket starts (systemd.socket(5), Service= and Accept=).
+    fn socket_service(&mut self, accept: bool) -> Check {
+        let written = self.merged.text(id!(Socket "Service"));
+        if accept {
+            return match written {
+                Some(_) => Err("Accept=yes excludes Service=".to_owned()),
+                None => Ok(()),
+            };
+        }
+        let named = written.and_then(|text| self.unit_name(&text).ok());
+        let service = match named.filter(|n| n.unit_type() == UnitType::Service) {
+            Some(name) => name,
+            None => self.same_name(UnitType::Service)?,
+        };
+        self.add_two(Relation::Before, Relation::Triggers, service);
+        Ok(())
+    }
+
+    fn same_name(&self, unit_type: UnitType) -> Result<UnitName, String> {
+        self.merged.name().change_type(unit_type).map_err(|e| e.to_string())
+    }
+
+    fn mount(&mut self) -> Check {
+        let where_ = self.place(id!(Mount "Where"))?;
+        let what = self.merged.text(id!(Mount "What")).unwrap_or_default();
+        if what.is_empty() && !self.flags.perpetual() {
+            return Err("What= is missing".to_owned());
+        }
+        if is_api_file_system(&where_) {
+            return Err(format!("{where_} is an API file system"));
+        }
+        self.flags.set(UnitFlags::CAN_RELOAD, true);
+        self.mounts_above(&where_);
+        let options = self.merged.text(id!(Mount "Options")).unwrap_or_default();
+        let has = |names: &[&str]| options.split(',').any(|o| names.contains(&o));
+        let is_bind = has(&["bind", "rbind"]);
+        if has(&["usrquota", "grpquota", "quota", "usrjquota", "grpjquota"]) {
+            for service in [known::quotacheck_service(), known::quotaon_service()] {
+                self.add_two(Relation::Wants, Relation::Before, service);
+            }
+        }
+        match device_path(&what) {
+            Some(device) if !is_bind => self.device(&device),
+            _ if is_bind || has(&["loop"]) => {
+                if let Ok(path) = value::path(&what) {
+                    self.mounts_for(&path);
+                }
+            }
+            _ => {}
+        }
+        self.slice();
+        self.execution();
+        Ok(())
+    }
+
+    fn device(&mut self, path: &str) {
+        if let Ok(device) = UnitName::for_path(path, UnitType::Device) {
+            self.add_two(Relation::BindsTo, Relation::After, device);
+        }
+    }
+
+    /// Where=, which must agree with the unit's name.
+    fn place(&self, id: Id) -> Result<String, String> {
+        let name = self.merged.name();
+        let of_name = crate::escape::path_unescape(name.stem()).map_err(|e| e.to_string())?;
+        let written = self.merged.value(id, value::path).unwrap_or_else(|| of_name.clone());
+        match UnitName::for_path(&written, name.unit_type()) {
+            Ok(fitting) if &fitting == name => Ok(written),
+            _ => Err(format!("Where={written} does not fit the unit's name")),
+        }
+    }
+
+    /// The mounts of everything above a path.
+    fn mounts_above(&mut self, path: &str) {
+        match path.rfind('/') {
+            Some(end) if end > 0 => self.mounts_for(&path[..end]),
+            _ if path != "/" => self.mounts_for("/"),
+            _ => {}
+        }
+    }
+
+    fn default_mount(&mut self) {
+        let text = |id: Id| self.merged.text(id).unwrap_or_default();
+        let is_root = self.merged.name().as_str() == "-.mount";
+        if !self.is_system() || is_root {
+            return;
+        }
+        let (options, fs_type) = (text(id!(Mount "Options")), text(id!(Mount "Type")));
+        let fs_type = fs_type.strip_prefix("fuse.").unwrap_or(&fs_type).to_owned();
+        let has = |name: &str| options.split(',').any(|o| o == name);
+        let is_network = has("_netdev") || NETWORK_FILE_SYSTEMS.contains(&&*fs_type);
+        let may_fail = has("nofail");
+        self.until_umount();
+        if is_network {
+            self.add(Relation::After, known::remote_fs_pre_target());
+            self.add(Relation::After, known::network_target());
+            self.add_two(Relation::After, Relation::Wants, known::network_online_target());
+        } else {
+            self.add(Relation::After, known::local_fs_pre_target());
+        }
+        if !may_fail {
+            let target =
+                if is_network { known::remote_fs_target() } else { known::local_fs_target() };
+            self.add(Relation::Before, target);
+        }
+    }
+
+    fn automount(&mut self) -> Check {
+        let where_ = self.place(id!(Automount "Where"))?;
+        if where_ == "/" {
+            return Err("the root cannot be mounted on access".to_owned());
+        }
+        self.mounts_above(&where_);
+        let mount = self.same_name(UnitType::Mount)?;
+        self.add_two(Relation::Before, Relation::Triggers, mount);
+        Ok(())
+    }
+
+    fn swap(&mut self) -> Check {
+        let what = self.merged.value(id!(Swap "What"), value::path);
+        let what = what.ok_or_else(|| "What= is missing".to_owned())?;
+        if UnitName::for_path(&what, UnitType::Swap).ok().as_ref() != Some(self.merged.name()) {
+            return Err(format!("What={what} does not fit the unit's name"));
+        }
+        match UnitName::for_path(&what, UnitType::Device) {
+            Ok(device) if what.starts_with("/dev/") => {
+                self.add_two(Relation::Requires, Relation::After, device);
+            }
+            _ => self.mounts_for(&what),
+        }
+        self.slice();
+        self.execution();
+        Ok(())
+    }
+
+    /// Unit= of a timer or path, or the service of the same name.
+    fn triggered(&mut self, id: Id) -> Check {
+        let named = self.merged.text(id).and_then(|text| self.unit_name(&text).ok());
+        let name = match named {
+            Some(name) => name,
+            None => self.same_name(UnitType::Service)?,
+        };
+        self.add_two(Relation::Before, Relation::Triggers, name);
+        Ok(())
+    }
+
+    fn timer(&mut self) -> Check {
+        let events = [
+            id!(Timer "OnActiveSec"),
+            id!(Timer "OnBootSec"),
+            id!(Timer "OnStartupSec"),
+            id!(Timer "OnUnitActiveSec"),
+            id!(Timer "OnUnitInactiveSec"),
+            id!(Timer "OnCalendar"),
+        ];
+        let switches = [id!(Timer "OnClockChange"), id!(Timer "OnTimezoneChange")];
+        if !events.into_iter().any(|id| self.merged.has(id))
+            && !switches.into_iter().any(|id| self.merged.flag(id, false))
+        {
+            return Err("no On*= setting".to_owned());
+        }
+        self.triggered(id!(Timer "Unit"))
+    }
+
+    fn path(&mut self) -> Check {
+        let mut count = 0;
+        for id in [
+            id!(Path "PathExists"),
+            id!(Path "PathExistsGlob"),
+            id!(Path "PathChanged"),
+            id!(Path "PathModified"),
+            id!(Path "DirectoryNotEmpty"),
+        ] {
+            for entry in self.merged.list(id) {
+                let text = self.merged.expand(entry);
+                match text.map(|text| value::path(&text)) {
+                    Some(Ok(path)) => {
+                        count += 1;
+                        self.mounts_for(&path);
+                    }
+                    Some(Err(fault)) => self.merged.fault(entry, Code::BadValue, &fault),
+                    None => {}
+                }
+            }
+        }
+        if count == 0 {
+            return Err("no path to watch".to_owned());
+        }
+        self.triggered(id!(Path "Unit"))
+    }
+
+    /// A slice requires the slice above it (systemd.slice(5)).
+    fn parent_slice(&mut self) {
+        let Some(parent) = self.merged.name().slice_parent() else { return };
+        let parent = if parent.is_root_slice() { known::root_slice() } else { parent };
+        self.add_two(Relation::Requires, Relation::After, parent.clone());
+        self.add(Relation::InSlice, parent.clone());
+        self.slice = Some(parent);
+    }
+}
+
+/// Mount points that the manager sets up itself before any unit (file-hierarchy(7)).
+fn is_api_file_system(path: &str) -> bool {
+    const EXACT: &[&str] =
+        &["/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/run", "/sys/fs/cgroup"];
+    EXACT.contains(&path) || path.starts_with("/sys/fs/cgroup/")
+}
+
+/// The device node that What= names, if it names one.
+fn device_path(what: &str) -> Option<String> {
+    let by = [
+        ("UUID=", "uuid"),
+        ("LABEL=", "label"),
+        ("PARTUUID=", "partuuid"),
+        ("PARTLABEL=", "partlabel"),
+    ];
+    for (prefix, directory) in by {
+        if let Some(tag) = what.strip_prefix(prefix) {
+            return Some(format!("/dev/disk/by-{directory}/{}", tag.trim_matches('"')));
+        }
+    }
+    value::path(what).ok().filter(|path| path.starts_with("/dev/"))
+}

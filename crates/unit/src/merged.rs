@@ -1,0 +1,200 @@
+//! A unit's files laid over each other: what was assigned to a setting, in order, with
+//! specifiers replaced and the list rules applied. Loading and compiling both read this.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use crate::context::Context;
+use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
+use crate::load::Sources;
+use crate::name::UnitName;
+use crate::parse::{Entry, UnitFile};
+use crate::settings::{Id, Kind, List};
+use crate::specifier::Specifiers;
+use crate::value::{self, Fault};
+
+pub(crate) struct Merged<'a> {
+    specifiers: Specifiers<'a>,
+    fragment: Option<&'a UnitFile>,
+    dropins: &'a [Arc<UnitFile>],
+    /// Sorted by setting; within one, in the order of the files.
+    entries: Vec<Entry<'a>>,
+    sink: RefCell<Sink>,
+}
+
+impl<'a> Merged<'a> {
+    pub fn new(name: &'a UnitName, sources: &Sources<'a>, context: &'a Context) -> Merged<'a> {
+        let fragment = sources.fragment.map(|f| &**f);
+        let specifiers = Specifiers { name, context, fragment: fragment.map(|f| &**f.path()) };
+        let dropins = sources.dropins.iter().map(|f| &**f);
+        let mut entries = Vec::with_capacity(16);
+        fragment.into_iter().chain(dropins).for_each(|file| entries.extend(file.entries()));
+        entries.sort_by_key(|e| e.setting);
+        Merged { specifiers, fragment, dropins: sources.dropins, entries, sink: RefCell::default() }
+    }
+
+    pub fn name(&self) -> &'a UnitName {
+        self.specifiers.name
+    }
+
+    pub fn context(&self) -> &'a Context {
+        self.specifiers.context
+    }
+
+    pub fn into_diagnostics(self) -> Vec<Diagnostic> {
+        self.sink.into_inner().finish()
+    }
+
+    /// Everything, sorted by setting.
+    pub fn entries(&self) -> &[Entry<'a>] {
+        &self.entries
+    }
+
+    /// Everything in the order of the files.
+    pub fn in_file_order(&self) -> Vec<Entry<'a>> {
+        let files = self.fragment.into_iter().chain(self.dropins.iter().map(|f| &**f));
+        files.flat_map(UnitFile::entries).collect()
+    }
+
+    /// All assignments of a setting, resets and what they reset included.
+    pub fn raw(&self, id: Id) -> &[Entry<'a>] {
+        let from = self.entries.partition_point(|e| e.setting < id);
+        let rest = self.entries.get(from..).unwrap_or_default();
+        let length = rest.iter().take_while(|e| e.setting == id).count();
+        &rest[..length]
+    }
+
+    /// The assignments of a list after its last reset.
+    pub fn list(&self, id: Id) -> &[Entry<'a>] {
+        let all = self.raw(id);
+        let keeps = id.setting().is_some_and(|s| s.list == List::Keep);
+        let reset = all.iter().rposition(|e| e.value.is_empty()).filter(|_| !keeps);
+        &all[reset.map_or(0, |at| at + 1)..]
+    }
+
+    /// Whether a list has anything in it.
+    pub fn has(&self, id: Id) -> bool {
+        self.list(id).iter().any(|e| !e.value.is_empty())
+    }
+
+    /// The value with its specifiers replaced; reported and `None` if that fails.
+    pub fn expand(&self, entry: &Entry<'a>) -> Option<Cow<'a, str>> {
+        match self.specifiers.expand(entry.value) {
+            Ok(text) => Some(text),
+            Err(fault) => {
+                self.fault(entry, Code::UnknownSpecifier, &fault);
+                None
+            }
+        }
+    }
+
+    /// Replaces specifiers in one word.
+    pub fn expand_word<'t>(&self, word: &'t str) -> Result<Cow<'t, str>, Fault> {
+        self.specifiers.expand(word)
+    }
+
+    /// Reports something about one assignment, which is ignored.
+    pub fn fault(&self, entry: &Entry<'_>, code: Code, fault: &Fault) {
+        let name = entry.setting.setting().map_or("", |s| s.name);
+        let message = format!("{name}=: {}, ignored", fault.message);
+        let diagnostic = entry.diagnostic(Severity::Warning, code, fault.offset, message);
+        self.sink.borrow_mut().push(diagnostic);
+    }
+
+    /// Reports something about the unit as a whole.
+    pub fn report(&self, severity: Severity, code: Code, message: String) {
+        let path = self.fragment.map_or_else(|| self.name().as_str().into(), |f| f.path().clone());
+        self.sink.borrow_mut().push(Diagnostic {
+            path,
+            line: 0,
+            column: 0,
+            severity,
+            code,
+            message,
+        });
+    }
+
+    /// Reports something at one assignment.
+    pub fn report_at(&self, entry: &Entry<'_>, severity: Severity, code: Code, message: String) {
+        self.sink.borrow_mut().push(entry.diagnostic(severity, code, 0, message));
+    }
+
+    /// Whether an assignment stands in the unit's own file: only there can it be fatal.
+    pub fn is_fatal_in(&self, entry: &Entry<'_>) -> bool {
+        self.fragment.is_some_and(|fragment| std::ptr::eq(fragment, entry.file))
+    }
+
+    /// The last valid value. An empty assignment goes back to the default, but for kinds of
+    /// which an empty value is no value (as systemd has it); wrong values are ignored.
+    pub fn value<T>(&self, id: Id, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
+        let empty_is_wrong = id.setting().is_some_and(|s| {
+            matches!(s.kind, Kind::Bool | Kind::Span | Kind::Signal | Kind::Mode | Kind::Rlimit(_))
+        });
+        let mut last = None;
+        for entry in self.raw(id) {
+            if entry.value.is_empty() && !empty_is_wrong {
+                last = None;
+                continue;
+            }
+            let Some(text) = self.expand(entry) else { continue };
+            match parse(&text) {
+                Ok(value) => last = Some(value),
+                Err(fault) => self.fault(entry, Code::BadValue, &fault),
+            }
+        }
+        last
+    }
+
+    /// The last non-empty text.
+    pub fn text(&self, id: Id) -> Option<Cow<'a, str>> {
+        let mut last = None;
+        for entry in self.raw(id) {
+            match entry.value {
+                "" => last = None,
+                _ => last = self.expand(entry).or(last),
+            }
+        }
+        last
+    }
+
+    pub fn flag(&self, id: Id, default: bool) -> bool {
+        self.value(id, value::boolean).unwrap_or(default)
+    }
+
+    /// The last word that an enum knows.
+    pub fn word<T>(&self, id: Id, from_word: fn(&str) -> Option<T>) -> Option<T> {
+        self.value(id, |text| {
+            from_word(text).ok_or_else(|| {
+                let known = match id.setting().map(|s| s.kind) {
+                    Some(Kind::Word(words) | Kind::BoolOr(words)) => words.join(", "),
+                    _ => String::new(),
+                };
+                Fault { offset: 0, message: format!("'{text}' is none of: {known}") }
+            })
+        })
+    }
+
+    /// Every word of a list, unquoted, specifiers replaced, with the assignment it is from.
+    pub fn words(&self, id: Id) -> Vec<(Entry<'a>, usize, String)> {
+        let mut out = Vec::new();
+        for entry in self.list(id) {
+            for word in value::split(entry.value) {
+                let word = word.and_then(|(at, word)| {
+                    let text = self.specifiers.expand(&word);
+                    text.map(|t| (at, t.into_owned())).map_err(|f| Fault::new(at, f.message))
+                });
+                match word {
+                    Ok((at, text)) => out.push((*entry, at, text)),
+                    Err(fault) => self.fault(entry, Code::BadValue, &fault),
+                }
+            }
+        }
+        out
+    }
+
+    /// The words only.
+    pub fn plain_words(&self, id: Id) -> Vec<Box<str>> {
+        self.words(id).into_iter().map(|(_, _, word)| word.into()).collect()
+    }
+}

@@ -1,0 +1,341 @@
+//! The line scanner: bytes of a unit file to a compact table of assignments (systemd.syntax(7)).
+//!
+//! What is kept is the values, one after the other in one block, and 16 bytes for each; keys
+//! become ids of the settings table, comments and unknown settings are dropped. Values are not
+//! interpreted here: no quoting, no specifiers.
+
+use std::sync::Arc;
+
+use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
+use crate::name::UnitType;
+use crate::settings::{Id, Section};
+
+/// The largest unit file, in bytes; of a larger one nothing is used.
+pub const FILE_BYTES_MAX: usize = 16 << 20;
+/// The longest line, in bytes, with its continuations (systemd.syntax(7): 1 MB).
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// One assignment. 16 bytes, because 40,000 files have some 300,000 of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Assignment {
+    setting: Id,
+    column: u16,
+    line: u32,
+    start: u32,
+    end: u32,
+}
+
+/// A parsed unit file or drop-in: frozen, small, shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitFile {
+    path: Arc<str>,
+    values: Box<str>,
+    table: Box<[Assignment]>,
+    is_empty: bool,
+    is_broken: bool,
+}
+
+/// An assignment as a reader sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Which setting.
+    pub setting: Id,
+    /// Its value, trimmed; `Key=value` for [`Id`]s of `[X-Warren]`.
+    pub value: &'a str,
+    /// The file it stands in.
+    pub file: &'a UnitFile,
+    /// Line, from 1.
+    pub line: u32,
+    /// Column of the value in bytes, from 1.
+    pub column: u16,
+}
+
+impl UnitFile {
+    /// Where it was read from.
+    pub fn path(&self) -> &Arc<str> {
+        &self.path
+    }
+
+    /// Whether the file has no byte at all, which masks a unit.
+    pub fn is_empty(&self) -> bool {
+        self.is_empty
+    }
+
+    /// Whether systemd would refuse the whole file: a broken section header, bytes that are not
+    /// UTF-8, or a size beyond the bound. Nothing of it is used then.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Every assignment in order.
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.table.iter().map(|a| Entry {
+            setting: a.setting,
+            value: self.values.get(a.start as usize..a.end as usize).unwrap_or_default(),
+            file: self,
+            line: a.line,
+            column: a.column,
+        })
+    }
+
+    /// Bytes that the file keeps on the heap, its path aside.
+    pub fn heap_bytes(&self) -> usize {
+        self.values.len() + size_of_val::<[Assignment]>(&self.table)
+    }
+
+    /// The assignments as text, one a line, in an order and form that parses to the same.
+    pub fn print(&self, unit_type: UnitType) -> String {
+        let mut out = String::with_capacity(self.values.len() * 2);
+        let mut section = None;
+        for entry in self.entries() {
+            let here = entry.section(unit_type);
+            if section != Some(here) {
+                out.push_str(if section.is_some() { "\n[" } else { "[" });
+                out.push_str(here.name());
+                out.push_str("]\n");
+                section = Some(here);
+            }
+            if let Some(setting) = entry.setting.setting() {
+                out.push_str(setting.name);
+                out.push('=');
+            }
+            out.push_str(entry.value);
+            // A space keeps a backslash at the end from joining the next line.
+            out.push_str(if entry.value.ends_with('\\') { " \n" } else { "\n" });
+        }
+        out
+    }
+}
+
+impl Entry<'_> {
+    /// The section in which a unit of this type writes it.
+    fn section(&self, unit_type: UnitType) -> Section {
+        use crate::settings::Group;
+        match self.setting.setting().map(|s| s.group) {
+            None => Section::Warren,
+            Some(Group::Unit) => Section::Unit,
+            Some(Group::Install) => Section::Install,
+            Some(_) => Section::Type(unit_type),
+        }
+    }
+
+    /// A diagnostic at the value, or at an offset in it.
+    pub fn diagnostic(
+        &self,
+        severity: Severity,
+        code: Code,
+        offset: usize,
+        message: String,
+    ) -> Diagnostic {
+        let offset = u32::try_from(offset).unwrap_or(0);
+        Diagnostic {
+            path: self.file.path.clone(),
+            line: self.line,
+            column: u32::from(self.column).saturating_add(offset),
+            severity,
+            code,
+            message,
+        }
+    }
+}
+
+/// Parses a unit file or drop-in of a unit of this type. Never fails: what cannot be used is
+/// left out and reported.
+pub fn parse(path: Arc<str>, bytes: &[u8], unit_type: UnitType) -> (UnitFile, Vec<Diagnostic>) {
+    let mut scanner = Scanner {
+        path,
+        unit_type,
+        place: Place::Outside,
+        values: String::new(),
+        table: Vec::new(),
+        sink: Sink::default(),
+        broken: false,
+    };
+    scanner.file(bytes);
+    let Scanner { path, values, table, sink, broken, .. } = scanner;
+    let file = UnitFile {
+        path,
+        values: if broken { Box::default() } else { values.into() },
+        table: if broken { Box::default() } else { table.into() },
+        is_empty: bytes.is_empty(),
+        is_broken: broken,
+    };
+    (file, sink.finish())
+}
+
+/// Where the scanner is.
+#[derive(Clone, Copy)]
+enum Place {
+    Outside,
+    Known(Section),
+    Ignored,
+}
+
+struct Scanner {
+    path: Arc<str>,
+    unit_type: UnitType,
+    place: Place,
+    values: String,
+    table: Vec<Assignment>,
+    sink: Sink,
+    broken: bool,
+}
+
+/// Splits off one physical line. LF, CR, CR LF and NUL end lines, as they do for systemd.
+fn split_line(text: &str) -> (&str, &str, bool) {
+    match memchr::memchr3(b'\n', b'\r', b'\0', text.as_bytes()) {
+        None => (text, "", false),
+        Some(at) => {
+            let (line, rest) = text.split_at(at);
+            let nul = rest.starts_with('\0');
+            (line, rest.strip_prefix("\r\n").unwrap_or(&rest[1..]), nul)
+        }
+    }
+}
+
+impl Scanner {
+    fn file(&mut self, bytes: &[u8]) {
+        if bytes.len() > FILE_BYTES_MAX {
+            let message = format!("the file is larger than {FILE_BYTES_MAX} bytes");
+            return self.refuse(0, 0, Code::FileTooLarge, message);
+        }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => self.lines(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            Err(error) => {
+                let before = bytes.get(..error.valid_up_to()).unwrap_or_default();
+                let line = 1 + memchr::memchr_iter(b'\n', before).count();
+                let line = u32::try_from(line).unwrap_or(u32::MAX);
+                self.refuse(line, 0, Code::NotUtf8, "the file is not UTF-8".to_owned());
+            }
+        }
+    }
+
+    fn lines(&mut self, text: &str) {
+        // Most of a file is values; its comments are the slack.
+        self.values.reserve(text.len() / 2);
+        let mut rest = text;
+        let mut number = 0u32;
+        while !rest.is_empty() && !self.broken {
+            let (line, after, nul) = split_line(rest);
+            rest = after;
+            number += 1;
+            if nul {
+                self.warn(number, 0, Code::NulByte, "a NUL byte ends the line".to_owned());
+            }
+            let line = line.trim_start_matches([' ', '\t']);
+            if line.is_empty() || line.starts_with(['#', ';']) {
+                continue;
+            }
+            match line.strip_suffix('\\') {
+                None => self.line(number, line),
+                Some(first) => {
+                    let (joined, after, more) = join(first, rest);
+                    rest = after;
+                    self.line(number, &joined);
+                    number += more;
+                }
+            }
+        }
+    }
+
+    fn line(&mut self, number: u32, line: &str) {
+        if line.len() > LINE_BYTES_MAX {
+            let message = format!("the line is longer than {LINE_BYTES_MAX} bytes");
+            return self.refuse(number, 0, Code::LineTooLong, message);
+        }
+        let line = line.trim_matches([' ', '\t']);
+        match line.strip_prefix('[') {
+            Some(header) => self.header(number, line, header),
+            None => self.assignment(number, line),
+        }
+    }
+
+    fn header(&mut self, number: u32, line: &str, header: &str) {
+        let Some(name) = header.strip_suffix(']') else {
+            let message = format!("invalid section header '{line}'");
+            return self.refuse(number, 1, Code::BadSectionHeader, message);
+        };
+        self.place = match Section::find(name, self.unit_type) {
+            Some(section) => Place::Known(section),
+            None => Place::Ignored,
+        };
+        if matches!(self.place, Place::Ignored) && !name.starts_with("X-") {
+            let message = format!("a {} unit has no section [{name}]", self.unit_type);
+            self.warn(number, 1, Code::UnknownSection, message);
+        }
+    }
+
+    fn assignment(&mut self, number: u32, line: &str) {
+        let section = match self.place {
+            Place::Known(section) => section,
+            Place::Ignored => return,
+            Place::Outside => {
+                let message = "an assignment outside of a section".to_owned();
+                return self.warn(number, 1, Code::OutsideSection, message);
+            }
+        };
+        let Some(equals) = memchr::memchr(b'=', line.as_bytes()).filter(|&at| at > 0) else {
+            return self.warn(number, 1, Code::MissingEquals, "no 'Name=' here".to_owned());
+        };
+        let key = line[..equals].trim_end_matches([' ', '\t']);
+        let value = line[equals + 1..].trim_start_matches([' ', '\t']);
+        let column = line.len() - value.len() + 1;
+        if section == Section::Warren {
+            self.keep(Id::WARREN, number, 1, &[key, "=", value]);
+        } else if let Some(setting) = section.setting(key) {
+            self.keep(setting, number, column, &[value]);
+        } else if !key.starts_with("X-") {
+            let message = format!("[{}] has no setting {key}=", section.name());
+            self.warn(number, 1, Code::UnknownSetting, message);
+        }
+    }
+
+    fn keep(&mut self, setting: Id, line: u32, column: usize, parts: &[&str]) {
+        let start = self.values.len() as u32;
+        parts.iter().for_each(|part| self.values.push_str(part));
+        let end = self.values.len() as u32;
+        let column = u16::try_from(column).unwrap_or(0);
+        self.table.push(Assignment { setting, column, line, start, end });
+    }
+
+    fn warn(&mut self, line: u32, column: u32, code: Code, message: String) {
+        self.report(line, column, Severity::Warning, code, message);
+    }
+
+    fn refuse(&mut self, line: u32, column: u32, code: Code, message: String) {
+        self.broken = true;
+        self.report(line, column, Severity::Error, code, message);
+    }
+
+    fn report(&mut self, line: u32, column: u32, severity: Severity, code: Code, message: String) {
+        let path = self.path.clone();
+        self.sink.push(Diagnostic { path, line, column, severity, code, message });
+    }
+}
+
+/// Joins continuation lines: each backslash becomes a space, comment lines in between go away.
+/// Returns the logical line, what follows it, and how many physical lines were taken.
+fn join<'a>(first: &str, rest: &'a str) -> (String, &'a str, u32) {
+    let mut out = String::from(first);
+    let mut rest = rest;
+    let mut taken = 0;
+    while !rest.is_empty() {
+        let (line, after, _) = split_line(rest);
+        rest = after;
+        taken += 1;
+        if line.trim_start_matches([' ', '\t']).starts_with(['#', ';']) {
+            continue;
+        }
+        if out.len() <= LINE_BYTES_MAX {
+            out.push(' ');
+            out.push_str(line.strip_suffix('\\').unwrap_or(line));
+        }
+        if !line.ends_with('\\') {
+            break;
+        }
+    }
+    (out, rest, taken)
+}
+
+#[cfg(test)]
+mod tests;

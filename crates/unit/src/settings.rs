@@ -1,0 +1,319 @@
+//! The one table of settings: everything the parser, the checks and the documentation know
+//! about a setting comes from here.
+//!
+//! To add a setting, add its name to a row of [`table`]; nothing else lists settings. Names,
+//! sections and list rules are those of the manual page that [`Group::manual`] names.
+
+mod index;
+mod table;
+
+pub use table::{ALIASES, SETTINGS};
+
+use crate::config::{ConditionKind, ListenKind, Resource};
+use crate::name::UnitType;
+use crate::relation::Relation;
+
+/// Which manual page describes a setting; several groups share a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Group {
+    /// \[Unit\], systemd.unit(5)
+    Unit,
+    /// \[Install\], systemd.unit(5)
+    Install,
+    /// \[Service\], systemd.service(5)
+    Service,
+    /// \[Socket\], systemd.socket(5)
+    Socket,
+    /// \[Mount\], systemd.mount(5)
+    Mount,
+    /// \[Automount\], systemd.automount(5)
+    Automount,
+    /// \[Swap\], systemd.swap(5)
+    Swap,
+    /// \[Timer\], systemd.timer(5)
+    Timer,
+    /// \[Path\], systemd.path(5)
+    Path,
+    /// \[Slice\], systemd.slice(5)
+    Slice,
+    /// \[Scope\], systemd.scope(5)
+    Scope,
+    /// The execution environment, systemd.exec(5)
+    Exec,
+    /// Stopping, systemd.kill(5)
+    Kill,
+    /// Limits, systemd.resource-control(5)
+    Cgroup,
+}
+
+impl Group {
+    /// Every group.
+    pub const ALL: [Group; 14] = [
+        Group::Unit,
+        Group::Install,
+        Group::Service,
+        Group::Socket,
+        Group::Mount,
+        Group::Automount,
+        Group::Swap,
+        Group::Timer,
+        Group::Path,
+        Group::Slice,
+        Group::Scope,
+        Group::Exec,
+        Group::Kill,
+        Group::Cgroup,
+    ];
+
+    /// The manual page.
+    pub const fn manual(self) -> &'static str {
+        match self {
+            Group::Unit | Group::Install => "systemd.unit(5)",
+            Group::Service => "systemd.service(5)",
+            Group::Socket => "systemd.socket(5)",
+            Group::Mount => "systemd.mount(5)",
+            Group::Automount => "systemd.automount(5)",
+            Group::Swap => "systemd.swap(5)",
+            Group::Timer => "systemd.timer(5)",
+            Group::Path => "systemd.path(5)",
+            Group::Slice => "systemd.slice(5)",
+            Group::Scope => "systemd.scope(5)",
+            Group::Exec => "systemd.exec(5)",
+            Group::Kill => "systemd.kill(5)",
+            Group::Cgroup => "systemd.resource-control(5)",
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << (self as u8)
+    }
+}
+
+/// A section of a unit file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Section {
+    /// \[Unit\]
+    Unit,
+    /// \[Install\]
+    Install,
+    /// \[X-Warren\]
+    Warren,
+    /// The section of the unit's type.
+    Type(UnitType),
+}
+
+impl Section {
+    /// The section with this name in a unit of this type; `None` for all that does not belong.
+    pub fn find(name: &str, unit_type: UnitType) -> Option<Section> {
+        match name {
+            "Unit" => Some(Section::Unit),
+            "Install" => Some(Section::Install),
+            "X-Warren" => Some(Section::Warren),
+            name if name == unit_type.section() => Some(Section::Type(unit_type)),
+            _ => None,
+        }
+    }
+
+    /// Its name without brackets.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Section::Unit => "Unit",
+            Section::Install => "Install",
+            Section::Warren => "X-Warren",
+            Section::Type(unit_type) => unit_type.section(),
+        }
+    }
+
+    /// The groups whose settings it holds, as bits.
+    const fn groups(self) -> u16 {
+        let cgroup = Group::Cgroup.bit();
+        let kill = cgroup | Group::Kill.bit();
+        let exec = kill | Group::Exec.bit();
+        match self {
+            Section::Unit => Group::Unit.bit(),
+            Section::Install => Group::Install.bit(),
+            Section::Type(UnitType::Service) => Group::Service.bit() | exec,
+            Section::Type(UnitType::Socket) => Group::Socket.bit() | exec,
+            Section::Type(UnitType::Mount) => Group::Mount.bit() | exec,
+            Section::Type(UnitType::Swap) => Group::Swap.bit() | exec,
+            Section::Type(UnitType::Automount) => Group::Automount.bit(),
+            Section::Type(UnitType::Timer) => Group::Timer.bit(),
+            Section::Type(UnitType::Path) => Group::Path.bit(),
+            Section::Type(UnitType::Slice) => Group::Slice.bit() | cgroup,
+            Section::Type(UnitType::Scope) => Group::Scope.bit() | kill,
+            Section::Warren | Section::Type(UnitType::Target | UnitType::Device) => 0,
+        }
+    }
+
+    /// The setting with this name in this section; aliases lead to what they stand for.
+    pub fn setting(self, name: &str) -> Option<Id> {
+        index::find(name, self.groups())
+    }
+}
+
+/// What happens when a setting is assigned more than once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// The last one counts; an empty one goes back to the default.
+    Last,
+    /// All count; an empty one drops those before it.
+    Append,
+    /// All count; an empty one does nothing (dependencies).
+    Keep,
+}
+
+/// What this version does with a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Status {
+    /// It has its effect.
+    Acted,
+    /// It is known and has no effect yet.
+    Parsed,
+    /// It protects the host, and is not applied: reported loudly wherever it is used.
+    Sandbox,
+    /// systemd ignores it too, or it is of cgroup v1.
+    Obsolete,
+}
+
+impl Status {
+    /// The word in the compatibility list.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Status::Acted => "acted on",
+            Status::Parsed => "known, no effect yet",
+            Status::Sandbox => "known, not applied, reported",
+            Status::Obsolete => "obsolete",
+        }
+    }
+}
+
+/// What a value looks like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// Any text, specifiers replaced.
+    Text,
+    /// Any text, not looked at.
+    Raw,
+    /// `yes` or `no`.
+    Bool,
+    /// Unit names, an edge to each.
+    Units(Relation),
+    /// Unit names without an edge.
+    Names,
+    /// Absolute paths whose mounts are needed.
+    MountsFor,
+    /// An absolute path.
+    Path,
+    /// One word of a list.
+    Word(&'static [&'static str]),
+    /// `yes`, `no` or one word of a list.
+    BoolOr(&'static [&'static str]),
+    /// A time span, systemd.time(7); `infinity` is none.
+    Span,
+    /// Bytes with K, M, G, T; base 1024.
+    Bytes,
+    /// Bytes, a percentage or `infinity`.
+    Memory,
+    /// A number of tasks, a percentage or `infinity`.
+    Tasks,
+    /// A whole number within bounds.
+    Number(i64, i64),
+    /// A percentage.
+    Percent,
+    /// An octal file mode.
+    Mode,
+    /// A signal.
+    Signal,
+    /// Exit codes and signals.
+    ExitStatus,
+    /// A command line.
+    Command,
+    /// An address to listen on.
+    Listen(ListenKind),
+    /// A condition.
+    Condition(ConditionKind),
+    /// An assertion.
+    Assert(ConditionKind),
+    /// `NAME=value` words.
+    Environment,
+    /// A resource limit.
+    Rlimit(Resource),
+    /// Words, unquoted.
+    Words,
+    /// CPU or memory node numbers and ranges.
+    Indexes,
+    /// 1 to 10,000, or `idle`.
+    CpuWeight,
+    /// Names of capabilities, inverted by a leading `~`.
+    Capabilities,
+}
+
+/// One setting.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Setting {
+    /// Where it belongs.
+    pub group: Group,
+    /// Its name, without `=`.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub kind: Kind,
+    /// What more than one of it means.
+    pub list: List,
+    /// What is done with it.
+    pub status: Status,
+}
+
+/// Another name of a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alias {
+    /// The section's group in which the old name is accepted.
+    pub group: Group,
+    /// The old name.
+    pub name: &'static str,
+    /// What it stands for.
+    pub of: (Group, &'static str),
+}
+
+/// A setting's place in [`SETTINGS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(u16);
+
+impl Id {
+    /// Not in the table: an assignment of `[X-Warren]`.
+    pub(crate) const WARREN: Id = Id(u16::MAX);
+
+    /// The row; `None` for an assignment of `[X-Warren]`.
+    pub fn setting(self) -> Option<&'static Setting> {
+        SETTINGS.get(usize::from(self.0))
+    }
+
+    /// Whether it is an assignment of `[X-Warren]`.
+    pub fn is_warren(self) -> bool {
+        self == Id::WARREN
+    }
+
+    /// The row of a setting that is known to be in the table; checked when it is compiled.
+    pub(crate) const fn of(group: Group, name: &str) -> Id {
+        let mut i = 0;
+        while i < SETTINGS.len() {
+            let row = &SETTINGS[i];
+            if row.group as u8 == group as u8 && index::same(row.name, name) {
+                return Id(i as u16);
+            }
+            i += 1;
+        }
+        panic!("no such setting")
+    }
+}
+
+#[cfg(test)]
+mod tests;
+
+/// The id of a setting, found when the crate is compiled: `id!(Service "Type")`.
+macro_rules! id {
+    ($group:ident $name:literal) => {
+        const { $crate::settings::Id::of($crate::settings::Group::$group, $name) }
+    };
+}
+pub(crate) use id;

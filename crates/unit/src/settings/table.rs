@@ -1,0 +1,329 @@
+//! The rows. Each block says: group, status, list rule, kind, then the names.
+
+use super::Kind::*;
+use super::{Alias, Group, List, Setting, Status};
+use crate::config::*;
+use crate::relation::Relation;
+
+macro_rules! rows {
+    ($( @ $group:ident $status:ident $list:ident ($kind:expr): $($name:ident)+; )*
+     conditions: $($cond:ident $word:ident)+;
+     limits: $($limit:ident $resource:ident)+; ) => {
+        /// Every setting of systemd 252's manual pages, and the later ones that are in use.
+        pub const SETTINGS: &[Setting] = &[
+            $($( Setting {
+                group: Group::$group,
+                name: stringify!($name),
+                kind: $kind,
+                list: List::$list,
+                status: Status::$status,
+            }, )+)*
+            $( Setting {
+                group: Group::Unit,
+                name: concat!("Condition", stringify!($word)),
+                kind: Condition(ConditionKind::$cond),
+                list: List::Append,
+                status: Status::Acted,
+            }, Setting {
+                group: Group::Unit,
+                name: concat!("Assert", stringify!($word)),
+                kind: Assert(ConditionKind::$cond),
+                list: List::Append,
+                status: Status::Acted,
+            }, )+
+            $( Setting {
+                group: Group::Exec,
+                name: concat!("Limit", stringify!($resource)),
+                kind: Rlimit(Resource::$limit),
+                list: List::Last,
+                status: Status::Acted,
+            }, )+
+        ];
+    };
+}
+
+const COUNT: super::Kind = Number(0, u32::MAX as i64);
+const SIZE: super::Kind = Number(0, i64::MAX);
+const WEIGHT: super::Kind = Number(1, 10_000);
+const ACTION: super::Kind = Word(EmergencyAction::WORDS);
+
+rows! {
+    @Unit Acted Last (Text): Description SourcePath;
+    @Unit Acted Append (Words): Documentation;
+    @Unit Acted Keep (Units(Relation::Requires)): Requires;
+    @Unit Acted Keep (Units(Relation::Requisite)): Requisite;
+    @Unit Acted Keep (Units(Relation::Wants)): Wants;
+    @Unit Acted Keep (Units(Relation::BindsTo)): BindsTo;
+    @Unit Acted Keep (Units(Relation::PartOf)): PartOf;
+    @Unit Acted Keep (Units(Relation::Upholds)): Upholds;
+    @Unit Acted Keep (Units(Relation::Conflicts)): Conflicts;
+    @Unit Acted Keep (Units(Relation::Before)): Before;
+    @Unit Acted Keep (Units(Relation::After)): After;
+    @Unit Acted Keep (Units(Relation::OnSuccess)): OnSuccess;
+    @Unit Acted Keep (Units(Relation::OnFailure)): OnFailure;
+    @Unit Acted Keep (Units(Relation::PropagatesReloadTo)): PropagatesReloadTo;
+    @Unit Acted Keep (Units(Relation::ReloadPropagatedFrom)): ReloadPropagatedFrom;
+    @Unit Acted Keep (Units(Relation::PropagatesStopTo)): PropagatesStopTo;
+    @Unit Acted Keep (Units(Relation::StopPropagatedFrom)): StopPropagatedFrom;
+    @Unit Acted Keep (Units(Relation::JoinsNamespaceOf)): JoinsNamespaceOf;
+    @Unit Acted Keep (MountsFor): RequiresMountsFor;
+    @Unit Parsed Keep (MountsFor): WantsMountsFor;
+    @Unit Acted Last (Bool): IgnoreOnIsolate StopWhenUnneeded RefuseManualStart RefuseManualStop
+        AllowIsolate DefaultDependencies SurviveFinalKillSignal;
+    @Unit Obsolete Last (Bool): IgnoreOnSnapshot OnFailureIsolate;
+    @Unit Acted Last (Word(JobMode::WORDS)): OnSuccessJobMode OnFailureJobMode;
+    @Unit Acted Last (Word(CollectMode::WORDS)): CollectMode;
+    @Unit Acted Last (ACTION): FailureAction SuccessAction JobTimeoutAction StartLimitAction;
+    @Unit Acted Last (Number(0, 255)): FailureActionExitStatus SuccessActionExitStatus;
+    @Unit Acted Last (Span): JobTimeoutSec JobRunningTimeoutSec StartLimitIntervalSec;
+    @Unit Acted Last (COUNT): StartLimitBurst;
+    @Unit Acted Last (Text): JobTimeoutRebootArgument RebootArgument;
+
+    @Install Acted Keep (Names): Alias WantedBy RequiredBy UpheldBy Also;
+    @Install Acted Last (Text): DefaultInstance;
+
+    @Service Acted Last (Word(ServiceType::WORDS)): Type;
+    @Service Acted Last (Word(ExitType::WORDS)): ExitType;
+    @Service Acted Last (Bool): RemainAfterExit GuessMainPID NonBlocking;
+    @Service Acted Last (Path): PIDFile;
+    @Service Acted Last (Text): BusName;
+    @Service Acted Append (Command): ExecCondition ExecStartPre ExecStart ExecStartPost ExecReload
+        ExecStop ExecStopPost;
+    @Service Acted Last (Span): RestartSec TimeoutStartSec TimeoutStopSec TimeoutAbortSec TimeoutSec
+        RuntimeMaxSec RuntimeRandomizedExtraSec WatchdogSec;
+    @Service Parsed Last (Span): RestartMaxDelaySec;
+    @Service Parsed Last (COUNT): RestartSteps;
+    @Service Parsed Last (Word(&["normal", "direct", "debug"])): RestartMode;
+    @Service Acted Last (Word(TimeoutFailureMode::WORDS)): TimeoutStartFailureMode
+        TimeoutStopFailureMode;
+    @Service Acted Last (Word(Restart::WORDS)): Restart;
+    @Service Acted Append (ExitStatus): SuccessExitStatus RestartPreventExitStatus
+        RestartForceExitStatus;
+    @Service Acted Last (Word(NotifyAccess::WORDS)): NotifyAccess;
+    @Service Acted Keep (Names): Sockets;
+    @Service Acted Last (COUNT): FileDescriptorStoreMax;
+    @Service Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
+    @Service Acted Last (Signal): ReloadSignal;
+    @Service Parsed Last (Bool): RootDirectoryStartOnly PermissionsStartOnly;
+    @Service Parsed Last (BoolOr(&["restart"])): FileDescriptorStorePreserve;
+    @Service Parsed Last (Path): USBFunctionDescriptors USBFunctionStrings;
+    @Service Parsed Append (Raw): OpenFile;
+    @Service Obsolete Last (Raw): SysVStartPriority;
+
+    @Socket Acted Append (Listen(ListenKind::Stream)): ListenStream;
+    @Socket Acted Append (Listen(ListenKind::Datagram)): ListenDatagram;
+    @Socket Acted Append (Listen(ListenKind::SequentialPacket)): ListenSequentialPacket;
+    @Socket Acted Append (Listen(ListenKind::Fifo)): ListenFIFO;
+    @Socket Parsed Append (Listen(ListenKind::Special)): ListenSpecial;
+    @Socket Parsed Append (Listen(ListenKind::Netlink)): ListenNetlink;
+    @Socket Parsed Append (Listen(ListenKind::MessageQueue)): ListenMessageQueue;
+    @Socket Parsed Append (Listen(ListenKind::UsbFunction)): ListenUSBFunction;
+    @Socket Parsed Last (Word(SocketProtocol::WORDS)): SocketProtocol;
+    @Socket Acted Last (BoolOr(BindIpv6Only::WORDS)): BindIPv6Only;
+    @Socket Acted Last (COUNT): Backlog MaxConnections MaxConnectionsPerSource KeepAliveProbes
+        TriggerLimitBurst;
+    @Socket Parsed Last (COUNT): PollLimitBurst MaxConnectionsPerSourceIPv6;
+    @Socket Parsed Last (Text): BindToDevice TCPCongestion;
+    @Socket Sandbox Last (Text): SmackLabel SmackLabelIPIn SmackLabelIPOut;
+    @Socket Sandbox Last (Bool): SELinuxContextFromNet;
+    @Socket Acted Last (Text): SocketUser SocketGroup FileDescriptorName;
+    @Socket Acted Last (Mode): SocketMode DirectoryMode;
+    @Socket Acted Last (Bool): Accept Writable FlushPending KeepAlive NoDelay ReusePort FreeBind
+        Transparent Broadcast PassCredentials PassSecurity RemoveOnStop;
+    @Socket Parsed Last (Bool): PassPacketInfo PassPIDFD PassFileDescriptorsToExec AcceptFileDescriptors;
+    @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
+    @Socket Parsed Last (Span): DeferTriggerMaxSec PollLimitIntervalSec;
+    @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
+        TriggerLimitIntervalSec;
+    @Socket Acted Last (Number(i32::MIN as i64, i32::MAX as i64)): Priority;
+    @Socket Acted Last (COUNT): Mark;
+    @Socket Acted Last (Bytes): ReceiveBuffer SendBuffer;
+    @Socket Parsed Last (Bytes): PipeSize;
+    @Socket Parsed Last (SIZE): MessageQueueMaxMessages MessageQueueMessageSize;
+    @Socket Acted Last (Number(0, 255)): IPTTL;
+    @Socket Acted Last (Raw): IPTOS;
+    @Socket Parsed Last (Word(&["off", "us", "usec", "µs", "μs", "ns", "nsec"])): Timestamping;
+    @Socket Parsed Last (Raw): XAttrEntryPoint XAttrListen XAttrAccept;
+    @Socket Acted Append (Command): ExecStartPre ExecStartPost ExecStopPre ExecStopPost;
+    @Socket Acted Last (Names): Service;
+    @Socket Acted Append (Words): Symlinks;
+
+    @Mount Acted Last (Text): What Type Options;
+    @Mount Acted Last (Path): Where;
+    @Mount Acted Last (Span): TimeoutSec;
+    @Mount Acted Last (Mode): DirectoryMode;
+    @Mount Acted Last (Bool): SloppyOptions LazyUnmount ForceUnmount ReadWriteOnly;
+
+    @Automount Acted Last (Path): Where;
+    @Automount Acted Last (Text): ExtraOptions;
+    @Automount Acted Last (Mode): DirectoryMode;
+    @Automount Acted Last (Span): TimeoutIdleSec;
+
+    @Swap Parsed Last (Path): What;
+    @Swap Parsed Last (Number(-1, 32767)): Priority;
+    @Swap Parsed Last (Text): Options;
+    @Swap Parsed Last (Span): TimeoutSec;
+
+    @Timer Parsed Append (Span): OnActiveSec OnBootSec OnStartupSec OnUnitActiveSec
+        OnUnitInactiveSec;
+    @Timer Parsed Append (Raw): OnCalendar;
+    @Timer Parsed Last (Span): AccuracySec RandomizedDelaySec RandomizedOffsetSec;
+    @Timer Parsed Last (Bool): FixedRandomDelay DeferReactivation OnClockChange OnTimezoneChange
+        Persistent WakeSystem RemainAfterElapse;
+    @Timer Parsed Last (Names): Unit;
+
+    @Path Parsed Append (Path): PathExists PathExistsGlob PathChanged PathModified
+        DirectoryNotEmpty;
+    @Path Parsed Last (Names): Unit;
+    @Path Parsed Last (Bool): MakeDirectory;
+    @Path Parsed Last (Mode): DirectoryMode;
+    @Path Parsed Last (Span): TriggerLimitIntervalSec;
+    @Path Parsed Last (COUNT): TriggerLimitBurst;
+
+    @Slice Parsed Last (Raw): ConcurrencyHardMax ConcurrencySoftMax;
+
+    @Scope Parsed Last (Word(OomPolicy::WORDS)): OOMPolicy;
+    @Scope Parsed Last (Span): RuntimeMaxSec RuntimeRandomizedExtraSec TimeoutStopSec;
+
+    @Kill Acted Last (Word(KillMode::WORDS)): KillMode;
+    @Kill Acted Last (Signal): KillSignal RestartKillSignal FinalKillSignal WatchdogSignal;
+    @Kill Acted Last (Bool): SendSIGHUP SendSIGKILL;
+
+    @Exec Acted Last (Text): User Group SyslogIdentifier;
+    @Exec Acted Append (Words): SupplementaryGroups PassEnvironment UnsetEnvironment;
+    @Exec Acted Append (Environment): Environment;
+    @Exec Acted Append (Text): EnvironmentFile StandardInputText StandardInputData;
+    @Exec Acted Last (Text): WorkingDirectory StandardInput StandardOutput StandardError;
+    @Exec Acted Last (Path): RootDirectory TTYPath;
+    @Exec Acted Append (Words): ExecSearchPath RuntimeDirectory StateDirectory CacheDirectory
+        LogsDirectory ConfigurationDirectory;
+    @Exec Acted Last (Mode): RuntimeDirectoryMode StateDirectoryMode CacheDirectoryMode
+        LogsDirectoryMode ConfigurationDirectoryMode UMask;
+    @Exec Acted Last (BoolOr(Preserve::WORDS)): RuntimeDirectoryPreserve;
+    @Exec Acted Last (Number(-20, 19)): Nice;
+    @Exec Acted Last (Number(-1000, 1000)): OOMScoreAdjust;
+    @Exec Acted Last (Bool): IgnoreSIGPIPE CPUSchedulingResetOnFork NoNewPrivileges;
+    @Exec Acted Last (Word(&["other", "batch", "idle", "fifo", "rr", "ext"])): CPUSchedulingPolicy;
+    @Exec Acted Last (Number(0, 99)): CPUSchedulingPriority;
+    @Exec Acted Last (Word(&["0", "none", "1", "realtime", "2", "best-effort", "3", "idle"])):
+        IOSchedulingClass;
+    @Exec Acted Last (Number(0, 7)): IOSchedulingPriority;
+    @Exec Acted Append (Capabilities): CapabilityBoundingSet AmbientCapabilities;
+    @Exec Acted Append (Indexes): CPUAffinity;
+    @Exec Acted Last (Word(Personality::WORDS)): Personality;
+    @Exec Acted Last (Raw): LogLevelMax;
+    @Exec Acted Last (Word(KeyringMode::WORDS)): KeyringMode;
+    @Exec Parsed Last (Raw): SyslogFacility SyslogLevel NUMAPolicy NUMAMask CoredumpFilter
+        TimerSlackNSec SecureBits;
+    @Exec Parsed Last (Bool): SyslogLevelPrefix TTYReset TTYVHangup TTYVTDisallocate;
+    @Exec Parsed Last (COUNT): TTYRows TTYColumns LogRateLimitBurst;
+    @Exec Parsed Last (Span): LogRateLimitIntervalSec TimeoutCleanSec;
+    @Exec Parsed Append (Raw): LogExtraFields LogFilterPatterns;
+    @Exec Parsed Last (Text): LogNamespace UtmpIdentifier;
+    @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
+    @Exec Parsed Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
+        SetCredentialEncrypted ImportCredential;
+    @Exec Parsed Last (Bool): SetLoginEnvironment MemoryKSM;
+    @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
+    @Exec Sandbox Last (Bool): DynamicUser PrivateDevices PrivateNetwork PrivateIPC
+        ProtectClock ProtectKernelTunables ProtectKernelModules ProtectKernelLogs LockPersonality
+        MemoryDenyWriteExecute RestrictRealtime RestrictSUIDSGID RemoveIPC PrivateMounts
+        MountAPIVFS BindLogSockets RootEphemeral;
+    @Exec Sandbox Last (BoolOr(&["disconnected"])): PrivateTmp;
+    @Exec Sandbox Last (BoolOr(&["self", "identity", "full", "managed"])): PrivateUsers;
+    @Exec Sandbox Last (BoolOr(&["private", "strict"])): ProtectControlGroups;
+    @Exec Sandbox Last (Raw): ProtectHostname RestrictNamespaces;
+    @Exec Sandbox Last (BoolOr(&["full", "strict"])): ProtectSystem;
+    @Exec Sandbox Last (BoolOr(&["read-only", "tmpfs"])): ProtectHome;
+    @Exec Sandbox Last (BoolOr(&["off"])): PrivatePIDs;
+    @Exec Sandbox Last (Word(&["noaccess", "invisible", "ptraceable", "default"])): ProtectProc;
+    @Exec Sandbox Last (Word(&["all", "pid"])): ProcSubset;
+    @Exec Sandbox Last (Raw): RootImage RootHash RootHashSignature RootVerity PAMName
+        SELinuxContext AppArmorProfile SmackProcessLabel NetworkNamespacePath IPCNamespacePath
+        UserNamespacePath MountFlags SystemCallErrorNumber;
+    @Exec Sandbox Append (Raw): RootImageOptions BindPaths BindReadOnlyPaths MountImages
+        ExtensionImages ExtensionDirectories ReadWritePaths ReadOnlyPaths InaccessiblePaths
+        ExecPaths NoExecPaths TemporaryFileSystem RestrictAddressFamilies RestrictFileSystems
+        SystemCallFilter SystemCallArchitectures SystemCallLog;
+
+    @Cgroup Acted Last (Names): Slice;
+    @Cgroup Acted Last (Raw): Delegate;
+    @Cgroup Parsed Last (Text): DelegateSubgroup;
+    @Cgroup Parsed Append (Words): DisableControllers;
+    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
+    @Cgroup Parsed Last (Bool): IPAccounting CoredumpReceive MemoryZSwapWriteback;
+    @Cgroup Acted Last (CpuWeight): CPUWeight;
+    @Cgroup Parsed Last (CpuWeight): StartupCPUWeight;
+    @Cgroup Acted Last (Percent): CPUQuota;
+    @Cgroup Acted Last (Span): CPUQuotaPeriodSec;
+    @Cgroup Acted Append (Indexes): AllowedCPUs AllowedMemoryNodes;
+    @Cgroup Parsed Append (Indexes): StartupAllowedCPUs StartupAllowedMemoryNodes;
+    @Cgroup Acted Last (Memory): MemoryMin MemoryLow MemoryHigh MemoryMax MemorySwapMax;
+    @Cgroup Parsed Last (Memory): MemoryZSwapMax DefaultMemoryMin DefaultMemoryLow
+        DefaultStartupMemoryLow StartupMemoryLow StartupMemoryHigh StartupMemoryMax
+        StartupMemorySwapMax StartupMemoryZSwapMax;
+    @Cgroup Acted Last (Tasks): TasksMax;
+    @Cgroup Acted Last (WEIGHT): IOWeight;
+    @Cgroup Parsed Last (WEIGHT): StartupIOWeight;
+    @Cgroup Parsed Append (Raw): IODeviceWeight IOReadBandwidthMax IOWriteBandwidthMax
+        IOReadIOPSMax IOWriteIOPSMax IODeviceLatencyTargetSec;
+    @Cgroup Sandbox Append (Raw): IPAddressAllow IPAddressDeny IPIngressFilterPath
+        IPEgressFilterPath BPFProgram SocketBindAllow SocketBindDeny RestrictNetworkInterfaces
+        DeviceAllow NFTSet;
+    @Cgroup Sandbox Last (Word(DevicePolicy::WORDS)): DevicePolicy;
+    @Cgroup Parsed Last (Word(ManagedOom::WORDS)): ManagedOOMSwap ManagedOOMMemoryPressure;
+    @Cgroup Parsed Last (Percent): ManagedOOMMemoryPressureLimit;
+    @Cgroup Parsed Last (Span): ManagedOOMMemoryPressureDurationSec MemoryPressureThresholdSec;
+    @Cgroup Parsed Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
+    @Cgroup Parsed Last (BoolOr(&["auto", "on", "off", "skip"])): MemoryPressureWatch;
+    @Cgroup Obsolete Last (Bool): BlockIOAccounting;
+    @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares MemoryLimit BlockIOWeight
+        StartupBlockIOWeight;
+    @Cgroup Obsolete Append (Raw): BlockIODeviceWeight BlockIOReadBandwidth BlockIOWriteBandwidth;
+
+    conditions: Architecture Architecture Firmware Firmware Virtualization Virtualization Host Host
+        KernelCommandLine KernelCommandLine KernelVersion KernelVersion Credential Credential
+        Environment Environment Security Security Capability Capability AcPower ACPower
+        NeedsUpdate NeedsUpdate FirstBoot FirstBoot PathExists PathExists
+        PathExistsGlob PathExistsGlob PathIsDirectory PathIsDirectory
+        PathIsSymbolicLink PathIsSymbolicLink PathIsMountPoint PathIsMountPoint
+        PathIsReadWrite PathIsReadWrite PathIsEncrypted PathIsEncrypted
+        DirectoryNotEmpty DirectoryNotEmpty FileNotEmpty FileNotEmpty
+        FileIsExecutable FileIsExecutable User User Group Group
+        ControlGroupController ControlGroupController Memory Memory Cpus CPUs
+        CpuFeature CPUFeature OsRelease OSRelease MemoryPressure MemoryPressure
+        CpuPressure CPUPressure IoPressure IOPressure;
+    limits: Cpu CPU Fsize FSIZE Data DATA Stack STACK Core CORE Rss RSS Nofile NOFILE As AS
+        Nproc NPROC Memlock MEMLOCK Locks LOCKS Sigpending SIGPENDING Msgqueue MSGQUEUE Nice NICE
+        Rtprio RTPRIO Rttime RTTIME;
+}
+
+macro_rules! aliases {
+    ($( $group:ident $name:ident => $to:ident $of:ident; )*) => {
+        /// Old names that still work, and settings that moved to another section.
+        pub const ALIASES: &[Alias] = &[$( Alias {
+            group: Group::$group,
+            name: stringify!($name),
+            of: (Group::$to, stringify!($of)),
+        }, )*];
+    };
+}
+
+aliases! {
+    Unit StartLimitInterval => Unit StartLimitIntervalSec;
+    Unit BindTo => Unit BindsTo;
+    Unit PropagateReloadTo => Unit PropagatesReloadTo;
+    Unit PropagateReloadFrom => Unit ReloadPropagatedFrom;
+    Unit RequiresOverridable => Unit Requires;
+    Unit RequisiteOverridable => Unit Requisite;
+    Service StartLimitInterval => Unit StartLimitIntervalSec;
+    Service StartLimitIntervalSec => Unit StartLimitIntervalSec;
+    Service StartLimitBurst => Unit StartLimitBurst;
+    Service StartLimitAction => Unit StartLimitAction;
+    Service FailureAction => Unit FailureAction;
+    Service SuccessAction => Unit SuccessAction;
+    Service RebootArgument => Unit RebootArgument;
+    Exec ReadWriteDirectories => Exec ReadWritePaths;
+    Exec ReadOnlyDirectories => Exec ReadOnlyPaths;
+    Exec InaccessibleDirectories => Exec InaccessiblePaths;
+}

@@ -1,0 +1,406 @@
+//! Values: text to numbers, spans, sizes, sets, words, commands and addresses.
+//!
+//! Each function takes the text after specifiers were replaced, and says what is wrong with it
+//! and where. None of them looks at the host.
+
+mod address;
+mod check;
+mod command;
+mod words;
+
+pub use address::{listen_address, netlink_address};
+pub use check::check;
+pub(crate) use check::condition_prefixes;
+pub use command::{commands, is_bus_name};
+pub use words::{Words, split, unescape_c};
+
+use std::time::Duration;
+
+use crate::config::{
+    CapabilitySet, CpuWeight, ExitStatusSet, IndexSet, Limit, Resource, Rlimit, TasksLimit,
+};
+use crate::signal::Signal;
+
+/// What is wrong with a value, and at which byte of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Offset in bytes from the start of the value.
+    pub offset: usize,
+    /// What is wrong, for people.
+    pub message: String,
+}
+
+impl Fault {
+    pub(crate) fn new(offset: usize, message: impl Into<String>) -> Fault {
+        Fault { offset, message: message.into() }
+    }
+}
+
+type Parsed<T> = Result<T, Fault>;
+
+/// `1 yes y true t on` and `0 no n false f off`, in any case (systemd.syntax(7)).
+pub fn boolean(text: &str) -> Parsed<bool> {
+    let is = |words: &[&str]| words.iter().any(|w| w.eq_ignore_ascii_case(text));
+    if is(&["1", "yes", "y", "true", "t", "on"]) {
+        Ok(true)
+    } else if is(&["0", "no", "n", "false", "f", "off"]) {
+        Ok(false)
+    } else {
+        Err(Fault::new(0, format!("'{text}' is neither yes nor no")))
+    }
+}
+
+/// Units of systemd.time(7), "PARSING TIME SPANS", in nanoseconds.
+const SPAN_UNITS: &[(&[&str], u64)] = &[
+    (&["seconds", "second", "sec", "s"], 1_000_000_000),
+    (&["minutes", "minute", "min", "m"], 60_000_000_000),
+    (&["hours", "hour", "hr", "h"], 3_600_000_000_000),
+    (&["days", "day", "d"], 86_400_000_000_000),
+    (&["weeks", "week", "w"], 604_800_000_000_000),
+    (&["months", "month", "M"], 2_629_800_000_000_000),
+    (&["years", "year", "y"], 31_557_600_000_000_000),
+    (&["msec", "ms"], 1_000_000),
+    (&["usec", "us", "µs", "μs"], 1_000),
+];
+
+/// A time span; `None` is `infinity`. A number without a unit counts `default_unit`.
+pub fn span_with_unit(text: &str, default_unit: Duration) -> Parsed<Option<Duration>> {
+    let bad = |at: usize| Fault::new(at, format!("'{text}' is not a time span"));
+    if text.trim() == "infinity" {
+        return Ok(None);
+    }
+    let default_nanos = u64::try_from(default_unit.as_nanos()).unwrap_or(u64::MAX);
+    let (mut total, mut rest, mut seen) = (0u64, text.trim_start(), false);
+    while !rest.is_empty() {
+        let at = text.len() - rest.len();
+        let (number, after) = decimal(rest).ok_or_else(|| bad(at))?;
+        let after = after.trim_start();
+        let length = after.find(|c: char| !c.is_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(length);
+        let nanos = match unit {
+            "" => default_nanos,
+            unit => unit_nanos(unit).ok_or_else(|| bad(text.len() - after.len() - length))?,
+        };
+        total = number.times(nanos).and_then(|n| total.checked_add(n)).ok_or_else(|| bad(at))?;
+        rest = after.trim_start();
+        seen = true;
+    }
+    if seen { Ok(Some(Duration::from_nanos(total))) } else { Err(bad(0)) }
+}
+
+fn unit_nanos(unit: &str) -> Option<u64> {
+    SPAN_UNITS.iter().find(|(names, _)| names.contains(&unit)).map(|(_, nanos)| *nanos)
+}
+
+/// A time span in seconds where no unit is given; `None` is `infinity`.
+pub fn span(text: &str) -> Parsed<Option<Duration>> {
+    span_with_unit(text, Duration::from_secs(1))
+}
+
+/// A non-negative decimal number: digits before the point, and up to nine after it.
+#[derive(Clone, Copy)]
+struct Decimal {
+    whole: u64,
+    billionths: u64,
+}
+
+impl Decimal {
+    fn times(self, unit: u64) -> Option<u64> {
+        let part = u128::from(self.billionths) * u128::from(unit) / 1_000_000_000;
+        self.whole.checked_mul(unit)?.checked_add(u64::try_from(part).ok()?)
+    }
+}
+
+/// Splits a decimal number off the start.
+fn decimal(text: &str) -> Option<(Decimal, &str)> {
+    let digits = |s: &str| s.bytes().take_while(u8::is_ascii_digit).count();
+    let text = text.strip_prefix('+').unwrap_or(text);
+    let (whole, rest) = text.split_at(digits(text));
+    let Some(after) = rest.strip_prefix('.') else {
+        return Some((Decimal { whole: whole.parse().ok()?, billionths: 0 }, rest));
+    };
+    let (fraction, rest) = after.split_at(digits(after));
+    if fraction.is_empty() || rest.starts_with('.') {
+        return None;
+    }
+    let whole = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let billionths = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let billionths = billionths.fold(0, |n, b| n * 10 + u64::from(b - b'0'));
+    Some((Decimal { whole, billionths }, rest))
+}
+
+/// Bytes: a number with an optional suffix K, M, G, T, P or E, base 1024.
+pub fn bytes(text: &str) -> Parsed<u64> {
+    let bad = || Fault::new(0, format!("'{text}' is not a size in bytes"));
+    let (number, rest) = decimal(text.trim()).ok_or_else(bad)?;
+    let power = match rest.trim() {
+        "" | "B" => 0,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        "P" => 5,
+        "E" => 6,
+        _ => return Err(bad()),
+    };
+    number.times(1 << (10 * power)).ok_or_else(bad)
+}
+
+/// A percentage with at most two decimal places, in parts of 10,000. No upper bound.
+pub fn percent(text: &str) -> Parsed<u32> {
+    let bad = || Fault::new(0, format!("'{text}' is not a percentage"));
+    let (number, rest) = text.strip_suffix('%').and_then(decimal).ok_or_else(bad)?;
+    let parts = number.whole.checked_mul(100).map(|n| n + number.billionths / 10_000_000);
+    let exact = rest.is_empty() && number.billionths.is_multiple_of(10_000_000);
+    parts.filter(|_| exact).and_then(|n| u32::try_from(n).ok()).ok_or_else(bad)
+}
+
+/// MemoryMax= and its relatives.
+pub fn memory(text: &str) -> Parsed<Limit> {
+    if text == "infinity" {
+        return Ok(Limit::Infinity);
+    }
+    if !text.ends_with('%') {
+        return bytes(text).map(Limit::Bytes);
+    }
+    match percent(text)? {
+        part @ 0..=10_000 => Ok(Limit::PerMyriad(part)),
+        _ => Err(Fault::new(0, format!("'{text}' is more than everything"))),
+    }
+}
+
+/// TasksMax=
+pub fn tasks(text: &str) -> Parsed<TasksLimit> {
+    let bad = || Fault::new(0, format!("'{text}' is not a number of tasks"));
+    if text == "infinity" {
+        return Ok(TasksLimit::Infinity);
+    }
+    if text.ends_with('%') {
+        let numerator = percent(text)?;
+        return match numerator {
+            1..=10_000 => Ok(TasksLimit::Scale { numerator, denominator: 10_000 }),
+            _ => Err(bad()),
+        };
+    }
+    bytes(text).ok().filter(|&n| n > 0).map(TasksLimit::Tasks).ok_or_else(bad)
+}
+
+/// A whole number, decimal, or hexadecimal after `0x`, within bounds.
+pub fn number(text: &str, low: i64, high: i64) -> Parsed<i64> {
+    let value = match text.strip_prefix("0x") {
+        Some(hex) => i64::from_str_radix(hex, 16),
+        None => text.parse(),
+    };
+    value
+        .ok()
+        .filter(|n| (low..=high).contains(n))
+        .ok_or_else(|| Fault::new(0, format!("'{text}' is not a number from {low} to {high}")))
+}
+
+/// An octal file mode, 0 to 7777.
+pub fn mode(text: &str) -> Parsed<u32> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let value = u32::from_str_radix(text, 8).ok().filter(|&m| digits && m <= 0o7777);
+    value.ok_or_else(|| Fault::new(0, format!("'{text}' is not an octal mode")))
+}
+
+/// A signal's name or number.
+pub fn signal(text: &str) -> Parsed<Signal> {
+    Signal::parse(text).ok_or_else(|| Fault::new(0, format!("'{text}' is not a signal")))
+}
+
+/// CPUWeight=
+pub fn cpu_weight(text: &str) -> Parsed<CpuWeight> {
+    match text {
+        "idle" => Ok(CpuWeight::Idle),
+        text => Ok(CpuWeight::Weight(number(text, 1, 10_000)? as u32)),
+    }
+}
+
+/// CPU or node numbers: words or commas between numbers and ranges `0-3`.
+pub fn indexes(text: &str) -> Parsed<IndexSet> {
+    let mut set = IndexSet::default();
+    for word in text.split([' ', '\t', ',']).filter(|w| !w.is_empty()) {
+        let at = word.as_ptr().addr() - text.as_ptr().addr();
+        let bad = || Fault::new(at, format!("'{word}' is not a number or range"));
+        let (low, high) = word.split_once('-').unwrap_or((word, word));
+        let parse = |n: &str| n.parse().ok().filter(|&n| n <= IndexSet::INDEX_MAX);
+        let (low, high) = (parse(low).ok_or_else(bad)?, parse(high).ok_or_else(bad)?);
+        if low > high {
+            return Err(bad());
+        }
+        set.insert(low, high);
+    }
+    Ok(set)
+}
+
+/// Limit*=: `soft:hard` or one value for both; units by resource (systemd.exec(5),
+/// "PROCESS PROPERTIES").
+pub fn rlimit(resource: Resource, text: &str) -> Parsed<Rlimit> {
+    let (soft, hard) = text.split_once(':').unwrap_or((text, text));
+    let (soft, hard) = (one_rlimit(resource, soft)?, one_rlimit(resource, hard)?);
+    if soft > hard {
+        return Err(Fault::new(0, format!("the soft limit of '{text}' is above the hard one")));
+    }
+    Ok(Rlimit { soft, hard })
+}
+
+fn one_rlimit(resource: Resource, text: &str) -> Parsed<u64> {
+    let bad = |_| Fault::new(0, format!("'{text}' is not a limit for {}", resource.as_str()));
+    if text == "infinity" {
+        return Ok(u64::MAX);
+    }
+    match resource {
+        Resource::Cpu => {
+            let nanos = span(text).map_err(bad)?.map_or(u128::MAX, |d| d.as_nanos());
+            Ok(u64::try_from(nanos.div_ceil(1_000_000_000)).unwrap_or(u64::MAX))
+        }
+        Resource::Rttime => {
+            let micros = span_with_unit(text, Duration::from_micros(1)).map_err(bad)?;
+            Ok(micros.map_or(u64::MAX, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX)))
+        }
+        Resource::Nice => match text.starts_with(['+', '-']) {
+            // The kernel counts 20 - nice.
+            true => number(text, -20, 19).map_err(bad).map(|n| (20 - n) as u64),
+            false => number(text, 1, 40).map_err(bad).map(|n| n as u64),
+        },
+        Resource::Nofile
+        | Resource::Nproc
+        | Resource::Locks
+        | Resource::Sigpending
+        | Resource::Rtprio => text.parse().map_err(|_| bad(Fault::new(0, ""))),
+        _ => bytes(text).map_err(bad),
+    }
+}
+
+/// Names of exit statuses, systemd.exec(5), "PROCESS EXIT CODES": sysexits and the LSB's.
+const EXIT_NAMES: &[(&str, u8)] = &[
+    ("SUCCESS", 0),
+    ("FAILURE", 1),
+    ("INVALIDARGUMENT", 2),
+    ("NOTIMPLEMENTED", 3),
+    ("NOPERMISSION", 4),
+    ("NOTINSTALLED", 5),
+    ("NOTCONFIGURED", 6),
+    ("NOTRUNNING", 7),
+    ("USAGE", 64),
+    ("DATAERR", 65),
+    ("NOINPUT", 66),
+    ("NOUSER", 67),
+    ("NOHOST", 68),
+    ("UNAVAILABLE", 69),
+    ("SOFTWARE", 70),
+    ("OSERR", 71),
+    ("OSFILE", 72),
+    ("CANTCREAT", 73),
+    ("IOERR", 74),
+    ("TEMPFAIL", 75),
+    ("PROTOCOL", 76),
+    ("NOPERM", 77),
+    ("CONFIG", 78),
+];
+
+/// Exit codes, their names, and signals. Words that are none of these are in the faults; the
+/// rest counts.
+pub fn exit_statuses(text: &str) -> (ExitStatusSet, Vec<Fault>) {
+    let (mut codes, mut signals, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+    for word in text.split_ascii_whitespace() {
+        let named = EXIT_NAMES.iter().find(|(name, _)| *name == word).map(|(_, code)| *code);
+        match named.or_else(|| word.parse().ok()) {
+            Some(code) => codes.push(code),
+            None => match Signal::parse(word).filter(|_| !word.starts_with(char::is_numeric)) {
+                Some(signal) => signals.push(signal),
+                None => faults.push(Fault::new(
+                    word.as_ptr().addr() - text.as_ptr().addr(),
+                    format!("'{word}' is neither an exit status nor a signal"),
+                )),
+            },
+        }
+    }
+    codes.sort_unstable();
+    codes.dedup();
+    signals.sort_unstable();
+    signals.dedup();
+    (ExitStatusSet { codes: codes.into(), signals: signals.into() }, faults)
+}
+
+/// Names of capabilities(7) in the order of their numbers, without `CAP_`.
+const CAPABILITIES: [&str; 41] = [
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+];
+
+/// The number of a capability by its name, `CAP_KILL`.
+pub fn capability(name: &str) -> Option<u8> {
+    let name = name.strip_prefix("CAP_").or_else(|| name.strip_prefix("cap_"))?;
+    let found = CAPABILITIES.iter().position(|c| c.eq_ignore_ascii_case(name));
+    found.and_then(|at| u8::try_from(at).ok())
+}
+
+/// A list of capabilities and whether `~` inverted it. Unknown names are in the faults.
+pub fn capabilities(text: &str) -> (CapabilitySet, bool, Vec<Fault>) {
+    let inverted = text.starts_with('~');
+    let mut set = CapabilitySet::default();
+    let mut faults = Vec::new();
+    for word in text.strip_prefix('~').unwrap_or(text).split_ascii_whitespace() {
+        match capability(word) {
+            Some(number) => set.0 |= 1 << number,
+            None => faults.push(Fault::new(
+                word.as_ptr().addr() - text.as_ptr().addr(),
+                format!("'{word}' is not a capability"),
+            )),
+        }
+    }
+    (set, inverted, faults)
+}
+
+/// An absolute path, simplified.
+pub fn path(text: &str) -> Parsed<String> {
+    if !text.starts_with('/') {
+        return Err(Fault::new(0, format!("'{text}' is not an absolute path")));
+    }
+    crate::escape::simplify_path(text)
+        .ok_or_else(|| Fault::new(0, format!("'{text}' is not a normalized path")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Splitting values into words (systemd.syntax(7), "QUOTING").
+
+use super::Fault;
+
+/// Splits at whitespace; quotes group and are removed, C escapes are replaced.
+pub fn split(text: &str) -> Words<'_> {
+    Words { text, at: 0, escapes: true }
+}
+
+/// The words of a value, each with its offset.
+pub struct Words<'a> {
+    text: &'a str,
+    at: usize,
+    escapes: bool,
+}
+
+impl<'a> Words<'a> {
+    /// Splits without replacing escapes: `\` stands for itself.
+    pub fn raw(text: &'a str) -> Words<'a> {
+        Words { text, at: 0, escapes: false }
+    }
+
+    /// The next word as it is written, quotes and all, without consuming it.
+    pub fn peek_raw(&self) -> &'a str {
+        let rest = self.text[self.at..].trim_start();
+        rest.split([' ', '\t']).next().unwrap_or_default()
+    }
+
+    /// Consumes `length` bytes of the next word as [`Words::peek_raw`] shows it.
+    pub fn skip_raw(&mut self, length: usize) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len() + length;
+    }
+}
+
+impl Iterator for Words<'_> {
+    /// Offset of the word's first byte, and the word.
+    type Item = Result<(usize, String), Fault>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = &self.text[self.at..];
+        let start = self.at + rest.len() - rest.trim_start().len();
+        if start == self.text.len() {
+            return None;
+        }
+        let (word, used) = match one_word(&self.text[start..], self.escapes) {
+            Ok(word) => word,
+            Err(message) => {
+                self.at = self.text.len();
+                return Some(Err(Fault::new(start, message)));
+            }
+        };
+        self.at = start + used;
+        Some(Ok((start, word)))
+    }
+}
+
+/// Reads one word; returns it and how many bytes it took.
+fn one_word(text: &str, escapes: bool) -> Result<(String, usize), String> {
+    let bytes = text.as_bytes();
+    let plain = bytes.iter().position(|b| matches!(b, b' ' | b'\t' | b'\n' | b'"' | b'\'' | b'\\'));
+    match plain {
+        None => return Ok((text.to_owned(), text.len())),
+        Some(end) if matches!(bytes[end], b' ' | b'\t' | b'\n') => {
+            return Ok((text[..end].to_owned(), end));
+        }
+        Some(_) => {}
+    }
+    let mut out = Vec::with_capacity(text.len().min(64));
+    let mut quote = None;
+    let mut at = 0;
+    while let Some(&b) = bytes.get(at) {
+        match (b, quote) {
+            (b' ' | b'\t' | b'\n', None) => break,
+            (b'"' | b'\'', None) => quote = Some(b),
+            (b, Some(q)) if b == q => quote = None,
+            (b'\\', _) if escapes => at += escape(&text[at..], &mut out) - 1,
+            (b, _) => out.push(b),
+        }
+        at += 1;
+    }
+    if quote.is_some() {
+        return Err(format!("a quote is not closed: {text}"));
+    }
+    let word = String::from_utf8(out).map_err(|_| "escapes give no UTF-8".to_owned())?;
+    Ok((word, at))
+}
+
+/// Replaces one escape at the start of `text`; an unknown one stands for itself. Returns the
+/// bytes it took.
+fn escape(text: &str, out: &mut Vec<u8>) -> usize {
+    let bytes = text.as_bytes();
+    let simple = match bytes.get(1) {
+        Some(b'a') => 7,
+        Some(b'b') => 8,
+        Some(b'f') => 12,
+        Some(b'n') => b'\n',
+        Some(b'r') => b'\r',
+        Some(b't') => b'\t',
+        Some(b'v') => 11,
+        Some(b's') => b' ',
+        Some(&b @ (b'\\' | b'"' | b'\'')) => b,
+        Some(b'x') => return digits(text, 2, 2, 16, out),
+        Some(b'u') => return digits(text, 2, 4, 16, out),
+        Some(b'U') => return digits(text, 2, 8, 16, out),
+        Some(b'0'..=b'7') => return digits(text, 1, 3, 8, out),
+        _ => {
+            out.push(b'\\');
+            return 1;
+        }
+    };
+    out.push(simple);
+    2
+}
+
+/// An escape of `count` digits that start at byte `from`. A NUL or a broken one stays as it is.
+fn digits(text: &str, from: usize, count: usize, radix: u32, out: &mut Vec<u8>) -> usize {
+    let digits = text.get(from..from + count);
+    let all = digits.filter(|d| d.chars().all(|c| c.is_digit(radix)));
+    match all.and_then(|d| u32::from_str_radix(d, radix).ok()).filter(|&n| n > 0) {
+        Some(n) if count <= 3 && n <= 255 => out.push(n as u8),
+        Some(n) if count > 3 && char::from_u32(n).is_some() => {
+            let mut buffer = [0; 4];
+            let c = char::from_u32(n).expect("checked in the guard");
+            out.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+        }
+        _ => {
+            out.push(b'\\');
+            return 1;
+        }
+    }
+    from + count
+}
+
+/// Replaces C escapes in a text that is not split into words. `None` if that gives no UTF-8.
+pub fn unescape_c(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&b) = text.as_bytes().get(at) {
+        match b {
+            b'\\' => at += escape(&text[at..], &mut out),
+            b => {
+                out.push(b);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words separated by `|`, or the fault.
+    fn check(text: &str, want: &str) {
+        let words: Result<Vec<_>, _> = split(text).map(|w| w.map(|(_, word)| word)).collect();
+        let got = words.map_or_else(|f| format!("! {} {}", f.offset, f.message), |w| w.join("|"));
+        assert_eq!(got, want, "{text}");
+    }
+
+    #[test]
+    fn words_split_unquote_and_unescape() {
+        check("", "");
+        check("  a  b\tc ", "a|b|c");
+        check(r#"a "b c" 'd "e"' """#, r#"a|b c|d "e"|"#);
+        check(r#""a"b x"y z"w"#, "ab|xy zw");
+        check(r"a\sb \x41\102 \u00e9 \U0001F600 \q \\ \x00", "a b|AB|é|😀|\\q|\\|\\x00");
+        check(r#""a\"b" \"#, r#"a"b|\"#);
+        check("x \"a b", "! 2 a quote is not closed: \"a b");
+        check(r"\xff", "! 0 escapes give no UTF-8");
+        check(r"\xé1 \u12", r"\xé1|\u12");
+    }
+}
