@@ -321,7 +321,7 @@ fn method_tables(target: Target, view: &View) -> Vec<(&'static str, Methods)> {
             let unit_type = view.definition(unit).unit_type();
             let tables = |interface: &'static Interface| {
                 let tables = introspect::unit_methods(unit_type, interface.name);
-                tables.iter().map(|table| (interface.name, *table))
+                tables.into_iter().map(|table| (interface.name, table))
             };
             properties::interfaces(unit_type).flat_map(tables).collect()
         }

@@ -98,7 +98,7 @@ pub fn unit(unit_type: UnitType) -> &'static str {
         for one in properties::interfaces(unit_type) {
             let signals = if unit_type == UnitType::Scope { SCOPE_SIGNALS } else { &[] };
             let signals = if one.name == properties::UNIT_INTERFACE { &[] } else { signals };
-            interface(&mut out, one, unit_methods(unit_type, one.name), signals);
+            interface(&mut out, one, &unit_methods(unit_type, one.name), signals);
         }
         out + "</node>\n"
     })
@@ -107,14 +107,14 @@ pub fn unit(unit_type: UnitType) -> &'static str {
 const SCOPE_SIGNALS: Signals = &[("RequestStop", "")];
 
 /// The methods of one interface of units.
-pub fn unit_methods(unit_type: UnitType, interface: &str) -> &'static [Methods] {
+pub fn unit_methods(unit_type: UnitType, interface: &str) -> Vec<Methods> {
     use UnitType::*;
     match unit_type {
-        _ if interface == properties::UNIT_INTERFACE => &[UNIT_METHODS],
-        Service => &[SERVICE_METHODS, PROCESS_METHODS],
-        Scope => &[SCOPE_METHODS, PROCESS_METHODS],
-        Socket | Mount | Swap | Slice => &[PROCESS_METHODS],
-        _ => &[],
+        _ if interface == properties::UNIT_INTERFACE => vec![UNIT_METHODS],
+        Service => vec![SERVICE_METHODS, PROCESS_METHODS],
+        Scope => vec![SCOPE_METHODS, PROCESS_METHODS],
+        Socket | Mount | Swap | Slice => vec![PROCESS_METHODS],
+        _ => Vec::new(),
     }
 }
 
