@@ -4,9 +4,12 @@
 //! unit file and never waits for the manager's loop, nor the loop for it.
 //!
 //! Where to start: [`wire`] (bytes), [`sasl`] (the greeting), [`path`] (object paths),
-//! [`properties`] (the one table of properties), [`backend`] (what the manager provides).
+//! [`properties`] (the one table of properties), [`backend`] (what the manager provides),
+//! [`Bus`] (the thread).
 
 pub mod backend;
+mod bus;
+mod connection;
 mod dispatch;
 pub mod error;
 pub mod glob;
@@ -16,5 +19,11 @@ pub mod path;
 pub mod properties;
 mod refusals;
 pub mod sasl;
+mod server;
 mod signals;
 pub mod wire;
+
+pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
+pub use bus::{Bus, StartError};
+pub use error::BusError;
+pub use signals::Announcement;

@@ -157,7 +157,9 @@ fn encode_announcement(announcement: Announcement, out: &mut dyn FnMut(Signal)) 
             from_manager("org.freedesktop.systemd1.Manager.UnitFilesChanged", "", w)
         }
         Announcement::StartupFinished { before, userspace, total } => {
-            before.iter().chain(&[userspace, total]).for_each(|time| drop(w.u64(*time)));
+            before.iter().chain(&[userspace, total]).for_each(|time| {
+                w.u64(*time);
+            });
             from_manager("org.freedesktop.systemd1.Manager.StartupFinished", "tttttt", w)
         }
     });

@@ -10,7 +10,6 @@ mod manager;
 mod unit;
 
 pub use listing::is_listed;
-pub use listing::{Row, write_unit_row};
 pub use manager::{MANAGER_METHODS, unit_of_invocation};
 pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNIT_METHODS};
 
@@ -189,7 +188,9 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
     let mut w = Writer::new();
     match (then, answer) {
         (Then::Nothing, _) => {}
-        (Then::Job(..), Answer::Job { job, .. }) => drop(w.str(&path::job(job.0))),
+        (Then::Job(..), Answer::Job { job, .. }) => {
+            w.str(&path::job(job.0));
+        }
         (Then::JobDetails(..), Answer::Job { job, unit, affected }) => {
             job_details(&mut w, view, job, unit, &affected);
         }
@@ -208,8 +209,12 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
         (Then::UnitFiles { states, patterns }, Answer::UnitFiles(files)) => {
             write_unit_files(&mut w, &files, states, patterns);
         }
-        (Then::Text, Answer::Text(text)) => drop(w.str(&text)),
-        (Then::Texts, Answer::Texts(texts)) => drop(w.strs(texts.iter().map(|text| &**text))),
+        (Then::Text, Answer::Text(text)) => {
+            w.str(&text);
+        }
+        (Then::Texts, Answer::Texts(texts)) => {
+            w.strs(texts.iter().map(|text| &**text));
+        }
         (Then::Processes, Answer::Processes(processes)) => write_processes(&mut w, &processes),
         (then, answer) => {
             return Err(BusError::failed(format!("The manager answered {answer:?} to {then:?}.")));

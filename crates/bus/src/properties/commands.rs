@@ -13,7 +13,9 @@ pub fn commands<'w>(
     list: CommandList,
     commands: &[Command],
 ) -> &'w mut Writer {
-    rows(w, subject, list, commands, |w, command| drop(w.bool(command.ignore_failure)))
+    rows(w, subject, list, commands, |w, command| {
+        w.bool(command.ignore_failure);
+    })
 }
 
 /// `a(sasasttttuii)`: with the prefixes as words.
@@ -23,7 +25,9 @@ pub fn commands_ex<'w>(
     list: CommandList,
     commands: &[Command],
 ) -> &'w mut Writer {
-    rows(w, subject, list, commands, |w, command| drop(w.strs(prefix_words(command))))
+    rows(w, subject, list, commands, |w, command| {
+        w.strs(prefix_words(command));
+    })
 }
 
 fn prefix_words(command: &Command) -> impl Iterator<Item = &'static str> {

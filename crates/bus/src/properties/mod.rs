@@ -170,7 +170,9 @@ impl Property {
         out.variant(self.signature);
         match self.value {
             Value::Fixed(text) => encode_text(self.signature, text, out),
-            Value::Of(getter) => drop(getter(subject, out)),
+            Value::Of(getter) => {
+                getter(subject, out);
+            }
             Value::Sandbox(default) => self.write_sandbox(subject, default, out),
         }
     }
@@ -180,9 +182,15 @@ impl Property {
     fn write_sandbox(&self, subject: &Subject<'_>, default: &str, out: &mut Writer) {
         let asked = subject.exec().sandbox.iter().find(|asked| asked.setting == self.name);
         match (asked, self.signature) {
-            (Some(asked), "b") => drop(out.bool(values::is_yes(&asked.value))),
-            (Some(asked), "s") => drop(out.str(values::normal_word(&asked.value))),
-            (Some(asked), "as") => drop(out.strs(asked.value.split_ascii_whitespace())),
+            (Some(asked), "b") => {
+                out.bool(values::is_yes(&asked.value));
+            }
+            (Some(asked), "s") => {
+                out.str(values::normal_word(&asked.value));
+            }
+            (Some(asked), "as") => {
+                out.strs(asked.value.split_ascii_whitespace());
+            }
             _ => encode_text(self.signature, default, out),
         }
     }

@@ -97,8 +97,16 @@ pub fn conditions<'w>(
 /// `(aiai)`
 pub fn exit_statuses<'w>(w: &'w mut Writer, set: &ExitStatusSet) -> &'w mut Writer {
     w.structure();
-    w.array(b'i', |w| set.codes.iter().for_each(|code| drop(w.i32(i32::from(*code)))));
-    w.array(b'i', |w| set.signals.iter().for_each(|signal| drop(w.i32(signal.number()))))
+    w.array(b'i', |w| {
+        set.codes.iter().for_each(|code| {
+            w.i32(i32::from(*code));
+        });
+    });
+    w.array(b'i', |w| {
+        set.signals.iter().for_each(|signal| {
+            w.i32(signal.number());
+        });
+    })
 }
 
 /// `a(ss)` of what a socket listens on.
