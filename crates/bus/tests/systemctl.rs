@@ -1,0 +1,16 @@
+//! The installed systemctl against this bus, in a mount namespace of its own.
+mod support;
+use support::*;
+
+#[test]
+fn explore() {
+    let dir = TempDir::new("explore");
+    let machine = Machine::new(include_str!("units.txt"));
+    machine.serve(&dir.socket());
+    machine.start("rich.service");
+    machine.start("fail.service");
+    let out = std::process::Command::new("unshare").args(["-m", "sh", "-c", &format!(
+      "mount -t tmpfs none /run && mkdir -p /run/systemd/system && ln -s {} /run/systemd/private && {}", dir.socket().display(), std::env::var("CMD").unwrap())]).status();
+    println!("{out:?}");
+    machine.stop();
+}
