@@ -34,10 +34,10 @@ pub fn not_loaded(name: &str) -> BusError {
     BusError::no_such_unit(format!("Unit {name} not loaded."))
 }
 
-/// The unit of this name, if the view has it.
+/// The unit of this name, if clients see it in memory.
 pub fn loaded(view: &View, name: &str) -> Result<UnitId, BusError> {
-    let parsed = UnitName::parse(name).ok();
-    parsed.and_then(|name| view.lookup(&name)).ok_or_else(|| not_loaded(name))
+    let unit = UnitName::parse(name).ok().and_then(|name| view.lookup(&name));
+    unit.filter(|unit| crate::methods::is_listed(view, *unit)).ok_or_else(|| not_loaded(name))
 }
 
 /// A name that a unit can have.

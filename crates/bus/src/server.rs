@@ -238,30 +238,38 @@ impl Server {
             .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
         let received = if readable { client.receive() } else { Ok(()) };
         // What came before the end is still answered.
-        let handled = self.handle_messages(id);
-        let advanced = handled.and_then(|()| self.advance(id));
-        if received.and(advanced).is_err() {
+        if self.pump(id).and(received).is_err() {
             self.end(id);
         }
     }
 
-    fn handle_messages(&mut self, id: u64) -> Result<(), Gone> {
+    /// Handles and sends in turn, as sending makes room for calls that were left unread.
+    fn pump(&mut self, id: u64) -> Result<(), Gone> {
         loop {
             let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
-            if !client.is_ready_for_calls() {
-                return Ok(());
-            }
-            match client.next_message()? {
-                Some(message) => self.handle(id, message, Vec::new())?,
-                None => return Ok(()),
+            client.flush()?;
+            if !self.handle_messages(id)? {
+                return self.advance(id);
             }
         }
     }
 
-    /// Encodes signals while there is room, sends, and says what to wait for next.
+    /// Handles the calls that are there while the client reads; says whether there were any.
+    fn handle_messages(&mut self, id: u64) -> Result<bool, Gone> {
+        let mut any = false;
+        while let Some(client) = self.connections.get_mut(&id)
+            && client.is_ready_for_calls()
+            && let Some(message) = client.next_message()?
+        {
+            any = true;
+            self.handle(id, message, Vec::new())?;
+        }
+        Ok(any)
+    }
+
+    /// Encodes and sends signals while there is room, and says what to wait for next.
     fn advance(&mut self, id: u64) -> Result<(), Gone> {
         let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
-        client.flush()?;
         if client.signals.as_ref().is_some_and(|queue| !queue.is_empty()) {
             let view = self.backend.view();
             encode_signals(client, &view, &*self.backend, &mut self.next_serial)?;
@@ -404,7 +412,7 @@ impl Server {
         touched.dedup();
         for id in touched {
             // An answer may have made room for calls that were left unread.
-            if self.handle_messages(id).and_then(|()| self.advance(id)).is_err() {
+            if self.pump(id).is_err() {
                 self.end(id);
             }
         }
@@ -429,7 +437,7 @@ impl Server {
             After::Render(then) => {
                 let view = self.backend.view();
                 let body = outcome
-                    .map_err(|error| explain(&then, error))
+                    .map_err(|error| explain(&then, error, &view))
                     .and_then(|answer| render(&then, answer, &view));
                 match body {
                     Ok(body) => self.reply(id, waiting.reply_to, &waiting.signature, body),

@@ -3,6 +3,7 @@
 use crate::backend::{Call, PresetMode, UnitFileOp, UnitFileVerb};
 use crate::error::BusError;
 use crate::methods::{Invocation, Refused, Step, Then};
+use warren_unit::UnitName;
 
 type Out = Result<Step, Refused>;
 
@@ -75,7 +76,16 @@ pub fn link(call: &mut Invocation<'_>) -> Out {
     with_force(call, UnitFileVerb::Link, false)
 }
 
+/// A name that a unit file can have, or a path.
+fn check_file(name: &str) -> Result<(), BusError> {
+    match name.contains('/') || UnitName::parse(name).is_ok() {
+        true => Ok(()),
+        false => Err(BusError::invalid_args("Invalid argument")),
+    }
+}
+
 pub fn mask(call: &mut Invocation<'_>) -> Out {
+    call.body.clone().strs()?.into_iter().try_for_each(check_file)?;
     with_force(call, UnitFileVerb::Mask, false)
 }
 
@@ -137,6 +147,7 @@ pub fn get_default_target(_: &mut Invocation<'_>) -> Out {
 
 pub fn get_state(call: &mut Invocation<'_>) -> Out {
     let file = call.body.str()?.to_owned();
+    check_file(&file)?;
     Ok(Step::Ask(Call::GetUnitFileState(file), Then::Text))
 }
 

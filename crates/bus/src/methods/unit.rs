@@ -8,7 +8,7 @@ use crate::refusals;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::KillWhom;
-use warren_unit::{UnitName, UnitType};
+use warren_unit::{LoadState, UnitName, UnitType};
 
 type Out = Result<Step, Refused>;
 
@@ -120,13 +120,38 @@ pub fn enqueue_verb(
     if mode == JobMode::Isolate && verb.job_type != JobType::Start {
         return refuse("Isolate is only valid for start.");
     }
-    if stops && call.view.lookup(&unit).is_none() {
-        return Err(refusals::not_loaded(unit.as_str()).into());
+    if stops {
+        refusals::loaded(call.view, unit.as_str())?;
+    } else if let Some(step) = look_before_start(call, &unit, mode)? {
+        return Ok(step);
     }
     let then = if in_full { Then::JobDetails } else { Then::Job };
     let (job_type, reload_if_possible) = (verb.job_type, verb.reload_if_possible);
     let question = Call::Enqueue { unit: unit.clone(), job_type, mode, reload_if_possible };
     Ok(Step::Ask(question, then(verb.word, unit)))
+}
+
+/// Verbs other than stop are for units that there are: one that is not in memory is loaded to
+/// see. Everything else is the manager's to refuse.
+fn look_before_start(
+    call: &Invocation<'_>,
+    name: &UnitName,
+    mode: JobMode,
+) -> Result<Option<Step>, BusError> {
+    let Some(unit) = call.view.lookup(name) else {
+        return match call.tried.contains(name) {
+            true => Err(refusals::not_found(name.as_str())),
+            false => Ok(Some(Step::Load(name.clone()))),
+        };
+    };
+    let definition = call.view.definition(unit);
+    match definition.load_state {
+        LoadState::NotFound => Err(refusals::not_found(name.as_str())),
+        LoadState::Loaded if mode == JobMode::Isolate && !definition.flags.allow_isolate() => {
+            Err(BusError::no_isolation("Operation refused, unit may not be isolated."))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn refuse(text: &str) -> Out {

@@ -78,7 +78,7 @@ properties! {
     StandardInput "s" Const => |s, w| w.str(input_word(&s.exec().standard_input));
     StandardInputFileDescriptorName "s" Const => |s, w| w.str(input_fd(&s.exec().standard_input));
     StandardInputData "ay" Const => |s, w| w.bytes(&s.exec().standard_input_data);
-    StandardOutput "s" Const => |s, w| w.str(output_word(&s.exec().standard_output));
+    StandardOutput "s" Const => |s, w| w.str(s.standard_output());
     StandardOutputFileDescriptorName "s" Const => |s, w| w.str(output_fd(&s.exec().standard_output));
     StandardError "s" Const => |s, w| w.str(output_word(&s.exec().standard_error));
     StandardErrorFileDescriptorName "s" Const => |s, w| w.str(output_fd(&s.exec().standard_error));
@@ -171,7 +171,7 @@ properties! {
     BindReadOnlyPaths "a(ssbt)" Const ~ "0";
     TemporaryFileSystem "a(ss)" Const ~ "0";
     MountAPIVFS "b" Const ~ "false";
-    KeyringMode "s" Const => |s, w| w.str(s.exec().keyring_mode.as_str());
+    KeyringMode "s" Const => |s, w| w.str(s.keyring_mode());
     ProtectProc "s" Const ~ "default";
     ProcSubset "s" Const ~ "all";
     ProtectHostname "b" Const ~ "false";

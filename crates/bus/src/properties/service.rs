@@ -8,13 +8,13 @@ use warren_core::state::CommandList;
 properties! {
     /// The table of the interface.
     SERVICE:
-    Type "s" Const => |s, w| w.str(if s.is_loaded() { s.service().service_type.as_str() } else { "" });
+    Type "s" Const => |s, w| w.str(if s.has_settings() { s.service().service_type.as_str() } else { "" });
     ExitType "s" Const => |s, w| w.str(s.service().exit_type.as_str());
     Restart "s" Const => |s, w| w.str(s.service().restart.as_str());
     PIDFile "s" Const => |s, w| w.str(text(&s.service().pid_file));
     NotifyAccess "s" Const => |s, w| w.str(s.service().notify_access.as_str());
     RestartUSec "t" Const => |s, w| w.u64(micros(s.service().restart_delay));
-    TimeoutStartUSec "t" Const => |s, w| w.u64(usec(s.service().timeout_start));
+    TimeoutStartUSec "t" Const => |s, w| w.u64(s.timeout_start());
     TimeoutStopUSec "t" Const => |s, w| w.u64(usec(s.service().timeout_stop));
     TimeoutAbortUSec "t" Never => |s, w| w.u64(usec(s.service().timeout_abort));
     TimeoutStartFailureMode "s" Const => |s, w| w.str(s.service().timeout_start_failure_mode.as_str());
@@ -45,7 +45,7 @@ properties! {
     UID "u" Value => |s, w| w.u32(s.identity().0);
     GID "u" Value => |s, w| w.u32(s.identity().1);
     NRestarts "u" Value => |s, w| w.u32(s.history().map_or(0, |h| h.restarts));
-    OOMPolicy "s" Const => |s, w| w.str(if s.is_loaded() { s.service().oom_policy.as_str() } else { "" });
+    OOMPolicy "s" Const => |s, w| w.str(if s.has_settings() { s.service().oom_policy.as_str() } else { "" });
     ExecMainStartTimestamp "t" Value => |s, w| w.u64(s.main().started.realtime_us);
     ExecMainStartTimestampMonotonic "t" Value => |s, w| w.u64(s.main().started.monotonic.0);
     ExecMainExitTimestamp "t" Value => |s, w| w.u64(s.main().ended.realtime_us);

@@ -9,7 +9,7 @@ properties! {
     /// The table of the interface.
     SOCKET:
     BindIPv6Only "s" Const => |s, w| w.str(s.socket().bind_ipv6_only.as_str());
-    Backlog "u" Const => |s, w| w.u32(s.socket().backlog);
+    Backlog "u" Const => |s, w| w.u32(s.socket().backlog.min(i32::MAX.unsigned_abs()));
     TimeoutUSec "t" Const => |s, w| w.u64(usec(s.socket().timeout));
     BindToDevice "s" Const => |s, w| w.str(text(&s.socket().bind_to_device));
     SocketUser "s" Const => |s, w| w.str(text(&s.socket().socket_user));

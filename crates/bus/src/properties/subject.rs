@@ -30,7 +30,13 @@ pub struct Subject<'a> {
 
 static PLAIN_EXEC: LazyLock<ExecConfig> = LazyLock::new(ExecConfig::default);
 static PLAIN_KILL: LazyLock<KillConfig> = LazyLock::new(KillConfig::default);
-static PLAIN_CGROUP: LazyLock<CgroupConfig> = LazyLock::new(CgroupConfig::empty);
+/// With the accounting that systemd-system.conf(5) has on.
+static PLAIN_CGROUP: LazyLock<CgroupConfig> = LazyLock::new(|| CgroupConfig {
+    cpu_accounting: true,
+    memory_accounting: true,
+    tasks_accounting: true,
+    ..CgroupConfig::empty()
+});
 
 impl<'a> Subject<'a> {
     /// A unit.
@@ -92,6 +98,11 @@ impl<'a> Subject<'a> {
         self.definition().load_state == LoadState::Loaded
     }
 
+    /// Whether there are files whose settings mean something, sound or not.
+    pub fn has_settings(&self) -> bool {
+        !matches!(self.definition().load_state, LoadState::NotFound | LoadState::Masked)
+    }
+
     /// Switches of the unit.
     pub fn flags(&self) -> UnitFlags {
         self.definition().flags
@@ -114,12 +125,21 @@ impl<'a> Subject<'a> {
 
     /// When the conditions were looked at and what came of it; never is false.
     pub fn conditions(&self) -> (Moment, bool) {
-        self.history().and_then(|h| h.conditions).unwrap_or_default()
+        self.history().and_then(|h| h.conditions).unwrap_or_else(|| self.nothing_to_test())
     }
 
     /// The same of the assertions.
     pub fn asserts(&self) -> (Moment, bool) {
-        self.history().and_then(|h| h.asserts).unwrap_or_default()
+        self.history().and_then(|h| h.asserts).unwrap_or_else(|| self.nothing_to_test())
+    }
+
+    /// A unit without conditions that was started has met all of them.
+    fn nothing_to_test(&self) -> (Moment, bool) {
+        let started = self.moment(|h| h.inactive_exit);
+        match started.is_never() || self.flags().has_conditions() || self.flags().perpetual() {
+            true => Default::default(),
+            false => (started, true),
+        }
     }
 
     fn compiled(&self) -> &Compiled {
@@ -252,6 +272,28 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// `TimeoutStartUSec`; the default where there is no service.
+    pub fn timeout_start(&self) -> u64 {
+        let default = || self.facts().defaults.timeout_start;
+        usec(if self.has_settings() { self.service().timeout_start } else { default() })
+    }
+
+    /// `StandardOutput`
+    pub fn standard_output(&self) -> &'static str {
+        match self.has_settings() {
+            true => super::values::output_word(&self.exec().standard_output),
+            false => "inherit",
+        }
+    }
+
+    /// `KeyringMode`: only services have one of their own.
+    pub fn keyring_mode(&self) -> &'static str {
+        match self.unit_type() {
+            UnitType::Service => self.exec().keyring_mode.as_str(),
+            _ => KeyringMode::Shared.as_str(),
+        }
+    }
+
     /// `NonBlocking`
     pub fn non_blocking(&self) -> bool {
         matches!(&self.compiled().own, TypeSettings::Service(config) if config.non_blocking)
@@ -260,7 +302,8 @@ impl<'a> Subject<'a> {
     /// Whether a client may start it.
     pub fn can_start(&self) -> bool {
         let startable = !matches!(self.unit_type(), UnitType::Device | UnitType::Scope);
-        startable && self.is_loaded() && !self.flags().refuse_manual_start()
+        let runs = self.run().state != TypeState::Unsupported;
+        startable && runs && self.is_loaded() && !self.flags().refuse_manual_start()
     }
 
     /// Whether a client may stop it.
@@ -291,6 +334,45 @@ impl<'a> Subject<'a> {
     pub fn related<'w>(&self, w: &'w mut Writer, relation: Relation) -> &'w mut Writer {
         let graph = &self.view.graph;
         w.strs(graph.related(self.id(), relation).map(|other| graph.name(other).as_str()))
+    }
+
+    /// Units that this one is ordered against, mounts of paths that it needs among them.
+    pub fn ordered<'w>(
+        &self,
+        w: &'w mut Writer,
+        relation: Relation,
+        mounts: Relation,
+    ) -> &'w mut Writer {
+        self.with_mounts(w, relation, mounts, |mount| mount.load_state == LoadState::Loaded)
+    }
+
+    /// The same for requirements: a mount that no file describes is not required.
+    pub fn required<'w>(
+        &self,
+        w: &'w mut Writer,
+        relation: Relation,
+        mounts: Relation,
+    ) -> &'w mut Writer {
+        self.with_mounts(w, relation, mounts, |mount| mount.files.fragment.is_some())
+    }
+
+    fn with_mounts<'w>(
+        &self,
+        w: &'w mut Writer,
+        relation: Relation,
+        mounts: Relation,
+        counts: impl Fn(&Definition) -> bool,
+    ) -> &'w mut Writer {
+        let graph = &self.view.graph;
+        let is_mount_needed = |other: &UnitId| {
+            let needs = mounts == Relation::MountsFor;
+            counts(graph.definition(if needs { *other } else { self.id() }))
+        };
+        let mut others: Vec<UnitId> = graph.related(self.id(), relation).collect();
+        others.extend(graph.related(self.id(), mounts).filter(is_mount_needed));
+        others.sort_unstable();
+        others.dedup();
+        w.strs(others.into_iter().map(|other| graph.name(other).as_str()))
     }
 
     /// `RequiresMountsFor`: the deepest of the paths whose mounts are asked for.

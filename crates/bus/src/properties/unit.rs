@@ -10,13 +10,13 @@ properties! {
     Id "s" Const => |s, w| w.str(s.name());
     Names "as" Const => |s, w| w.strs(s.all_names());
     Following "s" Never = "\"\"";
-    Requires "as" Const => |s, w| s.related(w, Relation::Requires);
+    Requires "as" Const => |s, w| s.required(w, Relation::Requires, Relation::MountsFor);
     Requisite "as" Const => |s, w| s.related(w, Relation::Requisite);
     Wants "as" Const => |s, w| s.related(w, Relation::Wants);
     BindsTo "as" Const => |s, w| s.related(w, Relation::BindsTo);
     PartOf "as" Const => |s, w| s.related(w, Relation::PartOf);
     Upholds "as" Const => |s, w| s.related(w, Relation::Upholds);
-    RequiredBy "as" Const => |s, w| s.related(w, Relation::RequiredBy);
+    RequiredBy "as" Const => |s, w| s.required(w, Relation::RequiredBy, Relation::MountsForOf);
     RequisiteOf "as" Const => |s, w| s.related(w, Relation::RequisiteOf);
     WantedBy "as" Const => |s, w| s.related(w, Relation::WantedBy);
     BoundBy "as" Const => |s, w| s.related(w, Relation::BoundBy);
@@ -24,8 +24,8 @@ properties! {
     ConsistsOf "as" Const => |s, w| s.related(w, Relation::ConsistsOf);
     Conflicts "as" Const => |s, w| s.related(w, Relation::Conflicts);
     ConflictedBy "as" Const => |s, w| s.related(w, Relation::ConflictedBy);
-    Before "as" Const => |s, w| s.related(w, Relation::Before);
-    After "as" Const => |s, w| s.related(w, Relation::After);
+    Before "as" Const => |s, w| s.ordered(w, Relation::Before, Relation::MountsForOf);
+    After "as" Const => |s, w| s.ordered(w, Relation::After, Relation::MountsFor);
     OnSuccess "as" Const => |s, w| s.related(w, Relation::OnSuccess);
     OnSuccessOf "as" Const => |s, w| s.related(w, Relation::OnSuccessOf);
     OnFailure "as" Const => |s, w| s.related(w, Relation::OnFailure);
@@ -66,7 +66,7 @@ properties! {
     CanReload "b" Const => |s, w| w.bool(s.can_reload());
     CanIsolate "b" Const => |s, w| w.bool(s.can_start() && s.flags().allow_isolate());
     CanClean "as" Const => |s, w| w.strs(s.cleanable());
-    CanFreeze "b" Const = "true";
+    CanFreeze "b" Const = "false";
     Job "(uo)" Value => |s, w| s.job(w);
     StopWhenUnneeded "b" Const => |s, w| w.bool(s.flags().stop_when_unneeded());
     RefuseManualStart "b" Const => |s, w| w.bool(s.flags().refuse_manual_start());
@@ -91,7 +91,7 @@ properties! {
     Conditions "a(sbbsi)" Invalidates => |s, w| conditions(w, "Condition", &s.section().conditions, s.conditions());
     Asserts "a(sbbsi)" Invalidates => |s, w| conditions(w, "Assert", &s.section().asserts, s.asserts());
     LoadError "(ss)" Const => |s, w| s.load_error(w);
-    Transient "b" Const = "false";
+    Transient "b" Const => |s, w| w.bool(s.files().transient);
     Perpetual "b" Const => |s, w| w.bool(s.flags().perpetual());
     StartLimitIntervalUSec "t" Const => |s, w| w.u64(micros(s.section().start_limit_interval));
     StartLimitBurst "u" Const => |s, w| w.u32(s.section().start_limit_burst);

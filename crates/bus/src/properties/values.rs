@@ -307,7 +307,7 @@ pub fn output_fd(output: &Output) -> &str {
 /// full, as systemd shows it.
 pub fn known_capabilities(set: CapabilitySet) -> u64 {
     const LAST: u32 = 40; // CAP_CHECKPOINT_RESTORE of Linux 5.9
-    set.0 & ((1 << (LAST + 1)) - 1)
+    if set == CapabilitySet::ALL { u64::MAX } else { set.0 & ((1 << (LAST + 1)) - 1) }
 }
 
 /// `as` of the paths.

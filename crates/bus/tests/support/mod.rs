@@ -96,7 +96,7 @@ impl Machine {
             pids: BTreeMap::new(),
             disk: split_files(files),
             enabled: BTreeSet::new(),
-            masked: BTreeSet::new(),
+            masked: BTreeSet::from(["masked.service".to_owned()]),
             default_target: "multi-user.target".to_owned(),
             environment: vec!["LANG=C.UTF-8".to_owned()],
             replies: Vec::new(),
@@ -117,11 +117,15 @@ impl Machine {
     fn load_all(&self) {
         let mut inner = self.inner.lock().unwrap();
         let mut names: BTreeSet<String> = inner.disk.keys().cloned().collect();
-        names.extend(["-.slice", "system.slice", "init.scope"].map(str::to_owned));
+        names.extend(
+            ["-.slice", "-.mount", "system.slice", "init.scope", "masked.service"]
+                .map(str::to_owned),
+        );
         names.retain(|name| !name.contains("@."));
         for name in names {
             inner.load(&self.settings, &name);
         }
+        inner.load_named(&self.settings);
         inner.core.set_startup_finished();
         let _ = inner.settle();
         *self.view.lock().unwrap() = Arc::new(inner.core.view());
@@ -289,9 +293,23 @@ impl Inner {
     fn ensure(&mut self, settings: &Settings, unit: &UnitName) -> UnitId {
         if self.core.graph().lookup(unit).is_none() {
             self.load(settings, unit.as_str());
+            self.load_named(settings);
             let _ = self.settle();
         }
         self.core.graph().lookup(unit).expect("it was just loaded")
+    }
+
+    /// Loads what loaded units name.
+    fn load_named(&mut self, settings: &Settings) {
+        let mut at = 0;
+        while at < self.core.graph().len() {
+            let id = UnitId(u32::try_from(at).expect("a handful"));
+            let definition = self.core.graph().definition(id).clone();
+            if definition.load_state == warren_unit::LoadState::NotFound {
+                self.load(settings, definition.name.as_str());
+            }
+            at += 1;
+        }
     }
 
     fn load(&mut self, settings: &Settings, text: &str) {
