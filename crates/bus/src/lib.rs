@@ -1,1 +1,29 @@
-//! placeholder
+//! org.freedesktop.systemd1 for stock clients: systemctl and busctl, over the private socket.
+//!
+//! This room reads published views and sends requests; it decides nothing about units, reads no
+//! unit file and never waits for the manager's loop, nor the loop for it.
+//!
+//! Where to start: [`wire`] (bytes), [`sasl`] (the greeting), [`path`] (object paths),
+//! [`properties`] (the one table of properties), [`backend`] (what the manager provides),
+//! [`Bus`] (the thread).
+
+pub mod backend;
+mod bus;
+mod connection;
+mod dispatch;
+pub mod error;
+pub mod glob;
+mod introspect;
+mod methods;
+pub mod path;
+pub mod properties;
+mod refusals;
+pub mod sasl;
+mod server;
+mod signals;
+pub mod wire;
+
+pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
+pub use bus::{Bus, StartError};
+pub use error::BusError;
+pub use signals::Announcement;

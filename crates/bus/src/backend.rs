@@ -1,0 +1,374 @@
+//! What the bus needs of the manager: views to read, a place to send requests, and a few facts.
+//!
+//! Everything here may be called from the bus's thread at any time. The accessors must not wait
+//! for the manager's loop; they read snapshots, or files of the kernel for one unit.
+
+use crate::error::BusError;
+use std::sync::Arc;
+use warren_core::graph::Definition;
+use warren_core::ids::{JobId, UnitId};
+use warren_core::job::{JobMode, JobType};
+use warren_core::request::{Asker, KillWhom};
+use warren_core::settings::Compiled;
+use warren_core::view::View;
+use warren_unit::{Defaults, UnitName};
+
+/// The manager as the bus sees it.
+pub trait Backend: Send + Sync + 'static {
+    /// The newest published view.
+    fn view(&self) -> Arc<View>;
+
+    /// Starts a request; the answer comes through `reply`, from any thread, now or later. When it
+    /// comes, [`Backend::view`] shows what it tells of.
+    fn call(&self, asker: Asker, call: Call, reply: ReplySender);
+
+    /// The typed settings of a unit, compiled for this question or kept.
+    fn compiled(&self, definition: &Definition) -> Arc<Compiled>;
+
+    /// Which files the unit is made of, and what its installation state is, from an index: walks
+    /// no directory.
+    fn files(&self, definition: &Definition) -> UnitFiles;
+
+    /// Counters of the unit's cgroup, read now.
+    fn live(&self, unit: UnitId) -> Live;
+
+    /// User and group that the unit's processes run as, where it runs and says so.
+    fn identity(&self, _unit: UnitId) -> Option<(u32, u32)> {
+        None
+    }
+
+    /// What the kernel's mount table says of a mount unit that is mounted.
+    fn mounted(&self, _unit: UnitId) -> Option<Mounted> {
+        None
+    }
+
+    /// The unit whose cgroup holds this process, if any.
+    fn unit_of_process(&self, pid: u32) -> Option<UnitId> {
+        self.view().unit_of_process(pid)
+    }
+
+    /// Facts about the manager.
+    fn facts(&self) -> Arc<Facts>;
+}
+
+/// A request to the manager. Unit names are valid and no templates.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Call {
+    /// Make a job: answers [`Answer::Job`].
+    Enqueue {
+        /// Unit of the anchor job; loaded if it is not.
+        unit: UnitName,
+        /// Type of the anchor job.
+        job_type: JobType,
+        /// How it meets other jobs.
+        mode: JobMode,
+        /// The `ReloadOr...` verbs: a reload if the unit can reload, else `job_type`.
+        reload_if_possible: bool,
+    },
+    /// Load a unit, found or not: answers [`Answer::Unit`].
+    LoadUnit(UnitName),
+    /// End a job.
+    CancelJob(JobId),
+    /// End all jobs.
+    ClearJobs,
+    /// Forget failures of one unit, or of all.
+    ResetFailed(Option<UnitId>),
+    /// Send a signal to processes of a unit.
+    Kill {
+        /// The unit.
+        unit: UnitId,
+        /// Which of its processes.
+        whom: KillWhom,
+        /// The signal's number, 1 to 64.
+        signal: i32,
+        /// No process to send it to is an error (`main-fail` and its relatives).
+        must_hit: bool,
+    },
+    /// daemon-reload; answered when the new generation is in force.
+    ReloadConfiguration,
+    /// daemon-reexec; the connection may close instead of an answer.
+    Reexecute,
+    /// Change the installation of unit files: answers [`Answer::Changes`].
+    UnitFiles(UnitFileOp),
+    /// `is-enabled` of a unit file that need not be loaded: answers [`Answer::Text`].
+    GetUnitFileState(String),
+    /// All unit files of the search path: answers [`Answer::UnitFiles`].
+    ListUnitFiles,
+    /// The links that disabling this unit would remove: answers [`Answer::Texts`].
+    GetUnitFileLinks {
+        /// The unit file.
+        file: String,
+        /// Those below /run only.
+        runtime: bool,
+    },
+    /// Answers [`Answer::Text`].
+    GetDefaultTarget,
+    /// Change the manager's environment block: first unset, then set.
+    Environment {
+        /// Names, or assignments that are unset only if they stand like this.
+        unset: Vec<String>,
+        /// `NAME=value`.
+        set: Vec<String>,
+    },
+    /// The end of the manager or of the machine.
+    Leave(Leave),
+    /// The exit code for [`Leave::Exit`].
+    SetExitCode(u8),
+    /// Processes of a unit's cgroup and below: answers [`Answer::Processes`].
+    UnitProcesses(UnitId),
+    /// A property of the manager that may be written.
+    SetProperty(ManagerSetting),
+}
+
+/// How to go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Leave {
+    Exit,
+    Reboot,
+    PowerOff,
+    Halt,
+    KExec,
+}
+
+/// The writable properties of the manager that are acted on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ManagerSetting {
+    /// A word of syslog(3): `debug` to `emerg`.
+    LogLevel(String),
+    /// Where the manager logs to.
+    LogTarget(String),
+    /// Whether service watchdogs are acted on.
+    ServiceWatchdogs(bool),
+}
+
+/// What is done to unit files; the meanings are those of systemctl(1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum UnitFileVerb {
+    Enable,
+    Disable,
+    Reenable,
+    Link,
+    Preset(PresetMode),
+    PresetAll(PresetMode),
+    Mask,
+    Unmask,
+    Revert,
+    SetDefault,
+    AddWants,
+    AddRequires,
+}
+
+/// Which half of a preset is carried out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum PresetMode {
+    Full,
+    EnableOnly,
+    DisableOnly,
+}
+
+/// One request to change unit files.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnitFileOp {
+    /// What to do.
+    pub verb: UnitFileVerb,
+    /// Names, or paths of files outside the search path.
+    pub files: Vec<String>,
+    /// The target of [`UnitFileVerb::AddWants`] and [`UnitFileVerb::AddRequires`].
+    pub target: Option<String>,
+    /// Below /run.
+    pub runtime: bool,
+    /// Overwrite what stands against it.
+    pub force: bool,
+    /// Below the `.attached` directories.
+    pub portable: bool,
+}
+
+/// One change to the file system, as clients are told of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileChange {
+    /// `symlink`, `unlink`, or a word for what went wrong.
+    pub kind: &'static str,
+    /// The link that was made or removed.
+    pub path: String,
+    /// Where it leads to.
+    pub source: String,
+}
+
+/// The answer to a [`Call`].
+#[derive(Clone, PartialEq, Debug)]
+pub enum Answer {
+    /// Done; nothing to tell.
+    Done,
+    /// The anchor job and the others of the transaction.
+    Job {
+        /// The anchor job.
+        job: JobId,
+        /// Its unit.
+        unit: UnitId,
+        /// The others.
+        affected: Vec<(JobId, UnitId)>,
+    },
+    /// A unit.
+    Unit(UnitId),
+    /// Changes that were made.
+    Changes {
+        /// Whether any of the files has an `[Install]` section.
+        carries_install_info: bool,
+        /// In order.
+        changes: Vec<FileChange>,
+    },
+    /// Path and state of each unit file.
+    UnitFiles(Vec<(String, &'static str)>),
+    /// One text.
+    Text(String),
+    /// Texts.
+    Texts(Vec<String>),
+    /// Cgroup path below the unit's, pid and command line of each process.
+    Processes(Vec<(String, u32, String)>),
+}
+
+/// What comes back for a [`Call`].
+pub type Outcome = Result<Answer, BusError>;
+
+/// Where the answer to a [`Call`] goes. Dropped unused it answers that the manager did not.
+pub struct ReplySender(Option<Box<dyn FnOnce(Outcome) + Send>>);
+
+impl ReplySender {
+    /// Hands the answer to `deliver`, once.
+    pub fn new(deliver: impl FnOnce(Outcome) + Send + 'static) -> ReplySender {
+        ReplySender(Some(Box::new(deliver)))
+    }
+
+    /// Answers.
+    pub fn send(mut self, outcome: Outcome) {
+        if let Some(deliver) = self.0.take() {
+            deliver(outcome);
+        }
+    }
+}
+
+impl Drop for ReplySender {
+    fn drop(&mut self) {
+        if let Some(deliver) = self.0.take() {
+            deliver(Err(BusError::failed("The manager did not answer.")));
+        }
+    }
+}
+
+/// Files of a unit, and its installation state.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnitFiles {
+    /// `FragmentPath`
+    pub fragment: Option<Box<str>>,
+    /// `DropInPaths`, in the order in which they apply.
+    pub drop_ins: Vec<Box<str>>,
+    /// `UnitFileState`; empty where there is no file.
+    pub state: &'static str,
+    /// `UnitFilePreset`; empty where there is no file.
+    pub preset: &'static str,
+    /// `NeedDaemonReload`
+    pub changed_on_disk: bool,
+    /// Made by a client or by the manager, not from a file that stays.
+    pub transient: bool,
+}
+
+/// Counters of a unit's cgroup. None: not known, or not counted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[allow(missing_docs)]
+pub struct Live {
+    /// Path below the manager's cgroup root, with a leading slash; empty when it has none.
+    pub control_group: String,
+    /// The kernel's id of it.
+    pub control_group_id: Option<u64>,
+    pub memory_current: Option<u64>,
+    pub memory_available: Option<u64>,
+    pub cpu_usage_nsec: Option<u64>,
+    pub tasks_current: Option<u64>,
+    pub io_read_bytes: Option<u64>,
+    pub io_read_operations: Option<u64>,
+    pub io_write_bytes: Option<u64>,
+    pub io_write_operations: Option<u64>,
+}
+
+/// A line of the mount table.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Mounted {
+    /// Source.
+    pub what: String,
+    /// Options of the mount and of the file system.
+    pub options: String,
+    /// File system.
+    pub fs_type: String,
+}
+
+/// Facts about the manager. Times are microseconds, `(realtime, monotonic)`; 0 is never.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(missing_docs)]
+pub struct Facts {
+    /// What stands after `252 ` in `Version`: `(warrener 0.1.0)`.
+    pub version: String,
+    /// 32 hexadecimal digits of /etc/machine-id; empty where there is none.
+    pub machine_id: String,
+    /// `Virtualization`; empty on bare metal.
+    pub virtualization: String,
+    /// `Architecture` in systemd's spelling: `x86-64`, `arm64`.
+    pub architecture: String,
+    /// `UnitPath`
+    pub unit_path: Vec<String>,
+    /// `Environment`
+    pub environment: Vec<String>,
+    /// `LogLevel`
+    pub log_level: String,
+    /// `LogTarget`
+    pub log_target: String,
+    /// `ControlGroup` of the manager's root.
+    pub control_group: String,
+    /// `ExitCode`
+    pub exit_code: u8,
+    pub service_watchdogs: bool,
+    pub userspace: (u64, u64),
+    pub finish: (u64, u64),
+    pub generators_start: (u64, u64),
+    pub generators_finish: (u64, u64),
+    pub units_load_start: (u64, u64),
+    pub units_load_finish: (u64, u64),
+    /// When the configuration was last reloaded.
+    pub units_load: (u64, u64),
+    /// Memory of the host in bytes, for limits that are shares of it.
+    pub memory_bytes: u64,
+    /// Tasks that the host can have.
+    pub tasks_ceiling: u64,
+    /// Default settings.
+    pub defaults: Arc<Defaults>,
+}
+
+impl Default for Facts {
+    fn default() -> Facts {
+        Facts {
+            version: String::new(),
+            machine_id: String::new(),
+            virtualization: String::new(),
+            architecture: String::new(),
+            unit_path: Vec::new(),
+            environment: Vec::new(),
+            log_level: "info".to_owned(),
+            log_target: "journal".to_owned(),
+            control_group: String::new(),
+            exit_code: 0,
+            service_watchdogs: true,
+            userspace: (0, 0),
+            finish: (0, 0),
+            generators_start: (0, 0),
+            generators_finish: (0, 0),
+            units_load_start: (0, 0),
+            units_load_finish: (0, 0),
+            units_load: (0, 0),
+            memory_bytes: u64::MAX,
+            tasks_ceiling: u64::MAX,
+            defaults: Arc::default(),
+        }
+    }
+}

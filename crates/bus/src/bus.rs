@@ -1,0 +1,114 @@
+//! The running bus: a listening socket and the thread behind it.
+
+use crate::backend::Backend;
+use crate::server::{Mail, Mailbox, Server};
+use crate::signals::Announcement;
+use rustix::fd::OwnedFd;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use warren_core::ids::UnitId;
+use warren_core::request::Notice;
+
+const BACKLOG: i32 = 4096;
+
+/// Why the bus could not be started.
+#[derive(Debug)]
+pub struct StartError {
+    /// What was tried.
+    pub action: &'static str,
+    /// The socket's path.
+    pub path: PathBuf,
+    /// What the kernel said.
+    pub errno: Errno,
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}: {}", self.action, self.path.display(), self.errno)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// A bus that serves. Dropping it ends its thread and removes its socket.
+pub struct Bus {
+    mailbox: Arc<Mailbox>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+}
+
+impl Bus {
+    /// Listens at `path`, in place of whatever socket is there, and serves in a thread of its
+    /// own. Everyone who can reach the path may connect; who may write is decided by user id.
+    pub fn start(path: &Path, backend: Arc<dyn Backend>) -> Result<Bus, StartError> {
+        let error = |action| move |errno| StartError { action, path: path.to_owned(), errno };
+        let mailbox = Arc::new(Mailbox::new().map_err(error("making the mailbox for"))?);
+        let listener = listen_at(path).map_err(error("listening at"))?;
+        let server_id = random_id().map_err(error("making an id for"))?;
+        let server = Server::new(listener, backend, mailbox.clone(), server_id)
+            .map_err(error("waiting at"))?;
+        let thread = std::thread::Builder::new()
+            .name("bus".to_owned())
+            .spawn(move || server.run())
+            .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))
+            .map_err(error("making a thread for"))?;
+        Ok(Bus { mailbox, thread: Some(thread), path: path.to_owned() })
+    }
+
+    /// Tells subscribers of a batch. [`Backend::view`] must give its view, or a later one, from
+    /// now on. Never waits.
+    pub fn publish(&self, changed: Vec<UnitId>, notices: Vec<Notice>) {
+        if !changed.is_empty() || !notices.is_empty() {
+            self.mailbox.put(Mail::Published(changed, notices));
+        }
+    }
+
+    /// Tells all subscribers. Never waits.
+    pub fn announce(&self, announcement: Announcement) {
+        self.mailbox.put(Mail::Announcement(announcement));
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.mailbox.put(Mail::Stop);
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+        let _ = rustix::fs::unlink(&self.path);
+    }
+}
+
+/// The socket gets its name by a rename: there is no moment at which the path leads nowhere.
+fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::fs::unlink(&*fresh) {
+        Ok(()) | Err(Errno::NOENT) => {}
+        Err(errno) => return Err(errno),
+    }
+    bind(&socket, &SocketAddrUnix::new(&*fresh)?)?;
+    rustix::fs::chmod(&*fresh, Mode::from_raw_mode(0o666))?;
+    listen(&socket, BACKLOG)?;
+    rustix::fs::rename(&*fresh, path)?;
+    Ok(socket)
+}
+
+fn random_id() -> Result<[u8; 32], Errno> {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let mut bytes = [0_u8; 16];
+    rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
+    let mut digits = [0_u8; 32];
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+    }
+    Ok(digits)
+}

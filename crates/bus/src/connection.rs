@@ -1,0 +1,189 @@
+//! One client: its socket, what it sent and is not looked at yet, what it has yet to be sent.
+//!
+//! Everything here is bounded: the greeting, one message, the calls that wait for the manager,
+//! the bytes that wait for the client. A client that overruns a bound is dropped; one that does
+//! not read its replies is not read from until it does.
+
+use crate::sasl::{Greeting, NoGreeting};
+use crate::signals::SignalQueue;
+use crate::wire::{self, WireError};
+use rustix::fd::OwnedFd;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, UCred, recv, sendmsg};
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::time::Instant;
+
+/// Above this many unsent bytes a client's calls are left unread.
+pub const HIGH_WATER_BYTES: usize = 1 << 20;
+/// Most calls of one client that wait for the manager.
+pub const CALLS_WAITING_MAX: usize = 1024;
+const READ_BYTES: usize = 64 << 10;
+const SLICES_MAX: usize = 32;
+
+/// Why a client is dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// It closed its end.
+    Closed,
+    /// The kernel says so.
+    Failed(Errno),
+    /// It did not greet as it should.
+    NoGreeting,
+    /// It sent what is no message.
+    Garbage(WireError),
+    /// It fell too far behind with signals.
+    TooSlow,
+}
+
+impl From<WireError> for Gone {
+    fn from(error: WireError) -> Gone {
+        Gone::Garbage(error)
+    }
+}
+
+/// One client.
+pub struct Connection {
+    pub socket: OwnedFd,
+    pub peer: UCred,
+    pub since: Instant,
+    pub waiting: usize,
+    pub signals: Option<SignalQueue>,
+    /// Closed as soon as everything is sent.
+    pub is_closing: bool,
+    greeting: Greeting,
+    input: Vec<u8>,
+    /// Bytes at the front of the input that were looked at.
+    taken: usize,
+    output: VecDeque<Vec<u8>>,
+    /// Bytes of the first output that are sent already.
+    sent: usize,
+    unsent: usize,
+}
+
+impl Connection {
+    /// A client that has yet to greet.
+    pub fn new(socket: OwnedFd, peer: UCred, server_id: [u8; 32], now: Instant) -> Connection {
+        Connection {
+            socket,
+            peer,
+            since: now,
+            waiting: 0,
+            signals: None,
+            is_closing: false,
+            greeting: Greeting::new(peer.uid.as_raw(), server_id),
+            input: Vec::new(),
+            taken: 0,
+            output: VecDeque::new(),
+            sent: 0,
+            unsent: 0,
+        }
+    }
+
+    /// Whether it has greeted.
+    pub fn is_open(&self) -> bool {
+        self.greeting.is_done()
+    }
+
+    /// Whether its calls are to be read and looked at.
+    pub fn is_ready_for_calls(&self) -> bool {
+        self.unsent < HIGH_WATER_BYTES && self.waiting < CALLS_WAITING_MAX && !self.is_closing
+    }
+
+    /// Bytes that wait to be sent.
+    pub fn unsent(&self) -> usize {
+        self.unsent
+    }
+
+    /// Whether there is something to send.
+    pub fn has_output(&self) -> bool {
+        self.unsent > 0
+    }
+
+    /// Reads once and takes the greeting out of it.
+    pub fn receive(&mut self) -> Result<(), Gone> {
+        self.input.drain(..std::mem::take(&mut self.taken));
+        let had = self.input.len();
+        self.input.resize(had + READ_BYTES, 0);
+        let got = recv(&self.socket, &mut self.input[had..], RecvFlags::DONTWAIT);
+        let bytes = match got {
+            Ok((_, bytes)) => bytes,
+            Err(Errno::AGAIN | Errno::INTR) => {
+                self.input.truncate(had);
+                return Ok(());
+            }
+            Err(errno) => return Err(Gone::Failed(errno)),
+        };
+        self.input.truncate(had + bytes);
+        if bytes == 0 {
+            return Err(Gone::Closed);
+        }
+        if self.greeting.is_done() { Ok(()) } else { self.greet() }
+    }
+
+    fn greet(&mut self) -> Result<(), Gone> {
+        let mut answer = Vec::new();
+        let fed = self.greeting.feed(&self.input, &mut answer);
+        let used = fed.map_err(|NoGreeting| Gone::NoGreeting)?;
+        self.input.drain(..used);
+        if !answer.is_empty() {
+            self.push(answer);
+        }
+        Ok(())
+    }
+
+    /// The next whole message, if one is there.
+    pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, Gone> {
+        if !self.greeting.is_done() {
+            return Ok(None);
+        }
+        let input = &self.input[self.taken..];
+        let Some(bytes) = wire::frame_bytes(input)? else { return Ok(None) };
+        let Some(frame) = input.get(..bytes) else { return Ok(None) };
+        let frame = frame.to_vec();
+        self.taken += bytes;
+        Ok(Some(frame))
+    }
+
+    /// Adds bytes to what is to be sent.
+    pub fn push(&mut self, bytes: Vec<u8>) {
+        self.unsent += bytes.len();
+        self.output.push_back(bytes);
+    }
+
+    /// Sends what the socket takes.
+    pub fn flush(&mut self) -> Result<(), Gone> {
+        while self.unsent > 0 {
+            match self.send_some() {
+                Ok(bytes) => self.advance(bytes),
+                Err(Errno::AGAIN) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(Gone::Failed(errno)),
+            }
+        }
+        if self.is_closing { Err(Gone::Closed) } else { Ok(()) }
+    }
+
+    fn send_some(&self) -> Result<usize, Errno> {
+        let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+        let mut count = 0;
+        for (slot, bytes) in slices.iter_mut().zip(&self.output) {
+            let from = if count == 0 { self.sent } else { 0 };
+            *slot = IoSlice::new(&bytes[from..]);
+            count += 1;
+        }
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg(&self.socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.unsent -= bytes;
+        self.sent += bytes;
+        while let Some(first) = self.output.front()
+            && self.sent >= first.len()
+        {
+            self.sent -= first.len();
+            self.output.pop_front();
+        }
+    }
+}

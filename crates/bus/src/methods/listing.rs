@@ -1,0 +1,211 @@
+//! Lists of units and jobs: rows go straight into one buffer, whatever their number.
+
+use crate::error::BusError;
+use crate::glob;
+use crate::methods::{Invocation, Refused, Step};
+use crate::properties::job::job_state;
+use crate::wire::Writer;
+use crate::{path, refusals};
+use warren_core::graph::Definition;
+use warren_core::ids::{JobId, UnitId};
+use warren_core::job::Job;
+use warren_core::view::View;
+use warren_unit::{LoadState, Relation, UnitName};
+
+const UNIT_PATH_PREFIX: &[u8] = b"/org/freedesktop/systemd1/unit/";
+
+/// What a row of ListUnits shows of a unit.
+pub struct Row<'a> {
+    definition: &'a Definition,
+    active: &'static str,
+    sub: &'static str,
+    job: Option<&'a Job>,
+}
+
+impl<'a> Row<'a> {
+    /// The row of a unit.
+    pub fn new(view: &'a View, unit: UnitId) -> Row<'a> {
+        let run = view.run(unit);
+        Row {
+            definition: view.definition(unit),
+            active: run.active_state().as_str(),
+            sub: run.sub_state(),
+            job: run.job.as_deref(),
+        }
+    }
+
+    /// Whether one of the three states is one of `states`; no states are all states.
+    fn has_state(&self, states: &[&str]) -> bool {
+        let own = [self.definition.load_state.as_str(), self.active, self.sub];
+        states.is_empty() || states.iter().any(|state| own.contains(state))
+    }
+
+    /// Whether one of the names matches one of `patterns`; no patterns are all units.
+    fn has_name(&self, patterns: &[&str]) -> bool {
+        let matches = |name: &UnitName| patterns.iter().any(|p| glob::matches(p, name.as_str()));
+        patterns.is_empty()
+            || matches(&self.definition.name)
+            || self.definition.aliases.iter().any(matches)
+    }
+}
+
+/// Writes `(ssssssouso)`.
+pub fn write_unit_row(w: &mut Writer, row: &Row<'_>) {
+    let name = row.definition.name.as_str();
+    w.structure().str(name).str(&row.definition.description);
+    w.str(row.definition.load_state.as_str()).str(row.active).str(row.sub).str("");
+    write_unit_path(w, name);
+    match row.job {
+        None => w.u32(0).str("").str("/"),
+        Some(job) => w.u32(job.id.0).str(job.kind.as_str()).str(&path::job(job.id.0)),
+    };
+}
+
+/// The same text as [`path::unit`], without a text of its own.
+fn write_unit_path(w: &mut Writer, name: &str) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let is_plain =
+        |at: usize, byte: u8| byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit());
+    let escapes = name.bytes().enumerate().filter(|(at, byte)| !is_plain(*at, *byte)).count();
+    let len = UNIT_PATH_PREFIX.len() + name.len() + 2 * escapes;
+    w.u32(u32::try_from(len).expect("names are at most 255 bytes")).raw(UNIT_PATH_PREFIX);
+    let bytes = name.as_bytes();
+    let mut from = 0;
+    for (at, byte) in name.bytes().enumerate() {
+        if !is_plain(at, byte) {
+            let escape = [b'_', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
+            w.raw(&bytes[from..at]).raw(&escape);
+            from = at + 1;
+        }
+    }
+    w.raw(&bytes[from..]).byte(0);
+}
+
+/// Whether clients see the unit: it has a file or does something, or another unit names it in
+/// more than a path that it needs mounted.
+pub fn is_listed(view: &View, unit: UnitId) -> bool {
+    let definition = view.definition(unit);
+    if definition.load_state != LoadState::NotFound {
+        return true;
+    }
+    let run = view.run(unit);
+    let named = |relation: &Relation| {
+        !matches!(relation, Relation::MountsFor | Relation::MountsForOf)
+            && view.graph.related(unit, *relation).next().is_some()
+    };
+    run.job.is_some() || !run.active_state().is_down() || Relation::ALL.iter().any(named)
+}
+
+fn all_units(view: &View) -> impl Iterator<Item = UnitId> {
+    let count = u32::try_from(view.graph.len()).expect("ids are 32 bits");
+    (0..count).map(UnitId).filter(|unit| is_listed(view, *unit))
+}
+
+/// ListUnits, ListUnitsFiltered, ListUnitsByPatterns.
+fn write_units(view: &View, states: &[&str], patterns: &[&str]) -> Writer {
+    let rows_guess = if patterns.is_empty() { view.graph.len() } else { 64 };
+    let mut w = Writer::with_capacity(rows_guess * 192);
+    w.array(b'(', |w| {
+        for unit in all_units(view) {
+            let row = Row::new(view, unit);
+            if row.has_state(states) && row.has_name(patterns) {
+                write_unit_row(w, &row);
+            }
+        }
+    });
+    w
+}
+
+/// `ListUnits`
+pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+    Ok(Step::Reply(write_units(call.view, &[], &[])))
+}
+
+/// `ListUnitsFiltered`
+pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+    let states = call.body.strs()?;
+    Ok(Step::Reply(write_units(call.view, &states, &[])))
+}
+
+/// `ListUnitsByPatterns`
+pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+    let (states, patterns) = (call.body.strs()?, call.body.strs()?);
+    Ok(Step::Reply(write_units(call.view, &states, &patterns)))
+}
+
+/// `ListUnitsByNames`: loads what is not in memory.
+pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+    let names = call.body.strs()?;
+    let names: Vec<UnitName> =
+        names.iter().filter_map(|name| refusals::unit_name(name).ok()).collect();
+    let missing =
+        names.iter().find(|name| call.view.lookup(name).is_none() && !call.tried.contains(name));
+    if let Some(name) = missing {
+        return Ok(Step::Load(name.clone()));
+    }
+    let mut w = Writer::new();
+    w.array(b'(', |w| {
+        for unit in names.iter().filter_map(|name| call.view.lookup(name)) {
+            write_unit_row(w, &Row::new(call.view, unit));
+        }
+    });
+    Ok(Step::Reply(w))
+}
+
+/// Writes `(usssoo)`.
+fn write_job(w: &mut Writer, view: &View, job: &Job) {
+    let name = view.definition(job.unit).name.as_str();
+    w.structure().u32(job.id.0).str(name).str(job.kind.as_str()).str(job_state(job));
+    w.str(&path::job(job.id.0)).str(&path::unit(name));
+}
+
+/// `ListJobs`
+pub fn list_jobs(call: &mut Invocation<'_>) -> Result<Step, Refused> {
+    let mut w = Writer::new();
+    w.array(b'(', |w| call.view.jobs().iter().for_each(|job| write_job(w, call.view, job)));
+    Ok(Step::Reply(w))
+}
+
+/// The installed job with this number.
+pub fn find_job(view: &View, id: JobId) -> Result<&Job, BusError> {
+    let text = || format!("Job {} does not exist.", id.0);
+    view.find_job(id).ok_or_else(|| BusError::no_such_job(text()))
+}
+
+/// GetJobAfter and GetAfter: the jobs that wait for this one. GetJobBefore and GetBefore: those
+/// that this one waits for.
+pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refused> {
+    let job = find_job(view, id)?;
+    let mut others: Vec<&Job> =
+        view.graph.ordered_with(job.unit).filter_map(|unit| view.job(unit)).collect();
+    others.sort_unstable_by_key(|other| other.id);
+    others.dedup_by_key(|other| other.id);
+    let waits = |first: &Job, second: &Job| {
+        let second_first = view.graph.is_before(second.unit, first.unit);
+        warren_core::job::must_wait(first.kind, second.kind, second_first)
+    };
+    let mut w = Writer::new();
+    w.array(b'(', |w| {
+        for other in others {
+            if if after { waits(other, job) } else { waits(job, other) } {
+                write_job(w, view, other);
+            }
+        }
+    });
+    Ok(Step::Reply(w))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_path_in_a_row_is_the_path_of_the_unit() {
+        for name in ["a.service", "1@x_y-é.socket", "-.slice", "9", "é"] {
+            let (mut fast, mut plain) = (Writer::new(), Writer::new());
+            write_unit_path(&mut fast, name);
+            plain.str(&path::unit(name));
+            assert_eq!(fast.as_bytes(), plain.as_bytes(), "{name}");
+        }
+    }
+}

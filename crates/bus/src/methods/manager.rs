@@ -1,0 +1,323 @@
+//! Methods of the manager.
+
+use super::listing::{self, find_job, neighbours};
+use super::unit::*;
+use super::{Invocation, Refused, Step, Then, files, methods};
+use crate::backend::{Call, Leave};
+use crate::error::BusError;
+use crate::wire::Writer;
+use crate::{glob, path, refusals};
+use std::fmt::Write as _;
+use warren_core::ids::{JobId, UnitId};
+use warren_core::view::View;
+use warren_unit::UnitName;
+
+type Out = Result<Step, Refused>;
+
+methods! {
+    /// org.freedesktop.systemd1.Manager
+    MANAGER_METHODS:
+    GetUnit "s:name" -> "o:unit" Read = get_unit;
+    GetUnitByPID "u:pid" -> "o:unit" Read = get_unit_by_pid;
+    GetUnitByInvocationID "ay:invocation_id" -> "o:unit" Read = get_unit_by_invocation;
+    GetUnitByControlGroup "s:cgroup" -> "o:unit" Read = get_unit_by_cgroup;
+    LoadUnit "s:name" -> "o:unit" Read = load_unit;
+    StartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, START);
+    StartUnitWithFlags "s:name s:mode t:flags" -> "o:job" Write = start_with_flags;
+    StartUnitReplace "s:old_unit s:new_unit s:mode" -> "o:job" Write = start_replace;
+    StopUnit "s:name s:mode" -> "o:job" Write = |c| job(c, STOP);
+    ReloadUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD);
+    RestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RESTART);
+    TryRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, TRY_RESTART);
+    ReloadOrRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD_OR_RESTART);
+    ReloadOrTryRestartUnit "s:name s:mode" -> "o:job" Write = |c| job(c, RELOAD_OR_TRY_RESTART);
+    EnqueueUnitJob "s:name s:job_type s:job_mode" ->
+        "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
+        Write = |c| { let unit = named(c)?; enqueue(c, unit) };
+    KillUnit "s:name s:whom i:signal" -> "" Write = |c| { let unit = loaded(c)?; kill(c, unit) };
+    CleanUnit "s:name as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
+    FreezeUnit "s:name" -> "" Write = |c| { loaded(c)?; not_done("Freezing") };
+    ThawUnit "s:name" -> "" Write = |c| { loaded(c)?; not_done("Thawing") };
+    ResetFailedUnit "s:name" -> "" Write = reset_failed_unit;
+    SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Write =
+        |_| not_done("Setting properties of a unit");
+    BindMountUnit "s:name s:source s:destination b:read_only b:mkdir" -> "" Write =
+        |_| not_done("Mounting into a unit");
+    MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
+        |_| not_done("Mounting into a unit");
+    RefUnit "s:name" -> "" Write = |_| not_done("Holding a reference to a unit");
+    UnrefUnit "s:name" -> "" Write = |_| not_referenced();
+    StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write =
+        |_| not_done("Starting a transient unit");
+    GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(unit) };
+    AttachProcessesToUnit "s:unit_name s:subcgroup au:pids" -> "" Write =
+        |_| not_done("Attaching processes");
+    AbandonScope "s:name" -> "" Write = |c| { loaded(c)?; not_done("Abandoning a scope") };
+    GetJob "u:id" -> "o:job" Read = get_job;
+    GetJobAfter "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, true) };
+    GetJobBefore "u:id" -> "a(usssoo):jobs" Read = |c| { let id = job_id(c)?; neighbours(c.view, id, false) };
+    CancelJob "u:id" -> "" Write = cancel_job;
+    ClearJobs "" -> "" Write = |_| Ok(Step::Ask(Call::ClearJobs, Then::Nothing));
+    ResetFailed "" -> "" Write = |_| Ok(Step::Ask(Call::ResetFailed(None), Then::Nothing));
+    SetShowStatus "s:mode" -> "" Write = |_| not_done("Showing status on the console");
+    ListUnits "" -> "a(ssssssouso):units" Read = listing::list_units;
+    ListUnitsFiltered "as:states" -> "a(ssssssouso):units" Read = listing::list_units_filtered;
+    ListUnitsByPatterns "as:states as:patterns" -> "a(ssssssouso):units" Read =
+        listing::list_units_by_patterns;
+    ListUnitsByNames "as:names" -> "a(ssssssouso):units" Read = listing::list_units_by_names;
+    ListJobs "" -> "a(usssoo):jobs" Read = listing::list_jobs;
+    Subscribe "" -> "" Read = |_| Ok(Step::Subscribe(true));
+    Unsubscribe "" -> "" Read = |_| Ok(Step::Subscribe(false));
+    Dump "" -> "s:output" Read = |c| Ok(Step::Reply(dump(c.view, &["*"])));
+    DumpUnitsMatchingPatterns "as:patterns" -> "s:output" Read = dump_matching;
+    DumpByFileDescriptor "" -> "h:fd" Read = |_| not_done("Dumping to a file descriptor");
+    DumpUnitsMatchingPatternsByFileDescriptor "as:patterns" -> "h:fd" Read =
+        |_| not_done("Dumping to a file descriptor");
+    Reload "" -> "" Write = |_| Ok(Step::Ask(Call::ReloadConfiguration, Then::Nothing));
+    Reexecute "" -> "" Write = |_| Ok(Step::Ask(Call::Reexecute, Then::Nothing));
+    Exit "" -> "" Write = |_| leave(Leave::Exit);
+    Reboot "" -> "" Write = |_| leave(Leave::Reboot);
+    PowerOff "" -> "" Write = |_| leave(Leave::PowerOff);
+    Halt "" -> "" Write = |_| leave(Leave::Halt);
+    KExec "" -> "" Write = |_| leave(Leave::KExec);
+    SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Switching the root directory");
+    SetEnvironment "as:assignments" -> "" Write = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
+    UnsetEnvironment "as:names" -> "" Write = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
+    UnsetAndSetEnvironment "as:names as:assignments" -> "" Write =
+        |c| { let unset = variables(c)?; let set = assignments(c)?; environment(unset, set) };
+    EnqueueMarkedJobs "" -> "ao:jobs" Write = |_| not_done("Marking units for a job");
+    ListUnitFiles "" -> "a(ss):unit_files" Read = files::list;
+    ListUnitFilesByPatterns "as:states as:patterns" -> "a(ss):unit_files" Read =
+        files::list_by_patterns;
+    GetUnitFileState "s:file" -> "s:state" Read = files::get_state;
+    EnableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
+        Write = files::enable;
+    DisableUnitFiles "as:files b:runtime" -> "a(sss):changes" Write = files::disable;
+    EnableUnitFilesWithFlags "as:files t:flags" -> "b:carries_install_info a(sss):changes"
+        Write = files::enable_with_flags;
+    DisableUnitFilesWithFlags "as:files t:flags" -> "a(sss):changes"
+        Write = files::disable_with_flags;
+    ReenableUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
+        Write = files::reenable;
+    LinkUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Write = files::link;
+    PresetUnitFiles "as:files b:runtime b:force" -> "b:carries_install_info a(sss):changes"
+        Write = files::preset;
+    PresetUnitFilesWithMode "as:files s:mode b:runtime b:force" ->
+        "b:carries_install_info a(sss):changes" Write = files::preset_with_mode;
+    MaskUnitFiles "as:files b:runtime b:force" -> "a(sss):changes" Write = files::mask;
+    UnmaskUnitFiles "as:files b:runtime" -> "a(sss):changes" Write = files::unmask;
+    RevertUnitFiles "as:files" -> "a(sss):changes" Write = files::revert;
+    SetDefaultTarget "s:name b:force" -> "a(sss):changes" Write = files::set_default_target;
+    GetDefaultTarget "" -> "s:name" Read = files::get_default_target;
+    PresetAllUnitFiles "s:mode b:runtime b:force" -> "a(sss):changes" Write = files::preset_all;
+    AddDependencyUnitFiles "as:files s:target s:type b:runtime b:force" -> "a(sss):changes"
+        Write = files::add_dependency;
+    GetUnitFileLinks "s:name b:runtime" -> "as:links" Read = files::get_links;
+    SetExitCode "y:number" -> "" Write =
+        |c| { let code = c.body.byte()?; Ok(Step::Ask(Call::SetExitCode(code), Then::Nothing)) };
+    LookupDynamicUserByName "s:name" -> "u:uid" Read = no_dynamic_user_of_name;
+    LookupDynamicUserByUID "u:uid" -> "s:name" Read = no_dynamic_user_of_uid;
+    GetDynamicUsers "" -> "a(us):users" Read = no_dynamic_users;
+}
+
+/// The unit that the next argument names.
+fn named(call: &mut Invocation<'_>) -> Result<UnitName, Refused> {
+    Ok(refusals::unit_name(call.body.str()?)?)
+}
+
+/// The unit in memory that the next argument names; an empty name is the caller's own unit.
+fn loaded(call: &mut Invocation<'_>) -> Result<UnitId, Refused> {
+    match call.body.str()? {
+        "" => Ok(unit_of_pid(call, call.peer_pid)?),
+        name => Ok(refusals::loaded(call.view, name)?),
+    }
+}
+
+fn job_id(call: &mut Invocation<'_>) -> Result<JobId, Refused> {
+    Ok(JobId(call.body.u32()?))
+}
+
+fn unit_path(view: &View, unit: UnitId) -> Out {
+    let mut w = Writer::new();
+    w.str(&path::unit(view.definition(unit).name.as_str()));
+    Ok(Step::Reply(w))
+}
+
+fn get_unit(call: &mut Invocation<'_>) -> Out {
+    let unit = loaded(call)?;
+    unit_path(call.view, unit)
+}
+
+fn unit_of_pid(call: &Invocation<'_>, pid: u32) -> Result<UnitId, BusError> {
+    let text = || format!("PID {pid} does not belong to any loaded unit.");
+    call.backend.unit_of_process(pid).ok_or_else(|| BusError::no_unit_for_pid(text()))
+}
+
+fn get_unit_by_pid(call: &mut Invocation<'_>) -> Out {
+    let asked = call.body.u32()?;
+    let unit = unit_of_pid(call, if asked == 0 { call.peer_pid } else { asked })?;
+    unit_path(call.view, unit)
+}
+
+fn get_unit_by_invocation(call: &mut Invocation<'_>) -> Out {
+    let bytes = call.body.bytes()?;
+    let Ok(id) = <[u8; 16]>::try_from(bytes) else {
+        return Err(BusError::invalid_args("Invalid invocation ID").into());
+    };
+    let id = u128::from_be_bytes(id);
+    let text = format!("No unit with the specified invocation ID {id:032x} known.");
+    match unit_of_invocation(call.view, id) {
+        Some(unit) => unit_path(call.view, unit),
+        None => Err(BusError::no_unit_for_invocation(text).into()),
+    }
+}
+
+/// The unit of this run; looks at every unit.
+pub fn unit_of_invocation(view: &View, id: u128) -> Option<UnitId> {
+    let is_it = |run: &warren_core::state::UnitRun| {
+        id != 0 && run.history.as_ref().is_some_and(|history| history.invocation == id)
+    };
+    let at = view.units.iter().position(is_it)?;
+    Some(UnitId(u32::try_from(at).expect("ids are 32 bits")))
+}
+
+/// The path's last part that is a unit's name decides, as cgroups are named after their units.
+fn get_unit_by_cgroup(call: &mut Invocation<'_>) -> Out {
+    let group = call.body.str()?;
+    let names = group.rsplit('/').filter_map(|part| UnitName::parse(part).ok());
+    let unit = names.filter_map(|name| call.view.lookup(&name)).next();
+    let text = format!("Control group '{group}' is not valid or not managed by this instance");
+    match unit {
+        Some(unit) => unit_path(call.view, unit),
+        None => Err(BusError::no_such_unit(text).into()),
+    }
+}
+
+fn load_unit(call: &mut Invocation<'_>) -> Out {
+    let name = named(call)?;
+    match call.view.lookup(&name) {
+        Some(unit) => unit_path(call.view, unit),
+        None => Ok(Step::Ask(Call::LoadUnit(name), Then::Unit)),
+    }
+}
+
+fn job(call: &mut Invocation<'_>, verb: Verb) -> Out {
+    let unit = named(call)?;
+    let mode = refusals::job_mode(call.body.str()?)?;
+    enqueue_verb(call, unit, verb, mode, false)
+}
+
+fn start_with_flags(call: &mut Invocation<'_>) -> Out {
+    let unit = named(call)?;
+    let mode = refusals::job_mode(call.body.str()?)?;
+    if call.body.u64()? != 0 {
+        return Err(BusError::invalid_args("Flags must be zero.").into());
+    }
+    enqueue_verb(call, unit, START, mode, false)
+}
+
+fn start_replace(call: &mut Invocation<'_>) -> Out {
+    let old = call.body.str()?;
+    let unit = refusals::loaded(call.view, old).ok();
+    if unit.is_none_or(|unit| call.view.job(unit).is_none()) {
+        return Err(BusError::no_such_job(format!("No job queued for unit {old}")).into());
+    }
+    job(call, START)
+}
+
+fn reset_failed_unit(call: &mut Invocation<'_>) -> Out {
+    let unit = loaded(call)?;
+    Ok(Step::Ask(Call::ResetFailed(Some(unit)), Then::Nothing))
+}
+
+fn get_job(call: &mut Invocation<'_>) -> Out {
+    let id = job_id(call)?;
+    find_job(call.view, id)?;
+    let mut w = Writer::new();
+    w.str(&path::job(id.0));
+    Ok(Step::Reply(w))
+}
+
+fn cancel_job(call: &mut Invocation<'_>) -> Out {
+    let id = job_id(call)?;
+    find_job(call.view, id)?;
+    Ok(Step::Ask(Call::CancelJob(id), Then::Nothing))
+}
+
+fn leave(how: Leave) -> Out {
+    Ok(Step::Ask(Call::Leave(how), Then::Nothing))
+}
+
+fn is_variable(name: &str) -> bool {
+    let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    starts && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// `NAME=value` each.
+fn assignments(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
+    let texts = call.body.strs()?;
+    let is_assignment =
+        |text: &&str| text.split_once('=').is_some_and(|(name, _)| is_variable(name));
+    if !texts.iter().all(is_assignment) {
+        return Err(BusError::invalid_args("Invalid environment assignments").into());
+    }
+    Ok(texts.into_iter().map(str::to_owned).collect())
+}
+
+/// Names, or assignments.
+fn variables(call: &mut Invocation<'_>) -> Result<Vec<String>, Refused> {
+    let texts = call.body.strs()?;
+    let is_fine = |text: &&str| is_variable(text.split_once('=').map_or(text, |(name, _)| name));
+    if !texts.iter().all(is_fine) {
+        let text = "Invalid environment variable names or assignments";
+        return Err(BusError::invalid_args(text).into());
+    }
+    Ok(texts.into_iter().map(str::to_owned).collect())
+}
+
+fn environment(unset: Vec<String>, set: Vec<String>) -> Out {
+    Ok(Step::Ask(Call::Environment { unset, set }, Then::Nothing))
+}
+
+fn dump_matching(call: &mut Invocation<'_>) -> Out {
+    let patterns = call.body.strs()?;
+    Ok(Step::Reply(dump(call.view, &patterns)))
+}
+
+/// Most bytes of a dump.
+const DUMP_BYTES_MAX: usize = 16 << 20;
+
+/// One line a unit: for people in trouble, not for programs.
+fn dump(view: &View, patterns: &[&str]) -> Writer {
+    let mut text = String::new();
+    for definition in view.graph.definitions() {
+        let name = definition.name.as_str();
+        if text.len() > DUMP_BYTES_MAX || !patterns.iter().any(|p| glob::matches(p, name)) {
+            continue;
+        }
+        let run = view.run(definition.id);
+        let (load, active) = (&definition.load_state, run.active_state().as_str());
+        let job = run.job.as_ref().map_or("-", |job| job.kind.as_str());
+        writeln!(text, "-> Unit {name}: {load} {active} {} job {job}", run.sub_state())
+            .expect("writing to a String does not fail");
+    }
+    let mut w = Writer::new();
+    w.str(&text);
+    w
+}
+
+fn no_dynamic_user_of_name(call: &mut Invocation<'_>) -> Out {
+    let text = format!("Dynamic user {} does not exist.", call.body.str()?);
+    Err(BusError::no_such_dynamic_user(text).into())
+}
+
+fn no_dynamic_user_of_uid(call: &mut Invocation<'_>) -> Out {
+    let text = format!("Dynamic user ID {} does not exist.", call.body.u32()?);
+    Err(BusError::no_such_dynamic_user(text).into())
+}
+
+fn no_dynamic_users(_: &mut Invocation<'_>) -> Out {
+    let mut w = Writer::new();
+    w.array(b'(', |_| ());
+    Ok(Step::Reply(w))
+}

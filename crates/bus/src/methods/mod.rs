@@ -1,0 +1,314 @@
+//! The one table of methods: names, arguments, who may call, and what does it.
+//!
+//! A method looks at the view and at its arguments and says what follows: a reply, a question to
+//! the manager, a unit to be loaded first. It does nothing itself. The introspection text comes
+//! from the same tables.
+
+mod files;
+mod listing;
+mod manager;
+mod unit;
+
+pub use listing::is_listed;
+pub use manager::{MANAGER_METHODS, unit_of_invocation};
+pub use unit::{JOB_METHODS, PROCESS_METHODS, SCOPE_METHODS, SERVICE_METHODS, UNIT_METHODS};
+
+use crate::backend::{Answer, Backend, Call, FileChange};
+use crate::error::BusError;
+use crate::glob;
+use crate::path;
+use crate::wire::{Reader, WireError, Writer};
+use warren_core::ids::{JobId, UnitId};
+use warren_core::view::View;
+use warren_unit::UnitName;
+
+/// Who may call a method.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// Everyone who can connect.
+    Read,
+    /// Root and the manager's own user.
+    Write,
+}
+
+/// One method.
+pub struct Method {
+    /// Its name.
+    pub name: &'static str,
+    /// Arguments: `type:name`, separated by spaces.
+    pub input: &'static str,
+    /// Results, in the same notation.
+    pub output: &'static str,
+    /// Who may call it.
+    pub access: Access,
+    /// What it does.
+    pub handler: Handler,
+}
+
+/// Decides what a call comes to.
+pub type Handler = fn(&mut Invocation<'_>) -> Result<Step, Refused>;
+
+/// Some methods, in the order in which clients see them.
+pub type Methods = &'static [Method];
+
+/// `NAME: Method "input" -> "output" Access = handler; ...`
+macro_rules! methods {
+    ($(#[$doc:meta])* $table:ident:
+        $($name:ident $input:literal -> $output:literal $access:ident = $handler:expr;)*) => {
+        $(#[$doc])*
+        pub static $table: $crate::methods::Methods = &[$($crate::methods::Method {
+            name: stringify!($name),
+            input: $input,
+            output: $output,
+            access: $crate::methods::Access::$access,
+            handler: $handler,
+        },)*];
+    };
+}
+use methods;
+
+impl Method {
+    /// Types of the arguments.
+    pub fn input_signature(&self) -> String {
+        signature(self.input)
+    }
+
+    /// Types of the results.
+    pub fn output_signature(&self) -> String {
+        signature(self.output)
+    }
+}
+
+/// Name and type of each argument in the notation of the tables.
+pub fn arguments(list: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    list.split_ascii_whitespace().filter_map(|argument| argument.split_once(':'))
+}
+
+fn signature(list: &'static str) -> String {
+    arguments(list).map(|(signature, _)| signature).collect()
+}
+
+/// A call that is being looked at.
+pub struct Invocation<'a> {
+    /// The newest view.
+    pub view: &'a View,
+    /// The manager.
+    pub backend: &'a dyn Backend,
+    /// The unit whose object was called, if it was one's.
+    pub unit: Option<UnitId>,
+    /// The job whose object was called, if it was one's.
+    pub job: Option<JobId>,
+    /// The arguments; their types were checked.
+    pub body: Reader<'a>,
+    /// The caller's process.
+    pub peer_pid: u32,
+    /// Units that were loaded for this call already, found or not.
+    pub tried: &'a [UnitName],
+}
+
+/// Why a method gives no reply.
+#[derive(Debug)]
+pub enum Refused {
+    /// The caller is told.
+    Told(BusError),
+    /// The message is not sound: the connection is dropped.
+    Garbage(WireError),
+}
+
+impl From<BusError> for Refused {
+    fn from(error: BusError) -> Refused {
+        Refused::Told(error)
+    }
+}
+
+impl From<WireError> for Refused {
+    fn from(error: WireError) -> Refused {
+        Refused::Garbage(error)
+    }
+}
+
+/// What a call comes to.
+#[derive(Debug)]
+pub enum Step {
+    /// This is the reply's body; its types are those of the table.
+    Reply(Writer),
+    /// Ask the manager, then make the reply of its answer.
+    Ask(Call, Then),
+    /// Load this unit, then look at the call again.
+    Load(UnitName),
+    /// Begin or end the caller's subscription; the reply is empty.
+    Subscribe(bool),
+}
+
+/// How the manager's answer becomes a reply.
+#[derive(Clone, Debug)]
+pub enum Then {
+    /// An empty reply.
+    Nothing,
+    /// The job's path; the verb and the unit are named in errors.
+    Job(&'static str, UnitName),
+    /// The job in full with all others of its transaction.
+    JobDetails(&'static str, UnitName),
+    /// The unit's path.
+    Unit,
+    /// What was changed, with or without saying whether there was install information.
+    Changes {
+        /// Say it.
+        with_install_info: bool,
+    },
+    /// The unit files that match.
+    UnitFiles {
+        /// States; empty for all.
+        states: Vec<String>,
+        /// Patterns for the file name; empty for all.
+        patterns: Vec<String>,
+    },
+    /// A text.
+    Text,
+    /// Texts.
+    Texts,
+    /// Processes.
+    Processes,
+}
+
+impl Invocation<'_> {
+    /// The unit whose object was called.
+    pub fn own_unit(&self) -> UnitId {
+        self.unit.expect("methods of units are called on units")
+    }
+
+    /// The name of that unit.
+    pub fn own_name(&self) -> UnitName {
+        self.view.definition(self.own_unit()).name.clone()
+    }
+}
+
+/// Makes the reply of an answer.
+pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusError> {
+    let mut w = Writer::new();
+    match (then, answer) {
+        (Then::Nothing, _) => {}
+        (Then::Job(..), Answer::Job { job, .. }) => {
+            w.str(&path::job(job.0));
+        }
+        (Then::JobDetails(..), Answer::Job { job, unit, affected }) => {
+            job_details(&mut w, view, job, unit, &affected);
+        }
+        (Then::Unit, Answer::Unit(unit)) => {
+            w.str(&path::unit(view.definition(unit).name.as_str()));
+        }
+        (
+            Then::Changes { with_install_info },
+            Answer::Changes { carries_install_info, changes },
+        ) => {
+            if *with_install_info {
+                w.bool(carries_install_info);
+            }
+            write_changes(&mut w, &changes);
+        }
+        (Then::UnitFiles { states, patterns }, Answer::UnitFiles(files)) => {
+            write_unit_files(&mut w, &files, states, patterns);
+        }
+        (Then::Text, Answer::Text(text)) => {
+            w.str(&text);
+        }
+        (Then::Texts, Answer::Texts(texts)) => {
+            w.strs(texts.iter().map(|text| &**text));
+        }
+        (Then::Processes, Answer::Processes(processes)) => write_processes(&mut w, &processes),
+        (then, answer) => {
+            return Err(BusError::failed(format!("The manager answered {answer:?} to {then:?}.")));
+        }
+    }
+    Ok(w)
+}
+
+/// Names the request in errors where the manager's refusal does not.
+pub fn explain(then: &Then, error: BusError, view: &View) -> BusError {
+    let (Then::Job(verb, unit) | Then::JobDetails(verb, unit)) = then else { return error };
+    match error.name.rsplit('.').next() {
+        Some("JobTypeNotApplicable") => {
+            BusError::not_applicable(format!("Job type {verb} is not applicable for unit {unit}."))
+        }
+        Some("TransactionIsDestructive") => {
+            BusError::destructive(destructive_text(verb, unit, &error.text, view))
+        }
+        _ => error,
+    }
+}
+
+/// Names the job that stands in the way, if it is still there.
+fn destructive_text(verb: &str, unit: &UnitName, text: &str, view: &View) -> String {
+    let named = text.strip_prefix("Transaction for ").and_then(|rest| rest.split_once(' '));
+    let other = named.and_then(|(name, _)| UnitName::parse(name).ok());
+    let job = other.as_ref().and_then(|name| view.job(view.lookup(name)?));
+    let start = format!("Transaction for {unit}/{verb} is destructive");
+    match (other, job) {
+        (Some(other), Some(job)) if other == *unit => format!(
+            "{start} ({other} has '{}' job queued, but '{verb}' is included in transaction).",
+            job.kind.as_str()
+        ),
+        (Some(other), Some(job)) => {
+            format!("{start} ({other} has '{}' job queued that conflicts).", job.kind.as_str())
+        }
+        _ => format!("{start}."),
+    }
+}
+
+fn job_details(
+    w: &mut Writer,
+    view: &View,
+    job: JobId,
+    unit: UnitId,
+    affected: &[(JobId, UnitId)],
+) {
+    job_fields(w, view, job, unit);
+    w.array(b'(', |w| {
+        for (job, unit) in affected {
+            w.structure();
+            job_fields(w, view, *job, *unit);
+        }
+    });
+}
+
+/// `uosos`. A job that has ended already is shown as what it most likely was.
+fn job_fields(w: &mut Writer, view: &View, job: JobId, unit: UnitId) {
+    let name = view.definition(unit).name.as_str();
+    let installed = view.job(unit).filter(|installed| installed.id == job);
+    let kind = installed.map_or("nop", |installed| installed.kind.as_str());
+    w.u32(job.0).str(&path::job(job.0)).str(name).str(&path::unit(name)).str(kind);
+}
+
+fn write_changes(w: &mut Writer, changes: &[FileChange]) {
+    w.array(b'(', |w| {
+        for change in changes {
+            w.structure().str(change.kind).str(&change.path).str(&change.source);
+        }
+    });
+}
+
+fn write_unit_files(
+    w: &mut Writer,
+    files: &[(String, &'static str)],
+    states: &[String],
+    patterns: &[String],
+) {
+    w.array(b'(', |w| {
+        for (file, state) in files {
+            let name = file.rsplit('/').next().unwrap_or(file);
+            let state_fits = states.is_empty() || states.iter().any(|s| s == state);
+            let name_fits = patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name));
+            if state_fits && name_fits {
+                w.structure().str(file).str(state);
+            }
+        }
+    });
+}
+
+fn write_processes(w: &mut Writer, processes: &[(String, u32, String)]) {
+    w.array(b'(', |w| {
+        for (group, pid, command) in processes {
+            w.structure().str(group).u32(*pid).str(command);
+        }
+    });
+}

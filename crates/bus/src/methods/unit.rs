@@ -1,0 +1,205 @@
+//! Methods of unit and job objects, and the verbs that the manager's methods share with them.
+
+use super::listing::neighbours;
+use super::{Invocation, Refused, Step, Then, methods};
+use crate::backend::Call;
+use crate::error::BusError;
+use crate::refusals;
+use warren_core::ids::{JobId, UnitId};
+use warren_core::job::{JobMode, JobType};
+use warren_core::request::KillWhom;
+use warren_unit::{LoadState, UnitName, UnitType};
+
+type Out = Result<Step, Refused>;
+
+methods! {
+    /// org.freedesktop.systemd1.Unit
+    UNIT_METHODS:
+    Start "s:mode" -> "o:job" Write = |c| own_job(c, START);
+    Stop "s:mode" -> "o:job" Write = |c| own_job(c, STOP);
+    Reload "s:mode" -> "o:job" Write = |c| own_job(c, RELOAD);
+    Restart "s:mode" -> "o:job" Write = |c| own_job(c, RESTART);
+    TryRestart "s:mode" -> "o:job" Write = |c| own_job(c, TRY_RESTART);
+    ReloadOrRestart "s:mode" -> "o:job" Write = |c| own_job(c, RELOAD_OR_RESTART);
+    ReloadOrTryRestart "s:mode" -> "o:job" Write = |c| own_job(c, RELOAD_OR_TRY_RESTART);
+    EnqueueJob "s:job_type s:job_mode" ->
+        "u:job_id o:job_path s:unit_id o:unit_path s:job_type a(uosos):affected_jobs"
+        Write = |c| { let name = c.own_name(); enqueue(c, name) };
+    Kill "s:whom i:signal" -> "" Write = |c| { let unit = c.own_unit(); kill(c, unit) };
+    ResetFailed "" -> "" Write = |c| Ok(Step::Ask(Call::ResetFailed(c.unit), Then::Nothing));
+    SetProperties "b:runtime a(sv):properties" -> "" Write = |_| not_done("Setting properties of a unit");
+    Ref "" -> "" Write = |_| not_done("Holding a reference to a unit");
+    Unref "" -> "" Write = |_| not_referenced();
+    Clean "as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
+    Freeze "" -> "" Write = |_| not_done("Freezing");
+    Thaw "" -> "" Write = |_| not_done("Thawing");
+}
+
+methods! {
+    /// What all interfaces of types with processes have.
+    PROCESS_METHODS:
+    GetProcesses "" -> "a(sus):processes" Read = |c| { let unit = c.own_unit(); processes(unit) };
+    AttachProcesses "s:subcgroup au:pids" -> "" Write = |_| not_done("Attaching processes");
+}
+
+methods! {
+    /// What only org.freedesktop.systemd1.Service has.
+    SERVICE_METHODS:
+    BindMount "s:source s:destination b:read_only b:mkdir" -> "" Write =
+        |_| not_done("Mounting into a unit");
+    MountImage "s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
+        |_| not_done("Mounting into a unit");
+}
+
+methods! {
+    /// org.freedesktop.systemd1.Scope
+    SCOPE_METHODS:
+    Abandon "" -> "" Write = |_| not_done("Abandoning a scope");
+}
+
+methods! {
+    /// org.freedesktop.systemd1.Job
+    JOB_METHODS:
+    Cancel "" -> "" Write = |c| Ok(Step::Ask(Call::CancelJob(own_id(c)), Then::Nothing));
+    GetAfter "" -> "a(usssoo):jobs" Read = |c| neighbours(c.view, own_id(c), true);
+    GetBefore "" -> "a(usssoo):jobs" Read = |c| neighbours(c.view, own_id(c), false);
+}
+
+/// A verb: the job type, whether a reload is tried first, and the word for errors.
+#[derive(Clone, Copy)]
+pub struct Verb {
+    job_type: JobType,
+    reload_if_possible: bool,
+    word: &'static str,
+}
+
+const fn verb(job_type: JobType, reload_if_possible: bool, word: &'static str) -> Verb {
+    Verb { job_type, reload_if_possible, word }
+}
+
+pub const START: Verb = verb(JobType::Start, false, "start");
+pub const STOP: Verb = verb(JobType::Stop, false, "stop");
+pub const RELOAD: Verb = verb(JobType::Reload, false, "reload");
+pub const RESTART: Verb = verb(JobType::Restart, false, "restart");
+pub const TRY_RESTART: Verb = verb(JobType::TryRestart, false, "try-restart");
+pub const RELOAD_OR_RESTART: Verb = verb(JobType::Restart, true, "restart");
+pub const RELOAD_OR_TRY_RESTART: Verb = verb(JobType::TryRestart, true, "try-restart");
+
+/// This version does not do it: says so.
+pub fn not_done(what: &str) -> Out {
+    Err(BusError::not_supported(format!("{what} is not supported by this manager.")).into())
+}
+
+pub fn not_referenced() -> Out {
+    Err(BusError::not_referenced("Unit has not been referenced yet.").into())
+}
+
+fn own_id(call: &Invocation<'_>) -> JobId {
+    call.job.expect("methods of jobs are called on jobs")
+}
+
+fn own_job(call: &mut Invocation<'_>, verb: Verb) -> Out {
+    let mode = refusals::job_mode(call.body.str()?)?;
+    let name = call.own_name();
+    enqueue_verb(call, name, verb, mode, false)
+}
+
+/// The question that makes a job. What systemd refuses before it looks at any other unit is
+/// refused here, with its words.
+pub fn enqueue_verb(
+    call: &Invocation<'_>,
+    unit: UnitName,
+    verb: Verb,
+    mode: JobMode,
+    in_full: bool,
+) -> Out {
+    let stops = verb.job_type == JobType::Stop;
+    if mode == JobMode::Triggering && !stops {
+        return refuse("--job-mode=triggering is only valid for stop.");
+    }
+    if mode == JobMode::Isolate && verb.job_type != JobType::Start {
+        return refuse("Isolate is only valid for start.");
+    }
+    if stops {
+        refusals::loaded(call.view, unit.as_str())?;
+    } else if let Some(step) = look_before_start(call, &unit, mode)? {
+        return Ok(step);
+    }
+    let then = if in_full { Then::JobDetails } else { Then::Job };
+    let (job_type, reload_if_possible) = (verb.job_type, verb.reload_if_possible);
+    let question = Call::Enqueue { unit: unit.clone(), job_type, mode, reload_if_possible };
+    Ok(Step::Ask(question, then(verb.word, unit)))
+}
+
+/// Verbs other than stop are for units that there are: one that is not in memory is loaded to
+/// see. Everything else is the manager's to refuse.
+fn look_before_start(
+    call: &Invocation<'_>,
+    name: &UnitName,
+    mode: JobMode,
+) -> Result<Option<Step>, BusError> {
+    let Some(unit) = call.view.lookup(name) else {
+        return match call.tried.contains(name) {
+            true => Err(refusals::not_found(name.as_str())),
+            false => Ok(Some(Step::Load(name.clone()))),
+        };
+    };
+    let definition = call.view.definition(unit);
+    match definition.load_state {
+        LoadState::NotFound => Err(refusals::not_found(name.as_str())),
+        LoadState::Loaded if mode == JobMode::Isolate && !definition.flags.allow_isolate() => {
+            Err(BusError::no_isolation("Operation refused, unit may not be isolated."))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn refuse(text: &str) -> Out {
+    Err(BusError::invalid_args(text).into())
+}
+
+/// EnqueueJob and EnqueueUnitJob, whose words for types are more than job types.
+pub fn enqueue(call: &mut Invocation<'_>, unit: UnitName) -> Out {
+    let (word, mode) = (call.body.str()?, call.body.str()?);
+    let verb = match word {
+        "reload-or-restart" => RELOAD_OR_RESTART,
+        "reload-or-try-restart" => RELOAD_OR_TRY_RESTART,
+        _ => {
+            let job_type = refusals::job_type(word)?;
+            Verb { job_type, reload_if_possible: false, word: job_type.as_str() }
+        }
+    };
+    let mode = refusals::job_mode(mode)?;
+    enqueue_verb(call, unit, verb, mode, true)
+}
+
+/// Kill and KillUnit: whom, signal.
+pub fn kill(call: &mut Invocation<'_>, unit: UnitId) -> Out {
+    let (whom, must_hit) = refusals::kill_whom(call.body.str()?)?;
+    let signal = refusals::signal(call.body.i32()?)?;
+    has_process(call, unit, whom)?;
+    Ok(Step::Ask(Call::Kill { unit, whom, signal, must_hit }, Then::Nothing))
+}
+
+fn has_process(call: &Invocation<'_>, unit: UnitId, whom: KillWhom) -> Result<(), BusError> {
+    let unit_type = call.view.definition(unit).unit_type();
+    let run = call.view.run(unit);
+    let has_main = unit_type == UnitType::Service;
+    let has_control = matches!(
+        unit_type,
+        UnitType::Service | UnitType::Socket | UnitType::Mount | UnitType::Swap
+    );
+    let text = match whom {
+        KillWhom::Main if !has_main => format!("{unit_type} units have no main processes"),
+        KillWhom::Main if run.main_process().is_none() => "No main process to kill".to_owned(),
+        KillWhom::Control if !has_control => format!("{unit_type} units have no control processes"),
+        KillWhom::Control if run.control_pid().is_none() => "No control process to kill".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(BusError::no_such_process(text))
+}
+
+/// GetProcesses and GetUnitProcesses.
+pub fn processes(unit: UnitId) -> Out {
+    Ok(Step::Ask(Call::UnitProcesses(unit), Then::Processes))
+}

@@ -1,0 +1,82 @@
+//! The group of properties of all units that have a cgroup (systemd.resource-control(5)).
+
+use super::properties;
+use super::values::*;
+use warren_unit::config::Delegate;
+
+properties! {
+    /// The table of the group.
+    CGROUP:
+    Slice "s" Never => |s, w| w.str(s.slice());
+    ControlGroup "s" Never => |s, w| w.str(&s.live().control_group);
+    ControlGroupId "t" Never => |s, w| w.u64(s.live().control_group_id.unwrap_or(0));
+    MemoryCurrent "t" Never => |s, w| w.u64(s.live().memory_current.unwrap_or(u64::MAX));
+    MemoryAvailable "t" Never => |s, w| w.u64(s.live().memory_available.unwrap_or(u64::MAX));
+    CPUUsageNSec "t" Never => |s, w| w.u64(s.live().cpu_usage_nsec.unwrap_or(u64::MAX));
+    EffectiveCPUs "ay" Never = "0";
+    EffectiveMemoryNodes "ay" Never = "0";
+    TasksCurrent "t" Never => |s, w| w.u64(s.live().tasks_current.unwrap_or(u64::MAX));
+    IPIngressBytes "t" Never = "18446744073709551615";
+    IPIngressPackets "t" Never = "18446744073709551615";
+    IPEgressBytes "t" Never = "18446744073709551615";
+    IPEgressPackets "t" Never = "18446744073709551615";
+    IOReadBytes "t" Never => |s, w| w.u64(s.live().io_read_bytes.unwrap_or(u64::MAX));
+    IOReadOperations "t" Never => |s, w| w.u64(s.live().io_read_operations.unwrap_or(u64::MAX));
+    IOWriteBytes "t" Never => |s, w| w.u64(s.live().io_write_bytes.unwrap_or(u64::MAX));
+    IOWriteOperations "t" Never => |s, w| w.u64(s.live().io_write_operations.unwrap_or(u64::MAX));
+    Delegate "b" Never => |s, w| w.bool(s.cgroup().delegate != Delegate::No);
+    DelegateControllers "as" Never => |s, w| delegated(w, &s.cgroup().delegate);
+    CPUAccounting "b" Never => |s, w| w.bool(s.cgroup().cpu_accounting);
+    CPUWeight "t" Never => |s, w| w.u64(cpu_weight(s.cgroup().cpu_weight));
+    StartupCPUWeight "t" Never => |s, w| w.u64(cpu_weight(s.cgroup().startup_cpu_weight));
+    CPUShares "t" Never = "18446744073709551615";
+    StartupCPUShares "t" Never = "18446744073709551615";
+    CPUQuotaPerSecUSec "t" Never => |s, w| w.u64(usec(s.cgroup().cpu_quota));
+    CPUQuotaPeriodUSec "t" Never => |s, w| w.u64(usec(s.cgroup().cpu_quota_period));
+    AllowedCPUs "ay" Never => |s, w| index_set(w, s.cgroup().allowed_cpus.as_ref());
+    StartupAllowedCPUs "ay" Never => |s, w| index_set(w, s.cgroup().startup_allowed_cpus.as_ref());
+    AllowedMemoryNodes "ay" Never => |s, w| index_set(w, s.cgroup().allowed_memory_nodes.as_ref());
+    StartupAllowedMemoryNodes "ay" Never => |s, w| index_set(w, s.cgroup().startup_allowed_memory_nodes.as_ref());
+    IOAccounting "b" Never => |s, w| w.bool(s.cgroup().io_accounting);
+    IOWeight "t" Never => |s, w| w.u64(s.cgroup().io_weight.map_or(u64::MAX, u64::from));
+    StartupIOWeight "t" Never => |s, w| w.u64(s.cgroup().startup_io_weight.map_or(u64::MAX, u64::from));
+    IODeviceWeight "a(st)" Never => |s, w| per_device(w, &s.cgroup().io_device_weight);
+    IOReadBandwidthMax "a(st)" Never => |s, w| per_device(w, &s.cgroup().io_read_bandwidth_max);
+    IOWriteBandwidthMax "a(st)" Never => |s, w| per_device(w, &s.cgroup().io_write_bandwidth_max);
+    IOReadIOPSMax "a(st)" Never => |s, w| per_device(w, &s.cgroup().io_read_iops_max);
+    IOWriteIOPSMax "a(st)" Never => |s, w| per_device(w, &s.cgroup().io_write_iops_max);
+    IODeviceLatencyTargetUSec "a(st)" Never => |s, w| per_device(w, &s.cgroup().io_device_latency_target);
+    BlockIOAccounting "b" Never = "false";
+    BlockIOWeight "t" Never = "18446744073709551615";
+    StartupBlockIOWeight "t" Never = "18446744073709551615";
+    BlockIODeviceWeight "a(st)" Never = "0";
+    BlockIOReadBandwidth "a(st)" Never = "0";
+    BlockIOWriteBandwidth "a(st)" Never = "0";
+    MemoryAccounting "b" Never => |s, w| w.bool(s.cgroup().memory_accounting);
+    DefaultMemoryLow "t" Never => |s, w| s.memory(w, s.cgroup().default_memory_low, 0);
+    DefaultMemoryMin "t" Never => |s, w| s.memory(w, s.cgroup().default_memory_min, 0);
+    MemoryMin "t" Never => |s, w| s.memory(w, s.cgroup().memory_min, 0);
+    MemoryLow "t" Never => |s, w| s.memory(w, s.cgroup().memory_low, 0);
+    MemoryHigh "t" Never => |s, w| s.memory(w, s.cgroup().memory_high, u64::MAX);
+    MemoryMax "t" Never => |s, w| s.memory(w, s.cgroup().memory_max, u64::MAX);
+    MemorySwapMax "t" Never => |s, w| s.memory(w, s.cgroup().memory_swap_max, u64::MAX);
+    MemoryLimit "t" Never = "18446744073709551615";
+    DevicePolicy "s" Never => |s, w| w.str(s.cgroup().device_policy.as_str());
+    DeviceAllow "a(ss)" Never => |s, w| device_allow(w, &s.cgroup().device_allow);
+    TasksAccounting "b" Never => |s, w| w.bool(s.cgroup().tasks_accounting);
+    TasksMax "t" Never => |s, w| w.u64(s.tasks_max());
+    IPAccounting "b" Never => |s, w| w.bool(s.cgroup().ip_accounting);
+    IPAddressAllow "a(iayu)" Never = "0";
+    IPAddressDeny "a(iayu)" Never = "0";
+    IPIngressFilterPath "as" Never = "0";
+    IPEgressFilterPath "as" Never = "0";
+    DisableControllers "as" Never => |s, w| w.strs(s.cgroup().disable_controllers.iter().map(|c| c.as_str()));
+    ManagedOOMSwap "s" Never => |s, w| w.str(s.cgroup().managed_oom_swap.as_str());
+    ManagedOOMMemoryPressure "s" Never => |s, w| w.str(s.cgroup().managed_oom_memory_pressure.as_str());
+    ManagedOOMMemoryPressureLimit "u" Never => |s, w| w.u32(per_32_bits(s.cgroup().managed_oom_memory_pressure_limit));
+    ManagedOOMPreference "s" Never => |s, w| w.str(s.cgroup().managed_oom_preference.as_str());
+    BPFProgram "a(ss)" Never = "0";
+    SocketBindAllow "a(iiqq)" Never = "0";
+    SocketBindDeny "a(iiqq)" Never = "0";
+    RestrictNetworkInterfaces "(bas)" Never = "false 0";
+}

@@ -1,0 +1,175 @@
+//! org.freedesktop.systemd1.Manager: what the manager says of itself.
+
+use super::values::*;
+use super::{Interface, properties};
+use warren_core::state::ActiveState;
+use warren_core::view::View;
+use warren_unit::UnitName;
+use warren_unit::config::Resource;
+
+/// The interface of the manager.
+pub static MANAGER_INTERFACE: Interface =
+    Interface { name: "org.freedesktop.systemd1.Manager", tables: &[MANAGER] };
+
+/// The properties that clients may write. Of the others of systemd only the names are known here.
+pub const WRITABLE: &[&str] = &[
+    "LogLevel",
+    "LogTarget",
+    "RuntimeWatchdogUSec",
+    "RuntimeWatchdogPreUSec",
+    "RuntimeWatchdogPreGovernor",
+    "RebootWatchdogUSec",
+    "KExecWatchdogUSec",
+    "ServiceWatchdogs",
+];
+
+/// The word of `systemctl is-system-running` (systemctl(1)).
+pub fn system_state(view: &View) -> &'static str {
+    let is_up = |name: &str| {
+        let id = UnitName::parse(name).ok().and_then(|name| view.lookup(&name));
+        id.is_some_and(|id| view.active_state(id).is_up_or_coming())
+    };
+    let is_active = |name: &str| {
+        let id = UnitName::parse(name).ok().and_then(|name| view.lookup(&name));
+        id.is_some_and(|id| view.active_state(id) == ActiveState::Active)
+    };
+    match () {
+        () if view.totals.stopping => "stopping",
+        () if is_up("rescue.target") || is_up("emergency.target") => "maintenance",
+        () if view.totals.startup_finished && view.totals.failed > 0 => "degraded",
+        () if view.totals.startup_finished => "running",
+        () if is_active("basic.target") => "starting",
+        () => "initializing",
+    }
+}
+
+/// Share of the boot transaction that is done; 1 when nothing is left.
+fn progress(view: &View) -> f64 {
+    if view.totals.startup_finished || view.totals.jobs_ever == 0 {
+        return 1.0;
+    }
+    1.0 - f64::from(view.totals.jobs) / f64::from(view.totals.jobs_ever)
+}
+
+properties! {
+    /// The table of the interface.
+    MANAGER:
+    Version "s" Const => |s, w| w.str(&format!("252 {}", s.facts().version));
+    Features "s" Const = "\"\"";
+    Virtualization "s" Const => |s, w| w.str(&s.facts().virtualization);
+    Architecture "s" Const => |s, w| w.str(&s.facts().architecture);
+    Tainted "s" Const = "\"\"";
+    FirmwareTimestamp "t" Const = "0";
+    FirmwareTimestampMonotonic "t" Const = "0";
+    LoaderTimestamp "t" Const = "0";
+    LoaderTimestampMonotonic "t" Const = "0";
+    KernelTimestamp "t" Const = "0";
+    KernelTimestampMonotonic "t" Const = "0";
+    InitRDTimestamp "t" Const = "0";
+    InitRDTimestampMonotonic "t" Const = "0";
+    UserspaceTimestamp "t" Const => |s, w| w.u64(s.facts().userspace.0);
+    UserspaceTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().userspace.1);
+    FinishTimestamp "t" Const => |s, w| w.u64(s.facts().finish.0);
+    FinishTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().finish.1);
+    SecurityStartTimestamp "t" Const = "0";
+    SecurityStartTimestampMonotonic "t" Const = "0";
+    SecurityFinishTimestamp "t" Const = "0";
+    SecurityFinishTimestampMonotonic "t" Const = "0";
+    GeneratorsStartTimestamp "t" Const => |s, w| w.u64(s.facts().generators_start.0);
+    GeneratorsStartTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().generators_start.1);
+    GeneratorsFinishTimestamp "t" Const => |s, w| w.u64(s.facts().generators_finish.0);
+    GeneratorsFinishTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().generators_finish.1);
+    UnitsLoadStartTimestamp "t" Const => |s, w| w.u64(s.facts().units_load_start.0);
+    UnitsLoadStartTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().units_load_start.1);
+    UnitsLoadFinishTimestamp "t" Const => |s, w| w.u64(s.facts().units_load_finish.0);
+    UnitsLoadFinishTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().units_load_finish.1);
+    UnitsLoadTimestamp "t" Const => |s, w| w.u64(s.facts().units_load.0);
+    UnitsLoadTimestampMonotonic "t" Const => |s, w| w.u64(s.facts().units_load.1);
+    InitRDSecurityStartTimestamp "t" Const = "0";
+    InitRDSecurityStartTimestampMonotonic "t" Const = "0";
+    InitRDSecurityFinishTimestamp "t" Const = "0";
+    InitRDSecurityFinishTimestampMonotonic "t" Const = "0";
+    InitRDGeneratorsStartTimestamp "t" Const = "0";
+    InitRDGeneratorsStartTimestampMonotonic "t" Const = "0";
+    InitRDGeneratorsFinishTimestamp "t" Const = "0";
+    InitRDGeneratorsFinishTimestampMonotonic "t" Const = "0";
+    InitRDUnitsLoadStartTimestamp "t" Const = "0";
+    InitRDUnitsLoadStartTimestampMonotonic "t" Const = "0";
+    InitRDUnitsLoadFinishTimestamp "t" Const = "0";
+    InitRDUnitsLoadFinishTimestampMonotonic "t" Const = "0";
+    LogLevel "s" Never => |s, w| w.str(&s.facts().log_level);
+    LogTarget "s" Never => |s, w| w.str(&s.facts().log_target);
+    NNames "u" Never => |s, w| w.u32(count(s.view().graph.names().count()));
+    NFailedUnits "u" Value => |s, w| w.u32(s.view().totals.failed);
+    NJobs "u" Never => |s, w| w.u32(s.view().totals.jobs);
+    NInstalledJobs "u" Never => |s, w| w.u32(s.view().totals.jobs_ever);
+    NFailedJobs "u" Never => |s, w| w.u32(s.view().totals.failed_jobs_ever);
+    Progress "d" Never => |s, w| w.f64(progress(s.view()));
+    Environment "as" Never => |s, w| w.strs(s.facts().environment.iter().map(|text| &**text));
+    ConfirmSpawn "b" Const = "false";
+    ShowStatus "b" Never = "false";
+    UnitPath "as" Const => |s, w| w.strs(s.facts().unit_path.iter().map(|text| &**text));
+    DefaultStandardOutput "s" Const => |s, w| w.str(output_word(&s.facts().defaults.standard_output));
+    DefaultStandardError "s" Const => |s, w| w.str(output_word(&s.facts().defaults.standard_error));
+    WatchdogDevice "s" Const = "\"\"";
+    WatchdogLastPingTimestamp "t" Never = "18446744073709551615";
+    WatchdogLastPingTimestampMonotonic "t" Never = "18446744073709551615";
+    RuntimeWatchdogUSec "t" Never = "0";
+    RuntimeWatchdogPreUSec "t" Never = "0";
+    RuntimeWatchdogPreGovernor "s" Never = "\"\"";
+    RebootWatchdogUSec "t" Never = "0";
+    KExecWatchdogUSec "t" Never = "0";
+    ServiceWatchdogs "b" Never => |s, w| w.bool(s.facts().service_watchdogs);
+    ControlGroup "s" Never => |s, w| w.str(&s.facts().control_group);
+    SystemState "s" Never => |s, w| w.str(system_state(s.view()));
+    ExitCode "y" Never => |s, w| w.byte(s.facts().exit_code);
+    DefaultTimerAccuracyUSec "t" Const = "60000000";
+    DefaultTimeoutStartUSec "t" Const => |s, w| w.u64(usec(s.facts().defaults.timeout_start));
+    DefaultTimeoutStopUSec "t" Const => |s, w| w.u64(usec(s.facts().defaults.timeout_stop));
+    DefaultTimeoutAbortUSec "t" Never => |s, w| w.u64(usec(s.facts().defaults.timeout_abort.unwrap_or(s.facts().defaults.timeout_stop)));
+    DefaultDeviceTimeoutUSec "t" Const => |s, w| w.u64(usec(s.facts().defaults.device_timeout));
+    DefaultRestartUSec "t" Const => |s, w| w.u64(micros(s.facts().defaults.restart_delay));
+    DefaultStartLimitIntervalUSec "t" Const => |s, w| w.u64(micros(s.facts().defaults.start_limit_interval));
+    DefaultStartLimitBurst "u" Const => |s, w| w.u32(s.facts().defaults.start_limit_burst);
+    DefaultCPUAccounting "b" Const => |s, w| w.bool(s.facts().defaults.cpu_accounting);
+    DefaultBlockIOAccounting "b" Const = "false";
+    DefaultMemoryAccounting "b" Const => |s, w| w.bool(s.facts().defaults.memory_accounting);
+    DefaultTasksAccounting "b" Const => |s, w| w.bool(s.facts().defaults.tasks_accounting);
+    DefaultLimitCPU "t" Const => |s, w| s.rlimit(w, Resource::Cpu, true);
+    DefaultLimitCPUSoft "t" Const => |s, w| s.rlimit(w, Resource::Cpu, false);
+    DefaultLimitFSIZE "t" Const => |s, w| s.rlimit(w, Resource::Fsize, true);
+    DefaultLimitFSIZESoft "t" Const => |s, w| s.rlimit(w, Resource::Fsize, false);
+    DefaultLimitDATA "t" Const => |s, w| s.rlimit(w, Resource::Data, true);
+    DefaultLimitDATASoft "t" Const => |s, w| s.rlimit(w, Resource::Data, false);
+    DefaultLimitSTACK "t" Const => |s, w| s.rlimit(w, Resource::Stack, true);
+    DefaultLimitSTACKSoft "t" Const => |s, w| s.rlimit(w, Resource::Stack, false);
+    DefaultLimitCORE "t" Const => |s, w| s.rlimit(w, Resource::Core, true);
+    DefaultLimitCORESoft "t" Const => |s, w| s.rlimit(w, Resource::Core, false);
+    DefaultLimitRSS "t" Const => |s, w| s.rlimit(w, Resource::Rss, true);
+    DefaultLimitRSSSoft "t" Const => |s, w| s.rlimit(w, Resource::Rss, false);
+    DefaultLimitNOFILE "t" Const => |s, w| s.rlimit(w, Resource::Nofile, true);
+    DefaultLimitNOFILESoft "t" Const => |s, w| s.rlimit(w, Resource::Nofile, false);
+    DefaultLimitAS "t" Const => |s, w| s.rlimit(w, Resource::As, true);
+    DefaultLimitASSoft "t" Const => |s, w| s.rlimit(w, Resource::As, false);
+    DefaultLimitNPROC "t" Const => |s, w| s.rlimit(w, Resource::Nproc, true);
+    DefaultLimitNPROCSoft "t" Const => |s, w| s.rlimit(w, Resource::Nproc, false);
+    DefaultLimitMEMLOCK "t" Const => |s, w| s.rlimit(w, Resource::Memlock, true);
+    DefaultLimitMEMLOCKSoft "t" Const => |s, w| s.rlimit(w, Resource::Memlock, false);
+    DefaultLimitLOCKS "t" Const => |s, w| s.rlimit(w, Resource::Locks, true);
+    DefaultLimitLOCKSSoft "t" Const => |s, w| s.rlimit(w, Resource::Locks, false);
+    DefaultLimitSIGPENDING "t" Const => |s, w| s.rlimit(w, Resource::Sigpending, true);
+    DefaultLimitSIGPENDINGSoft "t" Const => |s, w| s.rlimit(w, Resource::Sigpending, false);
+    DefaultLimitMSGQUEUE "t" Const => |s, w| s.rlimit(w, Resource::Msgqueue, true);
+    DefaultLimitMSGQUEUESoft "t" Const => |s, w| s.rlimit(w, Resource::Msgqueue, false);
+    DefaultLimitNICE "t" Const => |s, w| s.rlimit(w, Resource::Nice, true);
+    DefaultLimitNICESoft "t" Const => |s, w| s.rlimit(w, Resource::Nice, false);
+    DefaultLimitRTPRIO "t" Const => |s, w| s.rlimit(w, Resource::Rtprio, true);
+    DefaultLimitRTPRIOSoft "t" Const => |s, w| s.rlimit(w, Resource::Rtprio, false);
+    DefaultLimitRTTIME "t" Const => |s, w| s.rlimit(w, Resource::Rttime, true);
+    DefaultLimitRTTIMESoft "t" Const => |s, w| s.rlimit(w, Resource::Rttime, false);
+    DefaultTasksMax "t" Never => |s, w| w.u64(s.tasks(s.facts().defaults.tasks_max));
+    TimerSlackNSec "t" Const = "50000";
+    DefaultOOMPolicy "s" Const => |s, w| w.str(s.facts().defaults.oom_policy.as_str());
+    DefaultOOMScoreAdjust "i" Const => |s, w| w.i32(s.facts().defaults.oom_score_adjust.map_or(0, i32::from));
+    CtrlAltDelBurstAction "s" Const = "none";
+}

@@ -1,0 +1,69 @@
+//! Unit types that this version loads but does not run: swaps, scopes, timers, paths, devices. Their
+//! own settings are shown with their defaults.
+
+use super::properties;
+
+properties! {
+    /// Swaps.
+    SWAP:
+    What "s" Value = "\"\"";
+    Priority "i" Value = "-1";
+    Options "s" Value = "\"\"";
+    TimeoutUSec "t" Const = "90000000";
+    ControlPID "u" Value = "0";
+    Result "s" Value = "success";
+    UID "u" Value = "4294967295";
+    GID "u" Value = "4294967295";
+    ExecActivate "a(sasbttttuii)" Invalidates = "0";
+    ExecDeactivate "a(sasbttttuii)" Invalidates = "0";
+}
+
+properties! {
+    /// Scopes.
+    SCOPE:
+    Controller "s" Value = "\"\"";
+    TimeoutStopUSec "t" Const = "90000000";
+    Result "s" Value = "success";
+    RuntimeMaxUSec "t" Const = "18446744073709551615";
+    RuntimeRandomizedExtraUSec "t" Const = "0";
+    OOMPolicy "s" Const = "stop";
+}
+
+properties! {
+    /// Timers.
+    TIMER:
+    Unit "s" Const => |s, w| w.str(s.triggered());
+    TimersMonotonic "a(stt)" Invalidates = "0";
+    TimersCalendar "a(sst)" Invalidates = "0";
+    OnClockChange "b" Const = "false";
+    OnTimezoneChange "b" Const = "false";
+    NextElapseUSecRealtime "t" Value = "0";
+    NextElapseUSecMonotonic "t" Value = "0";
+    LastTriggerUSec "t" Value = "0";
+    LastTriggerUSecMonotonic "t" Value = "0";
+    Result "s" Value = "success";
+    AccuracyUSec "t" Const = "60000000";
+    RandomizedDelayUSec "t" Const = "0";
+    FixedRandomDelay "b" Const = "false";
+    Persistent "b" Const = "false";
+    WakeSystem "b" Const = "false";
+    RemainAfterElapse "b" Const = "true";
+}
+
+properties! {
+    /// Paths.
+    PATH:
+    Unit "s" Const => |s, w| w.str(s.triggered());
+    Paths "a(ss)" Const = "0";
+    MakeDirectory "b" Const = "false";
+    DirectoryMode "u" Const = "493";
+    Result "s" Value = "success";
+    TriggerLimitIntervalUSec "t" Const = "2000000";
+    TriggerLimitBurst "u" Const = "200";
+}
+
+properties! {
+    /// Devices.
+    DEVICE:
+    SysFSPath "s" Value = "\"\"";
+}

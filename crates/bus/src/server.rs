@@ -1,0 +1,485 @@
+//! The bus's one thread: accepts clients, reads their calls, answers, tells subscribers.
+//!
+//! It waits in one place, for any of: a client, a message of the manager ([`Mail`]), the end of
+//! the time that a client has to greet. It never waits for the manager.
+
+use crate::backend::{Backend, Outcome, ReplySender};
+use crate::connection::{Connection, Gone};
+use crate::dispatch::{self, Context, Dispatched};
+use crate::error::BusError;
+use crate::methods::{Refused, Step, Then, explain, render};
+use crate::signals::Announcement;
+use crate::wire::{self, Kind, Writer};
+use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SocketFlags, accept_with, sockopt};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use warren_core::ids::UnitId;
+use warren_core::request::{Asker, Notice};
+use warren_unit::UnitName;
+
+/// Most clients at a time, as systemd has it.
+const CONNECTIONS_MAX: usize = 4096;
+/// Most clients at a time of one user who is neither root nor the manager's own.
+const CONNECTIONS_PER_STRANGER_MAX: usize = 64;
+/// Time to greet.
+const GREETING_TIME: Duration = Duration::from_secs(30);
+/// Below this many unsent bytes a subscriber is sent more signals.
+const SIGNAL_WATER_BYTES: usize = 256 << 10;
+/// Units that one call may have loaded (`ListUnitsByNames`).
+const LOADS_PER_CALL_MAX: usize = 4096;
+const SEND_BUFFER_BYTES: usize = 8 << 20;
+const EVENTS_MAX: usize = 64;
+
+const LISTENER: u64 = 0;
+const MAILBOX: u64 = 1;
+const FIRST_CONNECTION: u64 = 2;
+
+/// What others tell the bus's thread.
+pub enum Mail {
+    /// Units changed, and what else there is to tell.
+    Published(Vec<UnitId>, Vec<Notice>),
+    /// Something that all subscribers are told.
+    Announcement(Announcement),
+    /// The manager's answer to a question.
+    Answer(u64, Outcome),
+    /// Send what there is to send, then end.
+    Stop,
+}
+
+/// Where others put what they have to tell.
+pub struct Mailbox {
+    mail: Mutex<Vec<Mail>>,
+    bell: OwnedFd,
+}
+
+impl Mailbox {
+    /// An empty mailbox.
+    pub fn new() -> Result<Mailbox, Errno> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Mailbox { mail: Mutex::default(), bell })
+    }
+
+    /// Puts something in and wakes the thread; never waits for it.
+    pub fn put(&self, mail: Mail) {
+        let mut inside = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
+        let was_empty = inside.is_empty();
+        inside.push(mail);
+        drop(inside);
+        if was_empty {
+            // A full counter has woken the thread already.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    fn take(&self) -> Vec<Mail> {
+        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
+        std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A call that waits for the manager.
+struct Waiting {
+    connection: u64,
+    /// Number of the call, if it wants a reply.
+    reply_to: Option<u32>,
+    signature: String,
+    then: After,
+}
+
+enum After {
+    Render(Then),
+    /// Look at the message again, now that this unit was loaded or could not be.
+    Again {
+        message: Vec<u8>,
+        tried: Vec<UnitName>,
+    },
+}
+
+/// The thread's state.
+pub struct Server {
+    backend: Arc<dyn Backend>,
+    mailbox: Arc<Mailbox>,
+    epoll: OwnedFd,
+    listener: OwnedFd,
+    own_uid: u32,
+    server_id: [u8; 32],
+    connections: BTreeMap<u64, Connection>,
+    waiting: BTreeMap<u64, Waiting>,
+    /// Clients in the order in which their time to greet ends.
+    greeting: VecDeque<u64>,
+    next_connection: u64,
+    next_question: u64,
+    next_serial: u32,
+}
+
+impl Server {
+    /// Takes a listening socket.
+    pub fn new(
+        listener: OwnedFd,
+        backend: Arc<dyn Backend>,
+        mailbox: Arc<Mailbox>,
+        server_id: [u8; 32],
+    ) -> Result<Server, Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
+        epoll::add(&epoll, &mailbox.bell, epoll::EventData::new_u64(MAILBOX), readable)?;
+        Ok(Server {
+            backend,
+            mailbox,
+            epoll,
+            listener,
+            own_uid: rustix::process::geteuid().as_raw(),
+            server_id,
+            connections: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            greeting: VecDeque::new(),
+            next_connection: FIRST_CONNECTION,
+            next_question: 1,
+            next_serial: 1,
+        })
+    }
+
+    /// Serves until it is told to stop.
+    pub fn run(mut self) {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        while self.wait(&mut events) {
+            let ready: Vec<(u64, epoll::EventFlags)> =
+                events.drain(..).map(|event| (event.data.u64(), event.flags)).collect();
+            for (token, flags) in ready {
+                match token {
+                    LISTENER => self.accept(),
+                    MAILBOX if self.read_mail() => return self.farewell(),
+                    MAILBOX => {}
+                    client => self.serve(client, flags),
+                }
+            }
+            self.drop_silent(Instant::now());
+        }
+    }
+
+    fn wait(&self, events: &mut Vec<epoll::Event>) -> bool {
+        let oldest = self.greeting.front().and_then(|id| self.connections.get(id));
+        let timeout = oldest.map(|client| {
+            let left = GREETING_TIME.saturating_sub(client.since.elapsed());
+            Timespec::try_from(left + Duration::from_millis(1)).expect("half a minute fits")
+        });
+        let room = rustix::buffer::spare_capacity(events);
+        match epoll::wait(&self.epoll, room, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => true,
+            Err(errno) => panic!("waiting for events of own file descriptors failed: {errno}"),
+        }
+    }
+
+    fn accept(&mut self) {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            match accept_with(&self.listener, flags) {
+                Ok(socket) => drop(self.welcome(socket)),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                // AGAIN: all are accepted. EMFILE and its like: they wait until one leaves.
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn welcome(&mut self, socket: OwnedFd) -> Result<(), Errno> {
+        let peer = sockopt::socket_peercred(&socket)?;
+        if self.connections.len() >= CONNECTIONS_MAX || self.is_crowd(peer.uid.as_raw()) {
+            return Ok(());
+        }
+        // A large buffer makes a list of 40,000 units a few writes; less is no error.
+        if sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER_BYTES).is_err() {
+            let _ = sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
+        }
+        let id = self.next_connection;
+        let data = epoll::EventData::new_u64(id);
+        epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN)?;
+        self.next_connection += 1;
+        self.greeting.push_back(id);
+        let client = Connection::new(socket, peer, self.server_id, Instant::now());
+        self.connections.insert(id, client);
+        Ok(())
+    }
+
+    fn is_privileged(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.own_uid
+    }
+
+    fn is_crowd(&self, uid: u32) -> bool {
+        let same = || self.connections.values().filter(|c| c.peer.uid.as_raw() == uid).count();
+        !self.is_privileged(uid) && same() >= CONNECTIONS_PER_STRANGER_MAX
+    }
+
+    /// Ends clients that did not greet in time.
+    fn drop_silent(&mut self, now: Instant) {
+        while let Some(&id) = self.greeting.front() {
+            match self.connections.get(&id) {
+                Some(client) if client.is_open() => {}
+                Some(client) if now.duration_since(client.since) < GREETING_TIME => return,
+                _ => self.end(id),
+            }
+            self.greeting.pop_front();
+        }
+    }
+
+    fn end(&mut self, id: u64) {
+        // Its file descriptor leaves the epoll set by being closed.
+        self.connections.remove(&id);
+    }
+
+    fn serve(&mut self, id: u64, flags: epoll::EventFlags) {
+        let Some(client) = self.connections.get_mut(&id) else { return };
+        let readable = flags
+            .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+        let received = if readable { client.receive() } else { Ok(()) };
+        // What came before the end is still answered.
+        if self.pump(id).and(received).is_err() {
+            self.end(id);
+        }
+    }
+
+    /// Handles and sends in turn, as sending makes room for calls that were left unread.
+    fn pump(&mut self, id: u64) -> Result<(), Gone> {
+        loop {
+            let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
+            client.flush()?;
+            if !self.handle_messages(id)? {
+                return self.advance(id);
+            }
+        }
+    }
+
+    /// Handles the calls that are there while the client reads; says whether there were any.
+    fn handle_messages(&mut self, id: u64) -> Result<bool, Gone> {
+        let mut any = false;
+        while let Some(client) = self.connections.get_mut(&id)
+            && client.is_ready_for_calls()
+            && let Some(message) = client.next_message()?
+        {
+            any = true;
+            self.handle(id, message, Vec::new())?;
+        }
+        Ok(any)
+    }
+
+    /// Encodes and sends signals while there is room, and says what to wait for next.
+    fn advance(&mut self, id: u64) -> Result<(), Gone> {
+        let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
+        if client.signals.as_ref().is_some_and(|queue| !queue.is_empty()) {
+            let view = self.backend.view();
+            encode_signals(client, &view, &*self.backend, &mut self.next_serial)?;
+        }
+        let mut interest = epoll::EventFlags::empty();
+        interest.set(epoll::EventFlags::IN, client.is_ready_for_calls());
+        interest.set(epoll::EventFlags::OUT, client.has_output());
+        let data = epoll::EventData::new_u64(id);
+        epoll::modify(&self.epoll, client.socket.as_fd(), data, interest).map_err(Gone::Failed)
+    }
+
+    fn handle(&mut self, id: u64, frame: Vec<u8>, tried: Vec<UnitName>) -> Result<(), Gone> {
+        let message = wire::parse(&frame)?;
+        if message.header.kind != Kind::MethodCall {
+            return Ok(());
+        }
+        if !message.is_body_sound() {
+            return Err(Gone::Garbage(wire::WireError::Malformed));
+        }
+        let Some(client) = self.connections.get(&id) else { return Ok(()) };
+        let peer = client.peer;
+        let backend = self.backend.clone();
+        let view = backend.view();
+        let context = Context {
+            view: &view,
+            backend: &*backend,
+            peer_pid: u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0),
+            may_write: self.is_privileged(peer.uid.as_raw()),
+            connection: id,
+            tried: &tried,
+        };
+        let reply_to = message.header.wants_reply.then_some(message.header.serial);
+        match dispatch::dispatch(&message, context) {
+            Err(Refused::Garbage(error)) => return Err(error.into()),
+            Err(Refused::Told(error)) => self.fail(id, reply_to, &error),
+            Ok(dispatched) => self.follow(id, reply_to, dispatched, (frame, tried)),
+        }
+        Ok(())
+    }
+
+    fn follow(
+        &mut self,
+        id: u64,
+        reply_to: Option<u32>,
+        dispatched: Dispatched,
+        (frame, mut tried): (Vec<u8>, Vec<UnitName>),
+    ) {
+        let signature = dispatched.signature;
+        match dispatched.step {
+            Step::Reply(body) => self.reply(id, reply_to, &signature, body),
+            Step::Subscribe(on) => self.subscribe(id, reply_to, on),
+            Step::Ask(call, then) => {
+                let then = After::Render(then);
+                self.ask(call, Waiting { connection: id, reply_to, signature, then });
+            }
+            Step::Load(_) if tried.len() >= LOADS_PER_CALL_MAX => {
+                let text = "Too many units to load at once.";
+                self.fail(id, reply_to, &BusError::limits_exceeded(text));
+            }
+            Step::Load(name) => {
+                tried.push(name.clone());
+                let then = After::Again { message: frame, tried };
+                let waiting = Waiting { connection: id, reply_to, signature, then };
+                self.ask(crate::backend::Call::LoadUnit(name), waiting);
+            }
+        }
+    }
+
+    fn ask(&mut self, call: crate::backend::Call, waiting: Waiting) {
+        let Some(client) = self.connections.get_mut(&waiting.connection) else { return };
+        client.waiting += 1;
+        let asker = Asker {
+            uid: client.peer.uid.as_raw(),
+            pid: u32::try_from(client.peer.pid.as_raw_nonzero().get()).unwrap_or(0),
+        };
+        let question = self.next_question;
+        self.next_question += 1;
+        self.waiting.insert(question, waiting);
+        let mailbox = self.mailbox.clone();
+        let reply = ReplySender::new(move |answer| mailbox.put(Mail::Answer(question, answer)));
+        self.backend.call(asker, call, reply);
+    }
+
+    fn subscribe(&mut self, id: u64, reply_to: Option<u32>, on: bool) {
+        let Some(client) = self.connections.get_mut(&id) else { return };
+        match (on, client.signals.is_some()) {
+            (true, false) => client.signals = Some(Default::default()),
+            (false, true) => client.signals = None,
+            (true, true) => {}
+            (false, false) => {
+                let error = BusError::not_subscribed("Client is not subscribed.");
+                return self.fail(id, reply_to, &error);
+            }
+        }
+        self.reply(id, reply_to, "", Writer::new());
+    }
+
+    fn reply(&mut self, id: u64, reply_to: Option<u32>, signature: &str, body: Writer) {
+        let serial = self.serial();
+        let (Some(reply_to), Some(client)) = (reply_to, self.connections.get_mut(&id)) else {
+            return;
+        };
+        client.push(wire::method_return(serial, reply_to, signature, body.len()));
+        if !body.is_empty() {
+            client.push(body.finish());
+        }
+    }
+
+    fn fail(&mut self, id: u64, reply_to: Option<u32>, error: &BusError) {
+        let serial = self.serial();
+        if let (Some(reply_to), Some(client)) = (reply_to, self.connections.get_mut(&id)) {
+            client.push(wire::error_reply(serial, reply_to, &error.name, &error.text));
+        }
+    }
+
+    fn serial(&mut self) -> u32 {
+        next_serial(&mut self.next_serial)
+    }
+
+    /// Takes what others have put in; says whether the thread is to end.
+    fn read_mail(&mut self) -> bool {
+        let mut stop = false;
+        let mut touched = Vec::new();
+        for mail in self.mailbox.take() {
+            match mail {
+                Mail::Published(changed, notices) => {
+                    self.tell(|queue| queue.publish(&changed, &notices));
+                }
+                Mail::Announcement(announcement) => {
+                    self.tell(|queue| queue.announce(announcement));
+                }
+                Mail::Answer(question, outcome) => touched.extend(self.answer(question, outcome)),
+                Mail::Stop => stop = true,
+            }
+        }
+        let tellable = |client: &Connection| client.signals.as_ref().is_some_and(|q| !q.is_empty());
+        let subscribers = self.connections.iter().filter(|(_, client)| tellable(client));
+        touched.extend(subscribers.map(|(id, _)| *id));
+        touched.sort_unstable();
+        touched.dedup();
+        for id in touched {
+            // An answer may have made room for calls that were left unread.
+            if self.pump(id).is_err() {
+                self.end(id);
+            }
+        }
+        stop
+    }
+
+    fn tell(&mut self, add: impl Fn(&mut crate::signals::SignalQueue)) {
+        self.connections.values_mut().filter_map(|client| client.signals.as_mut()).for_each(add);
+    }
+
+    /// Replies to the call that waited for this answer; gives the client that did.
+    fn answer(&mut self, question: u64, outcome: Outcome) -> Option<u64> {
+        let waiting = self.waiting.remove(&question)?;
+        let id = waiting.connection;
+        self.connections.get_mut(&id)?.waiting -= 1;
+        match waiting.then {
+            After::Again { message, tried } => {
+                if self.handle(id, message, tried).is_err() {
+                    self.end(id);
+                }
+            }
+            After::Render(then) => {
+                let view = self.backend.view();
+                let body = outcome
+                    .map_err(|error| explain(&then, error, &view))
+                    .and_then(|answer| render(&then, answer, &view));
+                match body {
+                    Ok(body) => self.reply(id, waiting.reply_to, &waiting.signature, body),
+                    Err(error) => self.fail(id, waiting.reply_to, &error),
+                }
+            }
+        }
+        Some(id)
+    }
+
+    /// Sends what the sockets take at once; what they do not take is lost with the connections.
+    fn farewell(mut self) {
+        for client in self.connections.values_mut() {
+            client.is_closing = true;
+            let _ = client.flush();
+        }
+    }
+}
+
+fn next_serial(next: &mut u32) -> u32 {
+    let serial = *next;
+    *next = next.checked_add(1).unwrap_or(1);
+    serial
+}
+
+fn encode_signals(
+    client: &mut Connection,
+    view: &warren_core::view::View,
+    backend: &dyn Backend,
+    serial: &mut u32,
+) -> Result<(), Gone> {
+    let Some(mut queue) = client.signals.take() else { return Ok(()) };
+    while !queue.is_empty() && client.unsent() < SIGNAL_WATER_BYTES {
+        let mut push = |signal: crate::signals::Signal| {
+            client.push(signal.message(next_serial(serial)));
+        };
+        queue.encode_next(view, backend, &mut push);
+        if client.unsent() >= SIGNAL_WATER_BYTES || queue.is_empty() {
+            client.flush()?;
+        }
+    }
+    let over = queue.is_over();
+    client.signals = Some(queue);
+    if over { Err(Gone::TooSlow) } else { Ok(()) }
+}

@@ -1,0 +1,242 @@
+//! The server over its socket, from the outside: replies, errors, signals, and clients that do
+//! not behave.
+
+mod support;
+
+use std::io::Write;
+use support::client::*;
+use support::*;
+use warren_bus::wire::{Kind, Writer};
+
+const UNITS: &str = include_str!("units.txt");
+
+fn serve(test: &str) -> (TempDir, std::sync::Arc<Machine>) {
+    let dir = TempDir::new(test);
+    let machine = Machine::new(UNITS);
+    machine.serve(&dir.socket());
+    (dir, machine)
+}
+
+/// Arguments in the notation `type:value`, a bare word being a text; `as` values are separated
+/// by commas.
+fn arguments(words: &str) -> (String, Writer) {
+    let (mut signature, mut body) = (String::new(), Writer::new());
+    for word in words.split_whitespace() {
+        let (kind, value) = word.split_once(':').unwrap_or(("s", word));
+        let value = value.replace('~', " ");
+        signature.push_str(kind);
+        match kind {
+            "u" => drop_writer(body.u32(value.parse().expect("a number"))),
+            "i" => drop_writer(body.i32(value.parse().expect("a number"))),
+            "b" => drop_writer(body.bool(value == "true")),
+            "ay" => drop_writer(body.bytes(value.as_bytes())),
+            "as" => drop_writer(body.strs(value.split(',').filter(|text| !text.is_empty()))),
+            "v" => drop_writer(body.variant("s").str(&value)),
+            _ => drop_writer(body.str(&value)),
+        }
+    }
+    (signature, body)
+}
+
+fn drop_writer(_: &mut Writer) {}
+
+/// Each line: `path interface.member arguments => answer`. The answer is an error's name after
+/// its prefix and its text, or the reply's types. `M` is the manager, `U/x` the unit `x`.
+/// Every error was taken from systemd 252's answer to the same call.
+#[test]
+fn answers_are_those_of_systemd() {
+    let (dir, machine) = serve("answers");
+    machine.start("a.service");
+    machine.start("one.service");
+    machine.start("slow.service");
+    let mut client = Client::new(&dir.socket());
+    let mut wrong = Vec::new();
+    for line in include_str!("answers.txt").lines().filter(|line| !line.starts_with('#')) {
+        let Some((call, want)) = line.split_once(" => ") else { continue };
+        let mut words = call.splitn(3, ' ');
+        let path = words.next().expect("a path").replace("U/", "M/unit/").replace('M', MANAGER);
+        let member = words.next().expect("a member");
+        let (interface, member) = member.rsplit_once('.').unwrap_or((MANAGER_INTERFACE, member));
+        let interface = match interface {
+            "P" => PROPERTIES.to_owned(),
+            "D" => "org.freedesktop.DBus".to_owned(),
+            "-" => String::new(),
+            full if full.starts_with("org.") => full.to_owned(),
+            short => format!("org.freedesktop.systemd1.{short}"),
+        };
+        let (signature, body) = arguments(words.next().unwrap_or(""));
+        let received = client.call(&path, &interface, member, (&signature, body));
+        let got = match received.kind {
+            Kind::Error => received
+                .error()
+                .replace("org.freedesktop.systemd1.", "")
+                .replace("org.freedesktop.DBus.Error.", ""),
+            _ => format!("{:?}", received.signature),
+        };
+        let want = want.replace("org.freedesktop.systemd1.", "");
+        if got != want {
+            wrong.push(format!("{call}\n  is   {got}\n  want {want}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    machine.stop();
+}
+
+#[test]
+fn all_interfaces_come_with_an_empty_name() {
+    let (dir, machine) = serve("getall");
+    let mut client = Client::new(&dir.socket());
+    let path = format!("{MANAGER}/unit/a_2eservice");
+    let mut names = |interface: &str| {
+        let reply = client.call(&path, PROPERTIES, "GetAll", strings(&[interface]));
+        let entries = reply.body().array(b'{', |r| {
+            r.align(8)?;
+            let name = r.str()?.to_owned();
+            r.skip("v")?;
+            Ok(name)
+        });
+        entries.expect("a dictionary")
+    };
+    let service = names("org.freedesktop.systemd1.Service");
+    let unit = names("org.freedesktop.systemd1.Unit");
+    assert_eq!((service.len(), unit.len()), (303, 98));
+    assert_eq!(names(""), [service, unit].concat());
+    machine.stop();
+}
+
+#[test]
+fn a_unit_that_is_not_in_memory_is_loaded_to_be_read() {
+    let (dir, machine) = serve("load");
+    let mut client = Client::new(&dir.socket());
+    let missing = client.manager("GetUnit", &["tmpl@7.service"]);
+    assert!(missing.error().ends_with("Unit tmpl@7.service not loaded."));
+    let path = format!("{MANAGER}/unit/tmpl_407_2eservice");
+    let unit = "org.freedesktop.systemd1.Unit";
+    let reply = client.call(&path, PROPERTIES, "Get", strings(&[unit, "LoadState"]));
+    let mut body = reply.body();
+    assert_eq!((body.signature(), body.str()), (Ok("s"), Ok("loaded")));
+    assert_eq!(client.manager("GetUnit", &["tmpl@7.service"]).signature, "o");
+    machine.stop();
+}
+
+/// What a subscriber hears of a start: what is new, the changes by interface, then the end.
+#[test]
+fn a_job_ends_after_its_units_changes() {
+    let (dir, machine) = serve("signals");
+    let (mut client, mut quiet) = (Client::new(&dir.socket()), Client::new(&dir.socket()));
+    assert_eq!(client.manager("Subscribe", &[]).kind, Kind::MethodReturn);
+    let serial =
+        client.send(MANAGER, MANAGER_INTERFACE, "StartUnit", strings(&["a.service", "replace"]));
+    let mut heard = Vec::new();
+    while heard.last().is_none_or(|line: &String| line != "JobRemoved a.service done") {
+        let message = client.receive().expect("the bus tells of the job");
+        let mut body = message.body();
+        match message.member.as_str() {
+            "JobRemoved" => {
+                body.skip("(uo)").expect("job");
+                let (unit, result) = (body.str().expect("unit"), body.str().expect("result"));
+                if unit == "a.service" {
+                    heard.push(format!("JobRemoved {unit} {result}"));
+                }
+            }
+            "PropertiesChanged" if message.path.ends_with("/a_2eservice") => {
+                heard.push(body.str().expect("interface").rsplit('.').next().unwrap().to_owned());
+            }
+            _ if message.reply_serial == serial => heard.push("reply".to_owned()),
+            _ => {}
+        }
+    }
+    let want = ["reply", "Service", "Unit", "JobRemoved a.service done"];
+    heard.dedup();
+    assert_eq!(heard, want);
+    // Who did not subscribe hears nothing: the next message is the reply to its next call.
+    assert_eq!(quiet.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+    assert_eq!(client.manager("Unsubscribe", &[]).kind, Kind::MethodReturn);
+    machine.stop();
+}
+
+#[test]
+fn garbage_ends_the_connection_and_nothing_else() {
+    let (dir, machine) = serve("garbage");
+    let mut good = Client::new(&dir.socket());
+    for garbage in [&b"GET / HTTP/1.0\r\n\r\n"[..], &[0xff; 64], b"l\x01\x00\x02aaaaaaaaaaaaaaaa"] {
+        let mut raw = Client::raw(&dir.socket());
+        drop(raw.stream.write_all(garbage));
+        if garbage[0] != b'l' {
+            assert!(raw.is_dropped(), "{garbage:?} before the greeting");
+        }
+        let mut greeted = Client::new(&dir.socket());
+        drop(greeted.stream.write_all(garbage));
+        assert!(greeted.is_dropped(), "{garbage:?} after the greeting");
+    }
+    assert_eq!(good.manager("ListJobs", &[]).kind, Kind::MethodReturn);
+    machine.stop();
+}
+
+#[test]
+fn a_body_that_is_not_what_it_says_ends_the_connection() {
+    let (dir, machine) = serve("body");
+    let mut client = Client::new(&dir.socket());
+    let mut body = Writer::new();
+    body.u32(1000).raw(b"short");
+    client.send(MANAGER, MANAGER_INTERFACE, "GetUnit", ("s", body));
+    assert!(client.is_dropped());
+    machine.stop();
+}
+
+/// A subscriber that reads nothing while every unit changes a thousand times: each unit stands in
+/// its queue once, so it is still there and hears of the last state when it reads again.
+#[test]
+fn a_slow_subscriber_costs_little_and_misses_nothing() {
+    let (dir, machine) = serve("slow");
+    let (mut slow, mut other) = (Client::new(&dir.socket()), Client::new(&dir.socket()));
+    assert_eq!(slow.manager("Subscribe", &[]).kind, Kind::MethodReturn);
+    let view = warren_bus::Backend::view(&*machine);
+    let all: Vec<_> = view.graph.definitions().map(|definition| definition.id).collect();
+    for _ in 0..1000 {
+        machine.touch(all.clone());
+    }
+    assert_eq!(other.manager("ListUnits", &[]).signature, "a(ssssssouso)");
+    machine.start("a.service");
+    let ended = |message: &Received| message.member == "JobRemoved";
+    let mut messages = 0;
+    while !ended(&slow.receive().expect("the slow reader is still connected")) {
+        messages += 1;
+    }
+    assert!(messages < 200_000, "{messages} messages were queued");
+    machine.stop();
+}
+
+/// Calls whose replies are not read are not read either, and wait without being lost.
+#[test]
+fn calls_wait_while_replies_are_not_read() {
+    let (dir, machine) = serve("backpressure");
+    let mut client = Client::new(&dir.socket());
+    const CALLS: u32 = 3000;
+    let mut writer = client.stream.try_clone().expect("a second handle");
+    let sender = std::thread::spawn(move || {
+        for serial in 1..=CALLS {
+            let member = format!("{PROPERTIES}.GetAll");
+            let path = format!("{MANAGER}/unit/a_2eservice");
+            let mut body = Writer::new();
+            body.str("");
+            let mut call = warren_bus::wire::signal(serial, &path, &member, "s", body.as_bytes());
+            (call[1], call[2]) = (1, 0);
+            writer.write_all(&call).expect("the bus reads in the end");
+        }
+    });
+    for serial in 1..=CALLS {
+        let reply = client.receive().expect("a reply for each call");
+        assert_eq!((reply.reply_serial, reply.kind), (serial, Kind::MethodReturn));
+    }
+    sender.join().expect("all calls were sent");
+    machine.stop();
+}
+
+#[test]
+fn the_socket_is_gone_when_the_bus_ends() {
+    let (dir, machine) = serve("end");
+    assert!(dir.socket().exists());
+    machine.stop();
+    assert!(!dir.socket().exists());
+}
