@@ -50,6 +50,10 @@ impl Loader<'_, '_> {
         if matches!(name.as_str(), "init.scope" | "-.mount") {
             return known::root_slice();
         }
+        let is_process = !matches!(name.unit_type(), UnitType::Mount | UnitType::Swap);
+        if !self.is_system() && !is_process {
+            return known::root_slice();
+        }
         let base = if self.is_system() { known::system_slice() } else { known::app_slice() };
         if !name.is_instance() {
             return base;
