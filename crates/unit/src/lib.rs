@@ -12,6 +12,7 @@ pub mod context;
 pub mod diagnostic;
 pub mod doc;
 pub mod escape;
+pub mod fuzz;
 pub mod install;
 pub mod load;
 pub mod loaded;

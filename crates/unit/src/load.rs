@@ -44,12 +44,11 @@ pub fn load(
     context: &Context,
     defaults: &Defaults,
 ) -> (Loaded, Vec<Diagnostic>) {
-    let _ = defaults;
     if let Some(state) = state_without_reading(name, sources) {
         return (Loaded::unusable(name, state), Vec::new());
     }
     let merged = Merged::new(name, sources, context);
-    let mut loader = Loader::new(&merged);
+    let mut loader = Loader::new(&merged, defaults);
     loader.general();
     loader.links(sources.links);
     let state = match loader.by_type() {
@@ -90,15 +89,16 @@ fn is_perpetual(name: &UnitName) -> bool {
 /// Collects what [`load`] returns.
 struct Loader<'m, 'a> {
     merged: &'m Merged<'a>,
+    defaults: &'m Defaults,
     relations: Vec<(Relation, UnitName)>,
     flags: UnitFlags,
     slice: Option<UnitName>,
 }
 
 impl<'m, 'a> Loader<'m, 'a> {
-    fn new(merged: &'m Merged<'a>) -> Loader<'m, 'a> {
+    fn new(merged: &'m Merged<'a>, defaults: &'m Defaults) -> Loader<'m, 'a> {
         let relations = Vec::with_capacity(16);
-        Loader { merged, relations, flags: UnitFlags::NONE, slice: None }
+        Loader { merged, defaults, relations, flags: UnitFlags::NONE, slice: None }
     }
 
     fn finish(mut self, load_state: LoadState) -> Loaded {

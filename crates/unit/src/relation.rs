@@ -8,7 +8,7 @@ use std::fmt;
 
 macro_rules! relations {
     ($( $(#[$doc:meta])* $name:ident, $inverse:ident, $setting:literal; )*) => {
-        /// A kind of edge between two units (systemd.unit(5), "[UNIT] SECTION OPTIONS" and
+        /// A kind of edge between two units (systemd.unit(5), "\[UNIT\] SECTION OPTIONS" and
         /// "MAPPING OF UNIT PROPERTIES TO THEIR INVERSES").
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[repr(u8)]

@@ -121,11 +121,17 @@ pub fn dropin_directories(name: &UnitName) -> Vec<String> {
     out
 }
 
-/// A drop-in that was found.
+/// A drop-in that was found. Of two with one file name the stronger applies: `type.d/` is
+/// always weakest; then the unit's own name comes before its aliases, then the place in the
+/// search path decides, and only then the place in [`dropin_directories`] (as systemd 252).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dropin<T> {
-    /// Its place in [`dropin_directories`] (all names of the unit, one after the other).
+    /// 0 for the unit's own name, then a number for each alias.
+    pub alias_rank: usize,
+    /// Its directory's place in [`dropin_directories`] of that name.
     pub name_rank: usize,
+    /// It lies in `type.d/`, the last of those.
+    pub of_type: bool,
     /// Its directory's place in the search path.
     pub path_rank: usize,
     /// Its own name, `10-x.conf`.
@@ -141,7 +147,7 @@ pub struct Dropin<T> {
 pub fn select_dropins<T>(mut found: Vec<Dropin<T>>) -> Vec<T> {
     found.retain(|d| d.file_name.ends_with(".conf") && !d.file_name.starts_with('.'));
     found.sort_by(|a, b| {
-        let rank = |d: &Dropin<T>| (d.name_rank, d.path_rank);
+        let rank = |d: &Dropin<T>| (d.of_type, d.alias_rank, d.path_rank, d.name_rank);
         a.file_name.cmp(&b.file_name).then_with(|| rank(a).cmp(&rank(b)))
     });
     found.dedup_by(|later, kept| later.file_name == kept.file_name);
@@ -279,22 +285,37 @@ mod tests {
 
     #[test]
     fn the_strongest_dropin_of_a_name_applies() {
-        let dropin = |name_rank, path_rank, file: &str, masks| Dropin {
-            name_rank,
-            path_rank,
-            file_name: file.to_owned(),
-            masks,
-            item: format!("{name_rank}{path_rank}{file}"),
+        // Place in the search path / directory / file; `!` masks, `+` is an alias's.
+        let check = |files: &[&str], want: &[&str]| {
+            let names = dropin_directories(&name("a-b-c.service"));
+            let alias = dropin_directories(&name("x.service"));
+            let found = files.iter().map(|text| {
+                let path = text.trim_start_matches(['!', '+']);
+                let parts: Vec<&str> = path.split('/').collect();
+                let (names, alias_rank) =
+                    if text.starts_with('+') { (&alias, 1) } else { (&names, 0) };
+                let place = names.iter().position(|n| *n == format!("{}.service.d", parts[1]));
+                Dropin {
+                    alias_rank,
+                    name_rank: place.unwrap_or(names.len() - 1),
+                    of_type: parts[1] == "service.d",
+                    path_rank: parts[0].parse().expect("a number"),
+                    file_name: parts[2].to_owned(),
+                    masks: text.starts_with('!'),
+                    item: *text,
+                }
+            });
+            assert_eq!(select_dropins(found.collect()), want, "{files:?}");
         };
-        let found = vec![
-            dropin(0, 1, "20.conf", false),
-            dropin(1, 0, "20.conf", false),
-            dropin(1, 0, "10.conf", false),
-            dropin(0, 0, "30.conf", true),
-            dropin(2, 1, "30.conf", false),
-            dropin(0, 0, "readme", false),
-        ];
-        assert_eq!(select_dropins(found), ["1010.conf", "0120.conf"]);
+        check(
+            &["1/a-b-c/2.conf", "1/a-/1.conf", "1/a-/readme"],
+            &["1/a-/1.conf", "1/a-b-c/2.conf"],
+        );
+        check(&["1/a-b-c/1.conf", "0/a-/1.conf"], &["0/a-/1.conf"]);
+        check(&["1/a-b-/1.conf", "1/a-/1.conf"], &["1/a-b-/1.conf"]);
+        check(&["1/a-/1.conf", "0/service.d/1.conf"], &["1/a-/1.conf"]);
+        check(&["1/a-b-c/1.conf", "+0/x/1.conf"], &["1/a-b-c/1.conf"]);
+        check(&["!0/a-b-c/1.conf", "1/a-/1.conf"], &[]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The dependencies that systemd 252 gives to the units of `tests/dependencies/units`, as
-//! `systemctl show` printed them on a booted machine (`systemd-252.txt`), against ours.
+//! `systemctl show` printed them on a booted machine (`systemd-252.txt`), against ours; and the
+//! same for a user manager (`user-units`, `systemd-252-user.txt`).
 //!
 //! systemd shows each edge at both ends; so do we here, among these units.
 
@@ -8,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use warren_unit::{Context, Defaults, Loaded, Relation, Sources, UnitName, load, parse};
+use warren_unit::{Context, Defaults, Loaded, Relation, Scope, Sources, UnitName, load, parse};
 
 /// Properties that are compared.
 const RELATIONS: [Relation; 18] = [
@@ -38,14 +39,21 @@ fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/dependencies")
 }
 
-/// The units of the directory, loaded; the template as its instance `x-y`.
-fn ours() -> BTreeMap<UnitName, Loaded> {
-    let (context, defaults) = (Context::system(), Defaults::default());
+/// The instance of the template that was shown.
+fn instance(scope: Scope) -> &'static str {
+    if scope == Scope::System { "x-y" } else { "x" }
+}
+
+/// The units of the directory, loaded; the template as its instance.
+fn ours(units: &str, scope: Scope) -> BTreeMap<UnitName, Loaded> {
+    let context = Context { scope, ..Context::system() };
+    let defaults = Defaults::default();
     let mut out = BTreeMap::new();
-    for entry in fs::read_dir(directory().join("units")).expect("the fixtures are there") {
+    for entry in fs::read_dir(directory().join(units)).expect("the fixtures are there") {
         let path = entry.expect("an entry can be read").path();
         let file_name = path.file_name().and_then(|n| n.to_str()).expect("names are text");
-        let name = UnitName::parse(&file_name.replace("@.", "@x-y.")).expect("a valid name");
+        let name = UnitName::parse(&file_name.replace("@.", &format!("@{}.", instance(scope))))
+            .expect("a valid name");
         let bytes = fs::read(&path).expect("a fixture can be read");
         let file = Arc::new(parse::parse(file_name.into(), &bytes, name.unit_type()).0);
         let sources = Sources { fragment: Some(&file), ..Sources::default() };
@@ -58,8 +66,8 @@ fn ours() -> BTreeMap<UnitName, Loaded> {
 
 /// Our edges: what each unit states, and what the others state about it. Mounts that exist are
 /// resolved, and targets are ordered after what they pull in.
-fn our_edges() -> (Edges, Edges) {
-    let units = ours();
+fn our_edges(units: &str, scope: Scope) -> (Edges, Edges) {
+    let units = ours(units, scope);
     let (mut stated, mut inverse) = (Edges::new(), Edges::new());
     let mut add = |from: &UnitName, relation: Relation, to: &UnitName| {
         stated.entry((from.to_string(), relation)).or_default().insert(to.to_string());
@@ -90,10 +98,10 @@ fn our_edges() -> (Edges, Edges) {
 }
 
 /// What systemctl showed.
-fn their_edges() -> (Edges, BTreeSet<String>) {
-    let text = fs::read_to_string(directory().join("systemd-252.txt")).expect("it is there");
+fn their_edges(record: &str) -> (Edges, BTreeSet<String>) {
+    let text = fs::read_to_string(directory().join(record)).expect("it is there");
     let (mut edges, mut names) = (Edges::new(), BTreeSet::new());
-    for block in text.split("\n\n") {
+    for block in text.trim().split("\n\n") {
         let pairs: Vec<(&str, &str)> = block.lines().filter_map(|l| l.split_once('=')).collect();
         let value = |key: &str| pairs.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
         let name = value("Id").expect("every unit has an id");
@@ -134,8 +142,17 @@ const DIFFERENCES: &[&str] = &[
 
 #[test]
 fn dependencies_are_those_of_systemd_252() {
-    let (stated, inverse) = our_edges();
-    let (theirs, names) = their_edges();
+    compare("units", Scope::System, "systemd-252.txt", DIFFERENCES);
+}
+
+#[test]
+fn dependencies_in_a_user_manager_too() {
+    compare("user-units", Scope::User, "systemd-252-user.txt", &[]);
+}
+
+fn compare(units: &str, scope: Scope, record: &str, known: &[&str]) {
+    let (stated, inverse) = our_edges(units, scope);
+    let (theirs, names) = their_edges(record);
     let none = BTreeSet::new();
     let mut differences = BTreeSet::new();
     for name in &names {
@@ -148,7 +165,7 @@ fn dependencies_are_those_of_systemd_252() {
             differences.extend(rest.map(|to| format!("- {name} {relation} {to}")));
         }
     }
-    let known: BTreeSet<String> = DIFFERENCES.iter().map(|edge| (*edge).to_owned()).collect();
+    let known: BTreeSet<String> = known.iter().map(|edge| (*edge).to_owned()).collect();
     let new: Vec<_> = differences.difference(&known).collect();
     let gone: Vec<_> = known.difference(&differences).collect();
     assert!(new.is_empty() && gone.is_empty(), "new: {new:#?}\nno longer: {gone:#?}");

@@ -50,6 +50,10 @@ impl Loader<'_, '_> {
         if matches!(name.as_str(), "init.scope" | "-.mount") {
             return known::root_slice();
         }
+        let is_process = !matches!(name.unit_type(), UnitType::Mount | UnitType::Swap);
+        if !self.is_system() && !is_process {
+            return known::root_slice();
+        }
         let base = if self.is_system() { known::system_slice() } else { known::app_slice() };
         if !name.is_instance() {
             return base;
@@ -103,11 +107,18 @@ impl Loader<'_, '_> {
         let error = self.merged.text(id!(Exec "StandardError"));
         let input = self.merged.text(id!(Exec "StandardInput"));
         let output = match output.as_deref() {
-            None => is_logged_input(input.as_deref()),
+            None => !passes_output_on(input.as_deref()) && self.logs_by_default(),
             Some("inherit") => false,
             Some(text) => is_logged(text),
         };
         output || error.as_deref().is_some_and(is_logged)
+    }
+
+    /// Whether DefaultStandardOutput= is the log.
+    fn logs_by_default(&self) -> bool {
+        use crate::config::Output::{Journal, JournalConsole, Kmsg, KmsgConsole};
+        let default = &self.defaults.standard_output;
+        matches!(default, Journal | JournalConsole | Kmsg | KmsgConsole)
     }
 
     fn execution_paths(&mut self) {
@@ -151,7 +162,7 @@ impl Loader<'_, '_> {
     }
 }
 
-/// StandardOutput= defaults to what StandardInput= is connected to, else to the log.
-fn is_logged_input(input: Option<&str>) -> bool {
-    !input.is_some_and(|text| text.starts_with("tty") || text.starts_with("fd") || text == "socket")
+/// Whether StandardOutput= defaults to what StandardInput= is connected to.
+fn passes_output_on(input: Option<&str>) -> bool {
+    input.is_some_and(|text| text.starts_with("tty") || text.starts_with("fd") || text == "socket")
 }
