@@ -110,7 +110,11 @@ pub struct Daemon {
     pub(crate) leaving: Option<Leaving>,
     /// Readiness was told to whoever started this manager.
     pub(crate) ready_told: bool,
-    /// The units of the final transaction, once the manager is going down.
+    /// What is done when everything is stopped, once the manager is going down.
+    pub(crate) ending: Option<PowerAction>,
+    pub(crate) stop_began: Moment,
+    /// Connections whose instance is being loaded.
+    pub(crate) accepting: u64,
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
     pub(crate) replies: BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
@@ -334,6 +338,16 @@ impl Daemon {
             }
         }
         self.publish(changed, notices, replies);
+        self.end_when_stopped();
+    }
+
+    fn end_when_stopped(&mut self) {
+        let Some(action) = self.ending else { return };
+        if self.core.totals().stopping && self.core.totals().jobs == 0 && self.events.is_empty() {
+            let took = now().monotonic.since(self.stop_began.monotonic);
+            say!("The system is down. Stopping took {:.3} s.", took.as_secs_f64());
+            self.leaving = Some(Leaving::Power(action));
+        }
     }
 
     fn compact(&mut self) {

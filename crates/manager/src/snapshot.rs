@@ -105,13 +105,22 @@ pub struct Work {
 }
 
 impl Snapshot {
-    /// Reads everything below `paths`.
+    /// Reads everything below `paths` and watches it.
     pub fn read(paths: Vec<PathBuf>) -> Snapshot {
+        Snapshot::read_with(paths, Inotify::new().ok())
+    }
+
+    /// Reads everything below `paths` once.
+    pub fn read_unwatched(paths: Vec<PathBuf>) -> Snapshot {
+        Snapshot::read_with(paths, None)
+    }
+
+    fn read_with(paths: Vec<PathBuf>, watch: Option<Inotify>) -> Snapshot {
         let directories =
             paths.into_iter().map(|path| Directory { path, entries: BTreeMap::new() }).collect();
         let mut snapshot = Snapshot {
             directories,
-            watch: Inotify::new().ok(),
+            watch,
             watched: BTreeMap::new(),
             missing: BTreeSet::new(),
             diagnostics: BTreeMap::new(),
