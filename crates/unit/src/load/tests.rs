@@ -206,6 +206,8 @@ fn bad_settings_are_those_of_systemd() {
         ("t.service", &format!("{start}Type=dbus\n"), "bad-setting"),
         ("t.service", &format!("{start}Type=oneshot\nRestart=always\n"), "bad-setting"),
         ("t.service", &format!("{start}Type=oneshot\nRestart=on-failure\n"), "loaded"),
+        ("t.service", &format!("{start}Type=oneshot\nRestart=always\nRestart=x\n"), "bad-setting"),
+        ("t.service", &format!("{start}Type=dbus\nType=x\n"), "bad-setting"),
         ("t.service", &format!("{start}Type=oneshot\nExitType=cgroup\n"), "bad-setting"),
         ("t.service", &format!("{start}PAMName=x\nKillMode=none\n"), "bad-setting"),
         ("t.service", &format!("{start}WorkingDirectory=rel\n"), "bad-setting"),
