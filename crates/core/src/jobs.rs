@@ -269,7 +269,8 @@ impl Core {
             self.finish_job(unit, JobResult::Canceled, reason);
         }
         for unit in self.busy() {
-            let found = self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
+            let found =
+                self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
             if !self.flags(unit).perpetual() && !found {
                 self.install_new(unit, JobKind::Stop, JobMode::ReplaceIrreversibly, reason);
             }

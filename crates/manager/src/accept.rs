@@ -42,7 +42,8 @@ impl Daemon {
                     ("REMOTE_ADDR", peer.ip().to_string()),
                     ("REMOTE_PORT", peer.port().to_string()),
                 ];
-                let name = format!("{number}-{}:{}-{}:{}", own.ip(), own.port(), peer.ip(), peer.port());
+                let name =
+                    format!("{number}-{}:{}-{}:{}", own.ip(), own.port(), peer.ip(), peer.port());
                 (name, environment)
             }
             None => {
@@ -51,7 +52,10 @@ impl Daemon {
             }
         };
         let Some(instance) = self.instance_of(unit, config, &instance) else {
-            return say!("{}: it has no template to serve connections", self.core.graph().name(unit));
+            return say!(
+                "{}: it has no template to serve connections",
+                self.core.graph().name(unit)
+            );
         };
         let connection = Connection { fd, environment };
         let name = instance.clone();

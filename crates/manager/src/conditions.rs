@@ -25,7 +25,8 @@ pub fn holds(condition: &Condition, context: &Context) -> bool {
 }
 
 /// Kinds that this version does not look at; they are reported by `warren verify`.
-pub const UNKNOWN_KINDS: &[ConditionKind] = &[ConditionKind::PathIsEncrypted, ConditionKind::CpuFeature];
+pub const UNKNOWN_KINDS: &[ConditionKind] =
+    &[ConditionKind::PathIsEncrypted, ConditionKind::CpuFeature];
 
 fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool> {
     use ConditionKind::*;
@@ -39,8 +40,9 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
         PathIsReadWrite => path.exists() && warren_sys::file::is_writable_mount(path),
         DirectoryNotEmpty => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()),
         FileNotEmpty => fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0),
-        FileIsExecutable => fs::metadata(path)
-            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0),
+        FileIsExecutable => {
+            fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        }
         Architecture => parameter == &*context.architecture || parameter == "native",
         Virtualization => virtualization_is(parameter),
         Host => parameter == &*context.machine_id || glob(parameter, &context.hostname),
@@ -288,8 +290,7 @@ fn pressure_below(kind: ConditionKind, parameter: &str) -> Option<bool> {
     };
     let text = fs::read_to_string(format!("/proc/pressure/{file}")).ok()?;
     let line = text.lines().find(|l| l.starts_with("some"))?;
-    let average: f64 =
-        line.split_whitespace().find_map(|w| w.strip_prefix(field))?.parse().ok()?;
+    let average: f64 = line.split_whitespace().find_map(|w| w.strip_prefix(field))?.parse().ok()?;
     Some(average <= limit)
 }
 
@@ -398,9 +399,12 @@ mod tests {
     #[test]
     fn versions_compare_by_numbers() {
         use std::cmp::Ordering::*;
-        for (a, b, want) in
-            [("6.18.44", "6.2", Greater), ("6.1", "6.1", Equal), ("5.10-a", "5.10-b", Less), ("6", "6.1", Less)]
-        {
+        for (a, b, want) in [
+            ("6.18.44", "6.2", Greater),
+            ("6.1", "6.1", Equal),
+            ("5.10-a", "5.10-b", Less),
+            ("6", "6.1", Less),
+        ] {
             assert_eq!(compare_versions(a, b), want, "{a} {b}");
         }
     }

@@ -117,7 +117,10 @@ pub struct Daemon {
     pub(crate) accepting: u64,
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
-    pub(crate) replies: BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
+    /// Ends of processes that no helper has told of yet.
+    pub(crate) early_exits: BTreeMap<u32, ExitStatus>,
+    pub(crate) replies:
+        BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
 }
 
 /// The current moment on both clocks.
@@ -142,8 +145,7 @@ impl Daemon {
                 say!("cannot wait for events: {e}");
                 return 1;
             }
-            let tokens: Vec<(u64, bool)> =
-                ready.iter().map(|r| (r.token, r.readable())).collect();
+            let tokens: Vec<(u64, bool)> = ready.iter().map(|r| (r.token, r.readable())).collect();
             for (token, _) in tokens {
                 self.source_ready(token);
             }
@@ -217,7 +219,7 @@ impl Daemon {
         }
     }
 
-    fn read_exits(&mut self) {
+    pub(crate) fn read_exits(&mut self) {
         for record in self.init.ended(EXITS_PER_TURN_MAX) {
             let pid = record.exit.pid as u32;
             self.pidfds.remove(&pid);
@@ -226,10 +228,22 @@ impl Daemon {
                 ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
                 ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
             };
-            match self.tools.ended(pid, status) {
-                Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
-                None => self.events.push_back(Event::Exited { pid, status }),
+            // A process may end before the helper that made it has said so.
+            if self.helpers.are_busy()
+                && !self.tools.knows(pid)
+                && self.core.unit_of_pid(pid).is_none()
+            {
+                self.early_exits.insert(pid, status);
+            } else {
+                self.process_ended(pid, status);
             }
+        }
+    }
+
+    pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        match self.tools.ended(pid, status) {
+            Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
+            None => self.events.push_back(Event::Exited { pid, status }),
         }
     }
 
@@ -238,6 +252,7 @@ impl Daemon {
             match said {
                 FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
                 FromHelper::Lost(under_way) => {
+                    self.early_exits.clear();
                     under_way.into_iter().for_each(|id| self.spawn_lost(id));
                     return;
                 }
@@ -429,7 +444,12 @@ impl Daemon {
                     say!("cannot reach init: {e}");
                 }
                 // Init ends this process; until then there is nothing left to do.
-                let _ = warren_sys::fdpass::recv(self.init.socket(), &mut [0; 64], &mut Vec::new(), true);
+                let _ = warren_sys::fdpass::recv(
+                    self.init.socket(),
+                    &mut [0; 64],
+                    &mut Vec::new(),
+                    true,
+                );
                 0
             }
         }

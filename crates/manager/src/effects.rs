@@ -100,7 +100,10 @@ impl Daemon {
         match self.groups.make(&graph, unit, settings) {
             Ok(not_applied) => {
                 for setting in not_applied {
-                    say!("{}: {setting}= is not applied, its controller is missing here", graph.name(unit));
+                    say!(
+                        "{}: {setting}= is not applied, its controller is missing here",
+                        graph.name(unit)
+                    );
                 }
                 Done::Ok
             }
@@ -140,11 +143,12 @@ impl Daemon {
         if spawn.main {
             fds.extend(self.stored_fds.for_unit(spawn.unit).map_err(|e| e.to_string())?);
         }
+        let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let host = SpawnHost {
             unit: &unit,
             context: &self.core.settings().context,
             environment: &self.environment,
-            notify_socket: &self.options.notify_socket().to_string_lossy(),
+            notify_socket: &notify_socket,
             cgroup: self.groups.path(spawn.unit),
             log_file: self.log_file(&unit),
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
@@ -195,10 +199,21 @@ impl Daemon {
                 Done::SpawnFailed { exit_code, error: text }
             }
         };
+        let pid = match &result {
+            Done::Spawned { pid } => Some(*pid),
+            _ => None,
+        };
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
             None => self.done(id, result),
+        }
+        if let Some(status) = pid.and_then(|pid| self.early_exits.remove(&pid)) {
+            self.process_ended(pid.unwrap_or_default(), status);
+        }
+        if !self.helpers.are_busy() {
+            // Ends of orphans and of failed spawns: nobody will ask for them.
+            self.early_exits.clear();
         }
     }
 
@@ -281,7 +296,8 @@ impl Daemon {
                 let root = self.shared.tree_path();
                 self.workers.run(id, move || {
                     let group = root.zip(tree).map(|(root, group)| root.join(group));
-                    let pid = crate::pid_file::wait_for(Path::new(&*path), group.as_deref(), tracked);
+                    let pid =
+                        crate::pid_file::wait_for(Path::new(&*path), group.as_deref(), tracked);
                     Done::MainProcess { pid }
                 });
             }
@@ -355,7 +371,9 @@ impl Daemon {
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::mount(settings.mount(), remount));
         }
-        if let Err(error) = self.run_tool(id, unit, &settings, mounts::mount_command(config, remount)) {
+        if let Err(error) =
+            self.run_tool(id, unit, &settings, mounts::mount_command(config, remount))
+        {
             self.done(id, Done::Failed { error });
         }
     }
@@ -431,7 +449,9 @@ impl Daemon {
             }
             EmergencyAction::ExitForce => (PowerAction::Exit(1), false),
             EmergencyAction::KexecForce => (PowerAction::Kexec, false),
-            EmergencyAction::HaltForce | EmergencyAction::HaltImmediate => (PowerAction::Halt, false),
+            EmergencyAction::HaltForce | EmergencyAction::HaltImmediate => {
+                (PowerAction::Halt, false)
+            }
         };
         match orderly {
             true => self.begin_end(power),

@@ -63,16 +63,20 @@ impl Groups {
 
     /// Makes and watches the unit's group; fine if it is there. Limits that cannot be applied are
     /// returned by name.
-    pub fn make(&mut self, graph: &Graph, unit: UnitId, settings: &Compiled) -> Result<Vec<String>> {
+    pub fn make(
+        &mut self,
+        graph: &Graph,
+        unit: UnitId,
+        settings: &Compiled,
+    ) -> Result<Vec<String>> {
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         if self.made.contains_key(&unit) {
             return Ok(Vec::new());
         }
         let path = group_path(graph, unit);
         let config = cgroup_config(settings);
-        let not_applied = config.map_or_else(Vec::new, |c| {
-            enable_controllers(tree, &self.controllers, &path, c)
-        });
+        let not_applied =
+            config.map_or_else(Vec::new, |c| enable_controllers(tree, &self.controllers, &path, c));
         tree.make(&path)?;
         let mut failed = not_applied;
         if let Some(config) = config {
@@ -282,16 +286,20 @@ fn host_memory() -> u64 {
 }
 
 fn host_tasks() -> u64 {
-    let number = |path: &str| {
-        std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok())
-    };
+    let number =
+        |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
     let max = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
     max.into_iter().flatten().min().unwrap_or(32_768)
 }
 
 /// Turns on the controllers that the unit's settings need, from the root down to the group's
 /// parent. Only units that set a limit pay for it.
-fn enable_controllers(tree: &Tree, offered: &[String], path: &str, config: &CgroupConfig) -> Vec<String> {
+fn enable_controllers(
+    tree: &Tree,
+    offered: &[String],
+    path: &str,
+    config: &CgroupConfig,
+) -> Vec<String> {
     let mut wanted: Vec<&str> = attributes(config).iter().map(|(_, c, _, _)| *c).collect();
     wanted.sort_unstable();
     wanted.dedup();
@@ -303,7 +311,8 @@ fn enable_controllers(tree: &Tree, offered: &[String], path: &str, config: &Cgro
     let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
     for parent in parents {
         if tree.make(parent).is_ok() {
-            failed.extend(tree.enable_controllers(parent, &wanted).into_iter().map(|(name, _)| name));
+            failed
+                .extend(tree.enable_controllers(parent, &wanted).into_iter().map(|(name, _)| name));
         }
     }
     failed

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::EffectId;
-use warren_init::protocol::exec::{ExecSpec, HelperReply, HelperRequest, LARGE, SpawnRequest, SpawnReply};
+use warren_init::protocol::exec::{
+    ExecSpec, HelperReply, HelperRequest, LARGE, SpawnReply, SpawnRequest,
+};
 use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode};
 use warren_sys::{Result, fdpass, memfd};
 
@@ -60,6 +62,11 @@ impl Helpers {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.helpers.len()
+    }
+
+    /// Whether a spawn is under way.
+    pub fn are_busy(&self) -> bool {
+        self.helpers.iter().any(|helper| !helper.under_way.is_empty())
     }
 
     /// The socket of helper `index`, while it lives.

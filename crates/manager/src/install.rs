@@ -70,10 +70,7 @@ fn config_directories(search_path: &[String], scope: Scope) -> (String, String) 
         Scope::User => {
             let ends = |suffix: &str| search_path.iter().find(|p| p.ends_with(suffix)).cloned();
             let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
-            (
-                ends("/.config/systemd/user").unwrap_or_default(),
-                format!("{runtime}/systemd/user"),
-            )
+            (ends("/.config/systemd/user").unwrap_or_default(), format!("{runtime}/systemd/user"))
         }
     };
     let first = search_path.first().cloned().unwrap_or_default();
@@ -93,12 +90,18 @@ pub fn states(snapshot: &Snapshot, scope: Scope) -> FileStates {
 /// Reads files that are named by path and are not in the listing.
 pub fn add_named_files(tree: &mut Tree, names: &[&str]) {
     for path in names.iter().filter(|name| name.starts_with('/')) {
-        let Some(suffix) = path.rsplit('.').next().and_then(UnitType::from_suffix) else { continue };
+        let Some(suffix) = path.rsplit('.').next().and_then(UnitType::from_suffix) else {
+            continue;
+        };
         if let Ok(bytes) = std::fs::read(path) {
             let (file, _) = warren_unit::parse::parse((*path).into(), &bytes, suffix);
             tree.nodes.insert((*path).to_string(), Node::File(Arc::new(file)));
         }
     }
+}
+
+fn says(path: &str) -> impl Fn(std::io::Error) -> String + '_ {
+    move |e| format!("{path}: {e}")
 }
 
 /// Carries out a plan. Stops at the first failure; returns the changes that were made.
@@ -112,7 +115,6 @@ pub fn carry_out(plan: &Plan) -> Result<Vec<Change>, String> {
 }
 
 fn make(change: &Change) -> Result<(), String> {
-    let says = |path: &str| move |e: std::io::Error| format!("{path}: {e}");
     match change {
         Change::Symlink { path, target } => {
             if let Some(directory) = Path::new(path).parent() {

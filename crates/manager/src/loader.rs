@@ -12,8 +12,8 @@ use std::sync::Arc;
 use warren_core::graph::{Change, Definition, Delta, Files, Graph, NewDefinition};
 use warren_core::settings::Settings;
 use warren_unit::load::load;
-use warren_unit::search;
 use warren_unit::parse::UnitFile;
+use warren_unit::search;
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
@@ -110,10 +110,10 @@ impl Loader {
     /// The same for what concerns one unit; other changes wait.
     pub fn refresh(&mut self, graph: &Arc<Graph>, unit: &UnitName, dry_run: bool) -> Loading {
         self.look(false);
-        let concerns = |name: &Box<str>| {
-            self.affected(graph, &BTreeSet::from([name.clone()])).contains(unit)
-        };
-        let mine: BTreeSet<Box<str>> = self.pending.iter().filter(|n| concerns(n)).cloned().collect();
+        let concerns =
+            |name: &Box<str>| self.affected(graph, &BTreeSet::from([name.clone()])).contains(unit);
+        let mine: BTreeSet<Box<str>> =
+            self.pending.iter().filter(|n| concerns(n)).cloned().collect();
         if !dry_run {
             self.pending.retain(|name| !mine.contains(name));
         }
@@ -299,7 +299,9 @@ impl Loader {
                         Step::Alias(for_instance(name, next))
                     }
                     Ok(next) if next == *entry_name => self.linked(name, outside.as_ref()),
-                    _ => Step::Done(Found::Wrong("is a link to a name that it cannot be an alias of")),
+                    _ => Step::Done(Found::Wrong(
+                        "is a link to a name that it cannot be an alias of",
+                    )),
                 }
             }
             Entry::Directory(_) => Step::Done(Found::Wrong("is a directory")),
@@ -401,17 +403,20 @@ impl Loader {
         all_names.extend(aliases.iter().cloned());
         let dropins = self.dropins(&all_names);
         let links = self.links(&all_names);
-        let files =
-            Files { fragment, dropins: dropins.into(), links: links.into(), masked };
-        if files.fragment.is_none() && files.dropins.is_empty() && !masked && is_absent(name, &files) {
+        let files = Files { fragment, dropins: dropins.into(), links: links.into(), masked };
+        if files.fragment.is_none()
+            && files.dropins.is_empty()
+            && !masked
+            && is_absent(name, &files)
+        {
             return Change::Remove(name.clone());
         }
         for file in files.fragment.iter().chain(&*files.dropins) {
-            diagnostics.extend(self.snapshot.diagnostics.get(file.path()).into_iter().flatten().cloned());
+            diagnostics
+                .extend(self.snapshot.diagnostics.get(file.path()).into_iter().flatten().cloned());
         }
         let sources = files.sources();
-        let (loaded, found) =
-            load(name, &sources, &self.settings.context, &self.settings.defaults);
+        let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
         diagnostics.extend(found);
         Change::Set(Box::new(NewDefinition {
             name: name.clone(),
@@ -431,7 +436,9 @@ impl Loader {
         let mut chosen: BTreeMap<&str, Option<&Arc<UnitFile>>> = BTreeMap::new();
         for owner in self.dropin_owners(names) {
             for directory in &self.snapshot.directories {
-                let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else { continue };
+                let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else {
+                    continue;
+                };
                 for (name, entry) in entries {
                     let file = match entry {
                         Entry::File(file) => Some(&file.parsed),
@@ -516,7 +523,9 @@ fn for_instance(name: &UnitName, other: UnitName) -> UnitName {
 fn is_valid_alias(alias: &UnitName, target: &UnitName) -> bool {
     let shapes = match (alias.is_template(), alias.is_instance()) {
         (true, _) => target.is_template(),
-        (_, true) => target.is_template() || target.is_instance() && alias.instance() == target.instance(),
+        (_, true) => {
+            target.is_template() || target.is_instance() && alias.instance() == target.instance()
+        }
         _ => !target.is_template(),
     };
     alias.unit_type() == target.unit_type() && shapes
@@ -579,7 +588,7 @@ fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
         line: 0,
         column: 0,
         severity: warren_unit::Severity::Error,
-        code: warren_unit::Code::NotAUnitFile,
+        code: warren_unit::Code::BadUnitName,
         message: format!("{name} {why}"),
     }
 }

@@ -89,7 +89,8 @@ impl LoaderThread {
         let Some(old) = self.kept.iter().find(|g| g.generation() == generation).cloned() else {
             let kept: Vec<String> = self.kept.iter().map(|g| g.generation().to_string()).collect();
             let kept = kept.join(", ");
-            return self.refuse(token, format!("generation {generation} is not kept; kept are {kept}"));
+            return self
+                .refuse(token, format!("generation {generation} is not kept; kept are {kept}"));
         };
         let (graph, delta) = self.graph.restored_to(&old);
         let loading = Loading {

@@ -27,12 +27,11 @@ pub struct MountTable {
 
 impl MountTable {
     /// Reads the table once and starts the thread that follows it.
-    pub fn start(wake: Arc<EventFd>) -> warren_sys::Result<(MountTable, Vec<warren_sys::mount::Mount>)> {
+    pub fn start(wake: Arc<EventFd>) -> warren_sys::Result<MountTable> {
         let mut watch = MountWatch::new()?;
         let epoll = Epoll::new()?;
         epoll.add(watch_fd(&watch), 0, watch.interest())?;
         let first = watch.drain()?;
-        let all = first.added.clone();
         let (sender, deltas) = channel();
         let mut table = MountTable {
             deltas,
@@ -44,7 +43,7 @@ impl MountTable {
         let follow = move || follow(watch, &epoll, &sender, &wake);
         // Without the thread mounts made by others are not noticed; everything else works.
         let _ = std::thread::Builder::new().name("mounts".into()).spawn(follow);
-        Ok((table, all))
+        Ok(table)
     }
 
     fn note(&mut self, delta: MountDelta) {
@@ -52,7 +51,9 @@ impl MountTable {
             if mount.fstype == "autofs" {
                 continue;
             }
-            let Ok(name) = UnitName::for_path(&mount.mount_point, UnitType::Mount) else { continue };
+            let Ok(name) = UnitName::for_path(&mount.mount_point, UnitType::Mount) else {
+                continue;
+            };
             if self.points.insert(mount.id, name.clone()).as_ref() != Some(&name) {
                 *self.count.entry(name.clone()).or_default() += 1;
                 self.waiting.insert(name);
@@ -95,7 +96,9 @@ impl MountTable {
     /// Says the state of these units again: they are new, or the manager was restarted.
     pub fn tell_again(&mut self, graph: &Graph, units: impl Iterator<Item = UnitId>) {
         let names = units.map(|unit| graph.name(unit).clone());
-        self.waiting.extend(names.filter(|n| n.unit_type() == UnitType::Mount && self.count.contains_key(n)));
+        self.waiting.extend(
+            names.filter(|n| n.unit_type() == UnitType::Mount && self.count.contains_key(n)),
+        );
     }
 }
 

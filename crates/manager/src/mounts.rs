@@ -10,8 +10,24 @@ use warren_unit::config::MountConfig;
 
 /// File systems without a device or a server behind them.
 const IN_KERNEL: &[&str] = &[
-    "autofs", "bpf", "cgroup2", "configfs", "debugfs", "devpts", "devtmpfs", "efivarfs", "fusectl",
-    "hugetlbfs", "mqueue", "proc", "pstore", "ramfs", "securityfs", "sysfs", "tmpfs", "tracefs",
+    "autofs",
+    "bpf",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "proc",
+    "pstore",
+    "ramfs",
+    "securityfs",
+    "sysfs",
+    "tmpfs",
+    "tracefs",
 ];
 
 /// Mounts stacked on one path that are unmounted one after the other at most.

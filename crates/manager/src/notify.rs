@@ -4,8 +4,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use warren_core::event::Notify;
+use warren_sys::Result;
 use warren_sys::fdpass::{self, Received};
-use warren_sys::{Result, socket};
+use warren_sys::socket::{self, Address, Kind, SocketOptions};
 
 /// Largest datagram that is taken, in bytes (sd_notify(3) sends up to a pipe's atomic size).
 const DATAGRAM_BYTES_MAX: usize = 4096;
@@ -37,7 +38,9 @@ pub struct NotifySocket {
 impl NotifySocket {
     /// Binds it at `path`, in place of what an earlier manager left there.
     pub fn bind(path: &Path) -> Result<NotifySocket> {
-        let fd = socket::bind_datagram(path, 0o777)?;
+        let options = SocketOptions { mode: 0o777, ..SocketOptions::default() };
+        let address = Address::Path(path.to_string_lossy().into_owned());
+        let fd = socket::listen(Kind::Datagram, &address, &options)?.fd;
         fdpass::pass_credentials(fd.as_fd())?;
         Ok(NotifySocket::over(fd))
     }
@@ -104,8 +107,7 @@ fn parse(pid: i32, text: &str, fds: Vec<OwnedFd>) -> Datagram {
 
 /// sd_notify(3): printable ASCII without colon, at most 255 characters.
 fn is_fd_name(name: &str) -> bool {
-    (1..=255).contains(&name.len())
-        && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b':')
+    (1..=255).contains(&name.len()) && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b':')
 }
 
 #[cfg(test)]
@@ -114,7 +116,8 @@ mod tests {
 
     #[test]
     fn fields_are_understood_and_rubbish_is_skipped() {
-        let text = "READY=1\nSTATUS=up\nMAINPID=77\nERRNO=x\nFDNAME=a:b\nnothing\n=\nWATCHDOG=trigger";
+        let text =
+            "READY=1\nSTATUS=up\nMAINPID=77\nERRNO=x\nFDNAME=a:b\nnothing\n=\nWATCHDOG=trigger";
         let got = parse(5, text, Vec::new());
         assert_eq!((got.pid, got.message.ready, got.message.main_pid), (5, true, Some(77)));
         assert_eq!(got.message.status.as_deref(), Some("up"));

@@ -11,7 +11,9 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Reply, Request};
 use warren_core::state::ActiveState;
 use warren_init::protocol::control::PowerAction;
-use warren_unit::install::{Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree};
+use warren_unit::install::{
+    Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree,
+};
 use warren_unit::{LoadState, UnitName};
 
 use crate::daemon::{Client, Daemon, Leaving, now};
@@ -19,7 +21,7 @@ use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
 use crate::say;
 
 /// What is to be done when the loader has answered.
-pub enum AfterLoad {
+pub(crate) enum AfterLoad {
     /// Make the job.
     Enqueue { asker: Asker, call: Call, client: Client },
     /// Tell which unit it is.
@@ -177,7 +179,8 @@ impl Daemon {
         let known = self.core.graph().lookup(unit).filter(|&unit| {
             // A name that is only mentioned somewhere may have got a file since.
             let definition = self.core.graph().definition(unit);
-            definition.load_state != LoadState::NotFound || !self.core.unit_run(unit).active_state().is_down()
+            definition.load_state != LoadState::NotFound
+                || !self.core.unit_run(unit).active_state().is_down()
         });
         match known {
             Some(unit) => {
@@ -213,12 +216,15 @@ impl Daemon {
             crate::log::diagnostics(&loading.diagnostics);
         }
         match self.loads.remove(&token) {
-            Some(AfterLoad::Enqueue { asker, call, client }) => self.enqueue_loaded(asker, call, client),
+            Some(AfterLoad::Enqueue { asker, call, client }) => {
+                self.enqueue_loaded(asker, call, client)
+            }
             Some(AfterLoad::Unit { name, reply }) => {
                 let unit = self.core.graph().lookup(&name);
-                reply.send(unit.map(Answer::Unit).ok_or_else(|| {
-                    BusError::no_such_unit(format!("Unit {name} not found."))
-                }));
+                reply.send(
+                    unit.map(Answer::Unit)
+                        .ok_or_else(|| BusError::no_such_unit(format!("Unit {name} not found."))),
+                );
             }
             Some(AfterLoad::BusReload(reply)) => {
                 self.announce(Announcement::Reloading(false));
@@ -244,7 +250,9 @@ impl Daemon {
 
     /// Puts a generation in force, now: what follows in this turn sees it.
     fn commit(&mut self, graph: &std::sync::Arc<warren_core::graph::Graph>, delta: &Delta) {
-        if graph.generation() == self.core.graph().generation() && graph.len() == self.core.graph().len() {
+        if graph.generation() == self.core.graph().generation()
+            && graph.len() == self.core.graph().len()
+        {
             return;
         }
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
@@ -279,7 +287,10 @@ impl Daemon {
     fn needs_restart(&self, delta: &Delta) -> Vec<UnitName> {
         let graph = self.core.graph();
         let active = |unit: &&warren_core::ids::UnitId| {
-            matches!(self.core.unit_run(**unit).active_state(), ActiveState::Active | ActiveState::Reloading)
+            matches!(
+                self.core.unit_run(**unit).active_state(),
+                ActiveState::Active | ActiveState::Reloading
+            )
         };
         delta.changed.iter().filter(active).map(|unit| graph.name(*unit).clone()).collect()
     }
@@ -328,7 +339,9 @@ impl Daemon {
         let made = crate::install::carry_out(&plan).map_err(BusError::failed)?;
         self.announce(Announcement::UnitFilesChanged);
         let changes = made.into_iter().map(|change| match change {
-            Change::Symlink { path, target } => FileChange { kind: "symlink", path, source: target },
+            Change::Symlink { path, target } => {
+                FileChange { kind: "symlink", path, source: target }
+            }
             Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
         });
         Ok(Answer::Changes {
@@ -343,10 +356,15 @@ impl Daemon {
         let mut out = Vec::with_capacity(states.len());
         for (name, state) in states.iter() {
             let directory = tree.directories.iter().find(|d| {
-                d.entries.get(name.as_str()).is_some_and(|e| !matches!(e, crate::snapshot::Entry::Directory(_)))
+                d.entries
+                    .get(name.as_str())
+                    .is_some_and(|e| !matches!(e, crate::snapshot::Entry::Directory(_)))
             });
             if let Some(directory) = directory {
-                out.push((directory.path.join(name.as_str()).to_string_lossy().into_owned(), *state));
+                out.push((
+                    directory.path.join(name.as_str()).to_string_lossy().into_owned(),
+                    *state,
+                ));
             }
         }
         out
@@ -355,7 +373,9 @@ impl Daemon {
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
         for word in unset {
             match word.split_once('=') {
-                Some((name, value)) if self.environment.get(name).is_some_and(|v| **v == *value) => {
+                Some((name, value))
+                    if self.environment.get(name).is_some_and(|v| **v == *value) =>
+                {
                     self.environment.remove(name);
                 }
                 Some(_) => {}
@@ -365,11 +385,13 @@ impl Daemon {
             }
         }
         for assignment in set {
-            let valid = assignment.split_once('=').filter(|(name, _)| {
-                warren_unit::config::is_variable_name(name)
-            });
+            let valid = assignment
+                .split_once('=')
+                .filter(|(name, _)| warren_unit::config::is_variable_name(name));
             let Some((name, value)) = valid else {
-                return Err(BusError::invalid_args(format!("Invalid environment assignment {assignment}")));
+                return Err(BusError::invalid_args(format!(
+                    "Invalid environment assignment {assignment}"
+                )));
             };
             self.environment.insert(name.into(), value.into());
         }
@@ -384,9 +406,12 @@ impl Daemon {
         let Ok(unit) = UnitName::parse(&name) else {
             return say!("--unit={name} is no unit name");
         };
-        if self.core.graph().lookup(&unit).is_none_or(|unit| {
-            self.core.graph().definition(unit).load_state == LoadState::NotFound
-        }) {
+        if self
+            .core
+            .graph()
+            .lookup(&unit)
+            .is_none_or(|unit| self.core.graph().definition(unit).load_state == LoadState::NotFound)
+        {
             return say!("{unit} does not exist: nothing is started");
         }
         let call = Call::Enqueue {

@@ -32,6 +32,8 @@ pub struct Shared {
     wake: Arc<EventFd>,
     /// The search directories.
     pub unit_path: Vec<PathBuf>,
+    /// Where the output of services goes.
+    pub log_dir: PathBuf,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,6 +48,7 @@ impl Shared {
         tree: Option<Tree>,
         facts: Facts,
         unit_path: Vec<PathBuf>,
+        log_dir: PathBuf,
         orders: Sender<Order>,
         wake: Arc<EventFd>,
     ) -> Shared {
@@ -58,6 +61,7 @@ impl Shared {
             orders,
             wake,
             unit_path,
+            log_dir,
         }
     }
 
@@ -123,7 +127,8 @@ impl Backend for Shared {
     fn files(&self, definition: &Definition) -> UnitFiles {
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
         let fragment = definition.files.fragment.as_ref().map(path);
-        let transient = fragment.as_ref().is_some_and(|p: &Box<str>| p.contains("/systemd/transient/"));
+        let transient =
+            fragment.as_ref().is_some_and(|p: &Box<str>| p.contains("/systemd/transient/"));
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins.iter().map(path).collect(),

@@ -180,7 +180,13 @@ impl Snapshot {
     }
 
     /// Reads one entry of a search directory; nothing if it is not there or not of interest.
-    fn look(&mut self, index: usize, path: &Path, name: &str, before: Option<&Entry>) -> Option<Entry> {
+    fn look(
+        &mut self,
+        index: usize,
+        path: &Path,
+        name: &str,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
         if let Some((_, owner)) = directory_kind(name) {
             let metadata = fs::metadata(path).ok()?;
             if !metadata.is_dir() {
@@ -209,8 +215,12 @@ impl Snapshot {
                 is_dropin.then(|| self.look_at_dropin(&entry.path(), owner, before)).flatten()
             } else {
                 let is_unit = UnitName::parse(&name).is_ok();
-                let target = || fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok();
-                is_unit.then(|| Entry::Link { target: target().unwrap_or_default().into(), outside: None })
+                let target =
+                    || fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok();
+                is_unit.then(|| Entry::Link {
+                    target: target().unwrap_or_default().into(),
+                    outside: None,
+                })
             };
             if let Some(found) = found {
                 new.insert(name.into_boxed_str(), found);
@@ -221,16 +231,26 @@ impl Snapshot {
 
     /// A drop-in may be a link to anywhere; a link to /dev/null or an empty file masks those of
     /// the same name in other directories.
-    fn look_at_dropin(&mut self, path: &Path, owner: UnitType, before: Option<&Entry>) -> Option<Entry> {
+    fn look_at_dropin(
+        &mut self,
+        path: &Path,
+        owner: UnitType,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
         let metadata = fs::metadata(path).ok()?;
         if metadata.is_file() {
-            return self.read(path, &metadata, owner, before).map(Entry::File);
+            return self.read_file(path, &metadata, owner, before).map(Entry::File);
         }
         let target = fs::read_link(path).ok()?;
         Some(Entry::Link { target: target.to_string_lossy().into(), outside: None })
     }
 
-    fn look_at_file(&mut self, path: &Path, unit_type: UnitType, before: Option<&Entry>) -> Option<Entry> {
+    fn look_at_file(
+        &mut self,
+        path: &Path,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_symlink() {
             let target = fs::read_link(path).ok()?;
@@ -243,7 +263,7 @@ impl Snapshot {
         if !metadata.is_file() {
             return Some(Entry::Wrong("is not a regular file"));
         }
-        self.read(path, &metadata, unit_type, before).map(Entry::File)
+        self.read_file(path, &metadata, unit_type, before).map(Entry::File)
     }
 
     /// The file behind a link that leads out of the search directories.
@@ -265,16 +285,16 @@ impl Snapshot {
             Some(Entry::Link { outside: Some(file), .. }) => Some(Entry::File(file.clone())),
             _ => None,
         };
-        self.read(&full, &metadata, unit_type, before.as_ref())
+        self.read_file(&full, &metadata, unit_type, before.as_ref())
     }
 
     fn is_search_directory(&self, dir: &Path) -> bool {
-        self.directories.iter().any(|d| {
-            d.path == dir || fs::canonicalize(&d.path).is_ok_and(|real| real == dir)
-        })
+        self.directories
+            .iter()
+            .any(|d| d.path == dir || fs::canonicalize(&d.path).is_ok_and(|real| real == dir))
     }
 
-    fn read(
+    fn read_file(
         &mut self,
         path: &Path,
         metadata: &fs::Metadata,

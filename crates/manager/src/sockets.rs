@@ -50,7 +50,8 @@ impl Sockets {
         for link in &config.symlinks {
             let target = config.listen.iter().find_map(|l| path_of(&l.address));
             if let Some(target) = target {
-                socket::make_symlink(target, link, config.directory_mode).map_err(|e| e.to_string())?;
+                socket::make_symlink(target, link, config.directory_mode)
+                    .map_err(|e| e.to_string())?;
             }
         }
         let count = open.len() as u16;
@@ -100,15 +101,18 @@ fn path_of(address: &Address) -> Option<&str> {
 
 fn options(config: &SocketConfig) -> Result<SocketOptions, String> {
     let owned = config.socket_user.is_some() || config.socket_group.is_some();
-    let database = if owned { Database::read().map_err(|e| e.to_string())? } else { Database::default() };
+    let database =
+        if owned { Database::read().map_err(|e| e.to_string())? } else { Database::default() };
     let user = match config.socket_user.as_deref() {
-        Some(name) => Some(database.user(name).ok_or_else(|| format!("SocketUser={name}: no such user"))?),
+        Some(name) => {
+            Some(database.user(name).ok_or_else(|| format!("SocketUser={name}: no such user"))?)
+        }
         None => None,
     };
     let group = match config.socket_group.as_deref() {
-        Some(name) => {
-            Some(database.group(name).ok_or_else(|| format!("SocketGroup={name}: no such group"))?.gid)
-        }
+        Some(name) => Some(
+            database.group(name).ok_or_else(|| format!("SocketGroup={name}: no such group"))?.gid,
+        ),
         None => user.as_ref().map(|user| user.gid),
     };
     let seconds = |d: Option<std::time::Duration>| d.map(|d| d.as_secs() as u32);
@@ -148,7 +152,11 @@ fn options(config: &SocketConfig) -> Result<SocketOptions, String> {
     })
 }
 
-fn open_one(listen: &Listen, config: &SocketConfig, options: &SocketOptions) -> Result<OwnedFd, String> {
+fn open_one(
+    listen: &Listen,
+    config: &SocketConfig,
+    options: &SocketOptions,
+) -> Result<OwnedFd, String> {
     let kind = match listen.kind {
         ListenKind::Stream => Kind::Stream,
         ListenKind::Datagram => Kind::Datagram,

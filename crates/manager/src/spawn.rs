@@ -75,9 +75,10 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         umask: Some(exec.umask),
         ignore_sigpipe: exec.ignore_sigpipe,
         scheduling: scheduling(exec),
-        cpu_affinity: exec.cpu_affinity.as_ref().map(|set| {
-            set.ranges().iter().flat_map(|&(low, high)| low..=high).collect()
-        }),
+        cpu_affinity: exec
+            .cpu_affinity
+            .as_ref()
+            .map(|set| set.ranges().iter().flat_map(|&(low, high)| low..=high).collect()),
         io_priority: io_priority(exec),
         timer_slack_ns: exec.timer_slack_nsec,
         keyring: match exec.keyring_mode {
@@ -98,7 +99,11 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
 }
 
 /// A command of a unit and the environment it runs in.
-pub fn command_of(settings: &Compiled, list: CommandList, index: u16) -> Option<(&Command, &ExecConfig)> {
+pub fn command_of(
+    settings: &Compiled,
+    list: CommandList,
+    index: u16,
+) -> Option<(&Command, &ExecConfig)> {
     let (commands, exec) = match &settings.own {
         TypeSettings::Service(config) => (service_commands(config, list), &config.exec),
         TypeSettings::Socket(config) => {
@@ -138,7 +143,8 @@ fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, keeps_user: bool) {
     if !keeps_user {
         spec.user = exec.user.as_ref().map(|u| u.to_string());
         spec.group = exec.group.as_ref().map(|g| g.to_string());
-        spec.supplementary_groups = exec.supplementary_groups.iter().map(|g| g.to_string()).collect();
+        spec.supplementary_groups =
+            exec.supplementary_groups.iter().map(|g| g.to_string()).collect();
         spec.ambient_capabilities = exec.ambient_capabilities.0;
     }
     let all = warren_unit::config::CapabilitySet::ALL;

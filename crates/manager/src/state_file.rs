@@ -34,7 +34,14 @@ impl StateFile {
         let header = record::header();
         warren_sys::file::write_at(fd.as_fd(), &header, 0)?;
         let end = header.len() as u64;
-        Ok(StateFile { fd, end, base: end, names_written: 0, manager_written: None, scratch: Vec::new() })
+        Ok(StateFile {
+            fd,
+            end,
+            base: end,
+            names_written: 0,
+            manager_written: None,
+            scratch: Vec::new(),
+        })
     }
 
     /// Goes on with the file of the last incarnation.
@@ -81,7 +88,12 @@ impl StateFile {
         result
     }
 
-    fn encode(&mut self, out: &mut Vec<u8>, core: &Core, changed: impl IntoIterator<Item = UnitId>) {
+    fn encode(
+        &mut self,
+        out: &mut Vec<u8>,
+        core: &Core,
+        changed: impl IntoIterator<Item = UnitId>,
+    ) {
         let graph = core.graph();
         if self.names_written < graph.len() {
             record::write_names(out, graph, self.names_written);

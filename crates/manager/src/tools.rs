@@ -33,6 +33,8 @@ impl Tools {
             env: vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned(), "LC_ALL=C".to_owned()],
             cgroup: cgroup.map_or(CgroupPlace::Inherit, |path| CgroupPlace::Path(path.to_owned())),
             stdout: StdOutput::Append(log_file),
+            // Only the manager's process group passes its own automount points.
+            keep_session: true,
             ..ExecSpec::default()
         };
         (EffectId(effect.0 | TOOL), spec)
@@ -50,9 +52,16 @@ impl Tools {
                 self.running.insert(*pid, effect);
                 None
             }
-            Done::SpawnFailed { error, .. } => Some((effect, Done::Failed { error: error.clone() })),
+            Done::SpawnFailed { error, .. } => {
+                Some((effect, Done::Failed { error: error.clone() }))
+            }
             _ => Some((effect, Done::Failed { error: "it could not be run".to_owned() })),
         })
+    }
+
+    /// Whether this process is a tool.
+    pub fn knows(&self, pid: u32) -> bool {
+        self.running.contains_key(&pid)
     }
 
     /// Takes the end of a process if it was a tool.

@@ -73,8 +73,13 @@ impl Traps {
     }
 
     /// Sets a trap.
-    pub fn set(&mut self, unit: UnitId, config: &AutomountConfig) -> std::result::Result<(), String> {
-        let control = self.control.as_ref().ok_or("the kernel has no autofs (/dev/autofs is missing)")?;
+    pub fn set(
+        &mut self,
+        unit: UnitId,
+        config: &AutomountConfig,
+    ) -> std::result::Result<(), String> {
+        let control =
+            self.control.as_ref().ok_or("the kernel has no autofs (/dev/autofs is missing)")?;
         let path = config.where_.to_string();
         make_directories(&path, config.directory_mode).map_err(|e| format!("{path}: {e}"))?;
         let options = config.extra_options.as_deref().unwrap_or("");
@@ -97,7 +102,12 @@ impl Traps {
     }
 
     /// After a restart: takes up the trap that the last incarnation set at the unit's path.
-    pub fn take_up(&mut self, unit: UnitId, config: &AutomountConfig, table: &BTreeMap<String, u64>) -> bool {
+    pub fn take_up(
+        &mut self,
+        unit: UnitId,
+        config: &AutomountConfig,
+        table: &BTreeMap<String, u64>,
+    ) -> bool {
         match table.get(&*config.where_) {
             Some(&device) => {
                 self.adopt(unit, config.where_.to_string(), device, config.timeout_idle);
@@ -154,7 +164,9 @@ impl Traps {
         let Some(trap) = self.traps.get(&unit) else { return };
         let Some(idle) = trap.idle else { return };
         let order = match on {
-            true => IdleOrder::Watch(unit, trap.path.clone(), autofs::user_device(trap.device), idle),
+            true => {
+                IdleOrder::Watch(unit, trap.path.clone(), autofs::user_device(trap.device), idle)
+            }
             false => IdleOrder::Leave(unit),
         };
         let _ = self.idle.send(order);

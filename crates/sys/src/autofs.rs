@@ -103,6 +103,23 @@ fn device_of(path: &str) -> Result<u64> {
     Ok(std::fs::symlink_metadata(path).call_on("stat", path)?.dev())
 }
 
+/// The device number of the autofs at this path, also below what is mounted on it: from
+/// `/proc/self/mountinfo`, which has the number of every mount.
+pub fn devices() -> Result<std::collections::BTreeMap<String, u64>> {
+    let path = "/proc/thread-self/mountinfo";
+    let text = std::fs::read_to_string(path).call_on("read", path)?;
+    Ok(text.lines().filter_map(device_in_line).collect())
+}
+
+fn device_in_line(line: &str) -> Option<(String, u64)> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut fields = left.split(' ');
+    let (major, minor) = fields.nth(2)?.split_once(':')?;
+    let point = crate::text::unescape_octal(fields.nth(1)?);
+    let device = libc::makedev(major.parse().ok()?, minor.parse().ok()?);
+    (right.split(' ').next() == Some("autofs")).then_some((point, device))
+}
+
 /// `/dev/autofs`, through which mount points are controlled.
 #[derive(Debug)]
 pub struct Device(OwnedFd);
@@ -287,6 +304,13 @@ mod tests {
         assert_eq!(parse_packet(&packet(5, 9)), None);
         assert_eq!(parse_packet(&packet(5, 5)[..40]), None);
         assert_eq!(parse_packet(&[]), None);
+    }
+
+    #[test]
+    fn a_line_of_mountinfo_tells_the_device() {
+        let line = "36 35 0:64 / /a\\040b rw - autofs warren rw,fd=5";
+        assert_eq!(device_in_line(line), Some(("/a b".to_owned(), libc::makedev(0, 64))));
+        assert_eq!(device_in_line("36 35 0:64 / /a rw - tmpfs x rw"), None);
     }
 
     #[test]

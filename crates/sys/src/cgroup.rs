@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Context, Error, Result};
 
-mod watch;
+pub mod watch;
 pub use watch::{Drained, Watch, WatchId};
 
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.

@@ -96,14 +96,14 @@ fn string_at(buffer: &[u8], at: usize) -> Option<String> {
 pub fn mount_root_id(path: &str) -> Result<Option<u64>> {
     const MNT_ID_UNIQUE: u32 = 0x4000;
     const ATTRIBUTE_MOUNT_ROOT: u64 = 0x2000;
-    let c_path = std::ffi::CString::new(path).map_err(|_| Error::at("statx", path, libc::EINVAL))?;
+    let c_path =
+        std::ffi::CString::new(path).map_err(|_| Error::at("statx", path, libc::EINVAL))?;
     // SAFETY: an all-zero statx is valid.
     let mut out: libc::statx = unsafe { std::mem::zeroed() };
     let flags = libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW | libc::AT_STATX_DONT_SYNC;
     // SAFETY: the path is terminated and `out` lives over the call.
-    let ret = unsafe {
-        libc::statx(libc::AT_FDCWD, c_path.as_ptr(), flags, MNT_ID_UNIQUE, &raw mut out)
-    };
+    let ret =
+        unsafe { libc::statx(libc::AT_FDCWD, c_path.as_ptr(), flags, MNT_ID_UNIQUE, &raw mut out) };
     check("statx", ret as _).map_err(|e| e.on(path))?;
     if out.stx_mask & MNT_ID_UNIQUE == 0 {
         return Err(Error::at("statx", path, libc::ENOSYS));
