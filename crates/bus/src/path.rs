@@ -9,8 +9,12 @@ const JOBS: &str = "/org/freedesktop/systemd1/job";
 /// What a path leads to. Whether the unit or job exists is another question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Object {
-    /// `/`, `/org` and `/org/freedesktop`: only introspected, with the one child named.
+    /// `/` and `/org`: only introspected, with the one child named.
     Above(&'static str),
+    /// `/org/freedesktop`: only introspected, with its two children.
+    Freedesktop,
+    /// The manager's log level and target (org.freedesktop.LogControl1(5)).
+    LogControl,
     /// The manager.
     Manager,
     /// The parent of all units.
@@ -30,7 +34,8 @@ pub fn parse(path: &str) -> Object {
     match path {
         "/" => return Object::Above("org"),
         "/org" => return Object::Above("freedesktop"),
-        "/org/freedesktop" => return Object::Above("systemd1"),
+        "/org/freedesktop" => return Object::Freedesktop,
+        "/org/freedesktop/LogControl1" => return Object::LogControl,
         MANAGER => return Object::Manager,
         UNITS => return Object::Units,
         JOBS => return Object::Jobs,

@@ -270,7 +270,7 @@ impl Server {
     /// Encodes and sends signals while there is room, and says what to wait for next.
     fn advance(&mut self, id: u64) -> Result<(), Gone> {
         let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
-        if client.signals.as_ref().is_some_and(|queue| !queue.is_empty()) {
+        if !client.signals.is_empty() {
             let view = self.backend.view();
             encode_signals(client, &view, &*self.backend, &mut self.next_serial)?;
         }
@@ -355,15 +355,11 @@ impl Server {
 
     fn subscribe(&mut self, id: u64, reply_to: Option<u32>, on: bool) {
         let Some(client) = self.connections.get_mut(&id) else { return };
-        match (on, client.signals.is_some()) {
-            (true, false) => client.signals = Some(Default::default()),
-            (false, true) => client.signals = None,
-            (true, true) => {}
-            (false, false) => {
-                let error = BusError::not_subscribed("Client is not subscribed.");
-                return self.fail(id, reply_to, &error);
-            }
+        if !on && !client.is_subscribed {
+            let error = BusError::not_subscribed("Client is not subscribed.");
+            return self.fail(id, reply_to, &error);
         }
+        client.is_subscribed = on;
         self.reply(id, reply_to, "", Writer::new());
     }
 
@@ -405,9 +401,8 @@ impl Server {
                 Mail::Stop => stop = true,
             }
         }
-        let tellable = |client: &Connection| client.signals.as_ref().is_some_and(|q| !q.is_empty());
-        let subscribers = self.connections.iter().filter(|(_, client)| tellable(client));
-        touched.extend(subscribers.map(|(id, _)| *id));
+        let told = self.connections.iter().filter(|(_, client)| !client.signals.is_empty());
+        touched.extend(told.map(|(id, _)| *id));
         touched.sort_unstable();
         touched.dedup();
         for id in touched {
@@ -420,7 +415,8 @@ impl Server {
     }
 
     fn tell(&mut self, add: impl Fn(&mut crate::signals::SignalQueue)) {
-        self.connections.values_mut().filter_map(|client| client.signals.as_mut()).for_each(add);
+        let open = self.connections.values_mut().filter(|client| client.is_open());
+        open.map(|client| &mut client.signals).for_each(add);
     }
 
     /// Replies to the call that waited for this answer; gives the client that did.
@@ -469,7 +465,7 @@ fn encode_signals(
     backend: &dyn Backend,
     serial: &mut u32,
 ) -> Result<(), Gone> {
-    let Some(mut queue) = client.signals.take() else { return Ok(()) };
+    let mut queue = std::mem::take(&mut client.signals);
     while !queue.is_empty() && client.unsent() < SIGNAL_WATER_BYTES {
         let mut push = |signal: crate::signals::Signal| {
             client.push(signal.message(next_serial(serial)));
@@ -480,6 +476,6 @@ fn encode_signals(
         }
     }
     let over = queue.is_over();
-    client.signals = Some(queue);
+    client.signals = queue;
     if over { Err(Gone::TooSlow) } else { Ok(()) }
 }

@@ -10,6 +10,9 @@ const FIXED_BYTES: usize = 16;
 
 const NO_REPLY_EXPECTED: u8 = 1;
 
+/// Who sends: without a bus between them, clients still match signals by the manager's name.
+const SENDER: &str = "org.freedesktop.systemd1";
+
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -210,6 +213,7 @@ fn head(
     w.u32(u32::try_from(body_bytes).expect("replies are far below 4 GiB")).u32(serial);
     w.array(b'(', |w| {
         fields(w);
+        field(w, 7, "s", |w| w.str(SENDER));
         if !signature.is_empty() {
             field(w, 8, "g", |w| w.signature(signature));
         }
