@@ -7,6 +7,7 @@ use crate::job::JobResult;
 use crate::jobs::Turn;
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
 use crate::state::*;
 use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
@@ -91,10 +92,18 @@ impl Core {
         let history = self.history_mut(unit);
         history.conditions = Some((now, conditions));
         history.asserts = Some((now, asserts));
+        history.skipped &= !conditions;
         let Some(job) = self.run(unit).job.as_ref() else { return true };
         let cause = job.reason.cause;
         if !conditions {
-            self.note(unit, Code::ConditionFailed, cause, String::new());
+            // Units that are skipped at every start of something else are told of once.
+            let again = self.run(unit).history.as_ref().is_some_and(|h| h.skipped);
+            self.history_mut(unit).skipped = true;
+            let reason = Reason::new(Code::ConditionFailed, cause);
+            self.history_mut(unit).reason = reason;
+            if !again {
+                self.tell(Notice::Log { unit, reason, detail: String::new() });
+            }
             self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
         } else if !asserts {
             self.note(unit, Code::AssertFailed, cause, String::new());

@@ -105,6 +105,8 @@ pub struct Daemon {
     pub(crate) connections: BTreeMap<UnitId, crate::effects::Connection>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
+    /// Conditions to be looked at at the end of the turn.
+    pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
     /// Services of `Type=dbus` by the name that they are to take.
     pub(crate) bus_names: BTreeMap<Box<str>, UnitId>,
@@ -357,6 +359,7 @@ impl Daemon {
                 other => self.carry_out(other),
             }
         }
+        self.check_conditions();
         self.publish(changed, notices, replies);
         self.end_when_stopped();
     }

@@ -11,7 +11,7 @@ use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::SpawnReply;
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
-use warren_unit::config::{EmergencyAction, Preserve};
+use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
 use crate::orders::Order;
@@ -40,13 +40,7 @@ impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::CheckConditions { id, section, .. } => {
-                let context = self.core.settings().context.clone();
-                self.workers.run(id, move || Done::Conditions {
-                    conditions: conditions::hold(&section.conditions, &context),
-                    asserts: conditions::hold(&section.asserts, &context),
-                });
-            }
+            Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
             Effect::MakeCgroup { id, unit, settings } => {
                 let result = self.make_group(unit, &settings);
@@ -88,6 +82,22 @@ impl Daemon {
             Effect::Emergency { action, unit } => self.emergency(action, unit),
             Effect::Reply { .. } | Effect::Tell(_) => {}
         }
+    }
+
+    /// Has one worker look at all conditions that this turn asked for.
+    pub(crate) fn check_conditions(&mut self) {
+        let checks = std::mem::take(&mut self.checks);
+        if checks.is_empty() {
+            return;
+        }
+        let context = self.core.settings().context.clone();
+        self.workers.run_all(move || {
+            let look = |section: &UnitSection| Done::Conditions {
+                conditions: conditions::hold(&section.conditions, &context),
+                asserts: conditions::hold(&section.asserts, &context),
+            };
+            checks.iter().map(|(id, section)| (*id, look(section))).collect()
+        });
     }
 
     pub(crate) fn done(&mut self, effect: EffectId, result: Done) {

@@ -4,8 +4,8 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use warren_bus::backend::{Answer, Call, FileChange, Leave, PresetMode, UnitFileOp, UnitFileVerb};
-use warren_bus::{Announcement, BusError, Outcome, ReplySender};
 use warren_bus::names::NameState;
+use warren_bus::{Announcement, BusError, Outcome, ReplySender};
 use warren_core::event::{BusName, Event};
 use warren_core::graph::Delta;
 use warren_core::job::{JobMode, JobType};

@@ -166,6 +166,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         connections: BTreeMap::new(),
         stored_fds: FdStore::default(),
         environment: service_environment(),
+        checks: Vec::new(),
         name_watcher: None,
         bus_names: BTreeMap::new(),
         loads: BTreeMap::new(),
