@@ -101,6 +101,8 @@ pub enum Event {
         /// The automount unit.
         unit: UnitId,
     },
+    /// Everything is to be stopped; nothing can be started any more.
+    StopEverything,
     /// A new generation takes effect.
     Commit {
         /// The generation.

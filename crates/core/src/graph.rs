@@ -167,6 +167,17 @@ pub struct Graph {
 }
 
 impl Graph {
+    /// A graph without definitions whose ids are those of `names` in order: what a new incarnation
+    /// begins with, so that run state needs no translation.
+    pub fn with_names(names: Vec<UnitName>) -> Graph {
+        let mut graph = Graph::default();
+        for name in names {
+            let id = graph.new_id(&name);
+            graph.names.insert(name, id);
+        }
+        graph
+    }
+
     /// Number of this generation; the empty graph is 0.
     pub fn generation(&self) -> u64 {
         self.generation
@@ -285,6 +296,41 @@ impl Graph {
         for alias in &new.aliases {
             self.names.insert(alias.clone(), id);
         }
+    }
+
+    /// The next generation with the definitions of `old`, an earlier one of the same line: units
+    /// that it did not have are gone again.
+    pub fn restored_to(&self, old: &Graph) -> (Graph, Delta) {
+        let mut next = self.clone();
+        next.names = old.names.clone();
+        let (mut delta, mut wires) = (Delta::default(), Wires::default());
+        for index in 0..self.len() {
+            let id = UnitId(index as u32);
+            let now = self.definition(id).clone();
+            let then = match old.get(id) {
+                Some(then) => then.clone(),
+                None => Arc::new(Definition::missing(id, now.name.clone())),
+            };
+            if *now == *then {
+                continue;
+            }
+            let known = |d: &Definition| d.load_state != LoadState::NotFound;
+            match (known(&now), known(&then)) {
+                (false, _) => delta.added.push(id),
+                (true, true) => delta.changed.push(id),
+                (true, false) => delta.removed.push(id),
+            }
+            wires.diff(id, &now.edges, &then.edges);
+            *next.definitions.get_mut(index).expect("in range") = Some(then);
+        }
+        for index in old.len()..self.len() {
+            let name = self.name(UnitId(index as u32)).clone();
+            next.names.insert(name, UnitId(index as u32));
+        }
+        next.rewire(wires, &mut delta);
+        next.generation += u64::from(!delta.is_empty());
+        delta.sort();
+        (next, delta)
     }
 
     fn set(&mut self, new: NewDefinition, delta: &mut Delta, wires: &mut Wires) {

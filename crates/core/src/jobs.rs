@@ -46,6 +46,9 @@ impl Core {
         let cause = Cause::Request { uid: asker.uid, pid: asker.pid };
         match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
+                if self.totals.stopping && job_type != JobType::Stop {
+                    return Err(Refusal::ShuttingDown);
+                }
                 self.check_manual(unit, job_type, mode)?;
                 let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
                 self.enqueue(Anchor { unit, job_type, mode }, cause)
@@ -255,6 +258,23 @@ impl Core {
         self.tell(Notice::JobNew { job: id, unit });
         self.run_queue.insert(unit);
         id
+    }
+
+    /// The last transaction: a stop job for every unit that is up or on its way, in place of
+    /// whatever job it has. What the kernel had before the manager came is left alone.
+    pub(crate) fn stop_everything(&mut self) {
+        self.totals.stopping = true;
+        let reason = Reason::new(Code::ManagerExit, Cause::Manager);
+        for unit in self.busy() {
+            self.finish_job(unit, JobResult::Canceled, reason);
+        }
+        for unit in self.busy() {
+            let found =
+                self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
+            if !self.flags(unit).perpetual() && !found {
+                self.install_new(unit, JobKind::Stop, JobMode::ReplaceIrreversibly, reason);
+            }
+        }
     }
 
     // ---- who waits for whom ----

@@ -135,11 +135,6 @@ impl Core {
         self.totals.startup_finished = true;
     }
 
-    /// The manager is going down: nothing restarts by itself any more.
-    pub fn set_stopping(&mut self) {
-        self.totals.stopping = true;
-    }
-
     /// What units are compiled with.
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -181,6 +176,7 @@ impl Core {
             Event::TrapHit { unit, token } => self.trap_hit(unit, token),
             Event::TrapIdle { unit, token } => self.trap_idle(unit, token),
             Event::TrapGone { unit } => self.trap_gone(unit),
+            Event::StopEverything => self.stop_everything(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
         }
     }

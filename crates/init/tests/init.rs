@@ -4,14 +4,14 @@ mod lab;
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use lab::{Lab, Told, not_run, script, wait_readable};
+use lab::{Lab, not_run, script, wait_readable};
 use warren_init::protocol::ExecStep;
+use warren_init::protocol::PROTOCOL_VERSION;
 use warren_init::protocol::control::{InitRequest, PowerAction, STORE_NAME_BYTES_MAX, StartReason};
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, HelperReply, HelperRequest,
-    LARGE, Rlimit, SpawnRequest, StdInput, StdOutput,
+    Rlimit, StdInput, StdOutput,
 };
-use warren_init::protocol::{PROTOCOL_VERSION, encode};
 use warren_sys::process::{ExitKind, pidfd_pid};
 use warren_sys::{fdpass, memfd, process};
 
@@ -38,10 +38,10 @@ fn check_output(lab: &Lab, text: &str, expected: &str, change: impl Fn(&mut Exec
 fn check_failure(lab: &Lab, step: ExecStep, errno: i32, exec: ExecSpec) {
     let session = lab.hello();
     session.request(0, 5, exec, &[]);
-    let (reply, fds) = session.spawn_reply(0);
+    let (reply, fd) = session.spawn_reply(0);
     let error = reply.result.expect_err("it cannot work");
     assert_eq!((reply.id, error.step, error.errno), (5, step, errno), "{}", error.message);
-    assert!(fds.is_empty());
+    assert!(fd.is_none());
     if let Some(pid) = error.pid {
         assert_eq!(session.exit_of(pid).exit.kind, ExitKind::Exited(step.exit_code()));
     }
@@ -60,13 +60,14 @@ fn a_service_is_spawned_and_its_exit_recorded() {
         let (ours, theirs) = fdpass::seqpacket_pair(false).expect("a socket pair");
         exec.stdin = StdInput::Fd(0);
         session.request(helper, 100 + helper as u64, exec, &[&theirs]);
-        let (reply, fds) = session.spawn_reply(helper);
+        let (reply, fd) = session.spawn_reply(helper);
         let spawned = reply.result.expect("sh can be run");
         assert_eq!(reply.id, 100 + helper as u64);
-        assert_eq!(pidfd_pid(fds[0].as_fd()), Ok(spawned.pid));
+        let pidfd = fd.expect("a process has a pidfd");
+        assert_eq!(pidfd_pid(pidfd.as_fd()), Ok(spawned.pid));
         assert_eq!(process::parent(spawned.pid), Ok(lab.init.id() as i32), "init is its parent");
         fdpass::send(ours.as_fd(), b"\n", &[]).expect("the script reads");
-        wait_readable(fds[0].as_fd());
+        wait_readable(pidfd.as_fd());
         let record = session.exit_of(spawned.pid);
         assert_eq!(record.exit.kind, ExitKind::Exited(code));
         assert!(record.time_ns >= spawned.started_ns);
@@ -172,11 +173,8 @@ fn a_large_request_travels_in_a_memfd() {
     let mut exec = script("echo ${#BIG}", &lab.path("out"));
     exec.env.push(format!("BIG={}", "x".repeat(100_000)));
     exec.stdin = StdInput::Fd(0);
-    let request = HelperRequest::Spawn(SpawnRequest { id: 3, exec: Box::new(exec) });
-    let payload = memfd::sealed("request", &encode(&request).expect("fits")).expect("memfd");
     let null: OwnedFd = std::fs::File::open("/dev/null").expect("/dev/null").into();
-    let helper = session.helpers[0].as_fd();
-    fdpass::send(helper, &[LARGE], &[payload.as_fd(), null.as_fd()]).expect("sent");
+    session.request(0, 3, exec, &[&null]);
     let (reply, _) = session.spawn_reply(0);
     session.exit_of(reply.result.expect("it runs").pid);
     assert_eq!(std::fs::read_to_string(lab.path("out")).expect("printed"), "100000\n");
@@ -215,9 +213,7 @@ fn a_killed_helper_is_replaced_and_services_go_on() {
     for round in 0..2 {
         let helper = child_named(lab.init.id(), "warren-exec");
         process::kill(helper, 9).expect("the helper runs");
-        let (told, mut fds) = lab.told();
-        assert_eq!(told, Told::Helper(0));
-        session.helpers[0] = fds.remove(0);
+        session.handed.helpers[0] = lab.new_helper();
         let (reply, _) = session.run(script(&format!("exit {round}"), "/dev/null"), &[]);
         assert!(reply.result.is_ok());
     }
@@ -246,7 +242,9 @@ fn a_killed_manager_finds_everything_again() {
     session.request(0, 77, script("exit 3", "/dev/null"), &[]);
     wait_readable(session.helpers[0].as_fd());
     wait_readable(session.wake.as_fd());
-    // Left in the socket by a manager that dies now: still counts.
+    // Left in the socket by a manager that dies now, an answer unread: still counts.
+    lab.ask(&InitRequest::ListFds, &[]);
+    wait_readable(lab.control.as_fd());
     lab.ask(&InitRequest::StoreFd { name: "last words" }, &[&state]);
     lab.kill_manager();
     lab.next_manager();
@@ -258,12 +256,11 @@ fn a_killed_manager_finds_everything_again() {
     assert_eq!(names, ["last words", "state"]);
     let content = memfd::read_all(next.stored[1].1.as_fd(), 100).expect("readable");
     assert_eq!(content, b"remember");
-    let sync = encode(&HelperRequest::Sync(1)).expect("small");
-    fdpass::send(next.helpers[0].as_fd(), &sync, &[]).expect("the helper lives");
-    let (reply, fds) = next.spawn_reply(0);
+    next.send(0, &HelperRequest::Sync(1), &[]);
+    let (reply, fd) = next.spawn_reply(0);
     let pid = reply.result.expect("it ran").pid;
-    assert_eq!((reply.id, fds.len()), (77, 1));
-    assert_eq!(next.reply(0).0, HelperReply::Synced(1));
+    assert_eq!((reply.id, fd.is_some()), (77, true));
+    assert_eq!(next.reply(0), HelperReply::Synced(1));
     assert_eq!(next.exit_of(pid).exit.kind, ExitKind::Exited(3));
 }
 
@@ -302,14 +299,14 @@ fn signals_are_forwarded_also_those_that_came_while_nobody_was_there() {
     process::kill(lab.init.id() as i32, 34 + 4).expect("init runs");
     let before = lab.hello();
     assert_eq!(before.welcome.incarnation, 1);
-    assert_eq!((lab.told().0, lab.told().0), (Told::Signal(15), Told::Signal(38)));
+    assert_eq!((lab.told_text(), lab.told_text()), ("signal 15".into(), "signal 38".into()));
     process::kill(lab.init.id() as i32, 1).expect("init runs");
-    assert_eq!(lab.told().0, Told::Signal(1));
+    assert_eq!(lab.told_text(), "signal 1");
     lab.kill_manager();
     lab.next_manager();
     process::kill(lab.init.id() as i32, 2).expect("init runs");
     lab.hello();
-    assert_eq!(lab.told().0, Told::Signal(2));
+    assert_eq!(lab.told_text(), "signal 2");
 }
 
 #[test]
@@ -328,23 +325,23 @@ fn the_store_is_bounded_and_garbage_refused() {
     let lab = Lab::start("store", &["--helpers=1"]);
     let session = lab.hello();
     let fd = memfd::create("x").expect("memfd");
-    let refused = |why: &str, name: &str| Told::Refused(why.into(), name.into());
+    let refused = |why: &str, name: &str| format!("refused {why} {name}");
     let long = "n".repeat(STORE_NAME_BYTES_MAX + 1);
     lab.ask(&InitRequest::StoreFd { name: &long }, &[&fd]);
-    assert_eq!(lab.told().0, refused("BadName", &long));
+    assert_eq!(lab.told_text(), refused("BadName", &long));
     lab.ask(&InitRequest::StoreFd { name: "a" }, &[]);
-    assert_eq!(lab.told().0, refused("NoFd", "a"));
+    assert_eq!(lab.told_text(), refused("NoFd", "a"));
     lab.ask(&InitRequest::StoreFd { name: "a" }, &[&fd, &fd]);
-    assert_eq!(lab.told().0, refused("NoFd", "a"));
+    assert_eq!(lab.told_text(), refused("NoFd", "a"));
     for garbage in [&b"\xff\xff\xff"[..], &[PROTOCOL_VERSION, 200], &[0]] {
         lab.ask_raw(garbage, &[&fd]);
-        assert_eq!(lab.told().0, refused("Malformed", ""));
+        assert_eq!(lab.told_text(), refused("Malformed", ""));
     }
     lab.ask(&InitRequest::Ping { n: 9 }, &[]);
-    assert_eq!(lab.told().0, Told::Pong(9));
+    assert_eq!(lab.told_text(), "pong 9");
     for garbage in [&b"\xff\xff"[..], &[PROTOCOL_VERSION], b"hello"] {
         fdpass::send(session.helpers[0].as_fd(), garbage, &[fd.as_fd()]).expect("sent");
-        assert!(matches!(session.reply(0).0, HelperReply::Refused { .. }));
+        assert!(matches!(session.reply(0), HelperReply::Refused { .. }));
     }
     let (reply, _) = session.run(script("true", "/dev/null"), &[]);
     assert!(reply.result.is_ok(), "the helper is unharmed");
@@ -373,8 +370,8 @@ fn a_full_ring_loses_no_exit() {
     let mut started = Vec::new();
     for code in 0..40 {
         session.request(0, code, script(&format!("exit {code}"), "/dev/null"), &[]);
-        let (reply, fds) = session.spawn_reply(0);
-        wait_readable(fds[0].as_fd());
+        let (reply, fd) = session.spawn_reply(0);
+        wait_readable(fd.expect("a process has a pidfd").as_fd());
         started.push((reply.result.expect("it runs").pid, ExitKind::Exited(code as i32)));
     }
     while session.ring.pending() < RECORDS {
@@ -396,4 +393,64 @@ fn a_silent_manager_is_killed_and_started_again() {
     lab.ask(&InitRequest::Ping { n: 1 }, &[]);
     lab.next_manager();
     assert_eq!(lab.hello().welcome.reason, StartReason::Hung);
+}
+
+#[test]
+fn process_1_of_a_namespace_ends_it_as_asked() {
+    for (action, code) in [(PowerAction::Exit(42), Some(42)), (PowerAction::PowerOff, None)] {
+        let Some(mut lab) = Lab::start_as_pid_1("pid-1") else { return };
+        let session = lab.hello();
+        assert_eq!(session.welcome.init_pid, 1);
+        session.request(0, 1, script("sleep 1000 & exit 3", "/dev/null"), &[]);
+        let (reply, _) = session.spawn_reply(0);
+        let pid = reply.result.expect("it runs").pid;
+        assert_eq!(session.exit_of(pid).exit.kind, ExitKind::Exited(3));
+        lab.ask(&InitRequest::Power(action), &[]);
+        let status = lab.init.wait().expect("the namespace ends");
+        // reboot(2) ends the namespace by a signal, which unshare(1) passes on in its own way.
+        assert_eq!(status.code().filter(|&c| c < 128), code, "{status:?}");
+        assert!(!status.success());
+    }
+}
+
+#[test]
+fn requests_of_a_helper_killed_under_load_are_answered_or_known_to_be_lost() {
+    const REQUESTS: u64 = 100;
+    let lab = Lab::start("load", &["--helpers=1"]);
+    let mut session = lab.hello();
+    for id in 0..REQUESTS {
+        session.request(0, id, script("exit 0", "/dev/null"), &[]);
+    }
+    let (first, _) = session.spawn_reply(0);
+    assert!(first.result.is_ok());
+    process::kill(child_named(lab.init.id(), "warren-exec"), 9).expect("the helper runs");
+    // Everything it did answer is there, in order, then the end.
+    let mut next = 1;
+    while let Some((reply, fd)) = session.spawn_reply_or_end(0) {
+        assert_eq!((reply.id, fd.is_some(), reply.result.is_ok()), (next, true, true));
+        next += 1;
+    }
+    assert!(next < REQUESTS, "it was killed before the last");
+    session.handed.helpers[0] = lab.new_helper();
+    for id in next..REQUESTS {
+        session.request(0, id, script("exit 0", "/dev/null"), &[]);
+        assert_eq!(session.spawn_reply(0).0.id, id);
+    }
+}
+
+#[test]
+fn an_init_that_never_had_a_manager_can_be_ended() {
+    let mut init = std::process::Command::new(env!("CARGO_BIN_EXE_warren-init"))
+        .args(["--no-cgroup", "--manager=/no/such/manager"])
+        .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")))
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("init starts");
+    let mut said = std::io::BufReader::new(init.stderr.take().expect("it was piped"));
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut said, &mut line).expect("it complains");
+    let expected = "warren-init: manager: execve /no/such/manager: No such file or directory\n";
+    assert_eq!(line, expected);
+    process::kill(init.id() as i32, 15).expect("it runs");
+    assert_eq!(init.wait().expect("it ends").code(), Some(128 + 15));
 }

@@ -1,2 +1,26 @@
-//! placeholder
-fn main() {}
+//! warrend: started by warren-init, and again by it whenever it ends.
+
+use warren_manager::options::{HELP, Options};
+use warren_manager::{say, start};
+
+fn main() {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) if options.help => {
+            print!("{HELP}");
+            return;
+        }
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("warrend: {error}");
+            std::process::exit(2);
+        }
+    };
+    let _ = warren_sys::process::raise_open_files(1 << 20);
+    match start::start(options) {
+        Ok(daemon) => std::process::exit(daemon.run()),
+        Err(error) => {
+            say!("{error}");
+            std::process::exit(1);
+        }
+    }
+}

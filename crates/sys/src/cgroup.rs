@@ -13,7 +13,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 
 use crate::error::{Context, Error, Result};
 
-mod watch;
+pub mod watch;
 pub use watch::{Drained, Watch, WatchId};
 
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
@@ -41,21 +41,45 @@ pub struct Populated {
 /// The mount point of the cgroup v2 hierarchy: `/sys/fs/cgroup`, on a hybrid host
 /// `/sys/fs/cgroup/unified`, or wherever `/proc/self/mountinfo` has one. `None`: not mounted.
 pub fn mount_point() -> Result<Option<PathBuf>> {
+    Ok(hierarchy()?.map(|h| h.mount_point.into()))
+}
+
+/// Where the hierarchy is mounted, and which group is the mount's root.
+#[derive(Debug, PartialEq, Eq)]
+struct Hierarchy {
+    mount_point: String,
+    root: String,
+}
+
+fn hierarchy() -> Result<Option<Hierarchy>> {
     let file = "/proc/self/mountinfo";
     let text = fs::read_to_string(file).call_on("read", file)?;
-    Ok(parse_mount_point(&text).map(PathBuf::from))
+    Ok(parse_hierarchy(&text))
 }
 
 /// The last line wins: later mounts cover earlier ones.
-fn parse_mount_point(mountinfo: &str) -> Option<String> {
+fn parse_hierarchy(mountinfo: &str) -> Option<Hierarchy> {
     let mut found = None;
     for line in mountinfo.lines() {
         let Some((left, right)) = line.split_once(" - ") else { continue };
-        if right.split(' ').next() == Some("cgroup2") {
-            found = left.split(' ').nth(4).map(crate::text::unescape_octal);
+        if right.split(' ').next() != Some("cgroup2") {
+            continue;
+        }
+        let mut fields = left.split(' ').skip(3).map(crate::text::unescape_octal);
+        if let (Some(root), Some(mount_point)) = (fields.next(), fields.next()) {
+            found = Some(Hierarchy { mount_point, root });
         }
     }
     found
+}
+
+impl Hierarchy {
+    /// The directory of a group. A container's mount may show only a part of the hierarchy.
+    fn directory_of(&self, group: &str) -> PathBuf {
+        let inside = group.strip_prefix(self.root.trim_end_matches('/'));
+        let inside = inside.filter(|rest| rest.is_empty() || rest.starts_with('/'));
+        Path::new(&self.mount_point).join(inside.unwrap_or(group).trim_start_matches('/'))
+    }
 }
 
 /// This process's path in the v2 hierarchy, from `/proc/self/cgroup`, starting with `/`.
@@ -80,9 +104,8 @@ impl Tree {
 
     /// Opens the group this process is in. `Ok(None)` when no cgroup v2 is mounted.
     pub fn open_own() -> Result<Option<Tree>> {
-        let Some(mount) = mount_point()? else { return Ok(None) };
-        let own = own_path()?;
-        Tree::open(mount.join(own.trim_start_matches('/'))).map(Some)
+        let Some(hierarchy) = hierarchy()? else { return Ok(None) };
+        Tree::open(hierarchy.directory_of(&own_path()?)).map(Some)
     }
 
     /// Where the root of this tree is in the file system.

@@ -178,12 +178,17 @@ pub fn recv(
     Ok(Received { bytes, fds: fds.len() - before, credentials, truncated })
 }
 
+/// A Unix socket whose peer closed it with messages unread reports `ECONNRESET` once, and
+/// before what the peer had sent. That is taken as what it is, a peer that has ended: what it
+/// sent comes next, then the end.
 fn recv_retry(socket: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: i32) -> Result<usize> {
+    let mut reset = false;
     loop {
         // SAFETY: msg points to buffers that the caller keeps alive over this call.
         let n = unsafe { libc::recvmsg(socket.as_raw_fd(), msg, flags) };
         match check("recvmsg", n as _) {
             Err(e) if e.errno == libc::EINTR => continue,
+            Err(e) if e.errno == libc::ECONNRESET && !reset => reset = true,
             Err(e) => return Err(e),
             Ok(n) => return Ok(n as usize),
         }
@@ -273,6 +278,18 @@ mod tests {
         let (a, _b) = seqpacket_pair(true).expect("a socket pair can be made");
         let fds = vec![a.as_fd(); 254];
         assert_eq!(send(a.as_fd(), b"x", &fds).map_err(|e| e.errno), Err(libc::EINVAL));
+    }
+
+    #[test]
+    fn what_a_peer_sent_before_its_end_comes_before_the_end() {
+        let (a, b) = seqpacket_pair(true).expect("a socket pair can be made");
+        send(a.as_fd(), b"never read", &[]).expect("sent");
+        send(b.as_fd(), b"last", &[]).expect("sent");
+        send(b.as_fd(), b"words", &[]).expect("sent");
+        drop(b);
+        let (mut buffer, mut fds) = ([0; 16], Vec::new());
+        let mut next = || recv(a.as_fd(), &mut buffer, &mut fds, true).map(|r| r.bytes);
+        assert_eq!((next(), next(), next()), (Ok(4), Ok(5), Ok(0)));
     }
 
     #[test]

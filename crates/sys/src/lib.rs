@@ -7,20 +7,26 @@
 //! Start reading at [`error`], then `clone` (how a service process is made), [`cgroup`] and
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
 
+pub mod autofs;
 pub mod cgroup;
 pub mod child;
 pub mod clone;
+pub mod credentials;
 pub mod epoll;
 pub mod error;
 pub mod eventfd;
 pub mod fdpass;
 pub mod file;
+pub mod inotify;
 pub mod memfd;
 pub mod mount;
+pub mod namespace;
 pub mod passwd;
 pub mod process;
+pub mod random;
 pub mod reboot;
 pub mod signal;
+pub mod socket;
 mod text;
 pub mod time;
 pub mod tree;

@@ -2,7 +2,7 @@
 //!
 //! One cheap function for each type; a manager with 40,000 inactive units never calls most of
 //! them. Wrong values are reported at their place and ignored, as systemd does it; what makes a
-//! unit unusable is decided by [`crate::load`] alone.
+//! unit unusable is decided by [`crate::load()`] alone.
 
 mod cgroup;
 mod exec;

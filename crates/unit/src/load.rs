@@ -28,7 +28,7 @@ pub struct Sources<'a> {
     /// Drop-ins in the order in which they apply.
     pub dropins: &'a [Arc<UnitFile>],
     /// What the unit's `.wants`, `.requires` and `.upholds` directories link to, as Wants,
-    /// Requires and Upholds. Templates get the unit's instance.
+    /// Requires and Upholds. Templates get the unit's instance or prefix.
     pub links: &'a [(Relation, UnitName)],
     /// A link to /dev/null was found first.
     pub masked: bool,
@@ -44,12 +44,11 @@ pub fn load(
     context: &Context,
     defaults: &Defaults,
 ) -> (Loaded, Vec<Diagnostic>) {
-    let _ = defaults;
     if let Some(state) = state_without_reading(name, sources) {
         return (Loaded::unusable(name, state), Vec::new());
     }
     let merged = Merged::new(name, sources, context);
-    let mut loader = Loader::new(&merged);
+    let mut loader = Loader::new(&merged, defaults);
     loader.general();
     loader.links(sources.links);
     let state = match loader.by_type() {
@@ -90,15 +89,16 @@ fn is_perpetual(name: &UnitName) -> bool {
 /// Collects what [`load`] returns.
 struct Loader<'m, 'a> {
     merged: &'m Merged<'a>,
+    defaults: &'m Defaults,
     relations: Vec<(Relation, UnitName)>,
     flags: UnitFlags,
     slice: Option<UnitName>,
 }
 
 impl<'m, 'a> Loader<'m, 'a> {
-    fn new(merged: &'m Merged<'a>) -> Loader<'m, 'a> {
+    fn new(merged: &'m Merged<'a>, defaults: &'m Defaults) -> Loader<'m, 'a> {
         let relations = Vec::with_capacity(16);
-        Loader { merged, relations, flags: UnitFlags::NONE, slice: None }
+        Loader { merged, defaults, relations, flags: UnitFlags::NONE, slice: None }
     }
 
     fn finish(mut self, load_state: LoadState) -> Loaded {
@@ -189,8 +189,10 @@ impl<'m, 'a> Loader<'m, 'a> {
 
     /// One line of Requires= and its relatives.
     fn written(&mut self, entry: &Entry<'a>, relation: Relation) {
-        for word in value::split(entry.value) {
-            match word.and_then(|(at, word)| self.unit_name(&word).map_err(|m| Fault::new(at, m))) {
+        // Quotes mean nothing here; no unit has a blank in its name.
+        for word in entry.value.split_ascii_whitespace() {
+            let at = word.as_ptr().addr() - entry.value.as_ptr().addr();
+            match self.unit_name(word).map_err(|message| Fault::new(at, message)) {
                 Ok(name) if &name == self.merged.name() => {
                     let message = format!("{relation}= on itself, ignored");
                     let code = Code::SelfDependency;
@@ -202,7 +204,8 @@ impl<'m, 'a> Loader<'m, 'a> {
         }
     }
 
-    /// A unit's name as settings write it; a template gets this unit's instance.
+    /// A unit's name as settings write it; a template gets this unit's instance
+    /// or prefix.
     fn unit_name(&self, word: &str) -> Result<UnitName, String> {
         let text = self.merged.expand_word(word).map_err(|f| f.message)?;
         let name = UnitName::parse(&text).map_err(|e| format!("'{text}': {e}"))?;
@@ -233,13 +236,14 @@ impl<'m, 'a> Loader<'m, 'a> {
     }
 }
 
-/// Gives a template the instance of the unit that names it.
+/// Gives a template the instance of the unit that names it, or that unit's prefix if it is no
+/// instance (as systemd 252 does it).
 fn instantiate(name: UnitName, owner: &UnitName) -> Result<UnitName, String> {
-    match (name.is_template(), owner.instance()) {
-        (false, _) => Ok(name),
-        (true, Some(instance)) => name.with_instance(instance).map_err(|e| e.to_string()),
-        (true, None) => Err(format!("'{name}' is a template without an instance")),
+    if !name.is_template() {
+        return Ok(name);
     }
+    let instance = owner.instance().unwrap_or(owner.prefix());
+    name.with_instance(instance).map_err(|e| e.to_string())
 }
 
 fn is_job_setting(name: &str) -> bool {

@@ -10,7 +10,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::load::Sources;
 use crate::name::UnitName;
 use crate::parse::{Entry, UnitFile};
-use crate::settings::{Id, Kind, List};
+use crate::settings::{Id, Kind, List, Setting};
 use crate::specifier::Specifiers;
 use crate::value::{self, Fault};
 
@@ -125,15 +125,13 @@ impl<'a> Merged<'a> {
         self.fragment.is_some_and(|fragment| std::ptr::eq(fragment, entry.file))
     }
 
-    /// The last valid value. An empty assignment goes back to the default, but for kinds of
-    /// which an empty value is no value (as systemd has it); wrong values are ignored.
+    /// The last valid value. An empty assignment goes back to the default where the setting has
+    /// that; wrong values are ignored.
     pub fn value<T>(&self, id: Id, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
-        let empty_is_wrong = id.setting().is_some_and(|s| {
-            matches!(s.kind, Kind::Bool | Kind::Span | Kind::Signal | Kind::Mode | Kind::Rlimit(_))
-        });
+        let empty_resets = id.setting().is_none_or(Setting::empty_resets);
         let mut last = None;
         for entry in self.raw(id) {
-            if entry.value.is_empty() && !empty_is_wrong {
+            if entry.value.is_empty() && empty_resets {
                 last = None;
                 continue;
             }
@@ -146,12 +144,14 @@ impl<'a> Merged<'a> {
         last
     }
 
-    /// The last non-empty text.
+    /// The last text; an empty one goes back to none, where the setting has that.
     pub fn text(&self, id: Id) -> Option<Cow<'a, str>> {
+        let empty_resets = id.setting().is_none_or(Setting::empty_resets);
         let mut last = None;
         for entry in self.raw(id) {
             match entry.value {
-                "" => last = None,
+                "" if empty_resets => last = None,
+                "" => {}
                 _ => last = self.expand(entry).or(last),
             }
         }

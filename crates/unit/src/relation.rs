@@ -8,7 +8,7 @@ use std::fmt;
 
 macro_rules! relations {
     ($( $(#[$doc:meta])* $name:ident, $inverse:ident, $setting:literal; )*) => {
-        /// A kind of edge between two units (systemd.unit(5), "[UNIT] SECTION OPTIONS" and
+        /// A kind of edge between two units (systemd.unit(5), "\[UNIT\] SECTION OPTIONS" and
         /// "MAPPING OF UNIT PROPERTIES TO THEIR INVERSES").
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[repr(u8)]
@@ -64,8 +64,9 @@ relations! {
     Triggers, TriggeredBy, "Triggers";
     /// This unit's cgroup lies below the other, a slice.
     InSlice, SliceOf, "Slice";
-    /// One per prefix of a path of RequiresMountsFor=: acts as Requires and After while the
-    /// other, a mount unit, has been loaded from a file or the mount table; else as nothing.
+    /// One per prefix of a path of RequiresMountsFor=: acts as Requires and After if the other,
+    /// a mount unit, has a file; as After if it is known from the mount table only; else as
+    /// nothing (compared with systemd 252).
     MountsFor, MountsForOf, "RequiresMountsFor";
 
     /// Inverse of Requires.

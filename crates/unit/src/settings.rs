@@ -1,7 +1,7 @@
 //! The one table of settings: everything the parser, the checks and the documentation know
 //! about a setting comes from here.
 //!
-//! To add a setting, add its name to a row of [`table`]; nothing else lists settings. Names,
+//! To add a setting, add its name to a row of `table.rs`; nothing else lists settings. Names,
 //! sections and list rules are those of the manual page that [`Group::manual`] names.
 
 mod index;
@@ -262,6 +262,62 @@ pub struct Setting {
     pub list: List,
     /// What is done with it.
     pub status: Status,
+}
+
+/// Settings of one value whose empty assignment goes back to the default though their kind has
+/// no empty value.
+const EMPTY_RESETS: &[&str] = &[
+    "CPUQuotaPeriodSec",
+    "CPUSchedulingPolicy",
+    "FailureActionExitStatus",
+    "IOSchedulingClass",
+    "IOSchedulingPriority",
+    "IOWeight",
+    "KillMode",
+    "ManagedOOMMemoryPressure",
+    "ManagedOOMSwap",
+    "Nice",
+    "OOMScoreAdjust",
+    "Personality",
+    "StartupIOWeight",
+    "SuccessActionExitStatus",
+    "TimeoutAbortSec",
+];
+
+/// Settings of one text that cannot be empty.
+const EMPTY_IS_WRONG: &[&str] = &[
+    "BusName",
+    "LogLevelMax",
+    "Service",
+    "Slice",
+    "StandardError",
+    "StandardInput",
+    "StandardOutput",
+    "SyslogFacility",
+    "SyslogLevel",
+];
+
+impl Setting {
+    /// Whether an empty assignment resets; else it is a wrong value, ignored like any other.
+    /// Seen with systemd-analyze verify of systemd 252.
+    pub fn empty_resets(&self) -> bool {
+        let no_empty_value = matches!(
+            self.kind,
+            Kind::Bool
+                | Kind::BoolOr(_)
+                | Kind::Word(_)
+                | Kind::Span
+                | Kind::Signal
+                | Kind::Mode
+                | Kind::Rlimit(_)
+                | Kind::Number(..)
+                | Kind::Bytes
+        );
+        match no_empty_value {
+            true => EMPTY_RESETS.contains(&self.name),
+            false => !EMPTY_IS_WRONG.contains(&self.name),
+        }
+    }
 }
 
 /// Another name of a setting.

@@ -6,11 +6,15 @@
 //! something to say. Requests are handled in order and need no answer (see the invariant in
 //! [`super`]); those refused are named in [`InitMessage::Refused`].
 //!
+//! warrend and the helpers are in init's process group. SIGINT, SIGQUIT and SIGTSTP are blocked
+//! when warrend starts, so that a Ctrl-C reaches it once, through init.
+//!
 //! The types borrow their strings from the packet, because init allocates nothing.
 
 use serde::{Deserialize, Serialize};
 
-/// The fd at which warrend finds the control socket.
+/// The fd at which warrend finds the control socket. It is not close-on-exec there: take it with
+/// `warren_sys::fdpass::take_inherited` first thing.
 pub const CONTROL_FD: i32 = 3;
 
 /// Environment variable that says so to warrend: its value is the fd's number.

@@ -109,6 +109,9 @@ pub struct ExecSpec {
     pub env: Vec<String>,
     /// Where the process is placed.
     pub cgroup: CgroupPlace,
+    /// Stay in the session and process group of the manager instead of starting new ones. A
+    /// mount helper must: autofs lets only that group pass an automount point that is waiting.
+    pub keep_session: bool,
 
     /// Fds that become 3, 4, 5, ... in this order.
     pub listen_fds: Vec<u16>,

@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::Duration;
 
-use warren_init::protocol::control::{InitMessage, InitRequest, Welcome, unpack_names};
+use warren_init::client::{self, Handed, Incoming, InitEvent};
+use warren_init::protocol::control::InitRequest;
+use warren_init::protocol::encode;
 use warren_init::protocol::exec::{ExecSpec, HelperReply, HelperRequest, SpawnReply, SpawnRequest};
-use warren_init::protocol::ring::{ExitRecord, Ring};
-use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode};
+use warren_init::protocol::ring::ExitRecord;
 use warren_sys::cgroup::Tree;
-use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass;
-use warren_sys::memfd::SharedWords;
 
 /// A message that does not come for so long never will.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -33,23 +32,8 @@ pub struct Lab {
 
 /// What a manager has after `Hello`.
 pub struct Session {
-    pub welcome: Welcome,
-    pub ring: Ring,
-    pub wake: EventFd,
-    pub room: EventFd,
-    pub helpers: Vec<OwnedFd>,
+    pub handed: Handed,
     pub stored: Vec<(String, OwnedFd)>,
-}
-
-/// A message from init with its strings owned.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Told {
-    Fds(Vec<String>, bool),
-    Helper(u16),
-    Signal(u8),
-    Pong(u64),
-    Refused(String, String),
-    Welcome,
 }
 
 impl Lab {
@@ -74,15 +58,38 @@ impl Lab {
         Some(Lab::launch(name, &[], Some((top, group))))
     }
 
+    /// Starts init as process 1 of a pid and mount namespace; `None` (said loudly) where that
+    /// cannot be.
+    pub fn start_as_pid_1(name: &str) -> Option<Lab> {
+        let unshare = ["unshare", "--pid", "--mount", "--fork", "--kill-child"];
+        let works = Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
+        if !works.is_ok_and(|s| s.success()) {
+            not_run(name, "unshare(1) and the right to use it");
+            return None;
+        }
+        Some(Lab::launch_by(&unshare, name, &["--helpers=1"], None))
+    }
+
     fn launch(name: &str, options: &[&str], tree: Option<(Tree, String)>) -> Lab {
+        Lab::launch_by(&[], name, options, tree)
+    }
+
+    fn launch_by(
+        wrapper: &[&str],
+        name: &str,
+        options: &[&str],
+        tree: Option<(Tree, String)>,
+    ) -> Lab {
         let directory =
             std::env::temp_dir().join(format!("warren-init-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&directory);
         std::fs::create_dir(&directory).expect("a scratch directory can be made");
         let path = directory.join("socket");
         let listener = UnixListener::bind(&path).expect("the test can listen");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-init"));
+        let program = [wrapper, &[env!("CARGO_BIN_EXE_warren-init")]].concat();
+        let mut command = Command::new(program[0]);
         command
+            .args(&program[1..])
             .arg(format!("--manager={}", relay_program().display()))
             .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")));
         match &tree {
@@ -123,52 +130,50 @@ impl Lab {
     /// Says hello and takes everything that is handed out.
     pub fn hello(&self) -> Session {
         self.ask(&InitRequest::Hello, &[]);
-        let mut fds = Vec::new();
-        let welcome = receive(&self.control, &mut fds, |packet| match decode(packet) {
-            Ok(InitMessage::Welcome(welcome)) => welcome,
+        match self.told() {
+            InitEvent::Welcome(handed) => Session { handed: *handed, stored: self.stored() },
             other => panic!("expected Welcome, got {other:?}"),
-        });
-        let mut fds = fds.into_iter();
-        let mut next = || fds.next().expect("Welcome has its fds");
-        let words = SharedWords::map(next().as_fd()).expect("the ring can be mapped");
-        let ring = Ring::attach(words).expect("it is a ring");
-        let (wake, room) = (EventFd::from_fd(next()), EventFd::from_fd(next()));
-        let helpers: Vec<_> = fds.collect();
-        assert_eq!(helpers.len(), usize::from(welcome.helpers));
-        Session { welcome, ring, wake, room, helpers, stored: self.stored() }
+        }
     }
 
     /// Takes batches of stored fds up to the last.
     pub fn stored(&self) -> Vec<(String, OwnedFd)> {
         let mut stored = Vec::new();
         loop {
-            let (told, fds) = self.told();
-            let Told::Fds(names, last) = told else { panic!("expected Fds, got {told:?}") };
-            assert_eq!(names.len(), fds.len());
-            stored.extend(names.into_iter().zip(fds));
-            if last {
-                return stored;
+            match self.told() {
+                InitEvent::Stored(batch, last) => {
+                    stored.extend(batch);
+                    if last {
+                        return stored;
+                    }
+                }
+                other => panic!("expected stored fds, got {other:?}"),
             }
         }
     }
 
     /// The next message.
-    pub fn told(&self) -> (Told, Vec<OwnedFd>) {
-        let mut fds = Vec::new();
-        let told = receive(&self.control, &mut fds, |packet| match decode(packet) {
-            Ok(InitMessage::Fds { names, last }) => {
-                Told::Fds(unpack_names(names).map(str::to_owned).collect(), last)
-            }
-            Ok(InitMessage::Helper { index }) => Told::Helper(index),
-            Ok(InitMessage::Signal { signo }) => Told::Signal(signo),
-            Ok(InitMessage::Pong { n }) => Told::Pong(n),
-            Ok(InitMessage::Refused { why, name }) => {
-                Told::Refused(format!("{why:?}"), name.into())
-            }
-            Ok(InitMessage::Welcome(_)) => Told::Welcome,
-            Err(error) => panic!("init sent a bad packet: {error}"),
-        });
-        (told, fds)
+    pub fn told(&self) -> InitEvent {
+        wait_readable(self.control.as_fd());
+        message(client::receive_event(self.control.as_fd())).expect("init lives")
+    }
+
+    /// The next message, as a word or two.
+    pub fn told_text(&self) -> String {
+        match self.told() {
+            InitEvent::Signal(n) => format!("signal {n}"),
+            InitEvent::Pong(n) => format!("pong {n}"),
+            InitEvent::Refused(why, name) => format!("refused {why:?} {name}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    /// Takes the new socket of a helper.
+    pub fn new_helper(&self) -> OwnedFd {
+        match self.told() {
+            InitEvent::Helper(0, socket) => socket,
+            other => panic!("expected a helper, got {other:?}"),
+        }
     }
 
     /// Scratch space of this test.
@@ -217,32 +222,53 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>) {
     assert!(!events.is_empty(), "nothing came within {PATIENCE:?}");
 }
 
-fn receive<T>(socket: &OwnedFd, fds: &mut Vec<OwnedFd>, read: impl Fn(&[u8]) -> T) -> T {
-    wait_readable(socket.as_fd());
-    let mut buffer = vec![0; PACKET_BYTES_MAX];
-    let received = fdpass::recv(socket.as_fd(), &mut buffer, fds, true).expect("a packet");
-    assert!(!received.truncated && received.bytes > 0, "{received:?}");
-    read(&buffer[..received.bytes])
+/// The message of a readable socket; `None` at the end.
+fn message<T>(received: Result<Incoming<T>, client::ClientError>) -> Option<T> {
+    match received.expect("the protocol is spoken") {
+        Incoming::Message(message) => Some(message),
+        Incoming::End => None,
+        Incoming::Nothing => panic!("it was readable"),
+    }
+}
+
+impl std::ops::Deref for Session {
+    type Target = Handed;
+    fn deref(&self) -> &Handed {
+        &self.handed
+    }
 }
 
 impl Session {
     /// Asks one helper for a process.
     pub fn request(&self, helper: usize, id: u64, exec: ExecSpec, fds: &[&OwnedFd]) {
         let request = HelperRequest::Spawn(SpawnRequest { id, exec: Box::new(exec) });
+        self.send(helper, &request, fds);
+    }
+
+    pub fn send(&self, helper: usize, request: &HelperRequest, fds: &[&OwnedFd]) {
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-        let packet = encode(&request).expect("small");
-        fdpass::send(self.helpers[helper].as_fd(), &packet, &fds).expect("the helper listens");
+        let socket = self.helpers[helper].as_fd();
+        client::send_request(socket, request, &fds).expect("the helper listens");
     }
 
-    pub fn reply(&self, helper: usize) -> (HelperReply, Vec<OwnedFd>) {
-        let mut fds = Vec::new();
-        let reply = receive(&self.helpers[helper], &mut fds, |packet| decode(packet));
-        (reply.expect("helpers speak the protocol"), fds)
+    /// The next reply, or `None` when the helper is gone and all it sent was read.
+    pub fn reply_or_end(&self, helper: usize) -> Option<(HelperReply, Option<OwnedFd>)> {
+        let socket = self.helpers[helper].as_fd();
+        wait_readable(socket);
+        message(client::receive_reply(socket))
     }
 
-    pub fn spawn_reply(&self, helper: usize) -> (SpawnReply, Vec<OwnedFd>) {
-        match self.reply(helper) {
-            (HelperReply::Spawned(reply), fds) => (reply, fds),
+    pub fn reply(&self, helper: usize) -> HelperReply {
+        self.reply_or_end(helper).expect("the helper lives").0
+    }
+
+    pub fn spawn_reply(&self, helper: usize) -> (SpawnReply, Option<OwnedFd>) {
+        self.spawn_reply_or_end(helper).expect("the helper lives")
+    }
+
+    pub fn spawn_reply_or_end(&self, helper: usize) -> Option<(SpawnReply, Option<OwnedFd>)> {
+        match self.reply_or_end(helper)? {
+            (HelperReply::Spawned(reply), fd) => Some((reply, fd)),
             (other, _) => panic!("expected Spawned, got {other:?}"),
         }
     }
@@ -256,6 +282,15 @@ impl Session {
             Err(error) => error.pid.expect("the tests that use this make a process"),
         };
         (reply, self.exit_of(pid))
+    }
+
+    /// Releases every exit record there is, unread.
+    #[allow(dead_code, reason = "for the benchmark")]
+    pub fn discard_exits(&self) {
+        let read = self.ring.read_position();
+        if self.ring.pending() > 0 && self.ring.release(read + self.ring.pending()) {
+            self.room.notify();
+        }
     }
 
     /// Waits for a process's exit record and releases everything up to it.

@@ -17,14 +17,26 @@ fn a_path_cannot_leave_the_tree() {
     check_path("./a", None);
 }
 
+/// Where mountinfo says that `group` is.
+#[track_caller]
+fn check_directory(mountinfo: &str, group: &str, expected: &str) {
+    let found = parse_hierarchy(mountinfo).map(|h| h.directory_of(group));
+    assert_eq!(found.unwrap_or_default(), Path::new(expected), "{group}");
+}
+
 #[test]
-fn the_mount_point_is_found_in_mountinfo() {
+fn the_hierarchy_is_found_in_mountinfo() {
     let unified = "30 22 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+    check_directory(unified, "/", "/sys/fs/cgroup/");
+    check_directory(unified, "/user.slice/a", "/sys/fs/cgroup/user.slice/a");
     let hybrid = "31 22 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                   32 22 0:28 / /sys/fs/cgroup/uni\\040fied rw shared:1 - cgroup2 none rw\n";
-    assert_eq!(parse_mount_point(unified).as_deref(), Some("/sys/fs/cgroup"));
-    assert_eq!(parse_mount_point(hybrid).as_deref(), Some("/sys/fs/cgroup/uni fied"));
-    assert_eq!(parse_mount_point("garbage\n - \n"), None);
+    check_directory(hybrid, "/a", "/sys/fs/cgroup/uni fied/a");
+    let part = "32 22 0:28 /box/1 /sys/fs/cgroup ro - cgroup2 none rw\n";
+    check_directory(part, "/box/1/a", "/sys/fs/cgroup/a");
+    check_directory(part, "/box/1", "/sys/fs/cgroup/");
+    check_directory(part, "/box/12", "/sys/fs/cgroup/box/12");
+    check_directory("garbage\n - \n", "/", "");
 }
 
 #[test]

@@ -210,7 +210,7 @@ impl Unit<'_> {
         config.standard_input = input.unwrap_or(default_input);
         // What is read from is written to as well, unless the unit says something else.
         let default_output = match config.standard_input {
-            Input::Null | Input::Data => self.defaults.standard_output.clone(),
+            Input::Null | Input::Data | Input::File(_) => self.defaults.standard_output.clone(),
             _ => Output::Inherit,
         };
         let out = merged.value(id!(Exec "StandardOutput"), output);

@@ -140,12 +140,12 @@ fn wrong_values_are_ignored_and_reported() {
         "Restart=always\nRestart=\nRestart=foo\nTimeoutStopSec=5 parsecs\nEnvironment=a A=1\n\
          LimitCORE=x\nDelegate=foo\nKillSignal=TERM\nKillSignal=x\nNice=30\nUser=%z\nBusName=a\n",
     );
-    assert_eq!(config.restart, Restart::No);
+    assert_eq!(config.restart, Restart::Always);
     assert_eq!(config.timeout_stop, Some(Duration::from_secs(90)));
     let codes: Vec<&str> = diagnostics.iter().filter_map(|d| d.split(' ').next()).collect();
     let want = [
-        "f:11:12:", "f:6:18:", "f:14:9:", "f:9:10:", "f:5:9:", "f:13:6:", "f:7:13:", "f:8:11:",
-        "f:12:6:",
+        "f:4:9:", "f:11:12:", "f:6:18:", "f:14:9:", "f:9:10:", "f:5:9:", "f:13:6:", "f:7:13:",
+        "f:8:11:", "f:12:6:",
     ];
     let (mut got, mut want) = (codes.clone(), want.to_vec());
     got.sort_unstable();

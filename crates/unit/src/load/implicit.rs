@@ -40,9 +40,7 @@ impl Loader<'_, '_> {
             }
         });
         let slice = written.unwrap_or_else(|| self.default_slice());
-        if !slice.is_root_slice() {
-            self.add_two(Relation::Requires, Relation::After, slice.clone());
-        }
+        self.add_two(Relation::Requires, Relation::After, slice.clone());
         self.add(Relation::InSlice, slice.clone());
         self.slice = Some(slice);
     }
@@ -50,6 +48,10 @@ impl Loader<'_, '_> {
     fn default_slice(&self) -> UnitName {
         let name = self.merged.name();
         if matches!(name.as_str(), "init.scope" | "-.mount") {
+            return known::root_slice();
+        }
+        let is_process = !matches!(name.unit_type(), UnitType::Mount | UnitType::Swap);
+        if !self.is_system() && !is_process {
             return known::root_slice();
         }
         let base = if self.is_system() { known::system_slice() } else { known::app_slice() };
@@ -68,12 +70,19 @@ impl Loader<'_, '_> {
             return;
         }
         if self.merged.flag(id!(Exec "DynamicUser"), false) || self.has_private_tmp() {
-            self.mounts_for("/tmp");
+            self.add_two(Relation::Wants, Relation::After, known::tmp_mount());
             self.mounts_for("/var/tmp");
             self.add(Relation::After, known::tmpfiles_setup_service());
         }
-        if self.output_is_logged() {
-            self.add(Relation::After, known::journald_socket());
+        if self.merged.has(id!(Exec "RootImage")) {
+            self.add(Relation::After, known::udevd_service());
+        }
+        self.logging();
+    }
+
+    fn logging(&mut self) {
+        if !self.output_is_logged() {
+            return;
         }
         if let Some(namespace) = self.merged.text(id!(Exec "LogNamespace")) {
             for socket in ["systemd-journald", "systemd-journald-varlink"] {
@@ -82,6 +91,8 @@ impl Loader<'_, '_> {
                     self.add_two(Relation::Requires, Relation::After, name);
                 }
             }
+        } else {
+            self.add(Relation::After, known::journald_socket());
         }
     }
 
@@ -96,11 +107,18 @@ impl Loader<'_, '_> {
         let error = self.merged.text(id!(Exec "StandardError"));
         let input = self.merged.text(id!(Exec "StandardInput"));
         let output = match output.as_deref() {
-            None => is_logged_input(input.as_deref()),
+            None => !passes_output_on(input.as_deref()) && self.logs_by_default(),
             Some("inherit") => false,
             Some(text) => is_logged(text),
         };
         output || error.as_deref().is_some_and(is_logged)
+    }
+
+    /// Whether DefaultStandardOutput= is the log.
+    fn logs_by_default(&self) -> bool {
+        use crate::config::Output::{Journal, JournalConsole, Kmsg, KmsgConsole};
+        let default = &self.defaults.standard_output;
+        matches!(default, Journal | JournalConsole | Kmsg | KmsgConsole)
     }
 
     fn execution_paths(&mut self) {
@@ -125,6 +143,11 @@ impl Loader<'_, '_> {
             (id!(Exec "ConfigurationDirectory"), &context.config_dir),
         ];
         for (setting, base) in kinds {
+            let below_var = setting != id!(Exec "RuntimeDirectory")
+                && setting != id!(Exec "ConfigurationDirectory");
+            if below_var && self.is_system() && self.merged.has(setting) {
+                self.add(Relation::After, known::remount_fs_service());
+            }
             for (entry, at, word) in self.merged.words(setting) {
                 let relative = word.split(':').next().unwrap_or_default();
                 match value::path(&format!("{base}/{relative}")) {
@@ -139,12 +162,7 @@ impl Loader<'_, '_> {
     }
 }
 
-/// StandardOutput= defaults to what StandardInput= is connected to, else to the log.
-fn is_logged_input(input: Option<&str>) -> bool {
-    !input.is_some_and(|text| {
-        text.starts_with("tty")
-            || text.starts_with("file:")
-            || text.starts_with("fd")
-            || text == "socket"
-    })
+/// Whether StandardOutput= defaults to what StandardInput= is connected to.
+fn passes_output_on(input: Option<&str>) -> bool {
+    input.is_some_and(|text| text.starts_with("tty") || text.starts_with("fd") || text == "socket")
 }

@@ -28,6 +28,7 @@ known! {
     quotaon_service = "quotaon.service";
     remote_fs_pre_target = "remote-fs-pre.target";
     remote_fs_target = "remote-fs.target";
+    remount_fs_service = "systemd-remount-fs.service";
     root_mount = "-.mount";
     root_slice = "-.slice";
     shutdown_target = "shutdown.target";
@@ -38,6 +39,8 @@ known! {
     time_set_target = "time-set.target";
     time_sync_target = "time-sync.target";
     timers_target = "timers.target";
+    tmp_mount = "tmp.mount";
     tmpfiles_setup_service = "systemd-tmpfiles-setup.service";
+    udevd_service = "systemd-udevd.service";
     umount_target = "umount.target";
 }

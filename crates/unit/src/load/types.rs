@@ -3,7 +3,7 @@
 //! a unit unusable was compared with `systemd-analyze verify` of systemd 252.
 
 use super::{Loader, known};
-use crate::config::{Address, ListenKind, ServiceType};
+use crate::config::{Address, EmergencyAction, ExitType, ListenKind, Restart, ServiceType};
 use crate::diagnostic::Code;
 use crate::loaded::UnitFlags;
 use crate::name::{UnitName, UnitType};
@@ -147,22 +147,25 @@ impl Loader<'_, '_> {
         Ok(())
     }
 
-    /// Type=, or its default (systemd.service(5)). Which words are types is checked when the
-    /// service is compiled; here a wrong one is as none.
+    /// Type=, or its default (systemd.service(5)).
     fn service_type(&self, starts: usize) -> ServiceType {
-        let written = self.merged.raw(id!(Service "Type")).iter().rev();
-        let mut known = written.filter_map(|e| ServiceType::from_word(e.value));
         let has_bus_name = self.merged.has(id!(Service "BusName"));
-        known.next().unwrap_or(match (starts, has_bus_name) {
+        let written = self.last_word(id!(Service "Type"), ServiceType::from_word);
+        written.unwrap_or(match (starts, has_bus_name) {
             (_, true) => ServiceType::Dbus,
             (0, false) => ServiceType::Oneshot,
             (_, false) => ServiceType::Simple,
         })
     }
 
+    /// The last word that is one; wrong ones are reported when the unit is compiled.
+    fn last_word<T>(&self, id: Id, from_word: fn(&str) -> Option<T>) -> Option<T> {
+        self.merged.raw(id).iter().rev().find_map(|e| from_word(e.value))
+    }
+
     fn service_commands(&self, service_type: &str, starts: usize, stops: usize) -> Check {
-        let success_action = self.merged.text(id!(Unit "SuccessAction"));
-        let acts = success_action.is_some_and(|a| a != "none");
+        let success_action = self.last_word(id!(Unit "SuccessAction"), EmergencyAction::from_word);
+        let acts = success_action.is_some_and(|a| a != EmergencyAction::None);
         let remains = self.merged.flag(id!(Service "RemainAfterExit"), false);
         if starts == 0 && stops == 0 && !acts {
             return Err("no ExecStart=, ExecStop= or SuccessAction=".to_owned());
@@ -186,16 +189,16 @@ impl Loader<'_, '_> {
         if service_type == "dbus" && text(id!(Service "BusName")).is_none() {
             return Err("Type=dbus needs BusName=".to_owned());
         }
-        let restart = text(id!(Service "Restart"));
-        let restarts = matches!(restart.as_deref(), Some("always" | "on-success"));
-        if service_type == "oneshot" && restarts {
+        let is_oneshot = service_type == "oneshot";
+        let restart = self.last_word(id!(Service "Restart"), Restart::from_word);
+        if is_oneshot && matches!(restart, Some(Restart::Always | Restart::OnSuccess)) {
             return Err("Type=oneshot excludes Restart=always and on-success".to_owned());
         }
-        let exit_type = text(id!(Service "ExitType"));
-        if service_type == "oneshot" && exit_type.as_deref() == Some("cgroup") {
+        let exit_type = self.last_word(id!(Service "ExitType"), ExitType::from_word);
+        if is_oneshot && exit_type == Some(ExitType::Cgroup) {
             return Err("Type=oneshot excludes ExitType=cgroup".to_owned());
         }
-        let kill_mode = text(id!(Kill "KillMode"));
+        let kill_mode = self.merged.text(id!(Kill "KillMode"));
         let kills_all = !matches!(kill_mode.as_deref(), Some("process" | "none"));
         if text(id!(Exec "PAMName")).is_some() && !kills_all {
             return Err("PAMName= needs KillMode=control-group or mixed".to_owned());
@@ -423,6 +426,9 @@ impl Loader<'_, '_> {
         let is_network = has("_netdev") || NETWORK_FILE_SYSTEMS.contains(&&*fs_type);
         let may_fail = has("nofail");
         self.until_umount();
+        if fs_type == "tmpfs" {
+            self.add(Relation::After, known::swap_target());
+        }
         if is_network {
             self.add(Relation::After, known::remote_fs_pre_target());
             self.add(Relation::After, known::network_target());
@@ -458,7 +464,10 @@ impl Loader<'_, '_> {
             Ok(device) if what.starts_with("/dev/") => {
                 self.add_two(Relation::Requires, Relation::After, device);
             }
-            _ => self.mounts_for(&what),
+            _ => {
+                self.mounts_for(&what);
+                self.add(Relation::After, known::remount_fs_service());
+            }
         }
         self.slice();
         self.execution();

@@ -195,7 +195,8 @@ rows! {
     @Exec Acted Append (Text): EnvironmentFile StandardInputText StandardInputData;
     @Exec Acted Last (Text): WorkingDirectory StandardInput StandardOutput StandardError;
     @Exec Acted Last (Path): RootDirectory TTYPath;
-    @Exec Acted Append (Words): ExecSearchPath RuntimeDirectory StateDirectory CacheDirectory
+    @Exec Parsed Append (Words): ExecSearchPath;
+    @Exec Acted Append (Words): RuntimeDirectory StateDirectory CacheDirectory
         LogsDirectory ConfigurationDirectory;
     @Exec Acted Last (Mode): RuntimeDirectoryMode StateDirectoryMode CacheDirectoryMode
         LogsDirectoryMode ConfigurationDirectoryMode UMask;
@@ -255,7 +256,7 @@ rows! {
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Parsed Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
-    @Cgroup Acted Last (Span): CPUQuotaPeriodSec;
+    @Cgroup Parsed Last (Span): CPUQuotaPeriodSec;
     @Cgroup Acted Append (Indexes): AllowedCPUs AllowedMemoryNodes;
     @Cgroup Parsed Append (Indexes): StartupAllowedCPUs StartupAllowedMemoryNodes;
     @Cgroup Acted Last (Memory): MemoryMin MemoryLow MemoryHigh MemoryMax MemorySwapMax;

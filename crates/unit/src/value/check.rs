@@ -80,6 +80,8 @@ pub(crate) fn condition_prefixes(text: &str) -> (bool, bool, &str) {
     }
 }
 
+/// Only what systemd refuses when it reads a unit; anything else is for whoever evaluates it, as
+/// dropping a condition would start what should not start.
 fn condition(kind: crate::config::ConditionKind, text: &str) -> Parsed<()> {
     use crate::config::ConditionKind as C;
     let (_, _, parameter) = condition_prefixes(text);
@@ -96,7 +98,6 @@ fn condition(kind: crate::config::ConditionKind, text: &str) -> Parsed<()> {
         | C::FileNotEmpty
         | C::FileIsExecutable
         | C::NeedsUpdate => path(parameter).map(drop),
-        C::AcPower | C::FirstBoot => boolean(parameter).map(drop),
         _ => Ok(()),
     };
     result.map_err(|fault| Fault::new(at + fault.offset, fault.message))

@@ -58,7 +58,9 @@ fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failu
         child::enter_cgroup(group).at(ExecStep::Cgroup)?;
     }
     signals(spec)?;
-    child::new_session().at(ExecStep::Setsid)?;
+    if !spec.keep_session {
+        child::new_session().at(ExecStep::Setsid)?;
+    }
     standard_fds(prepared)?;
     scheduling(prepared)?;
     limits(spec)?;

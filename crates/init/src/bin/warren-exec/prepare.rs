@@ -115,7 +115,7 @@ pub fn prepare(
         stdio: stdio::plan(&spec, &fds)?,
         root,
         directory: working_directory(&spec, &identity)?,
-        already_is_user: is_ours(&identity),
+        already_is_user: is_ours(&spec, &identity),
         cpus: spec.cpu_affinity.as_deref().map(CpuSet::new),
         identity,
         _fds: fds,
@@ -124,9 +124,13 @@ pub fn prepare(
 }
 
 /// Not as root, and nothing but what this process is already is asked for.
-fn is_ours(identity: &Identity) -> bool {
+fn is_ours(spec: &ExecSpec, identity: &Identity) -> bool {
     let (uid, gid) = process::own_ids();
-    uid != 0 && identity.uid.is_none_or(|u| u == uid) && identity.gid.is_none_or(|g| g == gid)
+    let same_groups = spec.supplementary_groups.is_empty();
+    uid != 0
+        && same_groups
+        && identity.uid.is_none_or(|u| u == uid)
+        && identity.gid.is_none_or(|g| g == gid)
 }
 
 /// Fails closed: what must be applied and is not known here prevents the start.

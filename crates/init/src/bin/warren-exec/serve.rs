@@ -34,7 +34,8 @@ struct Helper {
 /// Serves until the socket ends; the exit status.
 pub fn run(arguments: Arguments) -> i32 {
     signal::reset_all();
-    let stack = match signal::set_blocked(signal::SignalSet::EMPTY).and_then(|_| Stack::new()) {
+    // New processes unblock everything; the helper itself heeds nothing but its socket's end.
+    let stack = match signal::set_blocked(signal::SignalSet::ALL).and_then(|_| Stack::new()) {
         Ok(stack) => stack,
         Err(error) => {
             eprintln!("warren-exec: {error}");

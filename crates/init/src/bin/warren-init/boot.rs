@@ -7,7 +7,7 @@ use std::path::Path;
 
 use warren_sys::cgroup::{self, Tree};
 use warren_sys::mount::{self, MountFlags};
-use warren_sys::{Error, process, reboot};
+use warren_sys::{Error, child, process, reboot};
 
 use crate::options::Options;
 use crate::say;
@@ -37,6 +37,8 @@ pub fn prepare(options: &Options) -> Place {
     let is_pid_1 = std::process::id() == 1;
     if is_pid_1 {
         mount_api_file_systems();
+        // The kernel starts process 1 in no process group; autofs needs to know ours.
+        warn("session", child::new_session());
     }
     let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
     let is_host = is_pid_1 && namespace == Some(HOST_PID_NAMESPACE);

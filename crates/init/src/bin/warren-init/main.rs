@@ -4,8 +4,8 @@
 //! Parent of every service process. Spawns through its helpers, reaps into the exit ring, holds
 //! fds, starts warrend again when it ends, does the final reboot(2). One thread.
 //!
-//! Must not: know units, read configuration, wait for anything but epoll, or allocate once the
-//! loop runs (the tables are made in [`supervise::Init::new`]). Start reading at `supervise`.
+//! Must not: know units, read configuration, wait for anything but epoll, or let anything grow
+//! once the loop runs (the tables are made in [`supervise::Init::new`], with their bounds). Start reading at `supervise`.
 
 mod backoff;
 mod boot;

@@ -1,12 +1,13 @@
 //! Starting our own programs: the manager and the exec helpers.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use warren_sys::child::{self, ExecStrings};
 use warren_sys::clone::{self, Child, Options, Stack};
+use warren_sys::process::{self, Wait};
 use warren_sys::signal::{self, SignalSet};
 use warren_sys::{Error, Result};
 
@@ -18,6 +19,9 @@ const ASIDE: RawFd = FIRST_FD + FDS_MAX as RawFd;
 
 /// Most fds that a program is started with.
 const FDS_MAX: usize = 4;
+
+/// SIGINT, SIGQUIT and SIGTSTP: what keys of a terminal send to a whole process group.
+const TERMINAL_SIGNALS: SignalSet = SignalSet::EMPTY.with(2).with(3).with(20);
 
 /// A program with its arguments and environment, made once.
 pub struct Program {
@@ -41,8 +45,9 @@ impl Program {
         Ok(Program { path: c_path, argv, env: strings })
     }
 
-    /// Starts it with the standard fds of this process and `fds` as 3, 4, ... in a session of
-    /// its own (a Ctrl-C is then ours alone to handle). Fails when exec does.
+    /// Starts it with the standard fds of this process and `fds` as 3, 4, ... Fails when exec
+    /// does. It stays in our process group, which autofs knows as the one that mounts; what a
+    /// terminal sends to all of it is blocked, for us alone to handle.
     pub fn start(&self, stack: &mut Stack, fds: &[BorrowedFd<'_>]) -> Result<Child> {
         let mut failure = None;
         let mut body = |_| {
@@ -52,7 +57,11 @@ impl Program {
         let child = clone::spawn(&Options::default(), stack, &mut body)?;
         match failure {
             None => Ok(child),
-            Some(error) => Err(error.on(Path::new(&*self.path.to_string_lossy()))),
+            Some(error) => {
+                // Reaped here: nobody else must take it for a service.
+                let _ = process::wait(Wait::PidFd(child.pidfd.as_fd()), true);
+                Err(error.on(Path::new(&*self.path.to_string_lossy())))
+            }
         }
     }
 
@@ -65,7 +74,6 @@ impl Program {
     }
 
     fn arrange(&self, fds: &[BorrowedFd<'_>]) -> Result<()> {
-        child::new_session()?;
         assert!(fds.len() <= FDS_MAX, "our programs get a few fds");
         let mut aside = [0; FDS_MAX];
         for (copy, fd) in aside.iter_mut().zip(fds) {
@@ -77,6 +85,6 @@ impl Program {
             next += 1;
         }
         child::close_from(next);
-        signal::set_blocked(SignalSet::EMPTY).map(|_| ())
+        signal::set_blocked(TERMINAL_SIGNALS).map(|_| ())
     }
 }

@@ -371,10 +371,20 @@ impl Init {
 
     fn take_signals(&mut self) {
         while let Ok(Some(info)) = self.signal_fd.read() {
-            if info.signal != SIGCHLD {
-                self.shared.signals = self.shared.signals.with(info.signal);
+            match info.signal {
+                SIGCHLD => {}
+                SIGINT | SIGTERM if self.has_no_manager() => {
+                    self.ending.get_or_insert(Ending::Stop(128 + info.signal));
+                }
+                signal => self.shared.signals = self.shared.signals.with(signal),
             }
         }
+    }
+
+    /// Not once could a manager be started, so nothing else can be: a nested init may then be
+    /// ended by hand.
+    fn has_no_manager(&self) -> bool {
+        self.shared.incarnation == 0 && !self.place.is_pid_1
     }
 
     // ---- time ----

@@ -1,0 +1,411 @@
+//! `Condition*=` and `Assert*=`: looking at the host (systemd.unit(5), "CONDITIONS AND ASSERTS").
+//!
+//! What can block for long (a path below a dead network mount) is the caller's business: checks
+//! run on a worker, never on the loop.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use warren_unit::Context;
+use warren_unit::config::{Condition, ConditionKind};
+
+/// Whether a list of conditions holds: every one without `|` must, and of those with `|` at least
+/// one if there are any.
+pub fn hold(conditions: &[Condition], context: &Context) -> bool {
+    let mut triggers = conditions.iter().filter(|c| c.trigger).peekable();
+    let any_trigger = triggers.peek().is_none() || triggers.any(|c| holds(c, context));
+    any_trigger && conditions.iter().filter(|c| !c.trigger).all(|c| holds(c, context))
+}
+
+/// One condition with its negation. A condition that cannot be looked at does not hold,
+/// negated or not.
+pub fn holds(condition: &Condition, context: &Context) -> bool {
+    test(condition.kind, &condition.parameter, context).is_some_and(|is| is != condition.negate)
+}
+
+/// Kinds that this version does not look at; they are reported by `warren verify`.
+pub const UNKNOWN_KINDS: &[ConditionKind] =
+    &[ConditionKind::PathIsEncrypted, ConditionKind::CpuFeature];
+
+fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool> {
+    use ConditionKind::*;
+    let path = Path::new(parameter);
+    Some(match kind {
+        PathExists => path.exists(),
+        PathExistsGlob => glob_matches(parameter),
+        PathIsDirectory => path.is_dir(),
+        PathIsSymbolicLink => path.is_symlink(),
+        PathIsMountPoint => is_mount_point(path),
+        PathIsReadWrite => path.exists() && warren_sys::file::is_writable_mount(path),
+        DirectoryNotEmpty => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()),
+        FileNotEmpty => fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0),
+        FileIsExecutable => {
+            fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+        }
+        Architecture => parameter == &*context.architecture || parameter == "native",
+        Virtualization => virtualization_is(parameter),
+        Host => parameter == &*context.machine_id || glob(parameter, &context.hostname),
+        KernelCommandLine => kernel_word(parameter),
+        KernelVersion => kernel_version(parameter, &context.kernel_release),
+        Environment => environment_has(parameter),
+        Security => security_is(parameter),
+        Capability => has_capability(parameter)?,
+        AcPower => (parameter == "yes" || parameter == "true" || parameter == "1") == on_ac_power(),
+        NeedsUpdate => needs_update(path),
+        FirstBoot => {
+            let first = fs::metadata("/run/systemd/first-boot").is_ok();
+            matches!(parameter, "yes" | "true" | "1" | "on") == first
+        }
+        User => user_is(parameter, context),
+        Group => group_is(parameter, context),
+        ControlGroupController => has_controllers(parameter),
+        Memory => compare_number(parameter, memory_bytes()?)?,
+        Cpus => compare_number(parameter, u64::from(cpus()))?,
+        OsRelease => os_release(parameter)?,
+        Credential => std::env::var_os("CREDENTIALS_DIRECTORY")
+            .is_some_and(|dir| Path::new(&dir).join(parameter).exists()),
+        Firmware => firmware_is(parameter)?,
+        MemoryPressure | CpuPressure | IoPressure => pressure_below(kind, parameter)?,
+        PathIsEncrypted | CpuFeature => return None,
+    })
+}
+
+fn is_mount_point(path: &Path) -> bool {
+    let device = |p: &Path| fs::symlink_metadata(p).map(|m| (m.dev(), m.ino())).ok();
+    match (device(path), path.parent().map(device)) {
+        (Some(own), Some(Some(parent))) => own.0 != parent.0 || own == parent,
+        (Some(_), None) => true,
+        _ => false,
+    }
+}
+
+fn kernel_word(parameter: &str) -> bool {
+    let text = match warren_sys::process::in_container() {
+        true => fs::read("/proc/1/cmdline")
+            .map(|b| String::from_utf8_lossy(&b).replace('\0', " "))
+            .unwrap_or_default(),
+        false => fs::read_to_string("/proc/cmdline").unwrap_or_default(),
+    };
+    text.split_whitespace().any(|word| {
+        word == parameter || !parameter.contains('=') && word.split('=').next() == Some(parameter)
+    })
+}
+
+fn environment_has(parameter: &str) -> bool {
+    match parameter.split_once('=') {
+        Some((name, value)) => std::env::var(name).is_ok_and(|v| v == value),
+        None => std::env::var_os(parameter).is_some(),
+    }
+}
+
+fn security_is(what: &str) -> bool {
+    let has = |path: &str| Path::new(path).exists();
+    match what {
+        "selinux" => has("/sys/fs/selinux/enforce"),
+        "apparmor" => fs::read_to_string("/sys/module/apparmor/parameters/enabled")
+            .is_ok_and(|t| t.starts_with('Y')),
+        "smack" => has("/sys/fs/smackfs"),
+        "ima" => has("/sys/kernel/security/ima"),
+        "tomoyo" => has("/sys/kernel/security/tomoyo/version"),
+        "audit" => has("/proc/self/loginuid"),
+        "uefi-secureboot" => secure_boot(),
+        "tpm2" => has("/sys/class/tpmrm/tpmrm0"),
+        _ => false,
+    }
+}
+
+fn secure_boot() -> bool {
+    let variable = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c";
+    fs::read(variable).is_ok_and(|bytes| bytes.last() == Some(&1))
+}
+
+fn has_capability(name: &str) -> Option<bool> {
+    let number = warren_unit::value::capability(name)?;
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("CapBnd:"))?;
+    let mask = u64::from_str_radix(line.trim(), 16).ok()?;
+    Some(mask & (1 << number) != 0)
+}
+
+fn on_ac_power() -> bool {
+    let Ok(supplies) = fs::read_dir("/sys/class/power_supply") else { return true };
+    let mains: Vec<bool> = supplies
+        .flatten()
+        .filter(|s| fs::read_to_string(s.path().join("type")).is_ok_and(|t| t.trim() == "Mains"))
+        .map(|s| fs::read_to_string(s.path().join("online")).is_ok_and(|t| t.trim() == "1"))
+        .collect();
+    mains.is_empty() || mains.contains(&true)
+}
+
+/// /etc or /var is older than /usr (systemd.unit(5), ConditionNeedsUpdate=).
+fn needs_update(path: &Path) -> bool {
+    let modified = |p: &Path| fs::metadata(p).and_then(|m| m.modified()).ok();
+    let Some(usr) = modified(Path::new("/usr")) else { return false };
+    modified(&path.join(".updated")).is_none_or(|updated| updated < usr)
+}
+
+fn user_is(parameter: &str, context: &Context) -> bool {
+    match parameter {
+        "@system" => context.uid < 1000 || context.uid == 65534,
+        _ => parameter == &*context.user_name || parameter.parse() == Ok(context.uid),
+    }
+}
+
+fn group_is(parameter: &str, context: &Context) -> bool {
+    parameter == &*context.group_name || parameter.parse() == Ok(context.gid)
+}
+
+fn has_controllers(parameter: &str) -> bool {
+    if matches!(parameter, "v2") {
+        return true;
+    }
+    let mount = warren_sys::cgroup::mount_point().ok().flatten();
+    let Some(mount) = mount else { return false };
+    let text = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
+    let has = |name: &str| text.split_whitespace().any(|c| c == name);
+    parameter.split_whitespace().all(has)
+}
+
+fn memory_bytes() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
+}
+
+/// An operator and a number; no operator means `=`.
+fn compare_number(parameter: &str, actual: u64) -> Option<bool> {
+    let (operator, number) = split_operator(parameter);
+    let wanted = warren_unit::value::bytes(number.trim()).ok()?;
+    Some(compare(operator, actual.cmp(&wanted)))
+}
+
+fn split_operator(text: &str) -> (&str, &str) {
+    let end = text.find(|c| !"<>=!".contains(c)).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn compare(operator: &str, order: std::cmp::Ordering) -> bool {
+    match operator {
+        "<" => order.is_lt(),
+        "<=" => order.is_le(),
+        ">" => order.is_gt(),
+        ">=" => order.is_ge(),
+        "!=" | "<>" => order.is_ne(),
+        _ => order.is_eq(),
+    }
+}
+
+/// One or more space-separated expressions: comparisons or globs.
+fn kernel_version(parameter: &str, release: &str) -> bool {
+    parameter.split_whitespace().all(|expression| match split_operator(expression) {
+        ("", pattern) => glob(pattern, release),
+        (operator, version) => compare(operator, compare_versions(release, version)),
+    })
+}
+
+/// Digits as numbers, the rest as text (the rule of thumb behind every version comparison).
+pub fn compare_versions(a: &str, b: &str) -> std::cmp::Ordering {
+    let (mut a, mut b) = (a, b);
+    loop {
+        let (x, rest_a) = split_version(a);
+        let (y, rest_b) = split_version(b);
+        let order = match (x.parse::<u64>(), y.parse::<u64>()) {
+            (Ok(x), Ok(y)) => x.cmp(&y),
+            _ => x.cmp(y),
+        };
+        if order.is_ne() || rest_a.is_empty() && rest_b.is_empty() {
+            return order;
+        }
+        (a, b) = (rest_a, rest_b);
+    }
+}
+
+/// The first run of digits or of anything else.
+fn split_version(text: &str) -> (&str, &str) {
+    let digit = text.starts_with(|c: char| c.is_ascii_digit());
+    let end = text.find(|c: char| c.is_ascii_digit() != digit).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+fn os_release(parameter: &str) -> Option<bool> {
+    let at = parameter.find(|c| "<>=!".contains(c))?;
+    let (field, rest) = parameter.split_at(at);
+    let (operator, wanted) = split_operator(rest);
+    let text = fs::read_to_string("/etc/os-release")
+        .or_else(|_| fs::read_to_string("/usr/lib/os-release"))
+        .ok()?;
+    let value = warren_unit::value::environment_file(&text)
+        .into_iter()
+        .find_map(|(name, value)| (name == field).then_some(value))
+        .unwrap_or_default();
+    Some(match operator {
+        "=" => value == wanted,
+        "!=" => value != wanted,
+        _ => compare(operator, compare_versions(&value, wanted)),
+    })
+}
+
+fn firmware_is(parameter: &str) -> Option<bool> {
+    match parameter {
+        "uefi" => Some(Path::new("/sys/firmware/efi").exists()),
+        "device-tree" => Some(Path::new("/sys/firmware/devicetree").exists()),
+        _ => None,
+    }
+}
+
+fn virtualization_is(parameter: &str) -> bool {
+    let container = warren_sys::process::in_container();
+    let vm = fs::read_to_string("/proc/cpuinfo").is_ok_and(|t| t.contains(" hypervisor"));
+    match parameter {
+        "yes" | "true" | "1" | "on" => container || vm,
+        "no" | "false" | "0" | "off" => !(container || vm),
+        "container" => container,
+        "vm" => !container && vm,
+        "private-users" => fs::read_to_string("/proc/self/uid_map")
+            .is_ok_and(|t| t.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]),
+        name => container && std::env::var("container").is_ok_and(|c| c == name),
+    }
+}
+
+/// Pressure stall information of the host: holds while the average over the window is below the
+/// limit. `RESOURCE/WINDOW` with windows 10s, 1min (default 5min is read as 300).
+fn pressure_below(kind: ConditionKind, parameter: &str) -> Option<bool> {
+    let file = match kind {
+        ConditionKind::MemoryPressure => "memory",
+        ConditionKind::CpuPressure => "cpu",
+        _ => "io",
+    };
+    let value = parameter.rsplit(':').next()?;
+    let (limit, window) = value.split_once('/').unwrap_or((value, "5min"));
+    let limit: f64 = limit.trim_end_matches('%').parse().ok()?;
+    let field = match window {
+        "10s" => "avg10=",
+        "1min" => "avg60=",
+        _ => "avg300=",
+    };
+    let text = fs::read_to_string(format!("/proc/pressure/{file}")).ok()?;
+    let line = text.lines().find(|l| l.starts_with("some"))?;
+    let average: f64 = line.split_whitespace().find_map(|w| w.strip_prefix(field))?.parse().ok()?;
+    Some(average <= limit)
+}
+
+fn glob_matches(pattern: &str) -> bool {
+    glob_paths(Path::new("/"), pattern.trim_start_matches('/'), 4096).is_some()
+}
+
+/// Walks one component at a time; gives up after `budget` directory entries.
+fn glob_paths(base: &Path, pattern: &str, budget: usize) -> Option<()> {
+    let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
+    let go_on = |path: &Path| match rest.is_empty() {
+        true => path.symlink_metadata().ok().map(|_| ()),
+        false => glob_paths(path, rest, budget),
+    };
+    if !first.contains(['*', '?', '[']) {
+        return go_on(&base.join(first));
+    }
+    let entries = fs::read_dir(base).ok()?;
+    entries.flatten().take(budget).find_map(|entry| {
+        let name = entry.file_name();
+        let name = name.to_str()?;
+        let hidden = name.starts_with('.') && !first.starts_with('.');
+        (!hidden && glob(first, name)).then(|| go_on(&entry.path())).flatten()
+    })
+}
+
+/// fnmatch(3) without locale: `*`, `?` and `[...]`.
+pub fn glob(pattern: &str, text: &str) -> bool {
+    glob_bytes(pattern.as_bytes(), text.as_bytes())
+}
+
+fn glob_bytes(mut pattern: &[u8], mut text: &[u8]) -> bool {
+    let mut retry: Option<(&[u8], &[u8])> = None;
+    loop {
+        let step = match (pattern.first(), text.first()) {
+            (Some(b'*'), _) => {
+                retry = Some((&pattern[1..], text));
+                pattern = &pattern[1..];
+                continue;
+            }
+            (Some(b'?'), Some(_)) => Some((&pattern[1..], &text[1..])),
+            (Some(b'['), Some(&c)) => class(pattern, c).map(|rest| (rest, &text[1..])),
+            (Some(p), Some(t)) if p == t => Some((&pattern[1..], &text[1..])),
+            (None, None) => return true,
+            _ => None,
+        };
+        match (step, retry) {
+            (Some((p, t)), _) => (pattern, text) = (p, t),
+            (None, Some((p, t))) if !t.is_empty() => {
+                retry = Some((p, &t[1..]));
+                (pattern, text) = (p, &t[1..]);
+            }
+            (None, _) => return false,
+        }
+    }
+}
+
+/// Matches `c` against the class that `pattern` begins with; returns what follows the class.
+fn class(pattern: &[u8], c: u8) -> Option<&[u8]> {
+    let negated = matches!(pattern.get(1), Some(b'!' | b'^'));
+    let mut at = if negated { 2 } else { 1 };
+    let first = at;
+    let mut found = false;
+    loop {
+        let low = *pattern.get(at)?;
+        if low == b']' && at > first {
+            break;
+        }
+        match (pattern.get(at + 1), pattern.get(at + 2)) {
+            (Some(b'-'), Some(&high)) if high != b']' => {
+                found |= (low..=high).contains(&c);
+                at += 3;
+            }
+            _ => {
+                found |= low == c;
+                at += 1;
+            }
+        }
+    }
+    (found != negated).then_some(&pattern[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn globs_match_as_fnmatch_does() {
+        for (pattern, text, want) in [
+            ("*", "", true),
+            ("a*c", "abbc", true),
+            ("a*c", "abbd", false),
+            ("a?c", "abc", true),
+            ("[a-c]x", "bx", true),
+            ("[!a-c]x", "bx", false),
+            ("[]]", "]", true),
+            ("[a", "a", false),
+            ("*.service", "foo.service", true),
+            ("**", "x", true),
+            ("a**b", "a-b", true),
+        ] {
+            assert_eq!(glob(pattern, text), want, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn versions_compare_by_numbers() {
+        use std::cmp::Ordering::*;
+        for (a, b, want) in [
+            ("6.18.44", "6.2", Greater),
+            ("6.1", "6.1", Equal),
+            ("5.10-a", "5.10-b", Less),
+            ("6", "6.1", Less),
+        ] {
+            assert_eq!(compare_versions(a, b), want, "{a} {b}");
+        }
+    }
+}

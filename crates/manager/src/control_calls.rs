@@ -1,0 +1,502 @@
+//! The methods of the control socket, as one table.
+
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+
+use serde_json::{Value, json};
+use warren_bus::backend::{Backend, Call, Leave, UnitFileOp, UnitFileVerb};
+use warren_bus::{Answer, ReplySender};
+use warren_core::graph::Definition;
+use warren_core::ids::UnitId;
+use warren_core::job::{JobMode, JobType};
+use warren_core::reason::{Cause, Reason};
+use warren_core::request::Asker;
+use warren_core::state::History;
+use warren_core::time::Moment;
+use warren_core::view::View;
+use warren_unit::{Diagnostic, LoadState, Relation, UnitName};
+
+use crate::orders::{Ended, Order, Reload, Report};
+use crate::shared::Shared;
+
+/// Lines of a unit's log that `Status` gives.
+const LOG_LINES: usize = 10;
+
+/// Bytes at the end of a log that are looked at for them.
+const LOG_TAIL_BYTES: u64 = 16 << 10;
+
+type Answered = Result<Value, (&'static str, String)>;
+
+/// One method.
+pub struct Method {
+    /// Its name after `io.warrener.Manager.`.
+    pub name: &'static str,
+    /// It changes something.
+    pub changes: bool,
+    /// Does it.
+    pub serve: fn(&Value, Asker, &Arc<Shared>) -> Answered,
+}
+
+/// All methods.
+pub const CALLS: &[Method] = &[
+    Method { name: "List", changes: false, serve: list },
+    Method { name: "Status", changes: false, serve: status },
+    Method { name: "Why", changes: false, serve: why },
+    Method { name: "Cat", changes: false, serve: cat },
+    Method { name: "Totals", changes: false, serve: totals },
+    Method { name: "Verify", changes: false, serve: verify },
+    Method { name: "Job", changes: true, serve: job },
+    Method { name: "ReloadConfiguration", changes: true, serve: reload },
+    Method { name: "UnitFiles", changes: true, serve: unit_files },
+    Method { name: "ResetFailed", changes: true, serve: reset_failed },
+    Method { name: "Reexecute", changes: true, serve: reexecute },
+    Method { name: "Leave", changes: true, serve: leave },
+];
+
+fn refused(message: impl Into<String>) -> (&'static str, String) {
+    ("io.warrener.Refused", message.into())
+}
+
+fn invalid(message: impl Into<String>) -> (&'static str, String) {
+    ("org.varlink.service.InvalidParameter", message.into())
+}
+
+fn unit_name(parameters: &Value) -> Result<UnitName, (&'static str, String)> {
+    let text = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
+    UnitName::parse(text).map_err(|e| invalid(format!("unit {text}: {e}")))
+}
+
+fn find(view: &View, parameters: &Value) -> Result<UnitId, (&'static str, String)> {
+    let name = unit_name(parameters)?;
+    view.lookup(&name).ok_or_else(|| ("io.warrener.NoSuchUnit", format!("Unit {name} not found.")))
+}
+
+// ---- reading ----
+
+fn row(view: &View, definition: &Definition) -> Value {
+    let unit = definition.id;
+    let mut row = json!({
+        "name": definition.name.as_str(),
+        "load": definition.load_state.as_str(),
+        "active": view.active_state(unit).as_str(),
+        "sub": view.sub_state(unit),
+        "description": &*definition.description,
+    });
+    if let Some(job) = view.job(unit) {
+        row["job"] = json!({"id": job.id.0, "type": job.kind.as_str(), "running": job.running});
+    }
+    row
+}
+
+fn list(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let patterns: Vec<&str> =
+        parameters["patterns"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let state = parameters["state"].as_str();
+    let unit_type = parameters["type"].as_str();
+    let wanted = |definition: &Arc<Definition>| {
+        let name = definition.name.as_str();
+        let by_name =
+            patterns.is_empty() || patterns.iter().any(|p| crate::conditions::glob(p, name));
+        let active = view.active_state(definition.id).as_str();
+        let by_state = state.is_none_or(|state| {
+            state == active
+                || state == view.sub_state(definition.id)
+                || state == definition.load_state.as_str()
+        });
+        by_name && by_state && unit_type.is_none_or(|t| definition.unit_type().suffix() == t)
+    };
+    let mut rows: Vec<&Arc<Definition>> = view
+        .graph
+        .definitions()
+        .filter(|d| d.load_state != LoadState::NotFound || !view.active_state(d.id).is_down())
+        .filter(|d| wanted(d))
+        .collect();
+    rows.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(json!({"units": rows.into_iter().map(|d| row(&view, d)).collect::<Vec<_>>()}))
+}
+
+fn moment(at: Moment) -> Value {
+    match at.is_never() {
+        true => Value::Null,
+        false => json!(at.realtime_us),
+    }
+}
+
+fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let unit = find(&view, parameters)?;
+    let definition = view.definition(unit);
+    let run = view.run(unit);
+    let empty = History::default();
+    let history = run.history.as_deref().unwrap_or(&empty);
+    let files = crate::loader::file_paths(definition);
+    let processes: Vec<Value> = shared
+        .processes(&view.graph, unit)
+        .into_iter()
+        .map(|pid| json!({"pid": pid, "command": command_line(pid)}))
+        .collect();
+    let live = shared.live(unit);
+    let mut out = row(&view, definition);
+    let more = json!({
+        "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
+        "file_state": shared.states().get(&definition.name),
+        "since": moment(history.state_change),
+        "active_since": moment(history.active_enter),
+        "main_pid": run.main_process().map(|p| p.pid),
+        "control_pid": run.control_pid(),
+        "status_text": history.status_text,
+        "result": history.outcome.as_str(),
+        "restarts": history.restarts,
+        "processes": processes,
+        "memory": live.memory_current,
+        "cpu_ns": live.cpu_usage_nsec,
+        "tasks": live.tasks_current,
+        "cgroup": live.control_group,
+        "reason": reason(&view, history.reason),
+        "log": log_tail(shared, definition.name.as_str()),
+    });
+    if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
+        out.extend(more);
+    }
+    Ok(out)
+}
+
+fn command_line(pid: i32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned()
+}
+
+fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
+    use std::io::{Read, Seek, SeekFrom};
+    let path = shared.log_dir.join(format!("{unit}.log"));
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|l| (*l).to_owned()).collect()
+}
+
+fn cause(view: &View, cause: Cause) -> Value {
+    let name = |unit: UnitId| view.graph.get(unit).map(|d| d.name.to_string());
+    match cause {
+        Cause::None => Value::Null,
+        Cause::Request { uid, pid } => json!({"kind": "request", "uid": uid, "pid": pid}),
+        Cause::Dependency(unit) => json!({"kind": "dependency", "unit": name(unit)}),
+        Cause::Trigger(unit) => json!({"kind": "trigger", "unit": name(unit)}),
+        Cause::Outcome(unit) => json!({"kind": "outcome", "unit": name(unit)}),
+        Cause::Restart => json!({"kind": "restart"}),
+        Cause::Kernel => json!({"kind": "kernel"}),
+        Cause::Manager => json!({"kind": "manager"}),
+    }
+}
+
+fn reason(view: &View, reason: Reason) -> Value {
+    json!({
+        "code": reason.code.id(),
+        "text": reason.code.text(),
+        "cure": reason.code.cure(),
+        "cause": cause(view, reason.cause),
+    })
+}
+
+/// Why a unit is as it is: itself, then along what it depends on, to the roots.
+fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let units: Vec<UnitId> = match parameters["unit"].is_string() {
+        true => vec![find(&view, parameters)?],
+        false => view
+            .graph
+            .definitions()
+            .map(|d| d.id)
+            .filter(|&unit| view.active_state(unit).as_str() == "failed" || stuck(&view, unit))
+            .collect(),
+    };
+    let explain = |unit: UnitId| {
+        let mut path = vec![unit];
+        while let Some(next) = next_cause(&view, path[path.len() - 1], &path) {
+            path.push(next);
+        }
+        let steps: Vec<Value> = path.iter().map(|&unit| explained(&view, shared, unit)).collect();
+        let impact: Vec<String> = dependents(&view, unit);
+        json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": impact})
+    };
+    Ok(json!({"units": units.into_iter().map(explain).collect::<Vec<_>>()}))
+}
+
+/// A job that waits.
+fn stuck(view: &View, unit: UnitId) -> bool {
+    view.job(unit).is_some_and(|job| job.blockers > 0)
+}
+
+/// The unit that explains this one's state or waiting, if another does.
+fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
+    let history = view.run(unit).history.as_deref();
+    let by_reason = match history.map(|h| h.reason.cause) {
+        Some(Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other)) => {
+            Some(other)
+        }
+        _ => None,
+    };
+    let by_job =
+        view.job(unit).filter(|job| job.blockers > 0).and_then(|job| blocker(view, unit, job.kind));
+    by_job.or(by_reason).filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+}
+
+/// The first unit whose job this one's job waits for.
+fn blocker(view: &View, unit: UnitId, kind: warren_core::job::JobKind) -> Option<UnitId> {
+    view.graph.ordered_with(unit).find(|&other| {
+        view.job(other).is_some_and(|job| {
+            warren_core::job::must_wait(kind, job.kind, view.graph.is_before(other, unit))
+        })
+    })
+}
+
+fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
+    let empty = History::default();
+    let history = view.run(unit).history.as_deref().unwrap_or(&empty);
+    let definition = view.definition(unit);
+    let mut out = row(view, definition);
+    let load_reason = match definition.load_state {
+        LoadState::NotFound => Some(warren_core::reason::Code::NotLoaded),
+        LoadState::Masked => Some(warren_core::reason::Code::Masked),
+        LoadState::BadSetting | LoadState::Error => Some(warren_core::reason::Code::BadSetting),
+        _ => None,
+    };
+    let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
+    out["reason"] = reason(view, shown);
+    out["detail"] = json!(history.status_text);
+    out["since"] = moment(history.state_change);
+    out["result"] = json!(history.outcome.as_str());
+    out["log"] = json!(log_tail(shared, definition.name.as_str()));
+    out
+}
+
+/// Units that cannot be up without this one and are not.
+fn dependents(view: &View, unit: UnitId) -> Vec<String> {
+    let relations = [Relation::RequiredBy, Relation::BoundBy, Relation::RequisiteOf];
+    let mut names: Vec<String> = relations
+        .into_iter()
+        .flat_map(|relation| view.graph.related(unit, relation))
+        .filter(|&other| view.active_state(other).is_down())
+        .map(|other| view.graph.name(other).to_string())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let unit = find(&view, parameters)?;
+    let files = crate::loader::file_paths(view.definition(unit));
+    let text = |path: &Arc<str>| std::fs::read_to_string(&**path).unwrap_or_default();
+    let files: Vec<Value> = files.iter().map(|p| json!({"path": &**p, "text": text(p)})).collect();
+    Ok(json!({"files": files}))
+}
+
+fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let mut by_state = std::collections::BTreeMap::<&str, u64>::new();
+    let mut by_type = std::collections::BTreeMap::<&str, u64>::new();
+    let mut loaded = 0u64;
+    for definition in view.graph.definitions().filter(|d| d.load_state == LoadState::Loaded) {
+        loaded += 1;
+        *by_state.entry(view.active_state(definition.id).as_str()).or_default() += 1;
+        *by_type.entry(definition.unit_type().suffix()).or_default() += 1;
+    }
+    let facts = shared.facts();
+    Ok(json!({
+        "version": facts.version,
+        "loaded": loaded,
+        "by_state": by_state,
+        "by_type": by_type,
+        "jobs": view.totals.jobs,
+        "failed": view.totals.failed,
+        "generation": view.graph.generation(),
+        "stopping": view.totals.stopping,
+        "load_us": facts.units_load_finish.1.saturating_sub(facts.units_load_start.1),
+        "startup_us": facts.finish.1.saturating_sub(facts.userspace.1),
+        "resident_bytes": resident_bytes(),
+        "pid": std::process::id(),
+    }))
+}
+
+/// Resident memory of this process.
+fn resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+fn diagnostic(d: &Diagnostic) -> Value {
+    json!({
+        "path": &*d.path,
+        "line": d.line,
+        "column": d.column,
+        "severity": d.severity.to_string(),
+        "code": d.code.as_str(),
+        "message": d.message,
+    })
+}
+
+fn verify(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let unit = find(&view, parameters)?;
+    let definition = view.definition(unit);
+    let sources = definition.files.sources();
+    let settings = shared.settings();
+    let compiler = warren_unit::compile::Compiler {
+        name: &definition.name,
+        sources: &sources,
+        context: &settings.context,
+        defaults: &settings.defaults,
+    };
+    let (_, mut all) =
+        warren_unit::load::load(&definition.name, &sources, &settings.context, &settings.defaults);
+    all.extend(compiler.check());
+    Ok(json!({
+        "load": definition.load_state.as_str(),
+        "diagnostics": all.iter().map(diagnostic).collect::<Vec<_>>(),
+    }))
+}
+
+// ---- changing ----
+
+fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let word =
+        |key: &str, default: &'static str| parameters[key].as_str().unwrap_or(default).to_owned();
+    let job_type = JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?;
+    let mode = JobMode::from_word(&word("mode", "replace")).ok_or_else(|| invalid("mode"))?;
+    let call = Call::Enqueue {
+        unit: unit_name(parameters)?,
+        job_type,
+        mode,
+        reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
+    };
+    if parameters["wait"].as_bool() == Some(false) {
+        return match call_and_answer(shared, asker, call)? {
+            Answer::Job { job, .. } => Ok(json!({"job": job.0})),
+            _ => Ok(json!({})),
+        };
+    }
+    let (reply, end) = channel();
+    shared.order(Order::CallAndWait { asker, call, reply });
+    match end.recv() {
+        Ok(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
+        Ok(Ended::Nothing) => Ok(json!({"result": "done"})),
+        Ok(Ended::Refused(text)) => Err(refused(text)),
+        Err(_) => Err(refused("the manager was restarted; the job goes on")),
+    }
+}
+
+fn call_and_answer(
+    shared: &Shared,
+    asker: Asker,
+    call: Call,
+) -> Result<Answer, (&'static str, String)> {
+    let (sender, answer) = channel();
+    let reply = ReplySender::new(move |outcome| {
+        let _ = sender.send(outcome);
+    });
+    shared.call(asker, call, reply);
+    match answer.recv() {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(error)) => Err(refused(error.text)),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
+}
+
+fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let flag = |key: &str| parameters[key].as_bool().unwrap_or(false);
+    let unit = parameters["unit"].is_string().then(|| unit_name(parameters)).transpose()?;
+    let how = Reload {
+        full: flag("full"),
+        dry_run: flag("dry_run"),
+        unit,
+        rollback: parameters["rollback"].as_u64(),
+    };
+    let (reply, report) = channel();
+    shared.order(Order::Reload { how, reply });
+    let report: Report = report.recv().map_err(|_| refused("the manager was restarted"))?;
+    if let Some(error) = report.error {
+        return Err(refused(error));
+    }
+    let names = |units: &[UnitName]| units.iter().map(|u| u.to_string()).collect::<Vec<_>>();
+    Ok(json!({
+        "generation": report.generation,
+        "added": names(&report.added),
+        "changed": names(&report.changed),
+        "removed": names(&report.removed),
+        "needs_restart": names(&report.needs_restart),
+        "diagnostics": report.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
+        "files_looked_at": report.work.looked_at,
+        "files_parsed": report.work.parsed,
+        "took_us": report.took_us,
+        "loop_us": report.loop_us,
+    }))
+}
+
+fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let verbs = [
+        ("enable", UnitFileVerb::Enable),
+        ("disable", UnitFileVerb::Disable),
+        ("reenable", UnitFileVerb::Reenable),
+        ("link", UnitFileVerb::Link),
+        ("mask", UnitFileVerb::Mask),
+        ("unmask", UnitFileVerb::Unmask),
+        ("revert", UnitFileVerb::Revert),
+        ("set-default", UnitFileVerb::SetDefault),
+    ];
+    let verb = parameters["verb"].as_str().unwrap_or_default();
+    let verb = verbs.iter().find(|(word, _)| *word == verb).map(|(_, v)| *v);
+    let files = parameters["files"].as_array().into_iter().flatten();
+    let operation = UnitFileOp {
+        verb: verb.ok_or_else(|| invalid("verb"))?,
+        files: files.filter_map(Value::as_str).map(str::to_owned).collect(),
+        target: None,
+        runtime: parameters["runtime"].as_bool().unwrap_or(false),
+        force: parameters["force"].as_bool().unwrap_or(false),
+        portable: false,
+    };
+    match call_and_answer(shared, asker, Call::UnitFiles(operation))? {
+        Answer::Changes { changes, carries_install_info } => {
+            let changes: Vec<Value> = changes
+                .into_iter()
+                .map(|c| json!({"kind": c.kind, "path": c.path, "source": c.source}))
+                .collect();
+            Ok(json!({"changes": changes, "carries_install_info": carries_install_info}))
+        }
+        _ => Ok(json!({"changes": []})),
+    }
+}
+
+fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let unit = match parameters["unit"].is_string() {
+        true => Some(find(&shared.view(), parameters)?),
+        false => None,
+    };
+    call_and_answer(shared, asker, Call::ResetFailed(unit)).map(|_| json!({}))
+}
+
+fn reexecute(_: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    call_and_answer(shared, asker, Call::Reexecute).map(|_| json!({}))
+}
+
+fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let how = match parameters["how"].as_str() {
+        Some("exit") | None => Leave::Exit,
+        Some("reboot") => Leave::Reboot,
+        Some("poweroff") => Leave::PowerOff,
+        Some("halt") => Leave::Halt,
+        Some("kexec") => Leave::KExec,
+        Some(_) => return Err(invalid("how")),
+    };
+    call_and_answer(shared, asker, Call::Leave(how)).map(|_| json!({}))
+}

@@ -1,0 +1,483 @@
+//! The loop: waits, feeds events to the machine, writes down what changed, carries out effects,
+//! publishes the view. It decides nothing.
+//!
+//! One turn takes everything that is ready. Run state is written before effects are carried out,
+//! and the exit ring is released after its records are written, so that nothing is lost if this
+//! process ends at any instruction.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::Duration;
+
+use warren_bus::Bus;
+use warren_bus::backend::ReplySender;
+use warren_core::event::{Done, Effect, Event};
+use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
+use warren_core::machine::Core;
+use warren_core::request::{Notice, Reply};
+use warren_core::state::ExitStatus;
+use warren_core::time::{Moment, Monotonic};
+use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::eventfd::EventFd;
+use warren_sys::process::ExitKind;
+
+use crate::groups::Groups;
+use crate::helpers::{FromHelper, Helpers};
+use crate::init_link::{FromInit, InitLink};
+use crate::mount_table::MountTable;
+use crate::notify::NotifySocket;
+use crate::options::Options;
+use crate::orders::{Ended, LoaderOrder, Order};
+use crate::say;
+use crate::shared::Shared;
+use crate::sockets::Sockets;
+use crate::state_file::StateFile;
+use crate::traps::{Asked, Traps};
+use crate::workers::Workers;
+
+/// Exit records taken in one turn.
+const EXITS_PER_TURN_MAX: usize = 4096;
+
+/// Datagrams taken from the notify socket in one turn.
+const DATAGRAMS_PER_TURN_MAX: usize = 4096;
+
+/// Heartbeats to init are this far apart while there is nothing to do.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Sources of the loop, as epoll names them: the kind in the upper half, a number in the lower.
+pub(crate) mod token {
+    pub const INIT: u64 = 1 << 32;
+    pub const EXITS: u64 = 2 << 32;
+    pub const HELPER: u64 = 3 << 32;
+    pub const WAKE: u64 = 4 << 32;
+    pub const NOTIFY: u64 = 5 << 32;
+    pub const GROUPS: u64 = 6 << 32;
+    pub const TRAPS: u64 = 7 << 32;
+    pub const SOCKET: u64 = 8 << 32;
+    pub const KIND: u64 = 0xffff_ffff << 32;
+}
+
+/// How the process is to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaving {
+    /// A new manager takes over.
+    Restart,
+    /// Everything ends.
+    Power(PowerAction),
+}
+
+/// Whom a reply of the machine is for.
+pub(crate) enum Client {
+    /// The bus, at once.
+    Bus(ReplySender),
+    /// Somebody who waits for the end of the job.
+    Waiter(Sender<Ended>),
+}
+
+/// The manager.
+pub struct Daemon {
+    pub(crate) core: Core,
+    pub(crate) options: Options,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) init: InitLink,
+    pub(crate) helpers: Helpers,
+    pub(crate) groups: Groups,
+    pub(crate) sockets: Sockets,
+    pub(crate) traps: Traps,
+    pub(crate) notify: NotifySocket,
+    pub(crate) workers: Workers,
+    pub(crate) mounts: MountTable,
+    pub(crate) state: StateFile,
+    pub(crate) bus: Option<Bus>,
+    pub(crate) epoll: Epoll,
+    pub(crate) loader: Sender<LoaderOrder>,
+    pub(crate) orders: Receiver<Order>,
+    pub(crate) wake: Arc<EventFd>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) pidfds: BTreeMap<u32, OwnedFd>,
+    pub(crate) clients: BTreeMap<ClientId, Client>,
+    pub(crate) next_client: u64,
+    pub(crate) job_waiters: BTreeMap<JobId, Vec<Sender<Ended>>>,
+    pub(crate) tools: crate::tools::Tools,
+    pub(crate) connections: BTreeMap<UnitId, crate::effects::Connection>,
+    pub(crate) stored_fds: crate::fd_store::FdStore,
+    pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
+    pub(crate) loads: BTreeMap<u64, crate::requests::AfterLoad>,
+    pub(crate) next_load: u64,
+    pub(crate) leaving: Option<Leaving>,
+    /// Readiness was told to whoever started this manager.
+    pub(crate) ready_told: bool,
+    /// What is done when everything is stopped, once the manager is going down.
+    pub(crate) ending: Option<PowerAction>,
+    pub(crate) stop_began: Moment,
+    /// Connections whose instance is being loaded.
+    pub(crate) accepting: u64,
+    pub(crate) last_ping: Monotonic,
+    pub(crate) started: Moment,
+    /// Ends of processes that no helper has told of yet.
+    pub(crate) early_exits: BTreeMap<u32, ExitStatus>,
+    pub(crate) replies:
+        BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
+}
+
+/// The current moment on both clocks.
+pub fn now() -> Moment {
+    Moment {
+        monotonic: Monotonic(warren_sys::time::monotonic_ns() / 1000),
+        realtime_us: warren_sys::time::realtime_ns() / 1000,
+    }
+}
+
+impl Daemon {
+    /// Serves until it is told to leave; returns the exit status.
+    pub fn run(mut self) -> i32 {
+        let mut ready = Events::with_capacity(256);
+        loop {
+            self.turn();
+            if let Some(leaving) = self.leaving {
+                return self.leave(leaving);
+            }
+            let timeout = self.timeout();
+            if let Err(e) = self.epoll.wait(&mut ready, Some(timeout)) {
+                say!("cannot wait for events: {e}");
+                return 1;
+            }
+            let tokens: Vec<(u64, bool)> = ready.iter().map(|r| (r.token, r.readable())).collect();
+            for (token, _) in tokens {
+                self.source_ready(token);
+            }
+            self.heartbeat();
+            self.events.push_back(Event::Tick);
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        let now = now().monotonic;
+        let until = self.core.next_deadline().map_or(HEARTBEAT, |at| at.since(now));
+        until.min(HEARTBEAT)
+    }
+
+    fn heartbeat(&mut self) {
+        let now = now().monotonic;
+        if now.since(self.last_ping) >= HEARTBEAT / 2 {
+            self.last_ping = now;
+            let _ = self.init.ping(now.0);
+        }
+    }
+
+    // ---- sources ----
+
+    fn source_ready(&mut self, token: u64) {
+        let number = (token & !token::KIND) as u32;
+        match token & token::KIND {
+            token::INIT => self.read_init(),
+            token::EXITS => self.read_exits(),
+            token::HELPER => self.read_helper(number as usize),
+            token::WAKE => self.read_wake(),
+            token::NOTIFY => self.read_notify(),
+            token::GROUPS => {
+                let empty = self.groups.drain_empty();
+                self.events.extend(empty.into_iter().map(|unit| Event::CgroupEmpty { unit }));
+            }
+            token::TRAPS => {
+                for asked in self.traps.read() {
+                    self.events.push_back(match asked {
+                        Asked::Missing(unit, token) => Event::TrapHit { unit, token },
+                        Asked::Idle(unit, token) => Event::TrapIdle { unit, token },
+                    });
+                }
+            }
+            token::SOCKET => self.socket_ready(UnitId(number)),
+            _ => {}
+        }
+    }
+
+    fn read_init(&mut self) {
+        while let Some(message) = self.init.receive() {
+            match message {
+                FromInit::Helper { index, socket } => {
+                    self.helpers.replace(index, socket);
+                    self.watch_helper(index);
+                }
+                FromInit::Signal(signal) => self.signal(signal),
+                FromInit::Refused(what) => say!("init refused: {what}"),
+                FromInit::Gone => {
+                    say!("init is gone");
+                    self.leaving = Some(Leaving::Restart);
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn watch_helper(&mut self, index: usize) {
+        if let Some(socket) = self.helpers.socket(index) {
+            let _ = self.epoll.add(socket, token::HELPER | index as u64, Interest::READ);
+        }
+    }
+
+    pub(crate) fn read_exits(&mut self) {
+        for record in self.init.ended(EXITS_PER_TURN_MAX) {
+            let pid = record.exit.pid as u32;
+            self.pidfds.remove(&pid);
+            let status = match record.exit.kind {
+                ExitKind::Exited(code) => ExitStatus::Exited(code as u8),
+                ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
+                ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
+            };
+            // A process may end before the helper that made it has said so.
+            if self.helpers.are_busy()
+                && !self.tools.knows(pid)
+                && self.core.unit_of_pid(pid).is_none()
+            {
+                self.early_exits.insert(pid, status);
+            } else {
+                self.process_ended(pid, status);
+            }
+        }
+    }
+
+    pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        match self.tools.ended(pid, status) {
+            Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
+            None => self.events.push_back(Event::Exited { pid, status }),
+        }
+    }
+
+    fn read_helper(&mut self, index: usize) {
+        while let Some(said) = self.helpers.receive(index) {
+            match said {
+                FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+                FromHelper::Lost(under_way) => {
+                    self.early_exits.clear();
+                    under_way.into_iter().for_each(|id| self.spawn_lost(id));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn read_wake(&mut self) {
+        self.wake.clear();
+        let results: Vec<(EffectId, Done)> = self.workers.results().collect();
+        for (effect, result) in results {
+            self.events.push_back(Event::Done { effect, result });
+        }
+        let orders: Vec<Order> = self.orders.try_iter().collect();
+        orders.into_iter().for_each(|order| self.take_order(order));
+        let graph = self.core.graph().clone();
+        let changes = self.mounts.take(&graph);
+        self.events.extend(changes);
+    }
+
+    fn read_notify(&mut self) {
+        for _ in 0..DATAGRAMS_PER_TURN_MAX {
+            let Some(mut datagram) = self.notify.receive() else { return };
+            let pid = datagram.pid as u32;
+            let unit = self
+                .core
+                .unit_of_pid(pid)
+                .or_else(|| self.groups.unit_of_process(self.core.graph(), datagram.pid));
+            let Some(unit) = unit else { continue };
+            datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
+            self.events.push_back(Event::Notify { unit, pid, message: datagram.message });
+        }
+    }
+
+    /// Signals of systemd(1) that are acted on.
+    fn signal(&mut self, signal: i32) {
+        const RTMIN: i32 = 34;
+        let leave = |action| Some(Leaving::Power(action));
+        let immediate = match signal {
+            s if s == RTMIN + 13 => leave(PowerAction::Halt),
+            s if s == RTMIN + 14 => leave(PowerAction::PowerOff),
+            s if s == RTMIN + 15 => leave(PowerAction::Reboot),
+            s if s == RTMIN + 16 => leave(PowerAction::Kexec),
+            _ => None,
+        };
+        if immediate.is_some() {
+            self.leaving = immediate;
+            return;
+        }
+        match signal {
+            1 => self.reload_by_signal(),
+            15 if self.options.scope == warren_unit::Scope::System => self.reexecute(),
+            15 => self.begin_end(PowerAction::Exit(0)),
+            2 if self.is_host() => self.begin_end(PowerAction::Reboot),
+            2 => self.begin_end(PowerAction::Exit(0)),
+            30 => {}
+            s if s == RTMIN + 3 || s == RTMIN + 4 => self.begin_end(PowerAction::PowerOff),
+            s if s == RTMIN + 5 => self.begin_end(PowerAction::Reboot),
+            s if s == RTMIN + 6 => self.begin_end(PowerAction::Kexec),
+            s if s == RTMIN + 24 => self.begin_end(PowerAction::Exit(0)),
+            _ => {}
+        }
+    }
+
+    fn is_host(&self) -> bool {
+        !warren_sys::process::in_container()
+    }
+
+    // ---- one turn ----
+
+    /// Steps through everything that has happened, until nothing is left to do at once.
+    pub(crate) fn turn(&mut self) {
+        while !self.events.is_empty() {
+            let mut effects = Vec::new();
+            let moment = now();
+            for event in self.events.drain(..) {
+                effects.extend(self.core.step(moment, event));
+            }
+            self.finish_turn(effects);
+        }
+    }
+
+    /// Writes down, carries out, publishes.
+    pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
+        let changed = self.core.take_changed();
+        if let Err(e) = self.state.append(&self.core, changed.iter().copied()) {
+            say!("cannot write run state: {e}");
+        }
+        self.init.release();
+        self.compact();
+        let mut notices = Vec::new();
+        let mut replies = Vec::new();
+        for effect in effects {
+            match effect {
+                Effect::Tell(notice) => notices.push(notice),
+                Effect::Reply { client, reply } => replies.push((client, reply)),
+                other => self.carry_out(other),
+            }
+        }
+        self.publish(changed, notices, replies);
+        self.end_when_stopped();
+    }
+
+    fn end_when_stopped(&mut self) {
+        let Some(action) = self.ending else { return };
+        if self.core.totals().stopping && self.core.totals().jobs == 0 && self.events.is_empty() {
+            let took = now().monotonic.since(self.stop_began.monotonic);
+            say!("The system is down. Stopping took {:.3} s.", took.as_secs_f64());
+            self.leaving = Some(Leaving::Power(action));
+        }
+    }
+
+    fn compact(&mut self) {
+        if !self.state.wants_compaction() {
+            return;
+        }
+        match self.state.compacted(&self.core) {
+            Ok(new) => {
+                if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {
+                    self.state = new;
+                }
+            }
+            Err(e) => say!("cannot compact run state: {e}"),
+        }
+    }
+
+    fn publish(
+        &mut self,
+        changed: BTreeSet<UnitId>,
+        notices: Vec<Notice>,
+        replies: Vec<(ClientId, Reply)>,
+    ) {
+        if changed.is_empty() && notices.is_empty() && replies.is_empty() {
+            return;
+        }
+        let view = Arc::new(self.core.view());
+        for notice in &notices {
+            crate::log::notice(&view, notice);
+        }
+        self.shared.publish(view);
+        for (client, reply) in replies {
+            self.answer(client, reply);
+        }
+        self.tell_job_waiters(&notices);
+        if let Some(bus) = &self.bus {
+            bus.publish(changed.into_iter().collect(), notices);
+        }
+        self.tell_readiness();
+    }
+
+    fn tell_job_waiters(&mut self, notices: &[Notice]) {
+        if self.job_waiters.is_empty() {
+            return;
+        }
+        for notice in notices {
+            if let Notice::JobRemoved { job, result, .. } = notice {
+                for waiter in self.job_waiters.remove(job).into_iter().flatten() {
+                    // Who no longer waits needs no answer.
+                    let _ = waiter.send(Ended::Job(*result));
+                }
+            }
+        }
+    }
+
+    /// `READY=1` to whoever started this manager, once the first transaction is worked off.
+    fn tell_readiness(&mut self) {
+        if self.ready_told || self.core.totals().jobs > 0 {
+            return;
+        }
+        self.ready_told = true;
+        if !self.core.totals().startup_finished {
+            self.core.set_startup_finished();
+            let finished = now();
+            self.shared.change_facts(|facts| {
+                facts.finish = (finished.realtime_us, finished.monotonic.0);
+            });
+            self.shared.publish(Arc::new(self.core.view()));
+            let took = finished.monotonic.since(self.started.monotonic);
+            say!("startup finished in {:.3} s", took.as_secs_f64());
+        }
+        crate::ready::tell("READY=1\nSTATUS=Ready.");
+    }
+
+    fn leave(self, leaving: Leaving) -> i32 {
+        match leaving {
+            Leaving::Restart => EXIT_RESTART,
+            Leaving::Power(action) => {
+                if let Err(e) = self.init.power(action) {
+                    say!("cannot reach init: {e}");
+                }
+                // Init ends this process; until then there is nothing left to do.
+                let _ = warren_sys::fdpass::recv(
+                    self.init.socket(),
+                    &mut [0; 64],
+                    &mut Vec::new(),
+                    true,
+                );
+                0
+            }
+        }
+    }
+
+    /// Remembers a client until the machine replies to it.
+    pub(crate) fn remember(&mut self, client: Client) -> ClientId {
+        let id = ClientId(self.next_client);
+        self.next_client += 1;
+        self.clients.insert(id, client);
+        id
+    }
+
+    fn answer(&mut self, client: ClientId, reply: Reply) {
+        match self.clients.remove(&client) {
+            Some(Client::Bus(sender)) => sender.send(crate::requests::bus_answer(reply)),
+            Some(Client::Waiter(sender)) => match reply {
+                // A job that ended in the step that made it is among this turn's notices, which
+                // are looked at after the replies.
+                Reply::Job { job, .. } => self.job_waiters.entry(job).or_default().push(sender),
+                Reply::Done => {
+                    let _ = sender.send(Ended::Nothing);
+                }
+                Reply::Refused(refusal) => {
+                    let _ = sender.send(Ended::Refused(refusal.to_string()));
+                }
+            },
+            None => {}
+        }
+    }
+}

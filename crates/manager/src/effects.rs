@@ -1,0 +1,461 @@
+//! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget, Spawn};
+use warren_core::ids::{EffectId, UnitId};
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_init::protocol::exec::SpawnReply;
+use warren_sys::epoll::Interest;
+use warren_sys::{process, socket};
+use warren_unit::config::{EmergencyAction, Preserve};
+
+use crate::daemon::{Daemon, token};
+use crate::say;
+use crate::spawn::{SpawnHost, directory_bases, exec_spec};
+use crate::{conditions, mounts};
+
+/// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// Connections of one socket accepted in one turn.
+const ACCEPTS_PER_TURN_MAX: usize = 64;
+
+const SIGHUP: i32 = 1;
+const SIGCONT: i32 = 18;
+
+/// The connection that an `Accept=yes` instance serves, until it was handed over.
+pub struct Connection {
+    /// It.
+    pub fd: OwnedFd,
+    /// `REMOTE_ADDR` and `REMOTE_PORT`.
+    pub environment: Vec<(&'static str, String)>,
+}
+
+impl Daemon {
+    /// Does what the machine asks. Answers come as events, some at once.
+    pub(crate) fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::CheckConditions { id, section, .. } => {
+                let context = self.core.settings().context.clone();
+                self.workers.run(id, move || Done::Conditions {
+                    conditions: conditions::hold(&section.conditions, &context),
+                    asserts: conditions::hold(&section.asserts, &context),
+                });
+            }
+            Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
+            Effect::MakeCgroup { id, unit, settings } => {
+                let result = self.make_group(unit, &settings);
+                self.done(id, result);
+            }
+            Effect::Listen { id, unit, settings } => self.listen(id, unit, &settings),
+            Effect::Mount { id, unit, settings, remount } => {
+                self.start_mount(id, unit, settings, remount);
+            }
+            Effect::Unmount { id, unit, settings } => self.start_unmount(id, unit, settings),
+            Effect::SetTrap { id, unit, settings } => {
+                let result = match self.traps.is_set(unit) {
+                    true => Ok(()),
+                    false => self.traps.set(unit, settings.automount()),
+                };
+                let result = result.map_or_else(|error| Done::Failed { error }, |()| Done::Ok);
+                self.done(id, result);
+            }
+            Effect::Kill { id, unit, target, signal, then } => {
+                let processes = self.kill(unit, target, signal, then);
+                self.done(id, Done::Killed { processes });
+            }
+            Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file),
+            Effect::KillGroup { unit } => self.kill_group(unit),
+            Effect::CleanUp { unit, settings, restarting } => {
+                self.clean_up(unit, &settings, restarting);
+            }
+            Effect::CloseSockets { unit, settings } => self.close_sockets(unit, &settings),
+            Effect::WatchSockets { unit, on, accept } => self.watch_sockets(unit, on, accept),
+            Effect::FlushSockets { unit } => {
+                for open in self.sockets.get(unit) {
+                    let _ = socket::flush(open.fd.as_fd(), false);
+                }
+            }
+            Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
+            Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
+            Effect::CloseTrap { unit } => self.traps.close(unit),
+            Effect::Emergency { action, unit } => self.emergency(action, unit),
+            Effect::Reply { .. } | Effect::Tell(_) => {}
+        }
+    }
+
+    pub(crate) fn done(&mut self, effect: EffectId, result: Done) {
+        self.events.push_back(Event::Done { effect, result });
+    }
+
+    fn unit_name(&self, unit: UnitId) -> String {
+        self.core.graph().name(unit).to_string()
+    }
+
+    fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
+        let graph = self.core.graph().clone();
+        match self.groups.make(&graph, unit, settings) {
+            Ok(not_applied) => {
+                for setting in not_applied {
+                    say!(
+                        "{}: {setting}= is not applied, its controller is missing here",
+                        graph.name(unit)
+                    );
+                }
+                Done::Ok
+            }
+            Err(e) => Done::Failed { error: e.to_string() },
+        }
+    }
+
+    // ---- processes ----
+
+    fn start_spawn(&mut self, id: EffectId, spawn: &Spawn) {
+        // Sent by the last incarnation and answered meanwhile.
+        if let Some((reply, pidfd)) = self.replies.remove(&id) {
+            return self.spawned(reply, pidfd);
+        }
+        if let Err(error) = self.try_spawn(id, spawn) {
+            self.done(id, Done::SpawnFailed { exit_code: 0, error });
+        }
+    }
+
+    fn try_spawn(&mut self, id: EffectId, spawn: &Spawn) -> Result<(), String> {
+        if let Done::Failed { error } = self.make_group(spawn.unit, &spawn.settings) {
+            return Err(format!("cgroup: {error}"));
+        }
+        self.warn_of_sandbox(spawn);
+        let unit = self.unit_name(spawn.unit);
+        let connection = self.connections.remove(&spawn.unit);
+        let mut fds: Vec<(String, OwnedFd)> = Vec::new();
+        let mut connection_environment = Vec::new();
+        let is_connection = connection.is_some();
+        if let Some(connection) = connection {
+            connection_environment = connection.environment;
+            fds.push(("connection".to_owned(), connection.fd));
+        }
+        for (name, fd) in self.sockets.for_service(&spawn.sockets) {
+            fds.push((name, fd.try_clone_to_owned().map_err(|e| e.to_string())?));
+        }
+        if spawn.main {
+            fds.extend(self.stored_fds.for_unit(spawn.unit).map_err(|e| e.to_string())?);
+        }
+        let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
+        let host = SpawnHost {
+            unit: &unit,
+            context: &self.core.settings().context,
+            environment: &self.environment,
+            notify_socket: &notify_socket,
+            cgroup: self.groups.path(spawn.unit),
+            log_file: self.log_file(&unit),
+            fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
+            connection: is_connection,
+            connection_environment,
+        };
+        let spec = exec_spec(spawn, &host)?;
+        let fds = fds.into_iter().map(|(_, fd)| fd).collect();
+        self.helpers.spawn(id, Box::new(spec), fds)
+    }
+
+    /// A setting that protects the host and is not applied is said so at every start.
+    fn warn_of_sandbox(&self, spawn: &Spawn) {
+        let TypeSettings::Service(config) = &spawn.settings.own else { return };
+        if spawn.main && spawn.index == 0 && !config.exec.sandbox.is_empty() {
+            let names: Vec<&str> = config.exec.sandbox.iter().map(|s| s.setting).collect();
+            let unit = self.core.graph().name(spawn.unit);
+            say!("{unit}: started WITHOUT the protection of {}", names.join(" "));
+        }
+    }
+
+    fn log_file(&self, unit: &str) -> String {
+        let path = self.options.log_dir().join(format!("{unit}.log"));
+        if std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
+            let _ = std::fs::rename(&path, path.with_extension("log.1"));
+        }
+        path.to_string_lossy().into_owned()
+    }
+
+    pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {
+        let id = EffectId(reply.id);
+        let result = match reply.result {
+            Ok(spawned) => {
+                let pid = spawned.pid as u32;
+                if let Some(pidfd) = pidfd {
+                    self.pidfds.insert(pid, pidfd);
+                }
+                Done::Spawned { pid }
+            }
+            Err(error) => {
+                let errno = match error.errno {
+                    0 => String::new(),
+                    errno => format!(": {}", warren_sys::error::errno_text(errno)),
+                };
+                let exit_code = error.step.exit_code() as u8;
+                let step = error.step.name();
+                let text = format!("step {step} failed: {}{errno}", error.message);
+                Done::SpawnFailed { exit_code, error: text }
+            }
+        };
+        let pid = match &result {
+            Done::Spawned { pid } => Some(*pid),
+            _ => None,
+        };
+        match self.tools.spawned(id, &result) {
+            Some(Some((effect, result))) => self.done(effect, result),
+            Some(None) => {}
+            None => self.done(id, result),
+        }
+        if let Some(status) = pid.and_then(|pid| self.early_exits.remove(&pid)) {
+            self.process_ended(pid.unwrap_or_default(), status);
+        }
+        if !self.helpers.are_busy() {
+            // Ends of orphans and of failed spawns: nobody will ask for them.
+            self.early_exits.clear();
+        }
+    }
+
+    /// A helper died over this spawn. What it may have made is killed, and the spawn fails.
+    pub(crate) fn spawn_lost(&mut self, id: EffectId) {
+        if let Some(unit) = self.core.effect_unit(id) {
+            let known = |pid: &i32| self.core.unit_of_pid(*pid as u32).is_some();
+            for pid in self.groups.processes(unit).into_iter().filter(|pid| !known(pid)) {
+                let _ = process::kill(pid, 9);
+            }
+        }
+        let error = "the exec helper died".to_owned();
+        self.done(id, Done::SpawnFailed { exit_code: 0, error });
+    }
+
+    // ---- signals ----
+
+    fn kill(&mut self, unit: UnitId, target: KillTarget, signal: i32, then: FollowUp) -> u32 {
+        let pids: Vec<i32> = match target {
+            KillTarget::Process(pid) => vec![pid as i32],
+            KillTarget::Group => self.group_processes(unit),
+            KillTarget::GroupExcept(pid) => {
+                self.group_processes(unit).into_iter().filter(|&p| p != pid as i32).collect()
+            }
+        };
+        let mut sent = 0;
+        for pid in pids {
+            sent += u32::from(self.signal_process(pid, signal));
+            if then.hangup {
+                self.signal_process(pid, SIGHUP);
+            }
+            if then.resume {
+                self.signal_process(pid, SIGCONT);
+            }
+        }
+        sent
+    }
+
+    /// Without cgroups, the processes that the core knows.
+    fn group_processes(&self, unit: UnitId) -> Vec<i32> {
+        if self.groups.exist() {
+            return self.groups.processes(unit);
+        }
+        let run = self.core.unit_run(unit);
+        let main = run.main_process().map(|p| p.pid as i32);
+        main.into_iter().chain(run.control_pid().map(|p| p as i32)).collect()
+    }
+
+    /// By pidfd where there is one: the pid may be another process's by now.
+    fn signal_process(&self, pid: i32, signal: i32) -> bool {
+        match self.pidfds.get(&(pid as u32)) {
+            Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
+            None => process::kill(pid, signal).is_ok(),
+        }
+    }
+
+    fn kill_group(&mut self, unit: UnitId) {
+        if let Err(e) = self.groups.kill(unit) {
+            say!("{}: {e}", self.core.graph().name(unit));
+            self.kill(unit, KillTarget::Group, 9, FollowUp::default());
+        }
+        if !self.groups.is_populated(unit) {
+            self.events.push_back(Event::CgroupEmpty { unit });
+        }
+    }
+
+    fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>) {
+        let processes = self.groups.processes(unit);
+        let tracked = self.groups.exist();
+        match pid_file {
+            None => {
+                let pid = match processes[..] {
+                    [pid] => Some(pid as u32),
+                    _ => None,
+                };
+                self.done(id, Done::MainProcess { pid });
+            }
+            Some(path) => {
+                let tree = self.groups.path(unit).map(str::to_owned);
+                let root = self.shared.tree_path();
+                self.workers.run(id, move || {
+                    let group = root.zip(tree).map(|(root, group)| root.join(group));
+                    let pid =
+                        crate::pid_file::wait_for(Path::new(&*path), group.as_deref(), tracked);
+                    Done::MainProcess { pid }
+                });
+            }
+        }
+    }
+
+    // ---- sockets ----
+
+    fn listen(&mut self, id: EffectId, unit: UnitId, settings: &Compiled) {
+        let name = self.unit_name(unit);
+        let result = self.sockets.open(unit, &name, settings.socket());
+        let result = match result {
+            Ok(fds) => {
+                for (index, open) in self.sockets.get(unit).iter().enumerate() {
+                    let stored = crate::sockets::stored_name(&name, index);
+                    if let Err(e) = self.init.store(&stored, open.fd.as_fd()) {
+                        say!("{name}: init cannot keep its socket: {e}");
+                    }
+                }
+                Done::Listening { fds }
+            }
+            Err(error) => Done::Failed { error },
+        };
+        self.done(id, result);
+    }
+
+    fn close_sockets(&mut self, unit: UnitId, settings: &Compiled) {
+        let name = self.unit_name(unit);
+        let count = self.sockets.close(unit, settings.socket());
+        for index in 0..count {
+            let _ = self.init.drop_stored(&crate::sockets::stored_name(&name, index));
+        }
+    }
+
+    fn watch_sockets(&mut self, unit: UnitId, on: bool, _accept: bool) {
+        for open in self.sockets.get(unit) {
+            // Watching twice or leaving what is not watched is no harm.
+            let _ = match on {
+                true => self.epoll.add(&open.fd, token::SOCKET | u64::from(unit.0), Interest::READ),
+                false => self.epoll.remove(&open.fd),
+            };
+        }
+    }
+
+    /// Traffic: with `Accept=no` the service is started, else each connection gets an instance.
+    pub(crate) fn socket_ready(&mut self, unit: UnitId) {
+        let definition = self.core.graph().definition(unit).clone();
+        let settings = self.core.settings().compile(&definition);
+        let TypeSettings::Socket(config) = &settings.own else { return };
+        if !config.accept {
+            return self.events.push_back(Event::Incoming { unit });
+        }
+        let mut accepted = Vec::new();
+        for open in self.sockets.get(unit) {
+            while accepted.len() < ACCEPTS_PER_TURN_MAX {
+                match socket::accept(open.fd.as_fd()) {
+                    Ok(Some(connection)) => accepted.push(connection),
+                    Ok(None) | Err(_) => break,
+                }
+            }
+        }
+        for connection in accepted {
+            self.take_connection(unit, config, connection);
+        }
+    }
+
+    // ---- mounts ----
+
+    fn start_mount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>, remount: bool) {
+        let config = settings.mount();
+        if mounts::is_quick(config) {
+            return self.workers.run(id, move || mounts::mount(settings.mount(), remount));
+        }
+        if let Err(error) =
+            self.run_tool(id, unit, &settings, mounts::mount_command(config, remount))
+        {
+            self.done(id, Done::Failed { error });
+        }
+    }
+
+    fn start_unmount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>) {
+        let config = settings.mount();
+        if mounts::is_quick(config) {
+            return self.workers.run(id, move || mounts::unmount(settings.mount()));
+        }
+        if let Err(error) = self.run_tool(id, unit, &settings, mounts::unmount_command(config)) {
+            self.done(id, Done::Failed { error });
+        }
+    }
+
+    /// Runs a command of the manager's own in the unit's cgroup; its exit answers the effect.
+    fn run_tool(
+        &mut self,
+        id: EffectId,
+        unit: UnitId,
+        settings: &Compiled,
+        argv: Vec<String>,
+    ) -> Result<(), String> {
+        if let Done::Failed { error } = self.make_group(unit, settings) {
+            return Err(error);
+        }
+        let name = self.unit_name(unit);
+        let log_file = self.log_file(&name);
+        let (spawn_id, spec) = self.tools.spec(id, argv, self.groups.path(unit), log_file);
+        self.helpers.spawn(spawn_id, Box::new(spec), Vec::new())
+    }
+
+    // ---- the end of a run ----
+
+    fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
+        self.groups.remove(unit);
+        self.connections.remove(&unit);
+        if let TypeSettings::Service(config) = &settings.own {
+            if !restarting {
+                self.drop_stored_fds(unit);
+            }
+            let keep = match config.exec.runtime_directory_preserve {
+                Preserve::Yes => true,
+                Preserve::Restart => restarting,
+                Preserve::No => false,
+            };
+            let context = self.core.settings().context.clone();
+            let [(_, base, directory), ..] = directory_bases(&config.exec, &context);
+            for path in directory.paths.iter().filter(|_| !keep) {
+                let _ = std::fs::remove_dir_all(Path::new(&**base).join(&*path.path));
+            }
+            if let Some(pid_file) = &config.pid_file {
+                let _ = std::fs::remove_file(&**pid_file);
+            }
+        }
+    }
+
+    /// `FailureAction=` and its relatives.
+    fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
+        use warren_init::protocol::control::PowerAction;
+        say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
+        let (power, orderly) = match action {
+            EmergencyAction::None => return,
+            EmergencyAction::Reboot | EmergencyAction::SoftReboot => (PowerAction::Reboot, true),
+            EmergencyAction::Poweroff => (PowerAction::PowerOff, true),
+            EmergencyAction::Exit => (PowerAction::Exit(0), true),
+            EmergencyAction::Kexec => (PowerAction::Kexec, true),
+            EmergencyAction::Halt => (PowerAction::Halt, true),
+            EmergencyAction::RebootForce
+            | EmergencyAction::RebootImmediate
+            | EmergencyAction::SoftRebootForce => (PowerAction::Reboot, false),
+            EmergencyAction::PoweroffForce | EmergencyAction::PoweroffImmediate => {
+                (PowerAction::PowerOff, false)
+            }
+            EmergencyAction::ExitForce => (PowerAction::Exit(1), false),
+            EmergencyAction::KexecForce => (PowerAction::Kexec, false),
+            EmergencyAction::HaltForce | EmergencyAction::HaltImmediate => {
+                (PowerAction::Halt, false)
+            }
+        };
+        match orderly {
+            true => self.begin_end(power),
+            false => self.leaving = Some(crate::daemon::Leaving::Power(power)),
+        }
+    }
+}

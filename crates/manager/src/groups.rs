@@ -1,0 +1,353 @@
+//! The cgroups of units: made when something is to run in them, watched until they are empty,
+//! removed when the unit is down. Only groups of active units are ever touched.
+
+use std::collections::BTreeMap;
+
+use warren_core::graph::Graph;
+use warren_core::ids::UnitId;
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_sys::cgroup::Tree;
+use warren_sys::cgroup::watch::{Watch, WatchId};
+use warren_sys::{Error, Result};
+use warren_unit::UnitName;
+use warren_unit::config::{CgroupConfig, CpuWeight, Delegate, Limit, TasksLimit};
+
+/// The tree, if there is one, and the groups in use.
+pub struct Groups {
+    tree: Option<Tree>,
+    watch: Option<Watch>,
+    by_watch: BTreeMap<WatchId, UnitId>,
+    made: BTreeMap<UnitId, Group>,
+    /// Controllers that the root of the tree offers.
+    controllers: Vec<String>,
+}
+
+struct Group {
+    path: String,
+    watch: Option<WatchId>,
+}
+
+impl Groups {
+    /// Over this tree, or without cgroups.
+    pub fn new(tree: Option<Tree>) -> Result<Groups> {
+        let watch = tree.as_ref().map(|_| Watch::new()).transpose()?;
+        let controllers =
+            tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
+        Ok(Groups { tree, watch, by_watch: BTreeMap::new(), made: BTreeMap::new(), controllers })
+    }
+
+    /// Whether processes are tracked by cgroups.
+    pub fn exist(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    /// The tree.
+    pub fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
+    }
+
+    /// Controllers that limits can be applied with.
+    pub fn controllers(&self) -> &[String] {
+        &self.controllers
+    }
+
+    /// To be watched for groups that became empty.
+    pub fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
+    /// The path of an active unit's group below the root of the tree.
+    pub fn path(&self, unit: UnitId) -> Option<&str> {
+        self.made.get(&unit).map(|g| g.path.as_str())
+    }
+
+    /// Makes and watches the unit's group; fine if it is there. Limits that cannot be applied are
+    /// returned by name.
+    pub fn make(
+        &mut self,
+        graph: &Graph,
+        unit: UnitId,
+        settings: &Compiled,
+    ) -> Result<Vec<String>> {
+        let Some(tree) = &self.tree else { return Ok(Vec::new()) };
+        if self.made.contains_key(&unit) {
+            return Ok(Vec::new());
+        }
+        let path = group_path(graph, unit);
+        let config = cgroup_config(settings);
+        let not_applied =
+            config.map_or_else(Vec::new, |c| enable_controllers(tree, &self.controllers, &path, c));
+        tree.make(&path)?;
+        let mut failed = not_applied;
+        if let Some(config) = config {
+            failed.extend(apply(tree, &self.controllers, &path, config));
+        }
+        self.adopt(unit, path);
+        Ok(failed)
+    }
+
+    /// Watches a group that exists already.
+    fn adopt(&mut self, unit: UnitId, path: String) {
+        let watch = match (&self.tree, &self.watch) {
+            (Some(tree), Some(watch)) => watch.add(tree, &path).ok(),
+            _ => None,
+        };
+        if let Some(id) = watch {
+            self.by_watch.insert(id, unit);
+        }
+        self.made.insert(unit, Group { path, watch });
+    }
+
+    /// After a restart: takes up the group of a unit whose record says that it has one. Returns
+    /// whether it has processes.
+    pub fn take_up(&mut self, graph: &Graph, unit: UnitId) -> bool {
+        let path = group_path(graph, unit);
+        let Some(tree) = &self.tree else { return false };
+        if !tree.exists(&path).unwrap_or(false) {
+            return false;
+        }
+        self.adopt(unit, path);
+        self.is_populated(unit)
+    }
+
+    /// Whether a process lives in the unit's group.
+    pub fn is_populated(&self, unit: UnitId) -> bool {
+        match (&self.tree, self.path(unit)) {
+            (Some(tree), Some(path)) => tree.events(path).is_ok_and(|e| e.populated),
+            _ => false,
+        }
+    }
+
+    /// The processes of the unit's group and of groups below it.
+    pub fn processes(&self, unit: UnitId) -> Vec<i32> {
+        match (&self.tree, self.path(unit)) {
+            (Some(tree), Some(path)) => tree.procs_below(path).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Kills everything in the unit's group at once.
+    pub fn kill(&self, unit: UnitId) -> Result<()> {
+        match (&self.tree, self.path(unit)) {
+            (Some(tree), Some(path)) => tree.kill(path),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the unit's group, and groups that its processes made below.
+    pub fn remove(&mut self, unit: UnitId) {
+        let Some(group) = self.made.remove(&unit) else { return };
+        if let Some(id) = group.watch {
+            self.by_watch.remove(&id);
+            if let Some(watch) = &self.watch {
+                watch.remove(id);
+            }
+        }
+        if let Some(tree) = &self.tree
+            && tree.remove(&group.path).is_err()
+        {
+            // Left-over groups of the unit's own: they go if they are empty, else they stay as
+            // what they are, processes that KillMode= spared.
+            let _ = tree.prune(&group.path);
+        }
+    }
+
+    /// The units whose groups were reported and are empty now.
+    pub fn drain_empty(&mut self) -> Vec<UnitId> {
+        let mut changed = Vec::new();
+        let Some(watch) = &self.watch else { return Vec::new() };
+        let overflow = watch.drain(&mut changed).map(|d| d.overflow).unwrap_or(false);
+        let mut units: Vec<UnitId> = match overflow {
+            true => self.made.keys().copied().collect(),
+            false => changed.iter().filter_map(|id| self.by_watch.get(id).copied()).collect(),
+        };
+        units.sort_unstable();
+        units.dedup();
+        units.retain(|&unit| !self.is_populated(unit));
+        units
+    }
+
+    /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
+    pub fn unit_of_process(&self, graph: &Graph, pid: i32) -> Option<UnitId> {
+        let tree = self.tree.as_ref()?;
+        let path = warren_sys::process::cgroup_path(pid).ok()?;
+        let root = root_path(tree);
+        let below = path.strip_prefix(&root)?.trim_start_matches('/');
+        below.rsplit('/').find_map(|part| {
+            let name = UnitName::parse(part).ok()?;
+            let unit = graph.lookup(&name)?;
+            self.made.contains_key(&unit).then_some(unit)
+        })
+    }
+}
+
+/// The tree's root as `/proc/PID/cgroup` names it in this process's cgroup namespace.
+fn root_path(tree: &Tree) -> String {
+    let mount = warren_sys::cgroup::mount_point().ok().flatten();
+    let below = mount.and_then(|m| tree.path().strip_prefix(m).ok().map(|p| p.to_path_buf()));
+    match below {
+        Some(path) if path.as_os_str().is_empty() => String::new(),
+        Some(path) => format!("/{}", path.display()),
+        None => String::new(),
+    }
+}
+
+/// Where a unit's group lies: below its slice, which lies below the slices its name is made of
+/// (systemd.slice(5)).
+pub fn group_path(graph: &Graph, unit: UnitId) -> String {
+    let definition = graph.definition(unit);
+    let own = definition.name.as_str();
+    if definition.unit_type() == warren_unit::UnitType::Slice {
+        return slice_path(own);
+    }
+    let slice = definition.slice.map_or(String::new(), |s| slice_path(graph.name(s).as_str()));
+    if slice.is_empty() { own.to_owned() } else { format!("{slice}/{own}") }
+}
+
+/// `a-b.slice` lies at `a.slice/a-b.slice`; the root slice is the root of the tree.
+fn slice_path(name: &str) -> String {
+    let stem = name.strip_suffix(".slice").unwrap_or(name);
+    if stem == "-" {
+        return String::new();
+    }
+    let dashes = stem.match_indices('-').map(|(at, _)| at);
+    let parts = dashes.chain([stem.len()]).map(|end| format!("{}.slice", &stem[..end]));
+    parts.collect::<Vec<_>>().join("/")
+}
+
+fn cgroup_config(settings: &Compiled) -> Option<&CgroupConfig> {
+    match &settings.own {
+        TypeSettings::Service(c) => Some(&c.cgroup),
+        TypeSettings::Socket(c) => Some(&c.cgroup),
+        TypeSettings::Mount(c) => Some(&c.cgroup),
+        TypeSettings::Slice(c) => Some(&c.cgroup),
+        _ => None,
+    }
+}
+
+/// The attribute files that follow from a unit's settings (systemd.resource-control(5)): name of
+/// the setting, controller, file, content.
+fn attributes(config: &CgroupConfig) -> Vec<(&'static str, &'static str, &'static str, String)> {
+    let mut out = Vec::new();
+    let limit = |limit: &Limit| match limit {
+        Limit::Infinity => "max".to_owned(),
+        Limit::Bytes(bytes) => bytes.to_string(),
+        Limit::PerMyriad(part) => (host_memory() / 10_000 * u64::from(*part)).to_string(),
+    };
+    let memory = [
+        ("MemoryMin", "memory.min", &config.memory_min),
+        ("MemoryLow", "memory.low", &config.memory_low),
+        ("MemoryHigh", "memory.high", &config.memory_high),
+        ("MemoryMax", "memory.max", &config.memory_max),
+        ("MemorySwapMax", "memory.swap.max", &config.memory_swap_max),
+        ("MemoryZSwapMax", "memory.zswap.max", &config.memory_zswap_max),
+    ];
+    for (setting, file, value) in memory {
+        if let Some(value) = value {
+            out.push((setting, "memory", file, limit(value)));
+        }
+    }
+    match config.cpu_weight {
+        Some(CpuWeight::Idle) => out.push(("CPUWeight", "cpu", "cpu.idle", "1".to_owned())),
+        Some(CpuWeight::Weight(w)) => out.push(("CPUWeight", "cpu", "cpu.weight", w.to_string())),
+        None => {}
+    }
+    if let Some(quota) = &config.cpu_quota {
+        let period = config.cpu_quota_period.map_or(100_000, |p| p.as_micros());
+        let share = quota.as_micros() * period / 1_000_000;
+        out.push(("CPUQuota", "cpu", "cpu.max", format!("{share} {period}")));
+    }
+    if let Some(tasks) = &config.tasks_max {
+        let value = match tasks {
+            TasksLimit::Infinity => "max".to_owned(),
+            TasksLimit::Tasks(n) => n.to_string(),
+            TasksLimit::Scale { numerator, denominator } => {
+                (host_tasks() * u64::from(*numerator) / u64::from(*denominator)).to_string()
+            }
+        };
+        out.push(("TasksMax", "pids", "pids.max", value));
+    }
+    if let Some(weight) = config.io_weight {
+        out.push(("IOWeight", "io", "io.weight", format!("default {weight}")));
+    }
+    if let Some(cpus) = &config.allowed_cpus {
+        out.push(("AllowedCPUs", "cpuset", "cpuset.cpus", cpus.to_string()));
+    }
+    if let Some(nodes) = &config.allowed_memory_nodes {
+        out.push(("AllowedMemoryNodes", "cpuset", "cpuset.mems", nodes.to_string()));
+    }
+    out
+}
+
+fn host_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+fn host_tasks() -> u64 {
+    let number =
+        |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
+    let max = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
+    max.into_iter().flatten().min().unwrap_or(32_768)
+}
+
+/// Turns on the controllers that the unit's settings need, from the root down to the group's
+/// parent. Only units that set a limit pay for it.
+fn enable_controllers(
+    tree: &Tree,
+    offered: &[String],
+    path: &str,
+    config: &CgroupConfig,
+) -> Vec<String> {
+    let mut wanted: Vec<&str> = attributes(config).iter().map(|(_, c, _, _)| *c).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    wanted.retain(|c| offered.iter().any(|o| o == c));
+    if wanted.is_empty() {
+        return Vec::new();
+    }
+    let mut failed = Vec::new();
+    let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
+    for parent in parents {
+        if tree.make(parent).is_ok() {
+            failed
+                .extend(tree.enable_controllers(parent, &wanted).into_iter().map(|(name, _)| name));
+        }
+    }
+    failed
+}
+
+/// Writes the attributes; returns the settings that could not be applied.
+fn apply(tree: &Tree, offered: &[String], path: &str, config: &CgroupConfig) -> Vec<String> {
+    let mut failed = Vec::new();
+    for (setting, controller, file, value) in attributes(config) {
+        let has = offered.iter().any(|c| c == controller);
+        // Without the controller the default TasksMax= of every unit would be reported.
+        let stated = setting != "TasksMax" || has;
+        if !has || tree.write(path, file, &value).is_err() {
+            failed.extend(stated.then(|| setting.to_owned()));
+        }
+    }
+    if config.delegate != Delegate::No {
+        let _: std::result::Result<(), Error> = tree.make(path);
+    }
+    failed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_nest_by_their_dashes() {
+        for (name, path) in [
+            ("-.slice", ""),
+            ("system.slice", "system.slice"),
+            ("test-1.slice", "test.slice/test-1.slice"),
+            ("a-b-c.slice", "a.slice/a-b.slice/a-b-c.slice"),
+        ] {
+            assert_eq!(slice_path(name), path);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! warrend: the manager around the pure core. Loop, loader, effect runner, and the glue to bus,
+//! control socket and init.
+//!
+//! Where to start: [`daemon`] (one turn of the loop), [`start`] (first start and going on after a
+//! crash), [`effects`] (what is done to the system), [`loader`] (what files mean), [`requests`]
+//! (what clients want). Nothing here decides what is to become of a unit: that is the core.
+
+pub mod accept;
+pub mod conditions;
+pub mod control;
+pub mod control_calls;
+pub mod daemon;
+pub mod effects;
+pub mod fd_store;
+pub mod groups;
+pub mod helpers;
+pub mod host;
+pub mod init_link;
+pub mod install;
+pub mod loader;
+pub mod loader_thread;
+pub mod log;
+pub mod mount_table;
+pub mod mounts;
+pub mod notify;
+pub mod options;
+pub mod orders;
+pub mod pid_file;
+pub mod presets;
+pub mod ready;
+pub mod requests;
+pub mod shared;
+pub mod snapshot;
+pub mod sockets;
+pub mod spawn;
+pub mod start;
+pub mod state_file;
+pub mod tools;
+pub mod traps;
+pub mod workers;

@@ -1,0 +1,600 @@
+//! From the directories' ground state to definitions: which files make which unit, and what a
+//! change of a file changes.
+//!
+//! Runs on a thread of its own. It is given the generation in force, and returns the next one with
+//! what differs; the loop puts it in force. The rules are those of systemd.unit(5), "UNIT FILE
+//! LOAD PATH".
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_core::graph::{Change, Definition, Delta, Files, Graph, NewDefinition};
+use warren_core::settings::Settings;
+use warren_unit::load::load;
+use warren_unit::parse::UnitFile;
+use warren_unit::search;
+use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
+
+use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
+
+/// Links that are followed from one name to the next.
+const ALIAS_STEPS_MAX: usize = 16;
+
+/// What a load made.
+#[derive(Debug)]
+pub struct Loading {
+    /// The next generation; the one that was given if nothing differs.
+    pub graph: Arc<Graph>,
+    /// What differs.
+    pub delta: Delta,
+    /// What was wrong with the files of the units that were loaded now.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What it cost.
+    pub work: Work,
+}
+
+/// The loader's state.
+pub struct Loader {
+    snapshot: Snapshot,
+    settings: Settings,
+    /// For each unit, the aliases that lead to it.
+    aliases: BTreeMap<UnitName, BTreeSet<UnitName>>,
+    /// Names that differ on disk and are not in force yet: after a dry run, or when only one unit
+    /// was refreshed.
+    pending: BTreeSet<Box<str>>,
+    /// Names of all `X.d` directories, so that units without any need no look at them.
+    dropin_names: BTreeSet<Box<str>>,
+}
+
+/// How a name resolves.
+enum Found {
+    /// To this main name, with this file.
+    Unit { name: UnitName, fragment: Option<Arc<UnitFile>>, masked: bool },
+    /// To something that is no unit file.
+    Wrong(&'static str),
+}
+
+impl Loader {
+    /// A loader over these search directories.
+    pub fn new(paths: Vec<PathBuf>, settings: Settings) -> Loader {
+        let mut loader = Loader {
+            snapshot: Snapshot::read(paths),
+            settings,
+            aliases: BTreeMap::new(),
+            pending: BTreeSet::new(),
+            dropin_names: BTreeSet::new(),
+        };
+        loader.index();
+        loader
+    }
+
+    /// The search directories, highest precedence first.
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.snapshot.paths().map(Path::to_path_buf).collect()
+    }
+
+    /// System or user units.
+    pub fn scope(&self) -> warren_unit::Scope {
+        self.settings.context.scope
+    }
+
+    /// The ground state.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Loads every unit that has a file, from scratch, over `graph` (whose names keep their ids).
+    pub fn load_all(&mut self, graph: &Arc<Graph>) -> Loading {
+        let mut names: BTreeSet<UnitName> = self.unit_names().collect();
+        names.extend(perpetual_units());
+        let known = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
+        names.extend(known.map(|d| d.name.clone()));
+        names.extend(graph.names().map(|(name, _)| name.clone()).filter(|n| n.is_instance()));
+        let mut loading = self.load_names(graph, names);
+        loading.work = self.snapshot.work;
+        loading
+    }
+
+    /// Looks for changes and loads what they touch. With `full`, every file is looked at. What a
+    /// dry run finds is kept for the next reload.
+    pub fn reload(&mut self, graph: &Arc<Graph>, full: bool, dry_run: bool) -> Loading {
+        self.look(full);
+        let changed = match dry_run {
+            true => self.pending.clone(),
+            false => std::mem::take(&mut self.pending),
+        };
+        self.load_changed(graph, &changed)
+    }
+
+    /// The same for what concerns one unit; other changes wait.
+    pub fn refresh(&mut self, graph: &Arc<Graph>, unit: &UnitName, dry_run: bool) -> Loading {
+        self.look(false);
+        let concerns =
+            |name: &Box<str>| self.affected(graph, &BTreeSet::from([name.clone()])).contains(unit);
+        let mine: BTreeSet<Box<str>> =
+            self.pending.iter().filter(|n| concerns(n)).cloned().collect();
+        if !dry_run {
+            self.pending.retain(|name| !mine.contains(name));
+        }
+        self.load_changed(graph, &mine)
+    }
+
+    fn look(&mut self, full: bool) {
+        let changed = if full { self.snapshot.sweep() } else { self.snapshot.update() };
+        self.pending.extend(changed);
+    }
+
+    fn load_changed(&mut self, graph: &Arc<Graph>, changed: &BTreeSet<Box<str>>) -> Loading {
+        let work = self.snapshot.work;
+        if changed.is_empty() {
+            let (graph, delta) = (graph.clone(), Delta::default());
+            return Loading { graph, delta, diagnostics: Vec::new(), work };
+        }
+        let mut names = self.affected(graph, changed);
+        if std::mem::take(&mut self.snapshot.structure_changed) {
+            let before = std::mem::take(&mut self.aliases);
+            self.index();
+            for (unit, aliases) in before.iter().chain(&self.aliases) {
+                if before.get(unit) != self.aliases.get(unit) {
+                    names.insert(unit.clone());
+                    names.extend(aliases.iter().flat_map(|a| self.referrers(graph, a)));
+                    names.extend(aliases.iter().cloned());
+                }
+            }
+        }
+        let mut loading = self.load_names(graph, names);
+        loading.work = work;
+        loading
+    }
+
+    /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
+    pub fn load_one(&mut self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
+        self.load_names(graph, BTreeSet::from([name.clone()]))
+    }
+
+    fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
+        graph.referrers(name).into_iter().map(|unit| graph.name(unit).clone()).collect()
+    }
+
+    // ---- names ----
+
+    /// Every unit name that a search directory has a file or link for, templates aside.
+    fn unit_names(&self) -> impl Iterator<Item = UnitName> + '_ {
+        self.snapshot
+            .directories
+            .iter()
+            .flat_map(|d| d.entries.iter())
+            .filter(|(_, entry)| !matches!(entry, Entry::Directory(_)))
+            .filter_map(|(name, _)| UnitName::parse(name).ok())
+            .filter(|name| !name.is_template())
+            .chain(self.wanted_names())
+    }
+
+    /// Names that only `.wants` and its like have: instances of templates.
+    fn wanted_names(&self) -> impl Iterator<Item = UnitName> + '_ {
+        self.snapshot
+            .directories
+            .iter()
+            .flat_map(|d| d.entries.iter())
+            .filter(|(name, _)| !name.ends_with(".d"))
+            .filter_map(|(_, entry)| match entry {
+                Entry::Directory(links) => Some(links.keys()),
+                _ => None,
+            })
+            .flatten()
+            .filter_map(|name| UnitName::parse(name).ok())
+            .filter(|name| name.is_instance())
+    }
+
+    /// Rebuilds the index of aliases and of drop-in directories.
+    fn index(&mut self) {
+        let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
+        self.dropin_names = names.filter(|name| name.ends_with(".d")).cloned().collect();
+        let links = self.snapshot.directories.iter().flat_map(|d| {
+            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link { .. })).map(|(n, _)| n)
+        });
+        let mut aliases: BTreeMap<UnitName, BTreeSet<UnitName>> = BTreeMap::new();
+        for name in links.filter_map(|name| UnitName::parse(name).ok()) {
+            if let Found::Unit { name: main, .. } = self.find(&name)
+                && main != name
+            {
+                aliases.entry(main).or_default().insert(name);
+            }
+        }
+        self.aliases = aliases;
+    }
+
+    /// The units whose definition depends on what has one of these names.
+    fn affected(&self, graph: &Graph, changed: &BTreeSet<Box<str>>) -> BTreeSet<UnitName> {
+        let mut out = BTreeSet::new();
+        for name in changed {
+            let (owner, dropin) = match directory_kind(name) {
+                Some((owner, _)) => (owner, name.ends_with(".d")),
+                None => (&**name, false),
+            };
+            if dropin && is_shared_owner(owner) {
+                out.extend(self.covered_by(graph, owner));
+            }
+            let Ok(owner) = UnitName::parse(owner) else { continue };
+            if owner.is_template() {
+                out.extend(instances(graph, &owner));
+            } else {
+                out.insert(self.main_name(&owner));
+                out.insert(owner);
+            }
+            // Units that `.wants` names for the first time are loaded with their wanter.
+            out.extend(self.wanted_names().filter(|name| graph.lookup(name).is_none()));
+        }
+        out
+    }
+
+    fn main_name(&self, name: &UnitName) -> UnitName {
+        match self.find(name) {
+            Found::Unit { name, .. } => name,
+            Found::Wrong(_) => name.clone(),
+        }
+    }
+
+    /// Known units that a `foo-.service.d` or `service.d` directory is for.
+    fn covered_by<'a>(&self, graph: &'a Graph, owner: &str) -> impl Iterator<Item = UnitName> + 'a {
+        let (prefix, suffix) = match owner.rsplit_once('.') {
+            Some((prefix, suffix)) => (prefix.to_owned(), suffix.to_owned()),
+            None => (String::new(), owner.to_owned()),
+        };
+        let covers = move |name: &UnitName| {
+            name.unit_type().suffix() == suffix && name.as_str().starts_with(&prefix)
+        };
+        graph.definitions().map(|d| d.name.clone()).filter(covers)
+    }
+
+    // ---- one name ----
+
+    /// Follows a name through the directories to its main name and file.
+    fn find(&self, name: &UnitName) -> Found {
+        let mut current = name.clone();
+        for _ in 0..ALIAS_STEPS_MAX {
+            match self.find_step(&current) {
+                Step::Done(found) => return found,
+                Step::Alias(next) => current = next,
+            }
+        }
+        Found::Wrong("its links lead in a circle")
+    }
+
+    fn find_step(&self, name: &UnitName) -> Step {
+        let missing = || Found::Unit { name: name.clone(), fragment: None, masked: false };
+        if let Some(entry) = self.entry(name.as_str()) {
+            return self.follow(name, name, entry);
+        }
+        let Some(template) = name.template() else { return Step::Done(missing()) };
+        match self.entry(template.as_str()) {
+            Some(entry) => self.follow(name, &template, entry),
+            None => Step::Done(missing()),
+        }
+    }
+
+    fn entry(&self, name: &str) -> Option<&Entry> {
+        self.snapshot
+            .directories
+            .iter()
+            .find_map(|d| d.entries.get(name).filter(|e| !matches!(e, Entry::Directory(_))))
+    }
+
+    /// What the entry called `entry_name` means for `name`, which it was found for.
+    fn follow(&self, name: &UnitName, entry_name: &UnitName, entry: &Entry) -> Step {
+        match entry {
+            Entry::File(file) => Step::Done(Found::Unit {
+                name: name.clone(),
+                fragment: Some(file.parsed.clone()),
+                masked: file.parsed.is_empty(),
+            }),
+            Entry::Link { target, .. } if &**target == "/dev/null" => {
+                Step::Done(Found::Unit { name: name.clone(), fragment: None, masked: true })
+            }
+            Entry::Link { target, outside } => {
+                let file_name = target.rsplit('/').next().unwrap_or_default();
+                match UnitName::parse(file_name) {
+                    Ok(next) if next != *entry_name && is_valid_alias(entry_name, &next) => {
+                        Step::Alias(for_instance(name, next))
+                    }
+                    Ok(next) if next == *entry_name => self.linked(name, outside.as_ref()),
+                    _ => Step::Done(Found::Wrong(
+                        "is a link to a name that it cannot be an alias of",
+                    )),
+                }
+            }
+            Entry::Directory(_) => Step::Done(Found::Wrong("is a directory")),
+            Entry::Wrong(why) => Step::Done(Found::Wrong(why)),
+        }
+    }
+
+    /// A link to a file of the same name elsewhere: outside the search directories it is that
+    /// file; inside, the file of the directory it leads to.
+    fn linked(&self, name: &UnitName, outside: Option<&crate::snapshot::File>) -> Step {
+        let inside = || {
+            let found = self.snapshot.directories.iter().find_map(|d| {
+                let template = name.template();
+                let names = [Some(name.as_str()), template.as_ref().map(|t| t.as_str())];
+                names.into_iter().flatten().find_map(|n| match d.entries.get(n) {
+                    Some(Entry::File(file)) => Some(file.parsed.clone()),
+                    _ => None,
+                })
+            });
+            found
+        };
+        let fragment = outside.map(|file| file.parsed.clone()).or_else(inside);
+        Step::Done(Found::Unit { name: name.clone(), fragment, masked: false })
+    }
+
+    // ---- loading ----
+
+    fn load_names(&mut self, graph: &Arc<Graph>, mut names: BTreeSet<UnitName>) -> Loading {
+        let mut changes = Vec::new();
+        let mut diagnostics = Vec::new();
+        let mut done = BTreeSet::new();
+        let mut known = BTreeMap::new();
+        while let Some(name) = names.pop_first() {
+            if !done.insert(name.clone()) {
+                continue;
+            }
+            let main = self.load_into(&name, &mut changes, &mut diagnostics);
+            if let Some(main) = main {
+                names.insert(main);
+                continue;
+            }
+            // What it names and nobody has looked at yet: instances, slices.
+            if let Some(Change::Set(new)) = changes.last() {
+                let implied = new.relations.iter().map(|(_, other)| other);
+                for other in implied.filter(|other| needs_loading(other)) {
+                    if known.contains_key(other) || done.contains(other) {
+                        continue;
+                    }
+                    let loaded = graph.lookup(other).is_some_and(|unit| {
+                        graph.definition(unit).load_state != LoadState::NotFound
+                    });
+                    known.insert(other.clone(), ());
+                    if !loaded {
+                        names.insert(other.clone());
+                    }
+                }
+            }
+        }
+        let (next, delta) = graph.apply(changes);
+        let graph = if delta.is_empty() && next.len() == graph.len() {
+            graph.clone()
+        } else {
+            Arc::new(next)
+        };
+        Loading { graph, delta, diagnostics, work: self.snapshot.work }
+    }
+
+    /// Loads one name; returns the main name if it is an alias.
+    fn load_into(
+        &self,
+        name: &UnitName,
+        changes: &mut Vec<Change>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<UnitName> {
+        match self.find(name) {
+            Found::Unit { name: main, .. } if main != *name => Some(main),
+            Found::Unit { fragment, masked, .. } => {
+                changes.push(self.define(name, fragment, masked, diagnostics));
+                None
+            }
+            Found::Wrong(why) => {
+                diagnostics.push(wrong_entry(name, why));
+                changes.push(Change::Set(Box::new(broken(name))));
+                None
+            }
+        }
+    }
+
+    fn define(
+        &self,
+        name: &UnitName,
+        fragment: Option<Arc<UnitFile>>,
+        masked: bool,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Change {
+        let aliases: Vec<UnitName> =
+            self.aliases.get(name).into_iter().flatten().cloned().collect();
+        let mut all_names = vec![name.clone()];
+        all_names.extend(aliases.iter().cloned());
+        let dropins = self.dropins(&all_names);
+        let links = self.links(&all_names);
+        let files = Files { fragment, dropins: dropins.into(), links: links.into(), masked };
+        if files.fragment.is_none()
+            && files.dropins.is_empty()
+            && !masked
+            && is_absent(name, &files)
+        {
+            return Change::Remove(name.clone());
+        }
+        for file in files.fragment.iter().chain(&*files.dropins) {
+            diagnostics
+                .extend(self.snapshot.diagnostics.get(file.path()).into_iter().flatten().cloned());
+        }
+        let sources = files.sources();
+        let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
+        diagnostics.extend(found);
+        Change::Set(Box::new(NewDefinition {
+            name: name.clone(),
+            aliases,
+            load_state: loaded.load_state,
+            description: loaded.description,
+            flags: loaded.flags,
+            slice: loaded.slice,
+            relations: loaded.relations.into_vec(),
+            files: Arc::new(files),
+        }))
+    }
+
+    /// Drop-ins of a unit in the order in which they apply: by file name, and of several files
+    /// with one name only the one of the most specific and highest directory.
+    fn dropins(&self, names: &[UnitName]) -> Vec<Arc<UnitFile>> {
+        let mut chosen: BTreeMap<&str, Option<&Arc<UnitFile>>> = BTreeMap::new();
+        for owner in self.dropin_owners(names) {
+            for directory in &self.snapshot.directories {
+                let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else {
+                    continue;
+                };
+                for (name, entry) in entries {
+                    let file = match entry {
+                        Entry::File(file) => Some(&file.parsed),
+                        _ => None,
+                    };
+                    chosen.entry(name).or_insert(file);
+                }
+            }
+        }
+        chosen.into_values().flatten().filter(|file| !file.is_empty()).cloned().collect()
+    }
+
+    /// The `.d` directories that exist for a unit, most specific first.
+    fn dropin_owners(&self, names: &[UnitName]) -> Vec<Box<str>> {
+        if self.dropin_names.is_empty() {
+            return Vec::new();
+        }
+        let all = names.iter().flat_map(search::dropin_directories);
+        all.map(String::into_boxed_str).filter(|name| self.dropin_names.contains(name)).collect()
+    }
+
+    /// What the unit's `.wants`, `.requires` and `.upholds` directories link to.
+    fn links(&self, names: &[UnitName]) -> Vec<(Relation, UnitName)> {
+        let kinds = [
+            ("wants", Relation::Wants),
+            ("requires", Relation::Requires),
+            ("upholds", Relation::Upholds),
+        ];
+        let mut out = Vec::new();
+        for name in names {
+            let template = name.template();
+            for owner in std::iter::once(name).chain(template.as_ref()) {
+                for (kind, relation) in kinds {
+                    let directory: Box<str> = format!("{owner}.{kind}").into();
+                    out.extend(self.links_in(&directory, name).map(|other| (relation, other)));
+                }
+            }
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// The names in one such directory; the highest search directory that has a name decides, so
+    /// that a link to /dev/null takes it away. Templates get the unit's instance.
+    fn links_in(&self, directory: &str, unit: &UnitName) -> impl Iterator<Item = UnitName> {
+        let mut chosen: BTreeMap<&str, bool> = BTreeMap::new();
+        for search in &self.snapshot.directories {
+            if let Some(Entry::Directory(entries)) = search.entries.get(directory) {
+                for (name, entry) in entries {
+                    let taken_away =
+                        matches!(entry, Entry::Link { target, .. } if &**target == "/dev/null");
+                    chosen.entry(name).or_insert(!taken_away);
+                }
+            }
+        }
+        let names: Vec<UnitName> = chosen
+            .into_iter()
+            .filter(|(_, wanted)| *wanted)
+            .filter_map(|(name, _)| UnitName::parse(name).ok())
+            .map(|name| for_instance(unit, name))
+            .collect();
+        names.into_iter()
+    }
+}
+
+enum Step {
+    Done(Found),
+    Alias(UnitName),
+}
+
+/// A template reached from an instance stands for the same instance of it.
+fn for_instance(name: &UnitName, other: UnitName) -> UnitName {
+    match (other.is_template(), name.instance()) {
+        (true, Some(instance)) => other.with_instance(instance).unwrap_or(other),
+        _ => other,
+    }
+}
+
+/// Aliases are of the same type, and templates alias templates or instances theirs
+/// (systemd.unit(5), "ALIAS").
+fn is_valid_alias(alias: &UnitName, target: &UnitName) -> bool {
+    let shapes = match (alias.is_template(), alias.is_instance()) {
+        (true, _) => target.is_template(),
+        (_, true) => {
+            target.is_template() || target.is_instance() && alias.instance() == target.instance()
+        }
+        _ => !target.is_template(),
+    };
+    alias.unit_type() == target.unit_type() && shapes
+}
+
+/// Whether the owner of a `.d` directory is a `foo-` prefix or a bare type.
+fn is_shared_owner(owner: &str) -> bool {
+    match owner.rsplit_once('.') {
+        None => UnitType::from_suffix(owner).is_some(),
+        Some((stem, suffix)) => stem.ends_with('-') && UnitType::from_suffix(suffix).is_some(),
+    }
+}
+
+fn instances<'a>(graph: &'a Graph, template: &'a UnitName) -> impl Iterator<Item = UnitName> + 'a {
+    graph
+        .names()
+        .map(|(name, _)| name)
+        .filter(move |name| name.is_instance() && name.template().as_ref() == Some(template))
+        .cloned()
+}
+
+/// Units that may exist without a file of their own, or by a template: whoever names them makes
+/// them be looked for.
+fn needs_loading(name: &UnitName) -> bool {
+    name.is_instance() || matches!(name.unit_type(), UnitType::Slice)
+}
+
+/// Whether a unit without any file is nothing at all.
+fn is_absent(name: &UnitName, files: &Files) -> bool {
+    let without_file = matches!(name.unit_type(), UnitType::Slice) || is_perpetual(name);
+    !without_file && files.links.is_empty()
+}
+
+fn is_perpetual(name: &UnitName) -> bool {
+    perpetual_units().any(|unit| unit == *name)
+}
+
+fn perpetual_units() -> impl Iterator<Item = UnitName> {
+    ["-.slice", "system.slice", "init.scope", "-.mount"]
+        .into_iter()
+        .map(|name| UnitName::parse(name).expect("a valid name"))
+}
+
+fn broken(name: &UnitName) -> NewDefinition {
+    NewDefinition {
+        name: name.clone(),
+        aliases: Vec::new(),
+        load_state: LoadState::Error,
+        description: name.as_str().into(),
+        flags: warren_unit::UnitFlags::NONE,
+        slice: None,
+        relations: Vec::new(),
+        files: Arc::default(),
+    }
+}
+
+fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
+    Diagnostic {
+        path: name.as_str().into(),
+        line: 0,
+        column: 0,
+        severity: warren_unit::Severity::Error,
+        code: warren_unit::Code::BadUnitName,
+        message: format!("{name} {why}"),
+    }
+}
+
+/// The generation without unit `definition`'s files: what the definition was compiled from.
+pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
+    let fragment = definition.files.fragment.iter();
+    fragment.chain(&*definition.files.dropins).map(|file| file.path().clone()).collect()
+}

@@ -1,0 +1,109 @@
+//! The thread that owns the ground state. It makes generations; the loop puts them in force in the
+//! order in which they were made.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use warren_core::graph::{Delta, Graph};
+use warren_unit::UnitName;
+
+use crate::loader::{Loader, Loading};
+use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
+use crate::shared::{FileStates, Shared};
+
+/// Generations that are kept for rollback.
+const KEPT_GENERATIONS_MAX: usize = 16;
+
+/// The thread's state.
+pub struct LoaderThread {
+    loader: Loader,
+    graph: Arc<Graph>,
+    kept: VecDeque<Arc<Graph>>,
+    shared: Arc<Shared>,
+}
+
+impl LoaderThread {
+    /// Goes on from the generation that was loaded at the start.
+    pub fn new(loader: Loader, graph: Arc<Graph>, shared: Arc<Shared>) -> LoaderThread {
+        let kept = VecDeque::from([graph.clone()]);
+        LoaderThread { loader, graph, kept, shared }
+    }
+
+    /// Serves orders until the loop is gone.
+    pub fn run(mut self, orders: Receiver<LoaderOrder>) {
+        self.shared.publish_states(Arc::new(self.states()));
+        while let Ok(order) = orders.recv() {
+            let answer = match order {
+                LoaderOrder::Reload { how, token } => self.reload(&how, token),
+                LoaderOrder::LoadOne { name, token } => self.load_one(&name, token),
+            };
+            self.shared.order(Order::Loaded(Box::new(answer)));
+        }
+    }
+
+    fn answer(&mut self, token: u64, loading: Loading, dry_run: bool) -> LoaderAnswer {
+        let changed = !loading.delta.is_empty();
+        if !dry_run {
+            self.graph = loading.graph.clone();
+        }
+        if changed && !dry_run {
+            self.kept.push_back(self.graph.clone());
+            if self.kept.len() > KEPT_GENERATIONS_MAX {
+                self.kept.pop_front();
+            }
+        }
+        let states = changed.then(|| Arc::new(self.states()));
+        LoaderAnswer { token, loading, dry_run, error: None, states }
+    }
+
+    fn refuse(&self, token: u64, error: String) -> LoaderAnswer {
+        let loading = Loading {
+            graph: self.graph.clone(),
+            delta: Delta::default(),
+            diagnostics: Vec::new(),
+            work: Default::default(),
+        };
+        LoaderAnswer { token, loading, dry_run: true, error: Some(error), states: None }
+    }
+
+    fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
+        if let Some(generation) = how.rollback {
+            return self.rollback(generation, token);
+        }
+        let loading = match &how.unit {
+            Some(unit) => self.loader.refresh(&self.graph, unit, how.dry_run),
+            None => self.loader.reload(&self.graph, how.full, how.dry_run),
+        };
+        self.answer(token, loading, how.dry_run)
+    }
+
+    fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
+        let loading = self.loader.load_one(&self.graph, name);
+        self.answer(token, loading, false)
+    }
+
+    /// Puts an earlier generation's definitions in force again, as a new generation. The files stay
+    /// as they are: the next reload that finds them changed brings them back.
+    fn rollback(&mut self, generation: u64, token: u64) -> LoaderAnswer {
+        let Some(old) = self.kept.iter().find(|g| g.generation() == generation).cloned() else {
+            let kept: Vec<String> = self.kept.iter().map(|g| g.generation().to_string()).collect();
+            let kept = kept.join(", ");
+            return self
+                .refuse(token, format!("generation {generation} is not kept; kept are {kept}"));
+        };
+        let (graph, delta) = self.graph.restored_to(&old);
+        let loading = Loading {
+            graph: Arc::new(graph),
+            delta,
+            diagnostics: Vec::new(),
+            work: Default::default(),
+        };
+        self.answer(token, loading, false)
+    }
+
+    /// `UnitFileState` of everything that has a file.
+    fn states(&self) -> FileStates {
+        crate::install::states(self.loader.snapshot(), self.loader.scope())
+    }
+}

@@ -1,0 +1,125 @@
+//! Mounting and unmounting. What the kernel does by itself without waiting for anybody is done by
+//! a worker; everything else (devices, network file systems, `mount.TYPE` helpers) by mount(8)
+//! and umount(8) as child processes, which may hang without hurting anybody.
+
+use std::path::Path;
+
+use warren_core::event::Done;
+use warren_sys::mount::{self, Unmount};
+use warren_unit::config::MountConfig;
+
+/// File systems without a device or a server behind them.
+const IN_KERNEL: &[&str] = &[
+    "autofs",
+    "bpf",
+    "cgroup2",
+    "configfs",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "efivarfs",
+    "fusectl",
+    "hugetlbfs",
+    "mqueue",
+    "proc",
+    "pstore",
+    "ramfs",
+    "securityfs",
+    "sysfs",
+    "tmpfs",
+    "tracefs",
+];
+
+/// Mounts stacked on one path that are unmounted one after the other at most.
+const STACKED_MAX: usize = 32;
+
+/// Whether a worker can do it.
+pub fn is_quick(config: &MountConfig) -> bool {
+    let options = options(config);
+    let kernel = config.fs_type.as_deref().is_some_and(|t| IN_KERNEL.contains(&t));
+    let bind = options.flags.contains(mount::MountFlags::BIND);
+    (kernel || bind) && !config.sloppy_options
+}
+
+fn options(config: &MountConfig) -> mount::MountOptions {
+    mount::MountOptions::parse(config.options.as_deref().unwrap_or(""))
+}
+
+/// Mounts or remounts.
+pub fn mount(config: &MountConfig, remount: bool) -> Done {
+    let mut options = options(config);
+    options.remount |= remount;
+    let target = &*config.where_;
+    if !remount && !Path::new(target).exists() {
+        if let Err(e) = crate::traps::make_directories(target, config.directory_mode) {
+            return Done::Failed { error: format!("{target}: {e}") };
+        }
+    }
+    let fs_type = config.fs_type.as_deref().unwrap_or("none");
+    match mount::mount_fs(&config.what, target, fs_type, &options) {
+        Ok(()) => Done::Ok,
+        Err(e) => Done::Failed { error: e.to_string() },
+    }
+}
+
+/// Unmounts everything of this unit at its path. A trap below it stays.
+pub fn unmount(config: &MountConfig) -> Done {
+    let target = &*config.where_;
+    let how = match (config.force_unmount, config.lazy_unmount) {
+        (true, true) => Unmount::ForceLazy,
+        (true, false) => Unmount::Force,
+        (false, true) => Unmount::Lazy,
+        (false, false) => Unmount::Normal,
+    };
+    for _ in 0..STACKED_MAX {
+        match top_type(target) {
+            None => return Done::Ok,
+            Some(fs_type) if fs_type == "autofs" => return Done::Ok,
+            Some(_) => {}
+        }
+        if let Err(e) = mount::unmount(target, how) {
+            return match e.errno {
+                22 | 2 => Done::Ok,
+                _ => Done::Failed { error: e.to_string() },
+            };
+        }
+    }
+    Done::Ok
+}
+
+/// The type of the topmost mount at exactly this path, if there is one.
+fn top_type(path: &str) -> Option<String> {
+    mount::at(path).ok().flatten().map(|m| m.fstype)
+}
+
+/// The command line of mount(8) for this unit.
+pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
+    let mut argv = vec!["mount".to_owned()];
+    let mut options: Vec<&str> = config.options.iter().map(|o| &**o).collect();
+    if remount {
+        options.push("remount");
+    }
+    if config.sloppy_options {
+        argv.push("-s".to_owned());
+    }
+    if config.read_write_only {
+        argv.push("-w".to_owned());
+    }
+    if !options.is_empty() {
+        argv.extend(["-o".to_owned(), options.join(",")]);
+    }
+    if let Some(fs_type) = &config.fs_type {
+        argv.extend(["-t".to_owned(), fs_type.to_string()]);
+    }
+    argv.extend([config.what.to_string(), config.where_.to_string()]);
+    argv
+}
+
+/// The command line of umount(8) for this unit.
+pub fn unmount_command(config: &MountConfig) -> Vec<String> {
+    let mut argv = vec!["umount".to_owned()];
+    argv.extend(config.lazy_unmount.then(|| "-l".to_owned()));
+    argv.extend(config.force_unmount.then(|| "-f".to_owned()));
+    argv.push(config.where_.to_string());
+    argv
+}

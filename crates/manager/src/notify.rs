@@ -1,0 +1,128 @@
+//! The notify socket: what services say about themselves (sd_notify(3)).
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use warren_core::event::Notify;
+use warren_sys::Result;
+use warren_sys::fdpass::{self, Received};
+use warren_sys::socket::{self, Address, Kind, SocketOptions};
+
+/// Largest datagram that is taken, in bytes (sd_notify(3) sends up to a pipe's atomic size).
+const DATAGRAM_BYTES_MAX: usize = 4096;
+
+/// File descriptors taken with one datagram.
+const FDS_MAX: usize = 768;
+
+/// A datagram.
+pub struct Datagram {
+    /// The sender, as the kernel vouches for it.
+    pub pid: i32,
+    /// What the core acts on.
+    pub message: Notify,
+    /// `FDSTORE=1` and `FDNAME=`.
+    pub store: Option<String>,
+    /// `FDSTOREREMOVE=1` and `FDNAME=`.
+    pub unstore: Option<String>,
+    /// File descriptors that came with it; among them that of `BARRIER=1`, which is answered by
+    /// closing it.
+    pub fds: Vec<OwnedFd>,
+}
+
+/// The socket.
+pub struct NotifySocket {
+    fd: OwnedFd,
+    buffer: Vec<u8>,
+}
+
+impl NotifySocket {
+    /// Binds it at `path`, in place of what an earlier manager left there.
+    pub fn bind(path: &Path) -> Result<NotifySocket> {
+        let options = SocketOptions { mode: 0o777, ..SocketOptions::default() };
+        let address = Address::Path(path.to_string_lossy().into_owned());
+        let fd = socket::listen(Kind::Datagram, &address, &options)?.fd;
+        fdpass::pass_credentials(fd.as_fd())?;
+        Ok(NotifySocket::over(fd))
+    }
+
+    /// Goes on with the socket of the last incarnation.
+    pub fn over(fd: OwnedFd) -> NotifySocket {
+        NotifySocket { fd, buffer: vec![0; DATAGRAM_BYTES_MAX] }
+    }
+
+    /// To be watched and to be stored.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// The next datagram; nothing when there is none. Those without a sender or cut off are skipped.
+    pub fn receive(&mut self) -> Option<Datagram> {
+        loop {
+            let mut fds = Vec::new();
+            let received = fdpass::recv(self.fd.as_fd(), &mut self.buffer, &mut fds, false).ok()?;
+            let Received { bytes, credentials, truncated, .. } = received;
+            let sender = credentials.filter(|c| c.pid > 0 && !truncated && fds.len() <= FDS_MAX);
+            if let Some(sender) = sender {
+                let text = String::from_utf8_lossy(&self.buffer[..bytes]).into_owned();
+                return Some(parse(sender.pid, &text, fds));
+            }
+        }
+    }
+}
+
+fn parse(pid: i32, text: &str, fds: Vec<OwnedFd>) -> Datagram {
+    let mut message = Notify::default();
+    let (mut store, mut unstore, mut name) = (false, false, String::new());
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once('=') else { continue };
+        let number = || value.parse::<u64>().ok();
+        match key {
+            "READY" => message.ready = value == "1",
+            "RELOADING" => message.reloading = value == "1",
+            "STOPPING" => message.stopping = value == "1",
+            "STATUS" => message.status = Some(value.to_owned()),
+            "ERRNO" => message.errno = value.parse().ok(),
+            "MAINPID" => message.main_pid = value.parse().ok().filter(|&pid| pid > 1),
+            "WATCHDOG" if value == "trigger" => message.watchdog_trigger = true,
+            "WATCHDOG" => message.watchdog = value == "1",
+            "WATCHDOG_USEC" => message.watchdog_us = number(),
+            "EXTEND_TIMEOUT_USEC" => message.extend_timeout_us = number(),
+            "FDSTORE" => store = value == "1",
+            "FDSTOREREMOVE" => unstore = value == "1",
+            "FDNAME" if is_fd_name(value) => name = value.to_owned(),
+            _ => {}
+        }
+    }
+    if name.is_empty() {
+        name.push_str("stored");
+    }
+    Datagram {
+        pid,
+        message,
+        store: (store && !fds.is_empty()).then(|| name.clone()),
+        unstore: unstore.then_some(name),
+        fds,
+    }
+}
+
+/// sd_notify(3): printable ASCII without colon, at most 255 characters.
+fn is_fd_name(name: &str) -> bool {
+    (1..=255).contains(&name.len()) && name.bytes().all(|b| (b' '..=b'~').contains(&b) && b != b':')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_understood_and_rubbish_is_skipped() {
+        let text =
+            "READY=1\nSTATUS=up\nMAINPID=77\nERRNO=x\nFDNAME=a:b\nnothing\n=\nWATCHDOG=trigger";
+        let got = parse(5, text, Vec::new());
+        assert_eq!((got.pid, got.message.ready, got.message.main_pid), (5, true, Some(77)));
+        assert_eq!(got.message.status.as_deref(), Some("up"));
+        assert_eq!((got.message.errno, got.message.watchdog_trigger), (None, true));
+        assert_eq!((got.store, got.unstore), (None, None));
+        assert_eq!(parse(5, "MAINPID=1", Vec::new()).message.main_pid, None);
+    }
+}

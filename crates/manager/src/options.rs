@@ -1,0 +1,120 @@
+//! Arguments of warrend, which init passes on, and where things lie in each mode.
+
+use std::path::{Path, PathBuf};
+
+use warren_unit::Scope;
+use warren_unit::search::{SearchEnvironment, search_path};
+
+/// Text of `--help`.
+pub const HELP: &str = "\
+Usage: warrend [OPTION...]   (started by warren-init)
+
+  --system              manage the system (default as root)
+  --user                manage one user's units
+  --unit=UNIT           what is started first; default: default.target
+  --unit-path=DIRS      search directories instead of the usual ones, colon separated
+  --no-bus              do not serve systemctl
+  --confirm-start       log each unit as it comes up
+  --help                this text
+";
+
+/// The arguments, checked.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Print the help and end.
+    pub help: bool,
+    /// System or user manager.
+    pub scope: Scope,
+    /// The first unit.
+    pub unit: Option<String>,
+    /// Overrides the search path.
+    pub unit_path: Option<String>,
+    /// Do not serve D-Bus clients.
+    pub no_bus: bool,
+    /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
+    pub runtime_dir: PathBuf,
+}
+
+impl Options {
+    /// Reads the arguments. What does not begin with `-` is ignored: the kernel passes such
+    /// words of its command line on to process 1.
+    pub fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
+        let root = warren_sys::process::own_ids().0 == 0;
+        let mut options = Options {
+            help: false,
+            scope: if root { Scope::System } else { Scope::User },
+            unit: None,
+            unit_path: None,
+            no_bus: false,
+            runtime_dir: PathBuf::from("/run"),
+        };
+        for arg in args {
+            match arg.split_once('=').unwrap_or((&arg, "")) {
+                ("--help", _) => options.help = true,
+                ("--system", _) => options.scope = Scope::System,
+                ("--user", _) => options.scope = Scope::User,
+                ("--unit", unit) => options.unit = Some(unit.to_owned()),
+                ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
+                ("--no-bus", _) => options.no_bus = true,
+                (other, _) if other.starts_with('-') => {
+                    return Err(format!("unknown argument {arg}; see --help"));
+                }
+                _ => {}
+            }
+        }
+        if options.scope == Scope::User {
+            options.runtime_dir = std::env::var_os("XDG_RUNTIME_DIR")
+                .map(PathBuf::from)
+                .filter(|dir| dir.is_absolute())
+                .ok_or("XDG_RUNTIME_DIR is not set")?;
+        }
+        Ok(options)
+    }
+
+    /// The search directories, highest precedence first.
+    pub fn search_path(&self) -> Vec<PathBuf> {
+        let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let environment = SearchEnvironment {
+            unit_path: self.unit_path.clone().or_else(|| std::env::var("SYSTEMD_UNIT_PATH").ok()),
+            home: variable("HOME"),
+            config_home: variable("XDG_CONFIG_HOME"),
+            config_dirs: variable("XDG_CONFIG_DIRS"),
+            data_home: variable("XDG_DATA_HOME"),
+            data_dirs: variable("XDG_DATA_DIRS"),
+            runtime_dir: variable("XDG_RUNTIME_DIR"),
+        };
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for path in search_path(self.scope, &environment).into_iter().map(PathBuf::from) {
+            // /lib is a link to /usr/lib on most hosts: one of the two is enough.
+            let again = |other: &PathBuf| same_directory(other, &path);
+            if !paths.iter().any(again) {
+                paths.push(path);
+            }
+        }
+        paths
+    }
+
+    /// Where systemd's own clients connect.
+    pub fn private_socket(&self) -> PathBuf {
+        self.runtime_dir.join("systemd/private")
+    }
+
+    /// Where services notify.
+    pub fn notify_socket(&self) -> PathBuf {
+        self.runtime_dir.join("systemd/notify")
+    }
+
+    /// Where `warren` connects.
+    pub fn control_socket(&self) -> PathBuf {
+        self.runtime_dir.join("warren/control")
+    }
+
+    /// Where the output of services goes until the log daemon exists.
+    pub fn log_dir(&self) -> PathBuf {
+        self.runtime_dir.join("log/warren/units")
+    }
+}
+
+fn same_directory(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
+}

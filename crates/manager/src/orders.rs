@@ -1,0 +1,137 @@
+//! What other threads ask of the loop.
+
+use std::sync::mpsc::Sender;
+
+use warren_bus::backend::{Call, ReplySender};
+use warren_core::graph::Delta;
+use warren_core::job::JobResult;
+use warren_core::request::Asker;
+use warren_unit::{Diagnostic, UnitName};
+
+use crate::loader::Loading;
+use crate::snapshot::Work;
+
+/// One order.
+pub enum Order {
+    /// A client of the bus.
+    Call {
+        /// Who asks.
+        asker: Asker,
+        /// What for.
+        call: Call,
+        /// Where the answer goes.
+        reply: ReplySender,
+    },
+    /// The same, to be answered when the job that it makes has ended.
+    CallAndWait {
+        /// Who asks.
+        asker: Asker,
+        /// What for.
+        call: Call,
+        /// Where the end goes.
+        reply: Sender<Ended>,
+    },
+    /// Read the configuration again.
+    Reload {
+        /// How.
+        how: Reload,
+        /// Where the report goes.
+        reply: Sender<Report>,
+    },
+    /// What the loader made.
+    Loaded(Box<LoaderAnswer>),
+}
+
+/// How a job that was waited for ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// The call was refused, in systemd's words.
+    Refused(String),
+    /// There was nothing to wait for.
+    Nothing,
+    /// The job ended.
+    Job(JobResult),
+}
+
+/// How the configuration is read again.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reload {
+    /// Look at every file.
+    pub full: bool,
+    /// Only report what would change.
+    pub dry_run: bool,
+    /// Only what concerns this unit.
+    pub unit: Option<UnitName>,
+    /// Back to this generation instead.
+    pub rollback: Option<u64>,
+}
+
+/// What a reload did, or would do.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The generation now in force.
+    pub generation: u64,
+    /// Names of units.
+    pub added: Vec<UnitName>,
+    /// Names of units.
+    pub changed: Vec<UnitName>,
+    /// Names of units.
+    pub removed: Vec<UnitName>,
+    /// Active units whose settings changed: a restart would apply them.
+    pub needs_restart: Vec<UnitName>,
+    /// What was wrong.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What it cost.
+    pub work: Work,
+    /// Time from the order to the new generation, and the loop's part of it, in µs.
+    pub took_us: u64,
+    /// The loop's part of it, in µs.
+    pub loop_us: u64,
+    /// Why nothing was done.
+    pub error: Option<String>,
+}
+
+/// To the loader.
+pub enum LoaderOrder {
+    /// Find changes and load them.
+    Reload {
+        /// How.
+        how: Reload,
+        /// Comes back with the answer.
+        token: u64,
+    },
+    /// Load one name.
+    LoadOne {
+        /// Which.
+        name: UnitName,
+        /// Comes back with the answer.
+        token: u64,
+    },
+}
+
+/// From the loader.
+pub struct LoaderAnswer {
+    /// Of the order.
+    pub token: u64,
+    /// What was loaded; the delta of a dry run is not in force.
+    pub loading: Loading,
+    /// It is only a report.
+    pub dry_run: bool,
+    /// Why nothing was loaded.
+    pub error: Option<String>,
+    /// Installation states, where they may have changed.
+    pub states: Option<std::sync::Arc<crate::shared::FileStates>>,
+}
+
+impl Report {
+    /// The names in a delta.
+    pub fn name(&mut self, graph: &warren_core::graph::Graph, delta: &Delta) {
+        let names = |ids: &[warren_core::ids::UnitId]| -> Vec<UnitName> {
+            ids.iter().map(|id| graph.name(*id).clone()).collect()
+        };
+        self.added = names(&delta.added);
+        self.changed = names(&delta.changed);
+        self.removed = names(&delta.removed);
+        self.generation = graph.generation();
+    }
+}

@@ -1,0 +1,465 @@
+//! Orders of other threads: calls of bus clients, of `warren`, and what the loader made.
+
+use std::sync::mpsc::Sender;
+use std::time::Instant;
+
+use warren_bus::backend::{Answer, Call, FileChange, Leave, PresetMode, UnitFileOp, UnitFileVerb};
+use warren_bus::{Announcement, BusError, Outcome, ReplySender};
+use warren_core::event::Event;
+use warren_core::graph::Delta;
+use warren_core::job::{JobMode, JobType};
+use warren_core::request::{Asker, Reply, Request};
+use warren_core::state::ActiveState;
+use warren_init::protocol::control::PowerAction;
+use warren_unit::install::{
+    Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree,
+};
+use warren_unit::{LoadState, UnitName};
+
+use crate::daemon::{Client, Daemon, Leaving, now};
+use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
+use crate::say;
+
+/// What is to be done when the loader has answered.
+pub(crate) enum AfterLoad {
+    /// Make the job.
+    Enqueue { asker: Asker, call: Call, client: Client },
+    /// Tell which unit it is.
+    Unit { name: UnitName, reply: ReplySender },
+    /// Answer the bus.
+    BusReload(ReplySender),
+    /// Answer `warren`.
+    Report { reply: Sender<Report>, ordered: Instant },
+    /// Hand a connection to its instance.
+    Connection(Box<crate::accept::Waiting>),
+    /// Nobody waits.
+    Nothing,
+}
+
+/// The machine's reply in the bus's terms.
+pub fn bus_answer(reply: Reply) -> Outcome {
+    match reply {
+        Reply::Job { job, unit, affected } => Ok(Answer::Job { job, unit, affected }),
+        Reply::Done => Ok(Answer::Done),
+        Reply::Refused(refusal) => Err(refusal.into()),
+    }
+}
+
+impl Daemon {
+    pub(crate) fn take_order(&mut self, order: Order) {
+        match order {
+            Order::Call { asker, call, reply } => self.take_call(asker, call, reply),
+            Order::CallAndWait { asker, call, reply } => {
+                self.take_job_call(asker, call, Client::Waiter(reply));
+            }
+            Order::Reload { how, reply } => {
+                let after = AfterLoad::Report { reply, ordered: Instant::now() };
+                self.load(|token| LoaderOrder::Reload { how, token }, after);
+            }
+            Order::Loaded(answer) => self.take_loaded(*answer),
+        }
+    }
+
+    /// Sends an order to the loader.
+    pub(crate) fn load(&mut self, order: impl FnOnce(u64) -> LoaderOrder, after: AfterLoad) {
+        let token = self.next_load;
+        self.next_load += 1;
+        self.loads.insert(token, after);
+        if self.loader.send(order(token)).is_err() {
+            say!("the loader is gone");
+            self.leaving = Some(Leaving::Restart);
+        }
+    }
+
+    // ---- calls ----
+
+    fn take_call(&mut self, asker: Asker, call: Call, reply: ReplySender) {
+        match call {
+            Call::Enqueue { .. } => self.take_job_call(asker, call, Client::Bus(reply)),
+            Call::LoadUnit(name) => match self.core.graph().lookup(&name) {
+                Some(unit) => reply.send(Ok(Answer::Unit(unit))),
+                None => {
+                    let after = AfterLoad::Unit { name: name.clone(), reply };
+                    self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+                }
+            },
+            Call::CancelJob(job) => self.ask(asker, Request::CancelJob(job), Client::Bus(reply)),
+            Call::ClearJobs => self.ask(asker, Request::ClearJobs, Client::Bus(reply)),
+            Call::ResetFailed(unit) => {
+                self.ask(asker, Request::ResetFailed(unit), Client::Bus(reply));
+            }
+            Call::Kill { unit, whom, signal, .. } => {
+                self.ask(asker, Request::Kill { unit, whom, signal }, Client::Bus(reply));
+            }
+            Call::ReloadConfiguration => {
+                self.announce(Announcement::Reloading(true));
+                let how = Reload { full: false, dry_run: false, unit: None, rollback: None };
+                let after = AfterLoad::BusReload(reply);
+                self.load(|token| LoaderOrder::Reload { how, token }, after);
+            }
+            Call::Reexecute => {
+                reply.send(Ok(Answer::Done));
+                self.reexecute();
+            }
+            Call::UnitFiles(operation) => reply.send(self.unit_files(&operation)),
+            other => reply.send(self.take_question(other)),
+        }
+    }
+
+    fn take_question(&mut self, call: Call) -> Outcome {
+        match call {
+            Call::GetUnitFileState(name) => {
+                let known = UnitName::parse(&name).ok();
+                let state = known.and_then(|name| self.shared.states().get(&name).copied());
+                state.map(|state| Answer::Text(state.to_owned())).ok_or_else(|| {
+                    BusError::file_not_found(format!("No such file or directory: {name}"))
+                })
+            }
+            Call::ListUnitFiles => Ok(Answer::UnitFiles(self.unit_file_list())),
+            Call::GetUnitFileLinks { file, runtime } => {
+                let options = InstallOptions { runtime, force: false };
+                let plan = self.install_tree(&[]).disable(&[&file], options);
+                let paths = plan.changes.iter().filter_map(|change| match change {
+                    Change::Unlink { path } => Some(path.clone()),
+                    Change::Symlink { .. } => None,
+                });
+                Ok(Answer::Texts(paths.collect()))
+            }
+            Call::GetDefaultTarget => {
+                let name = UnitName::parse("default.target").expect("a valid name");
+                let unit = self.core.graph().lookup(&name);
+                let unit = unit.filter(|unit| {
+                    self.core.graph().definition(*unit).load_state == LoadState::Loaded
+                });
+                unit.map(|unit| Answer::Text(self.core.graph().name(unit).to_string()))
+                    .ok_or_else(|| BusError::no_such_unit("Unit default.target not found."))
+            }
+            Call::Environment { unset, set } => self.change_environment(&unset, &set),
+            Call::Leave(how) => {
+                self.begin_end(match how {
+                    Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
+                    Leave::Reboot => PowerAction::Reboot,
+                    Leave::PowerOff => PowerAction::PowerOff,
+                    Leave::Halt => PowerAction::Halt,
+                    Leave::KExec => PowerAction::Kexec,
+                });
+                Ok(Answer::Done)
+            }
+            Call::SetExitCode(code) => {
+                self.shared.change_facts(|facts| facts.exit_code = code);
+                Ok(Answer::Done)
+            }
+            Call::UnitProcesses(unit) => {
+                let group = crate::groups::group_path(self.core.graph(), unit);
+                let line = |pid: i32| (format!("/{group}"), pid as u32, command_line(pid));
+                Ok(Answer::Processes(self.groups.processes(unit).into_iter().map(line).collect()))
+            }
+            _ => Err(BusError::not_supported("This version does not do this.")),
+        }
+    }
+
+    fn shared_exit_code(&self) -> u8 {
+        use warren_bus::backend::Backend;
+        self.shared.facts().exit_code
+    }
+
+    fn ask(&mut self, asker: Asker, request: Request, client: Client) {
+        let client = self.remember(client);
+        self.events.push_back(Event::Request { client, asker, request });
+    }
+
+    /// A call that makes a job: its unit is loaded first if nothing has led to it yet.
+    fn take_job_call(&mut self, asker: Asker, call: Call, client: Client) {
+        let Call::Enqueue { unit, job_type, mode, reload_if_possible } = &call else {
+            if let Client::Waiter(reply) = client {
+                let _ = reply.send(Ended::Refused("only jobs can be waited for".to_owned()));
+            }
+            return;
+        };
+        let known = self.core.graph().lookup(unit).filter(|&unit| {
+            // A name that is only mentioned somewhere may have got a file since.
+            let definition = self.core.graph().definition(unit);
+            definition.load_state != LoadState::NotFound
+                || !self.core.unit_run(unit).active_state().is_down()
+        });
+        match known {
+            Some(unit) => {
+                let request = Request::Enqueue {
+                    unit,
+                    job_type: *job_type,
+                    mode: *mode,
+                    reload_if_possible: *reload_if_possible,
+                };
+                self.ask(asker, request, client);
+            }
+            None => {
+                let name = unit.clone();
+                let after = AfterLoad::Enqueue { asker, call, client };
+                self.load(|token| LoaderOrder::LoadOne { name, token }, after);
+            }
+        }
+    }
+
+    // ---- what the loader made ----
+
+    fn take_loaded(&mut self, answer: LoaderAnswer) {
+        let began = Instant::now();
+        let LoaderAnswer { token, loading, dry_run, error, states } = answer;
+        let delta = loading.delta.clone();
+        if !dry_run {
+            self.commit(&loading.graph, &delta);
+        }
+        if let Some(states) = states {
+            self.shared.publish_states(states);
+        }
+        if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
+            crate::log::diagnostics(&loading.diagnostics);
+        }
+        match self.loads.remove(&token) {
+            Some(AfterLoad::Enqueue { asker, call, client }) => {
+                self.enqueue_loaded(asker, call, client)
+            }
+            Some(AfterLoad::Unit { name, reply }) => {
+                let unit = self.core.graph().lookup(&name);
+                reply.send(
+                    unit.map(Answer::Unit)
+                        .ok_or_else(|| BusError::no_such_unit(format!("Unit {name} not found."))),
+                );
+            }
+            Some(AfterLoad::BusReload(reply)) => {
+                self.announce(Announcement::Reloading(false));
+                reply.send(error.map_or(Ok(Answer::Done), |text| Err(BusError::failed(text))));
+            }
+            Some(AfterLoad::Report { reply, ordered }) => {
+                let mut report = Report {
+                    work: loading.work,
+                    diagnostics: loading.diagnostics,
+                    error,
+                    ..Report::default()
+                };
+                report.name(&loading.graph, &delta);
+                report.needs_restart = self.needs_restart(&delta);
+                report.loop_us = began.elapsed().as_micros() as u64;
+                report.took_us = ordered.elapsed().as_micros() as u64;
+                let _ = reply.send(report);
+            }
+            Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
+            Some(AfterLoad::Nothing) | None => {}
+        }
+    }
+
+    /// Puts a generation in force, now: what follows in this turn sees it.
+    fn commit(&mut self, graph: &std::sync::Arc<warren_core::graph::Graph>, delta: &Delta) {
+        if graph.generation() == self.core.graph().generation()
+            && graph.len() == self.core.graph().len()
+        {
+            return;
+        }
+        let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
+        let effects = self.core.step(now(), event);
+        self.finish_turn(effects);
+        let units = delta.added.iter().chain(&delta.changed).copied();
+        self.mounts.tell_again(graph, units);
+        let changes = self.mounts.take(graph);
+        self.events.extend(changes);
+    }
+
+    fn enqueue_loaded(&mut self, asker: Asker, call: Call, client: Client) {
+        let Call::Enqueue { unit, job_type, mode, reload_if_possible } = call else { return };
+        match self.core.graph().lookup(&unit) {
+            Some(unit) => {
+                let request = Request::Enqueue { unit, job_type, mode, reload_if_possible };
+                self.ask(asker, request, client);
+            }
+            None => {
+                let text = format!("Unit {unit} not found.");
+                match client {
+                    Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
+                    Client::Waiter(reply) => {
+                        let _ = reply.send(Ended::Refused(text));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Active units whose settings changed.
+    fn needs_restart(&self, delta: &Delta) -> Vec<UnitName> {
+        let graph = self.core.graph();
+        let active = |unit: &&warren_core::ids::UnitId| {
+            matches!(
+                self.core.unit_run(**unit).active_state(),
+                ActiveState::Active | ActiveState::Reloading
+            )
+        };
+        delta.changed.iter().filter(active).map(|unit| graph.name(*unit).clone()).collect()
+    }
+
+    fn announce(&self, what: Announcement) {
+        if let Some(bus) = &self.bus {
+            bus.announce(what);
+        }
+    }
+
+    pub(crate) fn reload_by_signal(&mut self) {
+        let how = Reload { full: false, dry_run: false, unit: None, rollback: None };
+        self.load(|token| LoaderOrder::Reload { how, token }, AfterLoad::Nothing);
+    }
+
+    /// A new manager takes over; everything it needs is written down already.
+    pub(crate) fn reexecute(&mut self) {
+        self.leaving = Some(Leaving::Restart);
+    }
+
+    /// Stops everything, then ends.
+    pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        if self.ending.replace(action).is_none() {
+            crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
+            self.stop_began = now();
+            self.events.push_back(Event::StopEverything);
+        }
+    }
+
+    // ---- unit files ----
+
+    fn install_tree(&self, names: &[&str]) -> Tree {
+        let snapshot = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
+        let mut tree = crate::install::tree(&snapshot, self.options.scope);
+        crate::install::add_named_files(&mut tree, names);
+        tree
+    }
+
+    fn unit_files(&mut self, operation: &UnitFileOp) -> Outcome {
+        let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
+        let tree = self.install_tree(&names);
+        let plan = plan(&tree, operation, &names)?;
+        if let Some(error) = plan.errors.first() {
+            return Err(BusError::failed(error.clone()));
+        }
+        let made = crate::install::carry_out(&plan).map_err(BusError::failed)?;
+        self.announce(Announcement::UnitFilesChanged);
+        let changes = made.into_iter().map(|change| match change {
+            Change::Symlink { path, target } => {
+                FileChange { kind: "symlink", path, source: target }
+            }
+            Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
+        });
+        Ok(Answer::Changes {
+            carries_install_info: plan.carries_install_info,
+            changes: changes.collect(),
+        })
+    }
+
+    fn unit_file_list(&self) -> Vec<(String, &'static str)> {
+        let states = self.shared.states();
+        let tree = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
+        let mut out = Vec::with_capacity(states.len());
+        for (name, state) in states.iter() {
+            let directory = tree.directories.iter().find(|d| {
+                d.entries
+                    .get(name.as_str())
+                    .is_some_and(|e| !matches!(e, crate::snapshot::Entry::Directory(_)))
+            });
+            if let Some(directory) = directory {
+                out.push((
+                    directory.path.join(name.as_str()).to_string_lossy().into_owned(),
+                    *state,
+                ));
+            }
+        }
+        out
+    }
+
+    fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {
+        for word in unset {
+            match word.split_once('=') {
+                Some((name, value))
+                    if self.environment.get(name).is_some_and(|v| **v == *value) =>
+                {
+                    self.environment.remove(name);
+                }
+                Some(_) => {}
+                None => {
+                    self.environment.remove(word.as_str());
+                }
+            }
+        }
+        for assignment in set {
+            let valid = assignment
+                .split_once('=')
+                .filter(|(name, _)| warren_unit::config::is_variable_name(name));
+            let Some((name, value)) = valid else {
+                return Err(BusError::invalid_args(format!(
+                    "Invalid environment assignment {assignment}"
+                )));
+            };
+            self.environment.insert(name.into(), value.into());
+        }
+        let all = self.environment.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        self.shared.change_facts(|facts| facts.environment = all);
+        Ok(Answer::Done)
+    }
+
+    /// The first transaction: what the manager is started for.
+    pub(crate) fn start_first_unit(&mut self) {
+        let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
+        let Ok(unit) = UnitName::parse(&name) else {
+            return say!("--unit={name} is no unit name");
+        };
+        if self
+            .core
+            .graph()
+            .lookup(&unit)
+            .is_none_or(|unit| self.core.graph().definition(unit).load_state == LoadState::NotFound)
+        {
+            return say!("{unit} does not exist: nothing is started");
+        }
+        let call = Call::Enqueue {
+            unit,
+            job_type: JobType::Start,
+            mode: JobMode::Replace,
+            reload_if_possible: false,
+        };
+        let (reply, _) = std::sync::mpsc::channel();
+        self.take_job_call(Asker::default(), call, Client::Waiter(reply));
+    }
+}
+
+fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Result<Plan, BusError> {
+    let options = InstallOptions { runtime: operation.runtime, force: operation.force };
+    let target = || operation.target.as_deref().unwrap_or_default();
+    let preset = |mode: PresetMode| match mode {
+        PresetMode::Full => PlanPreset::Full,
+        PresetMode::EnableOnly => PlanPreset::EnableOnly,
+        PresetMode::DisableOnly => PlanPreset::DisableOnly,
+    };
+    Ok(match operation.verb {
+        UnitFileVerb::Enable => tree.enable(names, options),
+        UnitFileVerb::Disable => tree.disable(names, options),
+        UnitFileVerb::Reenable => tree.reenable(names, options),
+        UnitFileVerb::Link => tree.link(names, options),
+        UnitFileVerb::Mask => tree.mask(names, options),
+        UnitFileVerb::Unmask => tree.unmask(names, options),
+        UnitFileVerb::Revert => tree.revert(names),
+        UnitFileVerb::SetDefault => tree.set_default(names.first().copied().unwrap_or_default()),
+        UnitFileVerb::AddWants => tree.add_dependency(target(), names, "wants", options),
+        UnitFileVerb::AddRequires => tree.add_dependency(target(), names, "requires", options),
+        UnitFileVerb::Preset(mode) => {
+            tree.preset(names, &crate::presets::read(), preset(mode), options)
+        }
+        UnitFileVerb::PresetAll(mode) => {
+            tree.preset_all(&crate::presets::read(), preset(mode), options)
+        }
+    })
+}
+
+fn command_line(pid: i32) -> String {
+    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
+    match text.trim() {
+        "" => std::fs::read_to_string(format!("/proc/{pid}/comm"))
+            .map(|name| format!("[{}]", name.trim()))
+            .unwrap_or_default(),
+        text => text.to_owned(),
+    }
+}

@@ -1,0 +1,163 @@
+//! What other threads may see of the manager: the newest view, and facts that change rarely.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use warren_bus::backend::{Backend, Call, Facts, Live, ReplySender, UnitFiles};
+use warren_core::graph::{Definition, Graph};
+use warren_core::ids::UnitId;
+use warren_core::request::Asker;
+use warren_core::settings::{Compiled, Settings};
+use warren_core::view::View;
+use warren_sys::cgroup::Tree;
+use warren_sys::eventfd::EventFd;
+use warren_unit::UnitName;
+
+use crate::groups::group_path;
+use crate::orders::Order;
+
+/// Installation states of all unit files, by name.
+pub type FileStates = BTreeMap<UnitName, &'static str>;
+
+/// The manager as other threads see it.
+pub struct Shared {
+    view: Mutex<Arc<View>>,
+    facts: Mutex<Arc<Facts>>,
+    states: Mutex<Arc<FileStates>>,
+    settings: Settings,
+    tree: Option<Tree>,
+    orders: Sender<Order>,
+    wake: Arc<EventFd>,
+    /// The search directories.
+    pub unit_path: Vec<PathBuf>,
+    /// Where the output of services goes.
+    pub log_dir: PathBuf,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing that is done under these locks can panic half-way.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Over an empty view.
+    pub fn new(
+        settings: Settings,
+        tree: Option<Tree>,
+        facts: Facts,
+        unit_path: Vec<PathBuf>,
+        log_dir: PathBuf,
+        orders: Sender<Order>,
+        wake: Arc<EventFd>,
+    ) -> Shared {
+        Shared {
+            view: Mutex::default(),
+            facts: Mutex::new(Arc::new(facts)),
+            states: Mutex::default(),
+            settings,
+            tree,
+            orders,
+            wake,
+            unit_path,
+            log_dir,
+        }
+    }
+
+    /// Puts up a new view.
+    pub fn publish(&self, view: Arc<View>) {
+        *lock(&self.view) = view;
+    }
+
+    /// Puts up the installation states that go with a generation.
+    pub fn publish_states(&self, states: Arc<FileStates>) {
+        *lock(&self.states) = states;
+    }
+
+    /// Installation states of all unit files.
+    pub fn states(&self) -> Arc<FileStates> {
+        lock(&self.states).clone()
+    }
+
+    /// Changes the facts.
+    pub fn change_facts(&self, change: impl FnOnce(&mut Facts)) {
+        let mut facts = (*self.facts()).clone();
+        change(&mut facts);
+        *lock(&self.facts) = Arc::new(facts);
+    }
+
+    /// Hands an order to the loop. Never waits.
+    pub fn order(&self, order: Order) {
+        if self.orders.send(order).is_ok() {
+            self.wake.notify();
+        }
+    }
+
+    /// What units are compiled with.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The processes of a unit's cgroup.
+    pub fn processes(&self, graph: &Graph, unit: UnitId) -> Vec<i32> {
+        let path = group_path(graph, unit);
+        self.tree.as_ref().and_then(|tree| tree.procs_below(&path).ok()).unwrap_or_default()
+    }
+
+    /// The absolute path of the cgroup tree's root.
+    pub fn tree_path(&self) -> Option<PathBuf> {
+        self.tree.as_ref().map(|tree| tree.path().to_path_buf())
+    }
+}
+
+impl Backend for Shared {
+    fn view(&self) -> Arc<View> {
+        lock(&self.view).clone()
+    }
+
+    fn call(&self, asker: Asker, call: Call, reply: ReplySender) {
+        self.order(Order::Call { asker, call, reply });
+    }
+
+    fn compiled(&self, definition: &Definition) -> Arc<Compiled> {
+        Arc::new(self.settings.compile(definition))
+    }
+
+    fn files(&self, definition: &Definition) -> UnitFiles {
+        let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
+        let fragment = definition.files.fragment.as_ref().map(path);
+        let transient =
+            fragment.as_ref().is_some_and(|p: &Box<str>| p.contains("/systemd/transient/"));
+        UnitFiles {
+            fragment,
+            drop_ins: definition.files.dropins.iter().map(path).collect(),
+            state: self.states().get(&definition.name).copied().unwrap_or(""),
+            preset: "",
+            changed_on_disk: false,
+            transient,
+        }
+    }
+
+    fn live(&self, unit: UnitId) -> Live {
+        let view = self.view();
+        let has_group = view.run(unit).history.as_ref().is_some_and(|h| h.has_cgroup);
+        let (Some(tree), true) = (&self.tree, has_group) else { return Live::default() };
+        let path = group_path(&view.graph, unit);
+        Live {
+            control_group_id: tree.id(&path).ok(),
+            memory_current: tree.memory_current(&path).ok(),
+            cpu_usage_nsec: tree.cpu_usage_us(&path).ok().map(|us| us * 1000),
+            tasks_current: tree
+                .pids_current(&path)
+                .or_else(|_| tree.procs_below(&path).map(|p| p.len() as u64))
+                .ok(),
+            control_group: format!("/{path}"),
+            ..Live::default()
+        }
+    }
+
+    fn facts(&self) -> Arc<Facts> {
+        lock(&self.facts).clone()
+    }
+}

@@ -1,0 +1,477 @@
+//! What the unit directories hold: the ground state of loading.
+//!
+//! One listing per search directory, kept up to date by watches. A file is read again only if its
+//! stat identity changed, and counts as changed only if what it parses to differs. Nothing here
+//! knows what the files mean to units; see `loader`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_sys::inotify::{Change, Inotify, WatchFor, WatchId};
+use warren_unit::parse::{UnitFile, parse};
+use warren_unit::{Diagnostic, UnitName, UnitType};
+
+/// Largest unit file that is read, in bytes; the parser has a bound of its own below this.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Entries of one directory that are looked at.
+const ENTRIES_MAX: usize = 1 << 20;
+
+/// What tells one state of a file from another without reading it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(m: &fs::Metadata) -> Identity {
+        Identity {
+            device: m.dev(),
+            inode: m.ino(),
+            size: m.size(),
+            modified: (m.mtime(), m.mtime_nsec()),
+            changed: (m.ctime(), m.ctime_nsec()),
+        }
+    }
+}
+
+/// One entry of a unit directory.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A file of unit settings.
+    File(File),
+    /// A symbolic link; what it leads to is resolved by name.
+    Link {
+        /// As readlink(2) gives it.
+        target: Box<str>,
+        /// The file behind it, where that lies outside the search directories.
+        outside: Option<File>,
+    },
+    /// A `.d`, `.wants`, `.requires` or `.upholds` directory.
+    Directory(BTreeMap<Box<str>, Entry>),
+    /// Something that is no unit file: a directory or device with a unit's name.
+    Wrong(&'static str),
+}
+
+/// A file and what is in it.
+#[derive(Clone, Debug)]
+pub struct File {
+    identity: Identity,
+    /// Parsed, shared by all units that it makes.
+    pub parsed: Arc<UnitFile>,
+}
+
+/// One search directory.
+#[derive(Debug)]
+pub struct Directory {
+    /// Its path.
+    pub path: PathBuf,
+    /// Units, templates and their directories by name.
+    pub entries: BTreeMap<Box<str>, Entry>,
+}
+
+/// All search directories, highest precedence first.
+pub struct Snapshot {
+    /// In order of precedence.
+    pub directories: Vec<Directory>,
+    watch: Option<Inotify>,
+    /// Which directory, or which directory in it, a watch is for.
+    watched: BTreeMap<WatchId, (usize, Option<Box<str>>)>,
+    /// Search directories that did not exist when they were last looked at.
+    missing: BTreeSet<usize>,
+    /// Diagnostics of parsing, by path.
+    pub diagnostics: BTreeMap<Arc<str>, Vec<Diagnostic>>,
+    /// Something other than the content of a file changed: names, links, directories. Whoever
+    /// keeps an index of those clears it.
+    pub structure_changed: bool,
+    /// Files read and files looked at by the last scan or update.
+    pub work: Work,
+}
+
+/// What a scan cost.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// Files whose identity was looked at.
+    pub looked_at: u32,
+    /// Files that were read and parsed.
+    pub parsed: u32,
+}
+
+impl Snapshot {
+    /// Reads everything below `paths` and watches it.
+    pub fn read(paths: Vec<PathBuf>) -> Snapshot {
+        Snapshot::read_with(paths, Inotify::new().ok())
+    }
+
+    /// Reads everything below `paths` once.
+    pub fn read_unwatched(paths: Vec<PathBuf>) -> Snapshot {
+        Snapshot::read_with(paths, None)
+    }
+
+    fn read_with(paths: Vec<PathBuf>, watch: Option<Inotify>) -> Snapshot {
+        let directories =
+            paths.into_iter().map(|path| Directory { path, entries: BTreeMap::new() }).collect();
+        let mut snapshot = Snapshot {
+            directories,
+            watch,
+            watched: BTreeMap::new(),
+            missing: BTreeSet::new(),
+            diagnostics: BTreeMap::new(),
+            structure_changed: true,
+            work: Work::default(),
+        };
+        snapshot.sweep();
+        snapshot
+    }
+
+    /// The search directories.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.directories.iter().map(|d| d.path.as_path())
+    }
+
+    /// Looks at every file; returns the names (below the search directories) that differ.
+    pub fn sweep(&mut self) -> BTreeSet<Box<str>> {
+        self.work = Work::default();
+        let mut changed = BTreeSet::new();
+        for index in 0..self.directories.len() {
+            self.watch_directory(index, None);
+            changed.extend(self.sweep_directory(index));
+        }
+        changed
+    }
+
+    fn sweep_directory(&mut self, index: usize) -> BTreeSet<Box<str>> {
+        let path = self.directories[index].path.clone();
+        let old = std::mem::take(&mut self.directories[index].entries);
+        let mut new = BTreeMap::new();
+        let mut changed = BTreeSet::new();
+        match fs::read_dir(&path) {
+            Ok(entries) => {
+                self.missing.remove(&index);
+                for entry in entries.flatten().take(ENTRIES_MAX) {
+                    let Ok(name) = entry.file_name().into_string() else { continue };
+                    let before = old.get(name.as_str());
+                    if let Some(now) = self.look(index, &entry.path(), &name, before) {
+                        if before.is_none_or(|before| !same(before, &now)) {
+                            self.structure_changed |= !both_files(before, Some(&now));
+                            changed.insert(name.as_str().into());
+                        }
+                        new.insert(name.into_boxed_str(), now);
+                    }
+                }
+            }
+            Err(_) => {
+                self.missing.insert(index);
+            }
+        }
+        let gone = old.keys().filter(|name| !new.contains_key(*name)).cloned();
+        let before = changed.len();
+        changed.extend(gone);
+        self.structure_changed |= changed.len() > before;
+        self.directories[index].entries = new;
+        changed
+    }
+
+    /// Reads one entry of a search directory; nothing if it is not there or not of interest.
+    fn look(
+        &mut self,
+        index: usize,
+        path: &Path,
+        name: &str,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
+        if let Some((_, owner)) = directory_kind(name) {
+            let metadata = fs::metadata(path).ok()?;
+            if !metadata.is_dir() {
+                return None;
+            }
+            self.watch_directory(index, Some(name));
+            return Some(self.look_into(path, owner, before));
+        }
+        let name = UnitName::parse(name).ok()?;
+        self.look_at_file(path, name.unit_type(), before)
+    }
+
+    fn look_into(&mut self, path: &Path, owner: UnitType, before: Option<&Entry>) -> Entry {
+        let old = match before {
+            Some(Entry::Directory(entries)) => Some(entries),
+            _ => None,
+        };
+        let mut new = BTreeMap::new();
+        let Ok(entries) = fs::read_dir(path) else { return Entry::Directory(new) };
+        let dropins = path.extension().is_some_and(|e| e == "d");
+        for entry in entries.flatten().take(ENTRIES_MAX) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let before = old.and_then(|old| old.get(name.as_str()));
+            let found = if dropins {
+                let is_dropin = name.ends_with(".conf") && !name.starts_with('.');
+                is_dropin.then(|| self.look_at_dropin(&entry.path(), owner, before)).flatten()
+            } else {
+                let is_unit = UnitName::parse(&name).is_ok();
+                let target =
+                    || fs::read_link(entry.path()).ok()?.into_os_string().into_string().ok();
+                is_unit.then(|| Entry::Link {
+                    target: target().unwrap_or_default().into(),
+                    outside: None,
+                })
+            };
+            if let Some(found) = found {
+                new.insert(name.into_boxed_str(), found);
+            }
+        }
+        Entry::Directory(new)
+    }
+
+    /// A drop-in may be a link to anywhere; a link to /dev/null or an empty file masks those of
+    /// the same name in other directories.
+    fn look_at_dropin(
+        &mut self,
+        path: &Path,
+        owner: UnitType,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
+        let metadata = fs::metadata(path).ok()?;
+        if metadata.is_file() {
+            return self.read_file(path, &metadata, owner, before).map(Entry::File);
+        }
+        let target = fs::read_link(path).ok()?;
+        Some(Entry::Link { target: target.to_string_lossy().into(), outside: None })
+    }
+
+    fn look_at_file(
+        &mut self,
+        path: &Path,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        if metadata.is_symlink() {
+            let target = fs::read_link(path).ok()?;
+            let outside = self.file_outside(path, &target, unit_type, before);
+            return Some(Entry::Link { target: target.to_string_lossy().into(), outside });
+        }
+        if metadata.is_dir() {
+            return Some(Entry::Wrong("is a directory"));
+        }
+        if !metadata.is_file() {
+            return Some(Entry::Wrong("is not a regular file"));
+        }
+        self.read_file(path, &metadata, unit_type, before).map(Entry::File)
+    }
+
+    /// The file behind a link that leads out of the search directories.
+    fn file_outside(
+        &mut self,
+        path: &Path,
+        target: &Path,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+    ) -> Option<File> {
+        let full = path.parent()?.join(target);
+        let full = fs::canonicalize(full).ok()?;
+        let inside = full.parent().is_some_and(|dir| self.is_search_directory(dir));
+        let metadata = fs::metadata(&full).ok()?;
+        if inside || !metadata.is_file() {
+            return None;
+        }
+        let before = match before {
+            Some(Entry::Link { outside: Some(file), .. }) => Some(Entry::File(file.clone())),
+            _ => None,
+        };
+        self.read_file(&full, &metadata, unit_type, before.as_ref())
+    }
+
+    fn is_search_directory(&self, dir: &Path) -> bool {
+        self.directories
+            .iter()
+            .any(|d| d.path == dir || fs::canonicalize(&d.path).is_ok_and(|real| real == dir))
+    }
+
+    fn read_file(
+        &mut self,
+        path: &Path,
+        metadata: &fs::Metadata,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+    ) -> Option<File> {
+        let identity = Identity::of(metadata);
+        self.work.looked_at += 1;
+        let old = match before {
+            Some(Entry::File(file)) => Some(file),
+            _ => None,
+        };
+        if let Some(old) = old.filter(|old| old.identity == identity) {
+            return Some(old.clone());
+        }
+        let name: Arc<str> = path.to_string_lossy().into();
+        let bytes = read_bounded(path, metadata.len())?;
+        let (parsed, diagnostics) = parse(name.clone(), &bytes, unit_type);
+        self.work.parsed += 1;
+        if diagnostics.is_empty() {
+            self.diagnostics.remove(&name);
+        } else {
+            self.diagnostics.insert(name, diagnostics);
+        }
+        // Touched but the same is no change: the old value stays the value.
+        let parsed = match old {
+            Some(old) if *old.parsed == parsed => old.parsed.clone(),
+            _ => Arc::new(parsed),
+        };
+        Some(File { identity, parsed })
+    }
+
+    // ---- watches ----
+
+    fn watch_directory(&mut self, index: usize, below: Option<&str>) {
+        let Some(watch) = &self.watch else { return };
+        let path = match below {
+            Some(name) => self.directories[index].path.join(name),
+            None => self.directories[index].path.clone(),
+        };
+        if let Ok(id) = watch.add(&path, WatchFor::Entries) {
+            self.watched.insert(id, (index, below.map(Box::from)));
+        }
+    }
+
+    /// Whether watches are in place, so that [`Snapshot::update`] sees every change.
+    pub fn is_watched(&self) -> bool {
+        self.watch.is_some()
+    }
+
+    /// Looks at what the watches reported; returns the names that differ. Falls back to a sweep
+    /// when reports were lost.
+    pub fn update(&mut self) -> BTreeSet<Box<str>> {
+        self.work = Work::default();
+        let Some(watch) = &self.watch else { return self.sweep() };
+        let mut events = Vec::new();
+        match watch.drain(&mut events) {
+            Ok(false) => {}
+            Ok(true) | Err(_) => return self.sweep(),
+        }
+        let mut touched: BTreeSet<(usize, Box<str>)> = BTreeSet::new();
+        for event in events {
+            self.take_event(&event, &mut touched);
+        }
+        self.outside_links(&mut touched);
+        let mut changed = BTreeSet::new();
+        for index in self.missing.clone() {
+            if self.directories[index].path.is_dir() {
+                self.watch_directory(index, None);
+                changed.extend(self.sweep_directory(index));
+            }
+        }
+        for (index, name) in touched {
+            if self.refresh(index, &name) {
+                changed.insert(name);
+            }
+        }
+        changed
+    }
+
+    fn take_event(&mut self, event: &Change, touched: &mut BTreeSet<(usize, Box<str>)>) {
+        let Some((index, below)) = self.watched.get(&event.watch) else { return };
+        let index = *index;
+        match (below, event.name.to_str()) {
+            (Some(name), _) => {
+                touched.insert((index, name.clone()));
+            }
+            // The search directory itself went away or was replaced.
+            (None, Some("")) => {
+                let names = self.directories[index].entries.keys().cloned();
+                touched.extend(names.map(|name| (index, name)));
+                self.missing.insert(index);
+            }
+            (None, Some(name)) => {
+                touched.insert((index, name.into()));
+            }
+            (None, None) => {}
+        }
+        if event.ended {
+            self.watched.remove(&event.watch);
+        }
+    }
+
+    /// Files behind links out of the search directories are not watched: looked at each time.
+    fn outside_links(&self, touched: &mut BTreeSet<(usize, Box<str>)>) {
+        for (index, directory) in self.directories.iter().enumerate() {
+            for (name, entry) in &directory.entries {
+                if matches!(entry, Entry::Link { outside: Some(_), .. }) {
+                    touched.insert((index, name.clone()));
+                }
+            }
+        }
+    }
+
+    /// Looks at one name again; true if it differs.
+    fn refresh(&mut self, index: usize, name: &str) -> bool {
+        let path = self.directories[index].path.join(name);
+        let before = self.directories[index].entries.remove(name);
+        let now = self.look(index, &path, name, before.as_ref());
+        let differs = match (&before, &now) {
+            (Some(before), Some(now)) => !same(before, now),
+            (None, None) => false,
+            _ => true,
+        };
+        self.structure_changed |= differs && !both_files(before.as_ref(), now.as_ref());
+        if let Some(now) = now {
+            self.directories[index].entries.insert(name.into(), now);
+        }
+        differs
+    }
+}
+
+fn both_files(before: Option<&Entry>, now: Option<&Entry>) -> bool {
+    matches!((before, now), (Some(Entry::File(_)), Some(Entry::File(_))))
+}
+
+/// Whether two looks at an entry saw the same, but for its identity.
+fn same(a: &Entry, b: &Entry) -> bool {
+    match (a, b) {
+        (Entry::File(a), Entry::File(b)) => Arc::ptr_eq(&a.parsed, &b.parsed),
+        (Entry::Link { target: a, outside: x }, Entry::Link { target: b, outside: y }) => {
+            a == b
+                && match (x, y) {
+                    (Some(x), Some(y)) => Arc::ptr_eq(&x.parsed, &y.parsed),
+                    (None, None) => true,
+                    _ => false,
+                }
+        }
+        (Entry::Directory(a), Entry::Directory(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|((n, x), (m, y))| n == m && same(x, y))
+        }
+        (Entry::Wrong(a), Entry::Wrong(b)) => a == b,
+        _ => false,
+    }
+}
+
+/// What a `.d`, `.wants`, `.requires` or `.upholds` directory is called for, and the type of unit
+/// that its drop-ins are for. The owner may be a unit, a template, a `foo-.service` prefix or a type.
+pub fn directory_kind(name: &str) -> Option<(&str, UnitType)> {
+    let (owner, kind) = name.rsplit_once('.')?;
+    if !matches!(kind, "d" | "wants" | "requires" | "upholds") {
+        return None;
+    }
+    let suffix = owner.rsplit('.').next()?;
+    UnitType::from_suffix(suffix).map(|unit_type| (owner, unit_type))
+}
+
+/// The file's bytes, no more than the bound and one (so that the parser, which has a lower bound,
+/// reports it). Nothing if it vanished; a byte that is no text if it cannot be read, so that it
+/// counts as broken and not as empty, which would mask the unit.
+fn read_bounded(path: &Path, size: u64) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let bound = size.clamp(1 << 20, FILE_BYTES_MAX) + 1;
+    let mut bytes = Vec::with_capacity(size.min(1 << 16) as usize);
+    match fs::File::open(path).and_then(|file| file.take(bound).read_to_end(&mut bytes)) {
+        Ok(_) => Some(bytes),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some(vec![0xff]),
+    }
+}

@@ -1,0 +1,394 @@
+//! From a spawn effect to the request for an exec helper. Pure but for the environment files,
+//! which are read here because their content is part of the request.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_core::event::Spawn;
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_core::state::CommandList;
+use warren_init::protocol::exec::{
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring, Rlimit,
+    Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
+};
+use warren_unit::config::{
+    Command, CpuSchedulingPolicy, ExecConfig, ExecDirectory, Input, IoSchedulingClass, KeyringMode,
+    NotifyAccess, Output, Resource, ServiceConfig, WorkingDirectory as Place, expand,
+};
+use warren_unit::{Context, Scope};
+
+/// Largest environment file that is read, in bytes.
+const ENVIRONMENT_FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a spawn needs to know besides the effect.
+pub struct SpawnHost<'a> {
+    /// The unit's name.
+    pub unit: &'a str,
+    /// Host facts, as for specifiers.
+    pub context: &'a Context,
+    /// The manager's environment block for its services.
+    pub environment: &'a BTreeMap<Box<str>, Box<str>>,
+    /// Path of the notify socket.
+    pub notify_socket: &'a str,
+    /// Path of the cgroup below the tree's root; none where there are no cgroups.
+    pub cgroup: Option<&'a str>,
+    /// The file that takes the output of this unit.
+    pub log_file: String,
+    /// Names of the file descriptors that are handed over as 3, 4, ...
+    pub fd_names: Vec<String>,
+    /// The connection of an `Accept=yes` instance is handed over, as the first of those fds.
+    pub connection: bool,
+    /// Environment of that connection (`REMOTE_ADDR`, `REMOTE_PORT`).
+    pub connection_environment: Vec<(&'static str, String)>,
+}
+
+/// Why a request could not be made; the text is for people.
+pub type SpawnError = String;
+
+type Environment = BTreeMap<Box<str>, Box<str>>;
+
+/// The request for one spawn.
+pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnError> {
+    let (command, exec) = command_of(&spawn.settings, spawn.list, spawn.index)
+        .ok_or_else(|| "the command is not there any more".to_owned())?;
+    let service = match &spawn.settings.own {
+        TypeSettings::Service(config) => Some(&**config),
+        _ => None,
+    };
+    let environment = environment(spawn, service, exec, host)?;
+    let keeps_user = command.full_privileges || command.no_setuid;
+    let mut spec = ExecSpec {
+        required_features: required_features(exec, command),
+        path: command.path.to_string(),
+        search_path: search_path(exec, host.context),
+        argv: expand(command, &environment),
+        env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+        cgroup: host.cgroup.map_or(CgroupPlace::Inherit, |path| CgroupPlace::Path(path.to_owned())),
+        set_exec_pid: true,
+        working_directory: working_directory(exec, host.context),
+        root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
+        set_login_environment: !keeps_user && exec.user.is_some(),
+        rlimits: rlimits(exec),
+        nice: exec.nice,
+        oom_score_adjust: exec.oom_score_adjust,
+        umask: Some(exec.umask),
+        ignore_sigpipe: exec.ignore_sigpipe,
+        scheduling: scheduling(exec),
+        cpu_affinity: exec
+            .cpu_affinity
+            .as_ref()
+            .map(|set| set.ranges().iter().flat_map(|&(low, high)| low..=high).collect()),
+        io_priority: io_priority(exec),
+        timer_slack_ns: exec.timer_slack_nsec,
+        keyring: match exec.keyring_mode {
+            KeyringMode::Inherit => Keyring::Inherit,
+            KeyringMode::Private => Keyring::Private,
+            KeyringMode::Shared => Keyring::Shared,
+        },
+        directories: directories(exec, host.context),
+        tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
+        ..ExecSpec::default()
+    };
+    if !command.full_privileges {
+        restrict(&mut spec, exec, keeps_user);
+    }
+    pass_fds(&mut spec, spawn, host);
+    standard_streams(&mut spec, exec, host)?;
+    Ok(spec)
+}
+
+/// A command of a unit and the environment it runs in.
+pub fn command_of(
+    settings: &Compiled,
+    list: CommandList,
+    index: u16,
+) -> Option<(&Command, &ExecConfig)> {
+    let (commands, exec) = match &settings.own {
+        TypeSettings::Service(config) => (service_commands(config, list), &config.exec),
+        TypeSettings::Socket(config) => {
+            let commands = match list {
+                CommandList::StartPre => &config.exec_start_pre,
+                CommandList::StartPost => &config.exec_start_post,
+                CommandList::Stop => &config.exec_stop_pre,
+                CommandList::StopPost => &config.exec_stop_post,
+                _ => return None,
+            };
+            (commands, &config.exec)
+        }
+        _ => return None,
+    };
+    commands.get(usize::from(index)).map(|command| (command, &**exec))
+}
+
+fn service_commands(config: &ServiceConfig, list: CommandList) -> &Vec<Command> {
+    match list {
+        CommandList::Condition => &config.exec_condition,
+        CommandList::StartPre => &config.exec_start_pre,
+        CommandList::Start => &config.exec_start,
+        CommandList::StartPost => &config.exec_start_post,
+        CommandList::Reload => &config.exec_reload,
+        CommandList::Stop => &config.exec_stop,
+        CommandList::StopPost => &config.exec_stop_post,
+    }
+}
+
+/// What must be refused rather than left out.
+fn required_features(exec: &ExecConfig, command: &Command) -> Vec<String> {
+    let dynamic = exec.dynamic_user && !command.full_privileges;
+    dynamic.then(|| "DynamicUser=yes".to_owned()).into_iter().collect()
+}
+
+fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, keeps_user: bool) {
+    if !keeps_user {
+        spec.user = exec.user.as_ref().map(|u| u.to_string());
+        spec.group = exec.group.as_ref().map(|g| g.to_string());
+        spec.supplementary_groups =
+            exec.supplementary_groups.iter().map(|g| g.to_string()).collect();
+        spec.ambient_capabilities = exec.ambient_capabilities.0;
+    }
+    let all = warren_unit::config::CapabilitySet::ALL;
+    spec.capability_bounding_set =
+        (exec.capability_bounding_set != all).then_some(exec.capability_bounding_set.0);
+    spec.secure_bits = (exec.secure_bits != 0).then_some(exec.secure_bits);
+    spec.no_new_privileges = exec.no_new_privileges;
+}
+
+fn search_path(exec: &ExecConfig, context: &Context) -> String {
+    match exec.exec_search_path.is_empty() {
+        true => context.exec_search_path.to_string(),
+        false => exec.exec_search_path.join(":"),
+    }
+}
+
+fn working_directory(exec: &ExecConfig, context: &Context) -> WorkingDirectory {
+    let place = match &exec.working_directory {
+        Some(Place::Home) => DirectoryPlace::Home,
+        Some(Place::Path(path)) => DirectoryPlace::Path(path.to_string()),
+        None if context.scope == Scope::User => DirectoryPlace::Home,
+        None => DirectoryPlace::Root,
+    };
+    WorkingDirectory { place, ignore_missing: exec.working_directory_optional }
+}
+
+/// getrlimit(2) numbers on all architectures that Warrener knows.
+fn resource_number(resource: Resource) -> u8 {
+    match resource {
+        Resource::Cpu => 0,
+        Resource::Fsize => 1,
+        Resource::Data => 2,
+        Resource::Stack => 3,
+        Resource::Core => 4,
+        Resource::Rss => 5,
+        Resource::Nproc => 6,
+        Resource::Nofile => 7,
+        Resource::Memlock => 8,
+        Resource::As => 9,
+        Resource::Locks => 10,
+        Resource::Sigpending => 11,
+        Resource::Msgqueue => 12,
+        Resource::Nice => 13,
+        Resource::Rtprio => 14,
+        Resource::Rttime => 15,
+    }
+}
+
+fn rlimits(exec: &ExecConfig) -> Vec<Rlimit> {
+    let wire = |(resource, limit): &(Resource, warren_unit::config::Rlimit)| Rlimit {
+        resource: resource_number(*resource),
+        soft: limit.soft,
+        hard: limit.hard,
+    };
+    exec.rlimits.0.iter().map(wire).collect()
+}
+
+fn scheduling(exec: &ExecConfig) -> Option<Scheduling> {
+    let policy = match exec.cpu_scheduling_policy? {
+        CpuSchedulingPolicy::Other => 0,
+        CpuSchedulingPolicy::Fifo => 1,
+        CpuSchedulingPolicy::Rr => 2,
+        CpuSchedulingPolicy::Batch => 3,
+        CpuSchedulingPolicy::Idle => 5,
+    };
+    let real_time = matches!(policy, 1 | 2);
+    let priority = exec.cpu_scheduling_priority.unwrap_or(u8::from(real_time));
+    Some(Scheduling { policy, priority, reset_on_fork: exec.cpu_scheduling_reset_on_fork })
+}
+
+fn io_priority(exec: &ExecConfig) -> Option<IoPriority> {
+    if exec.io_scheduling_class.is_none() && exec.io_scheduling_priority.is_none() {
+        return None;
+    }
+    let class = match exec.io_scheduling_class.unwrap_or(IoSchedulingClass::BestEffort) {
+        IoSchedulingClass::None => 0,
+        IoSchedulingClass::Realtime => 1,
+        IoSchedulingClass::BestEffort => 2,
+        IoSchedulingClass::Idle => 3,
+    };
+    Some(IoPriority { class, level: exec.io_scheduling_priority.unwrap_or(4) })
+}
+
+/// The five kinds of directories, with where they lie.
+pub fn directory_bases<'a>(
+    exec: &'a ExecConfig,
+    context: &'a Context,
+) -> [(DirectoryKind, &'a Arc<str>, &'a ExecDirectory); 5] {
+    [
+        (DirectoryKind::Runtime, &context.runtime_dir, &exec.runtime_directory),
+        (DirectoryKind::State, &context.state_dir, &exec.state_directory),
+        (DirectoryKind::Cache, &context.cache_dir, &exec.cache_directory),
+        (DirectoryKind::Logs, &context.log_dir, &exec.logs_directory),
+        (DirectoryKind::Configuration, &context.config_dir, &exec.configuration_directory),
+    ]
+}
+
+fn directories(exec: &ExecConfig, context: &Context) -> Vec<Directories> {
+    directory_bases(exec, context)
+        .into_iter()
+        .filter(|(_, _, directory)| !directory.paths.is_empty())
+        .map(|(kind, base, directory)| Directories {
+            kind,
+            base: base.to_string(),
+            names: directory.paths.iter().map(|p| p.path.to_string()).collect(),
+            mode: directory.mode,
+        })
+        .collect()
+}
+
+// ---- environment (systemd.exec(5), "ENVIRONMENT VARIABLES") ----
+
+fn environment(
+    spawn: &Spawn,
+    service: Option<&ServiceConfig>,
+    exec: &ExecConfig,
+    host: &SpawnHost<'_>,
+) -> Result<Environment, SpawnError> {
+    let mut out = host.environment.clone();
+    let mut set = |name: &str, value: String| {
+        out.insert(name.into(), value.into());
+    };
+    if spawn.invocation != 0 {
+        set("INVOCATION_ID", format!("{:032x}", spawn.invocation));
+    }
+    for (name, value) in &spawn.environment {
+        set(name, value.clone());
+    }
+    for (name, value) in &host.connection_environment {
+        set(name, value.clone());
+    }
+    if let Some(config) = service {
+        if config.notify_access != NotifyAccess::None {
+            set("NOTIFY_SOCKET", host.notify_socket.to_owned());
+        }
+        if let Some(watchdog) = config.watchdog.filter(|_| spawn.main) {
+            set("WATCHDOG_USEC", watchdog.as_micros().to_string());
+        }
+    }
+    if !host.fd_names.is_empty() {
+        set("LISTEN_FDS", host.fd_names.len().to_string());
+        set("LISTEN_FDNAMES", host.fd_names.join(":"));
+    }
+    for name in &exec.pass_environment {
+        if let Ok(value) = std::env::var(&**name) {
+            set(name, value);
+        }
+    }
+    for variable in &exec.environment {
+        set(&variable.name, variable.value.to_string());
+    }
+    for file in &exec.environment_files {
+        for (name, value) in read_environment_file(&file.path, file.optional)? {
+            set(&name, value);
+        }
+    }
+    for unset in &exec.unset_environment {
+        if unset.value.is_none() || out.get(&unset.name) == unset.value.as_ref() {
+            out.remove(&unset.name);
+        }
+    }
+    Ok(out)
+}
+
+fn read_environment_file(path: &str, optional: bool) -> Result<Vec<(String, String)>, SpawnError> {
+    let read = |path: &Path| -> Result<String, SpawnError> {
+        let error = |e: std::io::Error| format!("EnvironmentFile={}: {e}", path.display());
+        let size = std::fs::metadata(path).map_err(error)?.len();
+        if size > ENVIRONMENT_FILE_BYTES_MAX {
+            return Err(format!("EnvironmentFile={}: larger than 1 MiB", path.display()));
+        }
+        std::fs::read(path).map_err(error).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    };
+    match read(Path::new(path)) {
+        Ok(text) => Ok(warren_unit::value::environment_file(&text)),
+        Err(_) if optional => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+// ---- file descriptors ----
+
+/// The packet's fds are: the ones handed over, in order. The standard streams refer to them by
+/// index, or name files that the helper opens.
+fn pass_fds(spec: &mut ExecSpec, spawn: &Spawn, host: &SpawnHost<'_>) {
+    let by_stdin = host.connection && reads_connection(&spawn.settings);
+    let count = host.fd_names.len() as u16;
+    if !by_stdin {
+        spec.listen_fds = (0..count).collect();
+        spec.set_listen_pid = count > 0;
+    }
+}
+
+/// Whether the instance takes its connection on the standard streams, as inetd services do.
+fn reads_connection(settings: &Compiled) -> bool {
+    match &settings.own {
+        TypeSettings::Service(config) => config.exec.standard_input == Input::Socket,
+        _ => false,
+    }
+}
+
+fn standard_streams(
+    spec: &mut ExecSpec,
+    exec: &ExecConfig,
+    host: &SpawnHost<'_>,
+) -> Result<(), SpawnError> {
+    let first_fd = || match host.fd_names.is_empty() {
+        true => Err("StandardInput=socket without a socket".to_owned()),
+        false => Ok(0),
+    };
+    let named = |name: &str, default: &str| {
+        let wanted = if name.is_empty() { default } else { name };
+        let index = host.fd_names.iter().position(|n| n == wanted);
+        index.map(|i| i as u16).ok_or_else(|| format!("no file descriptor named {wanted}"))
+    };
+    spec.stdin = match &exec.standard_input {
+        Input::Null => StdInput::Null,
+        Input::Tty | Input::TtyFail => StdInput::Tty(TtyMode::Fail),
+        Input::TtyForce => StdInput::Tty(TtyMode::Force),
+        Input::File(path) => StdInput::File(path.to_string()),
+        Input::Socket => StdInput::Fd(first_fd()?),
+        Input::Fd(name) => StdInput::Fd(named(name, "stdin")?),
+        Input::Data => return Err("StandardInput=data is not acted on by this version".to_owned()),
+    };
+    let output = |output: &Output, default: &str| -> Result<StdOutput, SpawnError> {
+        Ok(match output {
+            Output::Inherit => StdOutput::Inherit,
+            Output::Null => StdOutput::Null,
+            Output::Tty => StdOutput::Tty,
+            Output::Journal | Output::JournalConsole => StdOutput::Append(host.log_file.clone()),
+            Output::Kmsg | Output::KmsgConsole => StdOutput::File("/dev/kmsg".to_owned()),
+            Output::File(path) => StdOutput::File(path.to_string()),
+            Output::Append(path) => StdOutput::Append(path.to_string()),
+            Output::Truncate(path) => StdOutput::Truncate(path.to_string()),
+            Output::Socket => StdOutput::Fd(first_fd()?),
+            Output::Fd(name) => StdOutput::Fd(named(name, default)?),
+        })
+    };
+    // With the connection on stdin, the log would not be what an inetd service writes to.
+    let inetd = exec.standard_input == Input::Socket && exec.standard_output == Output::Journal;
+    spec.stdout = match inetd {
+        true => StdOutput::Inherit,
+        false => output(&exec.standard_output, "stdout")?,
+    };
+    spec.stderr = output(&exec.standard_error, "stderr")?;
+    Ok(())
+}

@@ -1,0 +1,471 @@
+//! From a fresh process to a running loop: the first start, and going on after the death of the
+//! last incarnation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+use warren_bus::Bus;
+use warren_bus::backend::Facts;
+use warren_core::event::Event;
+use warren_core::graph::Graph;
+use warren_core::ids::UnitId;
+use warren_core::machine::Core;
+use warren_core::record::Restored;
+use warren_core::settings::Settings;
+use warren_core::state::{ExitStatus, TypeState};
+use warren_init::protocol::control::{CGROUP_ROOT_ENV, STATE_NAME, StartReason};
+use warren_sys::cgroup::Tree;
+use warren_sys::epoll::{Epoll, Interest};
+use warren_sys::eventfd::EventFd;
+use warren_unit::{Defaults, LoadState};
+
+use crate::daemon::{Daemon, now, token};
+use crate::fd_store::FdStore;
+use crate::groups::Groups;
+use crate::helpers::Helpers;
+use crate::init_link::InitLink;
+use crate::loader::Loader;
+use crate::loader_thread::LoaderThread;
+use crate::mount_table::MountTable;
+use crate::notify::NotifySocket;
+use crate::options::Options;
+use crate::say;
+use crate::shared::Shared;
+use crate::sockets::{self, Sockets};
+use crate::state_file::StateFile;
+use crate::tools::Tools;
+use crate::traps::{PIPE_NAMES, Traps};
+use crate::workers::Workers;
+
+/// Why the manager cannot be started.
+pub type StartError = String;
+
+fn text<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> StartError {
+    move |e| format!("{what}: {e}")
+}
+
+/// What init kept, sorted by what it is.
+#[derive(Default)]
+struct Kept {
+    state: Option<OwnedFd>,
+    notify: Option<OwnedFd>,
+    pipe: [Option<OwnedFd>; 2],
+    sockets: Vec<(String, OwnedFd)>,
+    fd_store: Vec<(String, OwnedFd)>,
+}
+
+const NOTIFY_NAME: &str = "notify";
+
+fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
+    let mut kept = Kept::default();
+    for (name, fd) in stored {
+        match name.as_str() {
+            STATE_NAME => kept.state = Some(fd),
+            NOTIFY_NAME => kept.notify = Some(fd),
+            n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
+            n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
+            n if n.starts_with("socket/") => kept.sockets.push((name, fd)),
+            _ => kept.fd_store.push((name, fd)),
+        }
+    }
+    kept
+}
+
+/// Makes the daemon.
+pub fn start(options: Options) -> Result<Daemon, StartError> {
+    let began = now();
+    let (init, greeting) = InitLink::connect().map_err(text("greeting init"))?;
+    if greeting.welcome.reason != StartReason::First {
+        say!("going on after the last manager: {:?}", greeting.welcome.reason);
+    }
+    let mut kept = sort_kept(greeting.stored);
+    let settings = Settings {
+        context: Arc::new(crate::host::context(options.scope)),
+        defaults: Arc::new(Defaults::default()),
+    };
+    make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
+    let (state, restored) = open_state(kept.state.take())?;
+    let tree = open_tree();
+    let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
+    let (orders_in, orders) = channel();
+    let mut facts = first_facts(&settings);
+
+    let load_began = Instant::now();
+    facts.units_load_start = (began.realtime_us, began.monotonic.0);
+    let names = restored.as_ref().map(|r| r.names.clone()).unwrap_or_default();
+    let mut loader = Loader::new(options.search_path(), settings.clone());
+    let loading = loader.load_all(&Arc::new(Graph::with_names(names)));
+    let loaded = now();
+    facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
+    facts.units_load = facts.units_load_finish;
+    let units = loading.graph.definitions().filter(|d| d.load_state == LoadState::Loaded).count();
+    say!("{units} units loaded in {:.3} s", load_began.elapsed().as_secs_f64());
+    if restored.is_none() {
+        crate::log::diagnostics(&loading.diagnostics);
+    }
+
+    let unit_path = loader.paths();
+    facts.unit_path = unit_path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    let shared_tree = open_tree();
+    let shared = Shared::new(
+        settings.clone(),
+        shared_tree,
+        facts,
+        unit_path,
+        options.log_dir(),
+        orders_in,
+        wake.clone(),
+    );
+    let shared = Arc::new(shared);
+    let (loader_in, loader_orders) = channel();
+    let thread = LoaderThread::new(loader, loading.graph.clone(), shared.clone());
+    std::thread::Builder::new()
+        .name("loader".into())
+        .spawn(move || thread.run(loader_orders))
+        .map_err(text("starting the loader"))?;
+
+    let mut core = Core::new(settings, random_seed());
+    core.set_without_cgroups(tree.is_none());
+    let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
+    let traps = match kept.pipe {
+        [Some(reader), Some(writer)] => Traps::new(Some((reader, writer))),
+        _ => Traps::new(None),
+    };
+    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
+    let notify = match kept.notify.take() {
+        Some(fd) => Ok(NotifySocket::over(fd)),
+        None => NotifySocket::bind(&options.notify_socket()),
+    };
+    let mut daemon = Daemon {
+        core,
+        shared: shared.clone(),
+        init,
+        helpers: Helpers::new(greeting.helpers),
+        groups,
+        sockets: Sockets::default(),
+        traps: traps.map_err(text("making the autofs pipe"))?,
+        notify: notify.map_err(text("binding the notify socket"))?,
+        workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
+        mounts,
+        state,
+        bus: None,
+        epoll: Epoll::new().map_err(text("making an epoll instance"))?,
+        loader: loader_in,
+        orders,
+        wake,
+        events: Default::default(),
+        pidfds: BTreeMap::new(),
+        clients: BTreeMap::new(),
+        next_client: 1,
+        job_waiters: BTreeMap::new(),
+        tools: Tools::default(),
+        connections: BTreeMap::new(),
+        stored_fds: FdStore::default(),
+        environment: service_environment(),
+        loads: BTreeMap::new(),
+        next_load: 1,
+        leaving: None,
+        ready_told: false,
+        ending: None,
+        stop_began: began,
+        accepting: 0,
+        last_ping: began.monotonic,
+        started: began,
+        replies: BTreeMap::new(),
+        early_exits: BTreeMap::new(),
+        options,
+    };
+    daemon.keep_basics().map_err(text("storing descriptors with init"))?;
+    daemon.watch_sources().map_err(text("watching event sources"))?;
+    match restored {
+        Some(restored) => daemon.go_on(loading.graph, restored, kept.sockets, kept.fd_store),
+        None => daemon.begin(loading.graph),
+    }
+    daemon.turn();
+    if !daemon.options.no_bus {
+        let path = daemon.options.private_socket();
+        match Bus::start(&path, shared.clone()) {
+            Ok(bus) => daemon.bus = Some(bus),
+            Err(e) => say!("systemctl is not served: {e}"),
+        }
+    }
+    crate::control::start(&daemon.options.control_socket(), shared)
+        .map_err(text("starting the control socket"))?;
+    Ok(daemon)
+}
+
+fn random_seed() -> u128 {
+    warren_sys::random::u128()
+}
+
+fn make_runtime_directories(options: &Options) -> std::io::Result<()> {
+    for file in [options.private_socket(), options.notify_socket(), options.control_socket()] {
+        if let Some(directory) = file.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+    }
+    // systemctl takes this directory's existence for 'the system was booted by this manager'.
+    std::fs::create_dir_all(options.runtime_dir.join("systemd/system"))?;
+    std::fs::create_dir_all(options.log_dir())
+}
+
+fn open_state(kept: Option<OwnedFd>) -> Result<(StateFile, Option<Restored>), StartError> {
+    let Some(fd) = kept else {
+        return Ok((StateFile::create().map_err(text("making the state file"))?, None));
+    };
+    let (file, restored) = StateFile::open(fd).map_err(text("reading the state file"))?;
+    match restored {
+        Ok(restored) => Ok((file, Some(restored))),
+        Err(why) => {
+            say!("the state file cannot be used ({why:?}): beginning anew");
+            Ok((StateFile::create().map_err(text("making the state file"))?, None))
+        }
+    }
+}
+
+/// The cgroup tree that init told of.
+fn open_tree() -> Option<Tree> {
+    let path = std::env::var_os(CGROUP_ROOT_ENV).filter(|p| !p.is_empty()).map(PathBuf::from)?;
+    match Tree::open(&path) {
+        Ok(tree) => Some(tree),
+        Err(e) => {
+            say!("without cgroups: {e}");
+            None
+        }
+    }
+}
+
+fn first_facts(settings: &Settings) -> Facts {
+    let began = now();
+    Facts {
+        version: format!("(warrener {})", env!("CARGO_PKG_VERSION")),
+        machine_id: settings.context.machine_id.to_string(),
+        architecture: settings.context.architecture.to_string(),
+        virtualization: match warren_sys::process::in_container() {
+            true => std::env::var("container").unwrap_or_else(|_| "container-other".to_owned()),
+            false => String::new(),
+        },
+        environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
+        control_group: String::new(),
+        userspace: (began.realtime_us, began.monotonic.0),
+        defaults: settings.defaults.clone(),
+        ..Facts::default()
+    }
+}
+
+/// What services inherit (systemd.exec(5), "ENVIRONMENT VARIABLES").
+fn service_environment() -> BTreeMap<Box<str>, Box<str>> {
+    let mut out = BTreeMap::new();
+    let path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    out.insert("PATH".into(), path.into());
+    for name in ["LANG", "LANGUAGE", "LC_ALL", "XDG_RUNTIME_DIR"] {
+        if let Ok(value) = std::env::var(name) {
+            out.insert(name.into(), value.into());
+        }
+    }
+    out
+}
+
+impl Daemon {
+    /// Init keeps what must outlive this process.
+    fn keep_basics(&mut self) -> warren_sys::Result<()> {
+        self.init.store(STATE_NAME, self.state.fd())?;
+        self.init.store(NOTIFY_NAME, self.notify.fd())?;
+        for (name, fd) in PIPE_NAMES.into_iter().zip(self.traps.pipe()) {
+            self.init.store(name, fd)?;
+        }
+        Ok(())
+    }
+
+    fn watch_sources(&mut self) -> warren_sys::Result<()> {
+        use std::os::fd::AsFd;
+        self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
+        self.epoll.add(self.init.wake_fd(), token::EXITS, Interest::READ)?;
+        self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
+        self.epoll.add(self.notify.fd(), token::NOTIFY, Interest::READ)?;
+        self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
+        if let Some(watch) = self.groups.watch() {
+            self.epoll.add(watch, token::GROUPS, Interest::READ)?;
+        }
+        Ok(())
+    }
+
+    /// The first start.
+    fn begin(&mut self, graph: Arc<Graph>) {
+        for index in 0..self.helpers.len() {
+            self.watch_helper(index);
+        }
+        let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
+        let delta = warren_core::graph::Delta { added, ..Default::default() };
+        let effects =
+            self.core.step(now(), Event::Commit { graph: graph.clone(), delta: Box::new(delta) });
+        self.finish_turn(effects);
+        let changes = self.mounts.take(&graph);
+        self.events.extend(changes);
+        self.turn();
+        self.start_first_unit();
+    }
+
+    /// After the death of the last incarnation: state, descriptors and replies are taken up, then
+    /// everything that the kernel knows better is told as events.
+    fn go_on(
+        &mut self,
+        graph: Arc<Graph>,
+        restored: Restored,
+        kept_sockets: Vec<(String, OwnedFd)>,
+        kept_fds: Vec<(String, OwnedFd)>,
+    ) {
+        match self.helpers.synchronise() {
+            Ok(replies) => self.replies = replies,
+            Err(e) => say!("the exec helpers do not answer: {e}"),
+        }
+        for index in 0..self.helpers.len() {
+            self.watch_helper(index);
+        }
+        self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
+        let started = restored.manager.is_some();
+        self.take_up_sockets(&graph, &restored, kept_sockets);
+        self.take_up_traps(&graph, &restored);
+        for (name, fd) in kept_fds {
+            if let Some((unit, rest)) = crate::fd_store::parse_stored_name(&name)
+                && let Some(unit) = lookup(&graph, unit)
+            {
+                self.stored_fds.take_up(unit, rest, fd);
+            }
+        }
+        let populated = self.take_up_groups(&graph, &restored);
+        let effects = self.core.recover(now(), graph.clone(), restored);
+        self.reopen_processes();
+        self.finish_turn(effects);
+        self.turn();
+        self.tell_what_is_gone(&populated);
+        let changes = self.mounts.take(&graph);
+        self.events.extend(changes);
+        self.tell_vanished_mounts(&graph);
+        self.turn();
+        if !started {
+            self.start_first_unit();
+        }
+    }
+
+    fn take_up_sockets(
+        &mut self,
+        graph: &Graph,
+        restored: &Restored,
+        kept: Vec<(String, OwnedFd)>,
+    ) {
+        let mut found: BTreeMap<(UnitId, usize), OwnedFd> = BTreeMap::new();
+        for (name, fd) in kept {
+            if let Some((unit, index)) = sockets::parse_stored_name(&name)
+                && let Some(unit) = lookup(graph, unit)
+            {
+                found.insert((unit, index), fd);
+            }
+        }
+        let wanted = |unit: UnitId| {
+            let state = restored.runs.get(&unit).map(|run| &run.state);
+            matches!(state, Some(TypeState::Socket(warren_core::state::Socket::Up(_))))
+        };
+        for ((unit, index), fd) in found {
+            let definition = graph.definition(unit);
+            if wanted(unit) {
+                let settings = self.core.settings().compile(definition);
+                let name = settings
+                    .socket()
+                    .fd_name
+                    .as_deref()
+                    .unwrap_or(definition.name.as_str())
+                    .to_owned();
+                self.sockets.take_up(unit, fd, name);
+            } else {
+                let _ =
+                    self.init.drop_stored(&sockets::stored_name(definition.name.as_str(), index));
+            }
+        }
+    }
+
+    fn take_up_traps(&mut self, graph: &Graph, restored: &Restored) {
+        let set = warren_sys::autofs::devices().unwrap_or_default();
+        for (&unit, run) in &restored.runs {
+            if let TypeState::Automount(warren_core::state::Automount::Up(_)) = &run.state
+                && graph.get(unit).is_some()
+            {
+                let settings = self.core.settings().compile(graph.definition(unit));
+                self.traps.take_up(unit, settings.automount(), &set);
+            }
+        }
+    }
+
+    /// Takes up the cgroups of units that have one; returns those that have processes.
+    fn take_up_groups(&mut self, graph: &Graph, restored: &Restored) -> BTreeSet<UnitId> {
+        let mut populated = BTreeSet::new();
+        for (&unit, run) in &restored.runs {
+            let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
+            if has && graph.get(unit).is_some() && self.groups.take_up(graph, unit) {
+                populated.insert(unit);
+            }
+        }
+        populated
+    }
+
+    /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
+    fn reopen_processes(&mut self) {
+        for index in 0..self.core.graph().len() {
+            let run = self.core.unit_run(UnitId(index as u32));
+            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+            for pid in pids.collect::<Vec<u32>>() {
+                if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
+                    self.pidfds.insert(pid, pidfd);
+                }
+            }
+        }
+    }
+
+    /// Processes that are gone without a record in the ring, groups that are empty.
+    fn tell_what_is_gone(&mut self, populated: &BTreeSet<UnitId>) {
+        self.read_exits();
+        self.turn();
+        for index in 0..self.core.graph().len() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+            let gone: Vec<u32> = pids
+                .filter(|pid| {
+                    self.pidfds.get(pid).is_none_or(|fd| {
+                        use std::os::fd::AsFd;
+                        !warren_sys::process::is_alive(fd.as_fd())
+                    })
+                })
+                .collect();
+            for pid in gone {
+                // Its record may still be under way from init: looked at before this event is.
+                self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
+            }
+            let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
+            if has && !populated.contains(&unit) && !run.active_state().is_down() {
+                self.events.push_back(Event::CgroupEmpty { unit });
+            }
+        }
+        self.turn();
+    }
+
+    fn tell_vanished_mounts(&mut self, graph: &Graph) {
+        for definition in graph.definitions() {
+            let up = matches!(
+                self.core.unit_run(definition.id).state,
+                TypeState::Mount(warren_core::state::Mount::Up(ref run)) if run.in_table
+            );
+            if up && !self.mounts.is_mounted(&definition.name) {
+                self.events.push_back(Event::Unmounted { unit: definition.id });
+            }
+        }
+    }
+}
+
+fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
+    warren_unit::UnitName::parse(name).ok().and_then(|name| graph.lookup(&name))
+}

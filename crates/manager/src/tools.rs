@@ -1,0 +1,80 @@
+//! Commands that the manager runs for itself (mount(8), umount(8)), as children in the unit's
+//! cgroup: their exit is the answer to the effect that asked for them.
+
+use std::collections::BTreeMap;
+
+use warren_core::event::Done;
+use warren_core::ids::EffectId;
+use warren_core::state::ExitStatus;
+use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
+
+/// Spawns of tools are told from those of the machine by this bit of their id.
+const TOOL: u64 = 1 << 63;
+
+/// Tools under way.
+#[derive(Default)]
+pub struct Tools {
+    running: BTreeMap<u32, EffectId>,
+}
+
+impl Tools {
+    /// The request for a tool that is to answer `effect`.
+    pub fn spec(
+        &self,
+        effect: EffectId,
+        argv: Vec<String>,
+        cgroup: Option<&str>,
+        log_file: String,
+    ) -> (EffectId, ExecSpec) {
+        let spec = ExecSpec {
+            path: argv.first().cloned().unwrap_or_default(),
+            search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
+            argv,
+            env: vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned(), "LC_ALL=C".to_owned()],
+            cgroup: cgroup.map_or(CgroupPlace::Inherit, |path| CgroupPlace::Path(path.to_owned())),
+            stdout: StdOutput::Append(log_file),
+            // Only the manager's process group passes its own automount points.
+            keep_session: true,
+            ..ExecSpec::default()
+        };
+        (EffectId(effect.0 | TOOL), spec)
+    }
+
+    /// Takes the answer to a spawn if it was a tool's. A failure is the answer to its effect.
+    #[allow(clippy::option_option)]
+    pub fn spawned(&mut self, id: EffectId, result: &Done) -> Option<Option<(EffectId, Done)>> {
+        if id.0 & TOOL == 0 {
+            return None;
+        }
+        let effect = EffectId(id.0 & !TOOL);
+        Some(match result {
+            Done::Spawned { pid } => {
+                self.running.insert(*pid, effect);
+                None
+            }
+            Done::SpawnFailed { error, .. } => {
+                Some((effect, Done::Failed { error: error.clone() }))
+            }
+            _ => Some((effect, Done::Failed { error: "it could not be run".to_owned() })),
+        })
+    }
+
+    /// Whether this process is a tool.
+    pub fn knows(&self, pid: u32) -> bool {
+        self.running.contains_key(&pid)
+    }
+
+    /// Takes the end of a process if it was a tool.
+    pub fn ended(&mut self, pid: u32, status: ExitStatus) -> Option<(EffectId, Done)> {
+        let effect = self.running.remove(&pid)?;
+        let result = match status {
+            ExitStatus::Exited(0) => Done::Ok,
+            ExitStatus::Exited(code) => Done::Failed { error: format!("exit code {code}") },
+            ExitStatus::Killed(n) | ExitStatus::Dumped(n) => {
+                Done::Failed { error: format!("killed by signal {n}") }
+            }
+            ExitStatus::Unknown => Done::Failed { error: "nobody saw how it ended".to_owned() },
+        };
+        Some((effect, result))
+    }
+}

@@ -1,0 +1,232 @@
+//! Automount points: one pipe for all of them, which the kernel tells by device number who is
+//! meant. A trap costs no file descriptor.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use warren_core::ids::UnitId;
+use warren_sys::autofs::{self, Device, ExpireHow, Packet};
+use warren_sys::{Result, mount};
+use warren_unit::config::AutomountConfig;
+
+/// How often idleness is looked at, at most.
+const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
+
+/// One trap.
+struct Trap {
+    path: String,
+    device: u32,
+    idle: Option<Duration>,
+}
+
+/// Something the kernel asks.
+pub enum Asked {
+    /// Somebody waits for the mount.
+    Missing(UnitId, u32),
+    /// The mount was idle.
+    Idle(UnitId, u32),
+}
+
+/// All traps.
+pub struct Traps {
+    control: Option<Device>,
+    reader: OwnedFd,
+    writer: OwnedFd,
+    traps: BTreeMap<UnitId, Trap>,
+    by_device: BTreeMap<u32, UnitId>,
+    idle: Sender<IdleOrder>,
+}
+
+/// Names under which init keeps the pipe.
+pub const PIPE_NAMES: [&str; 2] = ["autofs/reader", "autofs/writer"];
+
+impl Traps {
+    /// With the pipe that init kept, or a new one.
+    pub fn new(pipe: Option<(OwnedFd, OwnedFd)>) -> Result<Traps> {
+        let (reader, writer) = match pipe {
+            Some(pipe) => pipe,
+            None => autofs::pipe()?,
+        };
+        let (idle, orders) = channel();
+        // Without the thread nothing expires; everything else works.
+        let _ = std::thread::Builder::new().name("expire".into()).spawn(|| watch_idle(orders));
+        Ok(Traps {
+            control: Device::open().ok(),
+            reader,
+            writer,
+            traps: BTreeMap::new(),
+            by_device: BTreeMap::new(),
+            idle,
+        })
+    }
+
+    /// Both ends, for init's store.
+    pub fn pipe(&self) -> [BorrowedFd<'_>; 2] {
+        [self.reader.as_fd(), self.writer.as_fd()]
+    }
+
+    /// To be watched.
+    pub fn reader(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+
+    /// Sets a trap.
+    pub fn set(
+        &mut self,
+        unit: UnitId,
+        config: &AutomountConfig,
+    ) -> std::result::Result<(), String> {
+        let control =
+            self.control.as_ref().ok_or("the kernel has no autofs (/dev/autofs is missing)")?;
+        let path = config.where_.to_string();
+        make_directories(&path, config.directory_mode).map_err(|e| format!("{path}: {e}"))?;
+        let options = config.extra_options.as_deref().unwrap_or("");
+        let device = autofs::mount(&path, "warren", options, self.writer.as_fd())
+            .map_err(|e| e.to_string())?;
+        if let Some(idle) = config.timeout_idle {
+            let timeout = control
+                .open_mount(&path, device)
+                .and_then(|handle| control.set_timeout(handle.as_fd(), idle.as_secs().max(1)));
+            timeout.map_err(|e| e.to_string())?;
+        }
+        self.adopt(unit, path, device, config.timeout_idle);
+        Ok(())
+    }
+
+    fn adopt(&mut self, unit: UnitId, path: String, device: u64, idle: Option<Duration>) {
+        let device = autofs::kernel_device(device);
+        self.by_device.insert(device, unit);
+        self.traps.insert(unit, Trap { path, device, idle });
+    }
+
+    /// After a restart: takes up the trap that the last incarnation set at the unit's path.
+    pub fn take_up(
+        &mut self,
+        unit: UnitId,
+        config: &AutomountConfig,
+        table: &BTreeMap<String, u64>,
+    ) -> bool {
+        match table.get(&*config.where_) {
+            Some(&device) => {
+                self.adopt(unit, config.where_.to_string(), device, config.timeout_idle);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Whether the trap is set.
+    pub fn is_set(&self, unit: UnitId) -> bool {
+        self.traps.contains_key(&unit)
+    }
+
+    /// What the kernel asks now.
+    pub fn read(&self) -> Vec<Asked> {
+        let mut out = Vec::new();
+        loop {
+            match autofs::read_packet(self.reader.as_fd()) {
+                Ok(Some((device, packet))) => {
+                    let Some(&unit) = self.by_device.get(&device) else { continue };
+                    out.push(match packet {
+                        Packet::Missing { token, .. } => Asked::Missing(unit, token),
+                        Packet::Expire { token } => Asked::Idle(unit, token),
+                    });
+                }
+                Ok(None) => return out,
+                Err(e) if e.errno == 71 => {}
+                Err(_) => return out,
+            }
+        }
+    }
+
+    fn handle(&self, unit: UnitId) -> Option<(&Device, OwnedFd)> {
+        let (control, trap) = (self.control.as_ref()?, self.traps.get(&unit)?);
+        let handle = control.open_mount(&trap.path, autofs::user_device(trap.device)).ok()?;
+        Some((control, handle))
+    }
+
+    /// Lets those who wait go on, or fails them.
+    pub fn answer(&self, unit: UnitId, tokens: &[u32], ok: bool) {
+        let Some((control, handle)) = self.handle(unit) else { return };
+        for &token in tokens {
+            // A token that is gone already has nobody behind it.
+            let _ = match ok {
+                true => control.ready(handle.as_fd(), token),
+                false => control.fail(handle.as_fd(), token, 2),
+            };
+        }
+    }
+
+    /// Begins or ends to look for idleness.
+    pub fn watch_idle(&self, unit: UnitId, on: bool) {
+        let Some(trap) = self.traps.get(&unit) else { return };
+        let Some(idle) = trap.idle else { return };
+        let order = match on {
+            true => {
+                IdleOrder::Watch(unit, trap.path.clone(), autofs::user_device(trap.device), idle)
+            }
+            false => IdleOrder::Leave(unit),
+        };
+        let _ = self.idle.send(order);
+    }
+
+    /// Takes the trap away.
+    pub fn close(&mut self, unit: UnitId) {
+        if let Some((control, handle)) = self.handle(unit) {
+            let _ = control.make_catatonic(handle.as_fd());
+        }
+        let _ = self.idle.send(IdleOrder::Leave(unit));
+        if let Some(trap) = self.traps.remove(&unit) {
+            self.by_device.remove(&trap.device);
+            let _ = mount::unmount(&trap.path, mount::Unmount::Lazy);
+        }
+    }
+
+    /// The unit whose trap is at this path.
+    pub fn unit_at(&self, path: &str) -> Option<UnitId> {
+        self.traps.iter().find(|(_, trap)| trap.path == path).map(|(unit, _)| *unit)
+    }
+}
+
+/// Makes a directory and what is missing above it, with this mode.
+pub fn make_directories(path: &str, mode: u32) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(mode).create(path)
+}
+
+enum IdleOrder {
+    Watch(UnitId, String, u64, Duration),
+    Leave(UnitId),
+}
+
+/// The thread that asks the kernel to expire what is idle: the kernel answers with a packet in the
+/// pipe, and the call returns when that was answered.
+fn watch_idle(orders: Receiver<IdleOrder>) {
+    let Ok(control) = Device::open() else { return };
+    let mut watched: BTreeMap<UnitId, (String, u64, Duration)> = BTreeMap::new();
+    loop {
+        let shortest = watched.values().map(|(_, _, idle)| *idle / 3).min();
+        let order = match shortest {
+            Some(wait) => orders.recv_timeout(wait.max(IDLE_LOOKS_MIN)),
+            None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match order {
+            Ok(IdleOrder::Watch(unit, path, device, idle)) => {
+                watched.insert(unit, (path, device, idle));
+            }
+            Ok(IdleOrder::Leave(unit)) => {
+                watched.remove(&unit);
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                for (path, device, _) in watched.values() {
+                    if let Ok(handle) = control.open_mount(path, *device) {
+                        let _ = control.expire(handle.as_fd(), ExpireHow::Unused);
+                    }
+                }
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}

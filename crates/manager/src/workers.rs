@@ -1,0 +1,62 @@
+//! A few threads for what may take a moment: looking at paths, mounting what the kernel mounts by
+//! itself, finding main processes. What may hang for ever is done by child processes instead.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use warren_core::event::Done;
+use warren_core::ids::EffectId;
+use warren_sys::eventfd::EventFd;
+
+/// Threads.
+const WORKERS: usize = 2;
+
+type Task = Box<dyn FnOnce() -> Done + Send>;
+
+/// The pool.
+pub struct Workers {
+    tasks: Sender<(EffectId, Task)>,
+    results: Receiver<(EffectId, Done)>,
+    wake: Arc<EventFd>,
+}
+
+impl Workers {
+    /// Starts the threads; they wake the loop through `wake`.
+    pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
+        let (tasks, queue) = channel::<(EffectId, Task)>();
+        let (answer, results) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        for n in 0..WORKERS {
+            let (queue, answer, wake) = (queue.clone(), answer.clone(), wake.clone());
+            let serve = move || {
+                loop {
+                    // The lock is held while waiting for a task only: another worker waits behind it.
+                    let next = queue.lock().ok().and_then(|queue| queue.recv().ok());
+                    let Some((id, task)) = next else { return };
+                    if answer.send((id, task())).is_err() {
+                        return;
+                    }
+                    wake.notify();
+                }
+            };
+            std::thread::Builder::new().name(format!("worker-{n}")).spawn(serve)?;
+        }
+        Ok(Workers { tasks, results, wake })
+    }
+
+    /// Has `task` done; its result comes back under `id`.
+    pub fn run(&self, id: EffectId, task: impl FnOnce() -> Done + Send + 'static) {
+        // The threads end only with the process.
+        let _ = self.tasks.send((id, Box::new(task)));
+    }
+
+    /// Results that are there.
+    pub fn results(&self) -> impl Iterator<Item = (EffectId, Done)> + '_ {
+        self.results.try_iter()
+    }
+
+    /// The eventfd that the loop watches.
+    pub fn wake(&self) -> &Arc<EventFd> {
+        &self.wake
+    }
+}

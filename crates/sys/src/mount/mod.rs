@@ -1,0 +1,189 @@
+//! Mounting and unmounting, and the table of mounts.
+//!
+//! [`options`] splits an option string, [`mount_fs`] mounts, [`table`] lists, [`MountWatch`]
+//! reports changes. Every call here can block for ever on a dead server: none is for an event
+//! loop, but those of [`MountWatch`].
+
+use std::ffi::CString;
+use std::os::fd::AsFd;
+
+use rustix::mount as rm;
+
+use crate::error::{Context, Error, Result};
+
+pub mod mountinfo;
+pub mod options;
+mod statmount;
+mod watch;
+
+pub use options::{MountOptions, Propagation};
+pub use rustix::mount::MountFlags;
+pub use statmount::{list, stat};
+pub use watch::{MountDelta, MountWatch};
+
+/// One mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// Names it; opaque, unique among those present, and comparable only with ids from the same
+    /// [`MountWatch`].
+    pub id: u64,
+    /// The mount it is on; itself or unknown for the root.
+    pub parent: u64,
+    /// Where it is, as this process sees it.
+    pub mount_point: String,
+    /// Device, server or whatever was given; `none` when nothing was.
+    pub source: String,
+    /// File system type, with the subtype behind a dot (`fuse.sshfs`).
+    pub fstype: String,
+}
+
+/// mount(2) as it is.
+pub fn mount(
+    source: &str,
+    target: &str,
+    fstype: &str,
+    flags: MountFlags,
+    data: &str,
+) -> Result<()> {
+    let data = CString::new(data).map_err(|_| Error::at("mount", target, libc::EINVAL))?;
+    rm::mount(source, target, fstype, flags, data.as_c_str()).call_on("mount", target)
+}
+
+/// Mounts a file system: by the mount API of Linux 5.2, whose options have no limit of 4 KiB and
+/// whose errors name the option, or where that is not to be had by mount(2).
+///
+/// Binds, remounts and changes of propagation are done as the options say.
+pub fn mount_fs(source: &str, target: &str, fstype: &str, options: &MountOptions) -> Result<()> {
+    if options.flags.contains(MountFlags::BIND) {
+        bind(source, target, options)?;
+    } else if options.remount {
+        remount(target, options)?;
+    } else {
+        match mount_new(source, target, fstype, options) {
+            Err(e) if may_be_unknown(e.errno) => {
+                mount(source, target, fstype, options.flags, &options.data.join(","))?
+            }
+            other => other?,
+        }
+    }
+    match options.propagation {
+        Some(propagation) => set_propagation(target, propagation),
+        None => Ok(()),
+    }
+}
+
+/// Errors after which mount(2) may still succeed: no such call, forbidden by a filter, or an
+/// option that only the old interface understands.
+fn may_be_unknown(errno: i32) -> bool {
+    matches!(errno, libc::ENOSYS | libc::EPERM | libc::EINVAL | libc::EOPNOTSUPP)
+}
+
+fn mount_new(source: &str, target: &str, fstype: &str, options: &MountOptions) -> Result<()> {
+    let context = rm::fsopen(fstype, rm::FsOpenFlags::FSOPEN_CLOEXEC).call_on("fsopen", fstype)?;
+    let fs = context.as_fd();
+    if !source.is_empty() {
+        rm::fsconfig_set_string(fs, "source", source).call_on("fsconfig source", source)?;
+    }
+    for name in options.superblock_flags() {
+        rm::fsconfig_set_flag(fs, name).call_on("fsconfig", name)?;
+    }
+    for option in &options.data {
+        match option.split_once('=') {
+            Some((key, value)) => rm::fsconfig_set_string(fs, key, value),
+            None => rm::fsconfig_set_flag(fs, option.as_str()),
+        }
+        .call_on("fsconfig", option)?;
+    }
+    rm::fsconfig_create(fs).call_on("fsconfig create", source)?;
+    let attributes = options.attributes();
+    let mounted = rm::fsmount(fs, rm::FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+        .call_on("fsmount", source)?;
+    let from_empty = rm::MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    rm::move_mount(mounted.as_fd(), "", rustix::fs::CWD, target, from_empty)
+        .call_on("move_mount", target)
+}
+
+/// Binds, then applies the flags, which a bind itself ignores.
+fn bind(source: &str, target: &str, options: &MountOptions) -> Result<()> {
+    let recursive = options.flags.contains(MountFlags::REC);
+    let bound = if recursive {
+        rm::mount_bind_recursive(source, target)
+    } else {
+        rm::mount_bind(source, target)
+    };
+    bound.call_on("mount --bind", target)?;
+    let flags = options.flags.difference(MountFlags::BIND | MountFlags::REC);
+    if flags.is_empty() {
+        return Ok(());
+    }
+    rm::mount_remount(target, flags | MountFlags::BIND, "").call_on("remount bind", target)
+}
+
+fn remount(target: &str, options: &MountOptions) -> Result<()> {
+    rm::mount_remount(target, options.flags, options.data.join(",").as_str())
+        .call_on("remount", target)
+}
+
+/// Changes how mounts below are shared with other namespaces.
+pub fn set_propagation(target: &str, propagation: Propagation) -> Result<()> {
+    use rm::MountPropagationFlags as P;
+    let (kind, recursive) = propagation;
+    let flag = match kind {
+        options::Sharing::Shared => P::SHARED,
+        options::Sharing::Private => P::PRIVATE,
+        options::Sharing::Slave => P::DOWNSTREAM,
+        options::Sharing::Unbindable => P::UNBINDABLE,
+    };
+    let flags = if recursive { flag | P::REC } else { flag };
+    rm::mount_change(target, flags).call_on("mount propagation", target)
+}
+
+/// How to unmount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unmount {
+    /// `EBUSY` while it is in use.
+    Normal,
+    /// Detach now, clean up when it is no longer in use (ForceUnmount= no, LazyUnmount=).
+    Lazy,
+    /// Abort requests to a server first (ForceUnmount=).
+    Force,
+    /// Both.
+    ForceLazy,
+}
+
+/// umount2(2), following no symbolic link. May block on a dead server whatever `how` says.
+pub fn unmount(target: &str, how: Unmount) -> Result<()> {
+    use rm::UnmountFlags as U;
+    let flags = match how {
+        Unmount::Normal => U::empty(),
+        Unmount::Lazy => U::DETACH,
+        Unmount::Force => U::FORCE,
+        Unmount::ForceLazy => U::FORCE | U::DETACH,
+    };
+    rm::unmount(target, flags | U::NOFOLLOW).call_on("umount2", target)
+}
+
+/// Every mount that this process can see, from `/proc/self/mountinfo`, in the kernel's order
+/// (a mount comes after the one it is on).
+pub fn table() -> Result<Vec<Mount>> {
+    let path = "/proc/thread-self/mountinfo";
+    let text = std::fs::read(path).call_on("read", path)?;
+    Ok(mountinfo::parse(&String::from_utf8_lossy(&text)))
+}
+
+/// The topmost mount at exactly this path; `Ok(None)` when nothing is mounted there. Triggers no
+/// automount.
+pub fn at(path: &str) -> Result<Option<Mount>> {
+    match statmount::mount_root_id(path) {
+        Ok(Some(id)) => statmount::stat(id).map(Some),
+        Ok(None) => Ok(None),
+        Err(e) if e.errno == libc::ENOSYS => {
+            Ok(table()?.into_iter().rev().find(|m| m.mount_point == path))
+        }
+        Err(e) if e.is_gone() => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+//! `/proc/self/mountinfo`, pure: proc_pid_mountinfo(5).
+
+use std::collections::BTreeMap;
+
+use super::{Mount, MountDelta};
+use crate::text::unescape_octal;
+
+/// The mounts of a mountinfo text, in its order. Damaged lines are skipped.
+pub fn parse(text: &str) -> Vec<Mount> {
+    text.lines().filter_map(parse_line).collect()
+}
+
+/// `36 35 98:0 /root /mnt rw,noatime master:1 - ext3 /dev/root rw`: any number of fields may
+/// stand before the hyphen.
+fn parse_line(line: &str) -> Option<Mount> {
+    let (left, right) = line.split_once(" - ")?;
+    let mut left = left.split(' ');
+    let id = left.next()?.parse().ok()?;
+    let parent = left.next()?.parse().ok()?;
+    let mount_point = unescape_octal(left.nth(2)?);
+    let mut right = right.split(' ');
+    let fstype = unescape_octal(right.next()?);
+    let source = right.next().map(unescape_octal).filter(|s| !s.is_empty());
+    let source = source.unwrap_or_else(|| "none".to_owned());
+    Some(Mount { id, parent, mount_point, source, fstype })
+}
+
+/// What changed between two tables. An id in both with another content was reused or moved: it
+/// is among the added only.
+pub fn diff(old: &BTreeMap<u64, Mount>, new: &BTreeMap<u64, Mount>) -> MountDelta {
+    let gone = old.keys().filter(|id| !new.contains_key(id));
+    let fresh = new.values().filter(|mount| old.get(&mount.id) != Some(mount));
+    MountDelta { added: fresh.cloned().collect(), removed: gone.copied().collect() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let text = match parse_line(line) {
+            Some(m) => format!("{} {} {} {} {}", m.id, m.parent, m.mount_point, m.source, m.fstype),
+            None => "none".to_owned(),
+        };
+        assert_eq!(text, expected, "{line}");
+    }
+
+    #[test]
+    fn lines_are_parsed() {
+        check("36 35 98:0 /m /mnt rw master:1 - ext3 /dev/root rw", "36 35 /mnt /dev/root ext3");
+        check("1 1 0:1 / / rw - rootfs rootfs rw", "1 1 / rootfs rootfs");
+        check("5 1 0:9 / /a\\040b rw a:1 b:2 c - fuse.x s\\011t rw", "5 1 /a b s\tt fuse.x");
+        check("5 1 0:9 / /x rw - tmpfs  rw", "5 1 /x none tmpfs");
+        check("5 1 0:9 / /x rw tmpfs tmpfs rw", "none");
+        check("x 1 0:9 / /x rw - tmpfs t rw", "none");
+        check("", "none");
+    }
+
+    /// Tables as `id:place`, the delta as `+id:place -id`.
+    #[track_caller]
+    fn check_diff(old: &str, new: &str, expected: &str) {
+        let table = |text: &str| -> BTreeMap<u64, Mount> {
+            let mount = |entry: &str| {
+                let (id, place) = entry.split_once(':').expect("id:place");
+                let id = id.parse().expect("a number");
+                let mount_point = place.to_owned();
+                let (source, fstype) = (String::new(), String::new());
+                (id, Mount { id, parent: 1, mount_point, source, fstype })
+            };
+            text.split_whitespace().map(mount).collect()
+        };
+        let delta = diff(&table(old), &table(new));
+        let added = delta.added.iter().map(|m| format!("+{}:{}", m.id, m.mount_point));
+        let removed = delta.removed.iter().map(|id| format!("-{id}"));
+        assert_eq!(added.chain(removed).collect::<Vec<_>>().join(" "), expected);
+    }
+
+    #[test]
+    fn tables_are_compared_by_id() {
+        check_diff("1:/ 2:/a", "1:/ 2:/a", "");
+        check_diff("1:/ 2:/a", "1:/ 3:/b", "+3:/b -2");
+        check_diff("1:/ 2:/a", "1:/ 2:/b", "+2:/b");
+        check_diff("", "1:/", "+1:/");
+    }
+}

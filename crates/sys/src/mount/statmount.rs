@@ -1,0 +1,136 @@
+//! statmount(2) and listmount(2), Linux 6.8: one mount by its id, without a table.
+
+use crate::error::{Error, Result, check};
+
+use super::Mount;
+
+const SYS_STATMOUNT: libc::c_long = 457;
+const SYS_LISTMOUNT: libc::c_long = 458;
+
+/// `struct mnt_id_req`, first version.
+#[repr(C)]
+struct Request {
+    size: u32,
+    spare: u32,
+    id: u64,
+    param: u64,
+}
+
+fn request(id: u64, param: u64) -> Request {
+    Request { size: size_of::<Request>() as u32, spare: 0, id, param }
+}
+
+/// Which parts are asked for and were given (STATMOUNT_*).
+const BASIC: u64 = 0x2;
+const POINT: u64 = 0x10;
+const FS_TYPE: u64 = 0x20;
+const FS_SUBTYPE: u64 = 0x100;
+const SOURCE: u64 = 0x200;
+
+/// Offsets in `struct statmount` of linux/mount.h.
+const AT_MASK: usize = 8;
+const AT_FS_TYPE: usize = 36;
+const AT_PARENT: usize = 48;
+const AT_POINT: usize = 108;
+const AT_FS_SUBTYPE: usize = 120;
+const AT_SOURCE: usize = 124;
+const AT_STRINGS: usize = 512;
+
+/// Room for the struct and its strings; asked again with the larger one when it is too small.
+const ROOM: [usize; 2] = [4 << 10, 64 << 10];
+
+/// A mount by its unique id. `ENOENT` when it is not in this namespace (any more), `ENOSYS`
+/// before Linux 6.8. Never blocks on the file system.
+pub fn stat(id: u64) -> Result<Mount> {
+    let mut buffer = Vec::new();
+    for room in ROOM {
+        buffer.resize(room, 0u8);
+        match fill(id, &mut buffer) {
+            Err(e) if e.errno == libc::EOVERFLOW => continue,
+            Err(e) => return Err(e),
+            Ok(()) => return parse(id, &buffer).ok_or(Error::new("statmount", libc::EPROTO)),
+        }
+    }
+    Err(Error::new("statmount", libc::EOVERFLOW))
+}
+
+fn fill(id: u64, buffer: &mut [u8]) -> Result<()> {
+    let request = request(id, BASIC | POINT | FS_TYPE | FS_SUBTYPE | SOURCE);
+    // SAFETY: the request lives over the call; the kernel writes at most `len` bytes.
+    let ret = unsafe {
+        libc::syscall(SYS_STATMOUNT, &raw const request, buffer.as_mut_ptr(), buffer.len(), 0)
+    };
+    check("statmount", ret).map(|_| ())
+}
+
+fn parse(id: u64, buffer: &[u8]) -> Option<Mount> {
+    let long = |at: usize| Some(u64::from_ne_bytes(buffer.get(at..at + 8)?.try_into().ok()?));
+    let given = long(AT_MASK)?;
+    let string = |part: u64, at: usize| {
+        let present = given & part != 0;
+        present.then(|| string_at(buffer, at)).flatten().filter(|s| !s.is_empty())
+    };
+    let mut fstype = string(FS_TYPE, AT_FS_TYPE)?;
+    if let Some(subtype) = string(FS_SUBTYPE, AT_FS_SUBTYPE) {
+        fstype = format!("{fstype}.{subtype}");
+    }
+    Some(Mount {
+        id,
+        parent: long(AT_PARENT)?,
+        mount_point: string(POINT, AT_POINT)?,
+        source: string(SOURCE, AT_SOURCE).unwrap_or_else(|| "none".to_owned()),
+        fstype,
+    })
+}
+
+/// The string whose offset is in the struct.
+fn string_at(buffer: &[u8], at: usize) -> Option<String> {
+    let offset = u32::from_ne_bytes(buffer.get(at..at + 4)?.try_into().ok()?) as usize;
+    let tail = buffer.get(AT_STRINGS + offset..)?;
+    let end = tail.iter().position(|&b| b == 0)?;
+    Some(String::from_utf8_lossy(&tail[..end]).into_owned())
+}
+
+/// The unique id of the mount whose root is at `path`; `Ok(None)` when the path is inside a mount.
+/// `ENOSYS` before Linux 6.8. Triggers no automount.
+pub fn mount_root_id(path: &str) -> Result<Option<u64>> {
+    const MNT_ID_UNIQUE: u32 = 0x4000;
+    const ATTRIBUTE_MOUNT_ROOT: u64 = 0x2000;
+    let c_path =
+        std::ffi::CString::new(path).map_err(|_| Error::at("statx", path, libc::EINVAL))?;
+    // SAFETY: an all-zero statx is valid.
+    let mut out: libc::statx = unsafe { std::mem::zeroed() };
+    let flags = libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW | libc::AT_STATX_DONT_SYNC;
+    // SAFETY: the path is terminated and `out` lives over the call.
+    let ret =
+        unsafe { libc::statx(libc::AT_FDCWD, c_path.as_ptr(), flags, MNT_ID_UNIQUE, &raw mut out) };
+    check("statx", ret as _).map_err(|e| e.on(path))?;
+    if out.stx_mask & MNT_ID_UNIQUE == 0 {
+        return Err(Error::at("statx", path, libc::ENOSYS));
+    }
+    let is_root = out.stx_attributes & ATTRIBUTE_MOUNT_ROOT != 0;
+    Ok(is_root.then_some(out.stx_mnt_id))
+}
+
+/// Unique ids of all mounts that this process can see. `ENOSYS` before Linux 6.8.
+pub fn list() -> Result<Vec<u64>> {
+    const ROOT: u64 = u64::MAX;
+    const BATCH: usize = 1024;
+    let mut ids = Vec::new();
+    loop {
+        let start = ids.len();
+        let request = request(ROOT, ids.last().copied().unwrap_or(0));
+        ids.resize(start + BATCH, 0u64);
+        // SAFETY: the request lives over the call; the kernel writes at most BATCH ids behind
+        // the pointer, where the vector has just been given room for them.
+        let ret = unsafe {
+            let room = ids.as_mut_ptr().add(start);
+            libc::syscall(SYS_LISTMOUNT, &raw const request, room, BATCH, 0)
+        };
+        let got = check("listmount", ret)? as usize;
+        ids.truncate(start + got.min(BATCH));
+        if got < BATCH {
+            return Ok(ids);
+        }
+    }
+}

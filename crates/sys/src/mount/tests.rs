@@ -1,0 +1,180 @@
+//! Against the kernel, in a mount namespace of the test's own. Needs CAP_SYS_ADMIN.
+
+use super::*;
+use crate::epoll::{Epoll, Events, Interest};
+use crate::namespace::{Namespaces, unshare};
+
+/// Runs in a thread with a private mount namespace and a scratch directory.
+#[track_caller]
+fn in_namespace(test: &str, run: impl FnOnce(&str) + Send + 'static) {
+    let test = test.to_owned();
+    let body = move || {
+        if unshare(Namespaces::MOUNT).is_err() {
+            return crate::test_not_run(&test, "CAP_SYS_ADMIN");
+        }
+        let private = (options::Sharing::Private, true);
+        set_propagation("/", private).expect("our own namespace can be private");
+        let dir = std::env::temp_dir().join(format!("warren-mount-{}-{test}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a scratch directory can be made");
+        let path = dir.to_str().expect("the scratch path is text").to_owned();
+        mount("scratch", &path, "tmpfs", MountFlags::empty(), "").expect("tmpfs");
+        run(&path);
+        unmount(&path, Unmount::Lazy).expect("it was mounted");
+        let _ = std::fs::remove_dir(&dir);
+    };
+    std::thread::spawn(body).join().expect("the test in its namespace");
+}
+
+/// The line of `/proc/thread-self/mountinfo` for a mount point: this thread's namespace.
+fn line_of(mount_point: &str) -> Option<String> {
+    let text = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("proc");
+    let is_it = |l: &&str| l.split(' ').nth(4) == Some(mount_point);
+    text.lines().find(is_it).map(str::to_owned)
+}
+
+#[test]
+fn file_systems_are_mounted_with_their_options() {
+    in_namespace("options", |dir| {
+        let at = format!("{dir}/a");
+        std::fs::create_dir(&at).expect("made");
+        let options = MountOptions::parse("ro,nosuid,noexec,size=64k,nofail");
+        mount_fs("what", &at, "tmpfs", &options).expect("mounted");
+        let line = line_of(&at).expect("it is there");
+        assert!(line.contains(" ro,nosuid,noexec"), "{line}");
+        assert!(line.contains("- tmpfs what ro") && line.contains("size=64k"), "{line}");
+        let bound = format!("{dir}/b");
+        std::fs::create_dir(&bound).expect("made");
+        mount_fs(dir, &bound, "", &MountOptions::parse("bind,ro")).expect("bound");
+        assert!(line_of(&bound).is_some_and(|l| l.contains(" ro,")));
+        mount_fs("", &at, "", &MountOptions::parse("remount,rw")).expect("remounted");
+        assert!(line_of(&at).is_some_and(|l| l.contains("- tmpfs what rw")));
+        let bad = mount_fs("x", &at, "tmpfs", &MountOptions::parse("no-such-option"));
+        assert_eq!(bad.map_err(|e| e.errno), Err(libc::EINVAL));
+        assert_eq!(unmount(dir, Unmount::Normal).map_err(|e| e.errno), Err(libc::EBUSY));
+        unmount(&at, Unmount::Normal).expect("not in use");
+        assert_eq!(line_of(&at), None);
+    });
+}
+
+#[test]
+fn statmount_knows_what_mountinfo_knows() {
+    in_namespace("statmount", |dir| {
+        let ids = match list() {
+            Err(e) if e.errno == libc::ENOSYS => {
+                return crate::test_not_run("statmount_knows_what_mountinfo_knows", "Linux 6.8");
+            }
+            other => other.expect("listmount"),
+        };
+        let mounts: Vec<Mount> = ids.into_iter().filter_map(|id| stat(id).ok()).collect();
+        let found = mounts.iter().find(|m| m.mount_point == dir).expect("it is mounted");
+        assert_eq!((found.source.as_str(), found.fstype.as_str()), ("scratch", "tmpfs"));
+        let text = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("proc");
+        assert_eq!(mounts.len(), mountinfo::parse(&text).len());
+        assert_eq!(stat(u64::MAX - 1).map_err(|e| e.errno), Err(libc::ENOENT));
+    });
+}
+
+/// Mounts, moves and unmounts under a watch; the same end for both sources.
+fn check_watch(mut watch: MountWatch, dir: &str) {
+    let epoll = Epoll::new().expect("epoll");
+    epoll.add(&watch, 1, watch.interest()).expect("epoll");
+    watch.drain().expect("the first drain takes everything");
+    assert!(watch.mounts().values().any(|m| m.mount_point == dir));
+    assert_eq!(watch.drain().expect("drain"), MountDelta::default());
+    let (a, b) = (format!("{dir}/a a"), format!("{dir}/b"));
+    for path in [&a, &b] {
+        std::fs::create_dir_all(path).expect("made");
+    }
+    mount("one", &a, "tmpfs", MountFlags::empty(), "").expect("mounted");
+    wait(&epoll);
+    let delta = watch.drain().expect("drain");
+    assert_eq!(delta.removed, []);
+    let [new] = delta.added.as_slice() else { panic!("{delta:?}") };
+    assert_eq!((new.mount_point.as_str(), new.source.as_str()), (a.as_str(), "one"));
+    assert_eq!(watch.mounts().get(&new.parent).map(|m| m.mount_point.as_str()), Some(dir));
+    rm::mount_move(a.as_str(), b.as_str()).expect("moved");
+    wait(&epoll);
+    let moved = watch.drain().expect("drain").added;
+    assert_eq!(moved.iter().map(|m| (m.id, &m.mount_point)).collect::<Vec<_>>(), [(new.id, &b)]);
+    unmount(&b, Unmount::Normal).expect("not in use");
+    wait(&epoll);
+    assert_eq!(watch.drain().expect("drain").removed, [new.id]);
+    assert!(!watch.mounts().contains_key(&new.id));
+}
+
+/// Until the watch says that there is something.
+fn wait(epoll: &Epoll) {
+    let mut events = Events::with_capacity(1);
+    let bound = std::time::Duration::from_secs(30);
+    epoll.wait(&mut events, Some(bound)).expect("epoll");
+    assert!(!events.is_empty(), "a change of the mounts is reported");
+}
+
+#[test]
+fn changes_are_seen_in_mountinfo() {
+    in_namespace("mountinfo", |dir| {
+        check_watch(MountWatch::by_mountinfo().expect("mountinfo can be watched"), dir);
+    });
+}
+
+#[test]
+fn changes_are_seen_by_fanotify() {
+    in_namespace("fanotify", |dir| {
+        let watch = MountWatch::new().expect("some way works");
+        if watch.is_slow() {
+            return crate::test_not_run("changes_are_seen_by_fanotify", "Linux 6.15");
+        }
+        check_watch(watch, dir);
+    });
+}
+
+#[test]
+fn an_automount_point_holds_back_until_it_is_answered() {
+    in_namespace("autofs", |dir| {
+        let test = "an_automount_point_holds_back_until_it_is_answered";
+        let Ok(control) = crate::autofs::Device::open() else {
+            return crate::test_not_run(test, "/dev/autofs");
+        };
+        let at = format!("{dir}/auto");
+        std::fs::create_dir(&at).expect("made");
+        let (reader, writer) = crate::autofs::pipe().expect("a pipe");
+        let device = crate::autofs::mount(&at, "warren-test", "", writer.as_fd()).expect("autofs");
+        let handle = control.open_mount(&at, device).expect("opened");
+        assert_eq!(control.protocol(handle.as_fd()), Ok(5));
+        control.set_timeout(handle.as_fd(), 600).expect("a timeout");
+        assert_eq!(crate::autofs::read_packet(reader.as_fd()), Ok(None));
+        // Only another process group is held back.
+        let script = format!("ls {at}");
+        let mut client = std::process::Command::new("/bin/sh");
+        use std::os::unix::process::CommandExt;
+        client.process_group(0).args(["-c", &script]).stdout(std::process::Stdio::piped());
+        let client = client.spawn().expect("sh");
+        let token = missing_token(&reader, device);
+        mount("inside", &at, "tmpfs", MountFlags::empty(), "").expect("we may pass");
+        std::fs::write(format!("{at}/found"), "").expect("written");
+        control.ready(handle.as_fd(), token).expect("answered");
+        let output = client.wait_with_output().expect("it goes on");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "found\n");
+        let again = control.open_mount(&at, device).expect("below what is mounted on it");
+        assert_eq!(control.expire(again.as_fd(), crate::autofs::ExpireHow::Unused), Ok(false));
+        unmount(&at, Unmount::Normal).expect("not in use");
+        control.make_catatonic(handle.as_fd()).expect("switched off");
+        drop((handle, again));
+        unmount(&at, Unmount::Normal).expect("not in use");
+    });
+}
+
+fn missing_token(reader: &std::os::fd::OwnedFd, device: u64) -> u32 {
+    use crate::autofs::{Packet, kernel_device, read_packet};
+    let epoll = Epoll::new().expect("epoll");
+    epoll.add(reader, 1, Interest::READ).expect("epoll");
+    let bound = std::time::Duration::from_secs(30);
+    epoll.wait(&mut Events::with_capacity(1), Some(bound)).expect("epoll");
+    match read_packet(reader.as_fd()) {
+        Ok(Some((about, Packet::Missing { token, .. }))) => {
+            assert_eq!(about, kernel_device(device));
+            token
+        }
+        other => panic!("expected a packet, got {other:?}"),
+    }
+}

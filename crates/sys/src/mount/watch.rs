@@ -1,0 +1,261 @@
+//! Hearing about mounts: fanotify on the mount namespace (Linux 6.15), one system call for each
+//! mount that changed; where that is not to be had, the whole of mountinfo, compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+use super::{Mount, list, mountinfo, stat};
+use crate::epoll::Interest;
+use crate::error::{Context, Error, Result, check};
+
+/// What changed. Apply `removed` before `added`; an id in `added` that is known already was
+/// moved or reused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MountDelta {
+    /// New or changed mounts, by id.
+    pub added: Vec<Mount>,
+    /// Ids that are gone. May name ids never reported, of mounts that came and went at once.
+    pub removed: Vec<u64>,
+}
+
+/// The watch of this process's mount namespace.
+#[derive(Debug)]
+pub struct MountWatch {
+    source: Source,
+    known: BTreeMap<u64, Mount>,
+}
+
+#[derive(Debug)]
+enum Source {
+    Fanotify(OwnedFd),
+    MountInfo(File),
+}
+
+const FAN_CLOEXEC: u32 = 0x1;
+const FAN_NONBLOCK: u32 = 0x2;
+const FAN_REPORT_MNT: u32 = 0x4000;
+const FAN_MARK_ADD: u32 = 0x1;
+const FAN_MARK_MNTNS: u32 = 0x110;
+const FAN_MNT_ATTACH: u64 = 0x0100_0000;
+const FAN_MNT_DETACH: u64 = 0x0200_0000;
+const FAN_Q_OVERFLOW: u64 = 0x4000;
+const FAN_EVENT_INFO_TYPE_MNT: u8 = 7;
+
+/// Largest mountinfo read: 100,000 mounts with long paths.
+const MOUNTINFO_BYTES_MAX: usize = 256 << 20;
+
+impl MountWatch {
+    /// Starts watching; the first [`MountWatch::drain`] reports every mount there is.
+    pub fn new() -> Result<MountWatch> {
+        match fanotify() {
+            Ok(fd) if list().is_ok() => {
+                Ok(MountWatch { source: Source::Fanotify(fd), known: BTreeMap::new() })
+            }
+            _ => MountWatch::by_mountinfo(),
+        }
+    }
+
+    /// The slow way, for kernels before 6.15 and for users without CAP_SYS_ADMIN.
+    pub fn by_mountinfo() -> Result<MountWatch> {
+        let path = "/proc/thread-self/mountinfo";
+        let file = File::open(path).call_on("open", path)?;
+        Ok(MountWatch { source: Source::MountInfo(file), known: BTreeMap::new() })
+    }
+
+    /// What to register it for with epoll. Register before the first drain: mountinfo tells each
+    /// change only to who is waiting by then.
+    pub fn interest(&self) -> Interest {
+        match self.source {
+            Source::Fanotify(_) => Interest::READ,
+            Source::MountInfo(_) => Interest::PRIORITY,
+        }
+    }
+
+    /// True when a drain costs as much as there are mounts, so that its rate should be limited.
+    pub fn is_slow(&self) -> bool {
+        matches!(self.source, Source::MountInfo(_))
+    }
+
+    /// Everything known now.
+    pub fn mounts(&self) -> &BTreeMap<u64, Mount> {
+        &self.known
+    }
+
+    /// What changed since the last drain.
+    pub fn drain(&mut self) -> Result<MountDelta> {
+        let delta = match &self.source {
+            Source::MountInfo(file) => mountinfo::diff(&self.known, &read_table(file)?),
+            Source::Fanotify(_) if self.known.is_empty() => self.full()?,
+            Source::Fanotify(fd) => match touched(fd.as_fd())? {
+                Some(ids) => look_at(ids)?,
+                None => self.full()?,
+            },
+        };
+        for id in &delta.removed {
+            self.known.remove(id);
+        }
+        self.known.extend(delta.added.iter().map(|m| (m.id, m.clone())));
+        Ok(delta)
+    }
+
+    /// The whole table by ids: at the start and after an overflow.
+    fn full(&self) -> Result<MountDelta> {
+        let ids: BTreeSet<u64> = list()?.into_iter().collect();
+        let mut now = BTreeMap::new();
+        for mount in look_at(ids)?.added {
+            now.insert(mount.id, mount);
+        }
+        Ok(mountinfo::diff(&self.known, &now))
+    }
+}
+
+/// Each id that an event named, as it is now: order and number of events do not matter.
+fn look_at(ids: BTreeSet<u64>) -> Result<MountDelta> {
+    let mut delta = MountDelta::default();
+    for id in ids {
+        match stat(id) {
+            Ok(mount) => delta.added.push(mount),
+            Err(e) if e.is_gone() => delta.removed.push(id),
+            // A path too long to be told, or one outside our root.
+            Err(e) if matches!(e.errno, libc::EOVERFLOW | libc::EPROTO) => delta.removed.push(id),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(delta)
+}
+
+fn read_table(file: &File) -> Result<BTreeMap<u64, Mount>> {
+    let mut bytes = Vec::new();
+    let mut chunk = vec![0u8; 64 << 10];
+    // Read by position: the file keeps its poll state, and a read from 0 acknowledges it.
+    loop {
+        match file.read_at(&mut chunk, bytes.len() as u64).call("read mountinfo")? {
+            0 => break,
+            n => bytes.extend_from_slice(&chunk[..n]),
+        }
+        if bytes.len() > MOUNTINFO_BYTES_MAX {
+            return Err(Error::new("read mountinfo", libc::EFBIG));
+        }
+    }
+    let mounts = mountinfo::parse(&String::from_utf8_lossy(&bytes));
+    Ok(mounts.into_iter().map(|m| (m.id, m)).collect())
+}
+
+fn fanotify() -> Result<OwnedFd> {
+    let namespace =
+        File::open("/proc/thread-self/ns/mnt").call_on("open", "/proc/thread-self/ns/mnt")?;
+    let flags = FAN_CLOEXEC | FAN_NONBLOCK | FAN_REPORT_MNT;
+    // SAFETY: plain integers; a successful call returns a new fd.
+    let fd = unsafe {
+        let fd = check("fanotify_init", libc::syscall(libc::SYS_fanotify_init, flags, 0))?;
+        OwnedFd::from_raw_fd(fd as i32)
+    };
+    let mask = FAN_MNT_ATTACH | FAN_MNT_DETACH;
+    let no_path: *const libc::c_char = std::ptr::null();
+    // SAFETY: a null path means the object behind the directory fd.
+    let ret = unsafe {
+        let how = FAN_MARK_ADD | FAN_MARK_MNTNS;
+        let (fd, at) = (fd.as_raw_fd(), namespace.as_raw_fd());
+        libc::syscall(libc::SYS_fanotify_mark, fd, how, mask, at, no_path)
+    };
+    check("fanotify_mark", ret).map(|_| fd)
+}
+
+/// Ids of the mounts that events are waiting for; `None` when some were lost.
+fn touched(fd: BorrowedFd<'_>) -> Result<Option<BTreeSet<u64>>> {
+    let mut ids = BTreeSet::new();
+    let mut complete = true;
+    let mut buffer = [0u8; 16 << 10];
+    loop {
+        match rustix::io::read(fd, &mut buffer) {
+            Ok(0) | Err(rustix::io::Errno::AGAIN) => return Ok(complete.then_some(ids)),
+            Ok(n) => complete &= parse_events(buffer.get(..n).unwrap_or_default(), &mut ids),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e).call("read fanotify"),
+        }
+    }
+}
+
+/// Events one after another, each a header and information records; fanotify(7). False when
+/// the queue had overflowed.
+fn parse_events(mut bytes: &[u8], ids: &mut BTreeSet<u64>) -> bool {
+    let mut complete = true;
+    while let Some((length, header, mask)) = event_header(bytes) {
+        complete &= mask & FAN_Q_OVERFLOW == 0;
+        let event = &bytes[..length];
+        ids.extend(mount_id(event.get(header..).unwrap_or_default()));
+        bytes = &bytes[length..];
+    }
+    complete
+}
+
+/// Length of the event and of its header, and the mask; `None` at the end.
+fn event_header(bytes: &[u8]) -> Option<(usize, usize, u64)> {
+    let length = u32::from_ne_bytes(bytes.get(0..4)?.try_into().ok()?) as usize;
+    let header = u16::from_ne_bytes(bytes.get(6..8)?.try_into().ok()?) as usize;
+    let mask = u64::from_ne_bytes(bytes.get(8..16)?.try_into().ok()?);
+    (length >= header && header >= 24 && length <= bytes.len()).then_some((length, header, mask))
+}
+
+/// The id in the first mount record: header of 4 bytes, padding to 8, then the id.
+fn mount_id(mut records: &[u8]) -> Option<u64> {
+    loop {
+        let kind = *records.first()?;
+        let length = u16::from_ne_bytes(records.get(2..4)?.try_into().ok()?) as usize;
+        if kind == FAN_EVENT_INFO_TYPE_MNT {
+            return Some(u64::from_ne_bytes(records.get(8..16)?.try_into().ok()?));
+        }
+        records = records.get(length.max(4)..)?;
+    }
+}
+
+impl AsFd for MountWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.source {
+            Source::Fanotify(fd) => fd.as_fd(),
+            Source::MountInfo(file) => file.as_fd(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One event as the kernel lays it out.
+    fn event(mask: u64, id: Option<u64>) -> Vec<u8> {
+        let mut bytes = vec![0u8; 24];
+        bytes[6] = 24;
+        bytes[8..16].copy_from_slice(&mask.to_ne_bytes());
+        if let Some(id) = id {
+            bytes.extend([FAN_EVENT_INFO_TYPE_MNT, 0, 16, 0, 0, 0, 0, 0]);
+            bytes.extend(id.to_ne_bytes());
+        }
+        let length = bytes.len() as u32;
+        bytes[0..4].copy_from_slice(&length.to_ne_bytes());
+        bytes
+    }
+
+    #[test]
+    fn events_name_their_mounts() {
+        let mut bytes = event(FAN_MNT_ATTACH, Some(7));
+        bytes.extend(event(FAN_MNT_DETACH, Some(9)));
+        let mut ids = BTreeSet::new();
+        assert!(parse_events(&bytes, &mut ids));
+        assert_eq!(ids.iter().copied().collect::<Vec<_>>(), [7, 9]);
+        bytes.extend(event(FAN_Q_OVERFLOW, None));
+        assert!(!parse_events(&bytes, &mut ids));
+    }
+
+    #[test]
+    fn damaged_events_end_the_parse() {
+        let whole = event(FAN_MNT_ATTACH, Some(7));
+        for end in 0..whole.len() {
+            let mut ids = BTreeSet::new();
+            parse_events(&whole[..end], &mut ids);
+            assert!(ids.is_empty(), "cut at {end}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Namespaces: for `nested` managers and for the tests, which must touch nothing of the host.
+
+use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::Path;
+
+use crate::error::{Context, Error, Result, check};
+
+/// Which namespaces.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Namespaces(libc::c_int);
+
+impl Namespaces {
+    /// Mounts.
+    pub const MOUNT: Namespaces = Namespaces(libc::CLONE_NEWNS);
+    /// Process ids; applies to children.
+    pub const PID: Namespaces = Namespaces(libc::CLONE_NEWPID);
+    /// Network.
+    pub const NET: Namespaces = Namespaces(libc::CLONE_NEWNET);
+    /// System V IPC and POSIX queues.
+    pub const IPC: Namespaces = Namespaces(libc::CLONE_NEWIPC);
+    /// Host name.
+    pub const UTS: Namespaces = Namespaces(libc::CLONE_NEWUTS);
+    /// Users and capabilities.
+    pub const USER: Namespaces = Namespaces(libc::CLONE_NEWUSER);
+    /// The view of the cgroup tree.
+    pub const CGROUP: Namespaces = Namespaces(libc::CLONE_NEWCGROUP);
+
+    /// The `CLONE_NEW*` bits, for [`crate::clone::Options::namespaces`].
+    pub fn bits(self) -> u64 {
+        self.0 as u64
+    }
+}
+
+impl std::ops::BitOr for Namespaces {
+    type Output = Namespaces;
+    fn bitor(self, other: Namespaces) -> Namespaces {
+        Namespaces(self.0 | other.0)
+    }
+}
+
+/// Moves this thread into new namespaces (for USER and some others: only when it is the only
+/// thread); unshare(2).
+pub fn unshare(what: Namespaces) -> Result<()> {
+    // SAFETY: only CLONE_NEW* bits: no memory or fd table is unshared.
+    check("unshare", unsafe { libc::unshare(what.0) } as _).map(|_| ())
+}
+
+/// Moves this thread into the namespace behind an fd, or into several of a process's with its
+/// pidfd; setns(2).
+pub fn enter(fd: BorrowedFd<'_>, what: Namespaces) -> Result<()> {
+    // SAFETY: plain integers.
+    check("setns", unsafe { libc::setns(fd.as_raw_fd(), what.0) } as _).map(|_| ())
+}
+
+/// Makes `new_root` the root of this mount namespace and detaches the old one; `new_root` must
+/// be a mount point.
+pub fn pivot_root(new_root: &Path) -> Result<()> {
+    std::env::set_current_dir(new_root).call_on("chdir", new_root)?;
+    // Old root stacked onto the new one, then detached: no directory for it is needed.
+    rustix::process::pivot_root(".", ".").call_on("pivot_root", new_root)?;
+    rustix::mount::unmount(".", rustix::mount::UnmountFlags::DETACH).call_on("umount2", "/")?;
+    std::env::set_current_dir("/").call_on("chdir", "/")
+}
+
+/// One line of a uid or gid map: user_namespaces(7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IdRange {
+    /// First id inside.
+    pub inside: u32,
+    /// First id outside.
+    pub outside: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// Writes the maps of a process's user namespace. Without privileges only one's own id can be
+/// mapped, and setgroups(2) is then forbidden inside.
+pub fn write_id_maps(pid: i32, uids: &[IdRange], gids: &[IdRange]) -> Result<()> {
+    let file = |name: &str| format!("/proc/{pid}/{name}");
+    if rustix::process::geteuid().as_raw() != 0 {
+        let path = file("setgroups");
+        fs::write(&path, "deny").call_on("write", &path)?;
+    }
+    for (name, ranges) in [("uid_map", uids), ("gid_map", gids)] {
+        let path = file(name);
+        fs::write(&path, id_map(ranges)).call_on("write", &path)?;
+    }
+    Ok(())
+}
+
+fn id_map(ranges: &[IdRange]) -> String {
+    let line = |r: &IdRange| format!("{} {} {}\n", r.inside, r.outside, r.count);
+    ranges.iter().map(line).collect()
+}
+
+/// Sets the host name of this UTS namespace.
+pub fn set_host_name(name: &str) -> Result<()> {
+    rustix::system::sethostname(name.as_bytes()).call("sethostname")
+}
+
+/// Brings up the loopback interface of this network namespace.
+pub fn loopback_up() -> Result<()> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
+    let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
+        .call("socket")?;
+    // SAFETY: an all-zero ifreq is valid.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
+        *to = *from as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCSIFFLAGS reads name and flags of this struct.
+    let ret =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    check("ioctl SIOCSIFFLAGS", ret as _).map_err(|e: Error| e.on("lo")).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn maps_are_written_as_the_manual_says() {
+        let own = IdRange { inside: 0, outside: 1000, count: 1 };
+        let rest = IdRange { inside: 1, outside: 100_000, count: 65_535 };
+        assert_eq!(id_map(&[own, rest]), "0 1000 1\n1 100000 65535\n");
+    }
+
+    #[test]
+    fn loopback_comes_up_in_a_namespace_of_its_own() {
+        let run = || {
+            unshare(Namespaces::NET)?;
+            loopback_up()
+        };
+        match std::thread::spawn(run).join().expect("the thread ends well") {
+            Ok(()) => {}
+            Err(e) if e.errno == libc::EPERM => {
+                crate::test_not_run("loopback_comes_up_in_a_namespace_of_its_own", "CAP_SYS_ADMIN")
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+}

@@ -1,0 +1,530 @@
+//! Sockets and FIFOs that services are started by: systemd.socket(5).
+//!
+//! Plain types of this crate's own; users and groups are numbers here.
+
+use std::ffi::CString;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType};
+
+use crate::error::{Context, Error, Result, check};
+
+/// ListenStream=, ListenDatagram=, ListenSequentialPacket=.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// SOCK_STREAM.
+    Stream,
+    /// SOCK_DGRAM.
+    Datagram,
+    /// SOCK_SEQPACKET.
+    SeqPacket,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Address {
+    /// A socket file; absolute path.
+    Path(String),
+    /// A name in the abstract namespace, without the `@`.
+    Abstract(Vec<u8>),
+    /// A port on all addresses: IPv6 with IPv4 inside, or IPv4 where there is no IPv6.
+    Port(u16),
+    /// An IPv4 address.
+    V4(SocketAddrV4),
+    /// An IPv6 address; the scope id is the interface's number.
+    V6(SocketAddrV6),
+    /// A VM socket; vsock(7). `u32::MAX` as cid: any.
+    Vsock {
+        /// Context id.
+        cid: u32,
+        /// Port.
+        port: u32,
+    },
+}
+
+/// BindIPv6Only=.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ipv6Only {
+    /// As net.ipv6.bindv6only says.
+    #[default]
+    Default,
+    /// IPv4, too.
+    Both,
+    /// IPv6 only.
+    Ipv6Only,
+}
+
+/// Options; named as in systemd.socket(5). `None` leaves the kernel's default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// SocketMode=, for files.
+    pub mode: u32,
+    /// SocketUser=, for files.
+    pub uid: Option<u32>,
+    /// SocketGroup=, for files.
+    pub gid: Option<u32>,
+    /// DirectoryMode=, for missing parent directories.
+    pub directory_mode: u32,
+    /// Backlog=.
+    pub backlog: u32,
+    /// BindIPv6Only=.
+    pub ipv6_only: Ipv6Only,
+    /// BindToDevice=: a network interface.
+    pub device: Option<String>,
+    /// KeepAlive=.
+    pub keep_alive: bool,
+    /// KeepAliveTimeSec=, seconds.
+    pub keep_alive_time_s: Option<u32>,
+    /// KeepAliveIntervalSec=, seconds.
+    pub keep_alive_interval_s: Option<u32>,
+    /// KeepAliveProbes=.
+    pub keep_alive_probes: Option<u32>,
+    /// NoDelay=.
+    pub no_delay: bool,
+    /// Priority=.
+    pub priority: Option<u32>,
+    /// DeferAcceptSec=, seconds.
+    pub defer_accept_s: Option<u32>,
+    /// ReceiveBuffer=, bytes.
+    pub receive_buffer: Option<u32>,
+    /// SendBuffer=, bytes.
+    pub send_buffer: Option<u32>,
+    /// IPTOS=.
+    pub ip_tos: Option<u8>,
+    /// IPTTL=.
+    pub ip_ttl: Option<u8>,
+    /// Mark=.
+    pub mark: Option<u32>,
+    /// ReusePort=.
+    pub reuse_port: bool,
+    /// FreeBind=.
+    pub free_bind: bool,
+    /// Transparent=.
+    pub transparent: bool,
+    /// Broadcast=.
+    pub broadcast: bool,
+    /// PassCredentials=.
+    pub pass_credentials: bool,
+    /// PassSecurity=.
+    pub pass_security: bool,
+    /// TCPCongestion=.
+    pub tcp_congestion: Option<String>,
+    /// PipeSize=, bytes, for FIFOs.
+    pub pipe_size: Option<u32>,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            mode: 0o666,
+            uid: None,
+            gid: None,
+            directory_mode: 0o755,
+            backlog: u32::MAX,
+            ipv6_only: Ipv6Only::Default,
+            device: None,
+            keep_alive: false,
+            keep_alive_time_s: None,
+            keep_alive_interval_s: None,
+            keep_alive_probes: None,
+            no_delay: false,
+            priority: None,
+            defer_accept_s: None,
+            receive_buffer: None,
+            send_buffer: None,
+            ip_tos: None,
+            ip_ttl: None,
+            mark: None,
+            reuse_port: false,
+            free_bind: false,
+            transparent: false,
+            broadcast: false,
+            pass_credentials: false,
+            pass_security: false,
+            tcp_congestion: None,
+            pipe_size: None,
+        }
+    }
+}
+
+/// A socket that listens.
+#[derive(Debug)]
+pub struct Listening {
+    /// Non-blocking, close-on-exec.
+    pub fd: OwnedFd,
+    /// Options that the kernel refused: to be reported, no reason not to listen.
+    pub refused: Vec<Error>,
+}
+
+/// Makes a socket, sets its options, binds it and, unless it is for datagrams, listens.
+pub fn listen(kind: Kind, address: &Address, options: &SocketOptions) -> Result<Listening> {
+    let (fd, family) = create(kind, address)?;
+    let mut refused = set_options(fd.as_fd(), family, kind, options);
+    match address {
+        Address::Path(path) => bind_path(&fd, path, options, &mut refused)?,
+        Address::Abstract(name) => {
+            let to = SocketAddrUnix::new_abstract_name(name).call("abstract name")?;
+            rustix::net::bind(&fd, &to).call_on("bind", String::from_utf8_lossy(name).as_ref())?
+        }
+        Address::Port(port) if family == AddressFamily::INET6 => {
+            bind_ip(&fd, SocketAddrV6::new(std::net::Ipv6Addr::UNSPECIFIED, *port, 0, 0).into())?
+        }
+        Address::Port(port) => {
+            bind_ip(&fd, SocketAddrV4::new(std::net::Ipv4Addr::UNSPECIFIED, *port).into())?
+        }
+        Address::V4(to) => bind_ip(&fd, (*to).into())?,
+        Address::V6(to) => bind_ip(&fd, (*to).into())?,
+        Address::Vsock { cid, port } => bind_vsock(&fd, *cid, *port)?,
+    }
+    if kind != Kind::Datagram {
+        let backlog = i32::try_from(options.backlog).unwrap_or(i32::MAX);
+        rustix::net::listen(&fd, backlog).call("listen")?;
+    }
+    Ok(Listening { fd, refused })
+}
+
+fn create(kind: Kind, address: &Address) -> Result<(OwnedFd, AddressFamily)> {
+    let family = match address {
+        Address::Path(_) | Address::Abstract(_) => AddressFamily::UNIX,
+        Address::V4(_) => AddressFamily::INET,
+        Address::Port(_) | Address::V6(_) => AddressFamily::INET6,
+        Address::Vsock { .. } => AddressFamily::from_raw(libc::AF_VSOCK as u16),
+    };
+    match (open(kind, family), address) {
+        (Err(e), Address::Port(_)) if e.errno == libc::EAFNOSUPPORT => {
+            Ok((open(kind, AddressFamily::INET)?, AddressFamily::INET))
+        }
+        (result, _) => Ok((result?, family)),
+    }
+}
+
+fn open(kind: Kind, family: AddressFamily) -> Result<OwnedFd> {
+    let kind = match kind {
+        Kind::Stream => SocketType::STREAM,
+        Kind::Datagram => SocketType::DGRAM,
+        Kind::SeqPacket => SocketType::SEQPACKET,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    rustix::net::socket_with(family, kind, flags, None).call("socket")
+}
+
+// ---- options ----
+
+/// One setsockopt(2): name for messages, level, option, value.
+type IntOption = (&'static str, libc::c_int, libc::c_int, i64);
+
+fn set_options(
+    fd: BorrowedFd<'_>,
+    family: AddressFamily,
+    kind: Kind,
+    options: &SocketOptions,
+) -> Vec<Error> {
+    let mut wanted = Vec::new();
+    if family == AddressFamily::INET || family == AddressFamily::INET6 {
+        wanted.extend(ip_options(options, family));
+        if kind == Kind::Stream {
+            wanted.extend(tcp_options(options));
+        }
+    }
+    // Last, because setting the TOS changes the priority.
+    wanted.extend(general_options(options));
+    let set = |(name, level, option, value): &IntOption| {
+        set_int(fd, level, option, *value).map_err(|errno| Error::new(name, errno)).err()
+    };
+    let mut refused: Vec<Error> = wanted.iter().filter_map(set).collect();
+    refused.extend(set_buffers(fd, options));
+    refused.extend(set_texts(fd, options));
+    refused
+}
+
+fn general_options(o: &SocketOptions) -> Vec<IntOption> {
+    use libc::SOL_SOCKET as S;
+    let on = |yes: bool, option: IntOption| yes.then_some(option);
+    let value = |v: Option<u32>, name, option| v.map(|v| (name, S, option, i64::from(v)));
+    [
+        on(o.keep_alive, ("KeepAlive", S, libc::SO_KEEPALIVE, 1)),
+        on(o.broadcast, ("Broadcast", S, libc::SO_BROADCAST, 1)),
+        on(o.pass_credentials, ("PassCredentials", S, libc::SO_PASSCRED, 1)),
+        on(o.pass_security, ("PassSecurity", S, libc::SO_PASSSEC, 1)),
+        on(o.reuse_port, ("ReusePort", S, libc::SO_REUSEPORT, 1)),
+        value(o.priority, "Priority", libc::SO_PRIORITY),
+        value(o.mark, "Mark", libc::SO_MARK),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn ip_options(o: &SocketOptions, family: AddressFamily) -> Vec<IntOption> {
+    const IPV6_TRANSPARENT: libc::c_int = 75;
+    const IPV6_FREEBIND: libc::c_int = 78;
+    use libc::{IPPROTO_IP as V4, IPPROTO_IPV6 as V6};
+    let v6 = family == AddressFamily::INET6;
+    let mut wanted = vec![("reuse address", libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)];
+    if o.free_bind {
+        wanted.push(("FreeBind", V4, libc::IP_FREEBIND, 1));
+        wanted.extend(v6.then_some(("FreeBind", V6, IPV6_FREEBIND, 1)));
+    }
+    if o.transparent {
+        wanted.push(("Transparent", V4, libc::IP_TRANSPARENT, 1));
+        wanted.extend(v6.then_some(("Transparent", V6, IPV6_TRANSPARENT, 1)));
+    }
+    if let Some(ttl) = o.ip_ttl {
+        wanted.push(("IPTTL", V4, libc::IP_TTL, ttl.into()));
+        wanted.extend(v6.then_some(("IPTTL", V6, libc::IPV6_UNICAST_HOPS, ttl.into())));
+    }
+    if let Some(tos) = o.ip_tos {
+        wanted.push(("IPTOS", V4, libc::IP_TOS, tos.into()));
+    }
+    let only = match o.ipv6_only {
+        Ipv6Only::Default => None,
+        Ipv6Only::Both => Some(0),
+        Ipv6Only::Ipv6Only => Some(1),
+    };
+    wanted.extend(only.filter(|_| v6).map(|v| ("BindIPv6Only", V6, libc::IPV6_V6ONLY, v)));
+    wanted
+}
+
+fn tcp_options(o: &SocketOptions) -> Vec<IntOption> {
+    use libc::IPPROTO_TCP as T;
+    let value = |v: Option<u32>, name, option| v.map(|v| (name, T, option, i64::from(v)));
+    [
+        o.no_delay.then_some(("NoDelay", T, libc::TCP_NODELAY, 1)),
+        value(o.keep_alive_time_s, "KeepAliveTimeSec", libc::TCP_KEEPIDLE),
+        value(o.keep_alive_interval_s, "KeepAliveIntervalSec", libc::TCP_KEEPINTVL),
+        value(o.keep_alive_probes, "KeepAliveProbes", libc::TCP_KEEPCNT),
+        value(o.defer_accept_s, "DeferAcceptSec", libc::TCP_DEFER_ACCEPT),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Beyond the host's limit when allowed, else up to it.
+fn set_buffers(fd: BorrowedFd<'_>, o: &SocketOptions) -> Vec<Error> {
+    let pairs = [
+        ("ReceiveBuffer", o.receive_buffer, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        ("SendBuffer", o.send_buffer, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ];
+    let set = |(name, bytes, force, plain): (&'static str, Option<u32>, i32, i32)| {
+        let bytes = i64::from(bytes?);
+        let done = set_int(fd, &libc::SOL_SOCKET, &force, bytes)
+            .or_else(|_| set_int(fd, &libc::SOL_SOCKET, &plain, bytes));
+        done.map_err(|errno| Error::new(name, errno)).err()
+    };
+    pairs.into_iter().filter_map(set).collect()
+}
+
+fn set_texts(fd: BorrowedFd<'_>, o: &SocketOptions) -> Vec<Error> {
+    let pairs = [
+        ("BindToDevice", &o.device, libc::SOL_SOCKET, libc::SO_BINDTODEVICE),
+        ("TCPCongestion", &o.tcp_congestion, libc::IPPROTO_TCP, libc::TCP_CONGESTION),
+    ];
+    let set = |(name, text, level, option): (&'static str, &Option<String>, i32, i32)| {
+        let text = text.as_deref()?.as_bytes();
+        set_bytes(fd, level, option, text).map_err(|errno| Error::new(name, errno)).err()
+    };
+    pairs.into_iter().filter_map(set).collect()
+}
+
+fn set_int(
+    fd: BorrowedFd<'_>,
+    level: &libc::c_int,
+    option: &libc::c_int,
+    value: i64,
+) -> std::result::Result<(), i32> {
+    let value = value as u32; // marks use all 32 bits
+    set_bytes(fd, *level, *option, &value.to_ne_bytes())
+}
+
+fn set_bytes(
+    fd: BorrowedFd<'_>,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &[u8],
+) -> std::result::Result<(), i32> {
+    let length = value.len() as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of the slice.
+    let ret =
+        unsafe { libc::setsockopt(fd.as_raw_fd(), level, option, value.as_ptr().cast(), length) };
+    check("setsockopt", ret as _).map(|_| ()).map_err(|e| e.errno)
+}
+
+// ---- binding ----
+
+fn bind_ip(fd: &OwnedFd, to: SocketAddr) -> Result<()> {
+    rustix::net::bind(fd, &to).call_on("bind", to.to_string())
+}
+
+fn bind_vsock(fd: &OwnedFd, cid: u32, port: u32) -> Result<()> {
+    // SAFETY: an all-zero sockaddr_vm is valid.
+    let mut to: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
+    to.svm_family = libc::AF_VSOCK as libc::sa_family_t;
+    to.svm_cid = cid;
+    to.svm_port = port;
+    let length = size_of_val(&to) as libc::socklen_t;
+    // SAFETY: the address is a live local of that length.
+    let ret = unsafe { libc::bind(fd.as_raw_fd(), (&raw const to).cast(), length) };
+    check("bind", ret as _).map_err(|e| e.on(format!("vsock:{cid}:{port}"))).map(|_| ())
+}
+
+/// A socket file left behind by a predecessor is replaced; anything else in the way is an error.
+fn bind_path(
+    fd: &OwnedFd,
+    path: &str,
+    options: &SocketOptions,
+    refused: &mut Vec<Error>,
+) -> Result<()> {
+    make_parents(path, options.directory_mode)?;
+    let to = SocketAddrUnix::new(path).call_on("socket path", path)?;
+    // The file is made with the mode of the socket's own inode, so it is never too open.
+    let mode = rustix::fs::Mode::from_raw_mode(options.mode & 0o777);
+    rustix::fs::fchmod(fd, mode).call_on("fchmod", path)?;
+    match rustix::net::bind(fd, &to) {
+        Err(rustix::io::Errno::ADDRINUSE) if is_socket(path) => {
+            std::fs::remove_file(path).call_on("unlink", path)?;
+            rustix::net::bind(fd, &to).call_on("bind", path)?;
+        }
+        other => other.call_on("bind", path)?,
+    }
+    refused.extend(set_owner(path, options).err());
+    Ok(())
+}
+
+fn is_socket(path: &str) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket())
+}
+
+/// Mode and owner of a socket file or FIFO, exactly, whatever the umask was.
+fn set_owner(path: &str, options: &SocketOptions) -> Result<()> {
+    use std::os::unix::fs::{PermissionsExt, lchown};
+    if options.uid.is_some() || options.gid.is_some() {
+        lchown(path, options.uid, options.gid).call_on("chown", path)?;
+    }
+    let mode = std::fs::Permissions::from_mode(options.mode & 0o7777);
+    std::fs::set_permissions(path, mode).call_on("chmod", path)
+}
+
+fn make_parents(path: &str, mode: u32) -> Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    match Path::new(path).parent() {
+        Some(parent) if !parent.exists() => std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(mode)
+            .create(parent)
+            .call_on("mkdir", parent),
+        _ => Ok(()),
+    }
+}
+
+/// ListenFIFO=: makes the FIFO if missing and opens it for reading and writing, so that it has
+/// no end of file. Non-blocking, close-on-exec.
+pub fn open_fifo(path: &str, options: &SocketOptions) -> Result<Listening> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+    make_parents(path, options.directory_mode)?;
+    let mode = Mode::from_raw_mode(options.mode & 0o777);
+    let made = match mknodat(CWD, path, FileType::Fifo, mode, 0) {
+        Err(rustix::io::Errno::EXIST) => false,
+        other => other.call_on("mkfifo", path).map(|_| true)?,
+    };
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let fd = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
+    let stat = rustix::fs::fstat(&fd).call_on("fstat", path)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Fifo {
+        return Err(Error::at("open fifo", path, libc::EEXIST));
+    }
+    let mut refused = Vec::new();
+    if made {
+        refused.extend(set_owner(path, options).err());
+    }
+    if let Some(bytes) = options.pipe_size {
+        let set = rustix::pipe::fcntl_setpipe_size(&fd, bytes as usize);
+        refused.extend(set.call_on("PipeSize", path).err());
+    }
+    Ok(Listening { fd, refused })
+}
+
+/// Symlinks=: makes links to a socket file, replacing links that point elsewhere.
+pub fn make_symlink(target: &str, link: &str, directory_mode: u32) -> Result<()> {
+    make_parents(link, directory_mode)?;
+    match std::os::unix::fs::symlink(target, link) {
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {
+            let is_link = std::fs::symlink_metadata(link).is_ok_and(|m| m.is_symlink());
+            if !is_link {
+                return Err(Error::at("symlink", link, libc::EEXIST));
+            }
+            std::fs::remove_file(link).call_on("unlink", link)?;
+            std::os::unix::fs::symlink(target, link).call_on("symlink", link)
+        }
+        other => other.call_on("symlink", link),
+    }
+}
+
+/// RemoveOnStop=: removes a socket file, FIFO or link; fine when it is gone.
+pub fn remove_file(path: &str) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.call_on("unlink", path),
+    }
+}
+
+// ---- connections ----
+
+/// Takes a connection, blocking mode, close-on-exec; `None` when there is none (any more).
+pub fn accept(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
+    use rustix::io::Errno;
+    match rustix::net::accept_with(socket, SocketFlags::CLOEXEC) {
+        Ok(fd) => Ok(Some(fd)),
+        // The last: the client has gone before we came.
+        Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => Ok(None),
+        Err(e) => Err(e).call("accept4"),
+    }
+}
+
+/// FlushPending=: throws away what waits: connections, or bytes and datagrams. At most
+/// 65,536 of them.
+pub fn flush(socket: BorrowedFd<'_>, connections: bool) -> Result<()> {
+    let mut scrap = [0u8; 4096];
+    for _ in 0..65_536 {
+        let more = if connections {
+            accept(socket)?.is_some()
+        } else {
+            rustix::io::read(socket, &mut scrap).is_ok_and(|n| n > 0)
+        };
+        if !more {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Own and peer's address of an IP connection; `None` for other families.
+pub fn addresses(connection: BorrowedFd<'_>) -> Result<Option<(SocketAddr, SocketAddr)>> {
+    let own = rustix::net::getsockname(connection).call("getsockname")?;
+    let peer = rustix::net::getpeername(connection).call("getpeername")?;
+    let ip = |any: SocketAddrAny| SocketAddr::try_from(any).ok();
+    Ok(ip(own).zip(peer.and_then(ip)))
+}
+
+/// Number of a network interface, for scope ids. `ENODEV` when there is none of that name.
+pub fn interface_index(name: &str) -> Result<u32> {
+    let text = CString::new(name).map_err(|_| Error::at("if_nametoindex", name, libc::EINVAL))?;
+    // SAFETY: a live, terminated string.
+    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
+        0 => Err(Error::at("if_nametoindex", name, libc::ENODEV)),
+        index => Ok(index),
+    }
+}
+
+/// True while something can be read (or accepted) without waiting.
+pub fn is_readable(fd: impl AsFd) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    matches!(poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&now)), Ok(n) if n > 0)
+}
+
+#[cfg(test)]
+mod tests;

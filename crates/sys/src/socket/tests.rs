@@ -1,0 +1,152 @@
+use super::*;
+use std::io::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpStream};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+
+struct Scratch(std::path::PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let dir = std::env::temp_dir().join(format!("warren-socket-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a scratch directory can be made");
+        Scratch(dir)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("the scratch path is text").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_socket_file_has_its_mode_and_replaces_a_stale_one() {
+    let scratch = Scratch::new("file");
+    let path = scratch.path("a/b/socket");
+    let options = SocketOptions { mode: 0o660, directory_mode: 0o711, ..SocketOptions::default() };
+    for _ in 0..2 {
+        let l = listen(Kind::Stream, &Address::Path(path.clone()), &options).expect("listens");
+        assert_eq!(l.refused, []);
+        let mode = std::fs::metadata(&path).expect("the file is there").permissions().mode();
+        assert_eq!(mode & 0o7777, 0o660);
+        assert_eq!(accept(l.fd.as_fd()).map(|c| c.is_some()), Ok(false));
+        let _client = UnixStream::connect(&path).expect("connects");
+        assert!(is_readable(&l.fd));
+        assert_eq!(accept(l.fd.as_fd()).map(|c| c.is_some()), Ok(true));
+    }
+    let parent = std::fs::metadata(scratch.path("a/b")).expect("made").mode();
+    assert_eq!(parent & 0o777, 0o711);
+    std::fs::write(scratch.path("plain"), "").expect("written");
+    let refused = listen(Kind::Stream, &Address::Path(scratch.path("plain")), &options);
+    assert_eq!(refused.map(|_| ()).map_err(|e| e.errno), Err(libc::EADDRINUSE));
+    let long = scratch.path(&"x".repeat(120));
+    let refused = listen(Kind::Stream, &Address::Path(long), &options);
+    assert_eq!(refused.map(|_| ()).map_err(|e| e.errno), Err(libc::ENAMETOOLONG));
+}
+
+/// Reads an integer option back.
+fn get(fd: &OwnedFd, level: i32, option: i32) -> i32 {
+    let mut value = 0i32;
+    let mut length = 4;
+    // SAFETY: the kernel writes at most four bytes to the local.
+    let ret = unsafe {
+        let value = (&raw mut value).cast();
+        libc::getsockopt(fd.as_raw_fd(), level, option, value, &raw mut length)
+    };
+    assert_eq!(ret, 0, "option {level}/{option}");
+    value
+}
+
+#[test]
+fn tcp_options_arrive_in_the_kernel() {
+    let options = SocketOptions {
+        keep_alive: true,
+        keep_alive_time_s: Some(77),
+        keep_alive_probes: Some(3),
+        keep_alive_interval_s: Some(9),
+        no_delay: true,
+        priority: Some(5),
+        ip_ttl: Some(42),
+        ip_tos: Some(16),
+        reuse_port: true,
+        free_bind: true,
+        ipv6_only: Ipv6Only::Ipv6Only,
+        defer_accept_s: Some(1),
+        receive_buffer: Some(65_536),
+        ..SocketOptions::default()
+    };
+    let to = Address::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 0, 0, 0));
+    let l = match listen(Kind::Stream, &to, &options) {
+        Err(e) if matches!(e.errno, libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL) => {
+            return crate::test_not_run("tcp_options_arrive_in_the_kernel", "IPv6");
+        }
+        other => other.expect("listens"),
+    };
+    assert_eq!(l.refused, []);
+    use libc::{IPPROTO_IPV6 as V6, IPPROTO_TCP as T, SOL_SOCKET as S};
+    for (level, option, expected) in [
+        (S, libc::SO_KEEPALIVE, 1),
+        (T, libc::TCP_KEEPIDLE, 77),
+        (T, libc::TCP_KEEPCNT, 3),
+        (T, libc::TCP_KEEPINTVL, 9),
+        (T, libc::TCP_NODELAY, 1),
+        (S, libc::SO_PRIORITY, 5),
+        (V6, libc::IPV6_UNICAST_HOPS, 42),
+        (S, libc::SO_REUSEPORT, 1),
+        (V6, libc::IPV6_V6ONLY, 1),
+        (S, libc::SO_RCVBUF, 131_072),
+    ] {
+        assert_eq!(get(&l.fd, level, option), expected, "option {level}/{option}");
+    }
+}
+
+#[test]
+fn a_connection_knows_both_ends() {
+    let to = Address::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+    let l = listen(Kind::Stream, &to, &SocketOptions::default()).expect("listens");
+    let own = rustix::net::getsockname(&l.fd).expect("bound");
+    let own = SocketAddr::try_from(own).expect("an IP address");
+    let client = TcpStream::connect(own).expect("connects");
+    let connection = accept(l.fd.as_fd()).expect("accept").expect("it waits");
+    let ends = addresses(connection.as_fd()).expect("connected").expect("IP");
+    assert_eq!(ends, (own, client.local_addr().expect("bound")));
+}
+
+#[test]
+fn refused_options_are_reported_and_not_fatal() {
+    let device = Some("no-such-device".into());
+    let options = SocketOptions { device, ..SocketOptions::default() };
+    let to = Address::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
+    let l = listen(Kind::Datagram, &to, &options).expect("it works all the same");
+    assert_eq!(l.refused.iter().map(|e| e.call).collect::<Vec<_>>(), ["BindToDevice"]);
+}
+
+#[test]
+fn abstract_names_and_fifos() {
+    let name = format!("warren-test-{}", std::process::id()).into_bytes();
+    let options = SocketOptions { pass_credentials: true, ..SocketOptions::default() };
+    let l = listen(Kind::Datagram, &Address::Abstract(name), &options).expect("bound");
+    assert_eq!((l.refused.len(), get(&l.fd, libc::SOL_SOCKET, libc::SO_PASSCRED)), (0, 1));
+
+    let scratch = Scratch::new("fifo");
+    let path = scratch.path("fifo");
+    let options = SocketOptions { mode: 0o600, pipe_size: Some(8192), ..options };
+    let fifo = open_fifo(&path, &options).expect("made");
+    assert!(!is_readable(&fifo.fd));
+    let mut writer =
+        std::fs::OpenOptions::new().write(true).open(&path).expect("a reader is there");
+    writer.write_all(b"x").expect("written");
+    assert!(is_readable(&fifo.fd));
+    flush(fifo.fd.as_fd(), false).expect("flushed");
+    assert!(!is_readable(&fifo.fd));
+    make_symlink(&path, &scratch.path("d/link"), 0o755).expect("made");
+    make_symlink("/elsewhere", &scratch.path("d/link"), 0o755).expect("replaced");
+    assert_eq!(make_symlink("/x", &path, 0o755).map_err(|e| e.errno), Err(libc::EEXIST));
+    remove_file(&path).expect("removed");
+    remove_file(&path).expect("fine when gone");
+}

@@ -1,0 +1,120 @@
+//! The documentation that comes from the tables: the compatibility list, specifiers, codes.
+
+use std::fmt::Write;
+
+use crate::diagnostic::Code;
+use crate::settings::{ALIASES, Group, Kind, List, SETTINGS, Status};
+use crate::specifier::SPECIFIERS;
+
+/// The compatibility list in Markdown: every setting, what its value looks like and what is done
+/// with it.
+pub fn compatibility() -> String {
+    let mut out = String::from("# Settings of unit files\n\n");
+    out.push_str(
+        "Generated from the table of settings. \"Known, no effect yet\" is checked and reported \
+         as a note; \"known, not applied, reported\" protects the host and is reported as a \
+         warning wherever it is used.\n\n",
+    );
+    summary(&mut out);
+    for group in Group::ALL {
+        section(&mut out, group);
+    }
+    aliases(&mut out);
+    out.push_str("\n## Specifiers\n\n");
+    for (letter, meaning) in SPECIFIERS {
+        line(&mut out, format_args!("- `%{letter}`: {meaning}"));
+    }
+    out.push_str("\n## Codes of diagnostics\n\n");
+    for code in Code::ALL {
+        line(&mut out, format_args!("- `{}`", code.as_str()));
+    }
+    out
+}
+
+/// Writing to a String cannot fail.
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("a string grows");
+}
+
+fn summary(out: &mut String) {
+    out.push_str("| | settings |\n|--|--|\n");
+    for status in [Status::Acted, Status::Parsed, Status::Sandbox, Status::Obsolete] {
+        let count = SETTINGS.iter().filter(|s| s.status == status).count();
+        line(out, format_args!("| {} | {count} |", status.as_str()));
+    }
+    line(out, format_args!("| all | {} |", SETTINGS.len()));
+}
+
+fn section(out: &mut String, group: Group) {
+    let mut rows: Vec<_> = SETTINGS.iter().filter(|s| s.group == group).collect();
+    rows.sort_by_key(|s| s.name);
+    line(out, format_args!("\n## {group:?}: {}\n", group.manual()));
+    out.push_str("| setting | value | more than one | status |\n|--|--|--|--|\n");
+    for s in rows {
+        let (value, list) = (kind(s.kind), list(s.list));
+        line(out, format_args!("| `{}=` | {value} | {list} | {} |", s.name, s.status.as_str()));
+    }
+}
+
+fn aliases(out: &mut String) {
+    out.push_str("\n## Other names\n\n| name | stands for |\n|--|--|\n");
+    for a in ALIASES {
+        line(out, format_args!("| {:?} `{}=` | {:?} `{}=` |", a.group, a.name, a.of.0, a.of.1));
+    }
+}
+
+fn list(list: List) -> &'static str {
+    match list {
+        List::Last => "the last counts",
+        List::Append => "all count, empty resets",
+        List::Keep => "all count",
+    }
+}
+
+/// What a value looks like, in a few words.
+pub fn kind(kind: Kind) -> String {
+    match kind {
+        Kind::Text => "text".to_owned(),
+        Kind::Raw => "as the manual says".to_owned(),
+        Kind::Bool => "yes, no".to_owned(),
+        Kind::Units(relation) => format!("units, relation {relation}"),
+        Kind::Names => "units".to_owned(),
+        Kind::MountsFor => "absolute paths".to_owned(),
+        Kind::Path => "absolute path".to_owned(),
+        Kind::Word(words) => words.join(", "),
+        Kind::BoolOr(words) => format!("yes, no, {}", words.join(", ")),
+        Kind::Span => "time span".to_owned(),
+        Kind::Bytes => "bytes".to_owned(),
+        Kind::Memory => "bytes, percentage, infinity".to_owned(),
+        Kind::Tasks => "number, percentage, infinity".to_owned(),
+        Kind::Number(low, high) => format!("{low} to {high}"),
+        Kind::Percent => "percentage".to_owned(),
+        Kind::Mode => "octal mode".to_owned(),
+        Kind::Signal => "signal".to_owned(),
+        Kind::ExitStatus => "exit statuses and signals".to_owned(),
+        Kind::Command => "command lines".to_owned(),
+        Kind::Listen(_) => "address".to_owned(),
+        Kind::Condition(_) => "condition".to_owned(),
+        Kind::Assert(_) => "assertion".to_owned(),
+        Kind::Environment => "NAME=value words".to_owned(),
+        Kind::Rlimit(_) => "limit or soft:hard".to_owned(),
+        Kind::Words => "words".to_owned(),
+        Kind::Indexes => "numbers and ranges".to_owned(),
+        Kind::CpuWeight => "1 to 10000, idle".to_owned(),
+        Kind::Capabilities => "capabilities, ~ inverts".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_setting_is_listed() {
+        let text = compatibility();
+        for setting in SETTINGS {
+            let row = format!("| `{}=` | ", setting.name);
+            assert!(text.contains(&row), "{}", setting.name);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Enabling and disabling units: which links to make and to remove (systemctl(1), "Unit File
+//! Commands"; systemd.unit(5), "\[INSTALL\] SECTION OPTIONS"; systemd.preset(5)).
+//!
+//! Pure: a listing of the unit directories goes in, a list of changes and messages comes out.
+//! Someone else makes them. Compared with `systemctl --root=` of systemd 252.
+
+mod plan;
+mod preset;
+mod state;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+pub use plan::PresetMode;
+pub use preset::{PresetAction, PresetRules};
+pub use state::UnitFileState;
+
+use crate::name::UnitName;
+use crate::parse::UnitFile;
+use crate::search::{LinkKind, link_kind};
+use crate::settings::{Id, id};
+
+/// Something in a unit directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// A regular file, parsed. Drop-ins may hold a file that is not looked at.
+    File(Arc<UnitFile>),
+    /// A symbolic link and what it says; absolute, seen from inside the root.
+    Link(String),
+}
+
+/// The unit directories of a root, as paths inside it.
+#[derive(Clone, Debug, Default)]
+pub struct Tree {
+    /// The search path, the strongest first.
+    pub search_path: Vec<String>,
+    /// Where `enable` writes: `/etc/systemd/system`.
+    pub persistent: String,
+    /// Where `enable --runtime` writes: `/run/systemd/system`.
+    pub runtime: String,
+    /// Everything in these directories and in their `.wants`, `.requires`, `.upholds` and `.d`
+    /// directories, and files elsewhere that links lead to or that are named by path.
+    pub nodes: BTreeMap<String, Node>,
+}
+
+/// One change to the file system.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// Make a symbolic link (and the directory it is in), replacing what is there.
+    Symlink {
+        /// Where.
+        path: String,
+        /// To what.
+        target: String,
+    },
+    /// Remove a file or link (and its directory, if that is empty then).
+    Unlink {
+        /// What.
+        path: String,
+    },
+}
+
+/// What a request comes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Changes in the order in which to make them.
+    pub changes: Vec<Change>,
+    /// What the user should know, though it went well.
+    pub messages: Vec<String>,
+    /// Why (part of) it cannot be done. With an error nothing should be changed.
+    pub errors: Vec<String>,
+    /// Whether any of the units has something to install.
+    pub carries_install_info: bool,
+}
+
+/// Where changes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Below /run rather than /etc.
+    pub runtime: bool,
+    /// Replace links that lead elsewhere.
+    pub force: bool,
+}
+
+/// How many units Also= can drag along.
+pub const ALSO_MAX: usize = 1024;
+
+/// A unit's file and what its \[Install\] says.
+#[derive(Clone, Debug)]
+struct Installable {
+    /// The name asked for; an alias is replaced by its target's name.
+    name: UnitName,
+    /// Path of the file inside the root.
+    path: String,
+    file: Arc<UnitFile>,
+}
+
+/// Where a name leads.
+enum Found {
+    Unit(Installable),
+    Masked(String),
+    Nothing,
+}
+
+impl Tree {
+    fn config_directory(&self, options: Options) -> &str {
+        if options.runtime { &self.runtime } else { &self.persistent }
+    }
+
+    /// Finds a unit's file: by its name, else by its template's; aliases are followed.
+    fn find(&self, name: &UnitName) -> Found {
+        let mut name = name.clone();
+        // Each step follows one alias; a chain longer than this is a circle.
+        for _ in 0..16 {
+            match self.find_node(&name) {
+                None => return Found::Nothing,
+                Some((path, Node::File(file))) if file.is_empty() => return Found::Masked(path),
+                Some((path, Node::File(file))) => {
+                    return Found::Unit(Installable { name, path, file: file.clone() });
+                }
+                Some((path, Node::Link(target))) => {
+                    match link_kind(&name, target, &self.search_path) {
+                        LinkKind::Mask => return Found::Masked(path),
+                        LinkKind::Bad(_) => return Found::Nothing,
+                        LinkKind::Alias(other) => name = with_instance_of(other, &name),
+                        LinkKind::Linked => return self.find_linked(name, target),
+                    }
+                }
+            }
+        }
+        Found::Nothing
+    }
+
+    fn find_node(&self, name: &UnitName) -> Option<(String, &Node)> {
+        let template = name.template();
+        [Some(name), template.as_ref()].into_iter().flatten().find_map(|candidate| {
+            self.search_path.iter().find_map(|directory| {
+                let path = format!("{directory}/{candidate}");
+                let node = self.nodes.get(&path)?;
+                Some((path, node))
+            })
+        })
+    }
+
+    fn find_linked(&self, name: UnitName, target: &str) -> Found {
+        match self.nodes.get(target) {
+            Some(Node::File(file)) => {
+                let (path, file) = (target.to_owned(), file.clone());
+                Found::Unit(Installable { name, path, file })
+            }
+            _ => Found::Nothing,
+        }
+    }
+
+    /// Whether a unit of this name, or its template, is known.
+    fn exists(&self, name: &UnitName) -> bool {
+        self.find_node(name).is_some()
+    }
+}
+
+/// A template reached from an instance stands for that instance.
+fn with_instance_of(found: UnitName, asked: &UnitName) -> UnitName {
+    match asked.instance() {
+        Some(instance) if found.is_template() => found.with_instance(instance).unwrap_or(found),
+        _ => found,
+    }
+}
+
+impl Installable {
+    /// The words of a setting of \[Install\]. Specifiers must be replaced by the caller's
+    /// expander, which knows the host.
+    fn words(&self, id: Id) -> Vec<String> {
+        let entries = self.file.entries().filter(|e| e.setting == id);
+        let words = entries.flat_map(|e| e.value.split_ascii_whitespace().map(str::to_owned));
+        words.map(|word| self.expand(&word)).collect()
+    }
+
+    fn default_instance(&self) -> Option<String> {
+        let last = self.file.entries().filter(|e| e.setting == id!(Install "DefaultInstance"));
+        last.last().map(|e| e.value.to_owned()).filter(|v| !v.is_empty())
+    }
+
+    /// The name by which it is hooked in: a template takes its default instance.
+    fn instance_name(&self) -> UnitName {
+        match self.default_instance() {
+            Some(instance) if self.name.is_template() => {
+                self.name.with_instance(&instance).unwrap_or_else(|_| self.name.clone())
+            }
+            _ => self.name.clone(),
+        }
+    }
+
+    /// The specifiers of \[Install\] that depend on the name only; those of the host are rare
+    /// there and stay as they are.
+    fn expand(&self, word: &str) -> String {
+        if !word.contains('%') {
+            return word.to_owned();
+        }
+        let name = self.instance_name();
+        let prefix = name.prefix().to_owned();
+        let last = prefix.rsplit_once('-').map_or(prefix.as_str(), |(_, last)| last).to_owned();
+        word.replace("%i", name.instance().unwrap_or_default())
+            .replace("%n", name.as_str())
+            .replace("%N", name.stem())
+            .replace("%p", &prefix)
+            .replace("%j", &last)
+            .replace("%%", "%")
+    }
+
+    fn has_install_info(&self) -> bool {
+        [
+            id!(Install "Alias"),
+            id!(Install "WantedBy"),
+            id!(Install "RequiredBy"),
+            id!(Install "UpheldBy"),
+            id!(Install "Also"),
+        ]
+        .into_iter()
+        .any(|id| !self.words(id).is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,451 @@
+//! The verbs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PresetAction, PresetRules, Tree,
+};
+use crate::name::UnitName;
+use crate::search::check_alias;
+use crate::settings::id;
+
+/// Which units `preset` may change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PresetMode {
+    /// Both ways.
+    Full,
+    /// Only enable.
+    EnableOnly,
+    /// Only disable.
+    DisableOnly,
+}
+
+impl Tree {
+    /// `enable UNIT...`: the links that \[Install\] of the units, and of those in Also=, says.
+    /// A name that starts with a slash is a file to be linked first.
+    pub fn enable(&self, names: &[&str], options: Options) -> Plan {
+        let mut plan = Plan::default();
+        let mut queue: Vec<Installable> = Vec::new();
+        for name in names {
+            match self.to_enable(name, options, &mut plan) {
+                Ok(unit) => queue.push(unit),
+                Err(error) => plan.errors.push(error),
+            }
+        }
+        self.enable_all(queue, options, &mut plan);
+        plan
+    }
+
+    fn to_enable(
+        &self,
+        name: &str,
+        options: Options,
+        plan: &mut Plan,
+    ) -> Result<Installable, String> {
+        if name.starts_with('/') {
+            return self.link_one(name, options, plan);
+        }
+        self.installable(&UnitName::parse(name).map_err(|e| format!("'{name}': {e}"))?)
+    }
+
+    fn installable(&self, name: &UnitName) -> Result<Installable, String> {
+        match self.find(name) {
+            Found::Unit(unit) => Ok(unit),
+            Found::Masked(path) => Err(format!("unit {path} is masked")),
+            Found::Nothing => Err(format!("unit {name} does not exist")),
+        }
+    }
+
+    fn enable_all(&self, mut queue: Vec<Installable>, options: Options, plan: &mut Plan) {
+        let mut seen = BTreeSet::new();
+        queue.reverse();
+        while let Some(unit) = queue.pop() {
+            if !seen.insert(unit.name.clone()) || seen.len() > ALSO_MAX {
+                continue;
+            }
+            plan.carries_install_info |= unit.has_install_info();
+            self.hook_in(&unit, options, plan);
+            for word in unit.words(id!(Install "Also")).into_iter().rev() {
+                match UnitName::parse(&word).map(|name| self.installable(&name)) {
+                    Ok(Ok(also)) => queue.push(also),
+                    Ok(Err(error)) => plan.messages.push(error),
+                    Err(error) => plan.errors.push(format!("'{word}': {error}")),
+                }
+            }
+        }
+    }
+
+    /// The links of one unit.
+    fn hook_in(&self, unit: &Installable, options: Options, plan: &mut Plan) {
+        let directory = self.config_directory(options);
+        for word in unit.words(id!(Install "Alias")) {
+            match alias_name(unit, &word) {
+                Ok(alias) => {
+                    self.symlink(format!("{directory}/{alias}"), &unit.path, options, plan)
+                }
+                Err(error) => plan.errors.push(error),
+            }
+        }
+        let kinds = [
+            (id!(Install "WantedBy"), "wants"),
+            (id!(Install "RequiredBy"), "requires"),
+            (id!(Install "UpheldBy"), "upholds"),
+        ];
+        for (setting, suffix) in kinds {
+            for word in unit.words(setting) {
+                match UnitName::parse(&word) {
+                    Ok(target) => self.hook_into(unit, &target, suffix, options, plan),
+                    Err(_) => plan.errors.push(format!("'{word}' is not a valid unit name")),
+                }
+            }
+        }
+    }
+
+    fn hook_into(
+        &self,
+        unit: &Installable,
+        target: &UnitName,
+        suffix: &str,
+        options: Options,
+        plan: &mut Plan,
+    ) {
+        let name = unit.instance_name();
+        if name.is_template() && !target.as_str().contains('@') {
+            let message = format!("cannot enable {name}, {target} is a non-template unit");
+            return plan.errors.push(message);
+        }
+        let directory = self.config_directory(options);
+        self.symlink(format!("{directory}/{target}.{suffix}/{name}"), &unit.path, options, plan);
+        if !self.exists(target) {
+            let message =
+                format!("{name} is added as a dependency to a non-existent unit {target}");
+            plan.messages.push(message);
+        }
+    }
+
+    /// Plans a link, unless it is there; what is in its way is an error.
+    fn symlink(&self, path: String, target: &str, options: Options, plan: &mut Plan) {
+        let change = Change::Symlink { path: path.clone(), target: target.to_owned() };
+        if path == target || plan.changes.contains(&change) {
+            return;
+        }
+        match self.nodes.get(&path) {
+            Some(Node::Link(there)) if there == target => {}
+            Some(Node::Link(there)) if !options.force => {
+                plan.errors.push(format!("{path} exists and is a link to {there}"));
+            }
+            Some(Node::File(_)) => plan.errors.push(format!("{path} exists")),
+            _ => plan.changes.push(change),
+        }
+    }
+
+    /// `disable UNIT...`: removes every link by one of the units' names or to one of them, also
+    /// those that were not made by `enable`, and the same for the units in Also=.
+    pub fn disable(&self, names: &[&str], options: Options) -> Plan {
+        let mut plan = Plan::default();
+        let mut units = BTreeSet::new();
+        let mut queue: Vec<UnitName> = Vec::new();
+        for name in names {
+            match UnitName::parse(name) {
+                Ok(name) => queue.push(name),
+                Err(error) => plan.errors.push(format!("'{name}': {error}")),
+            }
+        }
+        while let Some(name) = queue.pop() {
+            if units.len() > ALSO_MAX || !units.insert(name.clone()) {
+                continue;
+            }
+            if let Found::Unit(unit) = self.find(&name) {
+                plan.carries_install_info |= unit.has_install_info();
+                let also = unit.words(id!(Install "Also"));
+                queue.extend(also.iter().filter_map(|word| UnitName::parse(word).ok()));
+            }
+        }
+        self.unhook(units, options, &mut plan);
+        plan
+    }
+
+    /// Removes links until nothing more follows: a removed alias is a name too.
+    fn unhook(&self, mut units: BTreeSet<UnitName>, options: Options, plan: &mut Plan) {
+        let directory = format!("{}/", self.config_directory(options));
+        let links: Vec<(&String, UnitName, Option<UnitName>)> = self
+            .nodes
+            .range(directory.clone()..)
+            .take_while(|(path, _)| path.starts_with(&directory))
+            .filter_map(|(path, node)| match node {
+                Node::Link(target) if target != "/dev/null" => Some((
+                    path,
+                    UnitName::parse(last_part(path)).ok()?,
+                    UnitName::parse(last_part(target)).ok(),
+                )),
+                _ => None,
+            })
+            .collect();
+        let mut removed = BTreeSet::new();
+        loop {
+            let before = removed.len();
+            for (path, name, target) in &links {
+                let by_name =
+                    units.contains(name) || name.template().is_some_and(|t| units.contains(&t));
+                let by_target = target.as_ref().is_some_and(|t| units.contains(t));
+                if (by_name || by_target) && removed.insert(*path) && !is_dependency_link(path) {
+                    units.insert(name.clone());
+                }
+            }
+            if removed.len() == before {
+                break;
+            }
+        }
+        plan.changes.extend(removed.into_iter().map(|path| Change::Unlink { path: path.clone() }));
+    }
+
+    /// `reenable UNIT...`: disable, then enable.
+    pub fn reenable(&self, names: &[&str], options: Options) -> Plan {
+        let mut plan = self.disable(names, options);
+        let enabled = self.after(&plan.changes).enable(names, options);
+        plan.changes.extend(enabled.changes);
+        plan.messages.extend(enabled.messages);
+        plan.errors.extend(enabled.errors);
+        plan.carries_install_info |= enabled.carries_install_info;
+        plan
+    }
+
+    /// The tree as it is when changes have been made.
+    #[must_use]
+    pub fn after(&self, changes: &[Change]) -> Tree {
+        let mut tree = self.clone();
+        for change in changes {
+            match change {
+                Change::Symlink { path, target } => {
+                    tree.nodes.insert(path.clone(), Node::Link(target.clone()));
+                }
+                Change::Unlink { path } => {
+                    tree.nodes.remove(path);
+                }
+            }
+        }
+        tree
+    }
+
+    /// `mask UNIT...`
+    pub fn mask(&self, names: &[&str], options: Options) -> Plan {
+        let directory = self.config_directory(options);
+        let mut plan = Plan::default();
+        for name in names {
+            match UnitName::parse(name) {
+                Ok(name) => {
+                    self.symlink(format!("{directory}/{name}"), "/dev/null", options, &mut plan)
+                }
+                Err(error) => plan.errors.push(format!("'{name}': {error}")),
+            }
+        }
+        plan
+    }
+
+    /// `unmask UNIT...`: removes links to /dev/null by these names.
+    pub fn unmask(&self, names: &[&str], options: Options) -> Plan {
+        let directory = self.config_directory(options);
+        let mut plan = Plan::default();
+        for name in names {
+            let path = format!("{directory}/{name}");
+            if self.nodes.get(&path) == Some(&Node::Link("/dev/null".to_owned())) {
+                plan.changes.push(Change::Unlink { path });
+            }
+        }
+        plan
+    }
+
+    /// `link PATH...`: makes files outside the search path known by links.
+    pub fn link(&self, paths: &[&str], options: Options) -> Plan {
+        let mut plan = Plan::default();
+        for path in paths {
+            if let Err(error) = self.link_one(path, options, &mut plan) {
+                plan.errors.push(error);
+            }
+        }
+        plan
+    }
+
+    fn link_one(
+        &self,
+        path: &str,
+        options: Options,
+        plan: &mut Plan,
+    ) -> Result<Installable, String> {
+        let name = UnitName::parse(last_part(path)).map_err(|e| format!("'{path}': {e}"))?;
+        let Some(Node::File(file)) = self.nodes.get(path) else {
+            return Err(format!("unit {path} does not exist"));
+        };
+        let directory = path.strip_suffix(name.as_str()).unwrap_or(path).trim_end_matches('/');
+        if !self.search_path.iter().any(|d| d == directory) {
+            let link = format!("{}/{name}", self.config_directory(options));
+            self.symlink(link, path, options, plan);
+        }
+        Ok(Installable { name, path: path.to_owned(), file: file.clone() })
+    }
+
+    /// `set-default TARGET`: links default.target to it, over whatever is there.
+    pub fn set_default(&self, target: &str) -> Plan {
+        let mut plan = Plan::default();
+        let name = match UnitName::parse(target) {
+            Ok(name) if name.as_str() != "default.target" => name,
+            _ => {
+                plan.errors.push(format!("'{target}' cannot be the default"));
+                return plan;
+            }
+        };
+        match self.installable(&name) {
+            Ok(unit) => {
+                let path = format!("{}/default.target", self.persistent);
+                let force = Options { force: true, ..Options::default() };
+                self.symlink(path, &unit.path, force, &mut plan);
+            }
+            Err(error) => plan.errors.push(error),
+        }
+        plan
+    }
+
+    /// `add-wants TARGET UNIT...` (`suffix` wants) and `add-requires` (`suffix` requires).
+    pub fn add_dependency(
+        &self,
+        target: &str,
+        names: &[&str],
+        suffix: &str,
+        options: Options,
+    ) -> Plan {
+        let mut plan = Plan::default();
+        let directory = self.config_directory(options);
+        let Ok(target) = UnitName::parse(target) else {
+            plan.errors.push(format!("'{target}' is not a valid unit name"));
+            return plan;
+        };
+        for name in names {
+            let unit = UnitName::parse(name).map_err(|e| format!("'{name}': {e}"));
+            match unit.and_then(|name| self.installable(&name)) {
+                Ok(unit) => {
+                    let path = format!("{directory}/{target}.{suffix}/{}", unit.name);
+                    self.symlink(path, &unit.path, options, &mut plan);
+                }
+                Err(error) => plan.errors.push(error),
+            }
+        }
+        plan
+    }
+
+    /// `preset UNIT...`: enables or disables by policy (systemd.preset(5)). Units without
+    /// \[Install\] and masked ones are left alone.
+    pub fn preset(
+        &self,
+        names: &[&str],
+        rules: &PresetRules,
+        mode: PresetMode,
+        options: Options,
+    ) -> Plan {
+        let (mut on, mut off) = (Vec::new(), Vec::new());
+        for name in names {
+            let Ok(parsed) = UnitName::parse(name) else { continue };
+            let Found::Unit(unit) = self.find(&parsed) else { continue };
+            if unit.name != parsed || !unit.has_install_info() {
+                continue;
+            }
+            match rules.action(&parsed) {
+                PresetAction::Enable(instances) if instances.is_empty() => {
+                    on.push((*name).to_owned())
+                }
+                PresetAction::Enable(instances) => on.extend(instances),
+                PresetAction::Disable => off.push((*name).to_owned()),
+                PresetAction::Ignore => {}
+            }
+        }
+        let mut plan = Plan::default();
+        if mode != PresetMode::EnableOnly {
+            let off: Vec<&str> = off.iter().map(String::as_str).collect();
+            plan = self.disable(&off, options);
+        }
+        if mode != PresetMode::DisableOnly {
+            let on: Vec<&str> = on.iter().map(String::as_str).collect();
+            let enabled = self.after(&plan.changes).enable(&on, options);
+            plan.changes.extend(enabled.changes);
+            plan.messages.extend(enabled.messages);
+            plan.errors.extend(enabled.errors);
+            plan.carries_install_info |= enabled.carries_install_info;
+        }
+        plan
+    }
+
+    /// `preset-all`: every unit file of the search path.
+    pub fn preset_all(&self, rules: &PresetRules, mode: PresetMode, options: Options) -> Plan {
+        let names: BTreeMap<&str, ()> = self
+            .nodes
+            .iter()
+            .filter(|(_, node)| matches!(node, Node::File(_)))
+            .filter_map(|(path, _)| path.rsplit_once('/'))
+            .filter(|(directory, name)| {
+                self.search_path.iter().any(|d| d == directory) && UnitName::parse(name).is_ok()
+            })
+            .map(|(_, name)| (name, ()))
+            .collect();
+        let names: Vec<&str> = names.into_keys().collect();
+        self.preset(&names, rules, mode, options)
+    }
+
+    /// `revert UNIT...`: removes drop-ins of the administrator, files that override the
+    /// vendor's, and masks; below both /etc and /run.
+    pub fn revert(&self, names: &[&str]) -> Plan {
+        let mut plan = Plan::default();
+        for name in names {
+            let has_vendor_file = self.search_path.iter().any(|directory| {
+                directory.starts_with("/usr/")
+                    && self.nodes.contains_key(&format!("{directory}/{name}"))
+                    || directory.starts_with("/lib/")
+                        && self.nodes.contains_key(&format!("{directory}/{name}"))
+            });
+            for directory in [&self.persistent, &self.runtime] {
+                for parent in [directory.clone(), format!("{directory}.control")] {
+                    let dropins = format!("{parent}/{name}.d/");
+                    let found = self
+                        .nodes
+                        .range(dropins.clone()..)
+                        .take_while(|(p, _)| p.starts_with(&dropins));
+                    plan.changes
+                        .extend(found.map(|(path, _)| Change::Unlink { path: path.clone() }));
+                }
+                let path = format!("{directory}/{name}");
+                match self.nodes.get(&path) {
+                    Some(Node::Link(target)) if target == "/dev/null" => {
+                        plan.changes.push(Change::Unlink { path })
+                    }
+                    Some(_) if has_vendor_file => plan.changes.push(Change::Unlink { path }),
+                    _ => {}
+                }
+            }
+        }
+        plan
+    }
+}
+
+pub(super) fn last_part(path: &str) -> &str {
+    path.rsplit_once('/').map_or(path, |(_, last)| last)
+}
+
+/// Whether a link lies in a `.wants` directory or its like.
+pub(super) fn is_dependency_link(path: &str) -> bool {
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+    [".wants", ".requires", ".upholds"].iter().any(|suffix| directory.ends_with(suffix))
+}
+
+/// The alias that a word of Alias= means; a template's takes the unit's instance.
+fn alias_name(unit: &Installable, word: &str) -> Result<UnitName, String> {
+    let written =
+        UnitName::parse(word).map_err(|_| format!("'{word}' is not a valid unit name"))?;
+    let name = unit.instance_name();
+    let alias = match name.instance() {
+        Some(instance) if written.is_template() => {
+            written.with_instance(instance).map_err(|e| e.to_string())?
+        }
+        _ => written,
+    };
+    check_alias(&alias, &name)
+        .map(|()| alias.clone())
+        .map_err(|_| format!("cannot alias {name} as {alias}"))
+}

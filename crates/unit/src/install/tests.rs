@@ -1,0 +1,296 @@
+//! Each step is done twice: by `systemctl --root=` on a directory, and by our plan on a listing
+//! of that directory; the links and the states of all units must be the same afterwards.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::*;
+use crate::parse::parse;
+use crate::search::SYSTEM_PATH;
+
+const VENDOR: &str = "usr/lib/systemd/system";
+
+const UNITS: &[(&str, &str)] = &[
+    (
+        "a.service",
+        "[Install]\nWantedBy=multi-user.target b.target\nAlias=al.service al2.service\nAlso=c.socket\n",
+    ),
+    ("c.socket", "[Install]\nWantedBy=sockets.target\nRequiredBy=q.target\n"),
+    ("t@.service", "[Install]\nWantedBy=multi-user.target\nDefaultInstance=d\n"),
+    ("u@.service", "[Install]\nWantedBy=multi-user.target\n"),
+    ("v@.service", "[Install]\nWantedBy=w@.target x@y.target\nAlias=va@.service\n"),
+    ("s.service", "[Service]\nExecStart=/x\n"),
+    ("i.service", "[Install]\nAlso=a.service\n"),
+    ("bad.service", "[Install]\nAlias=bad.socket foo@.service\nWantedBy=x\n"),
+    ("sp-ec.service", "[Install]\nWantedBy=%p-%j.target\nAlias=%N-x.service\n"),
+    ("multi-user.target", "[Unit]\nDescription=x\n"),
+    ("graphical.target", "[Install]\nAlias=default.target\n"),
+];
+
+const NAMES: &[&str] = &[
+    "a.service",
+    "al.service",
+    "al2.service",
+    "c.socket",
+    "t@.service",
+    "t@d.service",
+    "t@q.service",
+    "t@z.service",
+    "u@.service",
+    "v@.service",
+    "v@k.service",
+    "s.service",
+    "i.service",
+    "sp-ec.service",
+    "multi-user.target",
+    "graphical.target",
+    "default.target",
+    "l.service",
+    "none.service",
+];
+
+/// A root directory that goes away with it.
+struct Root(PathBuf);
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        // A directory that is left behind in the temporary directory does no harm.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Root {
+    fn new(label: &str) -> Root {
+        let path =
+            std::env::temp_dir().join(format!("warren-install-{label}-{}", std::process::id()));
+        let root = Root(path);
+        for directory in
+            [VENDOR, "etc/systemd/system", "etc/systemd/system-preset", "run/systemd/system", "opt"]
+        {
+            fs::create_dir_all(root.0.join(directory)).expect("a directory can be made");
+        }
+        for (name, text) in UNITS {
+            root.write(&format!("{VENDOR}/{name}"), text);
+        }
+        root.write(
+            "opt/l.service",
+            "[Service]\nExecStart=/x\n[Install]\nWantedBy=multi-user.target\n",
+        );
+        root
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        fs::write(self.0.join(path), text).expect("a file can be written");
+    }
+
+    fn tree(&self) -> Tree {
+        let mut tree = Tree {
+            search_path: SYSTEM_PATH.map(str::to_owned).to_vec(),
+            persistent: "/etc/systemd/system".to_owned(),
+            runtime: "/run/systemd/system".to_owned(),
+            nodes: BTreeMap::new(),
+        };
+        for top in ["etc", "run", "usr", "opt"] {
+            self.list(&self.0.join(top), &mut tree);
+        }
+        tree
+    }
+
+    fn list(&self, directory: &Path, tree: &mut Tree) {
+        for entry in fs::read_dir(directory).expect("a directory can be listed") {
+            let entry = entry.expect("an entry can be read");
+            let path = entry.path();
+            let inside =
+                format!("/{}", path.strip_prefix(&self.0).expect("below the root").display());
+            let kind = entry.file_type().expect("a type is known");
+            if kind.is_dir() {
+                self.list(&path, tree);
+            } else if kind.is_symlink() {
+                let target = fs::read_link(&path).expect("a link can be read");
+                tree.nodes.insert(inside, Node::Link(target.display().to_string()));
+            } else if let Ok(name) = UnitName::parse(plan::last_part(&inside)) {
+                let bytes = fs::read(&path).expect("a file can be read");
+                let (file, _) = parse(inside.as_str().into(), &bytes, name.unit_type());
+                tree.nodes.insert(inside, Node::File(Arc::new(file)));
+            }
+        }
+    }
+
+    fn systemctl(&self, arguments: &[&str]) -> Option<(bool, String)> {
+        let mut command = Command::new("systemctl");
+        command.arg(format!("--root={}", self.0.display())).args(arguments);
+        let out = command.env("LC_ALL", "C").output().ok()?;
+        let text = String::from_utf8_lossy(&out.stdout).trim().to_owned();
+        Some((out.status.success(), text))
+    }
+
+    /// Does one request both ways and compares everything.
+    #[track_caller]
+    fn step(&self, arguments: &[&str], plan: impl Fn(&Tree) -> Plan) {
+        let before = self.tree();
+        let plan = plan(&before);
+        let (good, _) = self.systemctl(arguments).expect("systemctl was there before");
+        assert_eq!(plan.errors.is_empty(), good, "{arguments:?}: {:?}", plan.errors);
+        let ours = if good { before.after(&plan.changes) } else { before.clone() };
+        let theirs = self.tree();
+        let links = |tree: &Tree| -> Vec<String> {
+            let links = tree.nodes.iter().filter_map(|(path, node)| match node {
+                Node::Link(target) => Some(format!("{path} -> {target}")),
+                Node::File(_) => None,
+            });
+            links.collect()
+        };
+        assert_eq!(links(&ours), links(&theirs), "{arguments:?}");
+        for name in NAMES {
+            let (_, state) =
+                self.systemctl(&["is-enabled", name]).expect("systemctl was there before");
+            let parsed = UnitName::parse(name).expect("a valid name");
+            let ours = theirs.state(&parsed).map_or("", UnitFileState::as_str);
+            assert_eq!(ours, state, "is-enabled {name} after {arguments:?}");
+        }
+    }
+}
+
+/// A root to compare on, or a loud word that there is no systemctl.
+fn root(label: &str) -> Option<Root> {
+    let root = Root::new(label);
+    match root.systemctl(&["is-enabled", "a.service"]) {
+        Some((_, state)) if state == "disabled" => Some(root),
+        _ => {
+            println!("NOT RUN: systemctl --root= does not work here");
+            None
+        }
+    }
+}
+
+const PERSISTENT: Options = Options { runtime: false, force: false };
+const RUNTIME: Options = Options { runtime: true, force: false };
+
+#[test]
+fn enable_and_disable_as_systemctl_does() {
+    let Some(root) = root("enable") else { return };
+    for units in [
+        &["a.service"][..],
+        &["t@.service"],
+        &["t@q.service"],
+        &["t@.service", "t@q.service"],
+        &["u@.service"],
+        &["s.service"],
+        &["i.service"],
+        &["v@.service", "v@k.service"],
+        &["bad.service"],
+        &["none.service"],
+        &["sp-ec.service"],
+        &["graphical.target", "c.socket"],
+    ] {
+        for (options, flag) in [(PERSISTENT, None), (RUNTIME, Some("--runtime"))] {
+            let arguments = |verb| -> Vec<&str> {
+                flag.into_iter().chain([verb]).chain(units.iter().copied()).collect()
+            };
+            root.step(&arguments("enable"), |tree| tree.enable(units, options));
+            root.step(&arguments("enable"), |tree| tree.enable(units, options));
+            // systemd 252 re-enables an instance as its template; we keep the instance.
+            if !units.contains(&"t@q.service") && !units.contains(&"v@k.service") {
+                root.step(&arguments("reenable"), |tree| tree.reenable(units, options));
+            }
+            if units != ["none.service"] {
+                root.step(&arguments("disable"), |tree| tree.disable(units, options));
+            }
+        }
+    }
+}
+
+#[test]
+fn masks_links_defaults_and_dependencies_as_systemctl_does() {
+    let Some(root) = root("mask") else { return };
+    let both = ["s.service", "none.service"];
+    root.step(&["mask", both[0], both[1]], |t| t.mask(&both, PERSISTENT));
+    root.step(&["mask", both[0]], |t| t.mask(&both[..1], PERSISTENT));
+    root.step(&["enable", both[0]], |t| t.enable(&both[..1], PERSISTENT));
+    root.step(&["unmask", both[0], both[1]], |t| t.unmask(&both, PERSISTENT));
+    root.step(&["--runtime", "mask", both[0]], |t| t.mask(&both[..1], RUNTIME));
+    root.step(&["unmask", both[0]], |t| t.unmask(&both[..1], PERSISTENT));
+    root.step(&["--runtime", "unmask", both[0]], |t| t.unmask(&both[..1], RUNTIME));
+    root.step(&["link", "/opt/l.service"], |t| t.link(&["/opt/l.service"], PERSISTENT));
+    root.step(&["link", "/opt/none.service"], |t| t.link(&["/opt/none.service"], PERSISTENT));
+    root.step(&["enable", "l.service"], |t| t.enable(&["l.service"], PERSISTENT));
+    root.step(&["disable", "l.service"], |t| t.disable(&["l.service"], PERSISTENT));
+    root.step(&["enable", "/opt/l.service"], |t| t.enable(&["/opt/l.service"], PERSISTENT));
+    root.step(&["disable", "l.service"], |t| t.disable(&["l.service"], PERSISTENT));
+    root.step(&["set-default", "multi-user.target"], |t| t.set_default("multi-user.target"));
+    root.step(&["set-default", "graphical.target"], |t| t.set_default("graphical.target"));
+    root.step(&["set-default", "nope.target"], |t| t.set_default("nope.target"));
+    let add = |suffix| {
+        move |t: &Tree| t.add_dependency("multi-user.target", &["s.service"], suffix, PERSISTENT)
+    };
+    root.step(&["add-wants", "multi-user.target", "s.service"], add("wants"));
+    root.step(&["add-requires", "multi-user.target", "s.service"], add("requires"));
+    root.step(&["disable", "s.service"], |t| t.disable(&["s.service"], PERSISTENT));
+}
+
+/// systemctl makes the other links all the same; a plan with an error changes nothing.
+#[test]
+fn what_is_in_the_way_is_kept() {
+    let root = Root::new("conflict");
+    let link = root.0.join("etc/systemd/system/al.service");
+    symlink("/usr/lib/systemd/system/s.service", link).expect("a link can be made");
+    let plan = root.tree().enable(&["a.service"], PERSISTENT);
+    let want =
+        "/etc/systemd/system/al.service exists and is a link to /usr/lib/systemd/system/s.service";
+    assert_eq!(plan.errors, [want]);
+    let force = Options { force: true, ..PERSISTENT };
+    let forced = root.tree().enable(&["a.service"], force);
+    assert_eq!((forced.errors.len(), forced.changes.len()), (0, 6));
+}
+
+#[test]
+fn presets_as_systemctl_does() {
+    let Some(root) = root("preset") else { return };
+    let text = "enable a.service\nenable t@.service p q\ndisable *\n";
+    root.write("etc/systemd/system-preset/10.preset", text);
+    let (rules, bad) = PresetRules::parse([text]);
+    assert_eq!(bad, Vec::<String>::new());
+    let preset = |units: &'static [&'static str], mode| {
+        let rules = &rules;
+        move |t: &Tree| t.preset(units, rules, mode, PERSISTENT)
+    };
+    root.step(&["enable", "sp-ec.service"], |t| t.enable(&["sp-ec.service"], PERSISTENT));
+    root.step(
+        &["preset", "a.service", "sp-ec.service"],
+        preset(&["a.service", "sp-ec.service"], PresetMode::Full),
+    );
+    root.step(&["disable", "a.service"], |t| t.disable(&["a.service"], PERSISTENT));
+    root.step(&["preset", "t@.service"], preset(&["t@.service"], PresetMode::Full));
+    root.step(
+        &["preset", "--preset-mode=disable-only", "a.service"],
+        preset(&["a.service"], PresetMode::DisableOnly),
+    );
+    root.step(&["preset", "s.service"], preset(&["s.service"], PresetMode::Full));
+}
+
+#[test]
+fn reverting_removes_the_administrators_files() {
+    let file = |path: &str| {
+        Node::File(Arc::new(parse(path.into(), b"[Unit]\n", crate::UnitType::Service).0))
+    };
+    let paths = [
+        "/etc/systemd/system/a.service",
+        "/etc/systemd/system/a.service.d/x.conf",
+        "/etc/systemd/system/b.service",
+        "/run/systemd/system/a.service.d/y.conf",
+        "/usr/lib/systemd/system/a.service",
+    ];
+    let mut nodes: BTreeMap<String, Node> = paths.map(|p| (p.to_owned(), file(p))).into();
+    nodes.insert("/etc/systemd/system/c.service".to_owned(), Node::Link("/dev/null".to_owned()));
+    let tree = Tree {
+        search_path: SYSTEM_PATH.map(str::to_owned).to_vec(),
+        persistent: "/etc/systemd/system".to_owned(),
+        runtime: "/run/systemd/system".to_owned(),
+        nodes,
+    };
+    let after = tree.after(&tree.revert(&["a.service", "b.service", "c.service"]).changes);
+    let left: Vec<&String> = after.nodes.keys().collect();
+    assert_eq!(left, ["/etc/systemd/system/b.service", "/usr/lib/systemd/system/a.service"]);
+}

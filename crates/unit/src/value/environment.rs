@@ -1,0 +1,84 @@
+//! Files of EnvironmentFile= (systemd.exec(5)), and os-release(5), which has the same form.
+
+/// The assignments of such a file in order. Lines that are empty, begin with `#` or `;` or have no
+/// `=` are skipped. Values may be quoted; in double quotes and outside of quotes a backslash
+/// escapes the next character, and before the end of a line it joins the next one.
+pub fn environment_file(text: &str) -> Vec<(String, String)> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while !rest.is_empty() {
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n']);
+        if rest.starts_with(['#', ';']) {
+            rest = rest.split_once('\n').map_or("", |(_, after)| after);
+            continue;
+        }
+        let line_end = rest.find('\n').unwrap_or(rest.len());
+        let Some(at) = rest[..line_end].find('=') else {
+            rest = rest.get(line_end + 1..).unwrap_or("");
+            continue;
+        };
+        let name = rest[..at].trim();
+        let (value, after) = value(rest[at + 1..].trim_start_matches([' ', '\t']));
+        if super::super::config::is_variable_name(name) {
+            out.push((name.to_owned(), value));
+        }
+        rest = after;
+    }
+    out
+}
+
+/// Reads a value up to the end of its line; returns it and what follows.
+fn value(text: &str) -> (String, &str) {
+    let mut out = String::new();
+    let mut kept = 0;
+    let mut quote = None;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match (quote, c) {
+            (None, '\n') => {
+                out.truncate(kept.max(out.trim_end().len()));
+                return (out, &text[at + 1..]);
+            }
+            (Some(q), c) if c == q => {
+                quote = None;
+                kept = out.len();
+            }
+            (None, '"' | '\'') => quote = Some(c),
+            (Some('\''), c) => out.push(c),
+            (_, '\\') => match chars.next() {
+                Some((_, '\n')) | None => {}
+                Some((_, next)) if quote == Some('"') && !"\"\\`$".contains(next) => {
+                    out.push('\\');
+                    out.push(next);
+                }
+                Some((_, next)) => {
+                    out.push(next);
+                    kept = out.len();
+                }
+            },
+            (_, c) => out.push(c),
+        }
+    }
+    out.truncate(kept.max(out.trim_end().len()));
+    (out, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, want: &str) {
+        let got: Vec<String> =
+            environment_file(text).into_iter().map(|(n, v)| format!("{n}=<{v}>")).collect();
+        assert_eq!(got.join(" "), want, "{text:?}");
+    }
+
+    #[test]
+    fn files_are_read_as_a_shell_would() {
+        check("A=1\nB = two words \n# c\n;d\nnothing\n", "A=<1> B=<two words>");
+        check("A=\"x y \"\nB='a\\b'\nC=a\\ b", "A=<x y > B=<a\\b> C=<a b>");
+        check("A=one\\\ntwo\nB=\"l1\nl2\"", "A=<onetwo> B=<l1\nl2>");
+        check("1A=x\nA-B=y\nC=\n=z", "C=<>");
+        check("A=\"q\\\"q\" tail", "A=<q\"q tail>");
+    }
+}
