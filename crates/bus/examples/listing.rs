@@ -124,9 +124,8 @@ impl Client {
 
 /// The size that the header of a reply gives, beyond what the bus itself would take.
 fn message_bytes(header: &[u8]) -> usize {
-    let number = |at: usize| {
-        u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes")) as usize
-    };
+    let number =
+        |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes")) as usize;
     (16 + number(12)).next_multiple_of(8) + number(4)
 }
 
