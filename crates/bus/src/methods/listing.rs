@@ -66,22 +66,18 @@ pub fn write_unit_row(w: &mut Writer, row: &Row<'_>) {
 
 /// The same text as [`path::unit`], without a text of its own.
 fn write_unit_path(w: &mut Writer, name: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let is_plain =
-        |at: usize, byte: u8| byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit());
-    let escapes = name.bytes().enumerate().filter(|(at, byte)| !is_plain(*at, *byte)).count();
-    let len = UNIT_PATH_PREFIX.len() + name.len() + 2 * escapes;
-    w.u32(u32::try_from(len).expect("names are at most 255 bytes")).raw(UNIT_PATH_PREFIX);
-    let bytes = name.as_bytes();
-    let mut from = 0;
-    for (at, byte) in name.bytes().enumerate() {
-        if !is_plain(at, byte) {
-            let escape = [b'_', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-            w.raw(&bytes[from..at]).raw(&escape);
-            from = at + 1;
+    w.str_with(|w| {
+        w.raw(UNIT_PATH_PREFIX);
+        let bytes = name.as_bytes();
+        let mut from = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            if !byte.is_ascii_alphanumeric() || (at == 0 && byte.is_ascii_digit()) {
+                w.raw(&bytes[from..at]).raw(&path::escape_byte(byte));
+                from = at + 1;
+            }
         }
-    }
-    w.raw(&bytes[from..]).byte(0);
+        w.raw(&bytes[from..]);
+    });
 }
 
 /// Whether clients see the unit: it has a file or does something, or another unit names it in

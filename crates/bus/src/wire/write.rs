@@ -104,6 +104,15 @@ impl Writer {
         self.raw(bytes).byte(0)
     }
 
+    /// `s` and `o` whose bytes, none of them NUL, `fill` writes.
+    pub fn str_with(&mut self, fill: impl FnOnce(&mut Writer)) -> &mut Writer {
+        let at = self.u32(0).len();
+        fill(self);
+        let len = u32::try_from(self.len() - at).expect("texts are far below 4 GiB");
+        self.bytes[at - 4..at].copy_from_slice(&len.to_le_bytes());
+        self.byte(0)
+    }
+
     /// `g`
     pub fn signature(&mut self, value: &str) -> &mut Writer {
         self.byte(u8::try_from(value.len()).expect("signatures are at most 255 bytes"));
