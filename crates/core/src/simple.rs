@@ -12,17 +12,13 @@ use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
 
 impl Core {
-    /// Begins to start a unit that is down. The start limit is counted here, conditions are
-    /// asked for by the type (their answer arrives as an effect's).
+    /// Begins to start a unit that is down: conditions first, then the start limit.
     pub(crate) fn start_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
         if !self.can_run(unit) {
             return Turn::Over(
                 JobResult::Unsupported,
                 Reason::new(Code::NotSupported, reason.cause),
             );
-        }
-        if self.count_start(unit) {
-            return self.refuse_start_limit(unit, reason);
         }
         let invocation = self.new_invocation();
         let restarting = reason.cause == Cause::Restart;
@@ -43,8 +39,12 @@ impl Core {
         !matches!(self.run(unit).state, TypeState::Unsupported | TypeState::Scope(_))
     }
 
-    /// Starts a unit whose conditions hold.
+    /// Starts a unit whose conditions hold. What a condition skips does not count as a start.
     fn start_checked(&mut self, unit: UnitId) -> Turn {
+        if self.count_start(unit) {
+            let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
+            return self.refuse_start_limit(unit, reason);
+        }
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
             UnitType::Socket => self.socket_start(unit),

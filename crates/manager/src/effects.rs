@@ -4,6 +4,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use warren_bus::names::{NameState, NameWatcher};
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
@@ -13,6 +14,7 @@ use warren_sys::{process, socket};
 use warren_unit::config::{EmergencyAction, Preserve};
 
 use crate::daemon::{Daemon, token};
+use crate::orders::Order;
 use crate::say;
 use crate::spawn::{SpawnHost, directory_bases, exec_spec};
 use crate::{conditions, mounts};
@@ -79,6 +81,7 @@ impl Daemon {
                     let _ = socket::flush(open.fd.as_fd(), false);
                 }
             }
+            Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
             Effect::CloseTrap { unit } => self.traps.close(unit),
@@ -137,7 +140,12 @@ impl Daemon {
             connection_environment = connection.environment;
             fds.push(("connection".to_owned(), connection.fd));
         }
+        let non_blocking = match &spawn.settings.own {
+            TypeSettings::Service(config) => config.non_blocking,
+            _ => false,
+        };
         for (name, fd) in self.sockets.for_service(&spawn.sockets) {
+            warren_sys::file::set_nonblocking(fd, non_blocking).map_err(|e| e.to_string())?;
             fds.push((name, fd.try_clone_to_owned().map_err(|e| e.to_string())?));
         }
         if spawn.main {
@@ -362,6 +370,28 @@ impl Daemon {
         for connection in accepted {
             self.take_connection(unit, config, connection);
         }
+    }
+
+    /// The watcher is started with the first name.
+    fn watch_bus_name(&mut self, unit: UnitId, name: Box<str>, on: bool) {
+        if !on {
+            self.bus_names.remove(&name);
+            if let Some(watcher) = &self.name_watcher {
+                watcher.leave(&name);
+            }
+            return;
+        }
+        if self.name_watcher.is_none() {
+            let shared = self.shared.clone();
+            let tell = move |name: &str, state: NameState| {
+                shared.order(Order::BusName(name.to_owned(), state));
+            };
+            self.name_watcher = NameWatcher::start(&self.options.bus_socket(), tell).ok();
+        }
+        if let Some(watcher) = &self.name_watcher {
+            watcher.watch(&name);
+        }
+        self.bus_names.insert(name, unit);
     }
 
     // ---- mounts ----
