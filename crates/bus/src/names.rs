@@ -43,10 +43,7 @@ pub struct NameWatcher {
 
 impl NameWatcher {
     /// Starts the thread, which connects to the bus at `path` once it is needed and calls `tell`.
-    pub fn start(
-        path: &Path,
-        tell: impl Fn(&str, NameState) + Send + 'static,
-    ) -> io::Result<NameWatcher> {
+    pub fn start(path: &Path, tell: impl Fn(&str, NameState) + Send + 'static) -> io::Result<NameWatcher> {
         let (orders, queue) = channel();
         let (wake, woken) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -112,8 +109,7 @@ impl Watcher {
             while let Ok(order) = self.queue.try_recv() {
                 self.take(order);
             }
-            let lost =
-                self.bus.as_mut().is_some_and(|bus| bus.receive(&self.names, &self.tell).is_err());
+            let lost = self.bus.as_mut().is_some_and(|bus| bus.receive(&self.names, &self.tell).is_err());
             if lost {
                 // Names are asked for again when the next one is watched: a bus that is restarted
                 // is no reason to stop every service that has a name on it.
@@ -220,9 +216,7 @@ impl Bus {
         match header.kind {
             Kind::Signal if header.member == "NameOwnerChanged" => {
                 let mut body = message.body();
-                let (Ok(name), Ok(_), Ok(new)) = (body.str(), body.str(), body.str()) else {
-                    return;
-                };
+                let (Ok(name), Ok(_), Ok(new)) = (body.str(), body.str(), body.str()) else { return };
                 if names.contains(name) {
                     tell(name, if new.is_empty() { NameState::Free } else { NameState::Owned });
                 }
