@@ -75,7 +75,6 @@ pub fn job(id: u32) -> String {
 /// Every byte but ASCII letters and digits becomes `_` and two hexadecimal digits; a digit in
 /// front too, and nothing at all becomes `_`.
 fn push_escaped(out: &mut String, name: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     if name.is_empty() {
         out.push('_');
     }
@@ -83,11 +82,15 @@ fn push_escaped(out: &mut String, name: &str) {
         if byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit()) {
             out.push(char::from(byte));
         } else {
-            out.push('_');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
+            out.extend(escape_byte(byte).map(char::from));
         }
     }
+}
+
+/// `_` and two hexadecimal digits.
+pub(crate) fn escape_byte(byte: u8) -> [u8; 3] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    [b'_', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
 }
 
 /// What a label stands for. An escape that is none is kept as it is, as systemd does; bytes that

@@ -111,6 +111,7 @@ pub struct Server {
     waiting: BTreeMap<u64, Waiting>,
     /// Clients in the order in which their time to greet ends.
     greeting: VecDeque<u64>,
+    is_listening: bool,
     next_connection: u64,
     next_question: u64,
     next_serial: u32,
@@ -138,6 +139,7 @@ impl Server {
             connections: BTreeMap::new(),
             waiting: BTreeMap::new(),
             greeting: VecDeque::new(),
+            is_listening: true,
             next_connection: FIRST_CONNECTION,
             next_question: 1,
             next_serial: 1,
@@ -181,10 +183,20 @@ impl Server {
             match accept_with(&self.listener, flags) {
                 Ok(socket) => drop(self.welcome(socket)),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                // AGAIN: all are accepted. EMFILE and its like: they wait until one leaves.
-                Err(_) => return,
+                Err(Errno::AGAIN) => return,
+                // EMFILE and its like: they wait until something has changed, unwatched, as the
+                // listener would wake the thread again at once.
+                Err(_) => return self.watch_listener(false),
             }
         }
+    }
+
+    fn watch_listener(&mut self, on: bool) {
+        let interest = if on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        let data = epoll::EventData::new_u64(LISTENER);
+        let modified = epoll::modify(&self.epoll, &self.listener, data, interest);
+        modified.expect("the listener is in the set");
+        self.is_listening = on;
     }
 
     fn welcome(&mut self, socket: OwnedFd) -> Result<(), Errno> {
@@ -230,6 +242,9 @@ impl Server {
     fn end(&mut self, id: u64) {
         // Its file descriptor leaves the epoll set by being closed.
         self.connections.remove(&id);
+        if !self.is_listening {
+            self.watch_listener(true);
+        }
     }
 
     fn serve(&mut self, id: u64, flags: epoll::EventFlags) {
@@ -387,6 +402,9 @@ impl Server {
 
     /// Takes what others have put in; says whether the thread is to end.
     fn read_mail(&mut self) -> bool {
+        if !self.is_listening {
+            self.watch_listener(true);
+        }
         let mut stop = false;
         let mut touched = Vec::new();
         for mail in self.mailbox.take() {
