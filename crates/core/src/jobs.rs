@@ -259,14 +259,16 @@ impl Core {
 
     // ---- who waits for whom ----
 
-    /// Distinct units with a job that are ordered against `unit`, and whether each comes first.
-    fn job_neighbours(&self, unit: UnitId) -> Vec<(UnitId, bool)> {
+    /// Distinct units with a job that are ordered against `unit`, whether each comes first and
+    /// whether it comes after; two units can be ordered both ways.
+    fn job_neighbours(&self, unit: UnitId) -> Vec<(UnitId, bool, bool)> {
         let graph = &self.graph;
         let mut others: Vec<UnitId> =
             graph.ordered_with(unit).filter(|&other| self.run(other).job.is_some()).collect();
         others.sort_unstable();
         others.dedup();
-        others.into_iter().map(|other| (other, graph.is_before(other, unit))).collect()
+        let both = |other| (other, graph.is_before(other, unit), graph.is_before(unit, other));
+        others.into_iter().map(both).collect()
     }
 
     /// Adds (or takes away) what the job of `unit` means to the waiting of its neighbours and of
@@ -275,11 +277,11 @@ impl Core {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, ignores) = (job.kind, job.ignore_order);
         let mut own = 0;
-        for (other, other_is_first) in self.job_neighbours(unit) {
+        for (other, other_is_first, this_is_first) in self.job_neighbours(unit) {
             let other_job = self.run(other).job.as_ref().expect("neighbours have jobs");
             let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
             own += u32::from(!ignores && must_wait(kind, other_kind, other_is_first));
-            if !other_ignores && must_wait(other_kind, kind, !other_is_first) {
+            if !other_ignores && must_wait(other_kind, kind, this_is_first) {
                 let blockers =
                     &mut self.run_mut(other).job.as_mut().expect("neighbours have jobs").blockers;
                 *blockers = if add { *blockers + 1 } else { blockers.saturating_sub(1) };
@@ -311,7 +313,7 @@ impl Core {
     /// How many jobs the job of `unit` waits for, counted afresh.
     pub(crate) fn count_blockers(&self, unit: UnitId) -> u32 {
         let Some(job) = self.run(unit).job.as_ref() else { return 0 };
-        let waits = |&(other, other_is_first): &(UnitId, bool)| {
+        let waits = |&(other, other_is_first, _): &(UnitId, bool, bool)| {
             let other_kind = self.run(other).job.as_ref().map(|job| job.kind);
             other_kind.is_some_and(|kind| must_wait(job.kind, kind, other_is_first))
         };
@@ -545,6 +547,7 @@ impl Core {
         self.unlink_job(unit);
         self.run_mut(unit).job = None;
         self.totals.jobs -= 1;
+        self.drop_check(unit);
         if result.is_failure() {
             self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
@@ -561,6 +564,15 @@ impl Core {
             self.forget_settings(unit);
         }
         self.unneeded_queue.insert(unit);
+    }
+
+    /// A check of conditions serves the start job that asked for it and ends with it.
+    fn drop_check(&mut self, unit: UnitId) {
+        if self.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
+            && let Some(id) = self.history_mut(unit).checking.take()
+        {
+            self.forget_effect(id);
+        }
     }
 
     /// A start that failed before the unit was told leaves its reason on the unit.

@@ -54,7 +54,13 @@ pub struct Core {
     deadlines: BTreeSet<(Monotonic, UnitId)>,
     armed: BTreeMap<UnitId, Monotonic>,
     changed: BTreeSet<UnitId>,
+    /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
+    /// process, may come after its end. Kept only while effects are under way.
+    early_exits: BTreeMap<u32, ExitStatus>,
 }
+
+/// Ends of unknown processes that are remembered; the oldest pids go first.
+const EARLY_EXITS_MAX: usize = 4096;
 
 /// Numbers that the next incarnation goes on with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -91,6 +97,7 @@ impl Core {
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
             changed: BTreeSet::new(),
+            early_exits: BTreeMap::new(),
         }
     }
 
@@ -205,10 +212,26 @@ impl Core {
             }
         }
         self.arm_changed();
+        if self.effects.is_empty() {
+            self.early_exits.clear();
+        }
     }
 
     fn effect_done(&mut self, effect: EffectId, result: Done) {
         let Some(unit) = self.effects.remove(&effect) else { return };
+        let named = match result {
+            Done::Spawned { pid } | Done::MainProcess { pid: Some(pid) } => Some(pid),
+            _ => None,
+        };
+        self.serve_answer(unit, effect, result);
+        if let Some(pid) = named
+            && let Some(status) = self.early_exits.remove(&pid)
+        {
+            self.process_ended(pid, status);
+        }
+    }
+
+    fn serve_answer(&mut self, unit: UnitId, effect: EffectId, result: Done) {
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_done(unit, effect, result),
             TypeState::Socket(_) => self.socket_done(unit, effect, result),
@@ -221,11 +244,23 @@ impl Core {
     }
 
     fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        let Some(unit) = self.pids.remove(&pid) else { return };
+        let Some(unit) = self.pids.remove(&pid) else {
+            return self.remember_exit(pid, status);
+        };
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_process_ended(unit, pid, status),
             TypeState::Socket(_) => self.socket_process_ended(unit, pid, status),
             _ => {}
+        }
+    }
+
+    fn remember_exit(&mut self, pid: u32, status: ExitStatus) {
+        if self.effects.is_empty() {
+            return;
+        }
+        self.early_exits.insert(pid, status);
+        if self.early_exits.len() > EARLY_EXITS_MAX {
+            self.early_exits.pop_first();
         }
     }
 

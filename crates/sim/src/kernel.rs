@@ -21,6 +21,9 @@ use crate::random::Random;
 /// Microseconds of a millisecond.
 pub const MS: u64 = 1000;
 
+/// Records of the exit ring that a new manager reads although its predecessor has seen them.
+const EXITS_AGAIN: usize = 64;
+
 const SIGHUP: i32 = 1;
 const SIGTERM: i32 = 15;
 const SIGSEGV: u8 = 11;
@@ -573,7 +576,7 @@ impl Kernel {
 
     /// What the new manager reads from init: the exits that its predecessor may not have seen.
     pub fn tell_exits_again(&mut self) {
-        let seen = self.exits_told.saturating_sub(self.random.index(3));
+        let seen = self.exits_told.saturating_sub(EXITS_AGAIN);
         for index in seen..self.exits.len() {
             self.later(MS, Happening::Exit(index));
         }

@@ -153,7 +153,8 @@ impl World {
                     self.step(Event::Done { effect: id, result });
                 }
             }
-            Happening::Tell(event) => {
+            Happening::Tell(mut event) => {
+                self.look_at_main_pid(&mut event);
                 let again = self.kernel.random.chance(self.kernel.faults.repeat);
                 if again && is_repeatable(&event) {
                     self.kernel.later(2 * MS, Happening::Tell(event.clone()));
@@ -176,6 +177,13 @@ impl World {
                 self.order(verb, &name, warren_core::job::JobMode::Replace);
             }
             Happening::Workload => {}
+        }
+    }
+
+    /// The runner passes on the name of a main process only if there is such a process.
+    fn look_at_main_pid(&self, event: &mut Event) {
+        if let Event::Notify { message, .. } = event {
+            message.main_pid = message.main_pid.filter(|p| self.kernel.processes.contains_key(p));
         }
     }
 
