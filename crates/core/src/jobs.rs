@@ -12,7 +12,7 @@ use crate::reason::{Cause, Code, Reason};
 use crate::request::{Asker, KillWhom, Notice, Refusal, Reply, Request};
 use crate::state::*;
 use crate::transaction::{self, Anchor, Plan, Planned, World};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, Relation};
 
@@ -224,8 +224,12 @@ impl Core {
     fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
         let job = self.run_mut(unit).job.as_mut().expect("the caller saw it");
         job.irreversible |= mode == JobMode::ReplaceIrreversibly;
-        job.ignore_order |= mode == JobMode::IgnoreDependencies;
-        job.id
+        let id = job.id;
+        if mode == JobMode::IgnoreDependencies && !job.ignore_order {
+            self.change_job(unit, |job| job.ignore_order = true);
+            self.run_queue.insert(unit);
+        }
+        id
     }
 
     fn install_new(&mut self, unit: UnitId, kind: JobKind, mode: JobMode, reason: Reason) -> JobId {
@@ -334,6 +338,47 @@ impl Core {
                 self.run_queue.insert(unit);
             }
         }
+    }
+
+    /// Installed jobs that wait for each other, which only a change of the graph can bring about:
+    /// the one whose unit's name sorts last is cancelled, until none are left.
+    pub(crate) fn break_circles(&mut self) {
+        while let Some(units) = self.waiting_in_circles() {
+            let last = units.iter().copied().max_by_key(|&unit| self.graph.name(unit));
+            let Some(dropped) = last else { return };
+            self.tell(Notice::CycleBroken { units, dropped });
+            let reason = Reason::new(Code::Canceled, Cause::Manager);
+            self.finish_job(dropped, JobResult::Canceled, reason);
+        }
+    }
+
+    /// The units of jobs that wait, directly or through others, for a circle of jobs: what is left
+    /// when those that wait for nobody, and then those that waited for them only, are taken away.
+    fn waiting_in_circles(&self) -> Option<Vec<UnitId>> {
+        let mut blockers: BTreeMap<UnitId, u32> = BTreeMap::new();
+        let mut free = Vec::new();
+        for unit in self.busy() {
+            match self.run(unit).job.as_ref().map(|job| job.blockers) {
+                Some(0) => free.push(unit),
+                Some(count) => {
+                    blockers.insert(unit, count);
+                }
+                None => {}
+            }
+        }
+        while let Some(unit) = free.pop() {
+            let kind = self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+            for (other, _, this_is_first) in self.job_neighbours(unit) {
+                let waiting = self.run(other).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+                let Some(count) = blockers.get_mut(&other) else { continue };
+                *count -= u32::from(must_wait(waiting, kind, this_is_first));
+                if *count == 0 {
+                    blockers.remove(&other);
+                    free.push(other);
+                }
+            }
+        }
+        (!blockers.is_empty()).then(|| blockers.into_keys().collect())
     }
 
     // ---- running ----
@@ -562,6 +607,7 @@ impl Core {
         }
         if self.active_state(unit).is_down() {
             self.forget_settings(unit);
+            self.connection_ended(unit);
         }
         self.unneeded_queue.insert(unit);
     }

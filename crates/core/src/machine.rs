@@ -48,6 +48,8 @@ pub struct Core {
     pub(crate) without_cgroups: bool,
     /// Services of `Type=idle` that wait for the other jobs to end.
     pub(crate) idle_queue: BTreeSet<UnitId>,
+    /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
+    pub(crate) connections: BTreeMap<UnitId, UnitId>,
     compiled: BTreeMap<UnitId, Arc<Compiled>>,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
@@ -91,6 +93,7 @@ impl Core {
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
             idle_queue: BTreeSet::new(),
+            connections: BTreeMap::new(),
             compiled: BTreeMap::new(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),
@@ -491,6 +494,7 @@ impl Core {
         }
         if self.totals.jobs > 0 && !delta.rewired.is_empty() {
             self.recount_blockers();
+            self.break_circles();
         }
         for &unit in &delta.rewired {
             self.unneeded_queue.insert(unit);
@@ -523,6 +527,9 @@ impl Core {
     pub(crate) fn restore(&mut self, unit: UnitId, run: UnitRun) {
         for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
             self.own_pid(pid, unit);
+        }
+        if let TypeState::Socket(Socket::Up(socket)) = &run.state {
+            self.connections.extend(socket.connections.iter().map(|&instance| (instance, unit)));
         }
         self.totals.jobs += u32::from(run.job.is_some());
         self.totals.failed += u32::from(run.active_state().as_str() == "failed");

@@ -108,6 +108,8 @@ impl Core {
             let (target, then) = (KillTarget::Group, FollowUp { hangup: false, resume: true });
             self.again(id, unit, Effect::Kill { id, unit, target, signal: signal.number(), then });
         }
+        // Whether those were spawned nobody knows; what is there goes with the unit's cgroup.
+        self.service_mut(unit).doomed.clear();
         if matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill) {
             self.out.push(Effect::KillGroup { unit });
         }

@@ -248,6 +248,9 @@ pub struct ServiceRun {
     pub kill_asked: Option<EffectId>,
     /// The search for the main process that is under way.
     pub main_search: Option<EffectId>,
+    /// Spawns of control processes that came to nothing meanwhile: killed as soon as they are
+    /// there.
+    pub doomed: Vec<EffectId>,
     /// File descriptors in the store.
     pub fds_stored: u32,
 }

@@ -121,7 +121,7 @@ fn named_effects(run: &UnitRun) -> usize {
         + match &run.state {
             TypeState::Service(Service::Up(s)) => {
                 let asked = [s.main_asked, s.kill_asked, s.main_search];
-                asked.iter().flatten().count() + control(s.control)
+                asked.iter().flatten().count() + control(s.control) + s.doomed.len()
             }
             TypeState::Socket(Socket::Up(s)) => {
                 usize::from(s.listen_asked.is_some()) + control(s.control)

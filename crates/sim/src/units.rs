@@ -15,6 +15,9 @@ use std::sync::Arc;
 use warren_core::graph::{Change, Files, Graph, NewDefinition};
 use warren_unit::{Context, Defaults, LoadState, Relation, UnitFile, UnitName, load, parse};
 
+/// Units that every manager has.
+const ALWAYS: [&str; 3] = ["-.slice", "system.slice", "-.mount"];
+
 /// Unit files by name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitTexts(BTreeMap<UnitName, Source>);
@@ -92,6 +95,7 @@ impl UnitTexts {
     fn definitions(&self) -> BTreeMap<UnitName, NewDefinition> {
         let mut out = BTreeMap::new();
         let mut pending: BTreeSet<UnitName> = self.0.keys().cloned().collect();
+        pending.extend(ALWAYS.iter().filter_map(|name| UnitName::parse(name).ok()));
         while let Some(name) = pending.pop_first() {
             if out.contains_key(&name) {
                 continue;
