@@ -609,6 +609,7 @@ impl Core {
             self.forget_settings(unit);
             self.connection_ended(unit);
         }
+        self.job_end_queue.insert(unit);
         self.unneeded_queue.insert(unit);
     }
 

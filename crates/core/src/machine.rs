@@ -41,6 +41,8 @@ pub struct Core {
     pub(crate) transitions: VecDeque<Transition>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
+    /// Units whose job ended: those that trigger them may have waited for that.
+    pub(crate) job_end_queue: BTreeSet<UnitId>,
     pub(crate) totals: Totals,
     /// Counters that must never repeat.
     pub(crate) serial: Serial,
@@ -89,6 +91,7 @@ impl Core {
             transitions: VecDeque::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
+            job_end_queue: BTreeSet::new(),
             totals: Totals::default(),
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
@@ -202,6 +205,8 @@ impl Core {
                 self.ripple(transition);
             } else if let Some(unit) = self.run_queue.pop_first() {
                 self.run_job(unit);
+            } else if let Some(unit) = self.job_end_queue.pop_first() {
+                self.tell_triggers_of_job_end(unit);
             } else if let Some(unit) = self.unneeded_queue.pop_first() {
                 self.stop_if_unneeded(unit);
             } else if let Some(unit) = self.upheld_queue.pop_first() {

@@ -155,9 +155,10 @@ impl Core {
         let settings = self.compiled(unit);
         let remount = run.phase == MountPhase::Remounting;
         let effect = match run.phase {
-            MountPhase::Mounting | MountPhase::MountingDone | MountPhase::Remounting => {
-                Effect::Mount { id, unit, settings, remount }
-            }
+            MountPhase::Mounting
+            | MountPhase::MountingDone
+            | MountPhase::Remounting
+            | MountPhase::UnmountingSigterm => Effect::Mount { id, unit, settings, remount },
             _ => Effect::Unmount { id, unit, settings },
         };
         self.again(id, unit, effect);

@@ -378,6 +378,8 @@ pub struct AutomountRun {
     pub missing: Vec<u32>,
     /// Kernel requests that wait for the unmount.
     pub expiring: Vec<u32>,
+    /// It is to go, with this outcome, as soon as the trap that is being made is there.
+    pub closing: Option<Outcome>,
 }
 
 /// The state of an automount unit.

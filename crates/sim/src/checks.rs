@@ -284,14 +284,14 @@ fn kernel_agrees(world: &World) -> Vec<String> {
     wrong
 }
 
-/// `KillMode=process` and `none` leave processes by intent.
+/// `KillMode=process` and `none` leave processes by intent; the file may have said so before.
 fn may_leave_processes(world: &World, unit: UnitId) -> bool {
-    let name = world.core.graph().name(unit);
-    let own = world.texts.text(name);
-    let text = own.or_else(|| world.texts.text(&name.template()?)).unwrap_or_default();
-    text.contains("KillMode=process")
-        || text.contains("KillMode=none")
-        || text.contains("SendSIGKILL=no")
+    world.leavers.contains(&unit)
+}
+
+/// Whether a unit file allows processes to outlive the unit.
+pub fn allows_left_overs(text: &str) -> bool {
+    ["KillMode=process", "KillMode=none", "SendSIGKILL=no"].iter().any(|line| text.contains(line))
 }
 
 /// `watch`: a socket is watched if and only if it listens.

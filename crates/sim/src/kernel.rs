@@ -45,6 +45,8 @@ pub enum Happening {
     Step(u32),
     /// Somebody looks whether the unit's cgroup is empty.
     LookAtGroup(UnitId),
+    /// Somebody looks whether the unit is in the mount table.
+    LookAtMount(UnitId),
     /// Traffic that waits in a watched socket is noticed.
     LookAtSocket(UnitId),
     /// A service takes what waits in its sockets.
@@ -497,7 +499,7 @@ impl Kernel {
         let done = self.works(self.faults.mount);
         if done == Done::Ok && !remount {
             self.mounts.insert(unit);
-            self.say(Event::Mounted { unit });
+            self.table_changed(unit);
         }
         self.answer(id, done);
     }
@@ -505,18 +507,23 @@ impl Kernel {
     fn unmount(&mut self, id: EffectId, unit: UnitId) {
         let done = self.works(self.faults.unmount);
         if done == Done::Ok && self.mounts.remove(&unit) {
-            self.say(Event::Unmounted { unit });
+            self.table_changed(unit);
         }
         self.answer(id, done);
     }
 
     /// Somebody else mounts at a unit's path, or unmounts what is there.
     pub fn mount_by_hand(&mut self, unit: UnitId, on: bool) {
-        let event = match on {
-            true => self.mounts.insert(unit).then_some(Event::Mounted { unit }),
-            false => self.mounts.remove(&unit).then_some(Event::Unmounted { unit }),
-        };
-        event.into_iter().for_each(|event| self.say(event));
+        let changed = if on { self.mounts.insert(unit) } else { self.mounts.remove(&unit) };
+        if changed {
+            self.table_changed(unit);
+        }
+    }
+
+    /// The manager reads the table some time after it has changed.
+    fn table_changed(&mut self, unit: UnitId) {
+        let delay = self.moment();
+        self.later(delay, Happening::LookAtMount(unit));
     }
 
     /// A process walks into a trap (`behind`: what is mounted there), or the mount behind it was

@@ -5,7 +5,7 @@
 //! step and before any effect of that step is carried out. A crash drops the core and makes a new
 //! one from what was written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warren_core::event::{Effect, Event};
@@ -48,6 +48,8 @@ pub struct World {
     /// Jobs that were cut loose from their order by `ignore-dependencies`, or edits of files that
     /// make promises about relations void.
     pub lawless: bool,
+    /// Units whose files allow, or allowed, processes to outlive them.
+    pub leavers: BTreeSet<UnitId>,
     /// How often the manager was killed.
     pub crashes: u32,
     /// Events that the core has taken.
@@ -72,6 +74,7 @@ impl World {
             replies: BTreeMap::new(),
             results: Vec::new(),
             lawless: false,
+            leavers: BTreeSet::new(),
             crashes: 0,
             events: 0,
             file: record::header(),
@@ -170,6 +173,10 @@ impl World {
                 if self.kernel.members(unit).is_empty() {
                     self.step(Event::CgroupEmpty { unit });
                 }
+            }
+            Happening::LookAtMount(unit) => {
+                let there = self.kernel.mounts.contains(&unit);
+                self.step(if there { Event::Mounted { unit } } else { Event::Unmounted { unit } });
             }
             Happening::LookAtSocket(unit) => self.look_at_socket(unit),
             Happening::Drain(units) => self.kernel.drain(&units),
@@ -273,10 +280,21 @@ impl World {
         let before = checks::Before::of(&self.core);
         let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
         let effects = self.core.step(self.moment(), event);
+        self.note_leavers();
         if empty && !effects.is_empty() {
             self.wrong.push(format!("reload-empty: an empty change did {}", effects.len()));
         }
         self.after_step(&before, effects);
+    }
+
+    fn note_leavers(&mut self) {
+        for definition in self.core.graph().definitions() {
+            let name = &definition.name;
+            let text = self.texts.text(name).or_else(|| self.texts.text(&name.template()?));
+            if text.is_some_and(checks::allows_left_overs) {
+                self.leavers.insert(definition.id);
+            }
+        }
     }
 
     /// Asks for a job by systemctl's verb. Unknown names are refused by the loader, not here.
