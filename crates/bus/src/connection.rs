@@ -48,7 +48,10 @@ pub struct Connection {
     pub peer: UCred,
     pub since: Instant,
     pub waiting: usize,
-    pub signals: Option<SignalQueue>,
+    /// What it has yet to be told. On a private socket all are told, subscribed or not:
+    /// systemctl waits for jobs without subscribing.
+    pub signals: SignalQueue,
+    pub is_subscribed: bool,
     /// Closed as soon as everything is sent.
     pub is_closing: bool,
     greeting: Greeting,
@@ -69,7 +72,8 @@ impl Connection {
             peer,
             since: now,
             waiting: 0,
-            signals: None,
+            signals: SignalQueue::default(),
+            is_subscribed: false,
             is_closing: false,
             greeting: Greeting::new(peer.uid.as_raw(), server_id),
             input: Vec::new(),

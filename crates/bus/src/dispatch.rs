@@ -50,6 +50,8 @@ pub struct Dispatched {
 #[derive(Clone, Copy)]
 enum Target {
     Above(&'static str),
+    Freedesktop,
+    LogControl,
     Units,
     Jobs,
     Manager,
@@ -150,6 +152,8 @@ fn unknown_object(path: &str) -> BusError {
 fn find(path: &str, context: Context<'_>) -> Result<Found, BusError> {
     let target = match path::parse(path) {
         Object::Above(child) => Target::Above(child),
+        Object::Freedesktop => Target::Freedesktop,
+        Object::LogControl => Target::LogControl,
         Object::Units => Target::Units,
         Object::Jobs => Target::Jobs,
         Object::Manager => Target::Manager,
@@ -185,6 +189,10 @@ fn find_unit(text: &str, path: &str, context: Context<'_>) -> Result<Found, BusE
 fn introspection(target: Target, view: &View) -> String {
     match target {
         Target::Above(child) => introspect::parent(std::iter::once(child.to_owned())),
+        Target::Freedesktop => {
+            introspect::parent(["LogControl1", "systemd1"].map(str::to_owned).into_iter())
+        }
+        Target::LogControl => introspect::log_control(),
         Target::Units => {
             let listed = view.graph.definitions().filter(|d| is_listed(view, d.id));
             introspect::parent(listed.map(|d| path::unit_label(d.name.as_str())))
@@ -198,7 +206,8 @@ fn introspection(target: Target, view: &View) -> String {
 
 fn interfaces(target: Target, view: &View) -> Vec<&'static Interface> {
     match target {
-        Target::Above(_) | Target::Units | Target::Jobs => Vec::new(),
+        Target::Above(_) | Target::Freedesktop | Target::Units | Target::Jobs => Vec::new(),
+        Target::LogControl => vec![&manager::LOG_CONTROL_INTERFACE],
         Target::Manager => vec![&manager::MANAGER_INTERFACE],
         Target::Job(..) => vec![&job::JOB_INTERFACE],
         Target::Unit(unit) => properties::interfaces(view.definition(unit).unit_type()).collect(),
@@ -270,7 +279,7 @@ fn set(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
     let mut body = message.body();
     let (interface, name) = (body.str()?, body.str()?);
     let property = find_property(target, context.view, interface, name)?;
-    let is_manager = matches!(target, Target::Manager);
+    let is_manager = matches!(target, Target::Manager | Target::LogControl);
     if !is_manager || !manager::WRITABLE.contains(&name) {
         return Err(BusError::read_only(format!("Property '{name}' is not writable.")).into());
     }
@@ -314,7 +323,11 @@ fn may_write(context: Context<'_>) -> Result<(), BusError> {
 /// The tables of methods of an object, with the interface each belongs to.
 fn method_tables(target: Target, view: &View) -> Vec<(&'static str, Methods)> {
     match target {
-        Target::Above(_) | Target::Units | Target::Jobs => Vec::new(),
+        Target::Above(_)
+        | Target::Freedesktop
+        | Target::LogControl
+        | Target::Units
+        | Target::Jobs => Vec::new(),
         Target::Manager => vec![(manager::MANAGER_INTERFACE.name, MANAGER_METHODS)],
         Target::Job(..) => vec![(job::JOB_INTERFACE.name, JOB_METHODS)],
         Target::Unit(unit) => {

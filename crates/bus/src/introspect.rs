@@ -79,6 +79,13 @@ pub fn manager() -> &'static str {
     })
 }
 
+/// The text of the log control object.
+pub fn log_control() -> String {
+    let mut out = HEAD.to_owned();
+    interface(&mut out, &manager::LOG_CONTROL_INTERFACE, &[], &[]);
+    out + "</node>\n"
+}
+
 /// The text of every job.
 pub fn job() -> &'static str {
     static TEXT: OnceLock<String> = OnceLock::new();
@@ -148,7 +155,8 @@ fn arguments_of(out: &mut String, list: &'static str, direction: &str) {
 }
 
 fn property(out: &mut String, property: &properties::Property, interface: &str) {
-    let is_manager = interface == manager::MANAGER_INTERFACE.name;
+    let is_manager = !interface.starts_with("org.freedesktop.systemd1.")
+        || interface == manager::MANAGER_INTERFACE.name;
     let writable = is_manager && manager::WRITABLE.contains(&property.name);
     let access = if writable { "readwrite" } else { "read" };
     let (name, signature) = (property.name, property.signature);

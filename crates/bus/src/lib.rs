@@ -15,6 +15,7 @@ pub mod error;
 pub mod glob;
 mod introspect;
 mod methods;
+pub mod names;
 pub mod path;
 pub mod properties;
 mod refusals;

@@ -9,8 +9,12 @@ const JOBS: &str = "/org/freedesktop/systemd1/job";
 /// What a path leads to. Whether the unit or job exists is another question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Object {
-    /// `/`, `/org` and `/org/freedesktop`: only introspected, with the one child named.
+    /// `/` and `/org`: only introspected, with the one child named.
     Above(&'static str),
+    /// `/org/freedesktop`: only introspected, with its two children.
+    Freedesktop,
+    /// The manager's log level and target (org.freedesktop.LogControl1(5)).
+    LogControl,
     /// The manager.
     Manager,
     /// The parent of all units.
@@ -30,7 +34,8 @@ pub fn parse(path: &str) -> Object {
     match path {
         "/" => return Object::Above("org"),
         "/org" => return Object::Above("freedesktop"),
-        "/org/freedesktop" => return Object::Above("systemd1"),
+        "/org/freedesktop" => return Object::Freedesktop,
+        "/org/freedesktop/LogControl1" => return Object::LogControl,
         MANAGER => return Object::Manager,
         UNITS => return Object::Units,
         JOBS => return Object::Jobs,
@@ -70,7 +75,6 @@ pub fn job(id: u32) -> String {
 /// Every byte but ASCII letters and digits becomes `_` and two hexadecimal digits; a digit in
 /// front too, and nothing at all becomes `_`.
 fn push_escaped(out: &mut String, name: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     if name.is_empty() {
         out.push('_');
     }
@@ -78,11 +82,15 @@ fn push_escaped(out: &mut String, name: &str) {
         if byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit()) {
             out.push(char::from(byte));
         } else {
-            out.push('_');
-            out.push(char::from(HEX[usize::from(byte >> 4)]));
-            out.push(char::from(HEX[usize::from(byte & 15)]));
+            out.extend(escape_byte(byte).map(char::from));
         }
     }
+}
+
+/// `_` and two hexadecimal digits.
+pub(crate) fn escape_byte(byte: u8) -> [u8; 3] {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    [b'_', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
 }
 
 /// What a label stands for. An escape that is none is kept as it is, as systemd does; bytes that

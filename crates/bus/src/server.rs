@@ -111,6 +111,7 @@ pub struct Server {
     waiting: BTreeMap<u64, Waiting>,
     /// Clients in the order in which their time to greet ends.
     greeting: VecDeque<u64>,
+    is_listening: bool,
     next_connection: u64,
     next_question: u64,
     next_serial: u32,
@@ -138,6 +139,7 @@ impl Server {
             connections: BTreeMap::new(),
             waiting: BTreeMap::new(),
             greeting: VecDeque::new(),
+            is_listening: true,
             next_connection: FIRST_CONNECTION,
             next_question: 1,
             next_serial: 1,
@@ -181,10 +183,20 @@ impl Server {
             match accept_with(&self.listener, flags) {
                 Ok(socket) => drop(self.welcome(socket)),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
-                // AGAIN: all are accepted. EMFILE and its like: they wait until one leaves.
-                Err(_) => return,
+                Err(Errno::AGAIN) => return,
+                // EMFILE and its like: they wait until something has changed, unwatched, as the
+                // listener would wake the thread again at once.
+                Err(_) => return self.watch_listener(false),
             }
         }
+    }
+
+    fn watch_listener(&mut self, on: bool) {
+        let interest = if on { epoll::EventFlags::IN } else { epoll::EventFlags::empty() };
+        let data = epoll::EventData::new_u64(LISTENER);
+        let modified = epoll::modify(&self.epoll, &self.listener, data, interest);
+        modified.expect("the listener is in the set");
+        self.is_listening = on;
     }
 
     fn welcome(&mut self, socket: OwnedFd) -> Result<(), Errno> {
@@ -230,6 +242,9 @@ impl Server {
     fn end(&mut self, id: u64) {
         // Its file descriptor leaves the epoll set by being closed.
         self.connections.remove(&id);
+        if !self.is_listening {
+            self.watch_listener(true);
+        }
     }
 
     fn serve(&mut self, id: u64, flags: epoll::EventFlags) {
@@ -270,7 +285,7 @@ impl Server {
     /// Encodes and sends signals while there is room, and says what to wait for next.
     fn advance(&mut self, id: u64) -> Result<(), Gone> {
         let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
-        if client.signals.as_ref().is_some_and(|queue| !queue.is_empty()) {
+        if !client.signals.is_empty() {
             let view = self.backend.view();
             encode_signals(client, &view, &*self.backend, &mut self.next_serial)?;
         }
@@ -355,15 +370,11 @@ impl Server {
 
     fn subscribe(&mut self, id: u64, reply_to: Option<u32>, on: bool) {
         let Some(client) = self.connections.get_mut(&id) else { return };
-        match (on, client.signals.is_some()) {
-            (true, false) => client.signals = Some(Default::default()),
-            (false, true) => client.signals = None,
-            (true, true) => {}
-            (false, false) => {
-                let error = BusError::not_subscribed("Client is not subscribed.");
-                return self.fail(id, reply_to, &error);
-            }
+        if !on && !client.is_subscribed {
+            let error = BusError::not_subscribed("Client is not subscribed.");
+            return self.fail(id, reply_to, &error);
         }
+        client.is_subscribed = on;
         self.reply(id, reply_to, "", Writer::new());
     }
 
@@ -391,6 +402,9 @@ impl Server {
 
     /// Takes what others have put in; says whether the thread is to end.
     fn read_mail(&mut self) -> bool {
+        if !self.is_listening {
+            self.watch_listener(true);
+        }
         let mut stop = false;
         let mut touched = Vec::new();
         for mail in self.mailbox.take() {
@@ -405,9 +419,8 @@ impl Server {
                 Mail::Stop => stop = true,
             }
         }
-        let tellable = |client: &Connection| client.signals.as_ref().is_some_and(|q| !q.is_empty());
-        let subscribers = self.connections.iter().filter(|(_, client)| tellable(client));
-        touched.extend(subscribers.map(|(id, _)| *id));
+        let told = self.connections.iter().filter(|(_, client)| !client.signals.is_empty());
+        touched.extend(told.map(|(id, _)| *id));
         touched.sort_unstable();
         touched.dedup();
         for id in touched {
@@ -420,7 +433,8 @@ impl Server {
     }
 
     fn tell(&mut self, add: impl Fn(&mut crate::signals::SignalQueue)) {
-        self.connections.values_mut().filter_map(|client| client.signals.as_mut()).for_each(add);
+        let open = self.connections.values_mut().filter(|client| client.is_open());
+        open.map(|client| &mut client.signals).for_each(add);
     }
 
     /// Replies to the call that waited for this answer; gives the client that did.
@@ -469,7 +483,7 @@ fn encode_signals(
     backend: &dyn Backend,
     serial: &mut u32,
 ) -> Result<(), Gone> {
-    let Some(mut queue) = client.signals.take() else { return Ok(()) };
+    let mut queue = std::mem::take(&mut client.signals);
     while !queue.is_empty() && client.unsent() < SIGNAL_WATER_BYTES {
         let mut push = |signal: crate::signals::Signal| {
             client.push(signal.message(next_serial(serial)));
@@ -480,6 +494,6 @@ fn encode_signals(
         }
     }
     let over = queue.is_over();
-    client.signals = Some(queue);
+    client.signals = queue;
     if over { Err(Gone::TooSlow) } else { Ok(()) }
 }

@@ -119,12 +119,11 @@ fn a_unit_that_is_not_in_memory_is_loaded_to_be_read() {
     machine.stop();
 }
 
-/// What a subscriber hears of a start: what is new, the changes by interface, then the end.
+/// What a client hears of a start, subscribed or not: what is new, the changes by interface, then the end.
 #[test]
 fn a_job_ends_after_its_units_changes() {
     let (dir, machine) = serve("signals");
-    let (mut client, mut quiet) = (Client::new(&dir.socket()), Client::new(&dir.socket()));
-    assert_eq!(client.manager("Subscribe", &[]).kind, Kind::MethodReturn);
+    let mut client = Client::new(&dir.socket());
     let serial =
         client.send(MANAGER, MANAGER_INTERFACE, "StartUnit", strings(&["a.service", "replace"]));
     let mut heard = Vec::new();
@@ -149,9 +148,6 @@ fn a_job_ends_after_its_units_changes() {
     let want = ["reply", "Service", "Unit", "JobRemoved a.service done"];
     heard.dedup();
     assert_eq!(heard, want);
-    // Who did not subscribe hears nothing: the next message is the reply to its next call.
-    assert_eq!(quiet.manager("ListJobs", &[]).kind, Kind::MethodReturn);
-    assert_eq!(client.manager("Unsubscribe", &[]).kind, Kind::MethodReturn);
     machine.stop();
 }
 

@@ -101,6 +101,13 @@ pub enum Event {
         /// The automount unit.
         unit: UnitId,
     },
+    /// The name of a `Type=dbus` service was taken or given up, or there is no bus to ask.
+    BusName {
+        /// The service.
+        unit: UnitId,
+        /// What is known.
+        state: BusName,
+    },
     /// Everything is to be stopped; nothing can be started any more.
     StopEverything,
     /// A new generation takes effect.
@@ -110,6 +117,17 @@ pub enum Event {
         /// What differs from the current one.
         delta: Box<Delta>,
     },
+}
+
+/// What is known of a bus name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BusName {
+    /// Somebody has it.
+    Owned,
+    /// Nobody has it.
+    Free,
+    /// There is no bus.
+    NoBus,
 }
 
 /// The answer to an effect.
@@ -346,6 +364,15 @@ pub enum Effect {
         tokens: Vec<u32>,
         /// Whether what they wait for is there.
         ok: bool,
+    },
+    /// Begin or end to watch the bus name of a `Type=dbus` service.
+    WatchBusName {
+        /// The service.
+        unit: UnitId,
+        /// `BusName=`
+        name: Box<str>,
+        /// On or off.
+        on: bool,
     },
     /// Begin or end to look for idleness behind an automount.
     WatchIdle {

@@ -176,6 +176,7 @@ impl Core {
             Event::TrapHit { unit, token } => self.trap_hit(unit, token),
             Event::TrapIdle { unit, token } => self.trap_idle(unit, token),
             Event::TrapGone { unit } => self.trap_gone(unit),
+            Event::BusName { unit, state } => self.service_bus_name(unit, state),
             Event::StopEverything => self.stop_everything(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
         }

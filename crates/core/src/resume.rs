@@ -93,6 +93,7 @@ impl Core {
             let spawn = self.spawn_again(unit, list, index, false);
             self.again(id, unit, Effect::Spawn(id, spawn));
         }
+        self.watch_bus_name(unit, true);
         if let Some(id) = run.main_search {
             let pid_file = self.compiled(unit).service().pid_file.clone();
             self.again(id, unit, Effect::FindMain { id, unit, pid_file });

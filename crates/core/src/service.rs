@@ -220,7 +220,17 @@ impl Core {
         run.main_asked = Some(id);
         run.command = (CommandList::Start, index);
         run.deadline = deadline;
+        self.watch_bus_name(unit, true);
         self.spawn(id, unit, CommandList::Start, index, true, settings);
+    }
+
+    /// `Type=dbus`: begins or ends to watch `BusName=`.
+    pub(crate) fn watch_bus_name(&mut self, unit: UnitId, on: bool) {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        if let (ServiceType::Dbus, Some(name)) = (config.service_type, &config.bus_name) {
+            self.out.push(Effect::WatchBusName { unit, name: name.clone(), on });
+        }
     }
 
     /// Asks for the control process that runs command `index` of `list`.

@@ -1,6 +1,6 @@
 //! Services: what their processes and their notify socket tell.
 
-use crate::event::Notify;
+use crate::event::{BusName, Notify};
 use crate::ids::UnitId;
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
@@ -235,6 +235,30 @@ impl Core {
                 self.enter_signal(unit, phase);
             }
             _ => self.set_outcome(unit, Outcome::OomKill),
+        }
+    }
+
+    // ---- the bus name of Type=dbus ----
+
+    pub(crate) fn service_bus_name(&mut self, unit: UnitId, state: BusName) {
+        if self.known(unit).is_none() || self.service(unit).is_none() {
+            return;
+        }
+        match (self.service_phase(unit), state) {
+            (Some(ServicePhase::Start), BusName::Owned) => {
+                self.service_mut(unit).ready = true;
+                if self.service(unit).is_some_and(|run| run.main_asked.is_none()) {
+                    self.enter_start_post(unit);
+                }
+            }
+            (Some(ServicePhase::Start), BusName::NoBus) => {
+                let error = "there is no message bus to take BusName= on".to_owned();
+                self.history_mut(unit).status_text = error;
+                self.fail_service(unit, Outcome::Protocol, Code::Protocol);
+                self.enter_signal(unit, ServicePhase::StopSigterm);
+            }
+            (Some(ServicePhase::Running), BusName::Free) => self.enter_stop(unit),
+            _ => {}
         }
     }
 

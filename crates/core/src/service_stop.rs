@@ -228,6 +228,7 @@ impl Core {
         let config = settings.service();
         let run = self.service(unit).expect("it is ending").clone();
         self.drop_effects(unit, &run);
+        self.watch_bus_name(unit, false);
         let restarts = self.will_restart(unit, config, &run);
         let bad = !matches!(run.outcome, Outcome::Success | Outcome::ExecCondition);
         if !bad && !run.stop_requested && !restarts {

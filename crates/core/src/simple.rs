@@ -7,22 +7,19 @@ use crate::job::JobResult;
 use crate::jobs::Turn;
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
 use crate::state::*;
 use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
 
 impl Core {
-    /// Begins to start a unit that is down. The start limit is counted here, conditions are
-    /// asked for by the type (their answer arrives as an effect's).
+    /// Begins to start a unit that is down: conditions first, then the start limit.
     pub(crate) fn start_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
         if !self.can_run(unit) {
             return Turn::Over(
                 JobResult::Unsupported,
                 Reason::new(Code::NotSupported, reason.cause),
             );
-        }
-        if self.count_start(unit) {
-            return self.refuse_start_limit(unit, reason);
         }
         let invocation = self.new_invocation();
         let restarting = reason.cause == Cause::Restart;
@@ -43,8 +40,12 @@ impl Core {
         !matches!(self.run(unit).state, TypeState::Unsupported | TypeState::Scope(_))
     }
 
-    /// Starts a unit whose conditions hold.
+    /// Starts a unit whose conditions hold. What a condition skips does not count as a start.
     fn start_checked(&mut self, unit: UnitId) -> Turn {
+        if self.count_start(unit) {
+            let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
+            return self.refuse_start_limit(unit, reason);
+        }
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
             UnitType::Socket => self.socket_start(unit),
@@ -91,10 +92,18 @@ impl Core {
         let history = self.history_mut(unit);
         history.conditions = Some((now, conditions));
         history.asserts = Some((now, asserts));
+        history.skipped &= !conditions;
         let Some(job) = self.run(unit).job.as_ref() else { return true };
         let cause = job.reason.cause;
         if !conditions {
-            self.note(unit, Code::ConditionFailed, cause, String::new());
+            // Units that are skipped at every start of something else are told of once.
+            let again = self.run(unit).history.as_ref().is_some_and(|h| h.skipped);
+            self.history_mut(unit).skipped = true;
+            let reason = Reason::new(Code::ConditionFailed, cause);
+            self.history_mut(unit).reason = reason;
+            if !again {
+                self.tell(Notice::Log { unit, reason, detail: String::new() });
+            }
             self.finish_job(unit, JobResult::Done, Reason::new(Code::ConditionFailed, cause));
         } else if !asserts {
             self.note(unit, Code::AssertFailed, cause, String::new());

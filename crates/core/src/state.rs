@@ -470,6 +470,8 @@ pub struct History {
     pub status_text: String,
     /// `ERRNO=` of the service, last said.
     pub status_errno: i32,
+    /// The last start was skipped because of a condition, and the log knows.
+    pub skipped: bool,
     /// The cgroup was made and not yet removed.
     pub has_cgroup: bool,
 }

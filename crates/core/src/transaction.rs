@@ -21,7 +21,7 @@ use crate::job::{JobKind, JobMode, JobType, must_wait};
 use crate::request::Refusal;
 use crate::state::ActiveState;
 use std::collections::{BTreeMap, BTreeSet};
-use warren_unit::{LoadState, Relation};
+use warren_unit::{LoadState, Relation, UnitType};
 
 /// What a transaction needs to know of the units' states.
 pub trait World {
@@ -265,6 +265,9 @@ impl<'a> Draft<'a> {
         job_type: JobType,
         strength: Strength,
     ) {
+        if matches!(relation, Relation::Wants | Relation::Upholds) && self.is_settled(from) {
+            return;
+        }
         let kind = self.collapse(other, job_type);
         let absent = matches!(relation, Relation::MountsFor)
             && self.graph.definition(other).load_state != LoadState::Loaded;
@@ -282,6 +285,21 @@ impl<'a> Draft<'a> {
             entry.by_conflict = conflicted || relation == Relation::Conflicts;
         }
         self.links.push(Link { from, to, strength });
+    }
+
+    /// Whether what this entry's unit merely wants is left alone: the unit is up already, and only
+    /// something else that needs it is being started. What it wants had its turn when it came up;
+    /// trying all of that again would make every start cost as much as the largest target below
+    /// it. Starting a target, or isolating, looks at everything again.
+    fn is_settled(&self, at: usize) -> bool {
+        let unit = self.entries[at].unit;
+        let of_target = self.graph.definition(self.anchor.unit).unit_type() == UnitType::Target;
+        at != 0
+            && !of_target
+            && self.anchor.mode != JobMode::Isolate
+            && self.entries[at].kind == JobKind::Start
+            && self.world.active_state(unit).is_up()
+            && self.world.installed(unit).is_none()
     }
 
     /// Why a job cannot be on a unit at all.

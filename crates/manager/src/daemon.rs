@@ -105,11 +105,18 @@ pub struct Daemon {
     pub(crate) connections: BTreeMap<UnitId, crate::effects::Connection>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
+    /// Conditions to be looked at at the end of the turn.
+    pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
+    pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
+    /// Services of `Type=dbus` by the name that they are to take.
+    pub(crate) bus_names: BTreeMap<Box<str>, UnitId>,
     pub(crate) loads: BTreeMap<u64, crate::requests::AfterLoad>,
     pub(crate) next_load: u64,
     pub(crate) leaving: Option<Leaving>,
     /// Readiness was told to whoever started this manager.
     pub(crate) ready_told: bool,
+    /// The first transaction was asked for.
+    pub(crate) first_unit_asked: bool,
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<PowerAction>,
     pub(crate) stop_began: Moment,
@@ -352,6 +359,7 @@ impl Daemon {
                 other => self.carry_out(other),
             }
         }
+        self.check_conditions();
         self.publish(changed, notices, replies);
         self.end_when_stopped();
     }
@@ -419,7 +427,7 @@ impl Daemon {
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
     fn tell_readiness(&mut self) {
-        if self.ready_told || self.core.totals().jobs > 0 {
+        if self.ready_told || !self.first_unit_asked || self.core.totals().jobs > 0 {
             return;
         }
         self.ready_told = true;

@@ -4,15 +4,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use warren_bus::names::{NameState, NameWatcher};
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::SpawnReply;
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
-use warren_unit::config::{EmergencyAction, Preserve};
+use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
+use crate::orders::Order;
 use crate::say;
 use crate::spawn::{SpawnHost, directory_bases, exec_spec};
 use crate::{conditions, mounts};
@@ -38,13 +40,7 @@ impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         match effect {
-            Effect::CheckConditions { id, section, .. } => {
-                let context = self.core.settings().context.clone();
-                self.workers.run(id, move || Done::Conditions {
-                    conditions: conditions::hold(&section.conditions, &context),
-                    asserts: conditions::hold(&section.asserts, &context),
-                });
-            }
+            Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
             Effect::MakeCgroup { id, unit, settings } => {
                 let result = self.make_group(unit, &settings);
@@ -79,12 +75,29 @@ impl Daemon {
                     let _ = socket::flush(open.fd.as_fd(), false);
                 }
             }
+            Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
             Effect::CloseTrap { unit } => self.traps.close(unit),
             Effect::Emergency { action, unit } => self.emergency(action, unit),
             Effect::Reply { .. } | Effect::Tell(_) => {}
         }
+    }
+
+    /// Has one worker look at all conditions that this turn asked for.
+    pub(crate) fn check_conditions(&mut self) {
+        let checks = std::mem::take(&mut self.checks);
+        if checks.is_empty() {
+            return;
+        }
+        let context = self.core.settings().context.clone();
+        self.workers.run_all(move || {
+            let look = |section: &UnitSection| Done::Conditions {
+                conditions: conditions::hold(&section.conditions, &context),
+                asserts: conditions::hold(&section.asserts, &context),
+            };
+            checks.iter().map(|(id, section)| (*id, look(section))).collect()
+        });
     }
 
     pub(crate) fn done(&mut self, effect: EffectId, result: Done) {
@@ -137,7 +150,12 @@ impl Daemon {
             connection_environment = connection.environment;
             fds.push(("connection".to_owned(), connection.fd));
         }
+        let non_blocking = match &spawn.settings.own {
+            TypeSettings::Service(config) => config.non_blocking,
+            _ => false,
+        };
         for (name, fd) in self.sockets.for_service(&spawn.sockets) {
+            warren_sys::file::set_nonblocking(fd, non_blocking).map_err(|e| e.to_string())?;
             fds.push((name, fd.try_clone_to_owned().map_err(|e| e.to_string())?));
         }
         if spawn.main {
@@ -362,6 +380,28 @@ impl Daemon {
         for connection in accepted {
             self.take_connection(unit, config, connection);
         }
+    }
+
+    /// The watcher is started with the first name.
+    fn watch_bus_name(&mut self, unit: UnitId, name: Box<str>, on: bool) {
+        if !on {
+            self.bus_names.remove(&name);
+            if let Some(watcher) = &self.name_watcher {
+                watcher.leave(&name);
+            }
+            return;
+        }
+        if self.name_watcher.is_none() {
+            let shared = self.shared.clone();
+            let tell = move |name: &str, state: NameState| {
+                shared.order(Order::BusName(name.to_owned(), state));
+            };
+            self.name_watcher = NameWatcher::start(&self.options.bus_socket(), tell).ok();
+        }
+        if let Some(watcher) = &self.name_watcher {
+            watcher.watch(&name);
+        }
+        self.bus_names.insert(name, unit);
     }
 
     // ---- mounts ----

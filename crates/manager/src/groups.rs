@@ -279,13 +279,15 @@ fn attributes(config: &CgroupConfig) -> Vec<(&'static str, &'static str, &'stati
     out
 }
 
-fn host_memory() -> u64 {
+/// Memory of the host in bytes.
+pub fn host_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
     line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-fn host_tasks() -> u64 {
+/// Tasks that the host can have.
+pub fn host_tasks() -> u64 {
     let number =
         |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
     let max = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];

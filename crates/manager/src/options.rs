@@ -104,6 +104,14 @@ impl Options {
         self.runtime_dir.join("systemd/notify")
     }
 
+    /// Where the message bus is.
+    pub fn bus_socket(&self) -> PathBuf {
+        match self.scope {
+            Scope::System => self.runtime_dir.join("dbus/system_bus_socket"),
+            Scope::User => self.runtime_dir.join("bus"),
+        }
+    }
+
     /// Where `warren` connects.
     pub fn control_socket(&self) -> PathBuf {
         self.runtime_dir.join("warren/control")

@@ -3,6 +3,7 @@
 use std::sync::mpsc::Sender;
 
 use warren_bus::backend::{Call, ReplySender};
+use warren_bus::names::NameState;
 use warren_core::graph::Delta;
 use warren_core::job::JobResult;
 use warren_core::request::Asker;
@@ -38,6 +39,8 @@ pub enum Order {
         /// Where the report goes.
         reply: Sender<Report>,
     },
+    /// What became of a bus name.
+    BusName(String, NameState),
     /// What the loader made.
     Loaded(Box<LoaderAnswer>),
 }

@@ -4,8 +4,9 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use warren_bus::backend::{Answer, Call, FileChange, Leave, PresetMode, UnitFileOp, UnitFileVerb};
+use warren_bus::names::NameState;
 use warren_bus::{Announcement, BusError, Outcome, ReplySender};
-use warren_core::event::Event;
+use warren_core::event::{BusName, Event};
 use warren_core::graph::Delta;
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Reply, Request};
@@ -55,6 +56,16 @@ impl Daemon {
             Order::Reload { how, reply } => {
                 let after = AfterLoad::Report { reply, ordered: Instant::now() };
                 self.load(|token| LoaderOrder::Reload { how, token }, after);
+            }
+            Order::BusName(name, state) => {
+                let state = match state {
+                    NameState::Owned => BusName::Owned,
+                    NameState::Free => BusName::Free,
+                    NameState::NoBus => BusName::NoBus,
+                };
+                if let Some(&unit) = self.bus_names.get(name.as_str()) {
+                    self.events.push_back(Event::BusName { unit, state });
+                }
             }
             Order::Loaded(answer) => self.take_loaded(*answer),
         }
@@ -402,6 +413,7 @@ impl Daemon {
 
     /// The first transaction: what the manager is started for.
     pub(crate) fn start_first_unit(&mut self) {
+        self.first_unit_asked = true;
         let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
         let Ok(unit) = UnitName::parse(&name) else {
             return say!("--unit={name} is no unit name");

@@ -166,10 +166,14 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         connections: BTreeMap::new(),
         stored_fds: FdStore::default(),
         environment: service_environment(),
+        checks: Vec::new(),
+        name_watcher: None,
+        bus_names: BTreeMap::new(),
         loads: BTreeMap::new(),
         next_load: 1,
         leaving: None,
         ready_told: false,
+        first_unit_asked: false,
         ending: None,
         stop_began: began,
         accepting: 0,
@@ -253,6 +257,8 @@ fn first_facts(settings: &Settings) -> Facts {
         control_group: String::new(),
         userspace: (began.realtime_us, began.monotonic.0),
         defaults: settings.defaults.clone(),
+        memory_bytes: crate::groups::host_memory(),
+        tasks_ceiling: crate::groups::host_tasks(),
         ..Facts::default()
     }
 }
@@ -327,6 +333,7 @@ impl Daemon {
             self.watch_helper(index);
         }
         self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
+        self.first_unit_asked = true;
         let started = restored.manager.is_some();
         self.take_up_sockets(&graph, &restored, kept_sockets);
         self.take_up_traps(&graph, &restored);

@@ -11,19 +11,19 @@ use warren_sys::eventfd::EventFd;
 /// Threads.
 const WORKERS: usize = 2;
 
-type Task = Box<dyn FnOnce() -> Done + Send>;
+type Task = Box<dyn FnOnce() -> Vec<(EffectId, Done)> + Send>;
 
 /// The pool.
 pub struct Workers {
-    tasks: Sender<(EffectId, Task)>,
-    results: Receiver<(EffectId, Done)>,
+    tasks: Sender<Task>,
+    results: Receiver<Vec<(EffectId, Done)>>,
     wake: Arc<EventFd>,
 }
 
 impl Workers {
     /// Starts the threads; they wake the loop through `wake`.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        let (tasks, queue) = channel::<(EffectId, Task)>();
+        let (tasks, queue) = channel::<Task>();
         let (answer, results) = channel();
         let queue = Arc::new(Mutex::new(queue));
         for n in 0..WORKERS {
@@ -32,8 +32,8 @@ impl Workers {
                 loop {
                     // The lock is held while waiting for a task only: another worker waits behind it.
                     let next = queue.lock().ok().and_then(|queue| queue.recv().ok());
-                    let Some((id, task)) = next else { return };
-                    if answer.send((id, task())).is_err() {
+                    let Some(task) = next else { return };
+                    if answer.send(task()).is_err() {
                         return;
                     }
                     wake.notify();
@@ -46,13 +46,18 @@ impl Workers {
 
     /// Has `task` done; its result comes back under `id`.
     pub fn run(&self, id: EffectId, task: impl FnOnce() -> Done + Send + 'static) {
+        self.run_all(move || vec![(id, task())]);
+    }
+
+    /// Has one task done that answers several effects.
+    pub fn run_all(&self, task: impl FnOnce() -> Vec<(EffectId, Done)> + Send + 'static) {
         // The threads end only with the process.
-        let _ = self.tasks.send((id, Box::new(task)));
+        let _ = self.tasks.send(Box::new(task));
     }
 
     /// Results that are there.
     pub fn results(&self) -> impl Iterator<Item = (EffectId, Done)> + '_ {
-        self.results.try_iter()
+        self.results.try_iter().flatten()
     }
 
     /// The eventfd that the loop watches.

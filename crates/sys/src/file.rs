@@ -19,6 +19,20 @@ pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     Ok(())
 }
 
+/// Makes reads, writes and accepts on the open file behind `fd` wait, or not. The flag belongs to
+/// the open file: whoever shares it sees the change.
+pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
+    let flags = rustix::fs::fcntl_getfl(fd).call("fcntl F_GETFL")?;
+    let wanted = match on {
+        true => flags | rustix::fs::OFlags::NONBLOCK,
+        false => flags - rustix::fs::OFlags::NONBLOCK,
+    };
+    if wanted == flags {
+        return Ok(());
+    }
+    rustix::fs::fcntl_setfl(fd, wanted).call("fcntl F_SETFL")
+}
+
 /// Whether the file system that holds `path` is mounted read-write.
 pub fn is_writable_mount(path: &Path) -> bool {
     let read_only = rustix::fs::StatVfsMountFlags::RDONLY;

@@ -489,7 +489,9 @@ pub fn accept(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
 pub fn flush(socket: BorrowedFd<'_>, connections: bool) -> Result<()> {
     let mut scrap = [0u8; 4096];
     for _ in 0..65_536 {
-        let more = if connections {
+        let more = if !is_readable(socket) {
+            false
+        } else if connections {
             accept(socket)?.is_some()
         } else {
             rustix::io::read(socket, &mut scrap).is_ok_and(|n| n > 0)

@@ -6,7 +6,10 @@ use crate::methods::{Invocation, Refused, Step};
 use crate::properties::job::job_state;
 use crate::wire::Writer;
 use crate::{path, refusals};
-use warren_core::graph::Definition;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::Job;
 use warren_core::view::View;
@@ -63,42 +66,62 @@ pub fn write_unit_row(w: &mut Writer, row: &Row<'_>) {
 
 /// The same text as [`path::unit`], without a text of its own.
 fn write_unit_path(w: &mut Writer, name: &str) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let is_plain =
-        |at: usize, byte: u8| byte.is_ascii_alphabetic() || (at > 0 && byte.is_ascii_digit());
-    let escapes = name.bytes().enumerate().filter(|(at, byte)| !is_plain(*at, *byte)).count();
-    let len = UNIT_PATH_PREFIX.len() + name.len() + 2 * escapes;
-    w.u32(u32::try_from(len).expect("names are at most 255 bytes")).raw(UNIT_PATH_PREFIX);
-    let bytes = name.as_bytes();
-    let mut from = 0;
-    for (at, byte) in name.bytes().enumerate() {
-        if !is_plain(at, byte) {
-            let escape = [b'_', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]];
-            w.raw(&bytes[from..at]).raw(&escape);
-            from = at + 1;
+    w.str_with(|w| {
+        w.raw(UNIT_PATH_PREFIX);
+        let bytes = name.as_bytes();
+        let mut from = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            if !byte.is_ascii_alphanumeric() || (at == 0 && byte.is_ascii_digit()) {
+                w.raw(&bytes[from..at]).raw(&path::escape_byte(byte));
+                from = at + 1;
+            }
         }
-    }
-    w.raw(&bytes[from..]).byte(0);
+        w.raw(&bytes[from..]);
+    });
 }
 
 /// Whether clients see the unit: it has a file or does something, or another unit names it in
 /// more than a path that it needs mounted.
 pub fn is_listed(view: &View, unit: UnitId) -> bool {
-    let definition = view.definition(unit);
-    if definition.load_state != LoadState::NotFound {
-        return true;
-    }
+    is_named(&view.graph, unit) || is_doing(view, unit)
+}
+
+fn is_doing(view: &View, unit: UnitId) -> bool {
     let run = view.run(unit);
-    let named = |relation: &Relation| {
+    run.job.is_some() || !run.active_state().is_down()
+}
+
+fn is_named(graph: &Graph, unit: UnitId) -> bool {
+    let names = |relation: &Relation| {
         !matches!(relation, Relation::MountsFor | Relation::MountsForOf)
-            && view.graph.related(unit, *relation).next().is_some()
+            && graph.related(unit, *relation).next().is_some()
     };
-    run.job.is_some() || !run.active_state().is_down() || Relation::ALL.iter().any(named)
+    graph.definition(unit).load_state != LoadState::NotFound || Relation::ALL.iter().any(names)
+}
+
+thread_local! {
+    /// What [`is_named`] says of each unit of the last generation that was listed: with 8,000
+    /// sockets as many names of mounts that nobody has are looked at for each list otherwise.
+    static NAMED: RefCell<(Weak<Graph>, Rc<[bool]>)> = RefCell::new((Weak::new(), Rc::default()));
+}
+
+fn all_named(graph: &Arc<Graph>) -> Rc<[bool]> {
+    NAMED.with_borrow_mut(|(of, named)| {
+        if of.as_ptr() != Arc::as_ptr(graph) {
+            *named = all_ids(graph).map(|unit| is_named(graph, unit)).collect();
+            *of = Arc::downgrade(graph);
+        }
+        named.clone()
+    })
+}
+
+fn all_ids(graph: &Graph) -> impl Iterator<Item = UnitId> {
+    (0..u32::try_from(graph.len()).expect("ids are 32 bits")).map(UnitId)
 }
 
 fn all_units(view: &View) -> impl Iterator<Item = UnitId> {
-    let count = u32::try_from(view.graph.len()).expect("ids are 32 bits");
-    (0..count).map(UnitId).filter(|unit| is_listed(view, *unit))
+    let named = all_named(&view.graph);
+    all_ids(&view.graph).filter(move |unit| named[unit.index()] || is_doing(view, *unit))
 }
 
 /// ListUnits, ListUnitsFiltered, ListUnitsByPatterns.

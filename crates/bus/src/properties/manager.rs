@@ -51,6 +51,18 @@ fn progress(view: &View) -> f64 {
     1.0 - f64::from(view.totals.jobs) / f64::from(view.totals.jobs_ever)
 }
 
+/// The interface of the log control object.
+pub static LOG_CONTROL_INTERFACE: Interface =
+    Interface { name: "org.freedesktop.LogControl1", tables: &[LOG_CONTROL] };
+
+properties! {
+    /// org.freedesktop.LogControl1(5)
+    LOG_CONTROL:
+    LogLevel "s" Never => |s, w| w.str(&s.facts().log_level);
+    LogTarget "s" Never => |s, w| w.str(&s.facts().log_target);
+    SyslogIdentifier "s" Never = "warrend";
+}
+
 properties! {
     /// The table of the interface.
     MANAGER:

@@ -10,6 +10,9 @@ const FIXED_BYTES: usize = 16;
 
 const NO_REPLY_EXPECTED: u8 = 1;
 
+/// Who sends: without a bus between them, clients still match signals by the manager's name.
+const SENDER: &str = "org.freedesktop.systemd1";
+
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -186,6 +189,35 @@ pub fn error_reply(serial: u32, reply_to: u32, name: &str, text: &str) -> Vec<u8
     out
 }
 
+/// A whole method call to another program on a bus; `member` is the interface and, after the last
+/// dot, the method's name.
+pub fn method_call(
+    serial: u32,
+    destination: &str,
+    path: &str,
+    member: &str,
+    signature: &str,
+    body: &[u8],
+) -> Vec<u8> {
+    let (interface, member) = member.rsplit_once('.').expect("methods are named in full");
+    let mut w = Writer::with_capacity(128);
+    w.byte(b'l').byte(1).byte(0).byte(1);
+    w.u32(u32::try_from(body.len()).expect("calls are small")).u32(serial);
+    w.array(b'(', |w| {
+        field(w, 1, "o", |w| w.str(path));
+        field(w, 2, "s", |w| w.str(interface));
+        field(w, 3, "s", |w| w.str(member));
+        field(w, 6, "s", |w| w.str(destination));
+        if !signature.is_empty() {
+            field(w, 8, "g", |w| w.signature(signature));
+        }
+    });
+    w.align(8);
+    let mut out = w.finish();
+    out.extend_from_slice(body);
+    out
+}
+
 /// A whole signal; `member` is the interface and, after the last dot, the signal's name.
 pub fn signal(serial: u32, path: &str, member: &str, signature: &str, body: &[u8]) -> Vec<u8> {
     let (interface, member) = member.rsplit_once('.').expect("signals are named in full");
@@ -210,6 +242,7 @@ fn head(
     w.u32(u32::try_from(body_bytes).expect("replies are far below 4 GiB")).u32(serial);
     w.array(b'(', |w| {
         fields(w);
+        field(w, 7, "s", |w| w.str(SENDER));
         if !signature.is_empty() {
             field(w, 8, "g", |w| w.signature(signature));
         }

@@ -13,7 +13,7 @@ mod text;
 mod write;
 
 pub use message::{Header, Kind, MAX_MESSAGE_BYTES, Message, frame_bytes, parse, signal};
-pub use message::{error_reply, method_return};
+pub use message::{error_reply, method_call, method_return};
 pub use read::Reader;
 pub use signature::{alignment, first_type, is_valid};
 pub use text::encode_text;

@@ -97,9 +97,20 @@ impl Writer {
 
     /// `s` and `o`: what the bus calls a text has no NUL in it, so one ends the text here.
     pub fn str(&mut self, value: &str) -> &mut Writer {
-        let value = value.split('\0').next().unwrap_or_default();
-        self.u32(u32::try_from(value.len()).expect("texts are far below 4 GiB"));
-        self.raw(value.as_bytes()).byte(0)
+        let bytes = value.as_bytes();
+        let end = if bytes.contains(&0) { bytes.iter().position(|b| *b == 0) } else { None };
+        let bytes = &bytes[..end.unwrap_or(bytes.len())];
+        self.u32(u32::try_from(bytes.len()).expect("texts are far below 4 GiB"));
+        self.raw(bytes).byte(0)
+    }
+
+    /// `s` and `o` whose bytes, none of them NUL, `fill` writes.
+    pub fn str_with(&mut self, fill: impl FnOnce(&mut Writer)) -> &mut Writer {
+        let at = self.u32(0).len();
+        fill(self);
+        let len = u32::try_from(self.len() - at).expect("texts are far below 4 GiB");
+        self.bytes[at - 4..at].copy_from_slice(&len.to_le_bytes());
+        self.byte(0)
     }
 
     /// `g`

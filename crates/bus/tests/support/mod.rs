@@ -1,7 +1,7 @@
 //! A manager for tests: the real core and the real loader over unit files given as text, with a
 //! kernel that does at once whatever it is asked for.
 //!
-//! `/bin/true` ends with 0, `/bin/false` with 1, everything else runs until it is killed.
+//! `/bin/true` and `/bin/kill` end with 0, `/bin/false` with 1, everything else runs until it is killed.
 
 #![allow(dead_code)]
 
@@ -418,7 +418,7 @@ impl Inner {
         };
         let mut events = vec![Event::Done { effect: id, result: Done::Spawned { pid } }];
         let code = match program.as_str() {
-            "/bin/true" => Some(0),
+            "/bin/true" | "/bin/kill" => Some(0),
             "/bin/false" => Some(1),
             _ => None,
         };

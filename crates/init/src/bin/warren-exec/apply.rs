@@ -110,7 +110,12 @@ fn place(fd: RawFd, number: RawFd) -> Result<(), Error> {
 fn scheduling(prepared: &Prepared) -> Result<(), Failure> {
     let spec = &prepared.spec;
     if let Some(value) = spec.oom_score_adjust {
-        child::set_oom_score_adjust(value).at(ExecStep::OomAdjust)?;
+        // In a container the kernel may not let the score be lowered; that is no reason to leave
+        // the service down (systemd.exec(5) says nothing of it, systemd goes on as well).
+        match child::set_oom_score_adjust(value) {
+            Err(e) if matches!(e.errno, 1 | 13) => {}
+            other => other.at(ExecStep::OomAdjust)?,
+        }
     }
     if let Some(nice) = spec.nice {
         child::set_nice(nice).at(ExecStep::Nice)?;
