@@ -86,7 +86,7 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
         false => put!(out, "{dot} {name} - {description}"),
     }
     put!(out, "     Loaded: {}", loaded(unit, style));
-    let state = style.paint(tone, &format!("{active} ({})", text(unit, "sub")));
+    let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
     processes(&mut out, unit, style);
     if let Some(job) = unit["job"].as_object() {
@@ -118,18 +118,18 @@ fn loaded(unit: &Value, style: Style) -> String {
     }
 }
 
-fn since(unit: &Value, now_us: u64) -> String {
-    let result = match (text(unit, "active"), text(unit, "result")) {
-        ("failed", result) if !result.is_empty() => format!(" (Result: {result})"),
-        _ => String::new(),
-    };
-    match unit["since"].as_u64() {
-        Some(at) => {
-            let ago = whole_seconds(now_us.saturating_sub(at));
-            format!("{result} since {}; {ago} ago", date(at))
-        }
-        None => result,
+/// The sub state, for a failed unit the result.
+fn detail_of_state(unit: &Value) -> String {
+    match (text(unit, "active"), text(unit, "result")) {
+        ("failed", result) if !result.is_empty() => format!("Result: {result}"),
+        _ => text(unit, "sub").to_owned(),
     }
+}
+
+fn since(unit: &Value, now_us: u64) -> String {
+    let Some(at) = unit["since"].as_u64() else { return String::new() };
+    let ago = whole_seconds(now_us.saturating_sub(at));
+    format!(" since {}; {ago} ago", date(at))
 }
 
 fn whole_seconds(us: u64) -> String {
