@@ -10,7 +10,7 @@ mod nested;
 mod steps;
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
@@ -46,12 +46,17 @@ pub fn run(args: &TourArgs) -> Result<i32> {
     let interactive =
         !args.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
     let mut nested = Nested::start(&scratch.0, &units, args.sets)?;
-    steps::show(&mut nested, &units, args.sets, &echo)?;
-    if interactive {
-        live::watch(&mut nested)?;
+    if let Err(error) = show(&mut nested, &units, args, &echo, interactive) {
+        nested.abandon();
+        return Err(error);
     }
     steps::stop(nested)?;
     Ok(0)
+}
+
+fn show(nested: &mut Nested, units: &Path, args: &TourArgs, echo: &Path, live: bool) -> Result<()> {
+    steps::show(nested, units, args.sets, echo)?;
+    if live { live::watch(nested) } else { Ok(()) }
 }
 
 /// A program of ours beside this one, or where it is installed.

@@ -25,6 +25,9 @@ const READY_MS_PER_SET: u64 = 50;
 /// Time until everything is stopped.
 const STOP_WAIT: Duration = Duration::from_secs(120);
 
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
 /// Lines of the manager's own output that an error shows.
 const LOG_LINES: usize = 15;
 
@@ -43,7 +46,7 @@ impl Nested {
         let notify = UnixDatagram::bind(&notify_path)?;
         let name = format!("tour-{}", std::process::id());
         let output = File::create(&log)?;
-        let child = Command::new("/proc/self/exe")
+        let mut child = Command::new("/proc/self/exe")
             .arg0("warren")
             .args(["run", "--with-parent", "--name", &name, "--unit", TARGET, "--units"])
             .arg(units)
@@ -55,9 +58,20 @@ impl Nested {
             .spawn()
             .context("cannot start warren run")?;
         let bound = Duration::from_millis(READY_MS + READY_MS_PER_SET * u64::from(sets));
-        wait_ready(&notify, &child, bound).with_context(|| tail(&log))?;
-        let machine = machine::find(&name).with_context(|| tail(&log))?;
-        Ok(Nested { machine, child, log })
+        let found = wait_ready(&notify, &child, bound)
+            .and_then(|()| machine::find(&name).context("process 1 cannot be looked into"));
+        match found.with_context(|| tail(&log)) {
+            Ok(machine) => Ok(Nested { machine, child, log }),
+            Err(error) => {
+                end(&mut child);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends it after something went wrong.
+    pub fn abandon(mut self) {
+        end(&mut self.child);
     }
 
     /// Calls a method over a new connection.
@@ -87,6 +101,15 @@ impl Nested {
         }
         Ok(self.child.wait()?)
     }
+}
+
+/// Ends `warren run` and its machine at once. The first signal asks, the second kills; two
+/// different ones, as equal ones may become one.
+fn end(child: &mut Child) {
+    let pid = child.id() as i32;
+    // It may have ended by itself.
+    let _ = process::kill(pid, SIGTERM).and_then(|()| process::kill(pid, SIGINT));
+    let _ = child.wait();
 }
 
 fn becomes_ready(fd: impl std::os::fd::AsFd, bound: Duration) -> Result<bool> {

@@ -95,6 +95,9 @@ fn connection(nested: &Nested, set: u32) -> Result<()> {
 /// From a process inside: the kernel lets only its own pid namespace trigger an automount.
 fn automount(nested: &Nested, set: u32, echo: &Path) -> Result<()> {
     let path = mount_path(set);
+    let trap = nested.call("Status", json!({"unit": format!("test-{set}.automount")}))?;
+    let said = trap["status_text"].as_str().unwrap_or("the automount unit is not up");
+    ensure!(trap["active"] == "active", "{said}");
     let output = Command::new("/proc/self/exe")
         .args(["--machine", &nested.machine.pid.to_string(), "enter"])
         .arg(echo)
