@@ -115,6 +115,8 @@ pub struct Daemon {
     pub(crate) leaving: Option<Leaving>,
     /// Readiness was told to whoever started this manager.
     pub(crate) ready_told: bool,
+    /// Clients can connect: only then is readiness told.
+    pub(crate) serving: bool,
     /// The first transaction was asked for.
     pub(crate) first_unit_asked: bool,
     /// What is done when everything is stopped, once the manager is going down.
@@ -412,7 +414,8 @@ impl Daemon {
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
     fn tell_readiness(&mut self) {
-        if self.ready_told || !self.first_unit_asked || self.core.totals().jobs > 0 {
+        if self.ready_told || !self.serving || !self.first_unit_asked || self.core.totals().jobs > 0
+        {
             return;
         }
         self.ready_told = true;

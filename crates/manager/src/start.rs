@@ -173,6 +173,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         next_load: 1,
         leaving: None,
         ready_told: false,
+        serving: false,
         first_unit_asked: false,
         ending: None,
         stop_began: began,
@@ -198,6 +199,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     crate::control::start(&daemon.options.control_socket(), shared)
         .map_err(text("starting the control socket"))?;
+    daemon.serving = true;
     Ok(daemon)
 }
 

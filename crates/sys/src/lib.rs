@@ -27,6 +27,7 @@ pub mod random;
 pub mod reboot;
 pub mod signal;
 pub mod socket;
+pub mod terminal;
 mod text;
 pub mod time;
 pub mod tree;
