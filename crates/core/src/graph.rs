@@ -173,6 +173,17 @@ pub struct Delta {
 }
 
 impl Delta {
+    /// Adds what a later generation changed to what an earlier one did.
+    pub fn add(&mut self, later: Delta) {
+        self.added.extend(later.added);
+        self.changed.extend(later.changed);
+        self.removed.extend(later.removed);
+        self.rewired.extend(later.rewired);
+        self.sort();
+        // What was first added and then changed is new to whoever sees only the sum.
+        self.changed.retain(|unit| self.added.binary_search(unit).is_err());
+    }
+
     /// Whether nothing changed at all.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
@@ -199,6 +210,12 @@ impl Graph {
             graph.names.insert(name, id);
         }
         graph
+    }
+
+    /// The same graph under another number: a load that was applied in pieces is one generation.
+    #[must_use]
+    pub fn renumbered(&self, generation: u64) -> Graph {
+        Graph { generation, ..self.clone() }
     }
 
     /// Number of this generation; the empty graph is 0.
@@ -328,7 +345,8 @@ impl Graph {
             edges.sort_unstable();
             edges.dedup();
             wires.diff(unit, &old.edges, &edges);
-            let new = Definition { edges: edges.into(), completed: completed.into(), ..(*old).clone() };
+            let new =
+                Definition { edges: edges.into(), completed: completed.into(), ..(*old).clone() };
             *self.definitions.get_mut(unit.index()).expect("interned") = Some(Arc::new(new));
         }
         self.rewire(wires, delta);

@@ -21,6 +21,9 @@ use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
 
+/// Definitions that are made before they are put into the graph.
+const CHANGES_PER_PIECE: usize = 512;
+
 /// What a load made.
 #[derive(Debug)]
 pub struct Loading {
@@ -192,7 +195,7 @@ impl Loader {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
         self.dropin_names = names.filter(|name| name.ends_with(".d")).cloned().collect();
         let links = self.snapshot.directories.iter().flat_map(|d| {
-            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link { .. })).map(|(n, _)| n)
+            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
         });
         let mut aliases: BTreeMap<UnitName, BTreeSet<UnitName>> = BTreeMap::new();
         for name in links.filter_map(|name| UnitName::parse(name).ok()) {
@@ -289,10 +292,11 @@ impl Loader {
                 fragment: Some(file.parsed.clone()),
                 masked: file.parsed.is_empty(),
             }),
-            Entry::Link { target, .. } if &**target == "/dev/null" => {
+            Entry::Link(link) if &*link.target == "/dev/null" => {
                 Step::Done(Found::Unit { name: name.clone(), fragment: None, masked: true })
             }
-            Entry::Link { target, outside } => {
+            Entry::Link(link) => {
+                let (target, outside) = (&link.target, &link.outside);
                 let file_name = target.rsplit('/').next().unwrap_or_default();
                 match UnitName::parse(file_name) {
                     Ok(next) if next != *entry_name && is_valid_alias(entry_name, &next) => {
@@ -334,7 +338,16 @@ impl Loader {
         let mut diagnostics = Vec::new();
         let mut done = BTreeSet::new();
         let mut known = BTreeMap::new();
-        while let Some(name) = names.pop_first() {
+        let generation = graph.generation();
+        let (mut graph, mut delta) = (graph.clone(), Delta::default());
+        // Units with aliases first: names are settled before others refer to them.
+        let mut first: Vec<UnitName> =
+            names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();
+        while let Some(name) = first.pop().or_else(|| names.pop_first()) {
+            // In pieces, so that the working memory of a load does not grow with the units.
+            if first.is_empty() && changes.len() >= CHANGES_PER_PIECE {
+                (graph, delta) = apply(&graph, std::mem::take(&mut changes), delta);
+            }
             if !done.insert(name.clone()) {
                 continue;
             }
@@ -360,12 +373,10 @@ impl Loader {
                 }
             }
         }
-        let (next, delta) = graph.apply(changes);
-        let graph = if delta.is_empty() && next.len() == graph.len() {
-            graph.clone()
-        } else {
-            Arc::new(next)
-        };
+        let (mut graph, delta) = apply(&graph, changes, delta);
+        if graph.generation() > generation + 1 {
+            graph = Arc::new(graph.renumbered(generation + 1));
+        }
         Loading { graph, delta, diagnostics, work: self.snapshot.work }
     }
 
@@ -439,7 +450,7 @@ impl Loader {
                 let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else {
                     continue;
                 };
-                for (name, entry) in entries {
+                for (name, entry) in entries.iter() {
                     let file = match entry {
                         Entry::File(file) => Some(&file.parsed),
                         _ => None,
@@ -488,9 +499,9 @@ impl Loader {
         let mut chosen: BTreeMap<&str, bool> = BTreeMap::new();
         for search in &self.snapshot.directories {
             if let Some(Entry::Directory(entries)) = search.entries.get(directory) {
-                for (name, entry) in entries {
+                for (name, entry) in entries.iter() {
                     let taken_away =
-                        matches!(entry, Entry::Link { target, .. } if &**target == "/dev/null");
+                        matches!(entry, Entry::Link(link) if &*link.target == "/dev/null");
                     chosen.entry(name).or_insert(!taken_away);
                 }
             }
@@ -503,6 +514,14 @@ impl Loader {
             .collect();
         names.into_iter()
     }
+}
+
+/// Applies one piece of a load and adds up what differs.
+fn apply(graph: &Arc<Graph>, changes: Vec<Change>, mut all: Delta) -> (Arc<Graph>, Delta) {
+    let (next, delta) = graph.apply(changes);
+    let same = delta.is_empty() && next.len() == graph.len();
+    all.add(delta);
+    (if same { graph.clone() } else { Arc::new(next) }, all)
 }
 
 enum Step {
