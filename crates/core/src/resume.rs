@@ -109,6 +109,8 @@ impl Core {
             let (target, then) = (KillTarget::Group, FollowUp { hangup: false, resume: true });
             self.again(id, unit, Effect::Kill { id, unit, target, signal: signal.number(), then });
         }
+        // Whether those were spawned nobody knows; what is there goes with the unit's cgroup.
+        self.service_mut(unit).doomed.clear();
         if matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill) {
             self.out.push(Effect::KillGroup { unit });
         }
@@ -154,9 +156,10 @@ impl Core {
         let settings = self.compiled(unit);
         let remount = run.phase == MountPhase::Remounting;
         let effect = match run.phase {
-            MountPhase::Mounting | MountPhase::MountingDone | MountPhase::Remounting => {
-                Effect::Mount { id, unit, settings, remount }
-            }
+            MountPhase::Mounting
+            | MountPhase::MountingDone
+            | MountPhase::Remounting
+            | MountPhase::UnmountingSigterm => Effect::Mount { id, unit, settings, remount },
             _ => Effect::Unmount { id, unit, settings },
         };
         self.again(id, unit, effect);

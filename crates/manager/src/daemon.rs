@@ -126,8 +126,6 @@ pub struct Daemon {
     pub(crate) accepting: u64,
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
-    /// Ends of processes that no helper has told of yet.
-    pub(crate) early_exits: BTreeMap<u32, ExitStatus>,
     pub(crate) replies:
         BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
 }
@@ -237,22 +235,10 @@ impl Daemon {
                 ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
                 ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
             };
-            // A process may end before the helper that made it has said so.
-            if self.helpers.are_busy()
-                && !self.tools.knows(pid)
-                && self.core.unit_of_pid(pid).is_none()
-            {
-                self.early_exits.insert(pid, status);
-            } else {
-                self.process_ended(pid, status);
+            match self.tools.ended(pid, status) {
+                Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
+                None => self.events.push_back(Event::Exited { pid, status }),
             }
-        }
-    }
-
-    pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        match self.tools.ended(pid, status) {
-            Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
-            None => self.events.push_back(Event::Exited { pid, status }),
         }
     }
 
@@ -261,7 +247,6 @@ impl Daemon {
             match said {
                 FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
                 FromHelper::Lost(under_way) => {
-                    self.early_exits.clear();
                     under_way.into_iter().for_each(|id| self.spawn_lost(id));
                     return;
                 }

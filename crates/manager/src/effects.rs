@@ -217,21 +217,10 @@ impl Daemon {
                 Done::SpawnFailed { exit_code, error: text }
             }
         };
-        let pid = match &result {
-            Done::Spawned { pid } => Some(*pid),
-            _ => None,
-        };
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
             None => self.done(id, result),
-        }
-        if let Some(status) = pid.and_then(|pid| self.early_exits.remove(&pid)) {
-            self.process_ended(pid.unwrap_or_default(), status);
-        }
-        if !self.helpers.are_busy() {
-            // Ends of orphans and of failed spawns: nobody will ask for them.
-            self.early_exits.clear();
         }
     }
 

@@ -64,11 +64,6 @@ impl Helpers {
         self.helpers.len()
     }
 
-    /// Whether a spawn is under way.
-    pub fn are_busy(&self) -> bool {
-        self.helpers.iter().any(|helper| !helper.under_way.is_empty())
-    }
-
     /// The socket of helper `index`, while it lives.
     pub fn socket(&self, index: usize) -> Option<BorrowedFd<'_>> {
         Some(self.helpers.get(index)?.socket.as_ref()?.as_fd())

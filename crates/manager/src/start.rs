@@ -181,7 +181,6 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         last_ping: began.monotonic,
         started: began,
         replies: BTreeMap::new(),
-        early_exits: BTreeMap::new(),
         options,
     };
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;

@@ -15,17 +15,22 @@ const TOOL: u64 = 1 << 63;
 #[derive(Default)]
 pub struct Tools {
     running: BTreeMap<u32, EffectId>,
+    /// Spawns that are not answered yet.
+    asked: usize,
+    /// Ends of processes that may be a tool's whose spawn is not answered yet.
+    early: BTreeMap<u32, ExitStatus>,
 }
 
 impl Tools {
     /// The request for a tool that is to answer `effect`.
     pub fn spec(
-        &self,
+        &mut self,
         effect: EffectId,
         argv: Vec<String>,
         cgroup: Option<&str>,
         log_file: String,
     ) -> (EffectId, ExecSpec) {
+        self.asked += 1;
         let spec = ExecSpec {
             path: argv.first().cloned().unwrap_or_default(),
             search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
@@ -47,34 +52,46 @@ impl Tools {
             return None;
         }
         let effect = EffectId(id.0 & !TOOL);
-        Some(match result {
-            Done::Spawned { pid } => {
-                self.running.insert(*pid, effect);
-                None
-            }
+        self.asked = self.asked.saturating_sub(1);
+        let answer = match result {
+            Done::Spawned { pid } => match self.early.remove(pid) {
+                Some(status) => Some((effect, outcome(status))),
+                None => {
+                    self.running.insert(*pid, effect);
+                    None
+                }
+            },
             Done::SpawnFailed { error, .. } => {
                 Some((effect, Done::Failed { error: error.clone() }))
             }
             _ => Some((effect, Done::Failed { error: "it could not be run".to_owned() })),
-        })
-    }
-
-    /// Whether this process is a tool.
-    pub fn knows(&self, pid: u32) -> bool {
-        self.running.contains_key(&pid)
+        };
+        if self.asked == 0 {
+            self.early.clear();
+        }
+        Some(answer)
     }
 
     /// Takes the end of a process if it was a tool.
     pub fn ended(&mut self, pid: u32, status: ExitStatus) -> Option<(EffectId, Done)> {
-        let effect = self.running.remove(&pid)?;
-        let result = match status {
-            ExitStatus::Exited(0) => Done::Ok,
-            ExitStatus::Exited(code) => Done::Failed { error: format!("exit code {code}") },
-            ExitStatus::Killed(n) | ExitStatus::Dumped(n) => {
-                Done::Failed { error: format!("killed by signal {n}") }
+        match self.running.remove(&pid) {
+            Some(effect) => Some((effect, outcome(status))),
+            None => {
+                if self.asked > 0 {
+                    self.early.insert(pid, status);
+                }
+                None
             }
-            ExitStatus::Unknown => Done::Failed { error: "nobody saw how it ended".to_owned() },
-        };
-        Some((effect, result))
+        }
     }
+}
+
+fn outcome(status: ExitStatus) -> Done {
+    let error = match status {
+        ExitStatus::Exited(0) => return Done::Ok,
+        ExitStatus::Exited(code) => format!("exit code {code}"),
+        ExitStatus::Killed(n) | ExitStatus::Dumped(n) => format!("killed by signal {n}"),
+        ExitStatus::Unknown => "nobody saw how it ended".to_owned(),
+    };
+    Done::Failed { error }
 }
