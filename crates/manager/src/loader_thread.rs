@@ -33,6 +33,7 @@ impl LoaderThread {
     /// Serves orders until the loop is gone.
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
         self.shared.publish_states(Arc::new(self.states()));
+        warren_sys::heap::trim();
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),

@@ -84,6 +84,8 @@ pub struct Snapshot {
     watch: Option<Inotify>,
     /// Which directory, or which directory in it, a watch is for.
     watched: BTreeMap<WatchId, (usize, Option<Box<str>>)>,
+    /// Links that lead out of the search directories.
+    outside: BTreeSet<(usize, Box<str>)>,
     /// Search directories that did not exist when they were last looked at.
     missing: BTreeSet<usize>,
     /// Diagnostics of parsing, by path.
@@ -122,6 +124,7 @@ impl Snapshot {
             directories,
             watch,
             watched: BTreeMap::new(),
+            outside: BTreeSet::new(),
             missing: BTreeSet::new(),
             diagnostics: BTreeMap::new(),
             structure_changed: true,
@@ -163,6 +166,7 @@ impl Snapshot {
                             self.structure_changed |= !both_files(before, Some(&now));
                             changed.insert(name.as_str().into());
                         }
+                        self.note_outside(index, &name, Some(&now));
                         new.insert(name.into_boxed_str(), now);
                     }
                 }
@@ -327,6 +331,15 @@ impl Snapshot {
         Some(File { identity, parsed })
     }
 
+    fn note_outside(&mut self, index: usize, name: &str, now: Option<&Entry>) {
+        let leads_out = matches!(now, Some(Entry::Link { outside: Some(_), .. }));
+        if leads_out {
+            self.outside.insert((index, name.into()));
+        } else if !self.outside.is_empty() {
+            self.outside.remove(&(index, Box::from(name)));
+        }
+    }
+
     // ---- watches ----
 
     fn watch_directory(&mut self, index: usize, below: Option<&str>) {
@@ -400,13 +413,7 @@ impl Snapshot {
 
     /// Files behind links out of the search directories are not watched: looked at each time.
     fn outside_links(&self, touched: &mut BTreeSet<(usize, Box<str>)>) {
-        for (index, directory) in self.directories.iter().enumerate() {
-            for (name, entry) in &directory.entries {
-                if matches!(entry, Entry::Link { outside: Some(_), .. }) {
-                    touched.insert((index, name.clone()));
-                }
-            }
-        }
+        touched.extend(self.outside.iter().cloned());
     }
 
     /// Looks at one name again; true if it differs.
@@ -420,6 +427,7 @@ impl Snapshot {
             _ => true,
         };
         self.structure_changed |= differs && !both_files(before.as_ref(), now.as_ref());
+        self.note_outside(index, name, now.as_ref());
         if let Some(now) = now {
             self.directories[index].entries.insert(name.into(), now);
         }

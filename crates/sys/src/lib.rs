@@ -17,6 +17,7 @@ pub mod error;
 pub mod eventfd;
 pub mod fdpass;
 pub mod file;
+pub mod heap;
 pub mod inotify;
 pub mod memfd;
 pub mod mount;
