@@ -17,10 +17,10 @@ use crate::client::Client;
 use crate::machine::{self, Machine};
 
 /// Time until readiness: this, and [`READY_MS_PER_SET`] for each set. A bound, not a promise.
-const READY_MS: u64 = 60_000;
+const READY_MS: u64 = 20_000;
 
 /// See [`READY_MS`].
-const READY_MS_PER_SET: u64 = 50;
+const READY_MS_PER_SET: u64 = 10;
 
 /// Time until everything is stopped.
 const STOP_WAIT: Duration = Duration::from_secs(120);
