@@ -413,7 +413,7 @@ impl Daemon {
     }
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
-    fn tell_readiness(&mut self) {
+    pub(crate) fn tell_readiness(&mut self) {
         if self.ready_told || !self.serving || !self.first_unit_asked || self.core.totals().jobs > 0
         {
             return;

@@ -200,6 +200,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     crate::control::start(&daemon.options.control_socket(), shared)
         .map_err(text("starting the control socket"))?;
     daemon.serving = true;
+    daemon.tell_readiness();
     Ok(daemon)
 }
 

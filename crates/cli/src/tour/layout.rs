@@ -29,6 +29,10 @@ pub fn write(directory: &Path, sets: u32, slices: bool, echo: &Path) -> io::Resu
     let wants = directory.join(format!("{TARGET}.wants"));
     fs::create_dir_all(&wants)?;
     fs::write(directory.join(TARGET), "[Unit]\nDescription=All sockets and automounts\n")?;
+    // Booted as a whole system, default.target leads here too.
+    let multi_user = directory.join("multi-user.target.wants");
+    fs::create_dir_all(&multi_user)?;
+    symlink(format!("../{TARGET}"), multi_user.join(TARGET))?;
     for set in 1..=sets {
         for (name, text) in files(set, slices, echo) {
             fs::write(directory.join(&name), text)?;

@@ -4,9 +4,9 @@
 //! does with figures, stops it. Leaves nothing behind. A step that cannot be shown here (no
 //! autofs in a user namespace, say) is told in words and is no error.
 
-mod layout;
+pub mod layout;
 mod live;
-mod nested;
+pub mod nested;
 mod steps;
 
 use std::io::IsTerminal;
@@ -45,7 +45,7 @@ pub fn run(args: &TourArgs) -> Result<i32> {
     println!("Warrener: {count} unit files, {} sets, in a manager of their own.\n", args.sets);
     let interactive =
         !args.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let mut nested = Nested::start(&scratch.0, &units, args.sets)?;
+    let mut nested = Nested::start(Path::new("/proc/self/exe"), &scratch.0, &units, args.sets)?;
     if let Err(error) = show(&mut nested, &units, args, &echo, interactive) {
         nested.abandon();
         return Err(error);

@@ -17,10 +17,10 @@ use crate::client::Client;
 use crate::machine::{self, Machine};
 
 /// Time until readiness: this, and [`READY_MS_PER_SET`] for each set. A bound, not a promise.
-const READY_MS: u64 = 60_000;
+const READY_MS: u64 = 20_000;
 
 /// See [`READY_MS`].
-const READY_MS_PER_SET: u64 = 50;
+const READY_MS_PER_SET: u64 = 10;
 
 /// Time until everything is stopped.
 const STOP_WAIT: Duration = Duration::from_secs(120);
@@ -40,13 +40,13 @@ pub struct Nested {
 }
 
 impl Nested {
-    /// Starts one over these unit files and waits until its first transaction is done.
-    pub fn start(scratch: &Path, units: &Path, sets: u32) -> Result<Nested> {
+    /// Starts one, by this `warren`, over these unit files and waits until its first transaction is done.
+    pub fn start(program: &Path, scratch: &Path, units: &Path, sets: u32) -> Result<Nested> {
         let (notify_path, log) = (scratch.join("notify"), scratch.join("log"));
         let notify = UnixDatagram::bind(&notify_path)?;
         let name = format!("tour-{}", std::process::id());
         let output = File::create(&log)?;
-        let mut child = Command::new("/proc/self/exe")
+        let mut child = Command::new(program)
             .arg0("warren")
             .args(["run", "--with-parent", "--name", &name, "--unit", TARGET, "--units"])
             .arg(units)
