@@ -337,6 +337,14 @@ impl Core {
         self.service_phase(unit) == Some(ServicePhase::AutoRestart)
     }
 
+    /// The job that was to restart it is gone, cancelled or refused: it stays down.
+    pub(crate) fn restart_given_up(&mut self, unit: UnitId) {
+        let over = self.service(unit).is_some_and(|run| run.deadline.is_none());
+        if over && self.waits_to_restart(unit) {
+            self.enter_dead(unit);
+        }
+    }
+
     pub(crate) fn restart_now(&mut self, unit: UnitId) {
         if self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop) {
             return;
