@@ -6,7 +6,8 @@
 //! 2. *merge*: one job per unit; of two that contradict each other the one that is not required
 //!    gives way;
 //! 3. *drop redundant*: jobs whose unit is already where they lead;
-//! 4. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing;
+//! 4. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing; a
+//!    start that needs such a stop goes with it, for two units that conflict never both run;
 //! 5. *order check*, on the merged graph and through the installed jobs: a circle is broken by
 //!    dropping one job that is not required, and reported whole;
 //! 6. *meet the installed jobs*: replace them, or refuse.
@@ -540,8 +541,22 @@ impl<'a> Draft<'a> {
         self.by_unit().into_iter().map(|(unit, entries)| (unit, kind(&entries))).collect()
     }
 
+    /// Whether the anchor needs the job of a unit: by requirement, or because a unit that it
+    /// requires must not run beside this one.
     fn is_required(&self, unit: UnitId) -> bool {
         self.entries.iter().any(|e| e.live && e.unit == unit && e.required)
+            || self.starts_against(unit).any(|i| self.entries[i].required)
+    }
+
+    /// The start jobs of units that this one conflicts with: its stop is for their sake, and
+    /// without it they cannot be.
+    fn starts_against(&self, unit: UnitId) -> impl Iterator<Item = usize> + '_ {
+        let stops = move |i: usize| {
+            let entry = &self.entries[i];
+            entry.live && entry.unit == unit && entry.kind == JobKind::Stop
+        };
+        let pulls = move |link: &&Link| link.strength == Strength::Conflicted && stops(link.to);
+        self.links.iter().filter(pulls).map(|link| link.from).filter(|&i| self.entries[i].live)
     }
 
     // ---- redundant jobs ----
@@ -680,7 +695,8 @@ impl<'a> Draft<'a> {
     fn drop_job(&mut self, unit: UnitId) -> Result<(), Refusal> {
         let of_unit = (0..self.entries.len())
             .filter(|&i| self.entries[i].live && self.entries[i].unit == unit);
-        self.end_entries(of_unit.collect())?;
+        let losers = of_unit.chain(self.starts_against(unit)).collect();
+        self.end_entries(losers)?;
         let alive = self.merged();
         self.jobs.retain(|unit, _| alive.contains_key(unit));
         for (unit, kind) in &mut self.jobs {

@@ -251,10 +251,21 @@ impl Small {
                 || self.installed[unit].is_some()
                 || !kind.is_redundant(self.states[unit])
         });
-        let required =
-            |unit: Unit| closure.jobs.iter().any(|(job, required)| job.0 == unit && *required);
+        // "starting the former will stop the latter": a start goes with the stop it needs.
+        let against = |unit: Unit| {
+            let stops = |job: &Job| {
+                let stop = ((unit, JobKind::Stop), false, true);
+                closure.jobs.contains_key(&stop.0) && self.brings(*job).contains(&stop)
+            };
+            closure.jobs.keys().copied().filter(stops).collect::<Vec<Job>>()
+        };
+        let required = |unit: Unit| {
+            closure.jobs.iter().any(|(job, required)| job.0 == unit && *required)
+                || against(unit).iter().any(|job| closure.jobs[job])
+        };
         let drop_unit = |unit: Unit| {
-            Fate::Drop(closure.jobs.keys().copied().filter(|job| job.0 == unit).collect())
+            let of_unit = closure.jobs.keys().copied().filter(|job| job.0 == unit);
+            Fate::Drop(of_unit.chain(against(unit)).collect())
         };
         if mode == JobMode::Fail {
             let harmful = jobs.iter().find(|&(&unit, &kind)| {
