@@ -489,7 +489,12 @@ impl Core {
             self.units.push(UnitRun::idle(self.graph.definition(id).unit_type()));
         }
         for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            self.compiled.remove(&unit);
+            // What runs without a file any more is ended by the settings it was started with.
+            let orphaned =
+                delta.removed.binary_search(&unit).is_ok() && !self.active_state(unit).is_down();
+            if !orphaned {
+                self.compiled.remove(&unit);
+            }
             self.changed.insert(unit);
         }
         for &unit in &delta.added {

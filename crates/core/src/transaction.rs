@@ -131,7 +131,6 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (RequisiteOf, TryRestart, Required),
         (ConsistsOf, TryRestart, Required),
         (MountsForOf, TryRestart, Required),
-        (PropagatesStopTo, TryRestart, Required),
     ];
     match kind {
         JobKind::Start => START,

@@ -87,9 +87,13 @@ impl Small {
                 Relation::BoundBy,
                 Relation::RequisiteOf,
                 Relation::ConsistsOf,
-                Relation::PropagatesStopTo,
             ] {
                 add(relation, job_type, true, false);
+            }
+            // "Issuing a stop request on a unit will automatically also enqueue stop requests":
+            // of a restart it says nothing.
+            if kind == JobKind::Stop {
+                add(Relation::PropagatesStopTo, JobType::Stop, true, false);
             }
         }
         out
