@@ -45,6 +45,8 @@ impl Core {
             }
         }
         self.recount_blockers();
+        self.circles_possible = true;
+        self.break_circles();
         for unit in self.busy() {
             self.resume(unit);
             self.run_queue.insert(unit);
@@ -168,6 +170,7 @@ impl Core {
     fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
         let settings = self.compiled(unit);
         let idle = settings.automount().timeout_idle.is_some();
+        self.answer_again(unit);
         if let Some(id) = run.asked {
             self.again(id, unit, Effect::SetTrap { id, unit, settings });
         }

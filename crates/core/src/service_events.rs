@@ -398,7 +398,8 @@ impl Core {
 /// Whether this end of the main process is a success: code 0, for daemons also the signals HUP,
 /// INT, TERM and PIPE, and what `SuccessExitStatus=` adds (systemd.service(5)).
 fn is_clean(status: ExitStatus, config: &ServiceConfig) -> bool {
-    let daemon = config.service_type != ServiceType::Oneshot;
+    // Without a command there is no file any more: the type is not known then.
+    let daemon = config.service_type != ServiceType::Oneshot || config.exec_start.is_empty();
     match status {
         ExitStatus::Exited(code) => code == 0 || config.success_exit_status.has_code(code),
         ExitStatus::Killed(n) => {

@@ -6,13 +6,15 @@
 //! 2. *merge*: one job per unit; of two that contradict each other the one that is not required
 //!    gives way;
 //! 3. *drop redundant*: jobs whose unit is already where they lead;
-//! 4. *order check*, on the merged graph and through the installed jobs: a circle is broken by
+//! 4. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing; a
+//!    start that needs such a stop goes with it, for two units that conflict never both run;
+//! 5. *order check*, on the merged graph and through the installed jobs: a circle is broken by
 //!    dropping one job that is not required, and reported whole;
-//! 5. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing;
 //! 6. *meet the installed jobs*: replace them, or refuse.
 //!
 //! Redundant jobs go before the order check because a circle among units that already run blocks
-//! nobody. Ties are broken by unit name, so the plan does not depend on the order in which units
+//! nobody; minimising goes before it because the installed job that a dropped one would have
+//! replaced stays. Ties are broken by unit name, so the plan does not depend on the order in which units
 //! were loaded. What pulls in what is the table in [`pulls`]; its source is systemd.unit(5).
 
 use crate::graph::Graph;
@@ -29,6 +31,8 @@ pub trait World {
     fn active_state(&self, unit: UnitId) -> ActiveState;
     /// The installed job of a unit, and whether it is irreversible.
     fn installed(&self, unit: UnitId) -> Option<(JobKind, bool)>;
+    /// Whether the installed job of a unit has begun, and so waits for nobody.
+    fn has_begun(&self, unit: UnitId) -> bool;
     /// Every unit that is not down or has a job; asked for by `isolate` and `flush` only.
     fn busy_units(&self) -> Vec<UnitId>;
     /// Whether the unit can be reloaded now.
@@ -127,7 +131,6 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (RequisiteOf, TryRestart, Required),
         (ConsistsOf, TryRestart, Required),
         (MountsForOf, TryRestart, Required),
-        (PropagatesStopTo, TryRestart, Required),
     ];
     match kind {
         JobKind::Start => START,
@@ -145,8 +148,8 @@ pub fn build(graph: &Graph, world: &dyn World, anchor: Anchor) -> Result<Plan, R
     draft.add_mode_jobs();
     draft.merge()?;
     draft.drop_redundant();
-    draft.check_order()?;
     draft.minimise()?;
+    draft.check_order()?;
     draft.meet_installed()?;
     Ok(draft.into_plan())
 }
@@ -555,8 +558,22 @@ impl<'a> Draft<'a> {
         self.by_unit().into_iter().map(|(unit, entries)| (unit, kind(&entries))).collect()
     }
 
+    /// Whether the anchor needs the job of a unit: by requirement, or because a unit that it
+    /// requires must not run beside this one.
     fn is_required(&self, unit: UnitId) -> bool {
         self.entries.iter().any(|e| e.live && e.unit == unit && e.required)
+            || self.starts_against(unit).any(|i| self.entries[i].required)
+    }
+
+    /// The start jobs of units that this one conflicts with: its stop is for their sake, and
+    /// without it they cannot be.
+    fn starts_against(&self, unit: UnitId) -> impl Iterator<Item = usize> + '_ {
+        let stops = move |i: usize| {
+            let entry = &self.entries[i];
+            entry.live && entry.unit == unit && entry.kind == JobKind::Stop
+        };
+        let pulls = move |link: &&Link| link.strength == Strength::Conflicted && stops(link.to);
+        self.links.iter().filter(pulls).map(|link| link.from).filter(|&i| self.entries[i].live)
     }
 
     // ---- redundant jobs ----
@@ -599,6 +616,10 @@ impl<'a> Draft<'a> {
     /// first half; a restart has a second, the start that it becomes, which waits for its first.
     fn waits_for(&self, (unit, second): Half) -> Vec<Half> {
         let Some(kind) = self.coming_kind(unit) else { return Vec::new() };
+        let installed = self.world.installed(unit).map(|(kind, _)| kind);
+        if !second && installed == Some(kind) && self.world.has_begun(unit) {
+            return Vec::new();
+        }
         let kind = if second { JobKind::Start } else { kind };
         let mut halves = if second { vec![(unit, false)] } else { Vec::new() };
         for other in self.graph.ordered_with(unit) {
@@ -691,7 +712,8 @@ impl<'a> Draft<'a> {
     fn drop_job(&mut self, unit: UnitId) -> Result<(), Refusal> {
         let of_unit = (0..self.entries.len())
             .filter(|&i| self.entries[i].live && self.entries[i].unit == unit);
-        self.end_entries(of_unit.collect())?;
+        let losers = of_unit.chain(self.starts_against(unit)).collect();
+        self.end_entries(losers)?;
         let alive = self.merged();
         self.jobs.retain(|unit, _| alive.contains_key(unit));
         for (unit, kind) in &mut self.jobs {

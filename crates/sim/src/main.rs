@@ -15,6 +15,9 @@ use warren_sim::script::Plan;
 use warren_sim::shrink::shrink;
 use warren_sim::{exhaustive, workload};
 
+/// Last lines of a timeline that are shown with a failure.
+const LINES_SHOWN: usize = 60;
+
 #[derive(Default)]
 struct Options {
     seeds: Option<(u64, u64)>,
@@ -127,7 +130,9 @@ fn many(from: u64, to: u64, options: &Options) -> ExitCode {
         if shown.insert(check) && options.shrink {
             let small = shrink(plan);
             println!("{}", small.print());
-            run(&small).log.iter().for_each(|line| println!("    {line}"));
+            let log = run(&small).log;
+            let lines = log.len().saturating_sub(LINES_SHOWN);
+            log.iter().skip(lines).for_each(|line| println!("    {line}"));
         }
     }
     println!("{runs} seeds, {events} events, {failures} failures");

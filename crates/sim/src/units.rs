@@ -48,7 +48,10 @@ impl UnitTexts {
             }
         }
         let mut units = UnitTexts::default();
-        bodies.into_iter().for_each(|(name, body)| units.set(name, body));
+        for (name, body) in bodies {
+            let text = body.trim_end();
+            units.set(name, if text.is_empty() { String::new() } else { format!("{text}\n") });
+        }
         units
     }
 
