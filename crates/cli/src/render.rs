@@ -331,9 +331,9 @@ pub fn totals(answer: &Value, style: Style) -> String {
     put!(out, "   Memory: {} ({} a unit)", bytes(resident), bytes(each));
     put!(
         out,
-        "  Manager: process {}, version {}, generation {}",
+        "  Manager: process {}, {}, generation {}",
         number(answer, "pid"),
-        text(answer, "version"),
+        text(answer, "version").trim_matches(['(', ')']),
         number(answer, "generation")
     );
     out

@@ -108,7 +108,7 @@ fn refresh_prints_the_delta() {
 #[test]
 fn totals_are_short() {
     let answer = json!({
-        "version": "0.1.0", "loaded": 4018, "by_state": {"active": 2010, "inactive": 2008},
+        "version": "(warrener 0.1.0)", "loaded": 4018, "by_state": {"active": 2010, "inactive": 2008},
         "by_type": {"mount": 1000, "service": 1000}, "jobs": 0, "failed": 0, "generation": 3,
         "stopping": false, "load_us": 84_000, "startup_us": 310_000, "resident_bytes": 21_000_000,
         "pid": 2,
