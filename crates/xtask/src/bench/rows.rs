@@ -93,7 +93,12 @@ fn resources(subject: &Subject, when: &str) -> Result<Value> {
 fn edit(subject: &Subject, run: u32) -> Result<()> {
     let path = subject.units.join(service(9));
     let text = fs::read_to_string(&path)?;
-    fs::write(&path, format!("{text}# run {run}\n")).map_err(Into::into)
+    // A changed comment would be no change to a manager that compares.
+    let changed = |line: &str| match line.strip_prefix("Description=") {
+        Some(_) => format!("Description=Edited {run}\n"),
+        None => format!("{line}\n"),
+    };
+    fs::write(&path, text.lines().map(changed).collect::<String>()).map_err(Into::into)
 }
 
 fn connect(subject: &Subject, set: u32) -> Result<()> {
