@@ -373,7 +373,8 @@ impl Core {
 
     pub(crate) fn socket_deadline(&mut self, unit: UnitId) {
         let now = self.now.monotonic;
-        if !self.socket(unit).is_some_and(|run| run.deadline.is_some_and(|at| at <= now)) {
+        let deadline = self.socket(unit).and_then(|run| run.deadline);
+        if deadline.is_none_or(|at| at > now) {
             return;
         }
         self.socket_mut(unit).deadline = None;
@@ -396,7 +397,7 @@ impl Core {
         if self.known(unit).is_none() {
             return;
         }
-        if !self.socket(unit).is_some_and(|run| run.phase == SocketPhase::Listening) {
+        if self.socket(unit).is_none_or(|run| run.phase != SocketPhase::Listening) {
             return;
         }
         if self.trigger_limit_hit(unit) {
