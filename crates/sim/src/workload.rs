@@ -234,7 +234,7 @@ fn draw_program(random: &mut Random, kind: &str, names: &[String]) -> String {
 
 /// What a control process does: mostly nothing, quickly.
 fn draw_short(random: &mut Random) -> &'static str {
-    *random.pick(&[
+    random.pick::<&str>(&[
         "/p",
         "/p",
         "/p sleep:50",
