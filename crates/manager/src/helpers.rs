@@ -60,7 +60,7 @@ impl Helpers {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.helpers.len()
     }
 

@@ -114,7 +114,7 @@ impl Loader {
     pub fn refresh(&mut self, graph: &Arc<Graph>, unit: &UnitName, dry_run: bool) -> Loading {
         self.look(false);
         let concerns =
-            |name: &Box<str>| self.affected(graph, &BTreeSet::from([name.clone()])).contains(unit);
+            |name: &str| self.affected(graph, &BTreeSet::from([name.into()])).contains(unit);
         let mine: BTreeSet<Box<str>> =
             self.pending.iter().filter(|n| concerns(n)).cloned().collect();
         if !dry_run {
@@ -317,15 +317,14 @@ impl Loader {
     /// file; inside, the file of the directory it leads to.
     fn linked(&self, name: &UnitName, outside: Option<&crate::snapshot::File>) -> Step {
         let inside = || {
-            let found = self.snapshot.directories.iter().find_map(|d| {
+            self.snapshot.directories.iter().find_map(|d| {
                 let template = name.template();
                 let names = [Some(name.as_str()), template.as_ref().map(|t| t.as_str())];
                 names.into_iter().flatten().find_map(|n| match d.entries.get(n) {
                     Some(Entry::File(file)) => Some(file.parsed.clone()),
                     _ => None,
                 })
-            });
-            found
+            })
         };
         let fragment = outside.map(|file| file.parsed.clone()).or_else(inside);
         Step::Done(Found::Unit { name: name.clone(), fragment, masked: false })

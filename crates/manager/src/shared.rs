@@ -127,8 +127,7 @@ impl Backend for Shared {
     fn files(&self, definition: &Definition) -> UnitFiles {
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
         let fragment = definition.files.fragment.as_ref().map(path);
-        let transient =
-            fragment.as_ref().is_some_and(|p: &Box<str>| p.contains("/systemd/transient/"));
+        let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins.iter().map(path).collect(),

@@ -304,7 +304,7 @@ impl Daemon {
 
     /// The first start.
     fn begin(&mut self, graph: Arc<Graph>) {
-        for index in 0..self.helpers.len() {
+        for index in 0..self.helpers.count() {
             self.watch_helper(index);
         }
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
@@ -331,7 +331,7 @@ impl Daemon {
             Ok(replies) => self.replies = replies,
             Err(e) => say!("the exec helpers do not answer: {e}"),
         }
-        for index in 0..self.helpers.len() {
+        for index in 0..self.helpers.count() {
             self.watch_helper(index);
         }
         self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
