@@ -86,15 +86,20 @@ fn programs() -> &'static Path {
     static MADE: OnceLock<PathBuf> = OnceLock::new();
     MADE.get_or_init(|| {
         let directory = Path::new(env!("CARGO_BIN_EXE_warrend")).parent().expect("target/PROFILE");
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "--quiet", "--package=warren-init", "--bins"]);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        let built = cargo.status().is_ok_and(|s| s.success());
-        assert!(built && directory.join("warren-init").exists(), "warren-init can be built");
+        build(&["--package=warren-init", "--bins"]);
+        build(&["--package=warren-manager", "--example=player"]);
         directory.to_owned()
     })
+}
+
+/// Cargo builds for a test only what is of its own package and asked for.
+fn build(what: &[&str]) {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--quiet"]).args(what);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().is_ok_and(|s| s.success()), "cargo builds {what:?}");
 }
 
 /// The test service.
