@@ -47,6 +47,7 @@ impl Core {
             running: false,
             missing: Vec::new(),
             expiring: Vec::new(),
+            closing: None,
         };
         self.history_mut(unit).outcome = Outcome::Success;
         self.transit(unit, false, |u| u.state = TypeState::Automount(Automount::Up(Box::new(run))));
@@ -57,16 +58,17 @@ impl Core {
         if self.conditions_done(unit, effect, &result) {
             return;
         }
-        if !self.automount(unit).is_some_and(|run| run.asked == Some(effect)) {
+        let Some(run) = self.automount(unit).filter(|run| run.asked == Some(effect)) else {
             return;
-        }
-        match result {
-            Done::Failed { error } => {
+        };
+        match (run.closing, result) {
+            (Some(outcome), _) => self.automount_gone(unit, outcome),
+            (None, Done::Failed { error }) => {
                 self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
                 self.history_mut(unit).status_text = error;
-                self.automount_dead(unit, Outcome::Resources);
+                self.automount_gone(unit, Outcome::Resources);
             }
-            _ => self.transit(unit, false, |u| {
+            (None, _) => self.transit(unit, false, |u| {
                 if let TypeState::Automount(Automount::Up(run)) = &mut u.state {
                     run.asked = None;
                 }
@@ -78,11 +80,20 @@ impl Core {
         self.automount_dead(unit, Outcome::Success);
     }
 
+    /// Takes the trap away; one that is still being made is waited for, or it would stay.
     fn automount_dead(&mut self, unit: UnitId, outcome: Outcome) {
-        let Some(run) = self.automount(unit).cloned() else { return };
-        if let Some(id) = run.asked {
-            self.forget_effect(id);
+        let Some(run) = self.automount(unit) else { return };
+        if run.asked.is_some() {
+            return self.transit(unit, false, |u| {
+                if let TypeState::Automount(Automount::Up(run)) = &mut u.state {
+                    run.closing = Some(outcome);
+                }
+            });
         }
+        self.automount_gone(unit, outcome);
+    }
+
+    fn automount_gone(&mut self, unit: UnitId, outcome: Outcome) {
         self.answer_missing(unit, false);
         self.answer_expiring(unit, false);
         self.out.push(Effect::WatchIdle { unit, on: false });
@@ -122,7 +133,8 @@ impl Core {
         if self.active_state(mount).is_up() {
             return self.answer_missing(unit, true);
         }
-        let stop_comes = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+        let stop_comes = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping())
+            || self.automount_mut(unit).closing.is_some();
         if stop_comes
             || !self.enqueue_quietly(mount, JobType::Start, JobMode::Replace, Cause::Trigger(unit))
         {
@@ -153,6 +165,24 @@ impl Core {
         if self.known(unit).is_some() && self.automount(unit).is_some() {
             self.note(unit, Code::Vanished, Cause::Kernel, String::new());
             self.automount_dead(unit, Outcome::Unmounted);
+        }
+    }
+
+    /// The mount behind the trap, in `state`, has no job any more.
+    pub(crate) fn automount_job_ended(&mut self, unit: UnitId, state: ActiveState) {
+        if self.automount(unit).is_none() {
+            return;
+        }
+        match state {
+            s if s.is_down() => {
+                self.answer_missing(unit, false);
+                self.answer_expiring(unit, true);
+            }
+            s if s.is_up() => {
+                self.answer_missing(unit, true);
+                self.answer_expiring(unit, false);
+            }
+            _ => {}
         }
     }
 

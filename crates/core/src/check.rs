@@ -59,6 +59,7 @@ impl Core {
         match &run.state {
             TypeState::Service(Service::Up(s)) => {
                 named.extend([s.main_asked, s.kill_asked, s.main_search, asked(s.control)]);
+                named.extend(s.doomed.iter().map(|&id| Some(id)));
             }
             TypeState::Socket(Socket::Up(s)) => named.extend([s.listen_asked, asked(s.control)]),
             TypeState::Mount(Mount::Up(s)) => named.push(s.asked),

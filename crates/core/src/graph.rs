@@ -178,6 +178,12 @@ impl Graph {
         graph
     }
 
+    /// The same, as that generation: what is applied to it is the next one.
+    pub fn numbered(mut self, generation: u64) -> Graph {
+        self.generation = generation;
+        self
+    }
+
     /// Number of this generation; the empty graph is 0.
     pub fn generation(&self) -> u64 {
         self.generation

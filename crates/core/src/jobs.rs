@@ -12,7 +12,7 @@ use crate::reason::{Cause, Code, Reason};
 use crate::request::{Asker, KillWhom, Notice, Refusal, Reply, Request};
 use crate::state::*;
 use crate::transaction::{self, Anchor, Plan, Planned, World};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, Relation};
 
@@ -227,8 +227,12 @@ impl Core {
     fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
         let job = self.run_mut(unit).job.as_mut().expect("the caller saw it");
         job.irreversible |= mode == JobMode::ReplaceIrreversibly;
-        job.ignore_order |= mode == JobMode::IgnoreDependencies;
-        job.id
+        let id = job.id;
+        if mode == JobMode::IgnoreDependencies && !job.ignore_order {
+            self.change_job(unit, |job| job.ignore_order = true);
+            self.run_queue.insert(unit);
+        }
+        id
     }
 
     fn install_new(&mut self, unit: UnitId, kind: JobKind, mode: JobMode, reason: Reason) -> JobId {
@@ -279,14 +283,16 @@ impl Core {
 
     // ---- who waits for whom ----
 
-    /// Distinct units with a job that are ordered against `unit`, and whether each comes first.
-    fn job_neighbours(&self, unit: UnitId) -> Vec<(UnitId, bool)> {
+    /// Distinct units with a job that are ordered against `unit`, whether each comes first and
+    /// whether it comes after; two units can be ordered both ways.
+    fn job_neighbours(&self, unit: UnitId) -> Vec<(UnitId, bool, bool)> {
         let graph = &self.graph;
         let mut others: Vec<UnitId> =
             graph.ordered_with(unit).filter(|&other| self.run(other).job.is_some()).collect();
         others.sort_unstable();
         others.dedup();
-        others.into_iter().map(|other| (other, graph.is_before(other, unit))).collect()
+        let both = |other| (other, graph.is_before(other, unit), graph.is_before(unit, other));
+        others.into_iter().map(both).collect()
     }
 
     /// Adds (or takes away) what the job of `unit` means to the waiting of its neighbours and of
@@ -295,11 +301,11 @@ impl Core {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, ignores) = (job.kind, job.ignore_order);
         let mut own = 0;
-        for (other, other_is_first) in self.job_neighbours(unit) {
+        for (other, other_is_first, this_is_first) in self.job_neighbours(unit) {
             let other_job = self.run(other).job.as_ref().expect("neighbours have jobs");
             let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
             own += u32::from(!ignores && must_wait(kind, other_kind, other_is_first));
-            if !other_ignores && must_wait(other_kind, kind, !other_is_first) {
+            if !other_ignores && must_wait(other_kind, kind, this_is_first) {
                 let blockers =
                     &mut self.run_mut(other).job.as_mut().expect("neighbours have jobs").blockers;
                 *blockers = if add { *blockers + 1 } else { blockers.saturating_sub(1) };
@@ -331,7 +337,7 @@ impl Core {
     /// How many jobs the job of `unit` waits for, counted afresh.
     pub(crate) fn count_blockers(&self, unit: UnitId) -> u32 {
         let Some(job) = self.run(unit).job.as_ref() else { return 0 };
-        let waits = |&(other, other_is_first): &(UnitId, bool)| {
+        let waits = |&(other, other_is_first, _): &(UnitId, bool, bool)| {
             let other_kind = self.run(other).job.as_ref().map(|job| job.kind);
             other_kind.is_some_and(|kind| must_wait(job.kind, kind, other_is_first))
         };
@@ -352,6 +358,47 @@ impl Core {
                 self.run_queue.insert(unit);
             }
         }
+    }
+
+    /// Installed jobs that wait for each other, which only a change of the graph can bring about:
+    /// the one whose unit's name sorts last is cancelled, until none are left.
+    pub(crate) fn break_circles(&mut self) {
+        while let Some(units) = self.waiting_in_circles() {
+            let last = units.iter().copied().max_by_key(|&unit| self.graph.name(unit));
+            let Some(dropped) = last else { return };
+            self.tell(Notice::CycleBroken { units, dropped });
+            let reason = Reason::new(Code::Canceled, Cause::Manager);
+            self.finish_job(dropped, JobResult::Canceled, reason);
+        }
+    }
+
+    /// The units of jobs that wait, directly or through others, for a circle of jobs: what is left
+    /// when those that wait for nobody, and then those that waited for them only, are taken away.
+    fn waiting_in_circles(&self) -> Option<Vec<UnitId>> {
+        let mut blockers: BTreeMap<UnitId, u32> = BTreeMap::new();
+        let mut free = Vec::new();
+        for unit in self.busy() {
+            match self.run(unit).job.as_ref().map(|job| job.blockers) {
+                Some(0) => free.push(unit),
+                Some(count) => {
+                    blockers.insert(unit, count);
+                }
+                None => {}
+            }
+        }
+        while let Some(unit) = free.pop() {
+            let kind = self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+            for (other, _, this_is_first) in self.job_neighbours(unit) {
+                let waiting = self.run(other).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+                let Some(count) = blockers.get_mut(&other) else { continue };
+                *count -= u32::from(must_wait(waiting, kind, this_is_first));
+                if *count == 0 {
+                    blockers.remove(&other);
+                    free.push(other);
+                }
+            }
+        }
+        (!blockers.is_empty()).then(|| blockers.into_keys().collect())
     }
 
     // ---- running ----
@@ -565,6 +612,7 @@ impl Core {
         self.unlink_job(unit);
         self.run_mut(unit).job = None;
         self.totals.jobs -= 1;
+        self.drop_check(unit);
         if result.is_failure() {
             self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
@@ -579,8 +627,19 @@ impl Core {
         }
         if self.active_state(unit).is_down() {
             self.forget_settings(unit);
+            self.connection_ended(unit);
         }
+        self.job_end_queue.insert(unit);
         self.unneeded_queue.insert(unit);
+    }
+
+    /// A check of conditions serves the start job that asked for it and ends with it.
+    fn drop_check(&mut self, unit: UnitId) {
+        if self.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
+            && let Some(id) = self.history_mut(unit).checking.take()
+        {
+            self.forget_effect(id);
+        }
     }
 
     /// A start that failed before the unit was told leaves its reason on the unit.

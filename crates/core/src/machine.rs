@@ -41,20 +41,32 @@ pub struct Core {
     pub(crate) transitions: VecDeque<Transition>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
+    /// Units whose job ended: those that trigger them may have waited for that.
+    pub(crate) job_end_queue: BTreeSet<UnitId>,
     pub(crate) totals: Totals,
     /// Counters that must never repeat.
     pub(crate) serial: Serial,
     /// No cgroup tracking: a group is empty when the processes that the core knows are gone.
     pub(crate) without_cgroups: bool,
+    /// See [`Core::set_ending`].
+    pub(crate) ending: u16,
     /// Services of `Type=idle` that wait for the other jobs to end.
     pub(crate) idle_queue: BTreeSet<UnitId>,
+    /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
+    pub(crate) connections: BTreeMap<UnitId, UnitId>,
     compiled: BTreeMap<UnitId, Arc<Compiled>>,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
     deadlines: BTreeSet<(Monotonic, UnitId)>,
     armed: BTreeMap<UnitId, Monotonic>,
     changed: BTreeSet<UnitId>,
+    /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
+    /// process, may come after its end. Kept only while effects are under way.
+    early_exits: BTreeMap<u32, ExitStatus>,
 }
+
+/// Ends of unknown processes that are remembered; the oldest pids go first.
+const EARLY_EXITS_MAX: usize = 4096;
 
 /// Numbers that the next incarnation goes on with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -81,16 +93,20 @@ impl Core {
             transitions: VecDeque::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
+            job_end_queue: BTreeSet::new(),
             totals: Totals::default(),
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
+            ending: 0,
             idle_queue: BTreeSet::new(),
+            connections: BTreeMap::new(),
             compiled: BTreeMap::new(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
             changed: BTreeSet::new(),
+            early_exits: BTreeMap::new(),
         }
     }
 
@@ -189,6 +205,8 @@ impl Core {
                 self.ripple(transition);
             } else if let Some(unit) = self.run_queue.pop_first() {
                 self.run_job(unit);
+            } else if let Some(unit) = self.job_end_queue.pop_first() {
+                self.tell_triggers_of_job_end(unit);
             } else if let Some(unit) = self.unneeded_queue.pop_first() {
                 self.stop_if_unneeded(unit);
             } else if let Some(unit) = self.upheld_queue.pop_first() {
@@ -202,10 +220,26 @@ impl Core {
             }
         }
         self.arm_changed();
+        if self.effects.is_empty() {
+            self.early_exits.clear();
+        }
     }
 
     fn effect_done(&mut self, effect: EffectId, result: Done) {
         let Some(unit) = self.effects.remove(&effect) else { return };
+        let named = match result {
+            Done::Spawned { pid } | Done::MainProcess { pid: Some(pid) } => Some(pid),
+            _ => None,
+        };
+        self.serve_answer(unit, effect, result);
+        if let Some(pid) = named
+            && let Some(status) = self.early_exits.remove(&pid)
+        {
+            self.process_ended(pid, status);
+        }
+    }
+
+    fn serve_answer(&mut self, unit: UnitId, effect: EffectId, result: Done) {
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_done(unit, effect, result),
             TypeState::Socket(_) => self.socket_done(unit, effect, result),
@@ -218,11 +252,23 @@ impl Core {
     }
 
     fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        let Some(unit) = self.pids.remove(&pid) else { return };
+        let Some(unit) = self.pids.remove(&pid) else {
+            return self.remember_exit(pid, status);
+        };
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_process_ended(unit, pid, status),
             TypeState::Socket(_) => self.socket_process_ended(unit, pid, status),
             _ => {}
+        }
+    }
+
+    fn remember_exit(&mut self, pid: u32, status: ExitStatus) {
+        if self.effects.is_empty() {
+            return;
+        }
+        self.early_exits.insert(pid, status);
+        if self.early_exits.len() > EARLY_EXITS_MAX {
+            self.early_exits.pop_first();
         }
     }
 
@@ -453,6 +499,7 @@ impl Core {
         }
         if self.totals.jobs > 0 && !delta.rewired.is_empty() {
             self.recount_blockers();
+            self.break_circles();
         }
         for &unit in &delta.rewired {
             self.unneeded_queue.insert(unit);
@@ -485,6 +532,9 @@ impl Core {
     pub(crate) fn restore(&mut self, unit: UnitId, run: UnitRun) {
         for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
             self.own_pid(pid, unit);
+        }
+        if let TypeState::Socket(Socket::Up(socket)) = &run.state {
+            self.connections.extend(socket.connections.iter().map(|&instance| (instance, unit)));
         }
         self.totals.jobs += u32::from(run.job.is_some());
         self.totals.failed += u32::from(run.active_state().as_str() == "failed");

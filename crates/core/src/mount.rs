@@ -68,9 +68,17 @@ impl Core {
 
     pub(crate) fn mount_stop(&mut self, unit: UnitId) {
         let Some(run) = self.mount(unit) else { return };
-        if matches!(run.phase, MountPhase::Unmounting) {
-            return;
+        match run.phase {
+            MountPhase::Mounting | MountPhase::MountingDone | MountPhase::Remounting => {
+                self.set_mount_phase(unit, MountPhase::UnmountingSigterm);
+            }
+            MountPhase::Mounted => self.begin_unmount(unit),
+            _ => {}
         }
+    }
+
+    /// The mount that was under way is over, one way or the other: nothing can appear any more.
+    fn begin_unmount(&mut self, unit: UnitId) {
         self.set_mount_phase(unit, MountPhase::Unmounting);
         self.ask_unmount(unit);
     }
@@ -97,6 +105,10 @@ impl Core {
         match phase {
             MountPhase::Mounting | MountPhase::MountingDone => self.mounted(unit, error),
             MountPhase::Remounting => self.remounted(unit, error),
+            MountPhase::UnmountingSigterm if error.is_none() || self.mount_mut(unit).in_table => {
+                self.begin_unmount(unit);
+            }
+            MountPhase::UnmountingSigterm => self.mount_dead(unit, Outcome::Success),
             _ => self.unmounted(unit, error),
         }
     }
@@ -110,7 +122,11 @@ impl Core {
             Some(error) => {
                 self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
                 self.history_mut(unit).status_text = error;
-                self.mount_dead(unit, Outcome::ExitCode);
+                // Somebody else, or an earlier try that was given up, has mounted it meanwhile.
+                match self.mount_mut(unit).in_table {
+                    true => self.set_mount_phase(unit, MountPhase::Mounted),
+                    false => self.mount_dead(unit, Outcome::ExitCode),
+                }
             }
         }
     }
@@ -172,6 +188,7 @@ impl Core {
                 self.mount_mut(unit).reload_outcome = Outcome::Timeout;
                 self.set_mount_phase(unit, MountPhase::Mounted);
             }
+            MountPhase::UnmountingSigterm => self.begin_unmount(unit),
             MountPhase::Unmounting if self.mount_mut(unit).in_table => {
                 self.set_mount_phase(unit, MountPhase::Mounted);
             }

@@ -86,6 +86,25 @@ impl Core {
         }
     }
 
+    /// A unit has no job any more, perhaps without having changed its state: a start that failed
+    /// for want of a dependency, a stop that was cancelled. Who waits behind a socket or in an
+    /// automount must not wait for ever.
+    pub(crate) fn tell_triggers_of_job_end(&mut self, unit: UnitId) {
+        if self.run(unit).job.is_some() {
+            return;
+        }
+        let state = self.active_state(unit);
+        for trigger in self.related(unit, &[Relation::TriggeredBy]) {
+            match self.definition(trigger).unit_type() {
+                UnitType::Socket if state.is_down() => {
+                    self.socket_service_changed(trigger, unit, state);
+                }
+                UnitType::Automount => self.automount_job_ended(trigger, state),
+                _ => {}
+            }
+        }
+    }
+
     /// `OnFailure=`, `OnSuccess=` and the actions of the same kind (systemd.unit(5)).
     fn fire_outcome(&mut self, transition: Transition) {
         let Transition { unit, old, new, will_restart } = transition;
@@ -128,7 +147,8 @@ impl Core {
             Relation::BindsTo,
             Relation::Upholds,
         ];
-        if new.is_down_or_going() && !old.is_down_or_going() {
+        let goes = new.is_down_or_going() && !old.is_down_or_going();
+        if goes || new.is_down() && !old.is_down() {
             let needed = self.related(unit, NEEDS);
             let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
             let may_go: Vec<UnitId> = needed.into_iter().filter(optional).collect();

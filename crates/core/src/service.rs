@@ -38,6 +38,7 @@ impl ServiceRun {
             group_empty: true,
             kill_asked: None,
             main_search: None,
+            doomed: Vec::new(),
             fds_stored: 0,
         }
     }
@@ -334,10 +335,15 @@ impl Core {
             }
         } else if run.kill_asked == Some(effect) {
             self.service_mut(unit).kill_asked = None;
-            if matches!(result, Done::Killed { processes: 0 }) {
-                self.service_mut(unit).group_empty = true;
+            // Said of the moment of the signal: processes that came since then are not in it.
+            let run = self.service_mut(unit);
+            let since = run.main.is_some() || run.main_asked.is_some() || run.control.is_some();
+            if matches!(result, Done::Killed { processes: 0 }) && !since {
+                run.group_empty = true;
             }
             self.advance_if_stopped(unit);
+        } else if run.doomed.contains(&effect) {
+            self.doomed_done(unit, effect, result);
         } else if run.main_search == Some(effect) {
             self.service_mut(unit).main_search = None;
             let pid = if let Done::MainProcess { pid } = result { pid } else { None };
@@ -348,8 +354,12 @@ impl Core {
     fn main_spawned(&mut self, unit: UnitId, pid: u32) {
         let started = self.now;
         self.own_pid(pid, unit);
-        self.service_mut(unit).main = Some(Process { pid, started });
-        let Some(ServicePhase::Start) = self.service_phase(unit) else { return };
+        let run = self.service_mut(unit);
+        run.main = Some(Process { pid, started });
+        run.group_empty = false;
+        if run.phase != ServicePhase::Start {
+            return self.signal_latecomer(unit);
+        }
         match self.compiled(unit).service().service_type {
             ServiceType::Simple | ServiceType::Idle | ServiceType::Exec => {
                 self.enter_start_post(unit);

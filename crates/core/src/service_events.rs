@@ -1,7 +1,7 @@
 //! Services: what their processes and their notify socket tell.
 
-use crate::event::{BusName, Notify};
-use crate::ids::UnitId;
+use crate::event::{BusName, Done, Notify};
+use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
 use crate::service::commands;
@@ -19,7 +19,24 @@ impl Core {
     pub(crate) fn control_spawned(&mut self, unit: UnitId, pid: u32) {
         let started = self.now;
         self.own_pid(pid, unit);
-        self.service_mut(unit).control = Some(Control::Running(Process { pid, started }));
+        let run = self.service_mut(unit);
+        run.control = Some(Control::Running(Process { pid, started }));
+        run.group_empty = false;
+        let list = run.command.0;
+        if !self.in_list(unit, list) {
+            self.signal_latecomer(unit);
+        }
+    }
+
+    /// A process whose time was over before it began is there now.
+    pub(crate) fn doomed_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
+        self.service_mut(unit).doomed.retain(|&id| id != effect);
+        if let Done::Spawned { pid } = result {
+            self.service_mut(unit).group_empty = false;
+            self.kill_process(unit, pid);
+        } else {
+            self.advance_if_stopped(unit);
+        }
     }
 
     pub(crate) fn control_not_spawned(&mut self, unit: UnitId, exit_code: u8, error: String) {

@@ -46,10 +46,11 @@ impl Core {
     /// Whether nothing is left that the unit waits for before it goes on.
     fn is_stopped(&self, unit: UnitId, config: &ServiceConfig) -> bool {
         let Some(run) = self.service(unit) else { return true };
+        let nothing_coming = run.main_asked.is_none() && run.doomed.is_empty();
         if config.kill.mode == KillMode::None {
-            return run.control.is_none();
+            return run.control.is_none() && nothing_coming;
         }
-        let known_gone = run.main.is_none() && run.control.is_none() && run.main_asked.is_none();
+        let known_gone = run.main.is_none() && run.control.is_none() && nothing_coming;
         let group_matters = matches!(config.kill.mode, KillMode::ControlGroup | KillMode::Mixed);
         known_gone && (run.group_empty || self.without_cgroups || !group_matters)
     }
@@ -70,13 +71,32 @@ impl Core {
         };
         let now = self.now.monotonic;
         self.service_mut(unit).deadline = timeout.map(|t| now.after(t));
+        self.send_for(unit, config, phase);
+    }
+
+    /// Sends what a phase of the way down sends.
+    fn send_for(&mut self, unit: UnitId, config: &ServiceConfig, phase: ServicePhase) {
+        use ServicePhase::*;
         match phase {
             StopSigkill | FinalSigkill => self.send_final(unit, config),
             StopWatchdog | FinalWatchdog => {
                 self.send(unit, config, config.kill.watchdog_signal, false)
             }
-            _ => self.send(unit, config, self.stop_signal(unit, config), true),
+            StopSigterm | FinalSigterm => {
+                self.send(unit, config, self.stop_signal(unit, config), true)
+            }
+            _ => {}
         }
+    }
+
+    /// A process that was asked for before the signal is there after it: it gets the signal too.
+    pub(crate) fn signal_latecomer(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        if let Some(id) = self.service_mut(unit).kill_asked.take() {
+            self.forget_effect(id);
+        }
+        let phase = self.service_phase(unit).expect("its process has just come");
+        self.send_for(unit, settings.service(), phase);
     }
 
     fn drop_searches(&mut self, unit: UnitId) {
@@ -158,12 +178,16 @@ impl Core {
         match run.control.take() {
             Some(Control::Running(process)) => {
                 self.disown_pid(process.pid);
-                let target = KillTarget::Process(process.pid);
-                self.send_to(unit, target, Signal::KILL, FollowUp::default(), false);
+                self.kill_process(unit, process.pid);
             }
-            Some(Control::Asked(id)) => self.forget_effect(id),
+            Some(Control::Asked(id)) => run.doomed.push(id),
             None => {}
         }
+    }
+
+    pub(crate) fn kill_process(&mut self, unit: UnitId, pid: u32) {
+        let target = KillTarget::Process(pid);
+        self.send_to(unit, target, Signal::KILL, FollowUp::default(), false);
     }
 
     /// A process ended or the cgroup became empty while the unit goes down: on, if that was the
@@ -259,7 +283,8 @@ impl Core {
         if let Some(main) = run.main {
             self.disown_pid(main.pid);
         }
-        for id in [asked, run.main_asked, run.kill_asked, run.main_search].into_iter().flatten() {
+        let others = [asked, run.main_asked, run.kill_asked, run.main_search];
+        for id in others.into_iter().flatten().chain(run.doomed.iter().copied()) {
             self.forget_effect(id);
         }
         self.idle_queue.remove(&unit);
@@ -301,6 +326,7 @@ impl Core {
         run.main_asked = None;
         run.kill_asked = None;
         run.main_search = None;
+        run.doomed.clear();
         run.deadline = Some(deadline);
         run.runtime_deadline = None;
         run.watchdog_deadline = None;

@@ -9,7 +9,7 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
 use warren_unit::Relation;
-use warren_unit::config::{Command, SocketConfig};
+use warren_unit::config::{Command, KillMode, SocketConfig};
 
 fn commands(config: &SocketConfig, list: CommandList) -> &[Command] {
     match list {
@@ -177,14 +177,17 @@ impl Core {
 
     pub(crate) fn socket_process_ended(&mut self, unit: UnitId, pid: u32, status: ExitStatus) {
         let Some(run) = self.socket(unit) else { return };
-        let Some(Control::Running(process)) = run.control.filter(|_| true) else { return };
+        let (list, index) = run.command;
+        let Some(Control::Running(process)) = run.control else { return };
         if process.pid != pid {
             return;
         }
         let ended = Ended { pid, started: process.started, ended: self.now, status };
-        let (list, index) = run.command;
         self.socket_mut(unit).control = None;
         self.history_mut(unit).last_control = Some((list, ended));
+        if self.is_leaving(unit) {
+            return self.socket_leaves_if_free(unit);
+        }
         self.socket_command_over(unit, list, index, status == ExitStatus::Exited(0));
     }
 
@@ -216,66 +219,93 @@ impl Core {
             self.socket_mut(unit).listen_asked = None;
             return self.listen_done(unit, result);
         }
-        if run.control != Some(Control::Asked(effect)) {
+        if run.control == Some(Control::Asked(effect)) {
+            self.socket_spawn_done(unit, result);
+        }
+    }
+
+    fn socket_spawn_done(&mut self, unit: UnitId, result: Done) {
+        let (list, index) = self.socket_mut(unit).command;
+        if let Done::Spawned { pid } = result {
+            let started = self.now;
+            self.own_pid(pid, unit);
+            self.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
+            if self.is_leaving(unit) {
+                self.kill_socket_control(unit);
+            }
             return;
         }
-        let (list, index) = run.command;
-        match result {
-            Done::Spawned { pid } => {
-                let started = self.now;
-                self.own_pid(pid, unit);
-                self.socket_mut(unit).control = Some(Control::Running(Process { pid, started }));
-            }
-            Done::SpawnFailed { error, .. } | Done::Failed { error } => {
-                self.socket_mut(unit).control = None;
-                self.history_mut(unit).status_text = error;
-                self.socket_command_over(unit, list, index, false);
-            }
-            _ => {}
+        self.socket_mut(unit).control = None;
+        if let Done::SpawnFailed { error, .. } | Done::Failed { error } = result {
+            self.history_mut(unit).status_text = error;
+        }
+        match self.is_leaving(unit) {
+            true => self.socket_leaves_if_free(unit),
+            false => self.socket_command_over(unit, list, index, false),
         }
     }
 
     fn listen_done(&mut self, unit: UnitId, result: Done) {
+        if let Done::Listening { fds } = result {
+            self.socket_mut(unit).fds = fds;
+        }
         match result {
-            Done::Listening { fds } => {
-                self.socket_mut(unit).fds = fds;
-                self.run_socket_list(unit, CommandList::StartPost);
-            }
+            _ if self.is_leaving(unit) => self.socket_leaves_if_free(unit),
             Done::Failed { error } => {
                 self.note(unit, Code::ListenFailed, Cause::Kernel, error.clone());
                 self.history_mut(unit).status_text = error;
                 self.socket_failed(unit, Outcome::Resources);
                 self.socket_down(unit);
             }
-            _ => {}
+            _ => self.run_socket_list(unit, CommandList::StartPost),
         }
     }
 
     // ---- the way down ----
 
     pub(crate) fn socket_stop(&mut self, unit: UnitId) {
-        let Some(run) = self.socket(unit) else { return };
-        let asked = [
-            run.listen_asked,
-            match run.control {
-                Some(Control::Asked(id)) => Some(id),
-                _ => None,
-            },
-        ];
-        let listening = matches!(run.phase, SocketPhase::Listening | SocketPhase::Running);
-        asked.into_iter().flatten().for_each(|id| self.forget_effect(id));
-        self.end_socket_control(unit);
-        if listening {
-            self.run_socket_list(unit, CommandList::Stop);
-        } else {
-            self.socket_down(unit);
+        match self.socket(unit).map(|run| run.phase) {
+            Some(SocketPhase::Listening | SocketPhase::Running) => {
+                self.run_socket_list(unit, CommandList::Stop);
+            }
+            Some(SocketPhase::StartPre | SocketPhase::StartChown | SocketPhase::StartPost) => {
+                self.socket_leave(unit, SocketPhase::StopPreSigkill);
+            }
+            _ => {}
         }
     }
 
-    fn end_socket_control(&mut self, unit: UnitId) {
-        let control = self.socket_mut(unit).control.take();
-        if let Some(Control::Running(process)) = control {
-            self.disown_pid(process.pid);
+    /// Whether it waits for what was under way when it was given up.
+    fn is_leaving(&self, unit: UnitId) -> bool {
+        let leaving = [SocketPhase::StopPreSigkill, SocketPhase::FinalSigkill];
+        self.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
+    }
+
+    /// Gives up what is under way. Nothing is closed before that has ended: sockets that are being
+    /// opened would stay open, a process that is being spawned would outlive its unit.
+    fn socket_leave(&mut self, unit: UnitId, phase: SocketPhase) {
+        let timeout = self.compiled(unit).socket().timeout;
+        self.set_socket_phase(unit, phase);
+        self.socket_mut(unit).deadline = timeout.map(|t| self.now.monotonic.after(t));
+        self.kill_socket_control(unit);
+        self.socket_leaves_if_free(unit);
+    }
+
+    fn socket_leaves_if_free(&mut self, unit: UnitId) {
+        let Some(run) = self.socket(unit) else { return };
+        if run.listen_asked.is_some() || run.control.is_some() {
+            return;
+        }
+        let (phase, outcome) = (run.phase, run.outcome);
+        self.socket_mut(unit).deadline = None;
+        match phase {
+            SocketPhase::FinalSigkill => self.socket_dead(unit, outcome),
+            _ => self.socket_down(unit),
+        }
+    }
+
+    fn kill_socket_control(&mut self, unit: UnitId) {
+        if let Some(Control::Running(process)) = self.socket_mut(unit).control {
             let id = self.new_effect(unit);
             self.forget_effect(id);
             self.out.push(Effect::Kill {
@@ -286,6 +316,20 @@ impl Core {
                 then: FollowUp::default(),
             });
         }
+    }
+
+    /// Not even SIGKILL ended it in time: it is left behind.
+    fn abandon_socket_control(&mut self, unit: UnitId) {
+        let listen = self.socket_mut(unit).listen_asked.take();
+        let asked = match self.socket_mut(unit).control.take() {
+            Some(Control::Running(process)) => {
+                self.disown_pid(process.pid);
+                None
+            }
+            Some(Control::Asked(id)) => Some(id),
+            None => None,
+        };
+        listen.into_iter().chain(asked).for_each(|id| self.forget_effect(id));
     }
 
     /// Closes everything and runs what comes after that.
@@ -310,6 +354,9 @@ impl Core {
         let history = self.history_mut(unit);
         history.outcome = outcome;
         if std::mem::take(&mut history.has_cgroup) {
+            if matches!(settings.socket().kill.mode, KillMode::ControlGroup | KillMode::Mixed) {
+                self.out.push(Effect::KillGroup { unit });
+            }
             self.out.push(Effect::CleanUp { unit, settings, restarting: false });
         }
         let state =
@@ -331,12 +378,15 @@ impl Core {
         }
         self.socket_mut(unit).deadline = None;
         self.note(unit, Code::StartTimeout, Cause::None, String::new());
-        self.end_socket_control(unit);
         self.socket_failed(unit, Outcome::Timeout);
-        match self.socket(unit).map(|run| run.phase) {
-            Some(SocketPhase::StopPost) => self.socket_dead(unit, Outcome::Timeout),
-            _ => self.socket_down(unit),
+        if self.is_leaving(unit) {
+            self.abandon_socket_control(unit);
+            return self.socket_leaves_if_free(unit);
         }
+        let after_close = self.socket(unit).is_some_and(|run| run.phase == SocketPhase::StopPost);
+        let phase =
+            if after_close { SocketPhase::FinalSigkill } else { SocketPhase::StopPreSigkill };
+        self.socket_leave(unit, phase);
     }
 
     // ---- traffic ----
@@ -374,7 +424,8 @@ impl Core {
 
     /// A connection was accepted: its instance is started.
     pub(crate) fn socket_connection(&mut self, socket: UnitId, instance: UnitId) {
-        if self.known(socket).is_none() || self.socket(socket).is_none() {
+        let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
+        if self.known(socket).is_none() || !self.socket(socket).is_some_and(listens) {
             return;
         }
         if self.trigger_limit_hit(socket) {
@@ -383,22 +434,19 @@ impl Core {
         let run = self.socket_mut(socket);
         run.accepted += 1;
         run.connections.push(instance);
+        self.connections.insert(instance, socket);
         let cause = Cause::Trigger(socket);
         if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
-            self.socket_mut(socket).connections.retain(|&u| u != instance);
+            self.connection_ended(instance);
         }
     }
 
-    /// An instance of an `Accept=yes` socket is through.
+    /// An instance of an `Accept=yes` socket is through, or never began.
     pub(crate) fn connection_ended(&mut self, unit: UnitId) {
-        if self.graph.name(unit).instance().is_none() {
-            return;
-        }
-        let sockets: Vec<UnitId> = self.graph.related(unit, Relation::TriggeredBy).collect();
-        for socket in sockets {
-            if self.socket(socket).is_some_and(|run| run.connections.contains(&unit)) {
-                self.socket_mut(socket).connections.retain(|&u| u != unit);
-            }
+        if let Some(socket) = self.connections.remove(&unit)
+            && self.socket(socket).is_some()
+        {
+            self.socket_mut(socket).connections.retain(|&u| u != unit);
         }
     }
 

@@ -248,6 +248,9 @@ pub struct ServiceRun {
     pub kill_asked: Option<EffectId>,
     /// The search for the main process that is under way.
     pub main_search: Option<EffectId>,
+    /// Spawns of control processes that came to nothing meanwhile: killed as soon as they are
+    /// there.
+    pub doomed: Vec<EffectId>,
     /// File descriptors in the store.
     pub fds_stored: u32,
 }
@@ -375,6 +378,8 @@ pub struct AutomountRun {
     pub missing: Vec<u32>,
     /// Kernel requests that wait for the unmount.
     pub expiring: Vec<u32>,
+    /// It is to go, with this outcome, as soon as the trap that is being made is there.
+    pub closing: Option<Outcome>,
 }
 
 /// The state of an automount unit.

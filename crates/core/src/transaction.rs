@@ -173,6 +173,9 @@ struct Link {
     strength: Strength,
 }
 
+/// A unit's job, and whether its second half is meant.
+type Half = (UnitId, bool);
+
 struct Draft<'a> {
     graph: &'a Graph,
     world: &'a dyn World,
@@ -592,43 +595,56 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The units whose jobs the job of `unit` would wait for.
-    fn waits_for(&self, unit: UnitId) -> Vec<UnitId> {
+    /// The halves of other jobs that one half of the job of a unit would wait for. Every job has a
+    /// first half; a restart has a second, the start that it becomes, which waits for its first.
+    fn waits_for(&self, (unit, second): Half) -> Vec<Half> {
         let Some(kind) = self.coming_kind(unit) else { return Vec::new() };
-        let mut others: Vec<UnitId> = self
-            .graph
-            .ordered_with(unit)
-            .filter(|&other| {
-                self.coming_kind(other).is_some_and(|other_kind| {
-                    must_wait(kind, other_kind, self.graph.is_before(other, unit))
-                })
-            })
-            .collect();
-        others.sort_unstable();
-        others.dedup();
-        others
+        let kind = if second { JobKind::Start } else { kind };
+        let mut halves = if second { vec![(unit, false)] } else { Vec::new() };
+        for other in self.graph.ordered_with(unit) {
+            let Some(other_kind) = self.coming_kind(other) else { continue };
+            let other_is_first = self.graph.is_before(other, unit);
+            if must_wait(kind, other_kind, other_is_first) {
+                halves.push((other, false));
+            }
+            let starts_again = other_kind == JobKind::Restart;
+            if starts_again && must_wait(kind, JobKind::Start, other_is_first) {
+                halves.push((other, true));
+            }
+        }
+        halves.sort_unstable();
+        halves.dedup();
+        halves
     }
 
     /// A circle through a job of this transaction, smallest names first, if there is one.
     /// Depth-first over 'waits for', through installed jobs too.
     fn find_circle(&self) -> Option<Vec<UnitId>> {
-        let mut done: BTreeSet<UnitId> = BTreeSet::new();
+        let mut done: BTreeSet<Half> = BTreeSet::new();
         let mut starts: Vec<UnitId> = self.jobs.keys().copied().collect();
         starts.sort_unstable_by_key(|&u| self.graph.name(u));
-        starts.into_iter().find_map(|start| self.search_circle(start, &mut done))
+        let restarts = |unit: UnitId| self.coming_kind(unit) == Some(JobKind::Restart);
+        starts
+            .into_iter()
+            .flat_map(|unit| [Some((unit, false)), restarts(unit).then_some((unit, true))])
+            .flatten()
+            .find_map(|start| self.search_circle(start, &mut done))
     }
 
-    fn search_circle(&self, start: UnitId, done: &mut BTreeSet<UnitId>) -> Option<Vec<UnitId>> {
+    fn search_circle(&self, start: Half, done: &mut BTreeSet<Half>) -> Option<Vec<UnitId>> {
         if done.contains(&start) {
             return None;
         }
-        let mut on_path: BTreeSet<UnitId> = BTreeSet::from([start]);
+        let mut on_path: BTreeSet<Half> = BTreeSet::from([start]);
         let mut path = vec![(start, self.ordered_waits(start))];
-        while let Some((unit, waits)) = path.last_mut() {
+        while let Some((half, waits)) = path.last_mut() {
             match waits.pop() {
                 Some(next) if on_path.contains(&next) => {
-                    let units = path.iter().map(|(u, _)| *u);
-                    return Some(units.skip_while(|&u| u != next).collect());
+                    let halves = path.iter().map(|(half, _)| *half);
+                    let mut units: Vec<UnitId> =
+                        halves.skip_while(|&half| half != next).map(|(unit, _)| unit).collect();
+                    units.dedup();
+                    return Some(units);
                 }
                 Some(next) if !done.contains(&next) => {
                     on_path.insert(next);
@@ -636,8 +652,8 @@ impl<'a> Draft<'a> {
                 }
                 Some(_) => {}
                 None => {
-                    on_path.remove(unit);
-                    done.insert(*unit);
+                    on_path.remove(half);
+                    done.insert(*half);
                     path.pop();
                 }
             }
@@ -646,10 +662,11 @@ impl<'a> Draft<'a> {
     }
 
     /// [`Self::waits_for`], so that popping gives the smallest name first.
-    fn ordered_waits(&self, unit: UnitId) -> Vec<UnitId> {
-        let mut waits = self.waits_for(unit);
+    fn ordered_waits(&self, half: Half) -> Vec<Half> {
+        let mut waits = self.waits_for(half);
         if waits.len() > 1 {
-            waits.sort_unstable_by(|&a, &b| self.graph.name(b).cmp(self.graph.name(a)));
+            let key = |half: &Half| (self.graph.name(half.0), half.1);
+            waits.sort_unstable_by(|a, b| key(b).cmp(&key(a)));
         }
         waits
     }

@@ -128,6 +128,7 @@ impl UnitRun {
             TypeState::Mount(Mount::Up(run)) => run.phase.active_state(),
             TypeState::Automount(Automount::Dead) => Inactive,
             TypeState::Automount(Automount::Failed(_)) => Failed,
+            TypeState::Automount(Automount::Up(run)) if run.closing.is_some() => Deactivating,
             TypeState::Automount(Automount::Up(run)) if run.asked.is_some() => Activating,
             TypeState::Automount(Automount::Up(_)) => Active,
             TypeState::Slice(Slice::Dead) => Inactive,

@@ -16,6 +16,7 @@ use warren_bus::backend::ReplySender;
 use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::machine::Core;
+use warren_core::record::Late;
 use warren_core::request::{Notice, Reply};
 use warren_core::state::ExitStatus;
 use warren_core::time::{Moment, Monotonic};
@@ -40,6 +41,10 @@ use crate::workers::Workers;
 
 /// Exit records taken in one turn.
 const EXITS_PER_TURN_MAX: usize = 4096;
+
+/// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
+/// so that what this one took and did not write down is not lost.
+const REPLIES_PER_TURN_MAX: usize = 64;
 
 /// Datagrams taken from the notify socket in one turn.
 const DATAGRAMS_PER_TURN_MAX: usize = 4096;
@@ -67,6 +72,15 @@ pub enum Leaving {
     Restart,
     /// Everything ends.
     Power(PowerAction),
+}
+
+/// The end of a process that nobody knows yet. Its record stays in init's ring.
+pub(crate) struct EarlyExit {
+    pub(crate) status: ExitStatus,
+    /// Which record of the ring.
+    record: u64,
+    /// The last spawn that was sent before its end was seen.
+    sent: u64,
 }
 
 /// Whom a reply of the machine is for.
@@ -117,6 +131,12 @@ pub struct Daemon {
     pub(crate) ready_told: bool,
     /// The first transaction was asked for.
     pub(crate) first_unit_asked: bool,
+    /// The effects that are carried out now were asked for by the last incarnation already.
+    pub(crate) resuming: bool,
+    /// When to look for processes that ended unseen.
+    pub(crate) look_for_missing_at: Option<Monotonic>,
+    /// Counts the managers of this init.
+    pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<PowerAction>,
     pub(crate) stop_began: Moment,
@@ -125,7 +145,7 @@ pub struct Daemon {
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
-    pub(crate) early_exits: BTreeMap<u32, ExitStatus>,
+    pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
     pub(crate) replies:
         BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
 }
@@ -157,14 +177,16 @@ impl Daemon {
                 self.source_ready(token);
             }
             self.heartbeat();
+            self.tell_missing();
             self.events.push_back(Event::Tick);
         }
     }
 
     fn timeout(&self) -> Duration {
         let now = now().monotonic;
-        let until = self.core.next_deadline().map_or(HEARTBEAT, |at| at.since(now));
-        until.min(HEARTBEAT)
+        let deadlines = [self.core.next_deadline(), self.look_for_missing_at];
+        let next = deadlines.into_iter().flatten().min();
+        next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
     }
 
     fn heartbeat(&mut self) {
@@ -236,14 +258,23 @@ impl Daemon {
                 ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
             };
             // A process may end before the helper that made it has said so.
-            if self.helpers.are_busy()
+            if let Some(sent) = self.helpers.last_sent()
                 && !self.tools.knows(pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
-                self.early_exits.insert(pid, status);
+                self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
             } else {
                 self.process_ended(pid, status);
             }
+        }
+    }
+
+    /// Forgets ends of processes that nobody will ask for: every spawn that was under way when
+    /// they were seen has been answered.
+    pub(crate) fn forget_orphans(&mut self) {
+        match self.helpers.oldest_under_way() {
+            Some(oldest) => self.early_exits.retain(|_, early| early.sent >= oldest),
+            None => self.early_exits.clear(),
         }
     }
 
@@ -255,14 +286,11 @@ impl Daemon {
     }
 
     fn read_helper(&mut self, index: usize) {
-        while let Some(said) = self.helpers.receive(index) {
+        for _ in 0..REPLIES_PER_TURN_MAX {
+            let Some(said) = self.helpers.receive(index) else { return };
             match said {
                 FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
-                FromHelper::Lost(under_way) => {
-                    self.early_exits.clear();
-                    under_way.into_iter().for_each(|id| self.spawn_lost(id));
-                    return;
-                }
+                FromHelper::Lost(lost) => return self.helper_lost(lost),
             }
         }
     }
@@ -345,11 +373,12 @@ impl Daemon {
     /// Writes down, carries out, publishes.
     pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
         let changed = self.core.take_changed();
-        if let Err(e) = self.state.append(&self.core, changed.iter().copied()) {
-            say!("cannot write run state: {e}");
+        let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
+        self.compact(&late);
+        match self.state.append(&self.core, changed.iter().copied(), late) {
+            Ok(()) => self.forget_sources(),
+            Err(e) => say!("cannot write run state: {e}"),
         }
-        self.init.release();
-        self.compact();
         let mut notices = Vec::new();
         let mut replies = Vec::new();
         for effect in effects {
@@ -373,11 +402,16 @@ impl Daemon {
         }
     }
 
-    fn compact(&mut self) {
+    /// What led to this batch is written down: it need not be told again to the next incarnation.
+    fn forget_sources(&mut self) {
+        self.init.release(self.early_exits.values().map(|early| early.record).min());
+    }
+
+    fn compact(&mut self, late: &[Late]) {
         if !self.state.wants_compaction() {
             return;
         }
-        match self.state.compacted(&self.core) {
+        match self.state.compacted(&self.core, late.to_vec()) {
             Ok(new) => {
                 if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {
                     self.state = new;

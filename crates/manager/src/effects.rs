@@ -14,6 +14,7 @@ use warren_sys::{process, socket};
 use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
+use crate::helpers::Lost;
 use crate::orders::Order;
 use crate::say;
 use crate::spawn::{SpawnHost, directory_bases, exec_spec};
@@ -201,6 +202,7 @@ impl Daemon {
         let result = match reply.result {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
+                let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
                 if let Some(pidfd) = pidfd {
                     self.pidfds.insert(pid, pidfd);
                 }
@@ -226,25 +228,38 @@ impl Daemon {
             Some(None) => {}
             None => self.done(id, result),
         }
-        if let Some(status) = pid.and_then(|pid| self.early_exits.remove(&pid)) {
-            self.process_ended(pid.unwrap_or_default(), status);
+        if let Some(pid) = pid
+            && let Some(early) = self.early_exits.remove(&pid)
+        {
+            self.process_ended(pid, early.status);
         }
-        if !self.helpers.are_busy() {
-            // Ends of orphans and of failed spawns: nobody will ask for them.
-            self.early_exits.clear();
-        }
+        self.forget_orphans();
     }
 
-    /// A helper died over this spawn. What it may have made is killed, and the spawn fails.
-    pub(crate) fn spawn_lost(&mut self, id: EffectId) {
-        if let Some(unit) = self.core.effect_unit(id) {
-            let known = |pid: &i32| self.core.unit_of_pid(*pid as u32).is_some();
-            for pid in self.groups.processes(unit).into_iter().filter(|pid| !known(pid)) {
-                let _ = process::kill(pid, 9);
+    /// A helper died. The spawn that it was at may have been done: what it may have made is
+    /// killed, and it is done once more; if that is the end of another helper, it fails.
+    pub(crate) fn helper_lost(&mut self, lost: Lost) {
+        if let Some(id) = lost.begun {
+            self.kill_unknown(EffectId(id.0 & !crate::tools::TOOL));
+        }
+        if let Some(id) = lost.given_up {
+            let error = "exec helpers died over it".to_owned();
+            let result = Done::SpawnFailed { exit_code: 0, error };
+            match self.tools.spawned(id, &result) {
+                Some(Some((effect, result))) => self.done(effect, result),
+                _ => self.done(id, result),
             }
         }
-        let error = "the exec helper died".to_owned();
-        self.done(id, Done::SpawnFailed { exit_code: 0, error });
+        self.forget_orphans();
+    }
+
+    /// Kills the processes of an effect's unit that the machine knows nothing of.
+    fn kill_unknown(&mut self, id: EffectId) {
+        let Some(unit) = self.core.effect_unit(id) else { return };
+        let known = |pid: u32| self.core.unit_of_pid(pid).is_some() || self.tools.knows(pid);
+        for pid in self.groups.processes(unit).into_iter().filter(|&pid| !known(pid as u32)) {
+            let _ = process::kill(pid, 9);
+        }
     }
 
     // ---- signals ----
@@ -408,8 +423,14 @@ impl Daemon {
 
     fn start_mount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>, remount: bool) {
         let config = settings.mount();
+        if self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit)) {
+            return self.done(id, Done::Ok);
+        }
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::mount(settings.mount(), remount));
+        }
+        if self.resuming && self.take_up_tool(id, unit) {
+            return;
         }
         if let Err(error) =
             self.run_tool(id, unit, &settings, mounts::mount_command(config, remount))
@@ -423,9 +444,26 @@ impl Daemon {
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
         }
+        if self.resuming && self.take_up_tool(id, unit) {
+            return;
+        }
         if let Err(error) = self.run_tool(id, unit, &settings, mounts::unmount_command(config)) {
             self.done(id, Done::Failed { error });
         }
+    }
+
+    /// A tool that the last incarnation ran for this effect: told by the helper's answer, or by
+    /// the unit's cgroup, where nothing else runs. False if there is none.
+    fn take_up_tool(&mut self, id: EffectId, unit: UnitId) -> bool {
+        if let Some((reply, pidfd)) = self.replies.remove(&EffectId(id.0 | crate::tools::TOOL)) {
+            self.spawned(reply, pidfd);
+            return true;
+        }
+        match self.groups.processes(unit).first() {
+            Some(&pid) => self.tools.take_up(pid as u32, id),
+            None => return false,
+        }
+        true
     }
 
     /// Runs a command of the manager's own in the unit's cgroup; its exit answers the effect.

@@ -324,6 +324,7 @@ impl Daemon {
 
     /// Stops everything, then ends.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        self.core.set_ending(crate::ending::code(action));
         if self.ending.replace(action).is_none() {
             crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
             self.stop_began = now();

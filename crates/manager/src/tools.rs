@@ -9,7 +9,7 @@ use warren_core::state::ExitStatus;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 
 /// Spawns of tools are told from those of the machine by this bit of their id.
-const TOOL: u64 = 1 << 63;
+pub const TOOL: u64 = 1 << 63;
 
 /// Tools under way.
 #[derive(Default)]
@@ -57,6 +57,11 @@ impl Tools {
             }
             _ => Some((effect, Done::Failed { error: "it could not be run".to_owned() })),
         })
+    }
+
+    /// After a restart: this process is the tool of that effect.
+    pub fn take_up(&mut self, pid: u32, effect: EffectId) {
+        self.running.insert(pid, effect);
     }
 
     /// Whether this process is a tool.

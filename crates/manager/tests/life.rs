@@ -15,10 +15,16 @@ fn with(name: &str, units: &[(&str, &str)], check: impl FnOnce(&Machine)) {
 fn simple_oneshot_and_notify_services_start_and_stop() {
     let units = [
         ("a.service", "[Service]\nExecStart=@P stay"),
-        ("o.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=@P append:@D/out/o:1\nExecStart=@P append:@D/out/o:2"),
+        (
+            "o.service",
+            "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=@P append:@D/out/o:1\nExecStart=@P append:@D/out/o:2",
+        ),
         ("n.service", "[Service]\nType=notify\nExecStart=@P status:hello ready stay"),
         ("r.service", "[Service]\nType=notify-reload\nExecStart=@P reloads ready stay"),
-        ("f.service", "[Service]\nType=forking\nPIDFile=/run/f.pid\nExecStart=@P fork:/run/f.pid stay"),
+        (
+            "f.service",
+            "[Service]\nType=forking\nPIDFile=/run/f.pid\nExecStart=@P fork:/run/f.pid stay",
+        ),
     ];
     with("kinds", &units, |m| {
         for (unit, state) in [

@@ -1,2 +1,142 @@
-//! placeholder
-fn main() {}
+//! `warren-sim`: runs seeds, shows timelines, shrinks failures.
+//!
+//! ```text
+//! warren-sim --seeds A..B [--steps N] [--budget SECONDS]    run them, report failures, shrunk
+//! warren-sim --seed S [--steps N] [--log] [--shrink]        one seed
+//! warren-sim --plan FILE [--log] [--shrink]                 a plan from a file
+//! warren-sim --exhaustive N [--share K]                     transactions of all graphs of N units
+//! ```
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use warren_sim::run::{Verdict, run};
+use warren_sim::script::Plan;
+use warren_sim::shrink::shrink;
+use warren_sim::{exhaustive, workload};
+
+#[derive(Default)]
+struct Options {
+    seeds: Option<(u64, u64)>,
+    plan: Option<String>,
+    steps: u64,
+    budget: Option<Duration>,
+    exhaustive: Option<usize>,
+    share: u64,
+    log: bool,
+    shrink: bool,
+}
+
+fn main() -> ExitCode {
+    let options = match read_options() {
+        Ok(options) => options,
+        Err(message) => {
+            eprintln!("warren-sim: {message}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(units) = options.exhaustive {
+        return all_graphs(units, options.share);
+    }
+    match (&options.plan, options.seeds) {
+        (Some(path), _) => match std::fs::read_to_string(path) {
+            Ok(text) => match Plan::parse(&text) {
+                Ok(plan) => one(plan, &options),
+                Err(line) => {
+                    eprintln!("{path}: means nothing: {line}");
+                    ExitCode::from(2)
+                }
+            },
+            Err(error) => {
+                eprintln!("{path}: {error}");
+                ExitCode::from(2)
+            }
+        },
+        (None, Some((from, to))) if to == from + 1 => {
+            one(workload::draw(from, options.steps), &options)
+        }
+        (None, Some((from, to))) => many(from, to, &options),
+        (None, None) => many(0, 1000, &options),
+    }
+}
+
+fn read_options() -> Result<Options, String> {
+    let mut options = Options { steps: 30, share: 1, ..Options::default() };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || words.next().ok_or(format!("{word} needs a value"));
+        let number = |text: String| text.parse::<u64>().map_err(|e| format!("{text}: {e}"));
+        match word.as_str() {
+            "--seeds" => {
+                let text = value()?;
+                let (from, to) = text.split_once("..").ok_or("--seeds takes A..B")?;
+                options.seeds = Some((number(from.to_owned())?, number(to.to_owned())?));
+            }
+            "--seed" => {
+                let seed = number(value()?)?;
+                options.seeds = Some((seed, seed + 1));
+            }
+            "--plan" => options.plan = Some(value()?),
+            "--steps" => options.steps = number(value()?)?,
+            "--budget" => options.budget = Some(Duration::from_secs(number(value()?)?)),
+            "--exhaustive" => options.exhaustive = Some(number(value()?)? as usize),
+            "--share" => options.share = number(value()?)?.max(1),
+            "--log" => options.log = true,
+            "--shrink" => options.shrink = true,
+            other => return Err(format!("unknown option {other}")),
+        }
+    }
+    Ok(options)
+}
+
+fn one(plan: Plan, options: &Options) -> ExitCode {
+    let plan = if options.shrink { shrink(plan) } else { plan };
+    let verdict = run(&plan);
+    if options.log || options.shrink {
+        println!("{}", plan.print());
+        verdict.log.iter().for_each(|line| println!("{line}"));
+    }
+    report(&plan, &verdict);
+    if verdict.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn report(plan: &Plan, verdict: &Verdict) {
+    let (events, crashes) = (verdict.events, verdict.crashes);
+    match verdict.wrong.is_empty() {
+        true => println!("seed {}: good, {events} events, {crashes} crashes", plan.seed),
+        false => println!("seed {}: {}", plan.seed, verdict.wrong.join("; ")),
+    }
+}
+
+/// Runs seeds until one of each check has failed, the budget is over or all are through.
+fn many(from: u64, to: u64, options: &Options) -> ExitCode {
+    let begin = Instant::now();
+    let (mut runs, mut events, mut failures) = (0u64, 0u64, 0u64);
+    let mut shown = std::collections::BTreeSet::new();
+    for seed in from..to {
+        if options.budget.is_some_and(|budget| begin.elapsed() > budget) {
+            break;
+        }
+        let plan = workload::draw(seed, options.steps);
+        let verdict = run(&plan);
+        runs += 1;
+        events += verdict.events;
+        let Some(check) = verdict.check().map(str::to_owned) else { continue };
+        failures += 1;
+        report(&plan, &verdict);
+        if shown.insert(check) && options.shrink {
+            let small = shrink(plan);
+            println!("{}", small.print());
+            run(&small).log.iter().for_each(|line| println!("    {line}"));
+        }
+    }
+    println!("{runs} seeds, {events} events, {failures} failures");
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn all_graphs(units: usize, share: u64) -> ExitCode {
+    let outcome = exhaustive::compare(units, share, 10);
+    outcome.differences.iter().for_each(|difference| println!("{difference}\n"));
+    println!("{} cases, {} differ", outcome.cases, outcome.different);
+    if outcome.different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

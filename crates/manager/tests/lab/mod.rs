@@ -122,9 +122,9 @@ impl Machine {
         let mount = warren_sys::cgroup::mount_point().ok().flatten();
         let group = format!("warren-manager-{}-{name}", std::process::id());
         let top = mount.and_then(|mount| Tree::open(mount).ok());
-        let Some(top) = top.filter(|top| {
-            works.is_ok_and(|s| s.success()) && top.make(&group).is_ok()
-        }) else {
+        let Some(top) =
+            top.filter(|top| works.is_ok_and(|s| s.success()) && top.make(&group).is_ok())
+        else {
             not_run(name, "root, unshare(1) and a cgroup2 mount that may be changed");
             return None;
         };

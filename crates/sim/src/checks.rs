@@ -1,0 +1,376 @@
+//! What must hold. Each check has a name, which begins the line it reports.
+//!
+//! `after_step` looks after every step of the core; `at_rest` when faults and requests are over and
+//! everything had time to settle. Checks are written against the manual and the kernel's view, not
+//! against how the core does it.
+
+use std::collections::BTreeSet;
+
+use warren_core::graph::Graph;
+use warren_core::ids::{JobId, UnitId};
+use warren_core::job::JobKind;
+use warren_core::machine::Core;
+use warren_core::record::Restored;
+use warren_core::state::*;
+use warren_unit::{Relation, UnitType};
+
+use crate::units::{UnitTexts, graph_of, meaning};
+use crate::world::World;
+
+/// What a check needs to know of the moment before a step.
+#[derive(Debug, Default)]
+pub struct Before {
+    running: BTreeSet<JobId>,
+    installed: BTreeSet<JobId>,
+    jobs_ever: u32,
+}
+
+impl Before {
+    /// The moment now.
+    pub fn of(core: &Core) -> Before {
+        let mut before = Before { jobs_ever: core.totals().jobs_ever, ..Before::default() };
+        if core.totals().jobs == 0 {
+            return before;
+        }
+        for job in core.view().jobs() {
+            before.installed.insert(job.id);
+            if job.running {
+                before.running.insert(job.id);
+            }
+        }
+        before
+    }
+}
+
+/// Looks at everything that must hold after each step.
+pub fn after_step(world: &World, before: &Before) -> Vec<String> {
+    let mut wrong = at_any_time(world);
+    wrong.extend(order(&world.core, before));
+    let totals = world.core.totals();
+    if totals.jobs_ever < before.jobs_ever {
+        wrong.push("view-monotonic: the count of jobs went back".to_owned());
+    }
+    wrong
+}
+
+/// What holds at any time, whatever was before.
+pub fn at_any_time(world: &World) -> Vec<String> {
+    let core = &world.core;
+    let mut wrong: Vec<String> = core.check().into_iter().map(|w| format!("core: {w}")).collect();
+    wrong.extend(no_circle(core));
+    wrong.extend(effects_are_wanted(core));
+    wrong.extend(processes_are_real(world));
+    wrong
+}
+
+/// `order`: a job that began in this step had nobody to wait for.
+fn order(core: &Core, before: &Before) -> Vec<String> {
+    let (graph, view) = (core.graph(), core.view());
+    let mut wrong = Vec::new();
+    let jobs = view.jobs();
+    let began = jobs.iter().filter(|j| j.running && !before.running.contains(&j.id));
+    for job in began.filter(|job| !job.ignore_order && job.kind == JobKind::Start) {
+        for other in jobs.iter().filter(|o| before.installed.contains(&o.id)) {
+            let first = graph.is_before(other.unit, job.unit);
+            let tied = first || graph.is_before(job.unit, other.unit);
+            let waits = match other.kind {
+                JobKind::Nop => false,
+                JobKind::Stop | JobKind::Restart => tied,
+                _ => first,
+            };
+            if waits && before.installed.contains(&job.id) {
+                let (a, b) = (graph.name(job.unit), graph.name(other.unit));
+                wrong.push(format!("order: {a} began before the job of {b} was over"));
+            }
+        }
+    }
+    wrong
+}
+
+/// `circle`: the installed jobs that wait for others do not wait for each other.
+fn no_circle(core: &Core) -> Vec<String> {
+    let (graph, view) = (core.graph(), core.view());
+    let mut left: Vec<_> = view.jobs();
+    loop {
+        let waits_for_left = |job: &&&warren_core::job::Job| {
+            !job.ignore_order
+                && left.iter().any(|other| {
+                    let first = graph.is_before(other.unit, job.unit);
+                    let tied = first || graph.is_before(job.unit, other.unit);
+                    tied && warren_core::job::must_wait(job.kind, other.kind, first)
+                })
+        };
+        let next: Vec<_> = left.iter().filter(waits_for_left).copied().collect();
+        if next.len() == left.len() {
+            break;
+        }
+        left = next;
+    }
+    if left.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<_> = left.iter().map(|j| graph.name(j.unit).to_string()).collect();
+    vec![format!("circle: jobs wait for each other: {}", names.join(" "))]
+}
+
+/// Effects that a run state still names.
+fn named_effects(run: &UnitRun) -> usize {
+    let control = |c: Option<Control>| usize::from(matches!(c, Some(Control::Asked(_))));
+    let checking = run.history.as_ref().is_some_and(|h| h.checking.is_some());
+    usize::from(checking)
+        + match &run.state {
+            TypeState::Service(Service::Up(s)) => {
+                let asked = [s.main_asked, s.kill_asked, s.main_search];
+                asked.iter().flatten().count() + control(s.control) + s.doomed.len()
+            }
+            TypeState::Socket(Socket::Up(s)) => {
+                usize::from(s.listen_asked.is_some()) + control(s.control)
+            }
+            TypeState::Mount(Mount::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Automount(Automount::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Slice(Slice::Asked(_)) => 1,
+            _ => 0,
+        }
+}
+
+/// `effect-leak`: every effect that the core waits for is named by a unit.
+fn effects_are_wanted(core: &Core) -> Vec<String> {
+    let named: usize = core.graph().definitions().map(|d| named_effects(core.unit_run(d.id))).sum();
+    let pending = core.pending_effects();
+    match named == pending {
+        true => Vec::new(),
+        false => vec![format!("effect-leak: {pending} effects pending, {named} named")],
+    }
+}
+
+/// `process-owner`: no process is the main or control process of two units.
+fn processes_are_real(world: &World) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for definition in world.core.graph().definitions() {
+        let run = world.core.unit_run(definition.id);
+        let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+        for pid in pids {
+            if !seen.insert(pid) {
+                wrong.push(format!("process-owner: {pid} is claimed twice"));
+            }
+        }
+    }
+    wrong
+}
+
+/// `round-trip`: what is read back is what was written.
+pub fn same_state(core: &Core, restored: &Restored) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for definition in core.graph().definitions() {
+        let written = core.unit_run(definition.id);
+        let read = restored.runs.get(&definition.id);
+        let same = match read {
+            Some(read) => read == written,
+            None => *written == UnitRun::idle(definition.unit_type()),
+        };
+        if !same {
+            wrong.push(format!("round-trip: {} was not written as it is", definition.name));
+        }
+    }
+    if restored.manager != Some(core.manager_record()) {
+        wrong.push("round-trip: the manager's own record differs".to_owned());
+    }
+    wrong
+}
+
+/// `incremental`: the graph is what the same files make from nothing.
+pub fn same_from_scratch(graph: &Graph, texts: &UnitTexts) -> Vec<String> {
+    match meaning(graph) == meaning(&graph_of(texts)) {
+        true => Vec::new(),
+        false => vec!["incremental: the graph differs from one made from nothing".to_owned()],
+    }
+}
+
+// ---- at rest ----
+
+/// Looks at everything that must hold once nothing is under way.
+pub fn at_rest(world: &World) -> Vec<String> {
+    let mut wrong = settled(world);
+    if wrong.is_empty() {
+        wrong.extend(kernel_agrees(world));
+        wrong.extend(relations_hold(world));
+    }
+    wrong
+}
+
+/// How long a job may take when nothing disturbs it, in µs: chains of timeouts add up.
+const JOB_MAX: u64 = 40 * 60 * 1_000_000;
+
+/// `liveness`: every job came to an end and every unit to rest.
+fn settled(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for definition in world.core.graph().definitions() {
+        let run = world.core.unit_run(definition.id);
+        let name = &definition.name;
+        let now = world.kernel.now;
+        if let Some(job) = run.job.as_ref().filter(|job| now - job.since.0 > JOB_MAX) {
+            wrong.push(format!("liveness: the {} job of {name} never ends", job.kind.as_str()));
+        }
+        let moving = matches!(
+            run.active_state(),
+            ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
+        );
+        let since = run.history.as_ref().map_or(0, |h| h.state_change.monotonic.0);
+        if moving && now - since > JOB_MAX {
+            wrong.push(format!("liveness: {name} stays {}", run.sub_state()));
+        }
+    }
+    wrong
+}
+
+/// Whether something is under way that will change the picture soon.
+pub fn is_at_rest(world: &World) -> bool {
+    let still = |run: &UnitRun| {
+        run.job.is_none()
+            && !matches!(
+                run.active_state(),
+                ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
+            )
+    };
+    world.core.graph().definitions().all(|d| still(world.core.unit_run(d.id)))
+        && !world.kernel.is_busy_until(world.kernel.now + 10_000)
+}
+
+/// What the core believes is what the kernel has.
+fn kernel_agrees(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !is_at_rest(world) {
+        return wrong;
+    }
+    for definition in world.core.graph().definitions() {
+        let (unit, name) = (definition.id, &definition.name);
+        let run = world.core.unit_run(unit);
+        let down = run.active_state().is_down();
+        let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+        for pid in pids.filter(|pid| !world.kernel.processes.contains_key(pid)) {
+            wrong.push(format!("ghost: process {pid} of {name} is long gone"));
+        }
+        let members = world.kernel.members(unit);
+        if down && !members.is_empty() && !may_leave_processes(world, unit) {
+            wrong.push(format!("left-over: {name} is down, {members:?} still run"));
+        }
+        let pairs = [
+            (
+                "mount",
+                matches!(run.state, TypeState::Mount(_)),
+                world.kernel.mounts.contains(&unit),
+            ),
+            (
+                "trap",
+                matches!(run.state, TypeState::Automount(_)),
+                world.kernel.traps.contains_key(&unit),
+            ),
+            (
+                "socket",
+                matches!(run.state, TypeState::Socket(_)),
+                world.kernel.sockets.contains_key(&unit),
+            ),
+        ];
+        for (what, is_type, there) in pairs {
+            if is_type && there == down && !definition.flags.perpetual() {
+                let state = run.active_state().as_str();
+                wrong.push(format!("{what}: {name} is {state}, the kernel says {there}"));
+            }
+        }
+        wrong.extend(watch_agrees(world, unit));
+        wrong.extend(nobody_waits(world, unit));
+    }
+    wrong
+}
+
+/// `KillMode=process` and `none` leave processes by intent; the file may have said so before.
+fn may_leave_processes(world: &World, unit: UnitId) -> bool {
+    world.leavers.contains(&unit)
+}
+
+/// Whether a unit file allows processes to outlive the unit.
+pub fn allows_left_overs(text: &str) -> bool {
+    ["KillMode=process", "KillMode=none", "SendSIGKILL=no"].iter().any(|line| text.contains(line))
+}
+
+/// `watch`: a socket is watched if and only if it listens.
+fn watch_agrees(world: &World, unit: UnitId) -> Option<String> {
+    let TypeState::Socket(Socket::Up(run)) = &world.core.unit_run(unit).state else { return None };
+    let watched = world.kernel.sockets.get(&unit).is_some_and(|s| s.watched.is_some());
+    let wants = run.phase == SocketPhase::Listening;
+    let name = world.name(unit);
+    (watched != wants)
+        .then(|| format!("watch: {name} is {}, watched: {watched}", run.phase.as_str()))
+}
+
+/// `waiter`: nobody is left waiting in a trap.
+fn nobody_waits(world: &World, unit: UnitId) -> Option<String> {
+    let trap = world.kernel.traps.get(&unit)?;
+    let name = world.name(unit);
+    (!trap.unanswered.is_empty())
+        .then(|| format!("waiter: {:?} of {name} have no answer", trap.unanswered))
+}
+
+/// What the manual promises about active units, unless somebody asked to ignore it.
+fn relations_hold(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if world.lawless || !is_at_rest(world) {
+        return wrong;
+    }
+    let graph = world.core.graph();
+    let up = |unit: UnitId| world.core.unit_run(unit).active_state().is_up();
+    for definition in graph.definitions().filter(|d| up(d.id)) {
+        let (unit, name) = (definition.id, &definition.name);
+        for other in graph.related(unit, Relation::BindsTo).filter(|&o| !up(o)) {
+            wrong.push(format!("binds-to: {name} is up, {} is not", graph.name(other)));
+        }
+        for other in graph.related(unit, Relation::Conflicts).filter(|&o| up(o)) {
+            wrong.push(format!("conflicts: {name} and {} are both up", graph.name(other)));
+        }
+        for other in graph.related(unit, Relation::Upholds).filter(|&o| !up(o)) {
+            if should_be_upheld(world, other) {
+                wrong.push(format!("upholds: {name} is up, {} is not", graph.name(other)));
+            }
+        }
+        if definition.flags.stop_when_unneeded() && !is_needed(world, unit) {
+            wrong.push(format!("unneeded: {name} is up though nobody needs it"));
+        }
+    }
+    wrong
+}
+
+/// A unit that nothing stands against: no limit, no conflict, no requirement that fails.
+fn should_be_upheld(world: &World, unit: UnitId) -> bool {
+    let graph = world.core.graph();
+    let definition = graph.definition(unit);
+    let run = world.core.unit_run(unit);
+    let limited =
+        run.history.as_ref().is_some_and(|h| h.outcome != Outcome::Success || h.starts.count >= 5);
+    let free =
+        [Relation::Conflicts, Relation::ConflictedBy, Relation::Requisite, Relation::BindsTo]
+            .iter()
+            .all(|&r| graph.related(unit, r).next().is_none());
+    let simple = graph
+        .related(unit, Relation::Requires)
+        .all(|o| graph.name(o).unit_type() == UnitType::Slice);
+    let skipped = run.history.as_ref().is_some_and(|h| h.conditions.is_some());
+    definition.load_state == warren_unit::LoadState::Loaded
+        && !limited
+        && free
+        && simple
+        && !skipped
+}
+
+fn is_needed(world: &World, unit: UnitId) -> bool {
+    let by = [
+        Relation::RequiredBy,
+        Relation::RequisiteOf,
+        Relation::WantedBy,
+        Relation::BoundBy,
+        Relation::UpheldBy,
+    ];
+    let graph = world.core.graph();
+    let up = |o: UnitId| !world.core.unit_run(o).active_state().is_down();
+    by.iter().flat_map(|&r| graph.related(unit, r)).any(up)
+}

@@ -1,0 +1,619 @@
+//! A kernel, an init and an effect runner that exist in memory only: carries out every effect of
+//! the core and tells what follows from it.
+//!
+//! Time passes only by the queue: (time, serial number, what happens). Nothing here looks into the
+//! core; what the two believe of each other is compared by `checks`. Where the real kernel leaves
+//! the order of two messages open (an exit and 'the cgroup is empty', an answer and a message of
+//! the new process), the order is drawn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
+use warren_core::ids::{EffectId, UnitId};
+use warren_core::settings::TypeSettings;
+use warren_core::state::{CommandList, ExitStatus};
+use warren_unit::config::{Command, Condition, UnitSection};
+
+use crate::faults::Faults;
+use crate::program::{self, Step};
+use crate::random::Random;
+
+/// Microseconds of a millisecond.
+pub const MS: u64 = 1000;
+
+/// Records of the exit ring that a new manager reads although its predecessor has seen them.
+const EXITS_AGAIN: usize = 64;
+
+const SIGHUP: i32 = 1;
+const SIGTERM: i32 = 15;
+const SIGSEGV: u8 = 11;
+const SIGKILL: i32 = 9;
+const SIGCONT: i32 = 18;
+
+/// Something that happens at its time.
+#[derive(Clone, Debug)]
+pub enum Happening {
+    /// An effect is carried out.
+    Carry(Effect),
+    /// The answer to an effect reaches the manager.
+    Answer(EffectId),
+    /// Something else reaches the manager.
+    Tell(Event),
+    /// A record of init's exit ring reaches the manager.
+    Exit(usize),
+    /// A process takes its next step.
+    Step(u32),
+    /// Somebody looks whether the unit's cgroup is empty.
+    LookAtGroup(UnitId),
+    /// Somebody looks whether the unit is in the mount table.
+    LookAtMount(UnitId),
+    /// Traffic that waits in a watched socket is noticed.
+    LookAtSocket(UnitId),
+    /// A service takes what waits in its sockets.
+    Drain(Vec<UnitId>),
+    /// A process asks the manager for a job: verb and unit.
+    Ask(&'static str, String),
+    /// The workload goes on.
+    Workload,
+}
+
+/// A process.
+#[derive(Clone, Debug)]
+pub struct Process {
+    /// The unit whose cgroup it is in.
+    pub unit: UnitId,
+    steps: Vec<Step>,
+    next: usize,
+    stubborn: bool,
+    reloads: bool,
+}
+
+/// A socket unit's open sockets.
+#[derive(Clone, Debug, Default)]
+pub struct OpenSocket {
+    /// Whether the manager watches them, and whether it accepts connections.
+    pub watched: Option<bool>,
+    /// Messages or connections that wait.
+    pub waiting: u32,
+}
+
+/// An automount's trap.
+#[derive(Clone, Debug, Default)]
+pub struct Trap {
+    /// Tokens of requests that have no answer yet.
+    pub unanswered: BTreeSet<u32>,
+    /// Whether idleness is looked for.
+    pub watch_idle: bool,
+}
+
+/// The machine underneath the manager.
+#[derive(Debug)]
+pub struct Kernel {
+    /// Now, in µs.
+    pub now: u64,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// Chance of the kernel's own.
+    pub random: Random,
+    /// Living processes.
+    pub processes: BTreeMap<u32, Process>,
+    /// Open sockets by unit.
+    pub sockets: BTreeMap<UnitId, OpenSocket>,
+    /// Units that the mount table has.
+    pub mounts: BTreeSet<UnitId>,
+    /// Traps by unit.
+    pub traps: BTreeMap<UnitId, Trap>,
+    /// What is told nobody yet: lines for the timeline.
+    pub log: Vec<String>,
+    queue: BTreeMap<(u64, u64), Happening>,
+    serial: u64,
+    last_pid: u32,
+    last_token: u32,
+    pid_files: BTreeMap<UnitId, u32>,
+    searches: BTreeMap<EffectId, UnitId>,
+    under_way: BTreeSet<EffectId>,
+    answers: BTreeMap<EffectId, Done>,
+    exits: Vec<(u32, ExitStatus)>,
+    exits_told: usize,
+}
+
+impl Kernel {
+    /// A machine on which nothing runs.
+    pub fn new(random: Random, faults: Faults) -> Kernel {
+        Kernel {
+            now: 1000 * MS,
+            faults,
+            random,
+            processes: BTreeMap::new(),
+            sockets: BTreeMap::new(),
+            mounts: BTreeSet::new(),
+            traps: BTreeMap::new(),
+            log: Vec::new(),
+            queue: BTreeMap::new(),
+            serial: 0,
+            last_pid: 100,
+            last_token: 0,
+            pid_files: BTreeMap::new(),
+            searches: BTreeMap::new(),
+            under_way: BTreeSet::new(),
+            answers: BTreeMap::new(),
+            exits: Vec::new(),
+            exits_told: 0,
+        }
+    }
+
+    // ---- the queue ----
+
+    /// Plans something `delay` µs from now.
+    pub fn later(&mut self, delay: u64, what: Happening) {
+        self.serial += 1;
+        self.queue.insert((self.now + delay, self.serial), what);
+    }
+
+    /// The time of the next happening.
+    pub fn next_time(&self) -> Option<u64> {
+        self.queue.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Takes the next happening and moves the clock to it.
+    pub fn take_next(&mut self) -> Option<Happening> {
+        let ((at, _), what) = self.queue.pop_first()?;
+        self.now = at;
+        Some(what)
+    }
+
+    /// Whether anything but the workload is planned before `until`.
+    pub fn is_busy_until(&self, until: u64) -> bool {
+        self.queue.range(..(until, 0)).any(|(_, what)| !matches!(what, Happening::Workload))
+    }
+
+    /// How long something takes that is done by somebody else.
+    fn pace(&mut self) -> u64 {
+        let slow = self.random.chance(self.faults.slow);
+        let most = if slow { 5000 } else { 3 };
+        (1 + self.random.below(most)) * MS
+    }
+
+    /// A short moment, which may be none.
+    fn moment(&mut self) -> u64 {
+        if self.faults.overtake > 0 { self.random.below(3) * MS } else { 0 }
+    }
+
+    // ---- effects ----
+
+    /// Takes one effect over from the manager. Those that the runner does by itself are done at
+    /// once, the others take their time.
+    pub fn accept(&mut self, effect: Effect) {
+        if let Some(id) = effect.id() {
+            if self.answers.contains_key(&id) {
+                return self.later(MS, Happening::Answer(id));
+            }
+            if !self.under_way.insert(id) {
+                return;
+            }
+        }
+        let own = !matches!(
+            effect,
+            Effect::CheckConditions { .. }
+                | Effect::Spawn(..)
+                | Effect::MakeCgroup { .. }
+                | Effect::Listen { .. }
+                | Effect::Mount { .. }
+                | Effect::Unmount { .. }
+                | Effect::SetTrap { .. }
+        );
+        if own {
+            return self.carry(effect);
+        }
+        let delay = self.pace();
+        self.later(delay, Happening::Carry(effect));
+    }
+
+    /// Carries out one effect.
+    pub fn carry(&mut self, effect: Effect) {
+        match effect {
+            Effect::CheckConditions { id, section, .. } => {
+                let done = self.conditions(&section);
+                self.answer(id, done);
+            }
+            Effect::Spawn(id, spawn) => self.spawn(id, *spawn),
+            Effect::MakeCgroup { id, .. } => {
+                let done = self.works(self.faults.cgroup);
+                self.answer(id, done);
+            }
+            Effect::Listen { id, unit, .. } => self.listen(id, unit),
+            Effect::Mount { id, unit, remount, .. } => self.mount(id, unit, remount),
+            Effect::Unmount { id, unit, .. } => self.unmount(id, unit),
+            Effect::SetTrap { id, unit, .. } => {
+                let done = self.works(self.faults.mount);
+                if done == Done::Ok {
+                    self.traps.entry(unit).or_default();
+                }
+                self.answer(id, done);
+            }
+            Effect::Kill { id, unit, target, signal, then } => {
+                let mut sent = self.kill(unit, target, signal);
+                if then.hangup {
+                    sent = sent.max(self.kill(unit, target, SIGHUP));
+                }
+                self.answer(id, Done::Killed { processes: sent });
+            }
+            Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file.is_some()),
+            Effect::KillGroup { unit } => {
+                self.kill(unit, KillTarget::Group, SIGKILL);
+            }
+            Effect::CleanUp { unit, .. } => {
+                self.pid_files.remove(&unit);
+            }
+            Effect::CloseSockets { unit, .. } => {
+                self.sockets.remove(&unit);
+            }
+            Effect::WatchSockets { unit, on, accept } => self.watch(unit, on.then_some(accept)),
+            Effect::FlushSockets { unit } => {
+                if let Some(socket) = self.sockets.get_mut(&unit) {
+                    socket.waiting = 0;
+                }
+            }
+            Effect::AnswerTrap { unit, tokens, .. } => {
+                if let Some(trap) = self.traps.get_mut(&unit) {
+                    trap.unanswered.retain(|token| !tokens.contains(token));
+                }
+            }
+            Effect::WatchIdle { unit, on } => {
+                if let Some(trap) = self.traps.get_mut(&unit) {
+                    trap.watch_idle = on;
+                }
+            }
+            Effect::CloseTrap { unit } => {
+                self.traps.remove(&unit);
+            }
+            Effect::WatchBusName { .. }
+            | Effect::Reply { .. }
+            | Effect::Tell(_)
+            | Effect::Emergency { .. } => {}
+        }
+    }
+
+    fn answer(&mut self, id: EffectId, done: Done) {
+        self.under_way.remove(&id);
+        self.answers.insert(id, done);
+        let delay = self.moment();
+        self.later(delay, Happening::Answer(id));
+    }
+
+    /// The manager has the answer now.
+    pub fn take_answer(&mut self, id: EffectId) -> Option<Done> {
+        self.answers.remove(&id)
+    }
+
+    fn works(&mut self, fault: u32) -> Done {
+        match self.random.chance(fault) {
+            true => Done::Failed { error: "it was to fail".to_owned() },
+            false => Done::Ok,
+        }
+    }
+
+    fn conditions(&mut self, section: &UnitSection) -> Done {
+        let holds = |c: &Condition| (&*c.parameter != "/no") != c.negate;
+        let conditions = section.conditions.iter().all(holds);
+        let asserts = section.asserts.iter().all(holds);
+        let flipped = self.random.chance(self.faults.condition);
+        Done::Conditions { conditions: conditions && !flipped, asserts }
+    }
+
+    // ---- processes ----
+
+    fn spawn(&mut self, id: EffectId, spawn: Spawn) {
+        if self.random.chance(self.faults.spawn) {
+            let error = "no memory for it".to_owned();
+            return self.answer(id, Done::SpawnFailed { exit_code: 0, error });
+        }
+        let command = command_of(&spawn);
+        let runs = command.is_some_and(program::can_execute);
+        if !runs || self.random.chance(self.faults.exec) {
+            let error = "no such program".to_owned();
+            return self.answer(id, Done::SpawnFailed { exit_code: 203, error });
+        }
+        let steps = command.map(program::steps).unwrap_or_default();
+        let pid = self.new_process(spawn.unit, steps);
+        self.answer(id, Done::Spawned { pid });
+        if !spawn.sockets.is_empty() {
+            self.later(2 * MS, Happening::Drain(spawn.sockets));
+        }
+    }
+
+    fn new_process(&mut self, unit: UnitId, steps: Vec<Step>) -> u32 {
+        self.last_pid += 1;
+        let pid = self.last_pid;
+        let process = Process { unit, steps, next: 0, stubborn: false, reloads: false };
+        self.processes.insert(pid, process);
+        let delay = if self.random.chance(self.faults.overtake) { 0 } else { MS };
+        self.later(delay, Happening::Step(pid));
+        pid
+    }
+
+    /// A process takes its next step.
+    pub fn step(&mut self, pid: u32) {
+        let Some(process) = self.processes.get_mut(&pid) else { return };
+        let unit = process.unit;
+        let step = process.steps.get(process.next).cloned().unwrap_or(Step::Exit(0));
+        process.next += 1;
+        let mut pause = 0;
+        let says = |message: Notify| Event::Notify { unit, pid, message };
+        let none = Notify::default;
+        match step {
+            Step::Run => return,
+            Step::Exit(code) => return self.end(pid, ExitStatus::Exited(code)),
+            Step::Crash => return self.end(pid, ExitStatus::Dumped(SIGSEGV)),
+            Step::Sleep(ms) => pause = ms * MS,
+            Step::Stubborn => process.stubborn = true,
+            Step::Reloads => process.reloads = true,
+            Step::Ready => self.say(says(Notify { ready: true, ..none() })),
+            Step::Reloading => self.say(says(Notify { reloading: true, ..none() })),
+            Step::Stopping => self.say(says(Notify { stopping: true, ..none() })),
+            Step::Watchdog => self.say(says(Notify { watchdog: true, ..none() })),
+            Step::MainPid => self.say(says(Notify { main_pid: Some(pid), ..none() })),
+            Step::Extend(ms) => {
+                self.say(says(Notify { extend_timeout_us: Some(ms * MS), ..none() }));
+            }
+            Step::Daemon => return self.daemonise(pid),
+            Step::Orphan => {
+                self.new_process(unit, vec![Step::Run]);
+            }
+            Step::Stop(name) => self.later(MS, Happening::Ask("stop", name)),
+            Step::Start(name) => self.later(MS, Happening::Ask("start", name)),
+            Step::OutOfMemory => {
+                self.end(pid, ExitStatus::Killed(SIGKILL as u8));
+                return self.say(Event::OutOfMemory { unit });
+            }
+        }
+        self.later(pause, Happening::Step(pid));
+    }
+
+    fn say(&mut self, event: Event) {
+        let delay = self.moment();
+        self.later(delay, Happening::Tell(event));
+    }
+
+    fn daemonise(&mut self, pid: u32) {
+        let parent = self.processes.get(&pid).expect("it has just taken a step").clone();
+        let rest = parent.steps[parent.next.min(parent.steps.len())..].to_vec();
+        let child = self.new_process(parent.unit, rest);
+        self.pid_files.insert(parent.unit, child);
+        self.end(pid, ExitStatus::Exited(0));
+        self.answer_searches();
+    }
+
+    fn end(&mut self, pid: u32, status: ExitStatus) {
+        let Some(process) = self.processes.remove(&pid) else { return };
+        self.exits.push((pid, status));
+        let delay = self.moment();
+        self.later(delay, Happening::Exit(self.exits.len() - 1));
+        if self.members(process.unit).is_empty() {
+            let delay = self.moment();
+            self.later(delay, Happening::LookAtGroup(process.unit));
+        }
+    }
+
+    /// The living processes of a unit's cgroup.
+    pub fn members(&self, unit: UnitId) -> Vec<u32> {
+        self.processes.iter().filter(|(_, p)| p.unit == unit).map(|(pid, _)| *pid).collect()
+    }
+
+    /// A record of the exit ring.
+    pub fn take_exit(&mut self, index: usize) -> (u32, ExitStatus) {
+        self.exits_told = self.exits_told.max(index + 1);
+        self.exits[index]
+    }
+
+    fn kill(&mut self, unit: UnitId, target: KillTarget, signal: i32) -> u32 {
+        let victims = match target {
+            KillTarget::Process(pid) if self.processes.contains_key(&pid) => vec![pid],
+            KillTarget::Process(_) => Vec::new(),
+            KillTarget::Group => self.members(unit),
+            KillTarget::GroupExcept(pid) => {
+                self.members(unit).into_iter().filter(|&p| p != pid).collect()
+            }
+        };
+        for &pid in &victims {
+            self.signal(pid, signal);
+        }
+        victims.len() as u32
+    }
+
+    fn signal(&mut self, pid: u32, signal: i32) {
+        let Some(process) = self.processes.get(&pid) else { return };
+        let (unit, deaf) = (process.unit, process.stubborn);
+        if signal == SIGHUP && process.reloads {
+            self.say(Event::Notify {
+                unit,
+                pid,
+                message: Notify { reloading: true, ..Notify::default() },
+            });
+            let ready =
+                Event::Notify { unit, pid, message: Notify { ready: true, ..Notify::default() } };
+            return self.later(3 * MS, Happening::Tell(ready));
+        }
+        if signal == SIGCONT || deaf && [SIGHUP, SIGTERM].contains(&signal) {
+            return;
+        }
+        self.end(pid, ExitStatus::Killed(signal as u8));
+    }
+
+    fn find_main(&mut self, id: EffectId, unit: UnitId, by_file: bool) {
+        if by_file {
+            self.searches.insert(id, unit);
+            return self.answer_searches();
+        }
+        let members = self.members(unit);
+        let pid = members.first().copied().filter(|_| members.len() == 1);
+        self.answer(id, Done::MainProcess { pid });
+    }
+
+    /// PID files that name a living process answer those who wait for them.
+    fn answer_searches(&mut self) {
+        for (id, unit) in self.searches.clone() {
+            let pid = self.pid_files.get(&unit).copied();
+            if pid.is_some_and(|pid| self.processes.contains_key(&pid)) {
+                self.searches.remove(&id);
+                self.answer(id, Done::MainProcess { pid });
+            }
+        }
+    }
+
+    // ---- sockets, mounts, traps ----
+
+    fn listen(&mut self, id: EffectId, unit: UnitId) {
+        let done = match self.random.chance(self.faults.listen) {
+            true => Done::Failed { error: "address in use".to_owned() },
+            false => Done::Listening { fds: 1 },
+        };
+        if matches!(done, Done::Listening { .. }) {
+            self.sockets.entry(unit).or_default();
+        }
+        self.answer(id, done);
+    }
+
+    fn watch(&mut self, unit: UnitId, how: Option<bool>) {
+        if let Some(socket) = self.sockets.get_mut(&unit) {
+            socket.watched = how;
+            self.later(MS, Happening::LookAtSocket(unit));
+        }
+    }
+
+    /// Traffic arrives at a unit's sockets; false if none are open.
+    pub fn traffic(&mut self, unit: UnitId) -> bool {
+        let Some(socket) = self.sockets.get_mut(&unit) else { return false };
+        socket.waiting += 1;
+        self.later(MS, Happening::LookAtSocket(unit));
+        true
+    }
+
+    /// Services take what waits for them.
+    pub fn drain(&mut self, units: &[UnitId]) {
+        for unit in units {
+            if let Some(socket) = self.sockets.get_mut(unit) {
+                socket.waiting = 0;
+            }
+        }
+    }
+
+    fn mount(&mut self, id: EffectId, unit: UnitId, remount: bool) {
+        let done = self.works(self.faults.mount);
+        if done == Done::Ok && !remount {
+            self.mounts.insert(unit);
+            self.table_changed(unit);
+        }
+        self.answer(id, done);
+    }
+
+    fn unmount(&mut self, id: EffectId, unit: UnitId) {
+        let done = self.works(self.faults.unmount);
+        if done == Done::Ok && self.mounts.remove(&unit) {
+            self.table_changed(unit);
+        }
+        self.answer(id, done);
+    }
+
+    /// Somebody else mounts at a unit's path, or unmounts what is there.
+    pub fn mount_by_hand(&mut self, unit: UnitId, on: bool) {
+        let changed = if on { self.mounts.insert(unit) } else { self.mounts.remove(&unit) };
+        if changed {
+            self.table_changed(unit);
+        }
+    }
+
+    /// The manager reads the table some time after it has changed.
+    fn table_changed(&mut self, unit: UnitId) {
+        let delay = self.moment();
+        self.later(delay, Happening::LookAtMount(unit));
+    }
+
+    /// A process walks into a trap (`behind`: what is mounted there), or the mount behind it was
+    /// idle; false if there is no trap that would notice.
+    pub fn spring(&mut self, unit: UnitId, behind: Option<UnitId>, idle: bool) -> bool {
+        let mounted = behind.is_some_and(|mount| self.mounts.contains(&mount));
+        let Some(trap) = self.traps.get_mut(&unit) else { return false };
+        if mounted != idle || idle && !trap.watch_idle {
+            return false;
+        }
+        self.last_token += 1;
+        let token = self.last_token;
+        trap.unanswered.insert(token);
+        self.say(match idle {
+            true => Event::TrapIdle { unit, token },
+            false => Event::TrapHit { unit, token },
+        });
+        true
+    }
+
+    // ---- the end of the manager ----
+
+    /// The manager was killed. What was on its way to it is lost, but for what waits in init, in
+    /// the exec helpers and in sockets that init holds.
+    pub fn manager_died(&mut self) {
+        let queue = std::mem::take(&mut self.queue);
+        for (key, what) in queue {
+            let stays = match &what {
+                Happening::Tell(event) => matches!(
+                    event,
+                    Event::Notify { .. } | Event::TrapHit { .. } | Event::TrapIdle { .. }
+                ),
+                Happening::Carry(effect) => self.helper_has_it(effect),
+                Happening::Step(_) | Happening::Drain(_) | Happening::Workload => true,
+                _ => false,
+            };
+            if stays {
+                self.queue.insert(key, what);
+            } else if let Happening::Carry(effect) = &what
+                && let Some(id) = effect.id()
+            {
+                self.under_way.remove(&id);
+            }
+        }
+        for id in std::mem::take(&mut self.searches).into_keys() {
+            self.under_way.remove(&id);
+        }
+        self.sockets.values_mut().for_each(|socket| socket.watched = None);
+        self.traps.values_mut().for_each(|trap| trap.watch_idle = false);
+    }
+
+    /// A spawn that the manager asked for may be in a helper's hands already.
+    fn helper_has_it(&mut self, effect: &Effect) -> bool {
+        matches!(effect, Effect::Spawn(..) | Effect::Mount { .. } | Effect::Unmount { .. })
+            && self.random.chance(500)
+    }
+
+    /// What the new manager reads from init: the exits that its predecessor may not have seen.
+    pub fn tell_exits_again(&mut self) {
+        let seen = self.exits_told.saturating_sub(EXITS_AGAIN);
+        for index in seen..self.exits.len() {
+            self.later(MS, Happening::Exit(index));
+        }
+    }
+}
+
+/// The command that a spawn is for.
+fn command_of(spawn: &Spawn) -> Option<&Command> {
+    let index = usize::from(spawn.index);
+    let list = match &spawn.settings.own {
+        TypeSettings::Service(config) => match spawn.list {
+            CommandList::Condition => &config.exec_condition,
+            CommandList::StartPre => &config.exec_start_pre,
+            CommandList::Start => &config.exec_start,
+            CommandList::StartPost => &config.exec_start_post,
+            CommandList::Reload => &config.exec_reload,
+            CommandList::Stop => &config.exec_stop,
+            CommandList::StopPost => &config.exec_stop_post,
+        },
+        TypeSettings::Socket(config) => match spawn.list {
+            CommandList::StartPre => &config.exec_start_pre,
+            CommandList::StartPost => &config.exec_start_post,
+            CommandList::Stop => &config.exec_stop_pre,
+            CommandList::StopPost => &config.exec_stop_post,
+            _ => return None,
+        },
+        _ => return None,
+    };
+    list.get(index)
+}

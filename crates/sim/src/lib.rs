@@ -1,0 +1,24 @@
+//! The simulator: the real core over a kernel that exists in memory only, driven by a seed.
+//!
+//! A run is a [`run::Plan`] (unit files, actions, faults) and nothing else: the same plan gives the
+//! same timeline on every machine. Where to start: [`world`] (the loop), [`kernel`] (what carries
+//! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
+//! [`checks`] (what must hold), [`run`] (one seed from start to verdict), [`shrink`] (the smallest
+//! plan that still fails), [`oracle`] (transactions as the manual tells them), [`script`] (the
+//! notation of the tests).
+//!
+//! Nothing here reads a clock, opens a file or starts a thread; the binary and the tests do.
+
+pub mod checks;
+pub mod exhaustive;
+pub mod faults;
+pub mod kernel;
+pub mod oracle;
+pub mod program;
+pub mod random;
+pub mod run;
+pub mod script;
+pub mod shrink;
+pub mod units;
+pub mod workload;
+pub mod world;

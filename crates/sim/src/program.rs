@@ -1,0 +1,81 @@
+//! What the processes of a simulation do: every `Exec*=` line is a small program.
+//!
+//! The path is a word that means nothing; each argument is a step, taken one after the other:
+//!
+//! | step | meaning |
+//! |---|---|
+//! | `run` | runs until a signal ends it |
+//! | `sleep:MS` | waits |
+//! | `exit:N` | leaves with code N; the end of the list is `exit:0` |
+//! | `crash` | dies of SIGSEGV with a core dump |
+//! | `ready` `reloading` `stopping` `watchdog` | says so on the notify socket |
+//! | `extend:MS` | EXTEND_TIMEOUT_USEC= |
+//! | `mainpid` | names itself as the main process |
+//! | `daemon` | forks; the parent leaves, the child takes the remaining steps |
+//! | `orphan` | forks a child that runs until a signal ends it |
+//! | `stubborn` | ignores SIGTERM and SIGHUP from here on |
+//! | `reloads` | answers SIGHUP with RELOADING=1 and READY=1 from here on |
+//! | `stop:UNIT` `start:UNIT` | asks the manager for a job |
+//! | `oom` | the kernel kills it for want of memory |
+//!
+//! A path of `/none` cannot be executed.
+
+use warren_unit::config::Command;
+
+/// One step of a program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Step {
+    Run,
+    Sleep(u64),
+    Exit(u8),
+    Crash,
+    Ready,
+    Reloading,
+    Stopping,
+    Watchdog,
+    Extend(u64),
+    MainPid,
+    Daemon,
+    Orphan,
+    Stubborn,
+    Reloads,
+    Stop(String),
+    Start(String),
+    OutOfMemory,
+}
+
+/// Whether the program can be executed at all.
+pub fn can_execute(command: &Command) -> bool {
+    &*command.path != "/none"
+}
+
+/// The steps of a command. Words that are no steps are left out.
+pub fn steps(command: &Command) -> Vec<Step> {
+    command.argv.iter().skip(1).filter_map(|word| step(word)).collect()
+}
+
+fn step(word: &str) -> Option<Step> {
+    let (verb, rest) = word.split_once(':').unwrap_or((word, ""));
+    let number = || rest.parse::<u64>().ok();
+    Some(match verb {
+        "run" => Step::Run,
+        "sleep" => Step::Sleep(number()?),
+        "exit" => Step::Exit(rest.parse().ok()?),
+        "crash" => Step::Crash,
+        "ready" => Step::Ready,
+        "reloading" => Step::Reloading,
+        "stopping" => Step::Stopping,
+        "watchdog" => Step::Watchdog,
+        "extend" => Step::Extend(number()?),
+        "mainpid" => Step::MainPid,
+        "daemon" => Step::Daemon,
+        "orphan" => Step::Orphan,
+        "stubborn" => Step::Stubborn,
+        "reloads" => Step::Reloads,
+        "stop" => Step::Stop(rest.to_owned()),
+        "start" => Step::Start(rest.to_owned()),
+        "oom" => Step::OutOfMemory,
+        _ => return None,
+    })
+}

@@ -1,0 +1,342 @@
+//! Random plans: unit files as real ones are tied together, and requests as real ones come.
+
+use warren_core::job::JobMode;
+use warren_unit::UnitName;
+
+use crate::faults::Faults;
+use crate::random::Random;
+use crate::script::{Action, Plan};
+use crate::units::UnitTexts;
+
+/// Units of a random plan at most, those without a file not counted.
+const UNITS_MAX: u64 = 8;
+
+/// The plan of `seed` with up to `steps` actions.
+pub fn draw(seed: u64, steps: u64) -> Plan {
+    let mut random = Random::new(seed);
+    let faults = Faults::draw(&mut random.fork());
+    let names = draw_names(&mut random);
+    let mut units = UnitTexts::default();
+    let mut texts = random.fork();
+    for name in &names {
+        let text = draw_text(&mut texts, name, &names);
+        units.set(UnitName::parse(name).expect("drawn names are valid"), text);
+    }
+    let actions = draw_actions(&mut random.fork(), &names, steps);
+    Plan { seed, faults, units, actions }
+}
+
+fn draw_names(random: &mut Random) -> Vec<String> {
+    let count = 2 + random.below(UNITS_MAX - 1);
+    let mut names = Vec::new();
+    for i in 0..count {
+        let letter = char::from(b'a' + i as u8);
+        match random.below(20) {
+            0..=9 => names.push(format!("{letter}.service")),
+            10..=12 => names.push(format!("{letter}.target")),
+            13..=14 => names.extend([format!("{letter}.socket"), format!("{letter}.service")]),
+            15 => names.extend([format!("{letter}.socket"), format!("{letter}@.service")]),
+            16..=17 => names.extend([format!("{letter}.automount"), format!("{letter}.mount")]),
+            18 => names.push(format!("{letter}.mount")),
+            _ => names.push(format!("{letter}.slice")),
+        }
+    }
+    names
+}
+
+fn suffix(name: &str) -> &str {
+    name.rsplit_once('.').map_or("", |(_, suffix)| suffix)
+}
+
+fn draw_text(random: &mut Random, name: &str, names: &[String]) -> String {
+    let mut text = draw_unit_section(random, name, names);
+    let path = name.split('.').next().unwrap_or_default();
+    match suffix(name) {
+        "service" => text += &draw_service(random, names),
+        "socket" => {
+            let accept = names.contains(&format!("{path}@.service"));
+            text += &draw_socket(random, accept);
+        }
+        "mount" => text += &format!("[Mount]\nWhat=tmpfs\nWhere=/{path}\nTimeoutSec=10\n"),
+        "automount" => text += &format!("[Automount]\nWhere=/{path}\nTimeoutIdleSec=10\n"),
+        _ => {}
+    }
+    text
+}
+
+const TIES: &[&str] = &[
+    "Requires",
+    "Requires",
+    "Wants",
+    "Wants",
+    "Wants",
+    "After",
+    "After",
+    "After",
+    "Before",
+    "BindsTo",
+    "PartOf",
+    "Requisite",
+    "Conflicts",
+    "Upholds",
+    "OnFailure",
+    "OnSuccess",
+    "PropagatesStopTo",
+    "PropagatesReloadTo",
+];
+
+fn draw_unit_section(random: &mut Random, name: &str, names: &[String]) -> String {
+    let mut text = "[Unit]\nDefaultDependencies=no\n".to_owned();
+    let mut ties = 0;
+    while random.chance(600) && ties < 5 {
+        ties += 1;
+        let other = random.pick(names);
+        if other == name || other.contains('@') {
+            continue;
+        }
+        let tie = *random.pick(TIES);
+        text += &format!("{tie}={other}\n");
+        let ordered = ["Requires", "Wants", "BindsTo", "Requisite", "Conflicts"].contains(&tie);
+        if ordered && random.chance(700) {
+            text += &format!("After={other}\n");
+        }
+    }
+    let switches = [
+        ("StopWhenUnneeded=yes", 60),
+        ("AllowIsolate=yes", 200),
+        ("IgnoreOnIsolate=yes", 50),
+        ("RefuseManualStart=yes", 20),
+        ("ConditionPathExists=/no", 40),
+        ("ConditionPathExists=/yes", 100),
+        ("AssertPathExists=/no", 20),
+        ("JobTimeoutSec=20", 60),
+        ("JobRunningTimeoutSec=15", 40),
+        ("StartLimitBurst=2", 60),
+        ("OnFailureJobMode=isolate", 10),
+    ];
+    for (line, chance) in switches {
+        if random.chance(chance) {
+            text += &format!("{line}\n");
+        }
+    }
+    text
+}
+
+fn draw_service(random: &mut Random, names: &[String]) -> String {
+    let kind = *random.pick(&[
+        "simple",
+        "simple",
+        "exec",
+        "forking",
+        "oneshot",
+        "notify",
+        "notify",
+        "notify-reload",
+        "idle",
+    ]);
+    let mut text = format!("[Service]\nType={kind}\nTimeoutStartSec=10\nTimeoutStopSec=10\n");
+    text += &format!("ExecStart=/p {}\n", draw_program(random, kind, names));
+    if kind == "oneshot" && random.chance(300) {
+        text += "ExecStart=/p sleep:20\n";
+    }
+    let lists = [
+        "ExecCondition",
+        "ExecStartPre",
+        "ExecStartPost",
+        "ExecStop",
+        "ExecStopPost",
+        "ExecReload",
+    ];
+    for list in lists {
+        if random.chance(150) {
+            text += &format!("{list}={}\n", draw_short(random));
+        }
+    }
+    let restarts = if kind == "oneshot" {
+        &["on-failure", "on-abnormal", "on-abort"][..]
+    } else {
+        &["always", "on-failure", "on-success", "on-abnormal", "on-watchdog"][..]
+    };
+    if random.chance(300) {
+        text += &format!("Restart={}\n", random.pick(restarts));
+        text += *random.pick(&["", "RestartSec=1\n", "RestartSec=0\n", "RestartSec=30\n"]);
+    }
+    let more = [
+        ("RemainAfterExit=yes", 150),
+        ("KillMode=mixed", 100),
+        ("KillMode=process", 50),
+        ("KillMode=none", 20),
+        ("WatchdogSec=2", 60),
+        ("RuntimeMaxSec=5", 60),
+        ("ExitType=cgroup", if kind == "oneshot" { 0 } else { 40 }),
+        ("TimeoutStartFailureMode=abort", 50),
+        ("TimeoutStopFailureMode=kill", 50),
+        ("SendSIGKILL=no", 30),
+        ("NotifyAccess=all", 100),
+        ("OOMPolicy=kill", 50),
+        ("SuccessExitStatus=3", 50),
+    ];
+    for (line, chance) in more {
+        if random.chance(chance) {
+            text += &format!("{line}\n");
+        }
+    }
+    if kind == "forking" && random.chance(500) {
+        text += "PIDFile=/run/p.pid\n";
+    }
+    text
+}
+
+/// What a main process does: mostly what its type asks for.
+fn draw_program(random: &mut Random, kind: &str, names: &[String]) -> String {
+    let mut words = Vec::new();
+    for (word, chance) in [("stubborn", 80), ("reloads", 200), ("orphan", 100), ("sleep:300", 200)]
+    {
+        if random.chance(chance) {
+            words.push(word.to_owned());
+        }
+    }
+    if kind == "notify-reload" && random.chance(800) {
+        words.push("reloads".to_owned());
+    }
+    if random.chance(50) {
+        let verb = random.pick(&["stop", "start"]);
+        words.push(format!("{verb}:{}", random.pick(names)));
+    }
+    let behaves = random.chance(850);
+    match kind {
+        "forking" if behaves => words.push("daemon".to_owned()),
+        "notify" | "notify-reload" if behaves => words.push("ready".to_owned()),
+        "oneshot" if behaves => return words.join(" "),
+        _ => {}
+    }
+    let ends = [
+        "run",
+        "run",
+        "run",
+        "run",
+        "sleep:3000 exit:0",
+        "exit:0",
+        "exit:1",
+        "exit:3",
+        "sleep:1000 crash",
+        "crash",
+        "sleep:50 oom",
+        "stopping sleep:500 exit:0",
+        "watchdog run",
+        "mainpid run",
+        "extend:20000 sleep:15000 ready run",
+        "reloading sleep:100 ready run",
+    ];
+    words.push((*random.pick(&ends)).to_owned());
+    words.join(" ")
+}
+
+/// What a control process does: mostly nothing, quickly.
+fn draw_short(random: &mut Random) -> &'static str {
+    *random.pick(&[
+        "/p",
+        "/p",
+        "/p sleep:50",
+        "/p sleep:50",
+        "/p exit:1",
+        "/p run",
+        "/none",
+        "-/p exit:1",
+        "/p stubborn run",
+        "/p crash",
+        "/p orphan",
+    ])
+}
+
+fn draw_socket(random: &mut Random, accept: bool) -> String {
+    let mut text = "[Socket]\nListenStream=/run/s\nTimeoutSec=10\n".to_owned();
+    if accept {
+        text += "Accept=yes\n";
+    }
+    for list in ["ExecStartPre", "ExecStartPost", "ExecStopPre", "ExecStopPost"] {
+        if random.chance(80) {
+            text += &format!("{list}={}\n", draw_short(random));
+        }
+    }
+    text += *random.pick(&["", "", "TriggerLimitBurst=3\n", "FlushPending=yes\n"]);
+    text
+}
+
+fn draw_actions(random: &mut Random, names: &[String], steps: u64) -> Vec<(u64, Action)> {
+    let mut at = 0;
+    let mut actions = Vec::new();
+    for _ in 0..steps {
+        at += match random.below(10) {
+            0..=3 => random.below(5),
+            4..=7 => random.below(300),
+            8 => random.below(5000),
+            _ => random.below(30_000),
+        };
+        if let Some(action) = draw_action(random, names) {
+            actions.push((at, action));
+        }
+    }
+    actions
+}
+
+fn draw_action(random: &mut Random, names: &[String]) -> Option<Action> {
+    let name = random.pick(names).clone();
+    if name.contains('@') {
+        return None;
+    }
+    let of = |wanted: &str| suffix(&name) == wanted;
+    Some(match random.below(100) {
+        0..=9 if of("socket") => Action::Traffic(name),
+        0..=9 if of("automount") => Action::Enter(name),
+        10..=14 if of("automount") => Action::Idle(name),
+        10..=12 if of("mount") => Action::Mount(name),
+        13..=14 if of("mount") => Action::Unmount(name),
+        15..=17 => Action::Kill(name, *random.pick(&[9, 15, 1, 11])),
+        18..=20 => Action::ResetFailed(name),
+        21..=22 => Action::Cancel(name),
+        23 => Action::Clear,
+        24..=26 => {
+            let text = draw_text(random, &name, names);
+            Action::Edit(name, text.trim_end().replace('\n', ";"))
+        }
+        27 => Action::Remove(name),
+        28..=29 => Action::Reload,
+        30 => Action::Crash,
+        _ => Action::Job(draw_verb(random), name, draw_mode(random)),
+    })
+}
+
+fn draw_verb(random: &mut Random) -> String {
+    let verbs = [
+        "start",
+        "start",
+        "start",
+        "start",
+        "stop",
+        "stop",
+        "restart",
+        "restart",
+        "try-restart",
+        "reload",
+        "reload-or-start",
+        "reload-or-restart",
+        "try-reload-or-restart",
+        "verify-active",
+        "nop",
+        "isolate",
+        "try-reload",
+    ];
+    (*random.pick(&verbs)).to_owned()
+}
+
+fn draw_mode(random: &mut Random) -> JobMode {
+    match random.below(20) {
+        0..=12 => JobMode::Replace,
+        13..=15 => JobMode::Fail,
+        16 => JobMode::ReplaceIrreversibly,
+        17 => *random.pick(&[JobMode::IgnoreDependencies, JobMode::IgnoreRequirements]),
+        18 => JobMode::Flush,
+        _ => *random.pick(&[JobMode::Triggering, JobMode::RestartDependencies]),
+    }
+}

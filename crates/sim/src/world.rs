@@ -1,0 +1,574 @@
+//! The loop: takes what happens next, steps the core, hands its effects to the kernel, and kills
+//! the manager now and then.
+//!
+//! As the real manager does, the run state of the units that changed is written down after each
+//! step and before any effect of that step is carried out. A crash drops the core and makes a new
+//! one from what was written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use warren_core::event::{Effect, Event};
+use warren_core::graph::Graph;
+use warren_core::ids::{ClientId, JobId, UnitId};
+use warren_core::job::{JobKind, JobResult};
+use warren_core::machine::Core;
+use warren_core::record;
+use warren_core::request::{Asker, Notice, Reply, Request};
+use warren_core::settings::Settings;
+use warren_core::state::{Socket, TypeState};
+use warren_core::time::{Moment, Monotonic};
+use warren_unit::{Context, Defaults, UnitName, UnitType};
+
+use crate::checks;
+use crate::kernel::{Happening, Kernel, MS};
+use crate::units::UnitTexts;
+
+/// Events that one run may take: a manager that is busier than this without time passing is in a
+/// loop.
+pub const EVENTS_MAX: u64 = 200_000;
+
+/// The manager and the machine underneath it.
+#[derive(Debug)]
+pub struct World {
+    /// The manager.
+    pub core: Core,
+    /// The machine.
+    pub kernel: Kernel,
+    /// The unit files in force.
+    pub texts: UnitTexts,
+    /// One line per thing that happened.
+    pub log: Vec<String>,
+    /// What did not hold: the check's name and the case.
+    pub wrong: Vec<String>,
+    /// Replies to requests, by client.
+    pub replies: BTreeMap<ClientId, Reply>,
+    /// How jobs ended.
+    pub results: Vec<(JobId, UnitId, JobResult)>,
+    /// Jobs that were cut loose from their order by `ignore-dependencies`, or edits of files that
+    /// make promises about relations void.
+    pub lawless: bool,
+    /// Units whose files allow, or allowed, processes to outlive them.
+    pub leavers: BTreeSet<UnitId>,
+    /// How often the manager was killed.
+    pub crashes: u32,
+    /// Events that the core has taken.
+    pub events: u64,
+    /// What the state file holds.
+    file: Vec<u8>,
+    names_written: usize,
+    instances: u64,
+    clients: u64,
+    seed: u128,
+}
+
+impl World {
+    /// A world with these units, nothing started.
+    pub fn new(texts: UnitTexts, kernel: Kernel, seed: u64) -> World {
+        let mut world = World {
+            core: Core::new(settings(), u128::from(seed)),
+            kernel,
+            texts: UnitTexts::default(),
+            log: Vec::new(),
+            wrong: Vec::new(),
+            replies: BTreeMap::new(),
+            results: Vec::new(),
+            lawless: false,
+            leavers: BTreeSet::new(),
+            crashes: 0,
+            events: 0,
+            file: record::header(),
+            names_written: 0,
+            instances: 0,
+            clients: 0,
+            seed: u128::from(seed),
+        };
+        world.load(texts);
+        world
+    }
+
+    /// Now, on both clocks.
+    pub fn moment(&self) -> Moment {
+        Moment { monotonic: Monotonic(self.kernel.now), realtime_us: self.kernel.now }
+    }
+
+    /// The unit of this name.
+    pub fn unit(&self, name: &str) -> Option<UnitId> {
+        self.core.graph().lookup(&UnitName::parse(name).ok()?)
+    }
+
+    /// The name of a unit.
+    pub fn name(&self, unit: UnitId) -> &str {
+        self.core.graph().name(unit).as_str()
+    }
+
+    /// All units of one type.
+    pub fn units_of(&self, unit_type: UnitType) -> Vec<UnitId> {
+        let of_type = |d: &&Arc<_>| {
+            let definition: &Arc<warren_core::graph::Definition> = d;
+            definition.unit_type() == unit_type
+        };
+        self.core.graph().definitions().filter(of_type).map(|d| d.id).collect()
+    }
+
+    fn note(&mut self, line: String) {
+        let ms = self.kernel.now / MS;
+        self.log.push(format!("{:>6}.{:03} {line}", ms / 1000, ms % 1000));
+    }
+
+    // ---- one turn ----
+
+    /// Does what comes next, if it comes before `until` µs; false if nothing does.
+    pub fn turn(&mut self, until: u64) -> bool {
+        let deadline = self.core.next_deadline().map(|at| at.0);
+        let planned = self.kernel.next_time();
+        match (deadline, planned) {
+            (Some(at), next) if at <= until && next.is_none_or(|next| at < next) => {
+                self.kernel.now = self.kernel.now.max(at);
+                self.step(Event::Tick);
+            }
+            (_, Some(at)) if at <= until => {
+                let what = self.kernel.take_next().expect("it was just looked at");
+                self.happen(what);
+            }
+            _ => {
+                self.kernel.now = self.kernel.now.max(until);
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Goes on until `until` µs, or until something is wrong.
+    pub fn run_until(&mut self, until: u64) {
+        while self.wrong.is_empty() && self.turn(until) {
+            if self.events > EVENTS_MAX {
+                self.wrong.push("endless: the manager never comes to rest".to_owned());
+            }
+        }
+    }
+
+    fn happen(&mut self, what: Happening) {
+        match what {
+            Happening::Carry(effect) => self.kernel.carry(effect),
+            Happening::Answer(id) => {
+                if let Some(result) = self.kernel.take_answer(id) {
+                    self.step(Event::Done { effect: id, result });
+                }
+            }
+            Happening::Tell(mut event) => {
+                self.look_at_main_pid(&mut event);
+                let again = self.kernel.random.chance(self.kernel.faults.repeat);
+                if again && is_repeatable(&event) {
+                    self.kernel.later(2 * MS, Happening::Tell(event.clone()));
+                }
+                self.step(event);
+            }
+            Happening::Exit(index) => {
+                let (pid, status) = self.kernel.take_exit(index);
+                self.step(Event::Exited { pid, status });
+            }
+            Happening::Step(pid) => self.kernel.step(pid),
+            Happening::LookAtGroup(unit) => {
+                if self.kernel.members(unit).is_empty() {
+                    self.step(Event::CgroupEmpty { unit });
+                }
+            }
+            Happening::LookAtMount(unit) => {
+                let there = self.kernel.mounts.contains(&unit);
+                self.step(if there { Event::Mounted { unit } } else { Event::Unmounted { unit } });
+            }
+            Happening::LookAtSocket(unit) => self.look_at_socket(unit),
+            Happening::Drain(units) => self.kernel.drain(&units),
+            Happening::Ask(verb, name) => {
+                self.order(verb, &name, warren_core::job::JobMode::Replace);
+            }
+            Happening::Workload => {}
+        }
+    }
+
+    /// The runner passes on the name of a main process only if there is such a process.
+    fn look_at_main_pid(&self, event: &mut Event) {
+        if let Event::Notify { message, .. } = event {
+            message.main_pid = message.main_pid.filter(|p| self.kernel.processes.contains_key(p));
+        }
+    }
+
+    fn look_at_socket(&mut self, unit: UnitId) {
+        let Some(socket) = self.kernel.sockets.get(&unit) else { return };
+        match socket.watched.filter(|_| socket.waiting > 0) {
+            Some(false) => self.step(Event::Incoming { unit }),
+            Some(true) => self.connect(unit),
+            None => {}
+        }
+    }
+
+    /// A connection is accepted: its instance is loaded, then the core is told.
+    fn connect(&mut self, socket: UnitId) {
+        self.kernel.drain(&[socket]);
+        self.instances += 1;
+        let prefix = self.core.graph().name(socket).prefix().to_owned();
+        let text = format!("{prefix}@{}.service", self.instances);
+        let Ok(name) = UnitName::parse(&text) else { return };
+        let Some(body) = name.template().and_then(|t| self.texts.text(&t).map(str::to_owned))
+        else {
+            return;
+        };
+        let mut texts = self.texts.clone();
+        texts.set(name.clone(), body);
+        self.load(texts);
+        if let Some(instance) = self.core.graph().lookup(&name) {
+            self.step(Event::Connection { socket, instance });
+        }
+    }
+
+    /// Steps the core and everything that belongs to a step.
+    pub fn step(&mut self, event: Event) {
+        self.events += 1;
+        self.note(format!("> {}", self.describe_event(&event)));
+        let before = checks::Before::of(&self.core);
+        let effects = self.core.step(self.moment(), event);
+        self.after_step(&before, effects);
+    }
+
+    fn after_step(&mut self, before: &checks::Before, effects: Vec<Effect>) {
+        for effect in &effects {
+            self.listen_to(effect);
+        }
+        let found = checks::after_step(self, before);
+        self.wrong.extend(found);
+        self.write_down();
+        let crashes = self.kernel.random.chance(self.kernel.faults.crash);
+        let carried = match crashes {
+            true => self.kernel.random.index(effects.len() + 1),
+            false => effects.len(),
+        };
+        for effect in effects.into_iter().take(carried) {
+            self.kernel.accept(effect);
+        }
+        if crashes && self.wrong.is_empty() {
+            self.crash();
+        }
+    }
+
+    /// Notes what the core says.
+    fn listen_to(&mut self, effect: &Effect) {
+        match effect {
+            Effect::Reply { client, reply } => {
+                self.replies.insert(*client, reply.clone());
+            }
+            Effect::Tell(Notice::JobRemoved { job, unit, result }) => {
+                self.results.push((*job, *unit, *result));
+            }
+            _ => {}
+        }
+        let line = self.describe_effect(effect);
+        if let Some(line) = line {
+            self.note(format!("  {line}"));
+        }
+    }
+
+    // ---- files and requests ----
+
+    /// Puts other unit files in force.
+    pub fn load(&mut self, texts: UnitTexts) {
+        let old = self.core.graph().clone();
+        let (graph, delta) = old.apply(texts.changes_from(&self.texts));
+        self.texts = texts;
+        self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
+        let empty = delta.is_empty();
+        let before = checks::Before::of(&self.core);
+        let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
+        let effects = self.core.step(self.moment(), event);
+        self.note_leavers();
+        if empty && !effects.is_empty() {
+            self.wrong.push(format!("reload-empty: an empty change did {}", effects.len()));
+        }
+        self.after_step(&before, effects);
+    }
+
+    fn note_leavers(&mut self) {
+        for definition in self.core.graph().definitions() {
+            let name = &definition.name;
+            let text = self.texts.text(name).or_else(|| self.texts.text(&name.template()?));
+            if text.is_some_and(checks::allows_left_overs) {
+                self.leavers.insert(definition.id);
+            }
+        }
+    }
+
+    /// Asks for a job by systemctl's verb. Unknown names are refused by the loader, not here.
+    pub fn order(&mut self, verb: &str, name: &str, mode: warren_core::job::JobMode) {
+        use warren_core::job::{JobMode, JobType};
+        let Some(unit) = self.unit(name) else { return };
+        let (job_type, reload_if_possible) = match verb {
+            "reload-or-restart" => (JobType::Restart, true),
+            "try-reload-or-restart" => (JobType::TryRestart, true),
+            "isolate" => (JobType::Start, false),
+            _ => match JobType::from_word(verb) {
+                Some(job_type) => (job_type, false),
+                None => return,
+            },
+        };
+        let mode = if verb == "isolate" { JobMode::Isolate } else { mode };
+        self.lawless |= matches!(mode, JobMode::IgnoreDependencies | JobMode::IgnoreRequirements);
+        self.request(Request::Enqueue { unit, job_type, mode, reload_if_possible });
+    }
+
+    /// Sends a request as a client of its own; returns the client.
+    pub fn request(&mut self, request: Request) -> ClientId {
+        self.clients += 1;
+        let client = ClientId(self.clients);
+        self.step(Event::Request { client, asker: Asker { uid: 0, pid: 1 }, request });
+        client
+    }
+
+    /// The files as they are on disk now, without one more change.
+    pub fn reload_nothing(&mut self) {
+        let texts = self.texts.clone();
+        self.load(texts);
+    }
+
+    // ---- the state file ----
+
+    fn write_down(&mut self) {
+        let graph = self.core.graph().clone();
+        record::write_names(&mut self.file, &graph, self.names_written);
+        self.names_written = graph.len();
+        for unit in self.core.take_changed() {
+            record::write_unit(&mut self.file, unit, self.core.unit_run(unit));
+        }
+        record::write_manager(&mut self.file, self.core.manager_record());
+    }
+
+    /// Kills the manager and starts another one.
+    pub fn crash(&mut self) {
+        self.crashes += 1;
+        self.note("the manager is killed".to_owned());
+        self.kernel.manager_died();
+        let restored = match record::read(&self.file) {
+            Ok(restored) => restored,
+            Err(error) => return self.wrong.push(format!("state-file: {error:?}")),
+        };
+        if restored.valid_bytes != self.file.len() {
+            self.wrong.push("state-file: it has a frame that cannot be read".to_owned());
+        }
+        self.wrong.extend(checks::same_state(&self.core, &restored));
+        let names = Graph::with_names(restored.names.clone());
+        let (graph, _) = names.apply(self.texts.changes_from(&UnitTexts::default()));
+        self.core = Core::new(settings(), self.seed);
+        let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
+        self.start_file_again();
+        for effect in &effects {
+            self.listen_to(effect);
+        }
+        self.wrong.extend(checks::at_any_time(self));
+        effects.into_iter().for_each(|effect| self.kernel.accept(effect));
+        self.reconcile();
+    }
+
+    /// The new manager's file: a compaction of the old one.
+    fn start_file_again(&mut self) {
+        self.file = record::header();
+        self.names_written = 0;
+        let graph = self.core.graph().clone();
+        record::write_names(&mut self.file, &graph, 0);
+        self.names_written = graph.len();
+        for index in 0..graph.len() {
+            let unit = UnitId(index as u32);
+            record::write_unit(&mut self.file, unit, self.core.unit_run(unit));
+        }
+        self.core.take_changed();
+        record::write_manager(&mut self.file, self.core.manager_record());
+    }
+
+    /// What the new manager finds in the kernel and in init, as events.
+    fn reconcile(&mut self) {
+        self.kernel.tell_exits_again();
+        for unit in self.units_of(UnitType::Mount) {
+            let there = self.kernel.mounts.contains(&unit);
+            let event = if there { Event::Mounted { unit } } else { Event::Unmounted { unit } };
+            self.kernel.later(MS, Happening::Tell(event));
+        }
+        for unit in self.units_of(UnitType::Service) {
+            self.kernel.later(2 * MS, Happening::LookAtGroup(unit));
+        }
+        let down = |unit: &UnitId| self.core.unit_run(*unit).active_state().is_down();
+        let unused: Vec<UnitId> = self.kernel.sockets.keys().copied().filter(down).collect();
+        for unit in unused {
+            self.kernel.sockets.remove(&unit);
+        }
+        let unused: Vec<UnitId> = self.kernel.traps.keys().copied().filter(down).collect();
+        for unit in unused {
+            self.kernel.traps.remove(&unit);
+        }
+    }
+
+    // ---- words ----
+
+    fn describe_event(&self, event: &Event) -> String {
+        let name = |unit: UnitId| {
+            self.core.graph().get(unit).map_or("?".to_owned(), |d| d.name.to_string())
+        };
+        match event {
+            Event::Tick => "tick".to_owned(),
+            Event::Request { request: Request::Enqueue { unit, job_type, mode, .. }, .. } => {
+                format!("{} {} {}", job_type.as_str(), name(*unit), mode.as_str())
+            }
+            Event::Request { request, .. } => format!("{request:?}"),
+            Event::Done { effect, result } => {
+                let unit = self.core.effect_unit(*effect).map_or("nobody".to_owned(), name);
+                format!("{effect:?} of {unit}: {result:?}")
+            }
+            Event::Exited { pid, status } => {
+                let unit = self.core.unit_of_pid(*pid).map_or("nobody".to_owned(), name);
+                format!("{pid} of {unit}: {status:?}")
+            }
+            Event::Notify { unit, pid, message } => {
+                format!("{} {pid}: {}", name(*unit), words_of(message))
+            }
+            Event::CgroupEmpty { unit } => format!("{} has no processes", name(*unit)),
+            Event::OutOfMemory { unit } => format!("{} out of memory", name(*unit)),
+            Event::Incoming { unit } => format!("{} has traffic", name(*unit)),
+            Event::Connection { socket, instance } => {
+                format!("{} connected to {}", name(*socket), name(*instance))
+            }
+            Event::Mounted { unit } => format!("{} is mounted", name(*unit)),
+            Event::Unmounted { unit } => format!("{} is not mounted", name(*unit)),
+            Event::TrapHit { unit, token } => format!("{} was entered ({token})", name(*unit)),
+            Event::TrapIdle { unit, token } => format!("{} is idle ({token})", name(*unit)),
+            Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
+            Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
+            Event::StopEverything => "stop everything".to_owned(),
+            Event::Commit { delta, .. } => format!("commit {delta:?}"),
+        }
+    }
+
+    /// One line for an effect, or none for those that say nothing.
+    pub fn describe_effect(&self, effect: &Effect) -> Option<String> {
+        let name = |unit: &UnitId| self.name(*unit).to_owned();
+        Some(match effect {
+            Effect::CheckConditions { unit, .. } => format!("check conditions of {}", name(unit)),
+            Effect::Spawn(_, spawn) => {
+                let whom = if spawn.main { "main" } else { "control" };
+                format!("spawn {} {:?}[{}] {whom}", name(&spawn.unit), spawn.list, spawn.index)
+            }
+            Effect::MakeCgroup { unit, .. } => format!("make cgroup {}", name(unit)),
+            Effect::Listen { unit, .. } => format!("listen {}", name(unit)),
+            Effect::Mount { unit, remount: false, .. } => format!("mount {}", name(unit)),
+            Effect::Mount { unit, .. } => format!("remount {}", name(unit)),
+            Effect::Unmount { unit, .. } => format!("unmount {}", name(unit)),
+            Effect::SetTrap { unit, .. } => format!("set trap {}", name(unit)),
+            Effect::Kill { unit, target, signal, .. } => {
+                let whom = match target {
+                    warren_core::event::KillTarget::Process(_) => "process",
+                    warren_core::event::KillTarget::Group => "group",
+                    warren_core::event::KillTarget::GroupExcept(_) => "others",
+                };
+                format!("signal {signal} to {whom} of {}", name(unit))
+            }
+            Effect::FindMain { unit, .. } => format!("find main process of {}", name(unit)),
+            Effect::WatchBusName { unit, .. } => format!("watch the bus name of {}", name(unit)),
+            Effect::KillGroup { unit } => format!("kill group of {}", name(unit)),
+            Effect::CleanUp { unit, .. } => format!("clean up {}", name(unit)),
+            Effect::CloseSockets { unit, .. } => format!("close {}", name(unit)),
+            Effect::WatchSockets { unit, on, .. } => {
+                format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
+            }
+            Effect::FlushSockets { unit } => format!("flush {}", name(unit)),
+            Effect::AnswerTrap { unit, tokens, ok } => {
+                let word = if *ok { "go" } else { "fail" };
+                format!("{word} {tokens:?} of {}", name(unit))
+            }
+            Effect::WatchIdle { unit, on } => {
+                format!("{} idleness of {}", if *on { "watch" } else { "ignore" }, name(unit))
+            }
+            Effect::CloseTrap { unit } => format!("close trap {}", name(unit)),
+            Effect::Reply { reply: Reply::Refused(refusal), .. } => format!("refused: {refusal}"),
+            Effect::Reply { .. } => return None,
+            Effect::Tell(notice) => return self.describe_notice(notice),
+            Effect::Emergency { action, unit } => {
+                format!("emergency {} by {}", action.as_str(), name(unit))
+            }
+        })
+    }
+
+    fn describe_notice(&self, notice: &Notice) -> Option<String> {
+        Some(match notice {
+            Notice::JobNew { unit, job } => {
+                let kind = self.core.unit_run(*unit).job.as_ref().filter(|j| j.id == *job);
+                let kind = kind.map_or("passing", |job| job.kind.as_str());
+                format!("new {kind} job of {}", self.name(*unit))
+            }
+            Notice::JobRemoved { unit, result, .. } => {
+                format!("job of {}: {}", self.name(*unit), result.as_str())
+            }
+            Notice::CycleBroken { units, dropped } => {
+                let names: Vec<&str> = units.iter().map(|u| self.name(*u)).collect();
+                format!("circle {} broken at {}", names.join(" "), self.name(*dropped))
+            }
+            Notice::Log { unit, reason, detail } => {
+                format!("log {}: {:?} {detail}", self.name(*unit), reason.code)
+            }
+            Notice::UnitNew(_) | Notice::UnitRemoved(_) => return None,
+        })
+    }
+
+    /// One line per unit that is not at rest or has a job.
+    pub fn states(&self) -> Vec<String> {
+        let mut out = Vec::new();
+        for definition in self.core.graph().definitions() {
+            let run = self.core.unit_run(definition.id);
+            let state = run.active_state();
+            if definition.flags.perpetual() || state.as_str() == "inactive" && run.job.is_none() {
+                continue;
+            }
+            let job = run.job.as_ref().map_or(String::new(), |job| {
+                let how = if job.running { "running" } else { "waiting" };
+                format!(" [{} {how}]", job.kind.as_str())
+            });
+            out.push(format!("{} {} {}{job}", definition.name, state.as_str(), run.sub_state()));
+        }
+        out.sort();
+        out
+    }
+
+    /// Whether a socket unit is open as far as the core knows.
+    pub fn believes_open(&self, unit: UnitId) -> bool {
+        matches!(&self.core.unit_run(unit).state, TypeState::Socket(Socket::Up(run)) if run.fds > 0)
+    }
+
+    /// The kind of the job of a unit.
+    pub fn job_kind(&self, unit: UnitId) -> Option<JobKind> {
+        self.core.unit_run(unit).job.as_ref().map(|job| job.kind)
+    }
+}
+
+/// What every run has: an unknown host and the manager's own defaults.
+fn settings() -> Settings {
+    Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) }
+}
+
+/// Events that the kernel or init may say twice.
+fn is_repeatable(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::CgroupEmpty { .. }
+            | Event::Exited { .. }
+            | Event::Mounted { .. }
+            | Event::Unmounted { .. }
+    )
+}
+
+fn words_of(message: &warren_core::event::Notify) -> String {
+    let words = [
+        (message.ready, "READY"),
+        (message.reloading, "RELOADING"),
+        (message.stopping, "STOPPING"),
+        (message.watchdog, "WATCHDOG"),
+        (message.main_pid.is_some(), "MAINPID"),
+        (message.extend_timeout_us.is_some(), "EXTEND_TIMEOUT"),
+    ];
+    let said: Vec<&str> = words.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
+    said.join(" ")
+}
