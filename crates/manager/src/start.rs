@@ -524,7 +524,8 @@ impl Daemon {
         for index in 0..self.core.graph().len() {
             let run = self.core.unit_run(UnitId(index as u32));
             let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-            for pid in pids.filter(|&pid| !self.is_there(pid)) {
+            let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
+            for pid in gone {
                 self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
             }
         }
