@@ -116,7 +116,7 @@ pub struct Daemon {
     pub(crate) next_client: u64,
     pub(crate) job_waiters: BTreeMap<JobId, Vec<Sender<Ended>>>,
     pub(crate) tools: crate::tools::Tools,
-    pub(crate) connections: BTreeMap<UnitId, crate::effects::Connection>,
+    pub(crate) connections: BTreeMap<UnitId, crate::accept::Connection>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
     /// Conditions to be looked at at the end of the turn.
@@ -405,6 +405,8 @@ impl Daemon {
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
         self.init.release(self.early_exits.values().map(|early| early.record).min());
+        self.notify.release();
+        self.traps.release();
     }
 
     fn compact(&mut self, late: &[Late]) {

@@ -29,14 +29,6 @@ const ACCEPTS_PER_TURN_MAX: usize = 64;
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
 
-/// The connection that an `Accept=yes` instance serves, until it was handed over.
-pub struct Connection {
-    /// It.
-    pub fd: OwnedFd,
-    /// `REMOTE_ADDR` and `REMOTE_PORT`.
-    pub environment: Vec<(&'static str, String)>,
-}
-
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
@@ -143,13 +135,14 @@ impl Daemon {
         }
         self.warn_of_sandbox(spawn);
         let unit = self.unit_name(spawn.unit);
-        let connection = self.connections.remove(&spawn.unit);
+        let connection = self.connections.get(&spawn.unit).filter(|_| spawn.main);
         let mut fds: Vec<(String, OwnedFd)> = Vec::new();
         let mut connection_environment = Vec::new();
         let is_connection = connection.is_some();
         if let Some(connection) = connection {
-            connection_environment = connection.environment;
-            fds.push(("connection".to_owned(), connection.fd));
+            connection_environment = connection.environment.clone();
+            let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
+            fds.push(("connection".to_owned(), fd));
         }
         let non_blocking = match &spawn.settings.own {
             TypeSettings::Service(config) => config.non_blocking,
@@ -219,6 +212,11 @@ impl Daemon {
                 Done::SpawnFailed { exit_code, error: text }
             }
         };
+        if let Some(unit) = self.core.effect_unit(id)
+            && self.core.is_main_asked(unit, id)
+        {
+            self.drop_connection(unit);
+        }
         let pid = match &result {
             Done::Spawned { pid } => Some(*pid),
             _ => None,
@@ -487,7 +485,7 @@ impl Daemon {
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
         self.groups.remove(unit);
-        self.connections.remove(&unit);
+        self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {
             if !restarting {
                 self.drop_stored_fds(unit);

@@ -347,6 +347,9 @@ impl Daemon {
         let late = restored.late.clone();
         self.take_up_sockets(&graph, &restored, kept_sockets);
         self.take_up_traps(&graph, &restored);
+        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept_fds
+            .into_iter()
+            .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
         for (name, fd) in kept_fds {
             if let Some((unit, rest)) = crate::fd_store::parse_stored_name(&name)
                 && let Some(unit) = lookup(&graph, unit)
@@ -360,6 +363,9 @@ impl Daemon {
         let mut effects: Vec<Effect> =
             late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();
         effects.extend(resumed);
+        for (name, fd) in connections {
+            self.take_up_connection(&name, fd);
+        }
         self.resuming = true;
         self.finish_turn(effects);
         self.resuming = false;
