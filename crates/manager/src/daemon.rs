@@ -249,6 +249,8 @@ impl Daemon {
     }
 
     pub(crate) fn read_exits(&mut self) {
+        // Answers to spawns that were just read: the machine is to know those processes.
+        self.turn();
         for record in self.init.ended(EXITS_PER_TURN_MAX) {
             let pid = record.exit.pid as u32;
             self.pidfds.remove(&pid);
@@ -305,7 +307,23 @@ impl Daemon {
         orders.into_iter().for_each(|order| self.take_order(order));
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
+    }
+
+    /// What the mount table's thread tells lags behind what the manager itself does meanwhile: if
+    /// it does not go with the unit's state, the kernel is asked.
+    pub(crate) fn take_mount_changes(&mut self, changes: Vec<Event>) {
+        for change in changes {
+            let (unit, mounted) = match change {
+                Event::Mounted { unit } => (unit, true),
+                Event::Unmounted { unit } => (unit, false),
+                _ => continue,
+            };
+            let expected = !self.core.unit_run(unit).active_state().is_down() == mounted;
+            if expected || crate::mounts::is_mounted(self.core.graph().name(unit)) == mounted {
+                self.events.push_back(change);
+            }
+        }
     }
 
     fn read_notify(&mut self) {

@@ -272,7 +272,7 @@ impl Daemon {
         let units = delta.added.iter().chain(&delta.changed).copied();
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
     }
 
     fn enqueue_loaded(&mut self, asker: Asker, call: Call, client: Client) {

@@ -318,7 +318,7 @@ impl Daemon {
             self.core.step(now(), Event::Commit { graph: graph.clone(), delta: Box::new(delta) });
         self.finish_turn(effects);
         let changes = self.mounts.take(&graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
         self.turn();
         self.start_first_unit();
     }
@@ -373,7 +373,7 @@ impl Daemon {
         self.turn();
         self.tell_what_is_gone();
         let changes = self.mounts.take(&graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
         self.tell_vanished_mounts(&graph);
         self.turn();
         if !started {

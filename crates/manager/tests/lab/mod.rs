@@ -273,6 +273,19 @@ impl Machine {
         assert_eq!(ended, said, "{kind} {unit}: {}\n{}", self.status(unit), self.console());
     }
 
+    /// Runs a program inside; its output, or what it complained of.
+    pub fn run(&self, argv: &[&str]) -> Result<String, String> {
+        let target = format!("--target={}", self.init_pid);
+        let mut command = Command::new("nsenter");
+        let output = command.args([&target, "--mount", "--pid", "--ipc"]).args(argv).output();
+        let output = output.expect("nsenter(1) runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(text(&output.stderr)),
+        }
+    }
+
     // ---- killing ----
 
     /// The manager's process, if there is one now.
