@@ -48,6 +48,8 @@ pub struct Core {
     pub(crate) serial: Serial,
     /// No cgroup tracking: a group is empty when the processes that the core knows are gone.
     pub(crate) without_cgroups: bool,
+    /// See [`Core::set_ending`].
+    pub(crate) ending: u16,
     /// Services of `Type=idle` that wait for the other jobs to end.
     pub(crate) idle_queue: BTreeSet<UnitId>,
     /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
@@ -97,6 +99,7 @@ impl Core {
             totals: Totals::default(),
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
+            ending: 0,
             idle_queue: BTreeSet::new(),
             connections: BTreeMap::new(),
             circles_possible: false,

@@ -6,9 +6,14 @@
 //! written down in their order. A frame that was cut or damaged ends the file: what follows it was
 //! never acted on, since effects are carried out after their cause was written.
 //!
+//! The frames of one batch count together or not at all, and its head says what else follows from
+//! it: effects that nobody answers and that must not be left out either. They are done again if
+//! theirs is the last batch, which is why each of them can be done twice.
+//!
 //! A change of the types in [`crate::state`] is a new [`VERSION`]; files of old versions are kept
 //! as fixtures and must load.
 
+use crate::event::{Effect, KillTarget};
 use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
@@ -36,6 +41,55 @@ enum Record {
     Unit { unit: UnitId, run: UnitRun },
     /// Counters and the state of the manager as a whole.
     Manager(Manager),
+    /// Head of a batch: how many records belong to it, and what follows from it.
+    Batch { records: u32, late: Vec<Late> },
+}
+
+/// An effect without an answer, to be done again if the manager ends over it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Late {
+    /// [`Effect::KillGroup`]
+    KillGroup(UnitId),
+    /// [`Effect::Kill`] of one process: the unit, the process, the signal, SIGHUP and SIGCONT.
+    Kill(UnitId, u32, i32, bool, bool),
+    /// [`Effect::CleanUp`] and whether it restarts.
+    CleanUp(UnitId, bool),
+    /// [`Effect::CloseSockets`]
+    CloseSockets(UnitId),
+    /// [`Effect::AnswerTrap`]
+    AnswerTrap(UnitId, Vec<u32>, bool),
+    /// [`Effect::CloseTrap`]
+    CloseTrap(UnitId),
+}
+
+impl Late {
+    /// What is to be written down of an effect; nothing if it is answered, or asked for again
+    /// anyway, or of no consequence.
+    pub fn of(effect: &Effect) -> Option<Late> {
+        Some(match effect {
+            Effect::KillGroup { unit } => Late::KillGroup(*unit),
+            Effect::Kill { unit, target: KillTarget::Process(pid), signal, then, .. } => {
+                Late::Kill(*unit, *pid, *signal, then.hangup, then.resume)
+            }
+            Effect::CleanUp { unit, restarting, .. } => Late::CleanUp(*unit, *restarting),
+            Effect::CloseSockets { unit, .. } => Late::CloseSockets(*unit),
+            Effect::AnswerTrap { unit, tokens, ok } => Late::AnswerTrap(*unit, tokens.clone(), *ok),
+            Effect::CloseTrap { unit } => Late::CloseTrap(*unit),
+            _ => return None,
+        })
+    }
+
+    /// The unit that it is about.
+    pub fn unit(&self) -> UnitId {
+        match *self {
+            Late::KillGroup(unit)
+            | Late::Kill(unit, ..)
+            | Late::CleanUp(unit, _)
+            | Late::CloseSockets(unit)
+            | Late::AnswerTrap(unit, ..)
+            | Late::CloseTrap(unit) => unit,
+        }
+    }
 }
 
 /// What is kept of the manager as a whole.
@@ -51,6 +105,10 @@ pub struct Manager {
     pub jobs_ever: u32,
     /// Jobs ever failed.
     pub failed_jobs_ever: u32,
+    /// Number of the generation in force.
+    pub generation: u64,
+    /// What is done when everything is stopped, in the runner's words; 0 if it is not going down.
+    pub ending: u16,
 }
 
 /// What a state file says.
@@ -62,6 +120,8 @@ pub struct Restored {
     pub runs: BTreeMap<UnitId, UnitRun>,
     /// The manager's own.
     pub manager: Option<Manager>,
+    /// What followed from the last batch.
+    pub late: Vec<Late>,
     /// Bytes up to the end of the last whole frame.
     pub valid_bytes: usize,
 }
@@ -82,16 +142,19 @@ pub fn header() -> Vec<u8> {
     out
 }
 
-/// Appends the names of the ids from `first` on.
-pub fn write_names(out: &mut Vec<u8>, graph: &Graph, first: usize) {
+/// Appends the names of the ids from `first` on; returns how many records that took.
+pub fn write_names(out: &mut Vec<u8>, graph: &Graph, first: usize) -> u32 {
     let mut first = first;
+    let mut records = 0;
     while first < graph.len() {
         let end = graph.len().min(first + NAMES_PER_FRAME);
         let name = |i: usize| graph.name(UnitId(i as u32)).to_string();
         let names = (first..end).map(name).collect();
         write_frame(out, &Record::Names { first: first as u32, names });
         first = end;
+        records += 1;
     }
+    records
 }
 
 /// Appends one unit's run state.
@@ -102,6 +165,12 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) {
 /// Appends the manager's own state.
 pub fn write_manager(out: &mut Vec<u8>, manager: Manager) {
     write_frame(out, &Record::Manager(manager));
+}
+
+/// Appends the frames of a batch, of which there are `records`, under a head of their own.
+pub fn write_batch(out: &mut Vec<u8>, frames: &[u8], records: u32, late: Vec<Late>) {
+    write_frame(out, &Record::Batch { records, late });
+    out.extend_from_slice(frames);
 }
 
 fn write_frame(out: &mut Vec<u8>, record: &Record) {
@@ -126,10 +195,7 @@ pub fn read(bytes: &[u8]) -> Result<Restored, Unusable> {
         None => return Err(Unusable::NotAStateFile),
     }
     let mut restored = Restored { valid_bytes: MAGIC.len() + 4, ..Restored::default() };
-    while let Some((record, length)) = read_frame(&bytes[restored.valid_bytes..]) {
-        if !restored.take(record) {
-            break;
-        }
+    while let Some(length) = restored.take_next(&bytes[restored.valid_bytes..]) {
         restored.valid_bytes += length;
     }
     Ok(restored)
@@ -146,6 +212,22 @@ fn read_frame(bytes: &[u8]) -> Option<(Record, usize)> {
 }
 
 impl Restored {
+    /// Takes the next batch, or the next record that is in none; returns its length.
+    fn take_next(&mut self, bytes: &[u8]) -> Option<usize> {
+        let (first, mut length) = read_frame(bytes)?;
+        let Record::Batch { records, late } = first else {
+            return self.take(first).then_some(length);
+        };
+        let mut batch = Vec::new();
+        for _ in 0..records {
+            let (record, more) = read_frame(&bytes[length..])?;
+            length += more;
+            batch.push(record);
+        }
+        self.late = late;
+        batch.into_iter().all(|record| self.take(record)).then_some(length)
+    }
+
     /// Takes one record in; false if it makes no sense here.
     fn take(&mut self, record: Record) -> bool {
         match record {
@@ -164,6 +246,7 @@ impl Restored {
                 self.runs.insert(unit, run);
             }
             Record::Manager(manager) => self.manager = Some(manager),
+            Record::Batch { .. } => return false,
         }
         true
     }
@@ -193,6 +276,25 @@ mod tests {
             seen.push(restored.runs.len());
         }
         assert!(seen.is_sorted() && seen.last() == Some(&3), "{seen:?}");
+    }
+
+    #[test]
+    fn a_batch_counts_as_a_whole_or_not_at_all() {
+        let mut whole = sample();
+        let before = whole.len();
+        let mut frames = Vec::new();
+        for unit in 3..6 {
+            let state = TypeState::Target(true);
+            write_unit(&mut frames, UnitId(unit), &UnitRun { state, job: None, history: None });
+        }
+        let late = vec![Late::CleanUp(UnitId(3), false)];
+        write_batch(&mut whole, &frames, 3, late.clone());
+        for cut in before..whole.len() {
+            let restored = read(&whole[..cut]).expect("the header is whole");
+            assert_eq!((restored.runs.len(), restored.valid_bytes), (3, before), "cut at {cut}");
+        }
+        let restored = read(&whole).expect("the header is whole");
+        assert_eq!((restored.runs.len(), restored.late), (6, late));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! their sockets, open sockets are in init's store. What happened in the kernel while nobody
 //! looked is fed in afterwards as ordinary events.
 
-use crate::event::{Effect, FollowUp, KillTarget, Spawn};
+use crate::event::{Effect, Spawn};
 use crate::graph::{Delta, Graph};
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
@@ -23,7 +23,15 @@ impl Core {
             stopping: self.totals.stopping,
             jobs_ever: self.totals.jobs_ever,
             failed_jobs_ever: self.totals.failed_jobs_ever,
+            generation: self.graph.generation(),
+            ending: self.ending,
         }
+    }
+
+    /// Notes what the runner does when everything is stopped, in its own words, for the next
+    /// incarnation.
+    pub fn set_ending(&mut self, ending: u16) {
+        self.ending = ending;
     }
 
     /// Puts `graph` (whose ids are those of `restored`) and the restored run state in force, and
@@ -37,6 +45,7 @@ impl Core {
             self.totals.stopping = manager.stopping;
             self.totals.jobs_ever = manager.jobs_ever;
             self.totals.failed_jobs_ever = manager.failed_jobs_ever;
+            self.ending = manager.ending;
         }
         self.adopt_graph(graph);
         for (unit, run) in restored.runs {
@@ -53,6 +62,17 @@ impl Core {
         }
         self.settle();
         std::mem::take(&mut self.out)
+    }
+
+    /// Spawns that were given up while they were under way: they are not asked for again, but
+    /// their answers are waited for.
+    pub fn given_up(&self) -> Vec<EffectId> {
+        let busy = self.busy();
+        let doomed = busy.into_iter().filter_map(|unit| match &self.run(unit).state {
+            TypeState::Service(Service::Up(run)) => Some(run.doomed.iter().copied()),
+            _ => None,
+        });
+        doomed.flatten().collect()
     }
 
     fn adopt_graph(&mut self, graph: Arc<Graph>) {
@@ -100,19 +120,12 @@ impl Core {
             let pid_file = self.compiled(unit).service().pid_file.clone();
             self.again(id, unit, Effect::FindMain { id, unit, pid_file });
         }
-        if let Some(id) = run.kill_asked {
-            let settings = self.compiled(unit);
-            let signal = match run.phase {
-                ServicePhase::StopWatchdog | ServicePhase::FinalWatchdog => {
-                    settings.service().kill.watchdog_signal
-                }
-                _ => settings.service().kill.signal,
-            };
-            let (target, then) = (KillTarget::Group, FollowUp { hangup: false, resume: true });
-            self.again(id, unit, Effect::Kill { id, unit, target, signal: signal.number(), then });
+        if run.kill_asked.is_some() {
+            self.signal_latecomer(unit);
         }
-        // Whether those were spawned nobody knows; what is there goes with the unit's cgroup.
-        self.service_mut(unit).doomed.clear();
+        for &id in &run.doomed {
+            self.expect_effect(id, unit);
+        }
         if matches!(run.phase, ServicePhase::StopSigkill | ServicePhase::FinalSigkill) {
             self.out.push(Effect::KillGroup { unit });
         }

@@ -311,6 +311,11 @@ impl Core {
         self.graph.related(unit, Relation::TriggeredBy).filter(open).collect()
     }
 
+    /// Whether this effect is the spawn of the unit's main process.
+    pub fn is_main_asked(&self, unit: UnitId, effect: EffectId) -> bool {
+        self.service(unit).is_some_and(|run| run.main_asked == Some(effect))
+    }
+
     pub(crate) fn service_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
         if self.conditions_done(unit, effect, &result) {
             return;

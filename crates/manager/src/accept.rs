@@ -10,10 +10,35 @@ use warren_unit::UnitName;
 use warren_unit::config::SocketConfig;
 
 use crate::daemon::Daemon;
-use crate::effects::Connection;
 use crate::orders::LoaderOrder;
 use crate::requests::AfterLoad;
 use crate::say;
+
+/// The connection that an instance serves, until it was handed over. Init keeps it too.
+pub struct Connection {
+    /// It.
+    pub fd: OwnedFd,
+    /// `REMOTE_ADDR` and `REMOTE_PORT`.
+    pub environment: Vec<(&'static str, String)>,
+    /// What init keeps it under.
+    stored: String,
+}
+
+/// The name under which init keeps a connection.
+fn stored_name(socket: &str, instance: &str) -> String {
+    format!("connection/{socket}/{instance}")
+}
+
+/// The socket unit and the instance of such a name.
+pub fn parse_stored_name(name: &str) -> Option<(UnitName, UnitName)> {
+    let (socket, instance) = name.strip_prefix("connection/")?.split_once('/')?;
+    Some((UnitName::parse(socket).ok()?, UnitName::parse(instance).ok()?))
+}
+
+/// `REMOTE_ADDR` and `REMOTE_PORT` (systemd.socket(5), `Accept=`).
+fn environment(peer: std::net::SocketAddr) -> Vec<(&'static str, String)> {
+    vec![("REMOTE_ADDR", peer.ip().to_string()), ("REMOTE_PORT", peer.port().to_string())]
+}
 
 /// A connection whose instance is being loaded.
 pub struct Waiting {
@@ -38,13 +63,9 @@ impl Daemon {
         let addresses = socket::addresses(fd.as_fd()).ok().flatten();
         let (instance, environment) = match addresses {
             Some((own, peer)) => {
-                let environment = vec![
-                    ("REMOTE_ADDR", peer.ip().to_string()),
-                    ("REMOTE_PORT", peer.port().to_string()),
-                ];
                 let name =
                     format!("{number}-{}:{}-{}:{}", own.ip(), own.port(), peer.ip(), peer.port());
-                (name, environment)
+                (name, environment(peer))
             }
             None => {
                 let peer = credentials::peer(fd.as_fd()).map_or((0, 0), |p| (p.pid, p.uid));
@@ -57,9 +78,16 @@ impl Daemon {
                 self.core.graph().name(unit)
             );
         };
-        let connection = Connection { fd, environment };
+        let stored = stored_name(self.core.graph().name(unit).as_str(), instance.as_str());
+        if let Err(e) = self.init.store(&stored, fd.as_fd()) {
+            say!("{instance}: init cannot keep its connection: {e}");
+        }
+        self.load_instance(unit, instance, Connection { fd, environment, stored });
+    }
+
+    fn load_instance(&mut self, socket: UnitId, instance: UnitName, connection: Connection) {
         let name = instance.clone();
-        let waiting = Waiting { socket: unit, instance, connection };
+        let waiting = Waiting { socket, instance, connection };
         let after = AfterLoad::Connection(Box::new(waiting));
         self.load(|token| LoaderOrder::LoadOne { name, token }, after);
     }
@@ -73,6 +101,39 @@ impl Daemon {
         let template = config.service.clone().or_else(own)?;
         let template = if template.is_template() { template } else { template.template()? };
         template.with_instance(&warren_unit::escape::escape(instance)).ok()
+    }
+
+    /// After a restart: a connection that was not handed over. Its instance may be under way.
+    pub(crate) fn take_up_connection(&mut self, name: &str, fd: OwnedFd) {
+        let Some((socket, instance)) = parse_stored_name(name) else { return };
+        let graph = self.core.graph();
+        let units = (graph.lookup(&socket), graph.lookup(&instance));
+        let addresses = socket::addresses(fd.as_fd()).ok().flatten();
+        let environment = addresses.map_or(Vec::new(), |(_, peer)| environment(peer));
+        let connection = Connection { fd, environment, stored: name.to_owned() };
+        match units {
+            (_, Some(unit)) if !self.is_new(unit) => {
+                self.connections.insert(unit, connection);
+            }
+            (Some(socket), _) if !self.core.unit_run(socket).active_state().is_down() => {
+                self.accepting += 1;
+                self.load_instance(socket, instance, connection);
+            }
+            _ => drop(self.init.drop_stored(name)),
+        }
+    }
+
+    /// Whether nothing has been done for this instance yet.
+    fn is_new(&self, instance: UnitId) -> bool {
+        let run = self.core.unit_run(instance);
+        run.job.is_none() && run.history.is_none() && run.active_state().is_down()
+    }
+
+    /// It was handed over, or will never be.
+    pub(crate) fn drop_connection(&mut self, unit: UnitId) {
+        if let Some(connection) = self.connections.remove(&unit) {
+            let _ = self.init.drop_stored(&connection.stored);
+        }
     }
 
     pub(crate) fn connection_loaded(&mut self, waiting: Waiting) {

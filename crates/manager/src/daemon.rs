@@ -16,6 +16,7 @@ use warren_bus::backend::ReplySender;
 use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::machine::Core;
+use warren_core::record::Late;
 use warren_core::request::{Notice, Reply};
 use warren_core::state::ExitStatus;
 use warren_core::time::{Moment, Monotonic};
@@ -40,6 +41,10 @@ use crate::workers::Workers;
 
 /// Exit records taken in one turn.
 const EXITS_PER_TURN_MAX: usize = 4096;
+
+/// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
+/// so that what this one took and did not write down is not lost.
+const REPLIES_PER_TURN_MAX: usize = 64;
 
 /// Datagrams taken from the notify socket in one turn.
 const DATAGRAMS_PER_TURN_MAX: usize = 4096;
@@ -67,6 +72,15 @@ pub enum Leaving {
     Restart,
     /// Everything ends.
     Power(PowerAction),
+}
+
+/// The end of a process that nobody knows yet. Its record stays in init's ring.
+pub(crate) struct EarlyExit {
+    pub(crate) status: ExitStatus,
+    /// Which record of the ring.
+    record: u64,
+    /// The last spawn that was sent before its end was seen.
+    sent: u64,
 }
 
 /// Whom a reply of the machine is for.
@@ -102,7 +116,7 @@ pub struct Daemon {
     pub(crate) next_client: u64,
     pub(crate) job_waiters: BTreeMap<JobId, Vec<Sender<Ended>>>,
     pub(crate) tools: crate::tools::Tools,
-    pub(crate) connections: BTreeMap<UnitId, crate::effects::Connection>,
+    pub(crate) connections: BTreeMap<UnitId, crate::accept::Connection>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
     /// Conditions to be looked at at the end of the turn.
@@ -119,6 +133,12 @@ pub struct Daemon {
     pub(crate) serving: bool,
     /// The first transaction was asked for.
     pub(crate) first_unit_asked: bool,
+    /// The effects that are carried out now were asked for by the last incarnation already.
+    pub(crate) resuming: bool,
+    /// When to look for processes that ended unseen.
+    pub(crate) look_for_missing_at: Option<Monotonic>,
+    /// Counts the managers of this init.
+    pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<PowerAction>,
     pub(crate) stop_began: Moment,
@@ -126,6 +146,10 @@ pub struct Daemon {
     pub(crate) accepting: u64,
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
+    /// Ends of processes that no helper has told of yet.
+    pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
+    /// Processes of spawns that were answered in this turn and are not known to the core yet.
+    pub(crate) fresh_pids: BTreeSet<u32>,
     pub(crate) replies:
         BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
 }
@@ -157,14 +181,16 @@ impl Daemon {
                 self.source_ready(token);
             }
             self.heartbeat();
+            self.tell_missing();
             self.events.push_back(Event::Tick);
         }
     }
 
     fn timeout(&self) -> Duration {
         let now = now().monotonic;
-        let until = self.core.next_deadline().map_or(HEARTBEAT, |at| at.since(now));
-        until.min(HEARTBEAT)
+        let deadlines = [self.core.next_deadline(), self.look_for_missing_at];
+        let next = deadlines.into_iter().flatten().min();
+        next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
     }
 
     fn heartbeat(&mut self) {
@@ -227,6 +253,8 @@ impl Daemon {
     }
 
     pub(crate) fn read_exits(&mut self) {
+        // Answers to spawns that were just read: the machine is to know those processes.
+        self.turn();
         for record in self.init.ended(EXITS_PER_TURN_MAX) {
             let pid = record.exit.pid as u32;
             self.pidfds.remove(&pid);
@@ -235,21 +263,41 @@ impl Daemon {
                 ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
                 ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
             };
-            match self.tools.ended(pid, status) {
-                Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
-                None => self.events.push_back(Event::Exited { pid, status }),
+            // A process may end before the helper that made it has said so.
+            if let Some(sent) = self.helpers.last_sent()
+                && !self.tools.knows(pid)
+                && !self.fresh_pids.contains(&pid)
+                && self.core.unit_of_pid(pid).is_none()
+            {
+                self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
+            } else {
+                self.process_ended(pid, status);
             }
         }
     }
 
+    /// Forgets ends of processes that nobody will ask for: every spawn that was under way when
+    /// they were seen has been answered.
+    pub(crate) fn forget_orphans(&mut self) {
+        match self.helpers.oldest_under_way() {
+            Some(oldest) => self.early_exits.retain(|_, early| early.sent >= oldest),
+            None => self.early_exits.clear(),
+        }
+    }
+
+    pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        match self.tools.ended(pid, status) {
+            Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
+            None => self.events.push_back(Event::Exited { pid, status }),
+        }
+    }
+
     fn read_helper(&mut self, index: usize) {
-        while let Some(said) = self.helpers.receive(index) {
+        for _ in 0..REPLIES_PER_TURN_MAX {
+            let Some(said) = self.helpers.receive(index) else { return };
             match said {
                 FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
-                FromHelper::Lost(under_way) => {
-                    under_way.into_iter().for_each(|id| self.spawn_lost(id));
-                    return;
-                }
+                FromHelper::Lost(lost) => return self.helper_lost(lost),
             }
         }
     }
@@ -264,7 +312,23 @@ impl Daemon {
         orders.into_iter().for_each(|order| self.take_order(order));
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
+    }
+
+    /// What the mount table's thread tells lags behind what the manager itself does meanwhile: if
+    /// it does not go with the unit's state, the kernel is asked.
+    pub(crate) fn take_mount_changes(&mut self, changes: Vec<Event>) {
+        for change in changes {
+            let (unit, mounted) = match change {
+                Event::Mounted { unit } => (unit, true),
+                Event::Unmounted { unit } => (unit, false),
+                _ => continue,
+            };
+            let expected = !self.core.unit_run(unit).active_state().is_down() == mounted;
+            if expected || crate::mounts::is_mounted(self.core.graph().name(unit)) == mounted {
+                self.events.push_back(change);
+            }
+        }
     }
 
     fn read_notify(&mut self) {
@@ -325,6 +389,7 @@ impl Daemon {
             for event in self.events.drain(..) {
                 effects.extend(self.core.step(moment, event));
             }
+            self.fresh_pids.clear();
             self.finish_turn(effects);
         }
     }
@@ -332,11 +397,12 @@ impl Daemon {
     /// Writes down, carries out, publishes.
     pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
         let changed = self.core.take_changed();
-        if let Err(e) = self.state.append(&self.core, changed.iter().copied()) {
-            say!("cannot write run state: {e}");
+        let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
+        self.compact(&late);
+        match self.state.append(&self.core, changed.iter().copied(), late) {
+            Ok(()) => self.forget_sources(),
+            Err(e) => say!("cannot write run state: {e}"),
         }
-        self.init.release();
-        self.compact();
         let mut notices = Vec::new();
         let mut replies = Vec::new();
         for effect in effects {
@@ -360,11 +426,18 @@ impl Daemon {
         }
     }
 
-    fn compact(&mut self) {
+    /// What led to this batch is written down: it need not be told again to the next incarnation.
+    fn forget_sources(&mut self) {
+        self.init.release(self.early_exits.values().map(|early| early.record).min());
+        self.notify.release();
+        self.traps.release();
+    }
+
+    fn compact(&mut self, late: &[Late]) {
         if !self.state.wants_compaction() {
             return;
         }
-        match self.state.compacted(&self.core) {
+        match self.state.compacted(&self.core, late.to_vec()) {
             Ok(new) => {
                 if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {
                     self.state = new;

@@ -14,6 +14,7 @@ use warren_sys::{process, socket};
 use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
+use crate::helpers::Lost;
 use crate::orders::Order;
 use crate::say;
 use crate::spawn::{SpawnHost, directory_bases, exec_spec};
@@ -27,14 +28,6 @@ const ACCEPTS_PER_TURN_MAX: usize = 64;
 
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
-
-/// The connection that an `Accept=yes` instance serves, until it was handed over.
-pub struct Connection {
-    /// It.
-    pub fd: OwnedFd,
-    /// `REMOTE_ADDR` and `REMOTE_PORT`.
-    pub environment: Vec<(&'static str, String)>,
-}
 
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
@@ -142,13 +135,14 @@ impl Daemon {
         }
         self.warn_of_sandbox(spawn);
         let unit = self.unit_name(spawn.unit);
-        let connection = self.connections.remove(&spawn.unit);
+        let connection = self.connections.get(&spawn.unit).filter(|_| spawn.main);
         let mut fds: Vec<(String, OwnedFd)> = Vec::new();
         let mut connection_environment = Vec::new();
         let is_connection = connection.is_some();
         if let Some(connection) = connection {
-            connection_environment = connection.environment;
-            fds.push(("connection".to_owned(), connection.fd));
+            connection_environment = connection.environment.clone();
+            let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
+            fds.push(("connection".to_owned(), fd));
         }
         let non_blocking = match &spawn.settings.own {
             TypeSettings::Service(config) => config.non_blocking,
@@ -201,6 +195,7 @@ impl Daemon {
         let result = match reply.result {
             Ok(spawned) => {
                 let pid = spawned.pid as u32;
+                let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
                 if let Some(pidfd) = pidfd {
                     self.pidfds.insert(pid, pidfd);
                 }
@@ -217,23 +212,53 @@ impl Daemon {
                 Done::SpawnFailed { exit_code, error: text }
             }
         };
+        if let Some(unit) = self.core.effect_unit(id)
+            && self.core.is_main_asked(unit, id)
+        {
+            self.drop_connection(unit);
+        }
+        let pid = match &result {
+            Done::Spawned { pid } => Some(*pid),
+            _ => None,
+        };
+        self.fresh_pids.extend(pid);
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
             None => self.done(id, result),
         }
+        if let Some(pid) = pid
+            && let Some(early) = self.early_exits.remove(&pid)
+        {
+            self.process_ended(pid, early.status);
+        }
+        self.forget_orphans();
     }
 
-    /// A helper died over this spawn. What it may have made is killed, and the spawn fails.
-    pub(crate) fn spawn_lost(&mut self, id: EffectId) {
-        if let Some(unit) = self.core.effect_unit(id) {
-            let known = |pid: &i32| self.core.unit_of_pid(*pid as u32).is_some();
-            for pid in self.groups.processes(unit).into_iter().filter(|pid| !known(pid)) {
-                let _ = process::kill(pid, 9);
+    /// A helper died. The spawn that it was at may have been done: what it may have made is
+    /// killed, and it is done once more; if that is the end of another helper, it fails.
+    pub(crate) fn helper_lost(&mut self, lost: Lost) {
+        if let Some(id) = lost.begun {
+            self.kill_unknown(EffectId(id.0 & !crate::tools::TOOL));
+        }
+        if let Some(id) = lost.given_up {
+            let error = "exec helpers died over it".to_owned();
+            let result = Done::SpawnFailed { exit_code: 0, error };
+            match self.tools.spawned(id, &result) {
+                Some(Some((effect, result))) => self.done(effect, result),
+                _ => self.done(id, result),
             }
         }
-        let error = "the exec helper died".to_owned();
-        self.done(id, Done::SpawnFailed { exit_code: 0, error });
+        self.forget_orphans();
+    }
+
+    /// Kills the processes of an effect's unit that the machine knows nothing of.
+    fn kill_unknown(&mut self, id: EffectId) {
+        let Some(unit) = self.core.effect_unit(id) else { return };
+        let known = |pid: u32| self.core.unit_of_pid(pid).is_some() || self.tools.knows(pid);
+        for pid in self.groups.processes(unit).into_iter().filter(|&pid| !known(pid as u32)) {
+            let _ = process::kill(pid, 9);
+        }
     }
 
     // ---- signals ----
@@ -397,8 +422,14 @@ impl Daemon {
 
     fn start_mount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>, remount: bool) {
         let config = settings.mount();
+        if self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit)) {
+            return self.done(id, Done::Ok);
+        }
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::mount(settings.mount(), remount));
+        }
+        if self.resuming && self.take_up_tool(id, unit) {
+            return;
         }
         if let Err(error) =
             self.run_tool(id, unit, &settings, mounts::mount_command(config, remount))
@@ -412,9 +443,26 @@ impl Daemon {
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
         }
+        if self.resuming && self.take_up_tool(id, unit) {
+            return;
+        }
         if let Err(error) = self.run_tool(id, unit, &settings, mounts::unmount_command(config)) {
             self.done(id, Done::Failed { error });
         }
+    }
+
+    /// A tool that the last incarnation ran for this effect: told by the helper's answer, or by
+    /// the unit's cgroup, where nothing else runs. False if there is none.
+    fn take_up_tool(&mut self, id: EffectId, unit: UnitId) -> bool {
+        if let Some((reply, pidfd)) = self.replies.remove(&EffectId(id.0 | crate::tools::TOOL)) {
+            self.spawned(reply, pidfd);
+            return true;
+        }
+        match self.groups.processes(unit).first() {
+            Some(&pid) => self.tools.take_up(pid as u32, id),
+            None => return false,
+        }
+        true
     }
 
     /// Runs a command of the manager's own in the unit's cgroup; its exit answers the effect.
@@ -438,7 +486,7 @@ impl Daemon {
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
         self.groups.remove(unit);
-        self.connections.remove(&unit);
+        self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {
             if !restarting {
                 self.drop_stored_fds(unit);

@@ -98,16 +98,12 @@ impl Groups {
         self.made.insert(unit, Group { path, watch });
     }
 
-    /// After a restart: takes up the group of a unit whose record says that it has one. Returns
-    /// whether it has processes.
-    pub fn take_up(&mut self, graph: &Graph, unit: UnitId) -> bool {
+    /// After a restart: takes up the group of a unit whose record says that it has one.
+    pub fn take_up(&mut self, graph: &Graph, unit: UnitId) {
         let path = group_path(graph, unit);
-        let Some(tree) = &self.tree else { return false };
-        if !tree.exists(&path).unwrap_or(false) {
-            return false;
+        if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
+            self.adopt(unit, path);
         }
-        self.adopt(unit, path);
-        self.is_populated(unit)
     }
 
     /// Whether a process lives in the unit's group.

@@ -26,19 +26,36 @@ struct Waiting {
     id: EffectId,
     packet: Vec<u8>,
     fds: Vec<OwnedFd>,
+    /// It is the second try.
+    again: bool,
+}
+
+/// A spawn that was sent, with what is needed to send it again.
+struct Sent {
+    number: u64,
+    spawn: Waiting,
 }
 
 struct Helper {
     socket: Option<OwnedFd>,
-    under_way: VecDeque<EffectId>,
+    under_way: VecDeque<Sent>,
 }
 
 /// What a helper said.
 pub enum FromHelper {
     /// A spawn is done; the pidfd comes with a success.
     Spawned(SpawnReply, Option<OwnedFd>),
-    /// The helper is gone; these spawns may or may not have been done.
-    Lost(Vec<EffectId>),
+    /// The helper is gone.
+    Lost(Lost),
+}
+
+/// What went with a helper. It does one spawn after the other, so only the oldest can have begun.
+#[derive(Default)]
+pub struct Lost {
+    /// This spawn may have been done, and is done again or given up.
+    pub begun: Option<EffectId>,
+    /// This one is not tried again.
+    pub given_up: Option<EffectId>,
 }
 
 /// All helpers.
@@ -46,6 +63,8 @@ pub struct Helpers {
     helpers: Vec<Helper>,
     waiting: VecDeque<Waiting>,
     buffer: Vec<u8>,
+    /// Spawns sent so far.
+    sent: u64,
 }
 
 impl Helpers {
@@ -56,12 +75,23 @@ impl Helpers {
             helpers: sockets.into_iter().map(helper).collect(),
             waiting: VecDeque::new(),
             buffer: vec![0; PACKET_BYTES_MAX],
+            sent: 0,
         }
     }
 
     /// How many there are.
     pub fn count(&self) -> usize {
         self.helpers.len()
+    }
+
+    /// The number of the oldest spawn that is under way.
+    pub fn oldest_under_way(&self) -> Option<u64> {
+        self.helpers.iter().filter_map(|h| h.under_way.front().map(|sent| sent.number)).min()
+    }
+
+    /// The number of the spawn that was sent last, if any is under way.
+    pub fn last_sent(&self) -> Option<u64> {
+        self.oldest_under_way().map(|_| self.sent)
     }
 
     /// The socket of helper `index`, while it lives.
@@ -81,9 +111,15 @@ impl Helpers {
     }
 
     /// After a restart: collects what the helpers answered to the last incarnation.
-    pub fn synchronise(&mut self) -> Result<BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>> {
+    ///
+    /// `number` is another for each incarnation: an answer to the last one's question may still be
+    /// on its way.
+    pub fn synchronise(
+        &mut self,
+        number: u64,
+    ) -> Result<BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>> {
         let mut replies = BTreeMap::new();
-        let sync = encode(&HelperRequest::Sync(1)).expect("a small packet");
+        let sync = encode(&HelperRequest::Sync(number)).expect("a small packet");
         for index in 0..self.helpers.len() {
             let Some(socket) = self.socket(index) else { continue };
             if fdpass::send(socket, &sync, &[]).is_err() {
@@ -95,9 +131,11 @@ impl Helpers {
                 let received = fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, true)?;
                 match decode(&self.buffer[..received.bytes]) {
                     Ok(HelperReply::Spawned(reply)) => {
-                        replies.insert(EffectId(reply.id), (reply, fds.pop()));
+                        // The repetition comes without the pidfd.
+                        replies.entry(EffectId(reply.id)).or_insert((reply, fds.pop()));
                     }
                     Ok(HelperReply::Refused { .. }) => {}
+                    Ok(HelperReply::Synced(n)) if n != number => {}
                     _ => break,
                 }
             }
@@ -118,7 +156,7 @@ impl Helpers {
         let request = HelperRequest::Spawn(SpawnRequest { id: id.0, exec });
         let packet = encode(&request).map_err(|e| e.to_string())?;
         let (packet, fds) = large(packet, fds).map_err(|e| e.to_string())?;
-        self.waiting.push_back(Waiting { id, packet, fds });
+        self.waiting.push_back(Waiting { id, packet, fds, again: false });
         self.send_waiting();
         Ok(())
     }
@@ -135,7 +173,10 @@ impl Helpers {
             let socket = helper.socket.as_ref().expect("filtered above");
             let borrowed: Vec<BorrowedFd<'_>> = next.fds.iter().map(|fd| fd.as_fd()).collect();
             match fdpass::try_send(socket.as_fd(), &next.packet, &borrowed) {
-                Ok(()) => helper.under_way.push_back(next.id),
+                Ok(()) => {
+                    self.sent += 1;
+                    helper.under_way.push_back(Sent { number: self.sent, spawn: next });
+                }
                 Err(e) if e.is_would_block() => {
                     self.waiting.push_front(next);
                     return;
@@ -157,7 +198,7 @@ impl Helpers {
         match fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false) {
             Ok(received) if received.bytes > 0 => match decode(&self.buffer[..received.bytes]) {
                 Ok(HelperReply::Spawned(reply)) => {
-                    helper.under_way.retain(|id| id.0 != reply.id);
+                    helper.under_way.retain(|sent| sent.spawn.id.0 != reply.id);
                     self.send_waiting();
                     Some(FromHelper::Spawned(reply, fds.pop()))
                 }
@@ -172,7 +213,19 @@ impl Helpers {
     fn lose(&mut self, index: usize) -> FromHelper {
         let helper = &mut self.helpers[index];
         helper.socket = None;
-        FromHelper::Lost(helper.under_way.drain(..).collect())
+        let begun = helper.under_way.pop_front().map(|sent| sent.spawn);
+        let untouched: Vec<Waiting> = helper.under_way.drain(..).map(|sent| sent.spawn).collect();
+        for spawn in untouched.into_iter().rev() {
+            self.waiting.push_front(spawn);
+        }
+        let mut lost = Lost { begun: begun.as_ref().map(|spawn| spawn.id), given_up: None };
+        match begun {
+            Some(spawn) if spawn.again => lost.given_up = Some(spawn.id),
+            Some(spawn) => self.waiting.push_front(Waiting { again: true, ..spawn }),
+            None => {}
+        }
+        self.send_waiting();
+        FromHelper::Lost(lost)
     }
 }
 

@@ -153,9 +153,11 @@ impl InitLink {
         out
     }
 
-    /// Everything seen so far is written down: its place in the ring is free.
-    pub fn release(&self) {
-        if self.ring.read_position() < self.next && self.ring.release(self.next) {
+    /// Everything seen so far, up to the record `held` if there is one, is written down: its place
+    /// in the ring is free.
+    pub fn release(&self, held: Option<u64>) {
+        let done = held.unwrap_or(self.next).min(self.next);
+        if self.ring.read_position() < done && self.ring.release(done) {
             self.room.notify();
         }
     }

@@ -11,6 +11,7 @@ pub mod control;
 pub mod control_calls;
 pub mod daemon;
 pub mod effects;
+mod ending;
 pub mod fd_store;
 pub mod groups;
 pub mod helpers;

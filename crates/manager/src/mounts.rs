@@ -6,6 +6,7 @@ use std::path::Path;
 
 use warren_core::event::Done;
 use warren_sys::mount::{self, Unmount};
+use warren_unit::UnitName;
 use warren_unit::config::MountConfig;
 
 /// File systems without a device or a server behind them.
@@ -86,6 +87,12 @@ pub fn unmount(config: &MountConfig) -> Done {
         }
     }
     Done::Ok
+}
+
+/// Whether the kernel has something other than a trap mounted at a mount unit's path, now.
+pub fn is_mounted(unit: &UnitName) -> bool {
+    let path = warren_unit::escape::path_unescape(unit.prefix()).ok();
+    path.and_then(|path| top_type(&path)).is_some_and(|fs_type| fs_type != "autofs")
 }
 
 /// The type of the topmost mount at exactly this path, if there is one.

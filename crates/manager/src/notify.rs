@@ -33,6 +33,8 @@ pub struct Datagram {
 pub struct NotifySocket {
     fd: OwnedFd,
     buffer: Vec<u8>,
+    /// Datagrams that were looked at and are still in the socket.
+    seen: usize,
 }
 
 impl NotifySocket {
@@ -47,7 +49,8 @@ impl NotifySocket {
 
     /// Goes on with the socket of the last incarnation.
     pub fn over(fd: OwnedFd) -> NotifySocket {
-        NotifySocket { fd, buffer: vec![0; DATAGRAM_BYTES_MAX] }
+        let _ = fdpass::start_peeking(fd.as_fd());
+        NotifySocket { fd, buffer: vec![0; DATAGRAM_BYTES_MAX], seen: 0 }
     }
 
     /// To be watched and to be stored.
@@ -55,11 +58,18 @@ impl NotifySocket {
         self.fd.as_fd()
     }
 
-    /// The next datagram; nothing when there is none. Those without a sender or cut off are skipped.
+    /// The next datagram; nothing when there is none. Those without a sender or too large are
+    /// skipped. It stays in the socket until [`NotifySocket::release`], for the next manager if
+    /// this one ends before it has written down what follows.
     pub fn receive(&mut self) -> Option<Datagram> {
         loop {
             let mut fds = Vec::new();
-            let received = fdpass::recv(self.fd.as_fd(), &mut self.buffer, &mut fds, false).ok()?;
+            let received = fdpass::peek(self.fd.as_fd(), &mut self.buffer, &mut fds).ok()?;
+            if received.truncated {
+                self.skip_large()?;
+                continue;
+            }
+            self.seen += 1;
             let Received { bytes, credentials, truncated, .. } = received;
             let sender = credentials.filter(|c| c.pid > 0 && !truncated && fds.len() <= FDS_MAX);
             if let Some(sender) = sender {
@@ -67,6 +77,27 @@ impl NotifySocket {
                 return Some(parse(sender.pid, &text, fds));
             }
         }
+    }
+
+    /// A look at a part of a datagram leaves the socket in its middle. Nothing if what was seen
+    /// before it must be released first.
+    fn skip_large(&mut self) -> Option<()> {
+        if self.seen > 0 {
+            return None;
+        }
+        fdpass::discard(self.fd.as_fd());
+        fdpass::start_peeking(self.fd.as_fd()).ok()
+    }
+
+    /// What was received is written down.
+    pub fn release(&mut self) {
+        if self.seen == 0 {
+            return;
+        }
+        for _ in 0..std::mem::take(&mut self.seen) {
+            fdpass::discard(self.fd.as_fd());
+        }
+        let _ = fdpass::start_peeking(self.fd.as_fd());
     }
 }
 

@@ -272,7 +272,7 @@ impl Daemon {
         let units = delta.added.iter().chain(&delta.changed).copied();
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
     }
 
     fn enqueue_loaded(&mut self, asker: Asker, call: Call, client: Client) {
@@ -324,6 +324,7 @@ impl Daemon {
 
     /// Stops everything, then ends.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        self.core.set_ending(crate::ending::code(action));
         if self.ending.replace(action).is_none() {
             crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
             self.stop_began = now();

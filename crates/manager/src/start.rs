@@ -6,17 +6,17 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use warren_bus::Bus;
 use warren_bus::backend::Facts;
-use warren_core::event::Event;
+use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::graph::Graph;
-use warren_core::ids::UnitId;
+use warren_core::ids::{EffectId, UnitId};
 use warren_core::machine::Core;
-use warren_core::record::Restored;
+use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
-use warren_core::state::{ExitStatus, TypeState};
+use warren_core::state::{Automount, ExitStatus, TypeState};
 use warren_init::protocol::control::{CGROUP_ROOT_ENV, STATE_NAME, StartReason};
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
@@ -58,6 +58,9 @@ struct Kept {
     fd_store: Vec<(String, OwnedFd)>,
 }
 
+/// A process that is gone for so long has no record to come.
+const MISSING_AFTER: Duration = Duration::from_secs(2);
+
 const NOTIFY_NAME: &str = "notify";
 
 fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
@@ -97,8 +100,9 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let load_began = Instant::now();
     facts.units_load_start = (began.realtime_us, began.monotonic.0);
     let names = restored.as_ref().map(|r| r.names.clone()).unwrap_or_default();
+    let generation = restored.as_ref().and_then(|r| r.manager).map_or(0, |m| m.generation);
     let mut loader = Loader::new(options.search_path(), settings.clone());
-    let loading = loader.load_all(&Arc::new(Graph::with_names(names)));
+    let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
     facts.units_load = facts.units_load_finish;
@@ -175,11 +179,16 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         ready_told: false,
         serving: false,
         first_unit_asked: false,
+        resuming: false,
+        look_for_missing_at: None,
+        incarnation: greeting.welcome.incarnation,
         ending: None,
         stop_began: began,
         accepting: 0,
         last_ping: began.monotonic,
         started: began,
+        early_exits: BTreeMap::new(),
+        fresh_pids: BTreeSet::new(),
         replies: BTreeMap::new(),
         options,
     };
@@ -313,7 +322,7 @@ impl Daemon {
             self.core.step(now(), Event::Commit { graph: graph.clone(), delta: Box::new(delta) });
         self.finish_turn(effects);
         let changes = self.mounts.take(&graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
         self.turn();
         self.start_first_unit();
     }
@@ -327,7 +336,7 @@ impl Daemon {
         kept_sockets: Vec<(String, OwnedFd)>,
         kept_fds: Vec<(String, OwnedFd)>,
     ) {
-        match self.helpers.synchronise() {
+        match self.helpers.synchronise(self.incarnation) {
             Ok(replies) => self.replies = replies,
             Err(e) => say!("the exec helpers do not answer: {e}"),
         }
@@ -335,10 +344,16 @@ impl Daemon {
             self.watch_helper(index);
         }
         self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
-        self.first_unit_asked = true;
-        let started = restored.manager.is_some();
+        // The transaction of the first unit is the first that makes jobs.
+        let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
+        self.first_unit_asked = started;
+        self.ending = restored.manager.and_then(|m| crate::ending::from_code(m.ending));
+        let late = restored.late.clone();
         self.take_up_sockets(&graph, &restored, kept_sockets);
         self.take_up_traps(&graph, &restored);
+        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept_fds
+            .into_iter()
+            .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
         for (name, fd) in kept_fds {
             if let Some((unit, rest)) = crate::fd_store::parse_stored_name(&name)
                 && let Some(unit) = lookup(&graph, unit)
@@ -346,18 +361,78 @@ impl Daemon {
                 self.stored_fds.take_up(unit, rest, fd);
             }
         }
-        let populated = self.take_up_groups(&graph, &restored);
-        let effects = self.core.recover(now(), graph.clone(), restored);
+        self.take_up_groups(&graph, &restored);
+        let resumed = self.core.recover(now(), graph.clone(), restored);
         self.reopen_processes();
+        let mut effects: Vec<Effect> =
+            late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();
+        effects.extend(resumed);
+        for (name, fd) in connections {
+            self.take_up_connection(&name, fd);
+        }
+        self.resuming = true;
         self.finish_turn(effects);
+        self.resuming = false;
+        self.take_late_replies();
         self.turn();
-        self.tell_what_is_gone(&populated);
+        self.tell_what_is_gone();
         let changes = self.mounts.take(&graph);
-        self.events.extend(changes);
+        self.take_mount_changes(changes);
         self.tell_vanished_mounts(&graph);
         self.turn();
         if !started {
             self.start_first_unit();
+        }
+    }
+
+    /// What followed from the last batch and may not have been done, as far as it still makes
+    /// sense: each is harmless when done twice.
+    fn late_effect(&self, graph: &Graph, late: &Late) -> Option<Effect> {
+        let unit = late.unit();
+        let definition = graph.get(unit)?;
+        let run = self.core.unit_run(unit);
+        let at_rest = run.active_state().is_down() || run.main_process().is_none();
+        let settings = || Arc::new(self.core.settings().compile(definition));
+        Some(match *late {
+            Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
+                Effect::CleanUp { unit, settings: settings(), restarting }
+            }
+            Late::CloseSockets(_) if run.active_state().is_down() => {
+                Effect::CloseSockets { unit, settings: settings() }
+            }
+            Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
+            Late::AnswerTrap(_, ref tokens, ok) => {
+                Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
+            }
+            Late::KillGroup(_) if at_rest || run.active_state().is_down_or_going() => {
+                Effect::KillGroup { unit }
+            }
+            Late::Kill(_, pid, signal, hangup, resume) if self.is_in_group(unit, pid) => {
+                let (target, then) = (KillTarget::Process(pid), FollowUp { hangup, resume });
+                Effect::Kill { id: EffectId(0), unit, target, signal, then }
+            }
+            _ => return None,
+        })
+    }
+
+    fn is_in_group(&self, unit: UnitId, pid: u32) -> bool {
+        self.core.unit_of_pid(pid) == Some(unit)
+            || self.groups.processes(unit).contains(&(pid as i32))
+    }
+
+    /// Answers to spawns that are not asked for again: those that were given up meanwhile.
+    fn take_late_replies(&mut self) {
+        let replies = std::mem::take(&mut self.replies);
+        let given_up = self.core.given_up();
+        for (id, (reply, pidfd)) in replies {
+            if given_up.contains(&id) {
+                self.spawned(reply, pidfd);
+            }
+        }
+        self.turn();
+        for id in self.core.given_up() {
+            let error = "it was never begun".to_owned();
+            self.done(id, Done::SpawnFailed { exit_code: 0, error });
         }
     }
 
@@ -400,25 +475,24 @@ impl Daemon {
     fn take_up_traps(&mut self, graph: &Graph, restored: &Restored) {
         let set = warren_sys::autofs::devices().unwrap_or_default();
         for (&unit, run) in &restored.runs {
-            if let TypeState::Automount(warren_core::state::Automount::Up(_)) = &run.state
-                && graph.get(unit).is_some()
-            {
+            // One that is down may have been set still: its closing is done again.
+            let late = restored.late.contains(&Late::CloseTrap(unit));
+            let up = matches!(run.state, TypeState::Automount(Automount::Up(_)));
+            if (up || late) && graph.get(unit).is_some() {
                 let settings = self.core.settings().compile(graph.definition(unit));
                 self.traps.take_up(unit, settings.automount(), &set);
             }
         }
     }
 
-    /// Takes up the cgroups of units that have one; returns those that have processes.
-    fn take_up_groups(&mut self, graph: &Graph, restored: &Restored) -> BTreeSet<UnitId> {
-        let mut populated = BTreeSet::new();
+    /// Takes up the cgroups of units that have one.
+    fn take_up_groups(&mut self, graph: &Graph, restored: &Restored) {
         for (&unit, run) in &restored.runs {
             let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
-            if has && graph.get(unit).is_some() && self.groups.take_up(graph, unit) {
-                populated.insert(unit);
+            if has && graph.get(unit).is_some() {
+                self.groups.take_up(graph, unit);
             }
         }
-        populated
     }
 
     /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
@@ -434,32 +508,42 @@ impl Daemon {
         }
     }
 
-    /// Processes that are gone without a record in the ring, groups that are empty.
-    fn tell_what_is_gone(&mut self, populated: &BTreeSet<UnitId>) {
+    /// What ended while nobody looked: records in the ring, groups that are empty.
+    fn tell_what_is_gone(&mut self) {
         self.read_exits();
         self.turn();
         for index in 0..self.core.graph().len() {
             let unit = UnitId(index as u32);
             let run = self.core.unit_run(unit);
-            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-            let gone: Vec<u32> = pids
-                .filter(|pid| {
-                    self.pidfds.get(pid).is_none_or(|fd| {
-                        use std::os::fd::AsFd;
-                        !warren_sys::process::is_alive(fd.as_fd())
-                    })
-                })
-                .collect();
-            for pid in gone {
-                // Its record may still be under way from init: looked at before this event is.
-                self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
-            }
             let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
-            if has && !populated.contains(&unit) && !run.active_state().is_down() {
+            if has && !run.active_state().is_down() && !self.groups.is_populated(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
         }
+        // Init may be about to write a record: who is gone without one is looked at later.
+        self.look_for_missing_at = Some(now().monotonic.after(MISSING_AFTER));
         self.turn();
+    }
+
+    /// Known processes that are gone and whose end nobody has told: they were no children of init.
+    pub(crate) fn tell_missing(&mut self) {
+        if self.look_for_missing_at.is_none_or(|at| now().monotonic < at) {
+            return;
+        }
+        self.look_for_missing_at = None;
+        for index in 0..self.core.graph().len() {
+            let run = self.core.unit_run(UnitId(index as u32));
+            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+            let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
+            for pid in gone {
+                self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
+            }
+        }
+    }
+
+    fn is_there(&self, pid: u32) -> bool {
+        use std::os::fd::AsFd;
+        self.pidfds.get(&pid).is_some_and(|fd| warren_sys::process::is_alive(fd.as_fd()))
     }
 
     fn tell_vanished_mounts(&mut self, graph: &Graph) {

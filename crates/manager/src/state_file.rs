@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::UnitId;
 use warren_core::machine::Core;
-use warren_core::record::{self, Manager, Restored, Unusable};
+use warren_core::record::{self, Late, Manager, Restored, Unusable};
 use warren_sys::memfd;
 
 /// Largest state file that is read back, in bytes.
@@ -21,6 +21,8 @@ pub struct StateFile {
     base: u64,
     names_written: usize,
     manager_written: Option<Manager>,
+    /// The last batch that was written has late effects.
+    late_written: bool,
     scratch: Vec<u8>,
 }
 
@@ -40,6 +42,7 @@ impl StateFile {
             base: end,
             names_written: 0,
             manager_written: None,
+            late_written: false,
             scratch: Vec::new(),
         })
     }
@@ -58,6 +61,7 @@ impl StateFile {
             base: end,
             names_written: names,
             manager_written: None,
+            late_written: true,
             scratch: Vec::new(),
         };
         Ok((file, restored))
@@ -68,23 +72,30 @@ impl StateFile {
         self.fd.as_fd()
     }
 
-    /// Appends the run state of `changed` units, and names and counters that are new.
+    /// Appends one batch: the run state of `changed` units, names and counters that are new, and
+    /// what else follows from it. A batch that cannot be written is written over by the next.
     pub fn append(
         &mut self,
         core: &Core,
         changed: impl IntoIterator<Item = UnitId>,
+        late: Vec<Late>,
     ) -> Result<(), StateError> {
-        let mut out = std::mem::take(&mut self.scratch);
-        out.clear();
-        self.encode(&mut out, core, changed);
-        let result = if out.is_empty() {
-            Ok(())
-        } else {
-            warren_sys::file::write_at(self.fd.as_fd(), &out, self.end)
-        };
-        self.end += out.len() as u64;
-        out.shrink_to(1 << 16);
-        self.scratch = out;
+        let mut frames = std::mem::take(&mut self.scratch);
+        frames.clear();
+        let records = self.encode(&mut frames, core, changed);
+        let mut result = Ok(());
+        // Without new records the last batch may still have something late to be forgotten.
+        if records > 0 || !late.is_empty() || self.late_written {
+            self.late_written = !late.is_empty();
+            let mut out = Vec::with_capacity(frames.len() + 64);
+            record::write_batch(&mut out, &frames, records, late);
+            result = warren_sys::file::write_at(self.fd.as_fd(), &out, self.end);
+            if result.is_ok() {
+                self.end += out.len() as u64;
+            }
+        }
+        frames.shrink_to(1 << 16);
+        self.scratch = frames;
         result
     }
 
@@ -93,20 +104,24 @@ impl StateFile {
         out: &mut Vec<u8>,
         core: &Core,
         changed: impl IntoIterator<Item = UnitId>,
-    ) {
+    ) -> u32 {
         let graph = core.graph();
+        let mut records = 0;
         if self.names_written < graph.len() {
-            record::write_names(out, graph, self.names_written);
+            records += record::write_names(out, graph, self.names_written);
             self.names_written = graph.len();
         }
         for unit in changed {
             record::write_unit(out, unit, core.unit_run(unit));
+            records += 1;
         }
         let manager = core.manager_record();
-        if !out.is_empty() && self.manager_written != Some(manager) {
+        if self.manager_written != Some(manager) {
             record::write_manager(out, manager);
             self.manager_written = Some(manager);
+            records += 1;
         }
+        records
     }
 
     /// Whether a rewrite would make the file much smaller.
@@ -114,15 +129,16 @@ impl StateFile {
         self.end > COMPACT_BYTES_MIN && self.end > 2 * self.base
     }
 
-    /// A new file with only the last state of each unit that has one.
-    pub fn compacted(&self, core: &Core) -> Result<StateFile, StateError> {
+    /// A new file with only the last state of each unit that has one, and what follows from this
+    /// batch.
+    pub fn compacted(&self, core: &Core, late: Vec<Late>) -> Result<StateFile, StateError> {
         let mut new = StateFile::create()?;
         let idle = |unit: &UnitId| {
             let run = core.unit_run(*unit);
             run.job.is_none() && run.history.is_none() && run.active_state().is_down()
         };
         let all = (0..core.graph().len()).map(|i| UnitId(i as u32));
-        new.append(core, all.filter(|unit| !idle(unit)))?;
+        new.append(core, all.filter(|unit| !idle(unit)), late)?;
         new.base = new.end;
         Ok(new)
     }

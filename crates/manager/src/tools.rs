@@ -9,28 +9,23 @@ use warren_core::state::ExitStatus;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 
 /// Spawns of tools are told from those of the machine by this bit of their id.
-const TOOL: u64 = 1 << 63;
+pub const TOOL: u64 = 1 << 63;
 
 /// Tools under way.
 #[derive(Default)]
 pub struct Tools {
     running: BTreeMap<u32, EffectId>,
-    /// Spawns that are not answered yet.
-    asked: usize,
-    /// Ends of processes that may be a tool's whose spawn is not answered yet.
-    early: BTreeMap<u32, ExitStatus>,
 }
 
 impl Tools {
     /// The request for a tool that is to answer `effect`.
     pub fn spec(
-        &mut self,
+        &self,
         effect: EffectId,
         argv: Vec<String>,
         cgroup: Option<&str>,
         log_file: String,
     ) -> (EffectId, ExecSpec) {
-        self.asked += 1;
         let spec = ExecSpec {
             path: argv.first().cloned().unwrap_or_default(),
             search_path: "/usr/sbin:/usr/bin:/sbin:/bin".to_owned(),
@@ -52,46 +47,39 @@ impl Tools {
             return None;
         }
         let effect = EffectId(id.0 & !TOOL);
-        self.asked = self.asked.saturating_sub(1);
-        let answer = match result {
-            Done::Spawned { pid } => match self.early.remove(pid) {
-                Some(status) => Some((effect, outcome(status))),
-                None => {
-                    self.running.insert(*pid, effect);
-                    None
-                }
-            },
+        Some(match result {
+            Done::Spawned { pid } => {
+                self.running.insert(*pid, effect);
+                None
+            }
             Done::SpawnFailed { error, .. } => {
                 Some((effect, Done::Failed { error: error.clone() }))
             }
             _ => Some((effect, Done::Failed { error: "it could not be run".to_owned() })),
-        };
-        if self.asked == 0 {
-            self.early.clear();
-        }
-        Some(answer)
+        })
+    }
+
+    /// After a restart: this process is the tool of that effect.
+    pub fn take_up(&mut self, pid: u32, effect: EffectId) {
+        self.running.insert(pid, effect);
+    }
+
+    /// Whether this process is a tool.
+    pub fn knows(&self, pid: u32) -> bool {
+        self.running.contains_key(&pid)
     }
 
     /// Takes the end of a process if it was a tool.
     pub fn ended(&mut self, pid: u32, status: ExitStatus) -> Option<(EffectId, Done)> {
-        match self.running.remove(&pid) {
-            Some(effect) => Some((effect, outcome(status))),
-            None => {
-                if self.asked > 0 {
-                    self.early.insert(pid, status);
-                }
-                None
+        let effect = self.running.remove(&pid)?;
+        let result = match status {
+            ExitStatus::Exited(0) => Done::Ok,
+            ExitStatus::Exited(code) => Done::Failed { error: format!("exit code {code}") },
+            ExitStatus::Killed(n) | ExitStatus::Dumped(n) => {
+                Done::Failed { error: format!("killed by signal {n}") }
             }
-        }
+            ExitStatus::Unknown => Done::Failed { error: "nobody saw how it ended".to_owned() },
+        };
+        Some((effect, result))
     }
-}
-
-fn outcome(status: ExitStatus) -> Done {
-    let error = match status {
-        ExitStatus::Exited(0) => return Done::Ok,
-        ExitStatus::Exited(code) => format!("exit code {code}"),
-        ExitStatus::Killed(n) | ExitStatus::Dumped(n) => format!("killed by signal {n}"),
-        ExitStatus::Unknown => "nobody saw how it ended".to_owned(),
-    };
-    Done::Failed { error }
 }

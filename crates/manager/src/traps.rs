@@ -34,6 +34,10 @@ pub struct Traps {
     control: Option<Device>,
     reader: OwnedFd,
     writer: OwnedFd,
+    /// A pipe of this process's own: packets are read from it while the originals stay.
+    copy: (OwnedFd, OwnedFd),
+    /// Packets that were read and are still in the pipe.
+    seen: usize,
     traps: BTreeMap<UnitId, Trap>,
     by_device: BTreeMap<u32, UnitId>,
     idle: Sender<IdleOrder>,
@@ -56,6 +60,8 @@ impl Traps {
             control: Device::open().ok(),
             reader,
             writer,
+            copy: autofs::pipe()?,
+            seen: 0,
             traps: BTreeMap::new(),
             by_device: BTreeMap::new(),
             idle,
@@ -122,12 +128,18 @@ impl Traps {
         self.traps.contains_key(&unit)
     }
 
-    /// What the kernel asks now.
-    pub fn read(&self) -> Vec<Asked> {
+    /// What the kernel asks now. It stays in the pipe until [`Traps::release`], for the next
+    /// manager if this one ends before it has written down what follows.
+    pub fn read(&mut self) -> Vec<Asked> {
         let mut out = Vec::new();
+        let (copy, into) = &self.copy;
+        if self.seen > 0 || autofs::peek(self.reader.as_fd(), into.as_fd()).is_err() {
+            return out;
+        }
         loop {
-            match autofs::read_packet(self.reader.as_fd()) {
+            match autofs::read_packet(copy.as_fd()) {
                 Ok(Some((device, packet))) => {
+                    self.seen += 1;
                     let Some(&unit) = self.by_device.get(&device) else { continue };
                     out.push(match packet {
                         Packet::Missing { token, .. } => Asked::Missing(unit, token),
@@ -135,9 +147,16 @@ impl Traps {
                     });
                 }
                 Ok(None) => return out,
-                Err(e) if e.errno == 71 => {}
+                Err(e) if e.errno == 71 => self.seen += 1,
                 Err(_) => return out,
             }
+        }
+    }
+
+    /// What was read is written down.
+    pub fn release(&mut self) {
+        for _ in 0..std::mem::take(&mut self.seen) {
+            let _ = autofs::read_packet(self.reader.as_fd());
         }
     }
 

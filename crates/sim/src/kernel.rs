@@ -217,8 +217,6 @@ impl Kernel {
                 self.answer(id, done);
             }
             Effect::Spawn(id, spawn) => self.spawn(id, *spawn),
-            // No message bus: services of Type=dbus are not part of the plans.
-            Effect::WatchBusName { .. } => {}
             Effect::MakeCgroup { id, .. } => {
                 let done = self.works(self.faults.cgroup);
                 self.answer(id, done);
@@ -269,7 +267,10 @@ impl Kernel {
             Effect::CloseTrap { unit } => {
                 self.traps.remove(&unit);
             }
-            Effect::Reply { .. } | Effect::Tell(_) | Effect::Emergency { .. } => {}
+            Effect::WatchBusName { .. }
+            | Effect::Reply { .. }
+            | Effect::Tell(_)
+            | Effect::Emergency { .. } => {}
         }
     }
 

@@ -471,9 +471,7 @@ impl World {
                 format!("signal {signal} to {whom} of {}", name(unit))
             }
             Effect::FindMain { unit, .. } => format!("find main process of {}", name(unit)),
-            Effect::WatchBusName { unit, on, .. } => {
-                format!("{} bus name of {}", if *on { "watch" } else { "leave" }, name(unit))
-            }
+            Effect::WatchBusName { unit, .. } => format!("watch the bus name of {}", name(unit)),
             Effect::KillGroup { unit } => format!("kill group of {}", name(unit)),
             Effect::CleanUp { unit, .. } => format!("clean up {}", name(unit)),
             Effect::CloseSockets { unit, .. } => format!("close {}", name(unit)),

@@ -80,6 +80,16 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     Ok((reader, writer))
 }
 
+/// Duplicates what is in the pipe into another that is empty, without taking it; the bytes.
+pub fn peek(reader: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<usize> {
+    use rustix::pipe::{SpliceFlags, tee};
+    match tee(reader, copy, 1 << 20, SpliceFlags::NONBLOCK) {
+        Ok(bytes) => Ok(bytes),
+        Err(rustix::io::Errno::AGAIN) => Ok(0),
+        Err(e) => Err(e).call("tee autofs pipe"),
+    }
+}
+
 /// Mounts an automount point at an existing directory, to report into `writer`. `options` are
 /// further ones of autofs, e.g. empty. Needs CAP_SYS_ADMIN. Returns the device number of the
 /// mount, as stat(2) reports it: the name by which packets speak of it.

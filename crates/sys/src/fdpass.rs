@@ -159,6 +159,43 @@ pub fn recv(
     fds: &mut Vec<OwnedFd>,
     wait: bool,
 ) -> Result<Received> {
+    receive(socket, data, fds, if wait { 0 } else { libc::MSG_DONTWAIT })
+}
+
+/// Looks at the next message that was not looked at yet, without taking it and without blocking.
+/// The socket counts bytes, not messages, so one that is larger than `data` ends the looking: see
+/// [`start_peeking`].
+pub fn peek(socket: BorrowedFd<'_>, data: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<Received> {
+    receive(socket, data, fds, libc::MSG_DONTWAIT | libc::MSG_PEEK)
+}
+
+/// Looks begin at the first message in the socket (socket(7), `SO_PEEK_OFF`).
+pub fn start_peeking(socket: BorrowedFd<'_>) -> Result<()> {
+    let zero: libc::c_int = 0;
+    // SAFETY: the value is a live c_int of the size that is given.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEEK_OFF,
+            (&raw const zero).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    check("setsockopt SO_PEEK_OFF", done as _).map(|_| ())
+}
+
+/// Takes the first message and throws it away; false if there is none.
+pub fn discard(socket: BorrowedFd<'_>) -> bool {
+    receive(socket, &mut [], &mut Vec::new(), libc::MSG_DONTWAIT).is_ok()
+}
+
+fn receive(
+    socket: BorrowedFd<'_>,
+    data: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+    flags: i32,
+) -> Result<Received> {
     let mut control = Control::new();
     let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: an all-zero msghdr is valid.
@@ -167,7 +204,7 @@ pub fn recv(
     msg.msg_iovlen = 1;
     msg.msg_control = control.0.as_mut_ptr().cast();
     msg.msg_controllen = CONTROL_BYTES as _;
-    let flags = libc::MSG_CMSG_CLOEXEC | if wait { 0 } else { libc::MSG_DONTWAIT };
+    let flags = libc::MSG_CMSG_CLOEXEC | flags;
     let bytes = recv_retry(socket, &mut msg, flags)?;
     let before = fds.len();
     let credentials = take_control(&msg, fds);
@@ -249,6 +286,39 @@ pub fn duplicate(fd: impl AsFd, min: RawFd) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Sends datagrams of these lengths, then plays `p` (peek), `d` (discard) and says the lengths
+    /// seen; `-` for nothing.
+    #[track_caller]
+    fn check_peek(lengths: &[usize], script: &str, expected: &str) {
+        let (a, b) = std::os::unix::net::UnixDatagram::pair().expect("a socket pair can be made");
+        start_peeking(b.as_fd()).expect("the option is known");
+        for &length in lengths {
+            send(a.as_fd(), &vec![7; length], &[a.as_fd()]).expect("a small message can be sent");
+        }
+        let mut seen = String::new();
+        for step in script.chars() {
+            let (mut data, mut fds) = ([0; 64], Vec::new());
+            seen.push_str(&match step {
+                'd' => if discard(b.as_fd()) { "d " } else { "- " }.to_owned(),
+                _ => match peek(b.as_fd(), &mut data, &mut fds) {
+                    Ok(r) if r.truncated => "big ".to_owned(),
+                    Ok(r) => format!("{}+{} ", r.bytes, fds.len()),
+                    Err(_) => "- ".to_owned(),
+                },
+            });
+        }
+        assert_eq!(seen.trim(), expected, "{lengths:?} {script}");
+    }
+
+    #[test]
+    fn messages_are_looked_at_before_they_are_taken() {
+        check_peek(&[5, 9, 3], "pppp", "5+1 9+1 3+1 -");
+        check_peek(&[5, 9, 3], "ppddpp", "5+1 9+1 d d 3+1 -");
+        check_peek(&[5, 9, 3], "pdpd", "5+1 d 9+1 d");
+        check_peek(&[5, 99, 3], "pp", "5+1 big");
+        check_peek(&[], "pd", "- -");
+    }
 
     /// Sends `count` fds and a text, and says what arrived: `BYTES bytes FDS fds`.
     #[track_caller]

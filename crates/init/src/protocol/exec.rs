@@ -27,8 +27,9 @@ pub const REQUEST_FDS_MAX: usize = 252;
 pub enum HelperRequest {
     /// Make a process. The packet carries `ExecSpec`'s fds.
     Spawn(SpawnRequest),
-    /// Answer [`HelperReply::Synced`] with the same number once everything before is done. A new
-    /// warrend sends this first and takes all replies up to the answer as its predecessor's.
+    /// Say the last replies again, without their pidfds; then answer [`HelperReply::Synced`] with
+    /// the same number, once everything before is done. A new warrend sends this first and takes
+    /// all replies up to the answer as its predecessor's.
     Sync(u64),
 }
 

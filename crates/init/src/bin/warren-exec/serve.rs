@@ -1,5 +1,6 @@
 //! The loop: a request, a process, a reply.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 use warren_init::protocol::exec::{
@@ -29,7 +30,13 @@ struct Helper {
     arguments: Arguments,
     stack: Stack,
     users: Users,
+    /// The last replies, oldest first: a new manager gets them again, because its predecessor may
+    /// have ended with some of them in hand.
+    told: VecDeque<HelperReply>,
 }
+
+/// Replies that are kept; more than a manager takes before it writes down what they led to.
+const TOLD_MAX: usize = 256;
 
 /// Serves until the socket ends; the exit status.
 pub fn run(arguments: Arguments) -> i32 {
@@ -43,19 +50,30 @@ pub fn run(arguments: Arguments) -> i32 {
         }
     };
     let _ = process::set_name("warren-exec");
-    let mut helper = Helper { arguments, stack, users: Users::default() };
+    let mut helper = Helper {
+        arguments,
+        stack,
+        users: Users::default(),
+        told: VecDeque::with_capacity(TOLD_MAX),
+    };
     let mut buffer = request::buffer();
     loop {
         let (reply, pidfd) = match request::receive(helper.arguments.socket.as_fd(), &mut buffer) {
             Incoming::End => return 0,
             Incoming::Garbage(message) => (HelperReply::Refused { message }, None),
             Incoming::Unreadable { id, message } => (unreadable(id, message), None),
-            Incoming::Request(HelperRequest::Sync(n), _) => (HelperReply::Synced(n), None),
+            Incoming::Request(HelperRequest::Sync(n), _) => {
+                if helper.tell_again().is_err() {
+                    return 0;
+                }
+                (HelperReply::Synced(n), None)
+            }
             Incoming::Request(HelperRequest::Spawn(request), fds) => helper.spawn(request, fds),
         };
         if helper.reply(&reply, pidfd).is_err() {
             return 0;
         }
+        helper.keep(reply);
     }
 }
 
@@ -79,6 +97,20 @@ impl Helper {
             Err(error) => (Err(error), None),
         };
         (HelperReply::Spawned(SpawnReply { id, result }), pidfd)
+    }
+
+    fn tell_again(&self) -> Result<(), Error> {
+        self.told.iter().try_for_each(|reply| self.reply(reply, None))
+    }
+
+    fn keep(&mut self, reply: HelperReply) {
+        if !matches!(reply, HelperReply::Spawned(_)) {
+            return;
+        }
+        if self.told.len() == TOLD_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back(reply);
     }
 
     fn reply(&self, reply: &HelperReply, pidfd: Option<OwnedFd>) -> Result<(), Error> {

@@ -3,19 +3,22 @@
 const FIRST_NS: u64 = 100_000_000;
 const LONGEST_NS: u64 = 5_000_000_000;
 
-/// A program that ran so long is taken to work: its next end counts as the first.
-const HEALTHY_NS: u64 = 10_000_000_000;
-
 /// The history of one program's ends.
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Backoff {
     failures: u32,
+    healthy_ns: u64,
 }
 
 impl Backoff {
+    /// A program that ran for `healthy_ns` is taken to work: its next end counts as the first.
+    pub fn new(healthy_ns: u64) -> Backoff {
+        Backoff { failures: 0, healthy_ns }
+    }
+
     /// Nanoseconds to wait after an end, given how long it ran.
     pub fn delay_ns(&mut self, ran_ns: u64) -> u64 {
-        if ran_ns >= HEALTHY_NS {
+        if ran_ns >= self.healthy_ns {
             self.failures = 0;
         }
         let doublings = self.failures.checked_sub(1);
@@ -30,10 +33,10 @@ mod tests {
 
     #[test]
     fn the_first_restart_is_immediate_and_the_wait_is_bounded() {
-        let mut b = Backoff::default();
+        let mut b = Backoff::new(10_000);
         let ms: Vec<u64> = (0..9).map(|_| b.delay_ns(1) / 1_000_000).collect();
         assert_eq!(ms, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
-        assert_eq!(b.delay_ns(HEALTHY_NS), 0);
+        assert_eq!(b.delay_ns(10_000), 0);
         assert_eq!(b.delay_ns(1), FIRST_NS);
     }
 }

@@ -19,6 +19,8 @@ Usage: warren-init [OPTION...] [-- MANAGER-ARGUMENT...]
                        restart (default), or stop with its status
   --heartbeat=SECONDS  restart a manager that has been silent so long; 0: never;
                        default 60
+  --healthy=MS         a program that ran so long is taken to work: when it ends
+                       it is started again at once; default 10000
   --ring=N             records in the exit ring; default 32768
   --help               this text
 ";
@@ -51,6 +53,8 @@ pub struct Options {
     pub on_exit: OnExit,
     /// Heartbeat bound in seconds; 0 is off.
     pub heartbeat_s: u32,
+    /// What ran so long is taken to work, in milliseconds.
+    pub healthy_ms: u32,
     /// Records in the exit ring.
     pub ring_records: u64,
     /// Passed on to the manager.
@@ -70,6 +74,7 @@ impl Options {
             no_cgroup: false,
             on_exit: OnExit::Restart,
             heartbeat_s: 60,
+            healthy_ms: 10_000,
             ring_records: ring::CAPACITY,
             manager_args: Vec::new(),
         };
@@ -98,6 +103,7 @@ impl Options {
             ("--on-exit", "restart") => self.on_exit = OnExit::Restart,
             ("--on-exit", "stop") => self.on_exit = OnExit::Stop,
             ("--ring", n) => self.ring_records = u64::from(number(n)?).clamp(1, ring::CAPACITY_MAX),
+            ("--healthy", n) => self.healthy_ms = number(n)?,
             ("--heartbeat", n) => self.heartbeat_s = number(n)?,
             _ => return Err(format!("unknown argument {arg}; see --help")),
         }

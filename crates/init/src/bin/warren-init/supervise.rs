@@ -134,8 +134,9 @@ impl Init {
         epoll.add(&timer, TOKEN_TIMER, Interest::READ)?;
         epoll.add(&room, TOKEN_ROOM, Interest::READ)?;
         let mut helpers = Vec::with_capacity(HELPERS_MAX);
+        let backoff = Backoff::new(u64::from(options.healthy_ms) * 1_000_000);
         for _ in 0..options.helpers {
-            helpers.push(Helper::new()?);
+            helpers.push(Helper::new(backoff)?);
         }
         let now = time::monotonic_ns();
         let shared = Shared {
@@ -158,7 +159,7 @@ impl Init {
             manager: None,
             link: None,
             manager_at_ns: Some(now),
-            manager_backoff: Backoff::default(),
+            manager_backoff: backoff,
             ending: None,
             options,
             place,
@@ -443,9 +444,8 @@ impl Init {
 
 impl Helper {
     /// A place whose process is due at once. Its socket is replaced when it starts.
-    fn new() -> Result<Helper> {
+    fn new(backoff: Backoff) -> Result<Helper> {
         let (socket, _) = fdpass::seqpacket_pair(false)?;
-        let backoff = Backoff::default();
         Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff })
     }
 

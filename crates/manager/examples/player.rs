@@ -1,0 +1,176 @@
+//! A service for the tests: plays the actions of its command line, one after the other.
+//!
+//! ```text
+//! append:FILE:TEXT   append a line; TEXT may be $VARIABLE
+//! ready  reloading  stopping  status:TEXT  main:PID     say so over the notify socket
+//! watchdog:TIMES:MS  feed the watchdog, this often and this far apart
+//! store:NAME         keep an open file with the manager
+//! fds:FILE           append a line with LISTEN_FDNAMES
+//! serve              answer each connection of the first socket handed over with the own pid
+//! answer             the same for the connection that was handed over
+//! wait:MS            do nothing
+//! reloads            from here on: SIGHUP is a reload (of Type=notify-reload), SIGTERM the end
+//! stay               do nothing until SIGTERM
+//! deaf               do nothing, whatever signal comes
+//! fork:FILE          go on in the background with the pid in FILE; the parent leaves
+//! exit:CODE  die:SIGNAL
+//! ```
+
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use std::time::Duration;
+
+use warren_sys::fdpass;
+use warren_sys::signal::{self, SignalFd, SignalSet};
+
+const SIGHUP: i32 = 1;
+const SIGTERM: i32 = 15;
+
+fn main() {
+    let mut reloads = false;
+    for action in std::env::args().skip(1) {
+        let (word, rest) = action.split_once(':').unwrap_or((&action, ""));
+        match word {
+            "reloads" => reloads = hold_signals(&[SIGHUP, SIGTERM]),
+            "stay" => stay(reloads),
+            "fork" => background(rest),
+            _ => play(word, rest),
+        }
+    }
+}
+
+fn play(word: &str, rest: &str) {
+    let (first, second) = rest.split_once(':').unwrap_or((rest, ""));
+    match word {
+        "append" => append(first, second),
+        "ready" => tell("READY=1"),
+        "reloading" => tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us())),
+        "stopping" => tell("STOPPING=1"),
+        "status" => tell(&format!("STATUS={rest}")),
+        "watchdog" => feed(number(first), number(second)),
+        "store" => store(rest),
+        "fds" => append(rest, "$LISTEN_FDNAMES"),
+        "serve" => serve(),
+        "answer" => answer(UnixStream::from(inherited())),
+        "wait" => pause(Duration::from_millis(number(rest))),
+        "deaf" => {
+            hold_signals(&[SIGHUP, SIGTERM, 2]);
+            pause(Duration::from_secs(3600));
+        }
+        "exit" => std::process::exit(number(rest) as i32),
+        "die" => {
+            let _ = warren_sys::process::kill(std::process::id() as i32, number(rest) as i32);
+        }
+        other => panic!("unknown action {other}"),
+    }
+}
+
+fn number(text: &str) -> u64 {
+    text.parse().expect("the test gives a number")
+}
+
+fn monotonic_us() -> u64 {
+    warren_sys::time::monotonic_ns() / 1000
+}
+
+fn append(file: &str, text: &str) {
+    let text = match text.strip_prefix('$') {
+        Some(name) => std::env::var(name).unwrap_or_else(|_| "(unset)".to_owned()),
+        None => text.to_owned(),
+    };
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).expect("open");
+    file.write_all(format!("{text}\n").as_bytes()).expect("write");
+}
+
+fn notify_path() -> Option<String> {
+    std::env::var("NOTIFY_SOCKET").ok()
+}
+
+fn tell(text: &str) {
+    let Some(path) = notify_path() else { return };
+    let socket = UnixDatagram::unbound().expect("socket");
+    socket.send_to(text.as_bytes(), path).expect("the manager's socket takes it");
+}
+
+fn store(name: &str) {
+    let Some(path) = notify_path() else { return };
+    let socket = UnixDatagram::unbound().expect("socket");
+    socket.connect(path).expect("the manager's socket is there");
+    let file = std::fs::File::open("/proc/self/exe").expect("open");
+    let text = format!("FDSTORE=1\nFDNAME={name}");
+    fdpass::send(socket.as_fd(), text.as_bytes(), &[file.as_fd()]).expect("send");
+}
+
+fn feed(times: u64, apart_ms: u64) {
+    for _ in 0..times {
+        tell("WATCHDOG=1");
+        pause(Duration::from_millis(apart_ms));
+    }
+}
+
+/// The first file descriptor that was handed over (sd_listen_fds(3)).
+fn inherited() -> OwnedFd {
+    fdpass::take_inherited(3, 4).expect("a file descriptor was handed over")
+}
+
+fn serve() {
+    let listener = UnixListener::from(inherited());
+    listener.set_nonblocking(false).expect("fcntl");
+    for stream in listener.incoming() {
+        answer(stream.expect("accept"));
+    }
+}
+
+fn answer(mut stream: UnixStream) {
+    let _ = writeln!(stream, "{}", std::process::id());
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
+/// Waits; nothing wakes it early.
+fn pause(time: Duration) {
+    let until = std::time::Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(std::time::Instant::now()) {
+        std::thread::park_timeout(left);
+    }
+}
+
+fn hold_signals(signals: &[i32]) -> bool {
+    let set = signals.iter().fold(SignalSet::EMPTY, |set, &s| set.with(s));
+    signal::set_blocked(set).expect("sigprocmask");
+    true
+}
+
+/// Until SIGTERM; a SIGHUP is answered as Type=notify-reload wants it.
+fn stay(reloads: bool) {
+    if !reloads {
+        pause(Duration::from_secs(3600));
+    }
+    let signals = SignalFd::new(SignalSet::EMPTY.with(SIGHUP).with(SIGTERM)).expect("signalfd");
+    let epoll = warren_sys::epoll::Epoll::new().expect("epoll");
+    epoll.add(&signals, 0, warren_sys::epoll::Interest::READ).expect("epoll");
+    let mut ready = warren_sys::epoll::Events::with_capacity(1);
+    loop {
+        epoll.wait(&mut ready, None).expect("epoll");
+        while let Ok(Some(info)) = signals.read() {
+            if info.signal == SIGTERM {
+                return;
+            }
+            tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us()));
+            tell("READY=1");
+        }
+    }
+}
+
+/// Runs the rest of the command line in the background, as a forking daemon does.
+fn background(file: &str) {
+    let own: Vec<String> = std::env::args().collect();
+    let at = own.iter().position(|a| a.starts_with("fork:")).expect("this action");
+    let program = std::env::current_exe().expect("a program knows its path");
+    let child = std::process::Command::new(program).args(&own[at + 1..]).spawn().expect("spawn");
+    if !file.is_empty() {
+        std::fs::write(file, format!("{}\n", child.id())).expect("write");
+    }
+    std::process::exit(0);
+}

@@ -1,0 +1,353 @@
+//! A manager in namespaces and a cgroup of its own, driven over its control socket.
+//!
+//! Everything is gone when the value is dropped: the processes die with the namespace's process 1,
+//! which dies with its parent; the cgroup and the directory are removed. What a killed test left
+//! behind is removed by the next one.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use warren_sys::cgroup::Tree;
+
+/// What has not happened by then never will.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Between two looks at something that nobody tells about.
+const LOOKS_APART: Duration = Duration::from_millis(3);
+
+/// What default dependencies lead to.
+const BASE: &[(&str, &str)] = &[
+    ("sysinit.target", "[Unit]\nDefaultDependencies=no"),
+    ("basic.target", "[Unit]\nDefaultDependencies=no\nRequires=sysinit.target"),
+    ("default.target", "[Unit]\nRequires=basic.target\nAfter=basic.target"),
+    ("shutdown.target", "[Unit]\nDefaultDependencies=no"),
+    ("umount.target", "[Unit]\nDefaultDependencies=no"),
+    ("sockets.target", ""),
+    ("local-fs.target", "[Unit]\nDefaultDependencies=no"),
+    ("local-fs-pre.target", "[Unit]\nDefaultDependencies=no"),
+];
+
+/// A running manager.
+pub struct Machine {
+    unshare: Child,
+    /// Process 1 of the machine, as this test sees it.
+    pub init_pid: i32,
+    /// Scratch space, the same path inside and outside.
+    pub directory: PathBuf,
+    top: Tree,
+    group: String,
+}
+
+/// How a job that was asked for ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// The manager said so: `done`, `failed`, ...
+    Said(String),
+    /// It was refused.
+    Refused(String),
+    /// The manager was killed before it answered.
+    Unknown,
+}
+
+/// Says past the test runner's capture that a test could not run here.
+pub fn not_run(test: &str, needs: &str) {
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {test} needs {needs}");
+}
+
+/// Waits a moment without being woken.
+pub fn pause(time: Duration) {
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Looks until there is something to see.
+#[track_caller]
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(seen) = look() {
+            return seen;
+        }
+        assert!(Instant::now() < end, "never happened: {what}");
+        pause(LOOKS_APART);
+    }
+}
+
+/// `target/PROFILE`
+fn programs() -> &'static Path {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let directory = Path::new(env!("CARGO_BIN_EXE_warrend")).parent().expect("target/PROFILE");
+        build(&["--package=warren-init", "--bins"]);
+        build(&["--package=warren-manager", "--example=player"]);
+        directory.to_owned()
+    })
+}
+
+/// Cargo builds for a test only what is of its own package and asked for.
+fn build(what: &[&str]) {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--quiet"]).args(what);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().is_ok_and(|s| s.success()), "cargo builds {what:?}");
+}
+
+/// The test service.
+pub fn player() -> String {
+    programs().join("examples/player").to_str().expect("the path is text").to_owned()
+}
+
+impl Machine {
+    /// Starts a manager over these unit files; `None` (said loudly) where that cannot be. `@P` in
+    /// a file is the test service, `@D` the scratch directory.
+    pub fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
+        Machine::start_with(name, units, &[])
+    }
+
+    /// The same with more arguments for init.
+    pub fn start_with(name: &str, units: &[(&str, &str)], arguments: &[&str]) -> Option<Machine> {
+        remove_leftovers();
+        let unshare = ["unshare", "--mount", "--pid", "--ipc", "--fork", "--kill-child"];
+        let works = Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
+        let mount = warren_sys::cgroup::mount_point().ok().flatten();
+        let group = format!("warren-manager-{}-{name}", std::process::id());
+        let top = mount.and_then(|mount| Tree::open(mount).ok());
+        let Some(top) =
+            top.filter(|top| works.is_ok_and(|s| s.success()) && top.make(&group).is_ok())
+        else {
+            not_run(name, "root, unshare(1) and a cgroup2 mount that may be changed");
+            return None;
+        };
+        let directory = std::env::temp_dir().join(&group);
+        let _ = std::fs::remove_dir_all(&directory);
+        for below in ["", "units", "out"] {
+            std::fs::create_dir(directory.join(below)).expect("a scratch directory can be made");
+        }
+        let script = "mount --make-rprivate / && mount -t proc proc /proc \
+                      && mount -t tmpfs -o mode=755 tmpfs /run && exec \"$@\"";
+        let console = std::fs::File::create(directory.join("console")).expect("a file can be made");
+        let errors = console.try_clone().expect("dup");
+        let tree = top.path().join(&group);
+        let mut command = Command::new(unshare[0]);
+        command
+            .args(&unshare[1..])
+            .args(["sh", "-c", script, "sh"])
+            .arg(programs().join("warren-init"))
+            .arg(format!("--manager={}", env!("CARGO_BIN_EXE_warrend")))
+            .arg(format!("--cgroup-root={}", tree.display()))
+            .arg("--healthy=0")
+            .args(arguments)
+            .arg("--")
+            .arg(format!("--unit-path={}", directory.join("units").display()))
+            .env_remove("NOTIFY_SOCKET")
+            .stdin(Stdio::null())
+            .stdout(console)
+            .stderr(errors);
+        for (file, text) in BASE.iter().chain(units) {
+            write_unit(&directory, file, text);
+        }
+        let unshare = command.spawn().expect("unshare(1) runs");
+        let mut machine = Machine { unshare, init_pid: 0, directory, top, group };
+        let parent = machine.unshare.id() as i32;
+        machine.init_pid = until("process 1 starts", || child_called(parent, "warren-init"));
+        machine.totals();
+        Some(machine)
+    }
+
+    /// Writes a file below the unit directory.
+    pub fn write(&self, file: &str, text: &str) {
+        write_unit(&self.directory, file, text);
+    }
+
+    /// A path of the scratch directory for output.
+    pub fn out(&self, name: &str) -> PathBuf {
+        self.directory.join("out").join(name)
+    }
+
+    /// The lines of an output file.
+    pub fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.out(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// A path inside the machine, as seen from outside.
+    pub fn inside(&self, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{path}", self.init_pid))
+    }
+
+    /// What the manager and init said.
+    pub fn console(&self) -> String {
+        std::fs::read_to_string(self.directory.join("console")).unwrap_or_default()
+    }
+
+    // ---- talking ----
+
+    /// One call, one try. `None`: the manager is not there, or was killed over it.
+    pub fn try_call(&self, method: &str, parameters: &Value) -> Option<Value> {
+        let stream = UnixStream::connect(self.inside("/run/warren/control")).ok()?;
+        let request = json!({"method": format!("io.warrener.Manager.{method}"),
+            "parameters": parameters});
+        let mut bytes = request.to_string().into_bytes();
+        bytes.push(0);
+        (&stream).write_all(&bytes).ok()?;
+        let mut answer = Vec::new();
+        BufReader::new(&stream).read_until(0, &mut answer).ok()?;
+        (answer.pop() == Some(0)).then(|| serde_json::from_slice(&answer).expect("it is JSON"))
+    }
+
+    /// A call that changes nothing, repeated until it is answered.
+    #[track_caller]
+    pub fn call(&self, method: &str, parameters: &Value) -> Value {
+        until(method, || self.try_call(method, parameters))["parameters"].clone()
+    }
+
+    pub fn totals(&self) -> Value {
+        self.call("Totals", &json!({}))
+    }
+
+    #[track_caller]
+    pub fn status(&self, unit: &str) -> Value {
+        self.call("Status", &json!({"unit": unit}))
+    }
+
+    /// `active/running`
+    #[track_caller]
+    pub fn state(&self, unit: &str) -> String {
+        let s = self.status(unit);
+        let word = |key: &str| s[key].as_str().unwrap_or("?").to_owned();
+        format!("{}/{}", word("active"), word("sub"))
+    }
+
+    /// The main process, inside the machine.
+    #[track_caller]
+    pub fn main_pid(&self, unit: &str) -> Option<u64> {
+        self.status(unit)["main_pid"].as_u64()
+    }
+
+    /// Waits for a state.
+    #[track_caller]
+    pub fn wait_for(&self, unit: &str, state: &str) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let seen = self.state(unit);
+            if seen == state {
+                return;
+            }
+            assert!(
+                Instant::now() < end,
+                "{unit} is {seen}, not {state}: {}\n{}",
+                self.status(unit),
+                self.console()
+            );
+            pause(LOOKS_APART);
+        }
+    }
+
+    /// Asks for a job and waits for its end.
+    pub fn job(&self, kind: &str, unit: &str) -> Ended {
+        match self.try_call("Job", &json!({"type": kind, "unit": unit})) {
+            None => Ended::Unknown,
+            Some(answer) => match answer["parameters"]["result"].as_str() {
+                Some(result) => Ended::Said(result.to_owned()),
+                None if answer.to_string().contains("the job goes on") => Ended::Unknown,
+                None => Ended::Refused(answer.to_string()),
+            },
+        }
+    }
+
+    /// A job that must end like this.
+    #[track_caller]
+    pub fn expect_job(&self, kind: &str, unit: &str, result: &str) {
+        let ended = self.job(kind, unit);
+        let said = Ended::Said(result.to_owned());
+        assert_eq!(ended, said, "{kind} {unit}: {}\n{}", self.status(unit), self.console());
+    }
+
+    /// Runs a program inside; its output, or what it complained of.
+    pub fn run(&self, argv: &[&str]) -> Result<String, String> {
+        let target = format!("--target={}", self.init_pid);
+        let mut command = Command::new("nsenter");
+        let output = command.args([&target, "--mount", "--pid", "--ipc"]).args(argv).output();
+        let output = output.expect("nsenter(1) runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match output.status.success() {
+            true => Ok(text(&output.stdout)),
+            false => Err(text(&output.stderr)),
+        }
+    }
+
+    // ---- killing ----
+
+    /// The manager's process, if there is one now.
+    pub fn manager_pid(&self) -> Option<i32> {
+        child_called(self.init_pid, "warrend")
+    }
+
+    /// SIGKILL to the manager of the moment; false if there is none.
+    pub fn kill_manager(&self) -> bool {
+        self.manager_pid().is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
+    }
+
+    /// SIGKILL to an exec helper; false if there is none.
+    pub fn kill_helper(&self) -> bool {
+        let helper = child_called(self.init_pid, "warren-exec");
+        helper.is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
+    }
+}
+
+fn write_unit(directory: &Path, file: &str, text: &str) {
+    let text = text.replace("@P", &player()).replace("@D", &directory.to_string_lossy());
+    let path = directory.join("units").join(file);
+    let parent = path.parent().expect("it is below a directory");
+    std::fs::create_dir_all(parent).expect("directories can be made");
+    std::fs::write(path, text).expect("files can be written");
+}
+
+/// A child of `parent` with this command name.
+fn child_called(parent: i32, name: &str) -> Option<i32> {
+    let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+    children.ok()?.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid: &i32| {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
+    })
+}
+
+/// Cgroups and directories of tests that were killed.
+fn remove_leftovers() {
+    let groups = warren_sys::cgroup::mount_point().ok().flatten().and_then(|m| Tree::open(m).ok());
+    let Some(top) = groups else { return };
+    for group in top.children("").unwrap_or_default() {
+        let Some(rest) = group.strip_prefix("warren-manager-") else { continue };
+        let pid = rest.split('-').next().unwrap_or_default();
+        if !Path::new("/proc").join(pid).exists() {
+            let _ = top.kill(&group);
+            let _ = top.prune(&group);
+            let _ = std::fs::remove_dir_all(std::env::temp_dir().join(&group));
+        }
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("---- console of the machine ----\n{}", self.console());
+        }
+        let _ = self.unshare.kill();
+        let _ = self.unshare.wait();
+        let _ = self.top.kill(&self.group);
+        let end = Instant::now() + PATIENCE;
+        while self.top.prune(&self.group).is_err() && Instant::now() < end {
+            pause(LOOKS_APART);
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,307 @@
+//! SIGKILL to the manager at random instants, while everything that it manages is on the move.
+//!
+//! What must hold afterwards is what an undisturbed run gives: services that nobody touched run on
+//! with the same processes, sockets are the same sockets, every exit was seen, every job came to
+//! its end, nothing ran twice and nothing was left out.
+//!
+//! `WARREN_KILL_SECONDS` (default 20) says for how long, `WARREN_KILLS` how often at most (0: an
+//! undisturbed run); `WARREN_SEED` makes the dice fall the same again.
+
+mod lab;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::{Ended, Machine, pause, until};
+use serde_json::json;
+
+/// Numbers that look random: splitmix64.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (x ^ (x >> 31)) % below.max(1)
+    }
+}
+
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+const STEADY: usize = 12;
+const LANES: usize = 3;
+
+fn units() -> Vec<(String, String)> {
+    let mut units = Vec::new();
+    let mut add = |name: String, text: &str| {
+        // Everything is started far more often than in a day of a real machine.
+        let text = match text.split_once("[Unit]\n") {
+            Some((_, rest)) => format!("[Unit]\nStartLimitIntervalSec=0\n{rest}"),
+            None => format!("[Unit]\nStartLimitIntervalSec=0\n{text}"),
+        };
+        units.push((name, text));
+    };
+    for n in 0..STEADY {
+        let kind = ["Type=simple", "Type=notify", "Type=exec"][n % 3];
+        add(format!("steady-{n}.service"), &format!("[Service]\n{kind}\nExecStart=@P ready stay"));
+    }
+    add(
+        "watched.service".into(),
+        "[Service]\nType=notify\nWatchdogSec=20\nExecStart=@P ready watchdog:100000:200",
+    );
+    for n in 0..LANES {
+        let out = |what: &str| format!("@D/out/{what}-{n}");
+        add(
+            format!("once-{n}.service"),
+            &format!("[Service]\nType=oneshot\nExecStart=@P append:{}:run", out("once")),
+        );
+        add(
+            format!("code-{n}.service"),
+            &format!("[Service]\nType=oneshot\nExecStart=@P append:{}:run exit:7", out("code")),
+        );
+        add(
+            format!("daemon-{n}.service"),
+            &format!(
+                "[Service]\nType=notify\nExecStartPre=@P append:{0}:pre\nExecStart=@P wait:3 append:{0}:main ready stay\n\
+                 ExecStop=@P append:{0}:stop\nExecStopPost=@P append:{0}:post",
+                out("daemon")
+            ),
+        );
+        add(
+            format!("forks-{n}.service"),
+            &format!(
+                "[Service]\nType=forking\nPIDFile=/run/forks-{n}.pid\nExecStart=@P fork:/run/forks-{n}.pid stay"
+            ),
+        );
+        add(
+            format!("mixed-{n}.service"),
+            "[Service]\nKillMode=mixed\nTimeoutStopSec=30\nExecStart=@P stay",
+        );
+        add(
+            format!("run-m{n}.mount"),
+            &format!(
+                "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/m{n}"
+            ),
+        );
+    }
+    add(
+        "crash.service".into(),
+        "[Service]\nRestart=always\nRestartSec=30ms\n\
+         ExecStart=@P append:@D/out/crash:run wait:20 die:9",
+    );
+    add("talk.socket".into(), "[Socket]\nListenStream=/run/talk\nTriggerLimitIntervalSec=0");
+    add("talk.service".into(), "[Service]\nExecStart=@P serve");
+    add(
+        "each.socket".into(),
+        "[Socket]\nListenStream=/run/each\nAccept=yes\nMaxConnections=1000\nTriggerLimitIntervalSec=0",
+    );
+    add("each@.service".into(), "[Service]\nExecStart=@P answer");
+    add("idle.socket".into(), "[Socket]\nListenStream=/run/idle");
+    add("idle.service".into(), "[Service]\nExecStart=@P serve");
+    add(
+        "run-trap.automount".into(),
+        "[Unit]\nDefaultDependencies=no\n[Automount]\nWhere=/run/trap",
+    );
+    add(
+        "run-trap.mount".into(),
+        "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/trap",
+    );
+    units
+}
+
+/// Starts and stops of one lane, until told to end.
+#[derive(Default, Debug)]
+struct Tally {
+    /// Starts that the manager said something about, by unit.
+    answered: BTreeMap<&'static str, usize>,
+    /// Starts of which nothing was heard again.
+    unknown: BTreeMap<&'static str, usize>,
+}
+
+impl Tally {
+    fn ask(&mut self, m: &Machine, kind: &str, stem: &'static str, lane: usize, wanted: &str) {
+        let unit = match stem {
+            "run-m" => format!("run-m{lane}.mount"),
+            stem => format!("{stem}-{lane}.service"),
+        };
+        let what = if kind == "stop" { "" } else { stem };
+        match m.job(kind, &unit) {
+            Ended::Unknown => *self.unknown.entry(what).or_default() += 1,
+            Ended::Said(result) => {
+                assert_eq!(result, wanted, "{kind} {unit}: {}", m.status(&unit));
+                *self.answered.entry(what).or_default() += 1;
+            }
+            Ended::Refused(why) => panic!("{kind} {unit}: {why}"),
+        }
+    }
+}
+
+fn lane(m: &Machine, lane: usize, ends: &AtomicBool, seed: u64) -> Tally {
+    let (mut tally, mut dice) = (Tally::default(), Dice(seed));
+    while !ends.load(Ordering::Relaxed) {
+        match dice.roll(8) {
+            0 | 1 => tally.ask(m, "start", "once", lane, "done"),
+            2 => tally.ask(m, "start", "code", lane, "failed"),
+            3 => {
+                tally.ask(m, "start", "daemon", lane, "done");
+                tally.ask(m, "stop", "daemon", lane, "done");
+            }
+            4 => tally.ask(m, "restart", "forks", lane, "done"),
+            5 => {
+                tally.ask(m, "start", "mixed", lane, "done");
+                tally.ask(m, "stop", "mixed", lane, "done");
+            }
+            6 => {
+                tally.ask(m, "start", "run-m", lane, "done");
+                tally.ask(m, "stop", "run-m", lane, "done");
+            }
+            _ => {
+                let _ = m.try_call("ReloadConfiguration", &json!({}));
+            }
+        }
+    }
+    tally
+}
+
+/// Connections that must all be answered.
+fn connections(m: &Machine, ends: &AtomicBool, path: &str, cut: &AtomicUsize) -> usize {
+    let mut count = 0;
+    while !ends.load(Ordering::Relaxed) {
+        let mut text = String::new();
+        let mut stream = UnixStream::connect(m.inside(path)).expect("the socket is always there");
+        stream.set_read_timeout(Some(lab::PATIENCE)).expect("setsockopt");
+        match stream.read_to_string(&mut text) {
+            Ok(_) if text.trim().parse::<u32>().is_ok() => count += 1,
+            other => {
+                cut.fetch_add(1, Ordering::Relaxed);
+                eprintln!("{path}: no answer: {other:?} {text:?}");
+            }
+        }
+        if path == "/run/talk" {
+            let _ = m.job("stop", "talk.service");
+        }
+    }
+    count
+}
+
+/// Walks into the trap over and over.
+fn walker(m: &Machine, ends: &AtomicBool) -> usize {
+    let mut count = 0;
+    while !ends.load(Ordering::Relaxed) {
+        let walk = m.run(&["stat", "--format=%n", "/run/trap/."]);
+        assert_eq!(walk.as_deref(), Ok("/run/trap/.\n"), "walk {count} into the trap");
+        count += 1;
+        while m.job("stop", "run-trap.mount") == Ended::Unknown {}
+    }
+    count
+}
+
+fn killer(m: &Machine, ends: &AtomicBool, seed: u64) -> usize {
+    let (mut kills, mut dice) = (0, Dice(seed));
+    let end = Instant::now() + Duration::from_secs(variable("WARREN_KILL_SECONDS", 20));
+    let most = variable("WARREN_KILLS", u64::MAX) as usize;
+    while Instant::now() < end {
+        // Sometimes before it is up again, mostly in the middle of its work.
+        let wait = match dice.roll(4) {
+            0 => dice.roll(30_000),
+            _ => dice.roll(250_000),
+        };
+        pause(Duration::from_micros(wait));
+        kills += usize::from(kills < most && m.kill_manager());
+    }
+    ends.store(true, Ordering::Relaxed);
+    kills
+}
+
+#[test]
+fn nothing_is_lost_when_the_manager_is_killed_at_any_instant() {
+    let units = units();
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+    let Some(m) = Machine::start("survival", &units) else { return };
+    let seed = variable("WARREN_SEED", u64::from(std::process::id()));
+    println!("WARREN_SEED={seed}");
+    let steady: Vec<String> = (0..STEADY).map(|n| format!("steady-{n}.service")).collect();
+    for unit in steady.iter().map(String::as_str).chain([
+        "watched.service",
+        "crash.service",
+        "talk.socket",
+        "each.socket",
+        "idle.socket",
+        "run-trap.automount",
+    ]) {
+        m.expect_job("start", unit, "done");
+    }
+    let pids: Vec<_> = steady.iter().map(|unit| m.main_pid(unit)).collect();
+    let inode = |path: &str| std::fs::metadata(m.inside(path)).expect("the socket").ino();
+    let inodes = [inode("/run/talk"), inode("/run/each"), inode("/run/idle")];
+
+    let (ends, cut) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (tallies, served, walks, kills) = std::thread::scope(|scope| {
+        let (m, ends, cut) = (&m, &ends, &cut);
+        let lanes: Vec<_> =
+            (0..LANES).map(|n| scope.spawn(move || lane(m, n, ends, seed + n as u64))).collect();
+        let talk = scope.spawn(move || connections(m, ends, "/run/talk", cut));
+        let each = scope.spawn(move || connections(m, ends, "/run/each", cut));
+        let walks = scope.spawn(move || walker(m, ends));
+        let kills = killer(m, ends, seed);
+        let tallies: Vec<Tally> =
+            lanes.into_iter().map(|t| t.join().expect("a lane is well")).collect();
+        let served = [talk, each].map(|t| t.join().expect("connections are answered"));
+        (tallies, served, walks.join().expect("the trap works"), kills)
+    });
+    println!("{kills} kills, {served:?} connections, {walks} walks, {tallies:?}");
+
+    assert_eq!(cut.load(Ordering::Relaxed), 0, "connections without an answer");
+    until("all jobs end", || (m.totals()["jobs"] == 0).then_some(()));
+    for (unit, pid) in steady.iter().zip(&pids) {
+        assert_eq!(m.state(unit), "active/running", "{unit}");
+        assert_eq!((m.main_pid(unit), &m.status(unit)["restarts"]), (*pid, &json!(0)), "{unit}");
+    }
+    assert_eq!(m.state("watched.service"), "active/running");
+    assert_eq!([inode("/run/talk"), inode("/run/each"), inode("/run/idle")], inodes);
+    assert_eq!(m.state("idle.socket"), "active/listening");
+    assert_eq!(m.state("run-trap.automount"), "active/waiting");
+    for (n, tally) in tallies.iter().enumerate() {
+        check_runs(&m, n, tally);
+    }
+    check_restarts(&m);
+    m.expect_job("start", "idle.service", "done");
+}
+
+/// Every start that was answered ran once; one that was not may have run.
+fn check_runs(m: &Machine, lane: usize, tally: &Tally) {
+    for stem in ["once", "code"] {
+        let runs = m.lines(&format!("{stem}-{lane}")).len();
+        let least = tally.answered.get(stem).copied().unwrap_or(0);
+        let most = least + tally.unknown.get(stem).copied().unwrap_or(0);
+        assert!((least..=most).contains(&runs), "{stem}-{lane}: {least} <= {runs} <= {most}");
+    }
+    let unit = format!("code-{lane}.service");
+    if m.lines(&format!("code-{lane}")).is_empty() {
+        return;
+    }
+    assert_eq!(m.state(&unit), "failed/failed");
+    assert_eq!(m.status(&unit)["result"], "exit-code", "{unit}");
+    let daemon = m.lines(&format!("daemon-{lane}"));
+    let order = ["pre", "main", "stop", "post"];
+    for (at, line) in daemon.iter().enumerate() {
+        assert_eq!(line, order[at % 4], "daemon-{lane}, line {at}: {daemon:?}");
+    }
+}
+
+/// Every crash was followed by one restart, and each was counted.
+fn check_restarts(m: &Machine) {
+    let _ = m.job("stop", "crash.service");
+    m.wait_for("crash.service", "inactive/dead");
+    let runs = m.lines("crash").len() as u64;
+    let restarts = m.status("crash.service")["restarts"].as_u64().unwrap_or(0);
+    assert!(runs == restarts + 1 || runs == restarts, "{runs} runs, {restarts} restarts");
+}
