@@ -21,7 +21,7 @@ pub fn everything() -> Result<()> {
     // Tests of whole programs find them in the target directory.
     cargo(&["build", "--locked", "--workspace", "--bins"])?;
     // Not --all-targets: that would leave out the examples which tests run, and run the benches.
-    cargo(&["test", "--locked", "--workspace", "--", TEST_THREADS])?;
+    cargo(&["test", "--locked", "--workspace", "--no-fail-fast", "--", TEST_THREADS])?;
     let strict = [("RUSTDOCFLAGS", "-D warnings")];
     cargo_with(&["doc", "--locked", "--workspace", "--no-deps", "--lib"], &strict)?;
     println!("\nEverything passed.");
