@@ -337,12 +337,10 @@ impl Core {
         let now = self.now.monotonic;
         self.service_mut(unit).notify_reloading = true;
         self.service_mut(unit).ready = false;
-        match self.service_phase(unit) {
-            Some(ServicePhase::Running | ServicePhase::ReloadSignal) => {
-                self.set_service_phase(unit, ServicePhase::ReloadNotify);
-                self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
-            }
-            _ => {}
+        let phase = self.service_phase(unit);
+        if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
+            self.set_service_phase(unit, ServicePhase::ReloadNotify);
+            self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
         }
     }
 
