@@ -362,7 +362,7 @@ impl Core {
         self.service_mut(unit).notify_reloading = true;
         self.service_mut(unit).ready = false;
         let phase = self.service_phase(unit);
-        if let Some(ServicePhase::Running | ServicePhase::ReloadSignal) = phase {
+        if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
             self.set_service_phase(unit, ServicePhase::ReloadNotify);
             self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
         }

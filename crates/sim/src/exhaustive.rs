@@ -67,8 +67,7 @@ pub struct Outcome {
 pub fn compare(units: usize, share: u64, shown: usize) -> Outcome {
     let mut outcome = Outcome::default();
     let mut random = Random::new(share);
-    let pairs: Vec<(Unit, Unit)> =
-        (0..units).flat_map(|a| (0..units).filter(move |&b| b != a).map(move |b| (a, b))).collect();
+    let pairs = pairs_of(units);
     let graphs = (TIES.len() as u64).pow(pairs.len() as u32);
     let tried = graphs / share.max(1);
     for turn in 0..tried {
@@ -77,6 +76,73 @@ pub fn compare(units: usize, share: u64, shown: usize) -> Outcome {
         compare_graph(&small, &mut outcome, shown, share > 1, &mut random);
     }
     outcome
+}
+
+/// A graph with a request.
+#[derive(Debug)]
+pub struct Case {
+    /// The units.
+    pub small: Small,
+    /// What is asked of the first.
+    pub job_type: JobType,
+    /// How.
+    pub mode: JobMode,
+}
+
+impl Case {
+    /// The jobs that the core makes.
+    pub fn build(&self) -> Verdict {
+        core_builds(&graph_of(&self.small, false), &self.small, self.job_type, self.mode)
+    }
+
+    /// For people: the request, the ties, the states.
+    pub fn describe(&self) -> String {
+        let mut out = format!("{} a {}\n", self.job_type.as_str(), self.mode.as_str());
+        for (from, relation, to) in &self.small.ties {
+            out += &format!("  {} {relation} {}\n", name(*from), name(*to));
+        }
+        for unit in 0..self.small.states.len() {
+            let job = self.small.installed[unit].map_or("", |kind| kind.as_str());
+            out += &format!("  {} {} {job}\n", name(unit), self.small.states[unit].as_str());
+        }
+        out
+    }
+}
+
+/// One case by chance.
+pub fn draw_case(units: usize, random: &mut Random) -> Case {
+    let pairs = pairs_of(units);
+    let graphs = (TIES.len() as u64).pow(pairs.len() as u32);
+    let small = small_of(random.below(graphs), units, &pairs);
+    case_of(&small, random.below(cases_of(units)))
+}
+
+/// How many states and requests a graph is tried with.
+fn cases_of(units: usize) -> u64 {
+    2u64.pow(units as u32) * INSTALLED.len() as u64 * REQUESTS.len() as u64
+}
+
+fn pairs_of(units: usize) -> Vec<(Unit, Unit)> {
+    (0..units).flat_map(|a| (0..units).filter(move |&b| b != a).map(move |b| (a, b))).collect()
+}
+
+/// The case of this number.
+fn case_of(small: &Small, number: u64) -> Case {
+    let mut small = small.clone();
+    let mut rest = number;
+    let mut next = |count: usize| {
+        let choice = (rest % count as u64) as usize;
+        rest /= count as u64;
+        choice
+    };
+    let (job_type, mode) = REQUESTS[next(REQUESTS.len())];
+    if let Some(last) = small.installed.last_mut() {
+        *last = INSTALLED[next(INSTALLED.len())];
+    }
+    for state in &mut small.states {
+        *state = STATES[next(STATES.len())];
+    }
+    Case { small, job_type, mode }
 }
 
 fn small_of(number: u64, units: usize, pairs: &[(Unit, Unit)]) -> Small {
@@ -104,28 +170,18 @@ fn compare_graph(
 ) {
     let units = small.states.len();
     let graphs = [graph_of(small, false), graph_of(small, true)];
-    let all = 2u64.pow(units as u32) * 3 * REQUESTS.len() as u64;
-    let cases = if one { random.below(all)..0 } else { 0..all };
-    let numbers = if one { cases.start..cases.start + 1 } else { cases };
-    for number in numbers {
-        let mut small = small.clone();
-        let (mut rest, count) = (number, REQUESTS.len() as u64);
-        let (job_type, mode) = REQUESTS[(rest % count) as usize];
-        rest /= count;
-        small.installed[units - 1] = INSTALLED[(rest % 3) as usize];
-        rest /= 3;
-        for state in &mut small.states {
-            *state = STATES[(rest % 2) as usize];
-            rest /= 2;
-        }
+    let all = cases_of(units);
+    let drawn = one.then(|| random.below(all));
+    for number in drawn.map_or(0..all, |number| number..number + 1) {
+        let case = case_of(small, number);
         outcome.cases += 1;
-        let wanted = small.build(0, job_type, mode);
-        let got = graphs.each_ref().map(|graph| core_builds(graph, &small, job_type, mode));
+        let wanted = case.small.build(0, case.job_type, case.mode);
+        let builds = |graph| core_builds(graph, &case.small, case.job_type, case.mode);
+        let got = graphs.each_ref().map(builds);
         if got[0] != got[1] || !wanted.contains(&got[0]) {
             outcome.different += 1;
             if outcome.differences.len() < shown {
-                let request = format!("{} a {}", job_type.as_str(), mode.as_str());
-                outcome.differences.push(describe(&small, &request, &wanted, &got));
+                outcome.differences.push(describe(&case, &wanted, &got));
             }
         }
     }
@@ -206,20 +262,8 @@ fn core_builds(graph: &Graph, small: &Small, job_type: JobType, mode: JobMode) -
     Some(plan.jobs.iter().map(|job| (world.units[job.unit.index()], job.kind)).collect())
 }
 
-fn describe(
-    small: &Small,
-    request: &str,
-    wanted: &BTreeSet<Verdict>,
-    got: &[Verdict; 2],
-) -> String {
-    let mut out = format!("{request}\n");
-    for (from, relation, to) in &small.ties {
-        out += &format!("  {} {relation} {}\n", name(*from), name(*to));
-    }
-    for unit in 0..small.states.len() {
-        let job = small.installed[unit].map_or("", |kind| kind.as_str());
-        out += &format!("  {} {} {job}\n", name(unit), small.states[unit].as_str());
-    }
+fn describe(case: &Case, wanted: &BTreeSet<Verdict>, got: &[Verdict; 2]) -> String {
+    let mut out = case.describe();
     let words = |verdict: &Verdict| match verdict {
         None => "refused".to_owned(),
         Some(jobs) => jobs_in_words(jobs),

@@ -25,6 +25,8 @@ pub struct Small {
     pub states: Vec<ActiveState>,
     /// The installed job of each.
     pub installed: Vec<Option<JobKind>>,
+    /// Jobs that have nothing to do bring what they bring all the same, as in systemd.
+    pub whole: bool,
 }
 
 /// What comes of a request: the jobs by unit, or nothing if it is refused.
@@ -44,8 +46,24 @@ impl Small {
         own.map(|(_, _, o)| *o).chain(other.map(|(u, _, _)| *u)).collect()
     }
 
+    /// The unit is where the job leads, and no installed job is about to change that.
+    fn has_nothing_to_do(&self, (unit, kind): Job) -> bool {
+        self.installed[unit].is_none() && kind.is_redundant(self.states[unit])
+    }
+
     fn is_up(&self, unit: Unit) -> bool {
         self.states[unit].is_up_or_coming()
+    }
+
+    /// What a job on a unit brings with it. One that has nothing to do brings only stops for the
+    /// sake of `Conflicts=`.
+    fn acts(&self, job: Job, anchor: Job, whole: bool) -> Vec<(Job, bool, bool)> {
+        let mut brought = self.brings(job);
+        if !whole && job != anchor && self.has_nothing_to_do(job) {
+            let starts = matches!(job.1, JobKind::Start | JobKind::Restart);
+            brought.retain(|((_, kind), ..)| starts && *kind == JobKind::Stop);
+        }
+        brought
     }
 
     /// What a job on a unit brings with it: (job, whether it is needed, whether for a conflict
@@ -101,7 +119,8 @@ impl Small {
 
     /// Everything that jobs bring with them, and which of it the anchor cannot do without. `gone`
     /// are jobs that gave way: nothing they bring counts.
-    fn closure(&self, anchor: Job, roots: &[Job], gone: &BTreeSet<Job>) -> Closure {
+    /// A job that has nothing to do brings nothing, except where `whole` is asked for.
+    fn closure(&self, anchor: Job, roots: &[Job], gone: &BTreeSet<Job>, whole: bool) -> Closure {
         let mut closure = Closure::default();
         closure.jobs.insert(anchor, true);
         roots.iter().filter(|job| !gone.contains(*job)).for_each(|&job| {
@@ -111,7 +130,7 @@ impl Small {
         loop {
             let before = (closure.jobs.clone(), closure.wanted.len());
             for (job, required) in before.0.clone() {
-                for (other, needed, conflicted) in self.brings(job) {
+                for (other, needed, conflicted) in self.acts(job, anchor, whole) {
                     if gone.contains(&other) {
                         continue;
                     }
@@ -144,7 +163,7 @@ impl Small {
         let mut verdicts = BTreeSet::new();
         let mut pending = vec![BTreeSet::new()];
         while let Some(gone) = pending.pop() {
-            let closure = self.closure(anchor, &roots, &gone);
+            let closure = self.closure(anchor, &roots, &gone, self.whole);
             for fate in self.fates(&closure, anchor, mode) {
                 match fate {
                     Fate::Refused => {
@@ -154,7 +173,7 @@ impl Small {
                         verdicts.insert(self.meet_installed(jobs, mode));
                     }
                     Fate::Drop(losers) => {
-                        let more = self.with_dependents(losers, &closure);
+                        let more = self.with_dependents(anchor, losers, &closure);
                         if more.contains(&anchor) {
                             verdicts.insert(None);
                         } else {
@@ -179,7 +198,7 @@ impl Small {
     fn roots(&self, anchor: Job, mode: JobMode) -> Vec<Job> {
         let none = BTreeSet::new();
         let named: BTreeSet<Unit> =
-            self.closure(anchor, &[], &none).jobs.keys().map(|(unit, _)| *unit).collect();
+            self.closure(anchor, &[], &none, true).jobs.keys().map(|(unit, _)| *unit).collect();
         let all = 0..self.states.len();
         match mode {
             // "causes all other units to be stopped when the specified unit is started"
@@ -193,7 +212,7 @@ impl Small {
     }
 
     /// Jobs that cannot be without those that give way.
-    fn with_dependents(&self, losers: Vec<Job>, closure: &Closure) -> BTreeSet<Job> {
+    fn with_dependents(&self, anchor: Job, losers: Vec<Job>, closure: &Closure) -> BTreeSet<Job> {
         let mut gone: BTreeSet<Job> = losers.into_iter().collect();
         loop {
             let more: Vec<Job> = closure
@@ -202,7 +221,7 @@ impl Small {
                 .copied()
                 .filter(|job| !gone.contains(job))
                 .filter(|&job| {
-                    self.brings(job)
+                    self.acts(job, anchor, self.whole)
                         .iter()
                         .any(|(other, needed, _)| *needed && gone.contains(other))
                 })
@@ -228,7 +247,11 @@ impl Small {
                 continue;
             }
             let required = |list: &[(Job, bool)]| list.iter().any(|(_, required)| *required);
-            let end_stop = match (required(&stops), required(&others)) {
+            // "starting the former will stop the latter": so it must where the start must be.
+            let against =
+                |job: &Job| self.brings(*job).contains(&((unit, JobKind::Stop), false, true));
+            let needed = closure.jobs.iter().any(|(job, required)| *required && against(job));
+            let end_stop = match (needed || required(&stops), required(&others)) {
                 (true, true) => return Some(Fate::Refused),
                 (true, false) => false,
                 (false, true) => true,
@@ -250,11 +273,7 @@ impl Small {
             let merged = jobs.get(unit).map_or(Some(*kind), |old| old.merge(*kind, up));
             jobs.insert(*unit, merged.expect("stops are settled"));
         }
-        jobs.retain(|&unit, kind| {
-            unit == anchor.0
-                || self.installed[unit].is_some()
-                || !kind.is_redundant(self.states[unit])
-        });
+        jobs.retain(|&unit, kind| unit == anchor.0 || !self.has_nothing_to_do((unit, *kind)));
         // "starting the former will stop the latter": a start goes with the stop it needs.
         let against = |unit: Unit| {
             let stops = |job: &Job| {
