@@ -112,8 +112,11 @@ impl Daemon {
         let environment = addresses.map_or(Vec::new(), |(_, peer)| environment(peer));
         let connection = Connection { fd, environment, stored: name.to_owned() };
         match units {
-            (_, Some(unit)) if !self.is_new(unit) => {
+            (_, Some(unit)) if self.is_under_way(unit) => {
                 self.connections.insert(unit, connection);
+            }
+            (_, Some(unit)) if self.core.unit_run(unit).history.is_some() => {
+                let _ = self.init.drop_stored(name);
             }
             (Some(socket), _) if !self.core.unit_run(socket).active_state().is_down() => {
                 self.accepting += 1;
@@ -123,10 +126,9 @@ impl Daemon {
         }
     }
 
-    /// Whether nothing has been done for this instance yet.
-    fn is_new(&self, instance: UnitId) -> bool {
+    fn is_under_way(&self, instance: UnitId) -> bool {
         let run = self.core.unit_run(instance);
-        run.job.is_none() && run.history.is_none() && run.active_state().is_down()
+        run.job.is_some() || !run.active_state().is_down()
     }
 
     /// It was handed over, or will never be.

@@ -117,6 +117,8 @@ pub struct Daemon {
     pub(crate) job_waiters: BTreeMap<JobId, Vec<Sender<Ended>>>,
     pub(crate) tools: crate::tools::Tools,
     pub(crate) connections: BTreeMap<UnitId, crate::accept::Connection>,
+    /// Instances whose process has its connection.
+    pub(crate) handed_over: Vec<UnitId>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
     /// Conditions to be looked at at the end of the turn.
@@ -431,6 +433,9 @@ impl Daemon {
         self.init.release(self.early_exits.values().map(|early| early.record).min());
         self.notify.release();
         self.traps.release();
+        for unit in std::mem::take(&mut self.handed_over) {
+            self.drop_connection(unit);
+        }
     }
 
     fn compact(&mut self, late: &[Late]) {

@@ -215,7 +215,7 @@ impl Daemon {
         if let Some(unit) = self.core.effect_unit(id)
             && self.core.is_main_asked(unit, id)
         {
-            self.drop_connection(unit);
+            self.handed_over.push(unit);
         }
         let pid = match &result {
             Done::Spawned { pid } => Some(*pid),
@@ -382,17 +382,14 @@ impl Daemon {
         if !config.accept {
             return self.events.push_back(Event::Incoming { unit });
         }
-        let mut accepted = Vec::new();
-        for open in self.sockets.get(unit) {
-            while accepted.len() < ACCEPTS_PER_TURN_MAX {
-                match socket::accept(open.fd.as_fd()) {
-                    Ok(Some(connection)) => accepted.push(connection),
-                    Ok(None) | Err(_) => break,
-                }
+        // Each is given to init at once: one that only this process holds ends with it.
+        let mut index = 0;
+        for _ in 0..ACCEPTS_PER_TURN_MAX {
+            let Some(open) = self.sockets.get(unit).get(index) else { return };
+            match socket::accept(open.fd.as_fd()) {
+                Ok(Some(connection)) => self.take_connection(unit, config, connection),
+                Ok(None) | Err(_) => index += 1,
             }
-        }
-        for connection in accepted {
-            self.take_connection(unit, config, connection);
         }
     }
 

@@ -168,6 +168,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         job_waiters: BTreeMap::new(),
         tools: Tools::default(),
         connections: BTreeMap::new(),
+        handed_over: Vec::new(),
         stored_fds: FdStore::default(),
         environment: service_environment(),
         checks: Vec::new(),

@@ -50,3 +50,73 @@ fn simple_oneshot_and_notify_services_start_and_stop() {
         }
     });
 }
+
+#[test]
+fn a_watchdog_is_fed_and_missed() {
+    let units = [
+        (
+            "fed.service",
+            "[Service]\nType=notify\nWatchdogSec=1\nExecStart=@P ready watchdog:12:250 append:@D/out/fed:end stay",
+        ),
+        ("hungry.service", "[Service]\nType=notify\nWatchdogSec=1\nExecStart=@P ready stay"),
+    ];
+    with("watchdog", &units, |m| {
+        m.expect_job("start", "fed.service", "done");
+        m.expect_job("start", "hungry.service", "done");
+        m.wait_for("hungry.service", "failed/failed");
+        assert_eq!(m.status("hungry.service")["result"], "watchdog");
+        m.wait_for("fed.service", "failed/failed");
+        assert_eq!(m.lines("fed"), ["end"], "it was fed until then");
+    });
+}
+
+#[test]
+fn commands_of_a_service_run_in_order_and_know_what_happened() {
+    let units = [
+        (
+            "all.service",
+            "[Service]\nType=notify\nExecStartPre=@P append:@D/out/o:pre\n\
+             ExecStart=@P append:@D/out/o:main ready stay\nExecStartPost=@P append:@D/out/o:$MAINPID\n\
+             ExecStop=@P append:@D/out/o:stop\nExecStopPost=@P append:@D/out/o:$SERVICE_RESULT",
+        ),
+        (
+            "dies.service",
+            "[Service]\nExecStart=@P wait:20 exit:3\n\
+             ExecStopPost=@P append:@D/out/d:$SERVICE_RESULT append:@D/out/d:$EXIT_CODE append:@D/out/d:$EXIT_STATUS",
+        ),
+        (
+            "env.service",
+            "[Service]\nType=oneshot\nEnvironment=A=1\nEnvironmentFile=@D/units/env.list\nUser=nobody\n\
+             RuntimeDirectory=surv\nExecStart=+@P append:@D/out/e:$A append:@D/out/e:$B append:@D/out/e:$RUNTIME_DIRECTORY",
+        ),
+        ("env.list", "B=from a file\n"),
+        ("slow.service", "[Service]\nType=notify\nTimeoutStartSec=200ms\nExecStart=@P stay"),
+        ("deaf.service", "[Service]\nTimeoutStopSec=200ms\nExecStart=@P append:@D/out/x:up deaf"),
+        (
+            "again.service",
+            "[Unit]\nStartLimitBurst=3\n[Service]\nRestart=always\nRestartSec=10ms\nExecStart=@P append:@D/out/a:run exit:1",
+        ),
+    ];
+    with("commands", &units, |m| {
+        m.expect_job("start", "all.service", "done");
+        let main = m.main_pid("all.service").map(|pid| pid.to_string()).unwrap_or_default();
+        m.expect_job("stop", "all.service", "done");
+        assert_eq!(m.lines("o"), ["pre", "main", main.as_str(), "stop", "success"]);
+        m.expect_job("start", "dies.service", "done");
+        m.wait_for("dies.service", "failed/failed");
+        assert_eq!(m.lines("d"), ["exit-code", "exited", "3"]);
+        m.expect_job("start", "env.service", "done");
+        assert_eq!(m.lines("e"), ["1", "from a file", "/run/surv"]);
+        m.expect_job("start", "slow.service", "failed");
+        assert_eq!(m.status("slow.service")["result"], "timeout");
+        m.expect_job("start", "deaf.service", "done");
+        lab::until("it is deaf", || (m.lines("x") == ["up"]).then_some(()));
+        m.expect_job("stop", "deaf.service", "done");
+        let _ = m.job("start", "again.service");
+        m.wait_for("again.service", "failed/failed");
+        assert_eq!(
+            (m.status("again.service")["result"].as_str(), m.lines("a").len()),
+            (Some("start-limit-hit"), 3)
+        );
+    });
+}

@@ -265,7 +265,7 @@ fn nothing_is_lost_when_the_manager_is_killed_at_any_instant() {
         assert_eq!(m.state(unit), "active/running", "{unit}");
         assert_eq!((m.main_pid(unit), &m.status(unit)["restarts"]), (*pid, &json!(0)), "{unit}");
     }
-    assert_eq!(m.state("watched.service"), "active/running");
+    assert_eq!(m.state("watched.service"), "active/running", "{}", m.status("watched.service"));
     assert_eq!([inode("/run/talk"), inode("/run/each"), inode("/run/idle")], inodes);
     assert_eq!(m.state("idle.socket"), "active/listening");
     assert_eq!(m.state("run-trap.automount"), "active/waiting");

@@ -192,9 +192,10 @@ impl Machine {
 
     // ---- talking ----
 
-    /// One call, one try. `None`: the manager is not there, or was killed over it.
+    /// One call, made when the manager is there. `None`: it was killed over it.
     pub fn try_call(&self, method: &str, parameters: &Value) -> Option<Value> {
-        let stream = UnixStream::connect(self.inside("/run/warren/control")).ok()?;
+        let path = self.inside("/run/warren/control");
+        let stream = until("the manager listens", || UnixStream::connect(&path).ok());
         let request = json!({"method": format!("io.warrener.Manager.{method}"),
             "parameters": parameters});
         let mut bytes = request.to_string().into_bytes();

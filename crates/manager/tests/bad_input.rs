@@ -1,0 +1,180 @@
+//! Unit files that no sane person writes, and services that cannot be: each says what is wrong with
+//! it, and the manager serves on.
+
+mod lab;
+
+use std::os::unix::ffi::OsStrExt;
+
+use lab::{Ended, Machine};
+use serde_json::json;
+
+/// A unit that must work whatever lies beside it.
+const GOOD: (&str, &str) = ("good.service", "[Service]\nExecStart=@P stay");
+
+/// The manager answers and starts things.
+#[track_caller]
+fn check_alive(m: &Machine) {
+    m.expect_job("start", "good.service", "done");
+    m.expect_job("stop", "good.service", "done");
+}
+
+fn reload(m: &Machine) -> serde_json::Value {
+    m.call("ReloadConfiguration", &json!({}))
+}
+
+fn load_state(m: &Machine, unit: &str) -> String {
+    m.call("List", &json!({"patterns": [unit]}))["units"][0]["load"].to_string()
+}
+
+fn with(name: &str, check: impl FnOnce(&Machine)) {
+    if let Some(m) = Machine::start(name, &[GOOD]) {
+        check(&m);
+        check_alive(&m);
+    }
+}
+
+#[test]
+fn files_that_are_no_unit_files_are_said_to_be_so() {
+    with("files", |m| {
+        let path = |name: &str| m.directory.join("units").join(name);
+        let big = std::fs::File::create(path("big.service")).expect("create");
+        big.set_len(100 << 20).expect("truncate");
+        std::fs::write(path("nul.service"), vec![0; 4096]).expect("write");
+        let line = format!("[Service]\nExecStart={}\n", "x".repeat(1 << 20));
+        std::fs::write(path("line.service"), line).expect("write");
+        std::fs::write(path("text.service"), b"[Service]\nExecStart=/bin/\xff\xfe\n")
+            .expect("write");
+        std::fs::create_dir(path("dir.service")).expect("mkdir");
+        std::os::unix::fs::symlink("loop-b.service", path("loop-a.service")).expect("symlink");
+        std::os::unix::fs::symlink("loop-a.service", path("loop-b.service")).expect("symlink");
+        let name = std::ffi::OsStr::from_bytes(b"\xff\xfe.service");
+        std::fs::write(m.directory.join("units").join(name), "[Service]").expect("write");
+        let report = reload(m);
+        assert!(report["diagnostics"].as_array().is_some_and(|d| !d.is_empty()), "{report}");
+        for unit in ["big", "nul", "line", "text", "dir", "loop-a"] {
+            let unit = format!("{unit}.service");
+            let ended = m.job("start", &unit);
+            assert!(
+                matches!(ended, Ended::Refused(_)),
+                "{unit}: {ended:?} {}",
+                load_state(m, &unit)
+            );
+        }
+        let resident = m.totals()["resident_bytes"].as_u64().unwrap_or(u64::MAX);
+        assert!(resident < 200 << 20, "{resident} bytes resident");
+    });
+}
+
+#[test]
+fn ten_thousand_drop_ins_and_a_million_dependencies_are_bounded() {
+    with("many", |m| {
+        m.write("many.service", "[Service]\nExecStart=@P stay");
+        for n in 0..10_000 {
+            m.write(&format!("many.service.d/{n:05}.conf"), "[Unit]\nDescription=one of many");
+        }
+        let mut text = String::from("[Unit]\n");
+        for block in 0..10_000 {
+            text.push_str("Wants=");
+            for n in 0..100 {
+                text.push_str(&format!("w{}.service ", block * 100 + n));
+            }
+            text.push('\n');
+        }
+        text.push_str("[Service]\nExecStart=@P stay\n");
+        m.write("wide.service", &text);
+        reload(m);
+        m.expect_job("start", "many.service", "done");
+        let _ = m.job("start", "wide.service");
+    });
+}
+
+#[test]
+fn a_file_that_comes_and_goes_is_one_or_the_other() {
+    with("flicker", |m| {
+        let path = m.directory.join("units/flicker.service");
+        let ends = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ends.load(std::sync::atomic::Ordering::Relaxed) {
+                    m.write("flicker.service", "[Service]\nExecStart=@P stay");
+                    let _ = std::fs::remove_file(&path);
+                }
+            });
+            for _ in 0..100 {
+                reload(m);
+            }
+            ends.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        reload(m);
+        assert_eq!(m.call("List", &json!({"patterns": ["flicker.service"]}))["units"], json!([]));
+    });
+}
+
+#[test]
+fn services_that_cannot_be_fail_alone_and_say_why() {
+    let units = [
+        GOOD,
+        ("prog.service", "[Service]\nType=exec\nExecStart=/nonexistent/program"),
+        ("user.service", "[Service]\nType=exec\nUser=nosuchuser\nExecStart=@P stay"),
+        ("dir.service", "[Service]\nType=exec\nWorkingDirectory=/nonexistent\nExecStart=@P stay"),
+        ("env.service", "[Service]\nType=exec\nEnvironmentFile=/nonexistent\nExecStart=@P stay"),
+        ("sock.socket", "[Socket]\nListenStream=/proc/nonexistent/socket"),
+        ("sock.service", "[Service]\nExecStart=@P serve"),
+        (
+            "run-no.mount",
+            "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=/nonexistent\nWhere=/run/no\nType=ext4",
+        ),
+    ];
+    let Some(m) = Machine::start("impossible", &units) else { return };
+    for unit in [
+        "prog.service",
+        "user.service",
+        "dir.service",
+        "env.service",
+        "sock.socket",
+        "run-no.mount",
+    ] {
+        m.expect_job("start", unit, "failed");
+        let status = m.status(unit);
+        assert_eq!(status["active"], "failed", "{unit}");
+        assert_ne!(status["reason"]["code"], "WR-0001", "{unit}: {status}");
+    }
+    check_alive(&m);
+}
+
+#[test]
+fn a_full_run_fails_what_needs_it_and_nothing_else() {
+    let units = [
+        GOOD,
+        ("pid.socket", "[Socket]\nListenFIFO=/run/dir/fifo"),
+        ("pid.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("full", &units) else { return };
+    assert_eq!(m.run(&["mount", "-o", "remount,size=256k", "/run"]), Ok(String::new()));
+    let _ = std::fs::write(m.inside("/run/filler"), vec![1; 1 << 20]);
+    let _ = m.job("start", "pid.socket");
+    m.expect_job("start", "good.service", "done");
+    assert!(m.kill_manager());
+    assert_eq!(m.state("good.service"), "active/running");
+    m.expect_job("stop", "good.service", "done");
+    let _ = std::fs::remove_file(m.inside("/run/filler"));
+    check_alive(&m);
+}
+
+#[test]
+fn a_client_that_sends_rubbish_is_dropped() {
+    with("rubbish", |m| {
+        use std::io::{Read, Write};
+        for bytes in
+            [&b"\0"[..], b"{\0", b"[]\0", b"{\"method\":7}\0", &[0xff; 100], &[b'x'; 2 << 20]]
+        {
+            let path = m.inside("/run/warren/control");
+            let mut stream = std::os::unix::net::UnixStream::connect(path).expect("connect");
+            let _ = stream.write_all(bytes);
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            assert!(answer.is_empty() || answer.starts_with(b"{\"error\""), "{answer:?}");
+        }
+    });
+}
