@@ -46,6 +46,8 @@ pub struct Loader {
     /// Names that differ on disk and are not in force yet: after a dry run, or when only one unit
     /// was refreshed.
     pending: BTreeSet<Box<str>>,
+    /// Names or links changed since the installation states were last looked at as a whole.
+    links_changed: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
 }
@@ -66,6 +68,7 @@ impl Loader {
             settings,
             aliases: BTreeMap::new(),
             pending: BTreeSet::new(),
+            links_changed: true,
             dropin_names: BTreeSet::new(),
         };
         loader.index();
@@ -80,6 +83,11 @@ impl Loader {
     /// System or user units.
     pub fn scope(&self) -> warren_unit::Scope {
         self.settings.context.scope
+    }
+
+    /// Whether names or links changed since this was last asked.
+    pub fn take_links_changed(&mut self) -> bool {
+        std::mem::take(&mut self.links_changed)
     }
 
     /// The ground state.
@@ -136,6 +144,7 @@ impl Loader {
         }
         let mut names = self.affected(graph, changed);
         if std::mem::take(&mut self.snapshot.structure_changed) {
+            self.links_changed = true;
             let before = std::mem::take(&mut self.aliases);
             self.index();
             for (unit, aliases) in before.iter().chain(&self.aliases) {
@@ -190,6 +199,20 @@ impl Loader {
             .filter(|name| name.is_instance())
     }
 
+    /// Names of instances in one `.wants` or similar directory.
+    fn linked_names<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = UnitName> + 'a {
+        self.snapshot
+            .directories
+            .iter()
+            .filter_map(move |d| match d.entries.get(directory) {
+                Some(Entry::Directory(links)) => Some(links.keys()),
+                _ => None,
+            })
+            .flatten()
+            .filter_map(|name| UnitName::parse(name).ok())
+            .filter(|name| name.is_instance())
+    }
+
     /// Rebuilds the index of aliases and of drop-in directories.
     fn index(&mut self) {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
@@ -227,7 +250,10 @@ impl Loader {
                 out.insert(owner);
             }
             // Units that `.wants` names for the first time are loaded with their wanter.
-            out.extend(self.wanted_names().filter(|name| graph.lookup(name).is_none()));
+            if directory_kind(name).is_some() && !dropin {
+                let linked = self.linked_names(name);
+                out.extend(linked.filter(|name| graph.lookup(name).is_none()));
+            }
         }
         out
     }

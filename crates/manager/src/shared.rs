@@ -1,6 +1,5 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ use crate::groups::group_path;
 use crate::orders::Order;
 
 /// Installation states of all unit files, by name.
-pub type FileStates = BTreeMap<UnitName, &'static str>;
+pub type FileStates = imbl::OrdMap<UnitName, &'static str>;
 
 /// The manager as other threads see it.
 pub struct Shared {
