@@ -16,7 +16,7 @@
 //! Redundant jobs go before the order check because a circle among units that already run blocks
 //! nobody; minimising goes before it because the installed job that a dropped one would have
 //! replaced stays. Ties are broken by unit name, so the plan does not depend on the order in which units
-//! were loaded. What pulls in what is the table in [`pulls`]; its source is systemd.unit(5).
+//! were loaded. What pulls in what is the table in `pulls`; its source is systemd.unit(5).
 
 use crate::graph::Graph;
 use crate::ids::UnitId;
