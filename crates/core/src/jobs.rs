@@ -556,7 +556,7 @@ impl Core {
                     self.finish_job(unit, JobResult::Done, reason);
                 }
                 ActiveState::Deactivating if self.ended_well(unit) => {}
-                _ => self.finish_job(unit, self.failed_start_result(unit), own_reason),
+                _ => self.finish_job(unit, JobResult::Failed, own_reason),
             },
             JobKind::Stop if new.is_down() => self.finish_job(unit, JobResult::Done, reason),
             JobKind::Restart if new.is_down() => {
@@ -596,13 +596,6 @@ impl Core {
             TypeState::Mount(Mount::Failed(outcome)) => *outcome,
             TypeState::Automount(Automount::Failed(outcome)) => *outcome,
             _ => self.run(unit).history.as_ref().map_or(Outcome::Success, |h| h.outcome),
-        }
-    }
-
-    fn failed_start_result(&self, unit: UnitId) -> JobResult {
-        match self.outcome(unit) {
-            Outcome::Timeout => JobResult::Timeout,
-            _ => JobResult::Failed,
         }
     }
 

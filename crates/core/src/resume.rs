@@ -13,6 +13,10 @@ use crate::record::{Manager, Restored};
 use crate::state::*;
 use crate::time::Moment;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Nothing is late sooner than this after a restart of the manager.
+const GRACE: Duration = Duration::from_secs(1);
 
 impl Core {
     /// The manager's own state, to be written down.
@@ -108,7 +112,21 @@ impl Core {
         self.out.push(effect);
     }
 
+    /// What a service said and what its processes did while the manager was away is heard before
+    /// it is called late.
+    fn grace(&mut self, unit: UnitId, run: &ServiceRun) {
+        let soonest = self.now.monotonic.after(GRACE);
+        if run.phase != ServicePhase::AutoRestart {
+            let deadline = &mut self.service_mut(unit).deadline;
+            *deadline = deadline.map(|at| at.max(soonest));
+        }
+        if run.watchdog_deadline.is_some() {
+            self.arm_watchdog(unit);
+        }
+    }
+
     fn resume_service(&mut self, unit: UnitId, run: &ServiceRun) {
+        self.grace(unit, run);
         let (list, index) = run.command;
         if let Some(id) = run.main_asked {
             let spawn = self.spawn_again(unit, CommandList::Start, index, true);

@@ -55,6 +55,8 @@ impl StateFile {
             Ok(restored) => (restored.valid_bytes as u64, restored.names.len()),
             Err(_) => (0, 0),
         };
+        // What is left of a batch that was cut would be read after shorter ones to come.
+        warren_sys::file::set_length(fd.as_fd(), end)?;
         let file = StateFile {
             fd,
             end,

@@ -55,7 +55,7 @@ fn units() -> Vec<(String, String)> {
     }
     add(
         "watched.service".into(),
-        "[Service]\nType=notify\nWatchdogSec=20\nExecStart=@P ready watchdog:100000:200",
+        "[Service]\nType=notify\nWatchdogSec=4\nExecStart=@P ready watchdog:100000:100",
     );
     for n in 0..LANES {
         let out = |what: &str| format!("@D/out/{what}-{n}");
@@ -186,7 +186,8 @@ fn connections(m: &Machine, ends: &AtomicBool, path: &str, cut: &AtomicUsize) ->
             }
         }
         if path == "/run/talk" {
-            let _ = m.job("stop", "talk.service");
+            // One that goes on after a kill would meet the next connection.
+            while m.job("stop", "talk.service") == Ended::Unknown {}
         }
     }
     count
@@ -285,16 +286,30 @@ fn check_runs(m: &Machine, lane: usize, tally: &Tally) {
         assert!((least..=most).contains(&runs), "{stem}-{lane}: {least} <= {runs} <= {most}");
     }
     let unit = format!("code-{lane}.service");
-    if m.lines(&format!("code-{lane}")).is_empty() {
-        return;
+    if !m.lines(&format!("code-{lane}")).is_empty() {
+        assert_eq!(m.state(&unit), "failed/failed");
+        assert_eq!(m.status(&unit)["result"], "exit-code", "{unit}");
     }
-    assert_eq!(m.state(&unit), "failed/failed");
-    assert_eq!(m.status(&unit)["result"], "exit-code", "{unit}");
     let daemon = m.lines(&format!("daemon-{lane}"));
-    let order = ["pre", "main", "stop", "post"];
-    for (at, line) in daemon.iter().enumerate() {
-        assert_eq!(line, order[at % 4], "daemon-{lane}, line {at}: {daemon:?}");
+    for (at, run) in daemon.split(|line| line == "pre").enumerate() {
+        check_daemon_run(at, run, &daemon);
     }
+}
+
+/// What follows `ExecStartPre=` in one run. A stop can overtake a start of which nothing was heard
+/// again; each command runs once at most, in order, and `ExecStopPost=` always, but for a run that
+/// still goes on.
+fn check_daemon_run(at: usize, run: &[String], all: &[String]) {
+    let run: Vec<&str> = run.iter().map(String::as_str).collect();
+    let whole: [&[&str]; 4] = [&["main", "stop", "post"], &["main", "post"], &["post"], &[]];
+    let fits = match at {
+        0 => run.is_empty(),
+        _ if at == all.iter().filter(|line| *line == "pre").count() => {
+            whole.iter().any(|whole| whole.starts_with(&run))
+        }
+        _ => whole[..3].contains(&run.as_slice()),
+    };
+    assert!(fits, "run {at}: {run:?} of {all:?}");
 }
 
 /// Every crash was followed by one restart, and each was counted.

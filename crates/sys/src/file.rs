@@ -5,6 +5,11 @@ use std::path::Path;
 
 use crate::error::{Context, Error, Result};
 
+/// Cuts a file, or extends it with zeros, to `bytes`.
+pub fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
+    rustix::fs::ftruncate(fd, bytes).call("ftruncate")
+}
+
 /// Writes everything at `offset`; the file position is left alone.
 pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     let mut done = 0;

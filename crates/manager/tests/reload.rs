@@ -1,0 +1,81 @@
+//! Reloads: what changed is told and in force, what did not stays as it was.
+
+mod lab;
+
+use lab::Machine;
+use serde_json::{Value, json};
+
+fn reload(m: &Machine, parameters: &Value) -> Value {
+    m.call("ReloadConfiguration", parameters)
+}
+
+fn names(report: &Value, key: &str) -> Vec<String> {
+    let list = report[key].as_array().into_iter().flatten();
+    list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+}
+
+/// What a report says: added, changed, removed, to be restarted.
+#[track_caller]
+fn check(report: &Value, expected: [&[&str]; 4]) {
+    let keys = ["added", "changed", "removed", "needs_restart"];
+    let seen = keys.map(|key| names(report, key));
+    assert_eq!(seen, expected.map(|names| names.to_vec()), "{report}");
+}
+
+#[test]
+fn a_reload_tells_what_differs_and_disturbs_nobody() {
+    let units = [
+        ("a.service", "[Service]\nExecStart=@P stay"),
+        ("b.service", "[Service]\nExecStart=@P stay"),
+        ("c.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("reload", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    let pid = m.main_pid("a.service");
+    check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
+    m.write("a.service", "[Unit]\nDescription=new\n[Service]\nExecStart=@P stay");
+    m.write("d.service", "[Service]\nExecStart=@P stay");
+    std::fs::remove_file(m.directory.join("units/c.service")).expect("it is there");
+    let expected: [&[&str]; 4] = [&["d.service"], &["a.service"], &["c.service"], &["a.service"]];
+    let before = m.totals()["generation"].clone();
+    check(&reload(&m, &json!({"dry_run": true})), expected);
+    assert_eq!(m.status("a.service")["description"], "a.service");
+    assert_eq!(m.totals()["generation"], before);
+    check(&reload(&m, &json!({})), expected);
+    assert_eq!(m.status("a.service")["description"], "new");
+    assert_eq!((m.main_pid("a.service"), m.state("a.service").as_str()), (pid, "active/running"));
+    check(&reload(&m, &json!({"full": true})), [&[], &[], &[], &[]]);
+    let generation = m.totals()["generation"].as_u64().unwrap_or(0);
+    assert_eq!(Some(generation), before.as_u64().map(|g| g + 1));
+
+    m.write("b.service", "[Unit]\nDescription=one\n[Service]\nExecStart=@P stay");
+    m.write("d.service", "[Unit]\nDescription=two\n[Service]\nExecStart=@P stay");
+    check(&reload(&m, &json!({"unit": "b.service"})), [&[], &["b.service"], &[], &[]]);
+    assert_eq!(m.status("d.service")["description"], "d.service");
+    check(&reload(&m, &json!({})), [&[], &["d.service"], &[], &[]]);
+
+    let report = reload(&m, &json!({"rollback": generation}));
+    check(&report, [&[], &["b.service", "d.service"], &[], &[]]);
+    assert_eq!(m.status("b.service")["description"], "b.service");
+}
+
+#[test]
+fn the_generation_goes_on_over_a_restart() {
+    let units = [("a.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("generation", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    for n in 0..3 {
+        m.write("a.service", &format!("[Unit]\nDescription={n}\n[Service]\nExecStart=@P stay"));
+        reload(&m, &json!({}));
+    }
+    let (before, pid) = (m.totals()["generation"].as_u64(), m.main_pid("a.service"));
+    for unit in ["b.service", "0.service"] {
+        m.write(unit, "[Service]\nExecStart=@P stay");
+    }
+    let old = m.manager_pid();
+    let _ = m.try_call("Reexecute", &json!({}));
+    lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
+    assert!(m.totals()["generation"].as_u64() > before);
+    assert_eq!((m.main_pid("a.service"), m.state("a.service").as_str()), (pid, "active/running"));
+    m.expect_job("start", "0.service", "done");
+}
