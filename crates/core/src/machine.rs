@@ -62,6 +62,8 @@ pub struct Core {
     deadlines: BTreeSet<(Monotonic, UnitId)>,
     armed: BTreeMap<UnitId, Monotonic>,
     changed: BTreeSet<UnitId>,
+    /// Units written to in this step, whose deadlines may differ.
+    touched: Vec<UnitId>,
     /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
     /// process, may come after its end. Kept only while effects are under way.
     early_exits: BTreeMap<u32, ExitStatus>,
@@ -109,6 +111,7 @@ impl Core {
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
             changed: BTreeSet::new(),
+            touched: Vec::new(),
             early_exits: BTreeMap::new(),
         }
     }
@@ -298,6 +301,7 @@ impl Core {
     /// The run state for writing; notes the unit as changed.
     pub(crate) fn run_mut(&mut self, unit: UnitId) -> &mut UnitRun {
         self.changed.insert(unit);
+        self.touched.push(unit);
         self.units.get_mut(unit.index()).expect("ids of this generation have a run state")
     }
 
@@ -441,8 +445,11 @@ impl Core {
 
     /// Arms the deadlines of every unit that changed in this step.
     fn arm_changed(&mut self) {
-        let changed: Vec<UnitId> = self.changed.iter().copied().collect();
-        changed.into_iter().for_each(|unit| self.arm(unit));
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        touched.drain(..).for_each(|unit| self.arm(unit));
+        self.touched = touched;
     }
 
     fn arm(&mut self, unit: UnitId) {
@@ -469,6 +476,7 @@ impl Core {
             self.deadlines.pop_first();
             self.armed.remove(&unit);
             self.changed.insert(unit);
+            self.touched.push(unit);
             self.job_deadline(unit);
             match &self.run(unit).state {
                 TypeState::Service(_) => self.service_deadline(unit),
