@@ -321,7 +321,7 @@ impl Daemon {
                 Event::Unmounted { unit } => (unit, false),
                 _ => continue,
             };
-            let expected = !self.core.unit_run(unit).active_state().is_down() == mounted;
+            let expected = self.core.unit_run(unit).active_state().is_down() != mounted;
             if expected || crate::mounts::is_mounted(self.core.graph().name(unit)) == mounted {
                 self.events.push_back(change);
             }
