@@ -105,9 +105,8 @@ impl Watcher {
                 return;
             }
             let mut bytes = [0; 64];
-            match (&self.woken).read(&mut bytes) {
-                Ok(0) => return,
-                Ok(_) | Err(_) => {}
+            if let Ok(0) = (&self.woken).read(&mut bytes) {
+                return;
             }
             while let Ok(order) = self.queue.try_recv() {
                 self.take(order);

@@ -1,2 +1,15 @@
-//! placeholder
-fn main() {}
+//! `warren`: reads the arguments, does what they say, turns errors into a message and a status.
+
+use clap::Parser;
+use warren_cli::args::Cli;
+
+fn main() {
+    let status = match warren_cli::verbs::run(Cli::parse()) {
+        Ok(status) => status,
+        Err(error) => {
+            eprintln!("warren: {error:#}");
+            1
+        }
+    };
+    std::process::exit(status);
+}

@@ -12,6 +12,9 @@ use warren_unit::Relation;
 /// Processes that may wait in one trap; the kernel merges waits, so this is never reached in earnest.
 const WAITERS_MAX: usize = 4096;
 
+/// Answers that are kept for the next incarnation.
+const ANSWERS_KEPT: usize = 64;
+
 impl Core {
     fn automount(&self, unit: UnitId) -> Option<&AutomountRun> {
         match &self.run(unit).state {
@@ -47,6 +50,7 @@ impl Core {
             running: false,
             missing: Vec::new(),
             expiring: Vec::new(),
+            answered: Vec::new(),
             closing: None,
         };
         self.history_mut(unit).outcome = Outcome::Success;
@@ -106,15 +110,29 @@ impl Core {
 
     fn answer_missing(&mut self, unit: UnitId, ok: bool) {
         let tokens = std::mem::take(&mut self.automount_mut(unit).missing);
-        if !tokens.is_empty() {
-            self.out.push(Effect::AnswerTrap { unit, tokens, ok });
-        }
+        self.answer(unit, tokens, ok);
     }
 
     fn answer_expiring(&mut self, unit: UnitId, ok: bool) {
         let tokens = std::mem::take(&mut self.automount_mut(unit).expiring);
-        if !tokens.is_empty() {
-            self.out.push(Effect::AnswerTrap { unit, tokens, ok });
+        self.answer(unit, tokens, ok);
+    }
+
+    fn answer(&mut self, unit: UnitId, tokens: Vec<u32>, ok: bool) {
+        if tokens.is_empty() {
+            return;
+        }
+        let answered = &mut self.automount_mut(unit).answered;
+        answered.extend(tokens.iter().map(|&token| (token, ok)));
+        answered.drain(..answered.len().saturating_sub(ANSWERS_KEPT));
+        self.out.push(Effect::AnswerTrap { unit, tokens, ok });
+    }
+
+    /// Gives the last answers again, after a restart of the manager.
+    pub(crate) fn answer_again(&mut self, unit: UnitId) {
+        let answered = self.automount(unit).map(|run| run.answered.clone()).unwrap_or_default();
+        for (token, ok) in answered {
+            self.out.push(Effect::AnswerTrap { unit, tokens: vec![token], ok });
         }
     }
 
@@ -124,7 +142,7 @@ impl Core {
             return;
         }
         if self.automount_mut(unit).missing.len() >= WAITERS_MAX {
-            return self.out.push(Effect::AnswerTrap { unit, tokens: vec![token], ok: false });
+            return self.answer(unit, vec![token], false);
         }
         self.automount_mut(unit).missing.push(token);
         let Some(mount) = self.mount_behind(unit) else {

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use warren_unit::load::Sources;
 use warren_unit::parse::UnitFile;
-use warren_unit::{LoadState, Relation, UnitFlags, UnitName, UnitType};
+use warren_unit::{LoadState, Loaded, Relation, UnitFlags, UnitName, UnitType};
 
 /// One end of a relation: `relation` as seen from the unit that holds the edge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -63,7 +63,7 @@ impl PartialEq for Files {
 }
 
 /// What the files say about one unit: frozen, shared between generations until its files change.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Definition {
     /// The unit's id.
     pub id: UnitId,
@@ -79,8 +79,12 @@ pub struct Definition {
     pub flags: UnitFlags,
     /// The slice that the unit's cgroup lies in; none for types without a cgroup and for `-.slice`.
     pub slice: Option<UnitId>,
-    /// Relations that this unit's own files (or defaults) state; sorted, without repeats.
+    /// Relations that this unit's own files (or defaults) state; sorted, without repeats. For a
+    /// target also those of `completed`.
     pub edges: Box<[Edge]>,
+    /// Units that this target is ordered after only because it pulls them in (systemd.target(5),
+    /// "Automatic Dependencies"); depends on what those units state.
+    pub completed: Box<[UnitId]>,
     /// The files, from which typed settings are compiled when they are needed.
     pub files: Arc<Files>,
 }
@@ -89,6 +93,24 @@ impl Definition {
     /// The unit's type.
     pub fn unit_type(&self) -> UnitType {
         self.name.unit_type()
+    }
+
+    /// Starts from what the last definition was completed with: most often it stays.
+    fn keep_completion(&mut self, old: &Definition) {
+        if old.completed.is_empty() {
+            return;
+        }
+        let still = |other: &&UnitId| {
+            let pulls = |e: &Edge| e.other == **other && Loaded::PULLS_IN.contains(&e.relation);
+            let stated = Edge { relation: Relation::After, other: **other };
+            self.edges.iter().any(pulls) && self.edges.binary_search(&stated).is_err()
+        };
+        let kept: Vec<UnitId> = old.completed.iter().filter(still).copied().collect();
+        let mut edges = self.edges.to_vec();
+        edges.extend(kept.iter().map(|&other| Edge { relation: Relation::After, other }));
+        edges.sort_unstable();
+        self.edges = edges.into();
+        self.completed = kept.into();
     }
 
     fn missing(id: UnitId, name: UnitName) -> Definition {
@@ -101,6 +123,7 @@ impl Definition {
             flags: UnitFlags::default(),
             slice: None,
             edges: Box::default(),
+            completed: Box::default(),
             files: Arc::default(),
         }
     }
@@ -150,6 +173,17 @@ pub struct Delta {
 }
 
 impl Delta {
+    /// Adds what a later generation changed to what an earlier one did.
+    pub fn add(&mut self, later: Delta) {
+        self.added.extend(later.added);
+        self.changed.extend(later.changed);
+        self.removed.extend(later.removed);
+        self.rewired.extend(later.rewired);
+        self.sort();
+        // What was first added and then changed is new to whoever sees only the sum.
+        self.changed.retain(|unit| self.added.binary_search(unit).is_err());
+    }
+
     /// Whether nothing changed at all.
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
@@ -178,10 +212,10 @@ impl Graph {
         graph
     }
 
-    /// The same, as that generation: what is applied to it is the next one.
-    pub fn numbered(mut self, generation: u64) -> Graph {
-        self.generation = generation;
-        self
+    /// The same graph under another number: a load that was applied in pieces is one generation.
+    #[must_use]
+    pub fn renumbered(&self, generation: u64) -> Graph {
+        Graph { generation, ..self.clone() }
     }
 
     /// Number of this generation; the empty graph is 0.
@@ -273,11 +307,75 @@ impl Graph {
             }
         }
         next.rewire(wires, &mut delta);
+        next.complete_targets(&mut delta);
         if !delta.is_empty() {
             next.generation += 1;
         }
         delta.sort();
         (next, delta)
+    }
+
+    /// Orders targets after what they pull in, where either end may have changed.
+    fn complete_targets(&mut self, delta: &mut Delta) {
+        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
+        for &unit in &delta.rewired {
+            targets.insert(unit);
+            let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
+            targets.extend(pulled_by.flat_map(|relation| self.related(unit, relation)));
+        }
+        let orders = |unit: &UnitId| {
+            let definition = self.definition(*unit);
+            definition.flags.completes_ordering() || !definition.completed.is_empty()
+        };
+        targets.retain(orders);
+        let mut wires = Wires::default();
+        for unit in targets {
+            let old = self.definition(unit).clone();
+            let completed = self.completion_of(&old);
+            if completed == *old.completed {
+                continue;
+            }
+            let after = |&other: &UnitId| Edge { relation: Relation::After, other };
+            let is_completion = |e: &Edge| {
+                e.relation == Relation::After && old.completed.binary_search(&e.other).is_ok()
+            };
+            let mut edges: Vec<Edge> =
+                old.edges.iter().filter(|e| !is_completion(e)).copied().collect();
+            edges.extend(completed.iter().map(after));
+            edges.sort_unstable();
+            edges.dedup();
+            wires.diff(unit, &old.edges, &edges);
+            let new =
+                Definition { edges: edges.into(), completed: completed.into(), ..(*old).clone() };
+            *self.definitions.get_mut(unit.index()).expect("interned") = Some(Arc::new(new));
+        }
+        self.rewire(wires, delta);
+    }
+
+    /// What a target is to be ordered after besides what is stated.
+    fn completion_of(&self, definition: &Definition) -> Vec<UnitId> {
+        let mut out = Vec::new();
+        if !definition.flags.completes_ordering() || definition.load_state != LoadState::Loaded {
+            return out;
+        }
+        let stated = |relation, other| {
+            definition.edges.binary_search(&Edge { relation, other }).is_ok()
+                && definition.completed.binary_search(&other).is_err()
+        };
+        for edge in definition.edges.iter().filter(|e| Loaded::PULLS_IN.contains(&e.relation)) {
+            let other = edge.other;
+            let before_it = stated(Relation::Before, other)
+                || self.reverse[definition.id.index()]
+                    .binary_search(&Edge { relation: Relation::Before, other })
+                    .is_ok();
+            let wants_order = self.definition(other).flags.default_dependencies();
+            if wants_order && !before_it && !stated(Relation::After, other) {
+                out.push(other);
+            }
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
     }
 
     /// The units whose edges would lead elsewhere if `name` led elsewhere: the loader sets them
@@ -341,10 +439,13 @@ impl Graph {
 
     fn set(&mut self, new: NewDefinition, delta: &mut Delta, wires: &mut Wires) {
         let id = self.lookup(&new.name).expect("claimed before");
-        let definition = self.resolve(id, new);
+        let mut definition = self.resolve(id, new);
         let old = self.definitions[id.index()].clone();
-        if old.as_deref() == Some(&definition) {
-            return;
+        if let Some(old) = &old {
+            definition.keep_completion(old);
+            if **old == definition {
+                return;
+            }
         }
         let fresh = old.as_ref().is_none_or(|d| d.load_state == LoadState::NotFound);
         match (fresh, definition.load_state == LoadState::NotFound) {
@@ -384,6 +485,7 @@ impl Graph {
             description: new.description,
             flags: new.flags,
             edges: edges.into(),
+            completed: Box::default(),
             files: new.files,
         }
     }

@@ -25,6 +25,10 @@ impl World for Core {
         self.run(unit).job.as_ref().map(|job| (job.kind, job.irreversible))
     }
 
+    fn has_begun(&self, unit: UnitId) -> bool {
+        self.run(unit).job.as_ref().is_some_and(|job| job.running)
+    }
+
     fn busy_units(&self) -> Vec<UnitId> {
         self.busy()
     }
@@ -360,7 +364,8 @@ impl Core {
         }
     }
 
-    /// Installed jobs that wait for each other, which only a change of the graph can bring about:
+    /// Installed jobs that wait for each other, which only a change of the graph can bring about
+    /// (at once, or when a restart has come to its second half):
     /// the one whose unit's name sorts last is cancelled, until none are left.
     pub(crate) fn break_circles(&mut self) {
         while let Some(units) = self.waiting_in_circles() {
@@ -378,7 +383,7 @@ impl Core {
         let mut blockers: BTreeMap<UnitId, u32> = BTreeMap::new();
         let mut free = Vec::new();
         for unit in self.busy() {
-            match self.run(unit).job.as_ref().map(|job| job.blockers) {
+            match self.run(unit).job.as_ref().map(|job| job.blockers * u32::from(!job.running)) {
                 Some(0) => free.push(unit),
                 Some(count) => {
                     blockers.insert(unit, count);
@@ -452,6 +457,8 @@ impl Core {
     fn perform_start(&mut self, unit: UnitId, state: ActiveState, reason: Reason) -> Turn {
         match state {
             s if s.is_up() => return Turn::Over(JobResult::Done, reason),
+            // The restart that is about to come takes the job over.
+            ActiveState::Activating if self.waits_to_restart(unit) => return Turn::Wait,
             // It is on its way already: the job ends with it.
             ActiveState::Activating => return Turn::Begun,
             ActiveState::Deactivating => return Turn::Wait,
@@ -517,6 +524,9 @@ impl Core {
             job.kind = JobKind::Start;
             job.running = false;
         });
+        if self.circles_possible {
+            self.break_circles();
+        }
         self.run_queue.insert(unit);
         Turn::Wait
     }

@@ -54,6 +54,8 @@ pub struct Core {
     pub(crate) idle_queue: BTreeSet<UnitId>,
     /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
+    /// The graph changed while jobs were installed: their order was not checked as a whole.
+    pub(crate) circles_possible: bool,
     compiled: BTreeMap<UnitId, Arc<Compiled>>,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
@@ -100,6 +102,7 @@ impl Core {
             ending: 0,
             idle_queue: BTreeSet::new(),
             connections: BTreeMap::new(),
+            circles_possible: false,
             compiled: BTreeMap::new(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),
@@ -223,6 +226,7 @@ impl Core {
         if self.effects.is_empty() {
             self.early_exits.clear();
         }
+        self.circles_possible &= self.totals.jobs > 0;
     }
 
     fn effect_done(&mut self, effect: EffectId, result: Done) {
@@ -485,7 +489,12 @@ impl Core {
             self.units.push(UnitRun::idle(self.graph.definition(id).unit_type()));
         }
         for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            self.compiled.remove(&unit);
+            // What runs without a file any more is ended by the settings it was started with.
+            let orphaned =
+                delta.removed.binary_search(&unit).is_ok() && !self.active_state(unit).is_down();
+            if !orphaned {
+                self.compiled.remove(&unit);
+            }
             self.changed.insert(unit);
         }
         for &unit in &delta.added {
@@ -499,6 +508,7 @@ impl Core {
         }
         if self.totals.jobs > 0 && !delta.rewired.is_empty() {
             self.recount_blockers();
+            self.circles_possible = true;
             self.break_circles();
         }
         for &unit in &delta.rewired {

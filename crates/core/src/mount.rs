@@ -201,7 +201,14 @@ impl Core {
     /// Something is mounted at the unit's path now, by whomever.
     pub(crate) fn mount_appeared(&mut self, unit: UnitId) {
         match self.known(unit).map(|run| &run.state) {
-            Some(TypeState::Mount(Mount::Up(_))) => self.mount_mut(unit).in_table = true,
+            Some(TypeState::Mount(Mount::Up(run))) => {
+                let again = run.phase == MountPhase::Unmounting && !run.in_table;
+                self.mount_mut(unit).in_table = true;
+                // Mounted by somebody else after what was there had gone: that is to go too.
+                if again {
+                    self.ask_unmount(unit);
+                }
+            }
             Some(TypeState::Mount(_)) => {
                 self.note(unit, Code::Discovered, Cause::Kernel, String::new());
                 self.transit(unit, false, |u| u.state = TypeState::Mount(Mount::found()));

@@ -58,6 +58,11 @@ impl Core {
             }
         }
         self.recount_blockers();
+        self.circles_possible = true;
+        self.break_circles();
+        for index in 0..self.units.len() {
+            self.clear_dead_socket(UnitId(index as u32));
+        }
         for unit in self.busy() {
             self.resume(unit);
             self.run_queue.insert(unit);
@@ -177,8 +182,21 @@ impl Core {
         if let Some(id) = run.listen_asked {
             self.again(id, unit, Effect::Listen { id, unit, settings });
         }
+        if self.is_leaving(unit) {
+            self.kill_socket_control(unit);
+        }
         if run.phase == SocketPhase::Listening {
             self.out.push(Effect::WatchSockets { unit, on: true, accept });
+        }
+    }
+
+    /// The order to kill what the commands of a socket left behind may have been lost.
+    fn clear_dead_socket(&mut self, unit: UnitId) {
+        let run = self.run(unit);
+        let dead = matches!(run.state, TypeState::Socket(Socket::Dead | Socket::Failed(_)));
+        if dead && run.history.as_ref().is_some_and(|h| h.last_control.is_some()) {
+            self.kill_socket_group(unit);
+            self.forget_settings(unit);
         }
     }
 
@@ -199,6 +217,7 @@ impl Core {
     fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
         let settings = self.compiled(unit);
         let idle = settings.automount().timeout_idle.is_some();
+        self.answer_again(unit);
         if let Some(id) = run.asked {
             self.again(id, unit, Effect::SetTrap { id, unit, settings });
         }

@@ -93,6 +93,7 @@ impl Core {
         if self.run(unit).job.is_some() {
             return;
         }
+        self.restart_given_up(unit);
         let state = self.active_state(unit);
         for trigger in self.related(unit, &[Relation::TriggeredBy]) {
             match self.definition(trigger).unit_type() {

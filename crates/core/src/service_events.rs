@@ -361,12 +361,10 @@ impl Core {
         let now = self.now.monotonic;
         self.service_mut(unit).notify_reloading = true;
         self.service_mut(unit).ready = false;
-        match self.service_phase(unit) {
-            Some(ServicePhase::Running | ServicePhase::ReloadSignal) => {
-                self.set_service_phase(unit, ServicePhase::ReloadNotify);
-                self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
-            }
-            _ => {}
+        let phase = self.service_phase(unit);
+        if matches!(phase, Some(ServicePhase::Running | ServicePhase::ReloadSignal)) {
+            self.set_service_phase(unit, ServicePhase::ReloadNotify);
+            self.service_mut(unit).deadline = config.timeout_start.map(|t| now.after(t));
         }
     }
 
@@ -398,7 +396,8 @@ impl Core {
 /// Whether this end of the main process is a success: code 0, for daemons also the signals HUP,
 /// INT, TERM and PIPE, and what `SuccessExitStatus=` adds (systemd.service(5)).
 fn is_clean(status: ExitStatus, config: &ServiceConfig) -> bool {
-    let daemon = config.service_type != ServiceType::Oneshot;
+    // Without a command there is no file any more: the type is not known then.
+    let daemon = config.service_type != ServiceType::Oneshot || config.exec_start.is_empty();
     match status {
         ExitStatus::Exited(code) => code == 0 || config.success_exit_status.has_code(code),
         ExitStatus::Killed(n) => {

@@ -20,7 +20,11 @@ impl Core {
         self.service_mut(unit).stop_requested = true;
         self.idle_queue.remove(&unit);
         match phase {
-            AutoRestart => self.enter_dead(unit),
+            // What went wrong was to be answered by the restart; nobody wants that any more.
+            AutoRestart => {
+                self.service_mut(unit).outcome = Outcome::Success;
+                self.enter_dead(unit);
+            }
             Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
             Reload | ReloadSignal | ReloadNotify => {
                 self.kill_control(unit);
@@ -200,9 +204,32 @@ impl Core {
             StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm | FinalSigkill
         );
         let settings = self.compiled(unit);
-        if signalled && self.is_stopped(unit, settings.service()) {
-            self.next_after_signal(unit, phase);
+        if !signalled {
+            return;
         }
+        if self.is_stopped(unit, settings.service()) {
+            self.next_after_signal(unit, phase);
+        } else if self.rest_is_killed(unit, settings.service()) {
+            match phase {
+                StopSigterm | StopWatchdog => self.enter_signal(unit, StopSigkill),
+                FinalSigterm | FinalWatchdog => self.enter_signal(unit, FinalSigkill),
+                _ => {}
+            }
+        }
+    }
+
+    /// `KillMode=mixed`: SIGTERM was for the main process; when that is gone the rest of the
+    /// cgroup is killed at once, as systemd 252 does it.
+    fn rest_is_killed(&self, unit: UnitId, config: &ServiceConfig) -> bool {
+        let gone = |run: &ServiceRun| {
+            run.main.is_none()
+                && run.control.is_none()
+                && run.main_asked.is_none()
+                && run.doomed.is_empty()
+        };
+        config.kill.mode == KillMode::Mixed
+            && config.kill.send_sigkill
+            && self.service(unit).is_some_and(gone)
     }
 
     fn next_after_signal(&mut self, unit: UnitId, phase: ServicePhase) {
@@ -336,6 +363,14 @@ impl Core {
     /// Whether the unit only waits for `RestartSec=` to pass.
     pub(crate) fn waits_to_restart(&self, unit: UnitId) -> bool {
         self.service_phase(unit) == Some(ServicePhase::AutoRestart)
+    }
+
+    /// The job that was to restart it is gone, cancelled or refused: it stays down.
+    pub(crate) fn restart_given_up(&mut self, unit: UnitId) {
+        let over = self.service(unit).is_some_and(|run| run.deadline.is_none());
+        if over && self.waits_to_restart(unit) {
+            self.enter_dead(unit);
+        }
     }
 
     pub(crate) fn restart_now(&mut self, unit: UnitId) {

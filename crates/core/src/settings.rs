@@ -35,7 +35,7 @@ pub enum TypeSettings {
 /// One unit's settings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compiled {
-    /// [Unit].
+    /// `[Unit]`.
     pub section: Arc<UnitSection>,
     /// The rest.
     pub own: TypeSettings,

@@ -276,7 +276,7 @@ impl Core {
     }
 
     /// Whether it waits for what was under way when it was given up.
-    fn is_leaving(&self, unit: UnitId) -> bool {
+    pub(crate) fn is_leaving(&self, unit: UnitId) -> bool {
         let leaving = [SocketPhase::StopPreSigkill, SocketPhase::FinalSigkill];
         self.socket(unit).is_some_and(|run| leaving.contains(&run.phase))
     }
@@ -304,7 +304,7 @@ impl Core {
         }
     }
 
-    fn kill_socket_control(&mut self, unit: UnitId) {
+    pub(crate) fn kill_socket_control(&mut self, unit: UnitId) {
         if let Some(Control::Running(process)) = self.socket_mut(unit).control {
             let id = self.new_effect(unit);
             self.forget_effect(id);
@@ -351,17 +351,22 @@ impl Core {
 
     fn socket_dead(&mut self, unit: UnitId, outcome: Outcome) {
         let settings = self.compiled(unit);
-        let history = self.history_mut(unit);
-        history.outcome = outcome;
-        if std::mem::take(&mut history.has_cgroup) {
-            if matches!(settings.socket().kill.mode, KillMode::ControlGroup | KillMode::Mixed) {
-                self.out.push(Effect::KillGroup { unit });
-            }
+        self.history_mut(unit).outcome = outcome;
+        if std::mem::take(&mut self.history_mut(unit).has_cgroup) {
+            self.kill_socket_group(unit);
             self.out.push(Effect::CleanUp { unit, settings, restarting: false });
         }
         let state =
             if outcome == Outcome::Success { Socket::Dead } else { Socket::Failed(outcome) };
         self.transit(unit, false, |u| u.state = TypeState::Socket(state));
+    }
+
+    /// Ends what its commands left behind, if `KillMode=` allows.
+    pub(crate) fn kill_socket_group(&mut self, unit: UnitId) {
+        let mode = self.compiled(unit).socket().kill.mode;
+        if matches!(mode, KillMode::ControlGroup | KillMode::Mixed) {
+            self.out.push(Effect::KillGroup { unit });
+        }
     }
 
     /// Fails while it listens.
@@ -373,7 +378,8 @@ impl Core {
 
     pub(crate) fn socket_deadline(&mut self, unit: UnitId) {
         let now = self.now.monotonic;
-        if !self.socket(unit).is_some_and(|run| run.deadline.is_some_and(|at| at <= now)) {
+        let Some(run) = self.socket(unit) else { return };
+        if run.deadline.is_none_or(|at| at > now) {
             return;
         }
         self.socket_mut(unit).deadline = None;
@@ -396,7 +402,8 @@ impl Core {
         if self.known(unit).is_none() {
             return;
         }
-        if !self.socket(unit).is_some_and(|run| run.phase == SocketPhase::Listening) {
+        let Some(run) = self.socket(unit) else { return };
+        if run.phase != SocketPhase::Listening {
             return;
         }
         if self.trigger_limit_hit(unit) {

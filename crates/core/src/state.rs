@@ -378,6 +378,9 @@ pub struct AutomountRun {
     pub missing: Vec<u32>,
     /// Kernel requests that wait for the unmount.
     pub expiring: Vec<u32>,
+    /// The last answers to the kernel. One that was lost with the manager leaves a process waiting
+    /// for ever, so the next incarnation gives them again; the kernel ignores those it had.
+    pub answered: Vec<(u32, bool)>,
     /// It is to go, with this outcome, as soon as the trap that is being made is there.
     pub closing: Option<Outcome>,
 }

@@ -2,18 +2,21 @@
 //!
 //! A pure function of the graph, the units' states, the installed jobs and the request. The steps:
 //!
-//! 1. *closure*: the anchor job and everything that its relations pull in;
+//! 1. *closure*: the anchor job and everything that its relations pull in; a job that has nothing
+//!    to do pulls in nothing but stops for the sake of `Conflicts=`;
 //! 2. *merge*: one job per unit; of two that contradict each other the one that is not required
 //!    gives way;
 //! 3. *drop redundant*: jobs whose unit is already where they lead;
-//! 4. *order check*, on the merged graph and through the installed jobs: a circle is broken by
+//! 4. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing; a
+//!    start that needs such a stop goes with it, for two units that conflict never both run;
+//! 5. *order check*, on the merged graph and through the installed jobs: a circle is broken by
 //!    dropping one job that is not required, and reported whole;
-//! 5. *minimise* (mode `fail`): jobs that are not required stop nothing and replace nothing;
 //! 6. *meet the installed jobs*: replace them, or refuse.
 //!
 //! Redundant jobs go before the order check because a circle among units that already run blocks
-//! nobody. Ties are broken by unit name, so the plan does not depend on the order in which units
-//! were loaded. What pulls in what is the table in [`pulls`]; its source is systemd.unit(5).
+//! nobody; minimising goes before it because the installed job that a dropped one would have
+//! replaced stays. Ties are broken by unit name, so the plan does not depend on the order in which units
+//! were loaded. What pulls in what is the table in `pulls`; its source is systemd.unit(5).
 
 use crate::graph::Graph;
 use crate::ids::UnitId;
@@ -21,7 +24,7 @@ use crate::job::{JobKind, JobMode, JobType, must_wait};
 use crate::request::Refusal;
 use crate::state::ActiveState;
 use std::collections::{BTreeMap, BTreeSet};
-use warren_unit::{LoadState, Relation, UnitType};
+use warren_unit::{LoadState, Relation};
 
 /// What a transaction needs to know of the units' states.
 pub trait World {
@@ -29,6 +32,8 @@ pub trait World {
     fn active_state(&self, unit: UnitId) -> ActiveState;
     /// The installed job of a unit, and whether it is irreversible.
     fn installed(&self, unit: UnitId) -> Option<(JobKind, bool)>;
+    /// Whether the installed job of a unit has begun, and so waits for nobody.
+    fn has_begun(&self, unit: UnitId) -> bool;
     /// Every unit that is not down or has a job; asked for by `isolate` and `flush` only.
     fn busy_units(&self) -> Vec<UnitId>;
     /// Whether the unit can be reloaded now.
@@ -127,7 +132,6 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (RequisiteOf, TryRestart, Required),
         (ConsistsOf, TryRestart, Required),
         (MountsForOf, TryRestart, Required),
-        (PropagatesStopTo, TryRestart, Required),
     ];
     match kind {
         JobKind::Start => START,
@@ -145,8 +149,8 @@ pub fn build(graph: &Graph, world: &dyn World, anchor: Anchor) -> Result<Plan, R
     draft.add_mode_jobs();
     draft.merge()?;
     draft.drop_redundant();
-    draft.check_order()?;
     draft.minimise()?;
+    draft.check_order()?;
     draft.meet_installed()?;
     Ok(draft.into_plan())
 }
@@ -157,8 +161,6 @@ struct Entry {
     kind: JobKind,
     /// Required by the anchor, directly or through others.
     required: bool,
-    /// Asked for only because of somebody else's `Conflicts=`.
-    only_conflicted: bool,
     pulled_by: Option<UnitId>,
     by_conflict: bool,
     live: bool,
@@ -187,6 +189,8 @@ struct Draft<'a> {
     jobs: BTreeMap<UnitId, JobKind>,
     circles: Vec<Circle>,
     cancelled: Vec<UnitId>,
+    /// Follow also what jobs pull in that have nothing to do.
+    whole: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -201,6 +205,7 @@ impl<'a> Draft<'a> {
             jobs: BTreeMap::new(),
             circles: Vec::new(),
             cancelled: Vec::new(),
+            whole: false,
         }
     }
 
@@ -235,7 +240,6 @@ impl<'a> Draft<'a> {
             unit,
             kind,
             required: false,
-            only_conflicted: false,
             pulled_by: None,
             by_conflict: false,
             live: true,
@@ -244,13 +248,25 @@ impl<'a> Draft<'a> {
         at
     }
 
-    /// Expands entries in breadth from `at` until nothing new is pulled in.
+    /// Whether a job has nothing to do: its unit is where it leads, and no other job is about to
+    /// change that.
+    fn is_redundant(&self, unit: UnitId, kind: JobKind) -> bool {
+        self.world.installed(unit).is_none() && kind.is_redundant(self.world.active_state(unit))
+    }
+
+    /// Expands entries in breadth from `at` until nothing new is pulled in. A job that has nothing
+    /// to do pulls in nothing but the stops of what its unit conflicts with: what a running unit
+    /// needs was brought up with it, and following it would make every start cost as much as the
+    /// whole system.
     fn expand_from(&mut self, at: usize) {
         let mut next = at;
         while next < self.entries.len() {
             let (unit, kind) = (self.entries[next].unit, self.entries[next].kind);
-            if self.entries[next].refused.is_none() {
-                for &(relation, job_type, strength) in pulls(kind) {
+            let acts = next == 0 || self.whole || !self.is_redundant(unit, kind);
+            let pulled: &[_] = if self.entries[next].refused.is_some() { &[] } else { pulls(kind) };
+            let conflict = |r| matches!(r, Relation::Conflicts | Relation::ConflictedBy);
+            for &(relation, job_type, strength) in pulled {
+                if acts || conflict(relation) {
                     for other in self.graph.related(unit, relation) {
                         self.pull(next, other, relation, job_type, strength);
                     }
@@ -268,9 +284,6 @@ impl<'a> Draft<'a> {
         job_type: JobType,
         strength: Strength,
     ) {
-        if matches!(relation, Relation::Wants | Relation::Upholds) && self.is_settled(from) {
-            return;
-        }
         let kind = self.collapse(other, job_type);
         let absent = matches!(relation, Relation::MountsFor)
             && self.graph.definition(other).load_state != LoadState::Loaded;
@@ -282,27 +295,11 @@ impl<'a> Draft<'a> {
         let puller = self.entries[from].unit;
         let entry = &mut self.entries[to];
         let conflicted = strength == Strength::Conflicted;
-        entry.only_conflicted = conflicted && (!known || entry.only_conflicted);
         if !known {
             entry.pulled_by = Some(puller);
             entry.by_conflict = conflicted || relation == Relation::Conflicts;
         }
         self.links.push(Link { from, to, strength });
-    }
-
-    /// Whether what this entry's unit merely wants is left alone: the unit is up already, and only
-    /// something else that needs it is being started. What it wants had its turn when it came up;
-    /// trying all of that again would make every start cost as much as the largest target below
-    /// it. Starting a target, or isolating, looks at everything again.
-    fn is_settled(&self, at: usize) -> bool {
-        let unit = self.entries[at].unit;
-        let of_target = self.graph.definition(self.anchor.unit).unit_type() == UnitType::Target;
-        at != 0
-            && !of_target
-            && self.anchor.mode != JobMode::Isolate
-            && self.entries[at].kind == JobKind::Start
-            && self.world.active_state(unit).is_up()
-            && self.world.installed(unit).is_none()
     }
 
     /// Why a job cannot be on a unit at all.
@@ -437,8 +434,7 @@ impl<'a> Draft<'a> {
     }
 
     fn add_isolate_stops(&mut self) {
-        let named: BTreeSet<UnitId> =
-            self.entries.iter().filter(|e| e.live).map(|e| e.unit).collect();
+        let named = self.needed_units();
         for unit in self.world.busy_units() {
             let definition = self.graph.definition(unit);
             let kept = definition.flags.ignore_on_isolate() || definition.flags.perpetual();
@@ -446,6 +442,16 @@ impl<'a> Draft<'a> {
                 self.add_from_anchor(unit, JobKind::Stop, Strength::Wanted);
             }
         }
+    }
+
+    /// The units of everything that the anchor pulls in, whether it has anything to do or not:
+    /// these are not stopped by `isolate`.
+    fn needed_units(&self) -> BTreeSet<UnitId> {
+        let mut whole = Draft::new(self.graph, self.world, self.anchor);
+        whole.whole = true;
+        let closed = whole.close();
+        let entries = if closed.is_ok() { &whole.entries } else { &self.entries };
+        entries.iter().filter(|e| e.live).map(|e| e.unit).collect()
     }
 
     /// `restart-dependencies`: what depends on the unit is restarted with it.
@@ -464,7 +470,6 @@ impl<'a> Draft<'a> {
         let fresh = self.entries.len();
         let to = self.entry(unit, kind);
         self.links.push(Link { from: 0, to, strength });
-        self.entries[to].only_conflicted = false;
         self.expand_from(fresh);
         for entry in &mut self.entries[fresh..] {
             entry.live = entry.refused.is_none();
@@ -514,10 +519,18 @@ impl<'a> Draft<'a> {
     fn settle(&mut self, unit: UnitId) -> Result<(), Refusal> {
         let of_unit = |e: &Entry| e.live && e.unit == unit;
         let is_stop = |e: &Entry| e.kind == JobKind::Stop;
+        let needed = self.starts_against(unit).any(|i| self.entries[i].required);
         let required = |stop: bool| {
-            self.entries.iter().any(|e| of_unit(e) && is_stop(e) == stop && e.required)
+            stop && needed
+                || self.entries.iter().any(|e| of_unit(e) && is_stop(e) == stop && e.required)
         };
-        let weak_stop = self.entries.iter().any(|e| of_unit(e) && is_stop(e) && e.only_conflicted);
+        let asked_for = |link: &Link| {
+            let end = &self.entries[link.to];
+            let lives = self.entries[link.from].live && of_unit(end) && is_stop(end);
+            lives && link.strength != Strength::Conflicted
+        };
+        // Nobody asks for the stop but a unit that this one states to conflict with.
+        let weak_stop = !self.links.iter().any(asked_for);
         let end_the_stop = match (required(true), required(false)) {
             (true, true) => return Err(Refusal::JobsConflict(self.graph.name(unit).clone())),
             (true, false) => false,
@@ -555,19 +568,30 @@ impl<'a> Draft<'a> {
         self.by_unit().into_iter().map(|(unit, entries)| (unit, kind(&entries))).collect()
     }
 
+    /// Whether the anchor needs the job of a unit: by requirement, or because a unit that it
+    /// requires must not run beside this one.
     fn is_required(&self, unit: UnitId) -> bool {
         self.entries.iter().any(|e| e.live && e.unit == unit && e.required)
+            || self.starts_against(unit).any(|i| self.entries[i].required)
+    }
+
+    /// The start jobs of units that this one conflicts with: its stop is for their sake, and
+    /// without it they cannot be.
+    fn starts_against(&self, unit: UnitId) -> impl Iterator<Item = usize> + '_ {
+        let stops = move |i: usize| {
+            let entry = &self.entries[i];
+            entry.live && entry.unit == unit && entry.kind == JobKind::Stop
+        };
+        let pulls = move |link: &&Link| link.strength == Strength::Conflicted && stops(link.to);
+        self.links.iter().filter(pulls).map(|link| link.from).filter(|&i| self.entries[i].live)
     }
 
     // ---- redundant jobs ----
 
     fn drop_redundant(&mut self) {
-        let (world, anchor) = (self.world, self.anchor.unit);
-        self.jobs.retain(|&unit, kind| {
-            unit == anchor
-                || world.installed(unit).is_some()
-                || !kind.is_redundant(world.active_state(unit))
-        });
+        let mut jobs = std::mem::take(&mut self.jobs);
+        jobs.retain(|&unit, kind| unit == self.anchor.unit || !self.is_redundant(unit, *kind));
+        self.jobs = jobs;
     }
 
     // ---- order ----
@@ -599,6 +623,10 @@ impl<'a> Draft<'a> {
     /// first half; a restart has a second, the start that it becomes, which waits for its first.
     fn waits_for(&self, (unit, second): Half) -> Vec<Half> {
         let Some(kind) = self.coming_kind(unit) else { return Vec::new() };
+        let installed = self.world.installed(unit).map(|(kind, _)| kind);
+        if !second && installed == Some(kind) && self.world.has_begun(unit) {
+            return Vec::new();
+        }
         let kind = if second { JobKind::Start } else { kind };
         let mut halves = if second { vec![(unit, false)] } else { Vec::new() };
         for other in self.graph.ordered_with(unit) {
@@ -691,7 +719,8 @@ impl<'a> Draft<'a> {
     fn drop_job(&mut self, unit: UnitId) -> Result<(), Refusal> {
         let of_unit = (0..self.entries.len())
             .filter(|&i| self.entries[i].live && self.entries[i].unit == unit);
-        self.end_entries(of_unit.collect())?;
+        let losers = of_unit.chain(self.starts_against(unit)).collect();
+        self.end_entries(losers)?;
         let alive = self.merged();
         self.jobs.retain(|unit, _| alive.contains_key(unit));
         for (unit, kind) in &mut self.jobs {

@@ -131,6 +131,8 @@ pub struct Daemon {
     pub(crate) leaving: Option<Leaving>,
     /// Readiness was told to whoever started this manager.
     pub(crate) ready_told: bool,
+    /// Clients can connect: only then is readiness told.
+    pub(crate) serving: bool,
     /// The first transaction was asked for.
     pub(crate) first_unit_asked: bool,
     /// The effects that are carried out now were asked for by the last incarnation already.
@@ -148,6 +150,8 @@ pub struct Daemon {
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
     pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
+    /// Processes of spawns that were answered in this turn and are not known to the core yet.
+    pub(crate) fresh_pids: BTreeSet<u32>,
     pub(crate) replies:
         BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
 }
@@ -264,6 +268,7 @@ impl Daemon {
             // A process may end before the helper that made it has said so.
             if let Some(sent) = self.helpers.last_sent()
                 && !self.tools.knows(pid)
+                && !self.fresh_pids.contains(&pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
                 self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
@@ -386,6 +391,7 @@ impl Daemon {
             for event in self.events.drain(..) {
                 effects.extend(self.core.step(moment, event));
             }
+            self.fresh_pids.clear();
             self.finish_turn(effects);
         }
     }
@@ -485,8 +491,9 @@ impl Daemon {
     }
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
-    fn tell_readiness(&mut self) {
-        if self.ready_told || !self.first_unit_asked || self.core.totals().jobs > 0 {
+    pub(crate) fn tell_readiness(&mut self) {
+        if self.ready_told || !self.serving || !self.first_unit_asked || self.core.totals().jobs > 0
+        {
             return;
         }
         self.ready_told = true;

@@ -221,6 +221,7 @@ impl Daemon {
             Done::Spawned { pid } => Some(*pid),
             _ => None,
         };
+        self.fresh_pids.extend(pid);
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}

@@ -80,7 +80,7 @@ impl Helpers {
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.helpers.len()
     }
 

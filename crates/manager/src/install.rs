@@ -30,15 +30,15 @@ fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
         Entry::File(file) => {
             nodes.insert(path, Node::File(file.parsed.clone()));
         }
-        Entry::Link { target, outside } => {
-            if let Some(file) = outside {
+        Entry::Link(link) => {
+            if let Some(file) = &link.outside {
                 nodes.insert(file.parsed.path().to_string(), Node::File(file.parsed.clone()));
             }
-            let absolute = absolute_target(&path, target);
+            let absolute = absolute_target(&path, &link.target);
             nodes.insert(path, Node::Link(absolute));
         }
         Entry::Directory(entries) => {
-            for (name, entry) in entries {
+            for (name, entry) in entries.iter() {
                 add_node(nodes, format!("{path}/{name}"), entry);
             }
         }

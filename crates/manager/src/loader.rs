@@ -21,6 +21,9 @@ use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
 
+/// Definitions that are made before they are put into the graph.
+const CHANGES_PER_PIECE: usize = 512;
+
 /// What a load made.
 #[derive(Debug)]
 pub struct Loading {
@@ -43,6 +46,8 @@ pub struct Loader {
     /// Names that differ on disk and are not in force yet: after a dry run, or when only one unit
     /// was refreshed.
     pending: BTreeSet<Box<str>>,
+    /// Names or links changed since the installation states were last looked at as a whole.
+    links_changed: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
 }
@@ -63,6 +68,7 @@ impl Loader {
             settings,
             aliases: BTreeMap::new(),
             pending: BTreeSet::new(),
+            links_changed: true,
             dropin_names: BTreeSet::new(),
         };
         loader.index();
@@ -77,6 +83,11 @@ impl Loader {
     /// System or user units.
     pub fn scope(&self) -> warren_unit::Scope {
         self.settings.context.scope
+    }
+
+    /// Whether names or links changed since this was last asked.
+    pub fn take_links_changed(&mut self) -> bool {
+        std::mem::take(&mut self.links_changed)
     }
 
     /// The ground state.
@@ -111,7 +122,7 @@ impl Loader {
     pub fn refresh(&mut self, graph: &Arc<Graph>, unit: &UnitName, dry_run: bool) -> Loading {
         self.look(false);
         let concerns =
-            |name: &Box<str>| self.affected(graph, &BTreeSet::from([name.clone()])).contains(unit);
+            |name: &str| self.affected(graph, &BTreeSet::from([name.into()])).contains(unit);
         let mine: BTreeSet<Box<str>> =
             self.pending.iter().filter(|n| concerns(n)).cloned().collect();
         if !dry_run {
@@ -133,6 +144,7 @@ impl Loader {
         }
         let mut names = self.affected(graph, changed);
         if std::mem::take(&mut self.snapshot.structure_changed) {
+            self.links_changed = true;
             let before = std::mem::take(&mut self.aliases);
             self.index();
             for (unit, aliases) in before.iter().chain(&self.aliases) {
@@ -187,12 +199,26 @@ impl Loader {
             .filter(|name| name.is_instance())
     }
 
+    /// Names of instances in one `.wants` or similar directory.
+    fn linked_names<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = UnitName> + 'a {
+        self.snapshot
+            .directories
+            .iter()
+            .filter_map(move |d| match d.entries.get(directory) {
+                Some(Entry::Directory(links)) => Some(links.keys()),
+                _ => None,
+            })
+            .flatten()
+            .filter_map(|name| UnitName::parse(name).ok())
+            .filter(|name| name.is_instance())
+    }
+
     /// Rebuilds the index of aliases and of drop-in directories.
     fn index(&mut self) {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
         self.dropin_names = names.filter(|name| name.ends_with(".d")).cloned().collect();
         let links = self.snapshot.directories.iter().flat_map(|d| {
-            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link { .. })).map(|(n, _)| n)
+            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
         });
         let mut aliases: BTreeMap<UnitName, BTreeSet<UnitName>> = BTreeMap::new();
         for name in links.filter_map(|name| UnitName::parse(name).ok()) {
@@ -224,7 +250,10 @@ impl Loader {
                 out.insert(owner);
             }
             // Units that `.wants` names for the first time are loaded with their wanter.
-            out.extend(self.wanted_names().filter(|name| graph.lookup(name).is_none()));
+            if directory_kind(name).is_some() && !dropin {
+                let linked = self.linked_names(name);
+                out.extend(linked.filter(|name| graph.lookup(name).is_none()));
+            }
         }
         out
     }
@@ -289,10 +318,11 @@ impl Loader {
                 fragment: Some(file.parsed.clone()),
                 masked: file.parsed.is_empty(),
             }),
-            Entry::Link { target, .. } if &**target == "/dev/null" => {
+            Entry::Link(link) if &*link.target == "/dev/null" => {
                 Step::Done(Found::Unit { name: name.clone(), fragment: None, masked: true })
             }
-            Entry::Link { target, outside } => {
+            Entry::Link(link) => {
+                let (target, outside) = (&link.target, &link.outside);
                 let file_name = target.rsplit('/').next().unwrap_or_default();
                 match UnitName::parse(file_name) {
                     Ok(next) if next != *entry_name && is_valid_alias(entry_name, &next) => {
@@ -313,15 +343,14 @@ impl Loader {
     /// file; inside, the file of the directory it leads to.
     fn linked(&self, name: &UnitName, outside: Option<&crate::snapshot::File>) -> Step {
         let inside = || {
-            let found = self.snapshot.directories.iter().find_map(|d| {
+            self.snapshot.directories.iter().find_map(|d| {
                 let template = name.template();
                 let names = [Some(name.as_str()), template.as_ref().map(|t| t.as_str())];
                 names.into_iter().flatten().find_map(|n| match d.entries.get(n) {
                     Some(Entry::File(file)) => Some(file.parsed.clone()),
                     _ => None,
                 })
-            });
-            found
+            })
         };
         let fragment = outside.map(|file| file.parsed.clone()).or_else(inside);
         Step::Done(Found::Unit { name: name.clone(), fragment, masked: false })
@@ -334,7 +363,16 @@ impl Loader {
         let mut diagnostics = Vec::new();
         let mut done = BTreeSet::new();
         let mut known = BTreeMap::new();
-        while let Some(name) = names.pop_first() {
+        let generation = graph.generation();
+        let (mut graph, mut delta) = (graph.clone(), Delta::default());
+        // Units with aliases first: names are settled before others refer to them.
+        let mut first: Vec<UnitName> =
+            names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();
+        while let Some(name) = first.pop().or_else(|| names.pop_first()) {
+            // In pieces, so that the working memory of a load does not grow with the units.
+            if first.is_empty() && changes.len() >= CHANGES_PER_PIECE {
+                (graph, delta) = apply(&graph, std::mem::take(&mut changes), delta);
+            }
             if !done.insert(name.clone()) {
                 continue;
             }
@@ -360,12 +398,10 @@ impl Loader {
                 }
             }
         }
-        let (next, delta) = graph.apply(changes);
-        let graph = if delta.is_empty() && next.len() == graph.len() {
-            graph.clone()
-        } else {
-            Arc::new(next)
-        };
+        let (mut graph, delta) = apply(&graph, changes, delta);
+        if graph.generation() > generation + 1 {
+            graph = Arc::new(graph.renumbered(generation + 1));
+        }
         Loading { graph, delta, diagnostics, work: self.snapshot.work }
     }
 
@@ -439,7 +475,7 @@ impl Loader {
                 let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else {
                     continue;
                 };
-                for (name, entry) in entries {
+                for (name, entry) in entries.iter() {
                     let file = match entry {
                         Entry::File(file) => Some(&file.parsed),
                         _ => None,
@@ -488,9 +524,9 @@ impl Loader {
         let mut chosen: BTreeMap<&str, bool> = BTreeMap::new();
         for search in &self.snapshot.directories {
             if let Some(Entry::Directory(entries)) = search.entries.get(directory) {
-                for (name, entry) in entries {
+                for (name, entry) in entries.iter() {
                     let taken_away =
-                        matches!(entry, Entry::Link { target, .. } if &**target == "/dev/null");
+                        matches!(entry, Entry::Link(link) if &*link.target == "/dev/null");
                     chosen.entry(name).or_insert(!taken_away);
                 }
             }
@@ -503,6 +539,14 @@ impl Loader {
             .collect();
         names.into_iter()
     }
+}
+
+/// Applies one piece of a load and adds up what differs.
+fn apply(graph: &Arc<Graph>, changes: Vec<Change>, mut all: Delta) -> (Arc<Graph>, Delta) {
+    let (next, delta) = graph.apply(changes);
+    let same = delta.is_empty() && next.len() == graph.len();
+    all.add(delta);
+    (if same { graph.clone() } else { Arc::new(next) }, all)
 }
 
 enum Step {

@@ -32,7 +32,9 @@ impl LoaderThread {
 
     /// Serves orders until the loop is gone.
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
+        self.loader.take_links_changed();
         self.shared.publish_states(Arc::new(self.states()));
+        warren_sys::heap::trim();
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),
@@ -53,7 +55,7 @@ impl LoaderThread {
                 self.kept.pop_front();
             }
         }
-        let states = changed.then(|| Arc::new(self.states()));
+        let states = (changed && !dry_run).then(|| self.new_states(&loading.delta));
         LoaderAnswer { token, loading, dry_run, error: None, states }
     }
 
@@ -100,6 +102,28 @@ impl LoaderThread {
             work: Default::default(),
         };
         self.answer(token, loading, false)
+    }
+
+    /// The installation states that go with a new generation. New text in a file changes the state
+    /// of that unit at most; new links can change that of any.
+    fn new_states(&mut self, delta: &Delta) -> Arc<FileStates> {
+        if self.loader.take_links_changed() {
+            return Arc::new(self.states());
+        }
+        let mut states = (*self.shared.states()).clone();
+        for &unit in delta.added.iter().chain(&delta.changed) {
+            let definition = self.graph.definition(unit);
+            let Some(file) = &definition.files.fragment else { continue };
+            let now = warren_unit::install::state_without_links(file).as_str();
+            match states.get(&definition.name).copied() {
+                Some("static" | "disabled") => {
+                    states.insert(definition.name.clone(), now);
+                }
+                Some("indirect") => return Arc::new(self.states()),
+                _ => {}
+            }
+        }
+        Arc::new(states)
     }
 
     /// `UnitFileState` of everything that has a file.

@@ -19,7 +19,7 @@ pub fn line(text: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "[{seconds:>5}.{micros:06}] warrend: {text}");
 }
 
-/// [`line`] with format arguments.
+/// [`line()`] with format arguments.
 #[macro_export]
 macro_rules! say {
     ($($arg:tt)*) => { $crate::log::line(format_args!($($arg)*)) };

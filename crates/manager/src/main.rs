@@ -15,6 +15,7 @@ fn main() {
             std::process::exit(2);
         }
     };
+    warren_sys::heap::limit_arenas();
     let _ = warren_sys::process::raise_open_files(1 << 20);
     match start::start(options) {
         Ok(daemon) => std::process::exit(daemon.run()),

@@ -51,10 +51,11 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     let mut options = options(config);
     options.remount |= remount;
     let target = &*config.where_;
-    if !remount && !Path::new(target).exists() {
-        if let Err(e) = crate::traps::make_directories(target, config.directory_mode) {
-            return Done::Failed { error: format!("{target}: {e}") };
-        }
+    if !remount
+        && !Path::new(target).exists()
+        && let Err(e) = crate::traps::make_directories(target, config.directory_mode)
+    {
+        return Done::Failed { error: format!("{target}: {e}") };
     }
     let fs_type = config.fs_type.as_deref().unwrap_or("none");
     match mount::mount_fs(&config.what, target, fs_type, &options) {

@@ -1,6 +1,5 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +18,7 @@ use crate::groups::group_path;
 use crate::orders::Order;
 
 /// Installation states of all unit files, by name.
-pub type FileStates = BTreeMap<UnitName, &'static str>;
+pub type FileStates = imbl::OrdMap<UnitName, &'static str>;
 
 /// The manager as other threads see it.
 pub struct Shared {
@@ -127,8 +126,7 @@ impl Backend for Shared {
     fn files(&self, definition: &Definition) -> UnitFiles {
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
         let fragment = definition.files.fragment.as_ref().map(path);
-        let transient =
-            fragment.as_ref().is_some_and(|p: &Box<str>| p.contains("/systemd/transient/"));
+        let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins.iter().map(path).collect(),

@@ -1,7 +1,7 @@
 //! From a fresh process to a running loop: the first start, and going on after the death of the
 //! last incarnation.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let names = restored.as_ref().map(|r| r.names.clone()).unwrap_or_default();
     let generation = restored.as_ref().and_then(|r| r.manager).map_or(0, |m| m.generation);
     let mut loader = Loader::new(options.search_path(), settings.clone());
-    let loading = loader.load_all(&Arc::new(Graph::with_names(names).numbered(generation)));
+    let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
     facts.units_load = facts.units_load_finish;
@@ -178,6 +178,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         next_load: 1,
         leaving: None,
         ready_told: false,
+        serving: false,
         first_unit_asked: false,
         resuming: false,
         look_for_missing_at: None,
@@ -187,8 +188,9 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         accepting: 0,
         last_ping: began.monotonic,
         started: began,
-        replies: BTreeMap::new(),
         early_exits: BTreeMap::new(),
+        fresh_pids: BTreeSet::new(),
+        replies: BTreeMap::new(),
         options,
     };
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
@@ -207,6 +209,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     crate::control::start(&daemon.options.control_socket(), shared)
         .map_err(text("starting the control socket"))?;
+    daemon.serving = true;
+    daemon.tell_readiness();
     Ok(daemon)
 }
 
@@ -310,7 +314,7 @@ impl Daemon {
 
     /// The first start.
     fn begin(&mut self, graph: Arc<Graph>) {
-        for index in 0..self.helpers.len() {
+        for index in 0..self.helpers.count() {
             self.watch_helper(index);
         }
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
@@ -337,7 +341,7 @@ impl Daemon {
             Ok(replies) => self.replies = replies,
             Err(e) => say!("the exec helpers do not answer: {e}"),
         }
-        for index in 0..self.helpers.len() {
+        for index in 0..self.helpers.count() {
             self.watch_helper(index);
         }
         self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);

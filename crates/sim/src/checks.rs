@@ -94,6 +94,7 @@ fn no_circle(core: &Core) -> Vec<String> {
     loop {
         let waits_for_left = |job: &&&warren_core::job::Job| {
             !job.ignore_order
+                && !job.running
                 && left.iter().any(|other| {
                     let first = graph.is_before(other.unit, job.unit);
                     let tied = first || graph.is_before(job.unit, other.unit);
@@ -205,11 +206,14 @@ const JOB_MAX: u64 = 40 * 60 * 1_000_000;
 /// `liveness`: every job came to an end and every unit to rest.
 fn settled(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
+    let now = world.kernel.now;
+    let goes_on = something_goes_on(world);
     for definition in world.core.graph().definitions() {
         let run = world.core.unit_run(definition.id);
         let name = &definition.name;
-        let now = world.kernel.now;
-        if let Some(job) = run.job.as_ref().filter(|job| now - job.since.0 > JOB_MAX) {
+        let stuck =
+            |job: &warren_core::job::Job| now - job.since.0 > JOB_MAX && (job.running || !goes_on);
+        if let Some(job) = run.job.as_ref().filter(|job| stuck(job)) {
             wrong.push(format!("liveness: the {} job of {name} never ends", job.kind.as_str()));
         }
         let moving = matches!(
@@ -222,6 +226,17 @@ fn settled(world: &World) -> Vec<String> {
         }
     }
     wrong
+}
+
+/// Whether anything has changed lately. Files can be written so that a unit starts another one
+/// for ever (`OnSuccess=` of what it waits for): jobs that wait for those wait for a live reason.
+fn something_goes_on(world: &World) -> bool {
+    let recent = world.kernel.now.saturating_sub(JOB_MAX / 4);
+    world.core.graph().definitions().any(|definition| {
+        let run = world.core.unit_run(definition.id);
+        let changed = run.history.as_ref().map_or(0, |h| h.state_change.monotonic.0);
+        changed > recent
+    })
 }
 
 /// Whether something is under way that will change the picture soon.

@@ -1,6 +1,6 @@
 //! The simulator: the real core over a kernel that exists in memory only, driven by a seed.
 //!
-//! A run is a [`run::Plan`] (unit files, actions, faults) and nothing else: the same plan gives the
+//! A run is a `run::Plan` (unit files, actions, faults) and nothing else: the same plan gives the
 //! same timeline on every machine. Where to start: [`world`] (the loop), [`kernel`] (what carries
 //! out effects), [`program`] (what processes do), [`workload`] (random units and requests),
 //! [`checks`] (what must hold), [`run`] (one seed from start to verdict), [`shrink`] (the smallest
@@ -10,6 +10,7 @@
 //! Nothing here reads a clock, opens a file or starts a thread; the binary and the tests do.
 
 pub mod checks;
+pub mod differential;
 pub mod exhaustive;
 pub mod faults;
 pub mod kernel;

@@ -5,15 +5,23 @@
 //! warren-sim --seed S [--steps N] [--log] [--shrink]        one seed
 //! warren-sim --plan FILE [--log] [--shrink]                 a plan from a file
 //! warren-sim --exhaustive N [--share K]                     transactions of all graphs of N units
+//! warren-sim --differential N --units DIR --command SHELL   N transactions in systemd and here
 //! ```
+//!
+//! For `--differential`, DIR is a directory that systemd reads units from, and SHELL a command
+//! that runs `sh` next to that systemd and takes the script from its standard input.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use warren_sim::differential::{self, Judgement};
 use warren_sim::run::{Verdict, run};
 use warren_sim::script::Plan;
 use warren_sim::shrink::shrink;
 use warren_sim::{exhaustive, workload};
+
+/// Last lines of a timeline that are shown with a failure.
+const LINES_SHOWN: usize = 60;
 
 #[derive(Default)]
 struct Options {
@@ -22,6 +30,9 @@ struct Options {
     steps: u64,
     budget: Option<Duration>,
     exhaustive: Option<usize>,
+    differential: Option<usize>,
+    units: Option<String>,
+    command: Option<String>,
     share: u64,
     log: bool,
     shrink: bool,
@@ -37,6 +48,9 @@ fn main() -> ExitCode {
     };
     if let Some(units) = options.exhaustive {
         return all_graphs(units, options.share);
+    }
+    if let Some(count) = options.differential {
+        return against_systemd(count, &options);
     }
     match (&options.plan, options.seeds) {
         (Some(path), _) => match std::fs::read_to_string(path) {
@@ -80,6 +94,9 @@ fn read_options() -> Result<Options, String> {
             "--steps" => options.steps = number(value()?)?,
             "--budget" => options.budget = Some(Duration::from_secs(number(value()?)?)),
             "--exhaustive" => options.exhaustive = Some(number(value()?)? as usize),
+            "--differential" => options.differential = Some(number(value()?)? as usize),
+            "--units" => options.units = Some(value()?),
+            "--command" => options.command = Some(value()?),
             "--share" => options.share = number(value()?)?.max(1),
             "--log" => options.log = true,
             "--shrink" => options.shrink = true,
@@ -127,7 +144,9 @@ fn many(from: u64, to: u64, options: &Options) -> ExitCode {
         if shown.insert(check) && options.shrink {
             let small = shrink(plan);
             println!("{}", small.print());
-            run(&small).log.iter().for_each(|line| println!("    {line}"));
+            let log = run(&small).log;
+            let lines = log.len().saturating_sub(LINES_SHOWN);
+            log.iter().skip(lines).for_each(|line| println!("    {line}"));
         }
     }
     println!("{runs} seeds, {events} events, {failures} failures");
@@ -139,4 +158,78 @@ fn all_graphs(units: usize, share: u64) -> ExitCode {
     outcome.differences.iter().for_each(|difference| println!("{difference}\n"));
     println!("{} cases, {} differ", outcome.cases, outcome.different);
     if outcome.different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Compares transactions with systemd's; loud when there is no systemd to ask.
+fn against_systemd(count: usize, options: &Options) -> ExitCode {
+    let (Some(units), Some(command)) = (&options.units, &options.command) else {
+        println!("NOT RUN: no systemd to compare with; --units and --command say where one is");
+        return ExitCode::from(3);
+    };
+    let trials = differential::draw(count, 1);
+    let result = write_units(&trials, units).and_then(|paths| {
+        let output = run_script(command, &script_of(&trials));
+        paths.iter().try_for_each(std::fs::remove_file)?;
+        output
+    });
+    match result {
+        Ok(output) => judge(trials, &output),
+        Err(error) => {
+            println!("NOT RUN: {command}: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn write_units(
+    trials: &[differential::Trial],
+    directory: &str,
+) -> std::io::Result<Vec<std::path::PathBuf>> {
+    let mut paths = Vec::new();
+    for (name, text) in trials.iter().flat_map(|trial| trial.files()) {
+        let path = std::path::Path::new(directory).join(name);
+        std::fs::write(&path, text)?;
+        paths.push(path);
+    }
+    Ok(paths)
+}
+
+fn script_of(trials: &[differential::Trial]) -> String {
+    let scripts: String = trials.iter().map(|trial| trial.script()).collect();
+    format!("systemctl daemon-reload\n{scripts}")
+}
+
+fn run_script(command: &str, script: &str) -> std::io::Result<String> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut shell = Command::new("sh")
+        .args(["-c", command])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    let mut input = shell.stdin.take().expect("it was asked for");
+    let script = script.to_owned();
+    // The script is longer than a pipe; its output is read meanwhile.
+    let writer = std::thread::spawn(move || input.write_all(script.as_bytes()));
+    let output = shell.wait_with_output()?;
+    writer.join().expect("it only writes")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn judge(trials: Vec<differential::Trial>, output: &str) -> ExitCode {
+    let mut intended: std::collections::BTreeMap<&str, u64> = std::collections::BTreeMap::new();
+    let (mut same, mut different) = (0, 0);
+    for judgement in differential::compare(trials, output) {
+        match judgement {
+            Judgement::Same => same += 1,
+            Judgement::Intended(reason) => *intended.entry(reason).or_default() += 1,
+            Judgement::Different(text) => {
+                different += 1;
+                println!("{text}");
+            }
+        }
+    }
+    println!("{same} the same, {different} different, intended: {intended:?}");
+    if different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

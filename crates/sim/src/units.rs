@@ -48,7 +48,10 @@ impl UnitTexts {
             }
         }
         let mut units = UnitTexts::default();
-        bodies.into_iter().for_each(|(name, body)| units.set(name, body));
+        for (name, body) in bodies {
+            let text = body.trim_end();
+            units.set(name, if text.is_empty() { String::new() } else { format!("{text}\n") });
+        }
         units
     }
 
@@ -87,7 +90,7 @@ impl UnitTexts {
         let (now, before) = (self.definitions(), old.definitions());
         let gone = before.keys().filter(|name| !now.contains_key(*name));
         let mut changes: Vec<Change> = gone.cloned().map(Change::Remove).collect();
-        changes.extend(now.into_iter().map(|(_, new)| Change::Set(Box::new(new))));
+        changes.extend(now.into_values().map(|new| Change::Set(Box::new(new))));
         changes
     }
 

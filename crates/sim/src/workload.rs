@@ -234,7 +234,7 @@ fn draw_program(random: &mut Random, kind: &str, names: &[String]) -> String {
 
 /// What a control process does: mostly nothing, quickly.
 fn draw_short(random: &mut Random) -> &'static str {
-    *random.pick(&[
+    let programs = [
         "/p",
         "/p",
         "/p sleep:50",
@@ -246,7 +246,8 @@ fn draw_short(random: &mut Random) -> &'static str {
         "/p stubborn run",
         "/p crash",
         "/p orphan",
-    ])
+    ];
+    programs[random.index(programs.len())]
 }
 
 fn draw_socket(random: &mut Random, accept: bool) -> String {

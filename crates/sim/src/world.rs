@@ -84,6 +84,9 @@ impl World {
             seed: u128::from(seed),
         };
         world.load(texts);
+        if let Some(root) = world.unit("-.mount") {
+            world.kernel.mounts.insert(root);
+        }
         world
     }
 

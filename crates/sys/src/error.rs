@@ -44,6 +44,11 @@ impl Error {
         matches!(self.errno, libc::ENOENT | libc::ESRCH | libc::ENODEV)
     }
 
+    /// Something still uses it (`EBUSY`).
+    pub fn is_busy(&self) -> bool {
+        self.errno == libc::EBUSY
+    }
+
     /// True when the call would have had to wait (`EAGAIN`).
     pub fn is_would_block(&self) -> bool {
         self.errno == libc::EAGAIN

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 pub use plan::PresetMode;
 pub use preset::{PresetAction, PresetRules};
-pub use state::UnitFileState;
+pub use state::{UnitFileState, state_without_links};
 
 use crate::name::UnitName;
 use crate::parse::UnitFile;

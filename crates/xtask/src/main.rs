@@ -1,2 +1,87 @@
-//! placeholder
-fn main() {}
+//! `cargo xtask`: the developer's commands. What CI runs is `cargo xtask test`, nothing else.
+//!
+//! What must not be here: anything that a user of Warrener needs, or that tests could say better.
+
+mod bench;
+mod docs;
+mod fuzz;
+mod purity;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+const HELP: &str = "\
+Usage: cargo xtask COMMAND
+
+  test              everything CI runs: format, lints, purity, tests, docs
+  check             format, lints and purity only
+  docs [--check]    write the generated pages of docs/; or fail if they are old
+  sim [ARG...]      the simulator (warren-sim), in release mode
+  fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
+  bench units       the figures of SPECIFICATION.md, section Units
+  bench spawn       the spawn path against vfork and exec
+";
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Err(error) = run(&args) {
+        eprintln!("xtask: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(args: &[String]) -> Result<()> {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words[..] {
+        ["test"] => test::everything(),
+        ["check"] => test::quick(),
+        ["docs"] => docs::write(),
+        ["docs", "--check"] => docs::check(),
+        ["sim", ref rest @ ..] => {
+            let program = ["run", "--release", "--package", "warren-sim", "--"];
+            cargo(&[&program, rest].concat())
+        }
+        ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
+        ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
+        ["bench", "units", ref rest @ ..] => bench::units(rest),
+        ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
+        _ => {
+            print!("{HELP}");
+            ensure!(matches!(words[..], [] | ["--help"]), "unknown command");
+            Ok(())
+        }
+    }
+}
+
+/// The workspace's directory.
+fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own).to_path_buf()
+}
+
+/// Runs cargo in the workspace, showing what it says.
+fn cargo(args: &[&str]) -> Result<()> {
+    cargo_with(args, &[])
+}
+
+/// The same with more variables.
+fn cargo_with(args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
+    println!("+ cargo {}", args.join(" "));
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    let status = command.args(args).envs(variables.iter().copied()).current_dir(root()).status();
+    let status = status.context("cannot start cargo")?;
+    ensure!(status.success(), "cargo {} failed", args.join(" "));
+    Ok(())
+}
+
+/// What a program prints.
+fn output(program: &str, args: &[&str]) -> Result<String> {
+    let output = Command::new(program).args(args).current_dir(root()).output();
+    let output = output.with_context(|| format!("cannot start {program}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{program} {} failed: {errors}", args.join(" "));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -16,7 +16,7 @@ pub mod options;
 mod statmount;
 mod watch;
 
-pub use options::{MountOptions, Propagation};
+pub use options::{MountOptions, Propagation, Sharing};
 pub use rustix::mount::MountFlags;
 pub use statmount::{list, stat};
 pub use watch::{MountDelta, MountWatch};

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::plan::{is_dependency_link, last_part};
 use super::{Found, Installable, Node, Tree};
 use crate::name::UnitName;
+use crate::parse::UnitFile;
 use crate::search::{LinkKind, link_kind};
 use crate::settings::id;
 
@@ -168,15 +169,19 @@ fn state_of(
     if is_linked {
         return if in_runtime { UnitFileState::LinkedRuntime } else { UnitFileState::Linked };
     }
-    let words = |id| !unit.words(id).is_empty();
-    let installs = words(id!(Install "Alias"))
-        || words(id!(Install "WantedBy"))
-        || words(id!(Install "RequiredBy"))
-        || words(id!(Install "UpheldBy"));
-    match (indirect, installs, words(id!(Install "Also"))) {
-        (true, ..) => UnitFileState::Indirect,
-        (false, true, _) => UnitFileState::Disabled,
-        (false, false, true) => UnitFileState::Indirect,
-        (false, false, false) => UnitFileState::Static,
+    if indirect { UnitFileState::Indirect } else { state_without_links(&unit.file) }
+}
+
+/// The state of a unit that no link hooks in: what its \[Install\] section comes to.
+pub fn state_without_links(file: &UnitFile) -> UnitFileState {
+    let has = |id| file.entries().any(|e| e.setting == id && !e.value.is_empty());
+    let installs = has(id!(Install "Alias"))
+        || has(id!(Install "WantedBy"))
+        || has(id!(Install "RequiredBy"))
+        || has(id!(Install "UpheldBy"));
+    match (installs, has(id!(Install "Also"))) {
+        (true, _) => UnitFileState::Disabled,
+        (false, true) => UnitFileState::Indirect,
+        (false, false) => UnitFileState::Static,
     }
 }

@@ -1,0 +1,61 @@
+# Everything is done by cargo and `cargo xtask`; this file is the front door. See `make help`.
+#
+# SETS=8000 SLICES=1 make run      a larger tour
+# make install DESTDIR=/tmp/x PREFIX=/usr
+
+SETS ?= 1000
+SLICES ?= 0
+PREFIX ?= /usr
+DESTDIR ?=
+CARGO_HOME ?= $(HOME)/.cargo
+export PATH := $(CARGO_HOME)/bin:$(PATH)
+
+# Static programs: they run in any root file system. An explicit target keeps the flag from the
+# programs that cargo builds for its own use.
+TARGET = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+OUT = target/$(TARGET)/release
+STATIC = RUSTFLAGS='-C target-feature=+crt-static'
+DAEMONS = warren-init warren-exec warrend
+COMMANDS = warren
+
+.PHONY: help run test build install docs clean tools
+.DEFAULT_GOAL := help
+
+help: ## this text
+	@sed -n 's/^\([a-z]*\):.*## /\1	/p' Makefile | expand -t 12
+
+tools: ## install what building needs (Debian packages as root, the pinned toolchain)
+	@sh scripts/tools.sh
+
+run: build ## show the main job on SETS x 4 units in a nested manager
+	@$(OUT)/warren tour --sets $(SETS) $(if $(filter 1 yes,$(SLICES)),--slices)
+
+test: tools ## everything that CI runs
+	@cargo xtask test
+
+build: tools ## static release programs in target/
+	@$(MAKE) --no-print-directory programs
+
+.PHONY: programs
+programs:
+	$(STATIC) cargo build --locked --release --target $(TARGET) \
+	    --package warren-cli --package warren-init --package warren-manager --bins
+
+install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
+	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/warren $(DESTDIR)$(PREFIX)/share/man/man1
+	for p in $(DAEMONS) warren-echo; do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren/; done
+	for p in $(COMMANDS); do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/; done
+	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+	    $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions \
+	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(OUT)/warren completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/warren
+	$(OUT)/warren completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions/_warren
+	$(OUT)/warren completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/warren.fish
+
+docs: tools ## write the generated pages of docs/ again
+	@cargo xtask docs
+
+clean: ## remove what was built
+	cargo clean

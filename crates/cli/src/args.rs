@@ -1,0 +1,303 @@
+//! The one table of commands and flags, from which parser, help, completions and manual pages
+//! come.
+//!
+//! Spelling follows systemctl(1) where systemctl has the same thing. Usage errors exit with 2.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+
+/// Manage services: start, stop, explain and reload units.
+#[derive(Parser, Debug)]
+#[command(name = "warren", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    after_help = "A name without suffix means NAME.service. See also: warren COMMAND --help."
+)]
+pub struct Cli {
+    /// Where to connect and how to print.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do; without it, the totals.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags that every command takes.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Global {
+    /// Connect to this control socket
+    #[arg(long, global = true, value_name = "PATH", help_heading = "Common options")]
+    pub socket: Option<PathBuf>,
+    /// Connect to a nested manager, by name or process id
+    #[arg(long, short = 'M', global = true, value_name = "NAME", help_heading = "Common options")]
+    pub machine: Option<String>,
+    /// The manager of this user instead of the system's
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub user: bool,
+    /// Print JSON, one object a line
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub json: bool,
+    /// Do not wait for jobs to end
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub no_block: bool,
+    /// Say less
+    #[arg(long, short, global = true, help_heading = "Common options")]
+    pub quiet: bool,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Run a nested manager in namespaces of its own
+    Run(RunArgs),
+    /// Start units
+    Start(Units),
+    /// Stop units
+    Stop(Units),
+    /// Stop units and start them again; start those that are down
+    Restart(Units),
+    /// Restart units that are up
+    TryRestart(Units),
+    /// Ask units to reload what they have read
+    Reload(Units),
+    /// Reload units that can, restart the others
+    ReloadOrRestart(Units),
+    /// Read unit files again: all that changed, or one unit's
+    Refresh(RefreshArgs),
+    /// Show how units are, with the last lines of their logs
+    Status(MaybeUnits),
+    /// List units
+    #[command(visible_alias = "list-units")]
+    List(ListArgs),
+    /// Show a unit's properties as NAME=value
+    Show(Units),
+    /// Show a unit's files
+    Cat(Units),
+    /// Explain why a unit is as it is, root causes first
+    Why(WhyArgs),
+    /// Say whether units are up; exit with 3 if none is
+    IsActive(Units),
+    /// Say whether units have failed; exit with 1 if none has
+    IsFailed(Units),
+    /// Start units at boot
+    Enable(UnitFiles),
+    /// No longer start units at boot
+    Disable(UnitFiles),
+    /// Disable, then enable units
+    Reenable(UnitFiles),
+    /// Make units impossible to start
+    Mask(UnitFiles),
+    /// Undo mask
+    Unmask(UnitFiles),
+    /// Make unit files that lie elsewhere known
+    Link(UnitFiles),
+    /// Forget that units failed
+    #[command(visible_alias = "reset")]
+    ResetFailed(MaybeUnits),
+    /// Check unit files, without a manager
+    Verify(VerifyArgs),
+    /// Let a new manager take over; no service notices
+    Reexec,
+    /// Count units by state, with what the manager costs
+    Totals,
+    /// Stop everything and power off
+    Poweroff,
+    /// Stop everything and boot again
+    Reboot,
+    /// Stop everything and end the manager
+    Exit,
+    /// Run a command inside a nested manager's namespaces
+    Enter(EnterArgs),
+    /// Print shell completions
+    Completion {
+        /// For this shell
+        shell: Shell,
+    },
+    /// Write the manual pages
+    #[command(hide = true)]
+    Man {
+        /// Into this directory
+        dir: PathBuf,
+    },
+    /// Show the main job on made-up units in a nested manager
+    #[command(hide = true)]
+    Tour(TourArgs),
+    /// Inner stages of run
+    #[command(hide = true)]
+    NestOuter(NestArgs),
+    /// Inner stages of run
+    #[command(hide = true)]
+    NestInner(NestArgs),
+}
+
+/// One unit or more.
+#[derive(Args, Debug)]
+pub struct Units {
+    /// Names; without suffix, services
+    #[arg(required = true, value_name = "UNIT")]
+    pub units: Vec<String>,
+}
+
+/// Any number of units.
+#[derive(Args, Debug)]
+pub struct MaybeUnits {
+    /// Names; without suffix, services
+    #[arg(value_name = "UNIT")]
+    pub units: Vec<String>,
+}
+
+/// Arguments of enable and its relatives.
+#[derive(Args, Debug)]
+pub struct UnitFiles {
+    /// Names or paths
+    #[arg(required = true, value_name = "UNIT")]
+    pub units: Vec<String>,
+    /// Until the next boot only
+    #[arg(long)]
+    pub runtime: bool,
+    /// Overwrite what is in the way
+    #[arg(long, short)]
+    pub force: bool,
+    /// Also start (enable) or stop (disable, mask)
+    #[arg(long)]
+    pub now: bool,
+}
+
+/// Arguments of refresh.
+#[derive(Args, Debug)]
+pub struct RefreshArgs {
+    /// Only this unit; other changes wait
+    #[arg(value_name = "UNIT")]
+    pub unit: Option<String>,
+    /// Say what would change
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Look at every file, not only at those the kernel reported
+    #[arg(long)]
+    pub full: bool,
+    /// Put an earlier generation back in force
+    #[arg(long, value_name = "N", conflicts_with_all = ["unit", "full"])]
+    pub rollback: Option<u64>,
+}
+
+/// Arguments of list.
+#[derive(Args, Debug)]
+pub struct ListArgs {
+    /// Only units that match one of these
+    #[arg(value_name = "PATTERN")]
+    pub patterns: Vec<String>,
+    /// Only units in this active, sub or load state
+    #[arg(long, value_name = "STATE")]
+    pub state: Option<String>,
+    /// Only units of this type
+    #[arg(long, short = 't', value_name = "TYPE")]
+    pub r#type: Option<String>,
+    /// Only units that failed
+    #[arg(long, conflicts_with = "state")]
+    pub failed: bool,
+    /// Also units that are down
+    #[arg(long, short)]
+    pub all: bool,
+    /// Print no header and footer
+    #[arg(long)]
+    pub no_legend: bool,
+}
+
+/// Arguments of why.
+#[derive(Args, Debug)]
+pub struct WhyArgs {
+    /// This unit
+    #[arg(value_name = "UNIT", required_unless_present = "all")]
+    pub unit: Option<String>,
+    /// All that failed or wait
+    #[arg(long, conflicts_with = "unit")]
+    pub all: bool,
+}
+
+/// Arguments of verify.
+#[derive(Args, Debug)]
+pub struct VerifyArgs {
+    /// Names of units, or paths of files
+    #[arg(required = true, value_name = "UNIT|FILE")]
+    pub units: Vec<String>,
+    /// Search here instead of in the usual directories
+    #[arg(long, value_name = "DIR")]
+    pub units_in: Vec<PathBuf>,
+}
+
+/// Arguments of run.
+#[derive(Args, Debug, Clone)]
+pub struct RunArgs {
+    /// Unit files; shown inside at /etc/systemd/system where that exists
+    #[arg(long, value_name = "DIR")]
+    pub units: Option<PathBuf>,
+    /// What is started first
+    #[arg(long, value_name = "UNIT", default_value = "default.target")]
+    pub unit: String,
+    /// Its name for --machine; default: nested-PID
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// A network of its own, with the loopback interface only
+    #[arg(long)]
+    pub private_network: bool,
+    /// Use no cgroups
+    #[arg(long)]
+    pub no_cgroup: bool,
+    /// Stop when the process that started it ends
+    #[arg(long)]
+    pub with_parent: bool,
+    /// The program that becomes process 1
+    #[arg(long, value_name = "PATH")]
+    pub init: Option<PathBuf>,
+    /// Passed on to the manager
+    #[arg(last = true, value_name = "ARG")]
+    pub manager_args: Vec<String>,
+}
+
+/// Arguments of the inner stages of run.
+#[derive(Args, Debug, Clone)]
+pub struct NestArgs {
+    /// The same as given to run
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// The cgroup that was made for it
+    #[arg(long)]
+    pub cgroup: Option<PathBuf>,
+    /// In a user namespace, as its root
+    #[arg(long)]
+    pub user_namespace: bool,
+}
+
+/// Arguments of enter.
+#[derive(Args, Debug)]
+pub struct EnterArgs {
+    /// The command
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<String>,
+}
+
+/// Arguments of tour.
+#[derive(Args, Debug, Clone)]
+pub struct TourArgs {
+    /// Sets of a mount, an automount, a socket and a service
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub sets: u32,
+    /// A slice for each set
+    #[arg(long)]
+    pub slices: bool,
+    /// Print the tour and end, also on a terminal
+    #[arg(long)]
+    pub once: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_table_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

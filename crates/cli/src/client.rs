@@ -1,0 +1,89 @@
+//! Talking to the manager: JSON objects over a Unix socket, each ended by a NUL byte.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+/// Largest answer that is read, in bytes: 40,000 units listed are about 8 MB.
+const ANSWER_BYTES_MAX: u64 = 256 << 20;
+
+/// Name of the error for a unit that does not exist.
+pub const NO_SUCH_UNIT: &str = "io.warrener.NoSuchUnit";
+
+/// Why a call did not succeed.
+#[derive(Debug)]
+pub enum CallError {
+    /// Nobody listens at the socket.
+    NoManager(PathBuf, std::io::Error),
+    /// The connection broke, or the answer is no JSON.
+    Broken(std::io::Error),
+    /// The manager said no: the error's name and its text.
+    Refused(String, String),
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallError::NoManager(path, e) => {
+                write!(f, "no manager answers at {}: {e}", path.display())
+            }
+            CallError::Broken(e) => write!(f, "the manager's answer cannot be read: {e}"),
+            CallError::Refused(_, text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for CallError {}
+
+impl CallError {
+    /// The unit does not exist.
+    pub fn is_no_such_unit(&self) -> bool {
+        matches!(self, CallError::Refused(name, _) if name == NO_SUCH_UNIT)
+    }
+}
+
+/// A connection.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the control socket at `path`.
+    pub fn connect(path: &Path) -> Result<Client, CallError> {
+        let stream =
+            UnixStream::connect(path).map_err(|e| CallError::NoManager(path.to_owned(), e))?;
+        Ok(Client { stream: BufReader::new(stream) })
+    }
+
+    /// Calls a method of `io.warrener.Manager` and returns the parameters of its answer.
+    pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, CallError> {
+        let request = json!({
+            "method": format!("io.warrener.Manager.{method}"),
+            "parameters": parameters,
+        });
+        let mut bytes = request.to_string().into_bytes();
+        bytes.push(0);
+        self.stream.get_mut().write_all(&bytes).map_err(CallError::Broken)?;
+        let mut answer = Vec::new();
+        let mut limited = self.stream.by_ref().take(ANSWER_BYTES_MAX);
+        limited.read_until(0, &mut answer).map_err(CallError::Broken)?;
+        answer.pop_if(|last| *last == 0).ok_or_else(cut_short)?;
+        let mut answer: Value =
+            serde_json::from_slice(&answer).map_err(|e| CallError::Broken(e.into()))?;
+        match answer["error"].as_str() {
+            None => Ok(answer["parameters"].take()),
+            Some(name) => {
+                let message = answer["parameters"]["message"].as_str().unwrap_or(name);
+                Err(CallError::Refused(name.to_owned(), message.to_owned()))
+            }
+        }
+    }
+}
+
+fn cut_short() -> CallError {
+    CallError::Broken(std::io::ErrorKind::UnexpectedEof.into())
+}

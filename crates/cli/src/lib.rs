@@ -1,0 +1,16 @@
+//! `warren`: the command. A client of the control socket, an offline checker of unit files, and
+//! the launcher of nested managers.
+//!
+//! What must not be here: decisions about units. What is printed comes from the manager's answers
+//! (or, for `verify`, from `warren_unit`); rendering is pure, text in and text out. Start reading
+//! at [`args`] (what there is), then [`client`] and [`verbs`]; [`nest`] is `warren run`.
+
+pub mod args;
+pub mod client;
+pub mod machine;
+pub mod nest;
+pub mod output;
+pub mod render;
+pub mod tour;
+pub mod verbs;
+pub mod verify;

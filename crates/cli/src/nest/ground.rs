@@ -1,0 +1,118 @@
+//! The file system tree of a nested manager: the host's directories, bound one by one below a
+//! root of its own that lies in memory, with private `/run`, `/proc` and cgroups.
+//!
+//! New directories in `/` (mount points of units, say) therefore never reach the host. What is
+//! below the host's own directories is the host's.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use warren_sys::mount::{self, MountFlags, MountOptions, Sharing};
+use warren_sys::namespace;
+
+/// The new root is built here: the machine gets a `/run` of its own anyway.
+const NEW_ROOT: &str = "/run";
+
+/// Where unit files are shown, as long as the host has the directory.
+const UNIT_DIRECTORY: &str = "/etc/systemd/system";
+
+/// Replaces the root of this mount namespace. `units` is shown where the system's unit files lie.
+pub fn build(units: Option<&Path>, init: Option<&Path>, cgroups: bool) -> Result<()> {
+    mount::set_propagation("/", (Sharing::Private, true))?;
+    // Held open: these may lie below what is about to be covered.
+    let units = units.map(open_directory).transpose()?;
+    let programs = init.and_then(Path::parent).map(open_directory).transpose()?;
+    let covered = init.is_some_and(|path| path.starts_with(NEW_ROOT));
+    let data = MountFlags::NOSUID | MountFlags::NODEV;
+    mount::mount("root", NEW_ROOT, "tmpfs", MountFlags::empty(), "mode=0755")?;
+    bind_root_directories()?;
+    for name in ["run", "proc"] {
+        fs::create_dir_all(format!("{NEW_ROOT}/{name}"))?;
+    }
+    mount::mount("run", &format!("{NEW_ROOT}/run"), "tmpfs", data, "mode=0755")?;
+    mount_proc()?;
+    if cgroups {
+        mount_cgroups();
+    }
+    show_units(units.as_ref())?;
+    if let (true, Some(programs), Some(init)) = (covered, &programs, init) {
+        let place = format!("{NEW_ROOT}{}", init.parent().unwrap_or(Path::new("/")).display());
+        fs::create_dir_all(&place)?;
+        bind(&by_fd(programs), &place)?;
+    }
+    namespace::pivot_root(Path::new(NEW_ROOT)).context("cannot change the root")
+}
+
+fn open_directory(path: &Path) -> Result<fs::File> {
+    let file = fs::File::open(path).with_context(|| format!("{}", path.display()))?;
+    anyhow::ensure!(file.metadata()?.is_dir(), "{}: not a directory", path.display());
+    Ok(file)
+}
+
+fn by_fd(file: &fs::File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+/// Binds with everything mounted below: in a user namespace the kernel allows nothing less.
+fn bind(source: &str, target: &str) -> Result<()> {
+    let mut options = MountOptions::parse("");
+    options.flags = MountFlags::BIND | MountFlags::REC;
+    mount::mount_fs(source, target, "none", &options).map_err(Into::into)
+}
+
+fn bind_root_directories() -> Result<()> {
+    for entry in fs::read_dir("/")? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let (host, own) = (format!("/{name}"), format!("{NEW_ROOT}/{name}"));
+        let kind = entry.file_type()?;
+        if kind.is_symlink() {
+            symlink(fs::read_link(&host)?, &own)?;
+        } else if kind.is_dir() && !["run", "proc"].contains(&name) {
+            fs::create_dir(&own)?;
+            bind(&host, &own)?;
+        }
+    }
+    Ok(())
+}
+
+fn mount_proc() -> Result<()> {
+    let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    mount::mount("proc", &format!("{NEW_ROOT}/proc"), "proc", strict, "").context(
+        "a /proc of its own is not allowed here (is the host's partly covered, as in a container?)",
+    )
+}
+
+/// Without, the manager says so itself and goes on.
+fn mount_cgroups() {
+    let strict = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let target = format!("{NEW_ROOT}/sys/fs/cgroup");
+    if let Err(error) = mount::mount("cgroup2", &target, "cgroup2", strict, "") {
+        eprintln!("warren: {error}");
+    }
+}
+
+/// With a directory of unit files, that one; without, an empty one, so that nothing of the
+/// host's starts. On a host without systemd's directories `/etc` becomes read-only instead, so
+/// that `enable` cannot change it.
+fn show_units(units: Option<&fs::File>) -> Result<()> {
+    let etc = format!("{NEW_ROOT}{UNIT_DIRECTORY}");
+    let run = format!("{NEW_ROOT}/run/systemd/system");
+    fs::create_dir_all(&run)?;
+    let has_etc = Path::new(&etc).is_dir();
+    match units {
+        Some(units) => bind(&by_fd(units), if has_etc { &etc } else { &run })?,
+        None if has_etc => mount::mount("units", &etc, "tmpfs", MountFlags::NODEV, "mode=0755")?,
+        None => {}
+    }
+    if !has_etc && Path::new(&format!("{NEW_ROOT}/etc")).is_dir() {
+        let options = MountOptions::parse("remount,bind,ro");
+        // In a user namespace the host's own permissions already forbid it.
+        let _ = mount::mount_fs("none", &format!("{NEW_ROOT}/etc"), "none", &options);
+    }
+    Ok(())
+}

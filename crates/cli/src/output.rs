@@ -1,0 +1,152 @@
+//! How things are printed: colours when wanted, never a panic when the reader went away.
+
+use std::io::{IsTerminal, Write};
+
+/// What a state looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tone {
+    /// As it is.
+    Plain,
+    /// Up.
+    Good,
+    /// Failed.
+    Bad,
+    /// On the way up or down, or worth a look.
+    Warn,
+    /// Of lesser weight.
+    Dim,
+    /// A heading.
+    Strong,
+}
+
+/// How to print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Style {
+    /// With escape sequences.
+    pub colour: bool,
+}
+
+impl Style {
+    /// What the environment asks for: `SYSTEMD_COLORS` decides, then `NO_COLOR`, then
+    /// `CLICOLOR_FORCE`, then whether standard output is a terminal (and `TERM` is not `dumb`).
+    pub fn from_environment() -> Style {
+        let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let terminal = std::io::stdout().is_terminal();
+        Style { colour: wants_colour(variable, terminal) }
+    }
+
+    /// The text in this tone.
+    pub fn paint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            Tone::Good => "0;1;32",
+            Tone::Bad => "0;1;31",
+            Tone::Warn => "0;1;33",
+            Tone::Dim => "0;90",
+            Tone::Strong => "0;1",
+            Tone::Plain => "",
+        };
+        match self.colour && !code.is_empty() && !text.is_empty() {
+            true => format!("\x1b[{code}m{text}\x1b[0m"),
+            false => text.to_owned(),
+        }
+    }
+}
+
+fn wants_colour(variable: impl Fn(&str) -> Option<String>, terminal: bool) -> bool {
+    if let Some(wish) = variable("SYSTEMD_COLORS") {
+        return !matches!(wish.as_str(), "0" | "no" | "n" | "false" | "f" | "off");
+    }
+    if variable("NO_COLOR").is_some() {
+        return false;
+    }
+    if variable("CLICOLOR_FORCE").is_some_and(|v| v != "0") {
+        return true;
+    }
+    terminal && variable("TERM").is_none_or(|t| t != "dumb")
+}
+
+/// Prints to standard output. A reader that went away (`warren list | head`) ends the program as
+/// it would end any other, without a word.
+pub fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
+/// The tone of an active state.
+pub fn tone_of_state(active: &str) -> Tone {
+    match active {
+        "active" => Tone::Good,
+        "failed" => Tone::Bad,
+        "activating" | "deactivating" | "reloading" | "maintenance" => Tone::Warn,
+        _ => Tone::Plain,
+    }
+}
+
+/// The mark before a unit, as systemctl's users know it.
+pub fn mark(active: &str) -> &'static str {
+    match active {
+        "active" => "●",
+        "inactive" => "○",
+        "failed" => "×",
+        "reloading" => "↻",
+        _ => "●",
+    }
+}
+
+/// A number of bytes in few characters.
+pub fn bytes(n: u64) -> String {
+    const UNITS: [(u64, &str); 4] =
+        [(1 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    match UNITS.iter().find(|(size, _)| n >= *size) {
+        Some((size, letter)) => format!("{:.1}{letter}", n as f64 / *size as f64),
+        None => format!("{n}B"),
+    }
+}
+
+/// A duration in microseconds, in the largest unit that fits.
+pub fn span_us(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} us"),
+        1_000..1_000_000 => format!("{:.2} ms", us as f64 / 1e3),
+        1_000_000..60_000_000 => format!("{:.2} s", us as f64 / 1e6),
+        60_000_000..3_600_000_000 => format!("{}min {}s", us / 60_000_000, us / 1_000_000 % 60),
+        3_600_000_000..86_400_000_000 => {
+            format!("{}h {}min", us / 3_600_000_000, us / 60_000_000 % 60)
+        }
+        _ => format!("{} days", us / 86_400_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(variables: &[(&str, &str)], terminal: bool, expected: bool) {
+        let get = |name: &str| {
+            variables.iter().find(|(n, _)| *n == name).map(|(_, value)| (*value).to_owned())
+        };
+        assert_eq!(wants_colour(get, terminal), expected, "{variables:?}");
+    }
+
+    #[test]
+    fn colour_is_wanted_as_the_environment_says() {
+        check(&[], true, true);
+        check(&[], false, false);
+        check(&[("TERM", "dumb")], true, false);
+        check(&[("NO_COLOR", "1")], true, false);
+        check(&[("NO_COLOR", "1"), ("SYSTEMD_COLORS", "yes")], false, true);
+        check(&[("SYSTEMD_COLORS", "0")], true, false);
+        check(&[("CLICOLOR_FORCE", "1")], false, true);
+    }
+
+    #[test]
+    fn sizes_and_spans_are_short() {
+        assert_eq!([bytes(12), bytes(1536), bytes(3 << 30)], ["12B", "1.5K", "3.0G"]);
+        assert_eq!(span_us(999), "999 us");
+        assert_eq!(span_us(3_210), "3.21 ms");
+        assert_eq!(span_us(61_000_000), "1min 1s");
+    }
+}

@@ -1,0 +1,385 @@
+//! The manager's answers as text: pure functions from JSON and style to what is printed.
+//!
+//! Layout and marks are those of systemctl's list-units and status, so that nobody has to learn
+//! them again. Nothing is printed from here.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::output::{Style, Tone, bytes, mark, span_us, tone_of_state};
+
+/// A line of text; writing to a String cannot fail.
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn texts<'a>(value: &'a Value, key: &str) -> Vec<&'a str> {
+    value[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or(0)
+}
+
+fn width_of(rows: &[&Value], key: &str, heading: &str) -> usize {
+    let longest = rows.iter().map(|row| text(row, key).chars().count()).max();
+    longest.unwrap_or(0).max(heading.len())
+}
+
+/// The table of `warren list`.
+pub fn list(rows: &[&Value], style: Style, legend: bool) -> String {
+    let columns = [("name", "UNIT"), ("load", "LOAD"), ("active", "ACTIVE"), ("sub", "SUB")];
+    let widths = columns.map(|(key, heading)| width_of(rows, key, heading));
+    let mut out = String::new();
+    if legend {
+        let cells = columns.iter().zip(widths).map(|((_, heading), width)| {
+            let cell = format!("{heading:width$}");
+            style.paint(Tone::Strong, &cell)
+        });
+        let cells: Vec<String> = cells.collect();
+        put!(out, "  {} {}", cells.join(" "), style.paint(Tone::Strong, "DESCRIPTION"));
+    }
+    for row in rows {
+        list_row(&mut out, row, &columns, widths, style);
+    }
+    if legend {
+        put!(out, "\n{} units listed.", rows.len());
+    }
+    out
+}
+
+fn list_row(
+    out: &mut String,
+    row: &Value,
+    columns: &[(&str, &str); 4],
+    widths: [usize; 4],
+    style: Style,
+) {
+    let active = text(row, "active");
+    let unloaded = text(row, "load") != "loaded";
+    let marked = active == "failed" || unloaded;
+    let tone = if unloaded { Tone::Bad } else { tone_of_state(active) };
+    let dot = if marked { style.paint(tone, "●") } else { " ".to_owned() };
+    let cells = columns.iter().zip(widths).map(|((key, _), width)| {
+        let cell = format!("{:width$}", text(row, key));
+        let tone = if *key == "load" && !unloaded { Tone::Plain } else { tone };
+        if *key == "name" && !marked { cell } else { style.paint(tone, &cell) }
+    });
+    let cells: Vec<String> = cells.collect();
+    put!(out, "{dot} {} {}", cells.join(" "), text(row, "description"));
+}
+
+/// One unit, as `systemctl status` shows it. `now_us` is the time of day in microseconds.
+pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
+    let active = text(unit, "active");
+    let tone = tone_of_state(active);
+    let mut out = String::new();
+    let dot = style.paint(tone, mark(active));
+    let (name, description) = (text(unit, "name"), text(unit, "description"));
+    match description == name || description.is_empty() {
+        true => put!(out, "{dot} {name}"),
+        false => put!(out, "{dot} {name} - {description}"),
+    }
+    put!(out, "     Loaded: {}", loaded(unit, style));
+    let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
+    put!(out, "     Active: {state}{}", since(unit, now_us));
+    processes(&mut out, unit, style);
+    if let Some(job) = unit["job"].as_object() {
+        let running = if job["running"].as_bool() == Some(true) { "running" } else { "waiting" };
+        put!(out, "        Job: {} ({}, {running})", job["id"], job["type"].as_str().unwrap_or(""));
+    }
+    let log = texts(unit, "log");
+    if !log.is_empty() {
+        put!(out, "");
+    }
+    for line in log {
+        put!(out, "{line}");
+    }
+    out
+}
+
+fn loaded(unit: &Value, style: Style) -> String {
+    let load = text(unit, "load");
+    let files = texts(unit, "files");
+    let state = unit["file_state"].as_str().map(|s| format!("; {s}")).unwrap_or_default();
+    let word = if load == "loaded" { load.to_owned() } else { style.paint(Tone::Bad, load) };
+    match files.split_first() {
+        None => word,
+        Some((fragment, [])) => format!("{word} ({fragment}{state})"),
+        Some((fragment, dropins)) => {
+            let dropins = dropins.join("\n             ");
+            format!("{word} ({fragment}{state})\n    Drop-In: {dropins}")
+        }
+    }
+}
+
+/// The sub state, for a failed unit the result.
+fn detail_of_state(unit: &Value) -> String {
+    match (text(unit, "active"), text(unit, "result")) {
+        ("failed", result) if !result.is_empty() => format!("Result: {result}"),
+        _ => text(unit, "sub").to_owned(),
+    }
+}
+
+fn since(unit: &Value, now_us: u64) -> String {
+    let Some(at) = unit["since"].as_u64() else { return String::new() };
+    let ago = whole_seconds(now_us.saturating_sub(at));
+    format!(" since {}; {ago} ago", date(at))
+}
+
+fn whole_seconds(us: u64) -> String {
+    if us < 60_000_000 { format!("{}s", us / 1_000_000) } else { span_us(us) }
+}
+
+/// The moment in UTC, as `2026-11-21 20:15:03 UTC`.
+pub fn date(us: u64) -> String {
+    let seconds = us / 1_000_000;
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+/// Day count since 1970-01-01 to a date, by whole 400-year cycles that begin in March.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let z = days + 719_468;
+    let (era, of_era) = (z / 146_097, z % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let m = (5 * of_year + 2) / 153;
+    let month = if m < 10 { m + 3 } else { m - 9 };
+    (year + era * 400 + u64::from(month <= 2), month, of_year - (153 * m + 2) / 5 + 1)
+}
+
+fn processes(out: &mut String, unit: &Value, style: Style) {
+    let listed: Vec<&Value> = unit["processes"].as_array().into_iter().flatten().collect();
+    let command = |pid: u64| {
+        let process = listed.iter().find(|p| number(p, "pid") == pid);
+        let line = process.map(|p| text(p, "command")).unwrap_or_default();
+        let path = line.split(' ').next().unwrap_or_default();
+        path.rsplit('/').next().unwrap_or_default().to_owned()
+    };
+    for (key, heading) in [("main_pid", "   Main PID"), ("control_pid", "    Control")] {
+        if let Some(pid) = unit[key].as_u64().filter(|&pid| pid != 0) {
+            put!(out, "{heading}: {pid} ({})", command(pid));
+        }
+    }
+    if let Some(status) = unit["status_text"].as_str() {
+        put!(out, "     Status: \"{status}\"");
+    }
+    for (key, heading) in [("tasks", "      Tasks"), ("memory", "     Memory")] {
+        match unit[key].as_u64() {
+            Some(n) if key == "tasks" => put!(out, "{heading}: {n}"),
+            Some(n) => put!(out, "{heading}: {}", bytes(n)),
+            None => {}
+        }
+    }
+    if let Some(ns) = unit["cpu_ns"].as_u64() {
+        put!(out, "        CPU: {}", span_us(ns / 1000));
+    }
+    let cgroup = text(unit, "cgroup");
+    if !cgroup.is_empty() {
+        put!(out, "     CGroup: {cgroup}");
+    }
+    for (i, process) in listed.iter().enumerate() {
+        let branch = if i + 1 == listed.len() { "└─" } else { "├─" };
+        let line = format!("{branch}{} {}", number(process, "pid"), text(process, "command"));
+        put!(out, "             {}", style.paint(Tone::Dim, &line));
+    }
+}
+
+/// The answer of `Why`.
+pub fn why(answer: &Value, style: Style) -> String {
+    let mut out = String::new();
+    let units: Vec<&Value> = answer["units"].as_array().into_iter().flatten().collect();
+    if units.is_empty() {
+        return "No unit has failed or waits.\n".to_owned();
+    }
+    for unit in units {
+        why_unit(&mut out, unit, style);
+    }
+    out
+}
+
+fn why_unit(out: &mut String, unit: &Value, style: Style) {
+    let path: Vec<&Value> = unit["path"].as_array().into_iter().flatten().collect();
+    let Some((asked, causes)) = path.split_first() else { return };
+    let root = causes.last().unwrap_or(asked);
+    headline(out, root, style);
+    for line in texts(root, "log").iter().rev().take(3).rev() {
+        put!(out, "      {}", style.paint(Tone::Dim, line));
+    }
+    // From the root to the unit that was asked about.
+    for step in path.iter().rev().skip(1) {
+        let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
+        put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_text(step));
+    }
+    let impact = texts(unit, "impact");
+    if !impact.is_empty() {
+        put!(out, "   Held back: {}", shortened(&impact));
+    }
+}
+
+fn headline(out: &mut String, root: &Value, style: Style) {
+    let active = text(root, "active");
+    let tone = tone_of_state(active);
+    let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
+    put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
+    put!(out, "   {}", reason_text(root));
+    if let Some(detail) = root["detail"].as_str() {
+        put!(out, "   It said: {detail}");
+    }
+    let cure = text(&root["reason"], "cure");
+    if !cure.is_empty() {
+        put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
+    }
+}
+
+fn reason_text(step: &Value) -> String {
+    let reason = &step["reason"];
+    let cause = &reason["cause"];
+    let by = match text(cause, "kind") {
+        "request" => format!(" (asked by user {}, process {})", cause["uid"], cause["pid"]),
+        "" | "kernel" | "manager" => String::new(),
+        _ if cause["unit"].is_string() => format!(" ({})", text(cause, "unit")),
+        kind => format!(" ({kind})"),
+    };
+    format!("{}{by}", text(reason, "text"))
+}
+
+fn shortened(names: &[&str]) -> String {
+    const SHOWN: usize = 6;
+    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>().join(", ");
+    match names.len() {
+        0..=SHOWN => shown,
+        n => format!("{shown} and {} more", n - SHOWN),
+    }
+}
+
+/// The answer of `ReloadConfiguration`.
+pub fn refresh(answer: &Value, dry_run: bool, style: Style) -> String {
+    let mut out = String::new();
+    for (key, sign, tone) in
+        [("added", "+", Tone::Good), ("changed", "~", Tone::Warn), ("removed", "-", Tone::Bad)]
+    {
+        for name in texts(answer, key) {
+            put!(out, "{}", style.paint(tone, &format!("{sign} {name}")));
+        }
+    }
+    for name in texts(answer, "needs_restart") {
+        put!(out, "! {name} runs with its old configuration: warren restart {name}");
+    }
+    for fault in answer["diagnostics"].as_array().into_iter().flatten() {
+        put!(out, "{}", diagnostic(fault));
+    }
+    let count = |key: &str| answer[key].as_array().map_or(0, Vec::len);
+    let verb = if dry_run { "would be" } else { "now" };
+    put!(
+        out,
+        "Generation {} {verb} in force: {} added, {} changed, {} removed; {} in all, {} of the loop.",
+        number(answer, "generation"),
+        count("added"),
+        count("changed"),
+        count("removed"),
+        span_us(number(answer, "took_us")),
+        span_us(number(answer, "loop_us")),
+    );
+    out
+}
+
+/// One diagnostic: `file:line:column: severity: message [code]`.
+pub fn diagnostic(fault: &Value) -> String {
+    let mut place = text(fault, "path").to_owned();
+    for key in ["line", "column"] {
+        match number(fault, key) {
+            0 => break,
+            n => write!(place, ":{n}").expect("a string grows"),
+        }
+    }
+    let (severity, message) = (text(fault, "severity"), text(fault, "message"));
+    format!("{place}: {severity}: {message} [{}]", text(fault, "code"))
+}
+
+/// The answer of `Totals`.
+pub fn totals(answer: &Value, style: Style) -> String {
+    let mut out = String::new();
+    let failed = number(answer, "failed");
+    let (tone, word) = match (failed, answer["stopping"].as_bool()) {
+        (_, Some(true)) => (Tone::Warn, "stopping"),
+        (0, _) => (Tone::Good, "running"),
+        _ => (Tone::Bad, "degraded"),
+    };
+    let loaded = number(answer, "loaded");
+    put!(out, "{} {}", style.paint(tone, "●"), style.paint(tone, word));
+    put!(out, "    Units: {loaded} loaded ({})", counts(&answer["by_type"]));
+    put!(out, "   States: {}", counts(&answer["by_state"]));
+    put!(out, "     Jobs: {}", number(answer, "jobs"));
+    put!(out, "   Failed: {failed}");
+    put!(
+        out,
+        "    Start: {} to load, {} to be up",
+        span_us(number(answer, "load_us")),
+        span_us(number(answer, "startup_us"))
+    );
+    let resident = number(answer, "resident_bytes");
+    let each = resident.checked_div(loaded).unwrap_or(0);
+    put!(out, "   Memory: {} ({} a unit)", bytes(resident), bytes(each));
+    put!(
+        out,
+        "  Manager: process {}, {}, generation {}",
+        number(answer, "pid"),
+        text(answer, "version").trim_matches(['(', ')']),
+        number(answer, "generation")
+    );
+    out
+}
+
+fn counts(map: &Value) -> String {
+    let pairs = map.as_object().into_iter().flatten();
+    pairs.map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Properties as `systemctl show` prints them, from the answer of `Status`.
+pub fn show(unit: &Value) -> String {
+    let mut out = String::new();
+    for (name, key) in [
+        ("Id", "name"),
+        ("Description", "description"),
+        ("LoadState", "load"),
+        ("ActiveState", "active"),
+        ("SubState", "sub"),
+        ("UnitFileState", "file_state"),
+        ("Result", "result"),
+        ("StatusText", "status_text"),
+        ("ControlGroup", "cgroup"),
+    ] {
+        put!(out, "{name}={}", text(unit, key));
+    }
+    let files = texts(unit, "files");
+    put!(out, "FragmentPath={}", files.first().unwrap_or(&""));
+    put!(out, "DropInPaths={}", files.get(1..).unwrap_or_default().join(" "));
+    for (name, key) in [
+        ("MainPID", "main_pid"),
+        ("ControlPID", "control_pid"),
+        ("NRestarts", "restarts"),
+        ("MemoryCurrent", "memory"),
+        ("CPUUsageNSec", "cpu_ns"),
+        ("TasksCurrent", "tasks"),
+    ] {
+        match unit[key].as_u64() {
+            Some(n) => put!(out, "{name}={n}"),
+            None if name.ends_with("PID") => put!(out, "{name}=0"),
+            None => put!(out, "{name}=[not set]"),
+        }
+    }
+    put!(out, "X-Warren-Reason={}", text(&unit["reason"], "code"));
+    out
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+use super::*;
+use serde_json::json;
+
+const PLAIN: Style = Style { colour: false };
+const COLOUR: Style = Style { colour: true };
+
+/// Compares with the golden file; `UPDATE_GOLDEN=1` writes it.
+#[track_caller]
+fn check(name: &str, got: &str) {
+    let path = format!("{}/tests/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, got).expect("the golden file can be written");
+    }
+    let expected = std::fs::read_to_string(&path).expect("the golden file is there");
+    assert_eq!(got, expected, "{name}");
+}
+
+fn row(name: &str, load: &str, active: &str, sub: &str, description: &str) -> Value {
+    json!({"name": name, "load": load, "active": active, "sub": sub, "description": description})
+}
+
+fn rows() -> Vec<Value> {
+    vec![
+        row("a.service", "loaded", "active", "running", "A"),
+        row("longer-name.socket", "loaded", "failed", "failed", "The socket"),
+        row("ghost.service", "not-found", "inactive", "dead", "ghost.service"),
+        row("b.mount", "loaded", "activating", "mounting", "B"),
+    ]
+}
+
+fn service() -> Value {
+    json!({
+        "name": "web.service", "load": "loaded", "active": "active", "sub": "running",
+        "description": "The web", "files": ["/etc/web.service", "/etc/web.service.d/x.conf"],
+        "file_state": "enabled", "since": 1_795_000_000_000_000u64, "main_pid": 12,
+        "status_text": "serving", "result": "success", "restarts": 2,
+        "processes": [{"pid": 12, "command": "/usr/bin/web --port 80"},
+                      {"pid": 13, "command": "worker"}],
+        "memory": 5_242_880u64, "cpu_ns": 81_000_000u64, "tasks": 3,
+        "cgroup": "/system.slice/web.service",
+        "job": {"id": 7, "type": "reload", "running": true},
+        "reason": {"code": "WR-0010", "text": "a start job brought it up"},
+        "log": ["line one", "line two"],
+    })
+}
+
+#[test]
+fn lists_look_as_systemctl_users_expect() {
+    let rows = rows();
+    let rows: Vec<&Value> = rows.iter().collect();
+    check("list", &list(&rows, PLAIN, true));
+    check("list-colour", &list(&rows, COLOUR, true));
+    check("list-no-legend", &list(&rows, PLAIN, false));
+}
+
+#[test]
+fn status_shows_all_that_is_known() {
+    let now_us = 1_795_000_000_000_000 + 5_000_000;
+    check("status", &status(&service(), now_us, PLAIN));
+    check("status-colour", &status(&service(), now_us, COLOUR));
+    let failed = json!({
+        "name": "x.service", "load": "loaded", "active": "failed", "sub": "failed",
+        "description": "x.service", "files": ["/x"], "result": "exit-code",
+        "since": 1_795_000_000_000_000u64 - 7_200_000_000,
+    });
+    check("status-failed", &status(&failed, now_us, PLAIN));
+    let missing = row("ghost.service", "not-found", "inactive", "dead", "ghost.service");
+    check("status-not-found", &status(&missing, now_us, PLAIN));
+}
+
+#[test]
+fn show_prints_properties() {
+    check("show", &show(&service()));
+}
+
+#[test]
+fn why_starts_at_the_root_cause() {
+    let answer = json!({"units": [{
+    "unit": "web.service",
+    "impact": ["proxy.service", "site.target"],
+    "path": [
+        {"name": "web.service", "active": "inactive", "sub": "dead",
+         "reason": {"code": "WR-0060", "text": "a unit that it requires could not be started",
+                    "cure": "mend that unit",
+                    "cause": {"kind": "dependency", "unit": "db.service"}}},
+        {"name": "db.service", "active": "failed", "sub": "failed", "detail": "No such file",
+         "log": ["1", "2", "3", "the last words"],
+         "reason": {"code": "WR-0051", "text": "its program could not be executed",
+                    "cure": "check the path, the user and the permissions",
+                    "cause": {"kind": "request", "uid": 0, "pid": 44}}},
+    ]}]});
+    check("why", &why(&answer, PLAIN));
+    check("why-nothing", &why(&json!({"units": []}), PLAIN));
+}
+
+#[test]
+fn refresh_prints_the_delta() {
+    let answer = json!({
+        "generation": 4, "added": ["n.service"], "changed": ["c.service"], "removed": ["r.socket"],
+        "needs_restart": ["c.service"], "took_us": 4310, "loop_us": 198,
+        "diagnostics": [{"path": "/etc/c.service", "line": 3, "column": 1, "severity": "warning",
+                         "code": "unknown-setting", "message": "no setting is called Foo"}],
+    });
+    check("refresh", &refresh(&answer, false, PLAIN));
+    check("refresh-dry-run", &refresh(&answer, true, PLAIN));
+}
+
+#[test]
+fn totals_are_short() {
+    let answer = json!({
+        "version": "(warrener 0.1.0)", "loaded": 4018, "by_state": {"active": 2010, "inactive": 2008},
+        "by_type": {"mount": 1000, "service": 1000}, "jobs": 0, "failed": 0, "generation": 3,
+        "stopping": false, "load_us": 84_000, "startup_us": 310_000, "resident_bytes": 21_000_000,
+        "pid": 2,
+    });
+    check("totals", &totals(&answer, PLAIN));
+}
+
+#[test]
+fn dates_are_those_of_the_calendar() {
+    let at = |seconds: u64| date(seconds * 1_000_000);
+    assert_eq!(at(0), "1970-01-01 00:00:00 UTC");
+    assert_eq!(at(951_782_399), "2000-02-28 23:59:59 UTC");
+    assert_eq!(at(951_782_400), "2000-02-29 00:00:00 UTC");
+    assert_eq!(at(4_107_542_399), "2100-02-28 23:59:59 UTC");
+    assert_eq!(at(4_107_542_400), "2100-03-01 00:00:00 UTC");
+}

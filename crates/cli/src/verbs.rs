@@ -1,0 +1,493 @@
+//! The commands that talk to the manager: what is asked, in which order, with which exit status.
+//!
+//! Exit statuses are systemctl's: 3 for a unit that is not up and 4 for one that does not exist
+//! (`status`, `is-active`), 1 for a job that failed, 5 for starting what does not exist.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command as Process;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::args::{
+    Cli, Command, EnterArgs, Global, ListArgs, RefreshArgs, UnitFiles, VerifyArgs, WhyArgs,
+};
+use crate::client::{CallError, Client};
+use crate::machine::{self, Machine};
+use crate::output::{Style, print};
+use crate::render;
+use crate::verify::Verifier;
+
+/// Version of what `--json` prints.
+const JSON_VERSION: u64 = 1;
+
+/// systemctl's status for a unit that is not up.
+const EXIT_NOT_ACTIVE: i32 = 3;
+
+/// systemctl's status for a unit that is not there.
+const EXIT_NO_SUCH_UNIT: i32 = 4;
+
+/// systemctl's status for a verb on a unit that is not there (LSB "not installed").
+const EXIT_NOT_INSTALLED: i32 = 5;
+
+/// Connection and manner of printing.
+struct Session {
+    client: Client,
+    global: Global,
+    style: Style,
+}
+
+/// Appends `.service` to a name without a suffix that units have.
+pub fn with_suffix(name: &str) -> String {
+    let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
+    match suffix.and_then(warren_unit::UnitType::from_suffix) {
+        Some(_) => name.to_owned(),
+        None if name.contains('/') => name.to_owned(),
+        None => format!("{name}.service"),
+    }
+}
+
+/// Does what the command line says; returns the exit status.
+pub fn run(cli: Cli) -> Result<i32> {
+    let global = cli.global;
+    match cli.command.unwrap_or(Command::Totals) {
+        Command::Run(args) => crate::nest::run(&args, global.user, global.quiet),
+        Command::NestOuter(args) => crate::nest::outer::run(&args, global.user, global.quiet),
+        Command::NestInner(args) => crate::nest::inner::run(&args, global.user),
+        Command::Tour(args) => crate::tour::run(&args),
+        Command::Verify(args) => verify(&args, &global),
+        Command::Enter(args) => enter(&args, &global),
+        Command::Completion { shell } => completion(shell),
+        Command::Man { dir } => manual_pages(&dir),
+        command => Session::open(global)?.run(command),
+    }
+}
+
+/// The control socket that the flags name.
+fn control_socket(global: &Global) -> Result<PathBuf> {
+    if let Some(path) = &global.socket {
+        return Ok(path.clone());
+    }
+    if let Some(name) = &global.machine {
+        return Ok(find_machine(name)?.control);
+    }
+    if global.user {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").context("XDG_RUNTIME_DIR is not set")?;
+        return Ok(PathBuf::from(runtime).join("warren/control"));
+    }
+    Ok(PathBuf::from("/run/warren/control"))
+}
+
+fn find_machine(name: &str) -> Result<Machine> {
+    machine::find(name).with_context(|| format!("no nested manager is called {name}"))
+}
+
+impl Session {
+    fn open(global: Global) -> Result<Session> {
+        let path = control_socket(&global)?;
+        let client = Client::connect(&path).map_err(with_hint)?;
+        Ok(Session { client, global, style: Style::from_environment() })
+    }
+
+    fn run(&mut self, command: Command) -> Result<i32> {
+        match command {
+            Command::Start(a) => self.jobs("start", &a.units, false),
+            Command::Stop(a) => self.jobs("stop", &a.units, false),
+            Command::Restart(a) => self.jobs("restart", &a.units, false),
+            Command::TryRestart(a) => self.jobs("try-restart", &a.units, false),
+            Command::Reload(a) => self.jobs("reload", &a.units, false),
+            Command::ReloadOrRestart(a) => self.jobs("restart", &a.units, true),
+            Command::Refresh(a) => self.refresh(&a),
+            Command::Status(a) if a.units.is_empty() => self.totals(),
+            Command::Status(a) => self.status(&a.units),
+            Command::List(a) => self.list(&a),
+            Command::Show(a) => self.show(&a.units),
+            Command::Cat(a) => self.cat(&a.units),
+            Command::Why(a) => self.why(&a),
+            Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
+            Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),
+            Command::ResetFailed(a) => self.reset_failed(&a.units),
+            Command::Totals => self.totals(),
+            Command::Reexec => self.plain("Reexecute", json!({})),
+            Command::Poweroff => self.plain("Leave", json!({"how": "poweroff"})),
+            Command::Reboot => self.plain("Leave", json!({"how": "reboot"})),
+            Command::Exit => self.plain("Leave", json!({"how": "exit"})),
+            other => self.unit_files(other),
+        }
+    }
+
+    fn plain(&mut self, method: &str, parameters: Value) -> Result<i32> {
+        self.client.call(method, parameters)?;
+        Ok(0)
+    }
+
+    /// One line of JSON, with the version of its form.
+    fn print_json(&self, mut value: Value) {
+        if let Some(object) = value.as_object_mut() {
+            object.insert("format".to_owned(), json!(JSON_VERSION));
+        }
+        print(&format!("{value}\n"));
+    }
+
+    fn jobs(&mut self, kind: &str, units: &[String], reload_if_possible: bool) -> Result<i32> {
+        let mut status = 0;
+        for unit in units {
+            let unit = with_suffix(unit);
+            let answer = self.client.call(
+                "Job",
+                json!({
+                    "unit": unit, "type": kind, "wait": !self.global.no_block,
+                    "reload_if_possible": reload_if_possible,
+                }),
+            );
+            status = status.max(self.job_ended(&unit, kind, answer)?);
+        }
+        Ok(status)
+    }
+
+    fn job_ended(&self, unit: &str, kind: &str, answer: Result<Value, CallError>) -> Result<i32> {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(CallError::Refused(_, text)) => {
+                eprintln!("Failed to {kind} {unit}: {text}");
+                let missing = text.contains("not found");
+                return Ok(if missing { EXIT_NOT_INSTALLED } else { 1 });
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let result = answer["result"].as_str().unwrap_or("done").to_owned();
+        if self.global.json {
+            self.print_json(json!({"unit": unit, "type": kind, "result": result}));
+        }
+        if matches!(result.as_str(), "done" | "skipped") {
+            return Ok(0);
+        }
+        eprintln!("{}", failed_job(unit, &result));
+        Ok(1)
+    }
+
+    fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {
+        let mut parameters = json!({"dry_run": args.dry_run, "full": args.full});
+        if let Some(unit) = &args.unit {
+            parameters["unit"] = json!(with_suffix(unit));
+        }
+        if let Some(generation) = args.rollback {
+            parameters["rollback"] = json!(generation);
+        }
+        let answer = self.client.call("ReloadConfiguration", parameters)?;
+        if self.global.json {
+            self.print_json(answer);
+        } else if !self.global.quiet {
+            print(&render::refresh(&answer, args.dry_run, self.style));
+        }
+        Ok(0)
+    }
+
+    /// Names as they are, patterns as the units they match.
+    fn expand(&mut self, units: &[String]) -> Result<Vec<String>> {
+        let mut out = Vec::new();
+        for unit in units {
+            if !unit.contains(['*', '?', '[']) {
+                out.push(with_suffix(unit));
+                continue;
+            }
+            let answer = self.client.call("List", json!({"patterns": [unit]}))?;
+            let rows = answer["units"].as_array().into_iter().flatten();
+            out.extend(rows.filter_map(|row| Some(row["name"].as_str()?.to_owned())));
+        }
+        Ok(out)
+    }
+
+    fn status(&mut self, units: &[String]) -> Result<i32> {
+        let mut status = 0;
+        for (i, unit) in self.expand(units)?.iter().enumerate() {
+            match self.client.call("Status", json!({"unit": unit})) {
+                Ok(answer) => {
+                    status = status.max(exit_of_status(&answer));
+                    self.print_status(answer, i > 0);
+                }
+                Err(e) if e.is_no_such_unit() => {
+                    eprintln!("Unit {unit} could not be found.");
+                    status = EXIT_NO_SUCH_UNIT;
+                }
+                Err(e) => return Err(e.into()),
+            }
+        }
+        Ok(status)
+    }
+
+    fn print_status(&self, answer: Value, further: bool) {
+        if self.global.json {
+            return self.print_json(answer);
+        }
+        let now_us = warren_sys::time::realtime_ns() / 1000;
+        let text = render::status(&answer, now_us, self.style);
+        print(&if further { format!("\n{text}") } else { text });
+    }
+
+    fn list(&mut self, args: &ListArgs) -> Result<i32> {
+        let state = if args.failed { Some("failed") } else { args.state.as_deref() };
+        let mut parameters = json!({"patterns": args.patterns});
+        for (key, value) in [("state", state), ("type", args.r#type.as_deref())] {
+            if let Some(value) = value {
+                parameters[key] = json!(value);
+            }
+        }
+        let answer = self.client.call("List", parameters)?;
+        let everything = args.all || state.is_some();
+        let rows = answer["units"].as_array().into_iter().flatten();
+        let rows: Vec<&Value> = rows.filter(|row| everything || is_of_interest(row)).collect();
+        if self.global.json {
+            rows.into_iter().for_each(|row| self.print_json(row.clone()));
+        } else {
+            print(&render::list(&rows, self.style, !args.no_legend && !self.global.quiet));
+        }
+        Ok(0)
+    }
+
+    fn show(&mut self, units: &[String]) -> Result<i32> {
+        for (i, unit) in self.expand(units)?.iter().enumerate() {
+            let answer = self.client.call("Status", json!({"unit": unit}))?;
+            if self.global.json {
+                self.print_json(answer);
+                continue;
+            }
+            print(&format!("{}{}", if i > 0 { "\n" } else { "" }, render::show(&answer)));
+        }
+        Ok(0)
+    }
+
+    fn cat(&mut self, units: &[String]) -> Result<i32> {
+        for unit in self.expand(units)? {
+            let answer = self.client.call("Cat", json!({"unit": unit}))?;
+            if self.global.json {
+                self.print_json(answer);
+                continue;
+            }
+            for file in answer["files"].as_array().into_iter().flatten() {
+                let heading = format!("# {}", file["path"].as_str().unwrap_or_default());
+                let text = file["text"].as_str().unwrap_or_default();
+                let heading = self.style.paint(crate::output::Tone::Dim, &heading);
+                print(&format!(
+                    "{heading}\n{text}{}",
+                    if text.ends_with('\n') { "" } else { "\n" }
+                ));
+            }
+        }
+        Ok(0)
+    }
+
+    fn why(&mut self, args: &WhyArgs) -> Result<i32> {
+        let parameters = match &args.unit {
+            Some(unit) => json!({"unit": with_suffix(unit)}),
+            None => json!({}),
+        };
+        let answer = self.client.call("Why", parameters)?;
+        match self.global.json {
+            true => self.print_json(answer),
+            false => print(&render::why(&answer, self.style)),
+        }
+        Ok(0)
+    }
+
+    /// One word for each unit; 0 when at least one is in the state.
+    fn is_state(&mut self, units: &[String], state: &str, otherwise: i32) -> Result<i32> {
+        let mut status = otherwise;
+        for unit in self.expand(units)? {
+            let answer = match self.client.call("Status", json!({"unit": unit})) {
+                Err(e) if e.is_no_such_unit() => json!({"active": "inactive"}),
+                other => other?,
+            };
+            let active = answer["active"].as_str().unwrap_or("unknown");
+            let up_too = state == "active" && active == "reloading";
+            if active == state || up_too {
+                status = 0;
+            }
+            if !self.global.quiet {
+                print(&format!("{active}\n"));
+            }
+        }
+        Ok(status)
+    }
+
+    fn reset_failed(&mut self, units: &[String]) -> Result<i32> {
+        if units.is_empty() {
+            return self.plain("ResetFailed", json!({}));
+        }
+        for unit in self.expand(units)? {
+            self.client.call("ResetFailed", json!({"unit": unit}))?;
+        }
+        Ok(0)
+    }
+
+    fn totals(&mut self) -> Result<i32> {
+        let answer = self.client.call("Totals", json!({}))?;
+        match self.global.json {
+            true => self.print_json(answer),
+            false => print(&render::totals(&answer, self.style)),
+        }
+        Ok(0)
+    }
+
+    fn unit_files(&mut self, command: Command) -> Result<i32> {
+        let (verb, args) = match command {
+            Command::Enable(args) => ("enable", args),
+            Command::Disable(args) => ("disable", args),
+            Command::Reenable(args) => ("reenable", args),
+            Command::Mask(args) => ("mask", args),
+            Command::Unmask(args) => ("unmask", args),
+            Command::Link(args) => ("link", args),
+            other => bail!("{other:?} is no command of the manager's"),
+        };
+        let files: Vec<String> = args.units.iter().map(|unit| with_suffix(unit)).collect();
+        let parameters = json!({
+            "verb": verb, "files": files, "runtime": args.runtime, "force": args.force,
+        });
+        let answer = self.client.call("UnitFiles", parameters)?;
+        self.print_changes(verb, &answer);
+        // The links count from now on, as after systemctl's.
+        self.client.call("ReloadConfiguration", json!({}))?;
+        self.now(verb, &args)
+    }
+
+    fn print_changes(&self, verb: &str, answer: &Value) {
+        if self.global.json {
+            return self.print_json(answer.clone());
+        }
+        for change in answer["changes"].as_array().into_iter().flatten() {
+            if !self.global.quiet {
+                eprintln!("{}", changed(change));
+            }
+        }
+        if verb == "enable" && answer["carries_install_info"].as_bool() == Some(false) {
+            eprintln!("The unit files have no [Install] section: there is nothing to enable.");
+        }
+    }
+
+    fn now(&mut self, verb: &str, args: &UnitFiles) -> Result<i32> {
+        match (args.now, verb) {
+            (true, "enable" | "reenable") => self.jobs("start", &args.units, false),
+            (true, "disable" | "mask") => self.jobs("stop", &args.units, false),
+            _ => Ok(0),
+        }
+    }
+}
+
+fn changed(change: &Value) -> String {
+    let word = |key: &str| change[key].as_str().unwrap_or_default().to_owned();
+    match word("kind").as_str() {
+        "symlink" => format!("Created symlink {} → {}.", word("path"), word("source")),
+        "unlink" => format!("Removed {}.", word("path")),
+        other => format!("{other}: {}", word("path")),
+    }
+}
+
+/// What systemctl lists without `--all`: units that are up, in trouble or have a job.
+fn is_of_interest(row: &Value) -> bool {
+    row["active"] != "inactive" || row["job"].is_object()
+}
+
+fn exit_of_status(unit: &Value) -> i32 {
+    match (unit["load"].as_str(), unit["active"].as_str()) {
+        (Some("not-found"), _) => EXIT_NO_SUCH_UNIT,
+        (_, Some("active" | "reloading" | "activating")) => 0,
+        _ => EXIT_NOT_ACTIVE,
+    }
+}
+
+fn failed_job(unit: &str, result: &str) -> String {
+    let said = match result {
+        "failed" => "failed".to_owned(),
+        "canceled" => "was cancelled".to_owned(),
+        "dependency" => "failed because of a dependency".to_owned(),
+        "timeout" => "timed out".to_owned(),
+        other => format!("ended with: {other}"),
+    };
+    format!("Job for {unit} {said}. See 'warren why {unit}'.")
+}
+
+/// Says which nested managers there are when the usual one does not answer.
+fn with_hint(error: CallError) -> anyhow::Error {
+    let names: Vec<String> = machine::all().into_iter().map(|m| m.name).collect();
+    let hint = match names.is_empty() {
+        true => String::new(),
+        false => format!("; nested managers (-M NAME): {}", names.join(", ")),
+    };
+    anyhow::anyhow!("{error}{hint}")
+}
+
+fn verify(args: &VerifyArgs, global: &Global) -> Result<i32> {
+    let verifier = Verifier::new(global.user, &args.units_in);
+    let mut status = 0;
+    for unit in &args.units {
+        let verdict = verifier.verify(unit).map_err(anyhow::Error::msg)?;
+        for fault in &verdict.diagnostics {
+            match global.json {
+                true => print(&format!("{}\n", fault_json(fault))),
+                false => print(&format!("{fault}\n")),
+            }
+        }
+        if verdict.load == "not-found" {
+            eprintln!("Unit {} could not be found.", verdict.name);
+        }
+        status = status.max(i32::from(verdict.has_errors()));
+    }
+    Ok(status)
+}
+
+fn fault_json(fault: &warren_unit::Diagnostic) -> Value {
+    json!({
+        "path": &*fault.path, "line": fault.line, "column": fault.column,
+        "severity": fault.severity.to_string(), "code": fault.code.as_str(),
+        "message": fault.message, "format": JSON_VERSION,
+    })
+}
+
+/// Runs a command inside the namespaces of a machine's process 1.
+fn enter(args: &EnterArgs, global: &Global) -> Result<i32> {
+    let name = global.machine.as_deref().context("which machine? Name it with -M")?;
+    let machine = find_machine(name)?;
+    crate::nest::enter_namespaces(machine.pid)?;
+    let (program, rest) = args.command.split_first().context("which command?")?;
+    // A child is needed: a process stays in its pid namespace, only its children are in the new.
+    let mut command = Process::new(program);
+    command.args(rest).env("container", "warren").env_remove("NOTIFY_SOCKET");
+    let status = command.arg0(program).status().with_context(|| program.clone())?;
+    Ok(status.code().unwrap_or(1))
+}
+
+fn completion(shell: clap_complete::Shell) -> Result<i32> {
+    let mut command = <Cli as clap::CommandFactory>::command();
+    let mut bytes = Vec::new();
+    clap_complete::generate(shell, &mut command, "warren", &mut bytes);
+    print(&String::from_utf8_lossy(&bytes));
+    Ok(0)
+}
+
+fn manual_pages(directory: &std::path::Path) -> Result<i32> {
+    std::fs::create_dir_all(directory)?;
+    let command = <Cli as clap::CommandFactory>::command();
+    clap_mangen::generate_to(command, directory).context("cannot write the manual pages")?;
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_their_suffix() {
+        let names = ["a", "a.socket", "a.b", "a@b.c", "/x/y"].map(with_suffix);
+        assert_eq!(names, ["a.service", "a.socket", "a.b.service", "a@b.c.service", "/x/y"]);
+    }
+
+    #[test]
+    fn statuses_are_systemctls() {
+        let status =
+            |load: &str, active: &str| exit_of_status(&json!({"load": load, "active": active}));
+        assert_eq!(status("loaded", "active"), 0);
+        assert_eq!(status("loaded", "failed"), 3);
+        assert_eq!(status("not-found", "inactive"), 4);
+    }
+}

@@ -1,0 +1,186 @@
+//! `warren verify`: checks unit files without a manager, as one would load them.
+//!
+//! A name is looked up in the search directories with its drop-ins; a path is one file, with the
+//! drop-in directories beside it. Nothing is started and no state is read.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_unit::compile::Compiler;
+use warren_unit::context::{Context, Defaults, Scope};
+use warren_unit::load::{Sources, load};
+use warren_unit::parse::{UnitFile, parse};
+use warren_unit::search::{
+    Dropin, SearchEnvironment, dropin_directories, search_path, select_dropins,
+};
+use warren_unit::{Diagnostic, Severity, UnitName};
+
+/// Bytes of a file that are read; the parser refuses larger files itself.
+const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Where to search and for whom.
+#[derive(Debug)]
+pub struct Verifier {
+    paths: Vec<PathBuf>,
+    context: Context,
+    defaults: Defaults,
+}
+
+/// What was found about one unit.
+#[derive(Debug)]
+pub struct Verdict {
+    /// The unit.
+    pub name: String,
+    /// Its load state, `not-found` among them.
+    pub load: &'static str,
+    /// All faults, in the order of the files.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Verdict {
+    /// It cannot be loaded, or something in it is an error.
+    pub fn has_errors(&self) -> bool {
+        let error = |d: &Diagnostic| d.severity == Severity::Error;
+        !matches!(self.load, "loaded" | "masked") || self.diagnostics.iter().any(error)
+    }
+}
+
+impl Verifier {
+    /// With the usual directories, or with these alone.
+    pub fn new(user: bool, directories: &[PathBuf]) -> Verifier {
+        let scope = if user { Scope::User } else { Scope::System };
+        let mut context = Context::system();
+        context.scope = scope;
+        let usual = || search_path(scope, &environment()).into_iter().map(PathBuf::from).collect();
+        let paths = if directories.is_empty() { usual() } else { directories.to_vec() };
+        Verifier { paths, context, defaults: Defaults::default() }
+    }
+
+    /// Checks a unit, or a file when the argument has a slash in it. The error is a sentence.
+    pub fn verify(&self, argument: &str) -> Result<Verdict, String> {
+        match argument.contains('/') {
+            true => self.file(Path::new(argument)),
+            false => self.unit(argument),
+        }
+    }
+
+    fn file(&self, path: &Path) -> Result<Verdict, String> {
+        let file_name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        let name = parse_name(file_name)?;
+        let bytes = read(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let beside = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(self.check(&name, Some((path.to_path_buf(), bytes)), &[beside]))
+    }
+
+    fn unit(&self, name: &str) -> Result<Verdict, String> {
+        let name = parse_name(name)?;
+        let fragment = self.fragment(&name).transpose()?;
+        Ok(self.check(&name, fragment, &self.paths))
+    }
+
+    /// The strongest file of this name, else of its template.
+    fn fragment(&self, name: &UnitName) -> Option<Result<(PathBuf, Vec<u8>), String>> {
+        let names = [Some(name.clone()), name.template()];
+        let candidates =
+            names.iter().flatten().flat_map(|n| self.paths.iter().map(move |p| p.join(n.as_str())));
+        let path = candidates.into_iter().find(|path| path.symlink_metadata().is_ok())?;
+        Some(read(&path).map_err(|e| format!("{}: {e}", path.display())).map(|bytes| (path, bytes)))
+    }
+
+    fn check(
+        &self,
+        name: &UnitName,
+        fragment: Option<(PathBuf, Vec<u8>)>,
+        directories: &[PathBuf],
+    ) -> Verdict {
+        let mut diagnostics = Vec::new();
+        let mut parsed = |path: &Path, bytes: &[u8]| -> Arc<UnitFile> {
+            let path: Arc<str> = path.to_string_lossy().into();
+            let (file, faults) = parse(path, bytes, name.unit_type());
+            diagnostics.extend(faults);
+            Arc::new(file)
+        };
+        let masked = fragment.as_ref().is_some_and(|(path, _)| is_null(path));
+        let fragment = fragment.map(|(path, bytes)| parsed(&path, &bytes));
+        let dropins: Vec<Arc<UnitFile>> =
+            dropins(name, directories).iter().map(|(path, bytes)| parsed(path, bytes)).collect();
+        let sources = Sources {
+            fragment: fragment.as_ref(),
+            dropins: &dropins,
+            masked,
+            ..Sources::default()
+        };
+        let (loaded, faults) = load(name, &sources, &self.context, &self.defaults);
+        diagnostics.extend(faults);
+        let compiler =
+            Compiler { name, sources: &sources, context: &self.context, defaults: &self.defaults };
+        diagnostics.extend(compiler.check());
+        diagnostics.sort();
+        diagnostics.dedup();
+        Verdict { name: name.to_string(), load: loaded.load_state.as_str(), diagnostics }
+    }
+}
+
+fn parse_name(text: &str) -> Result<UnitName, String> {
+    let name = crate::verbs::with_suffix(text);
+    UnitName::parse(&name).map_err(|e| format!("{name}: {e}"))
+}
+
+/// A regular file's bytes: a fifo or a device is not waited for.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    if is_null(path) {
+        return Ok(Vec::new());
+    }
+    if !fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("not a regular file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn is_null(path: &Path) -> bool {
+    path.canonicalize().is_ok_and(|p| p == Path::new("/dev/null"))
+}
+
+/// The drop-ins that apply, in order. One that cannot be read is left out: the manager does so
+/// too, and says why.
+fn dropins(name: &UnitName, directories: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> {
+    let kinds = dropin_directories(name);
+    let mut found = Vec::new();
+    for (path_rank, directory) in directories.iter().enumerate() {
+        for (name_rank, kind) in kinds.iter().enumerate() {
+            let entries = fs::read_dir(directory.join(kind)).into_iter().flatten().flatten();
+            for path in entries.map(|e| e.path()) {
+                let Some(file_name) = path.file_name().and_then(|n| n.to_str()) else { continue };
+                let file_name = file_name.to_owned();
+                let Ok(bytes) = read(&path) else { continue };
+                found.push(Dropin {
+                    alias_rank: 0,
+                    name_rank,
+                    of_type: name_rank + 1 == kinds.len(),
+                    path_rank,
+                    file_name,
+                    masks: bytes.is_empty(),
+                    item: (path, bytes),
+                });
+            }
+        }
+    }
+    select_dropins(found)
+}
+
+fn environment() -> SearchEnvironment {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    SearchEnvironment {
+        unit_path: std::env::var("SYSTEMD_UNIT_PATH").ok(),
+        home: variable("HOME"),
+        config_home: variable("XDG_CONFIG_HOME"),
+        config_dirs: variable("XDG_CONFIG_DIRS"),
+        data_home: variable("XDG_DATA_HOME"),
+        data_dirs: variable("XDG_DATA_DIRS"),
+        runtime_dir: variable("XDG_RUNTIME_DIR"),
+    }
+}

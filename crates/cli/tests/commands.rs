@@ -1,0 +1,185 @@
+//! The command as a program: exit statuses and what is printed, against a manager that is played
+//! by the test.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::JoinHandle;
+
+/// A directory of this test alone, removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(test: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        Scratch(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+        std::fs::write(&path, text).expect("it can be written");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the command; status, standard output and standard error as one text.
+fn warren(args: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_warren"))
+        .args(args)
+        .env_remove("SYSTEMD_COLORS")
+        .env_remove("CLICOLOR_FORCE")
+        .output()
+        .expect("the command can be run");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    format!("{out}{err}= {}", output.status.code().unwrap_or(-1))
+}
+
+/// Plays a manager for one connection: gives the answers in turn, returns the requests.
+fn manager(path: &Path, answers: &'static [&'static str]) -> JoinHandle<Vec<String>> {
+    let listener = UnixListener::bind(path).expect("the socket can be made");
+    std::thread::spawn(move || {
+        let (stream, _) = listener.accept().expect("the command connects");
+        let mut reader = BufReader::new(&stream);
+        let mut requests = Vec::new();
+        for answer in answers {
+            let mut request = Vec::new();
+            reader.read_until(0, &mut request).expect("a request arrives");
+            request.pop();
+            requests.push(String::from_utf8_lossy(&request).into_owned());
+            (&stream).write_all(format!("{answer}\0").as_bytes()).expect("it takes the answer");
+        }
+        requests
+    })
+}
+
+/// One command, the manager's answers, what is expected.
+#[track_caller]
+fn check(
+    test: &str,
+    args: &[&str],
+    answers: &'static [&'static str],
+    expected: &str,
+) -> Vec<String> {
+    let scratch = Scratch::new(test);
+    let socket = scratch.0.join("control");
+    let played = manager(&socket, answers);
+    let socket = socket.display().to_string();
+    assert_eq!(warren(&[&["--socket", &socket], args].concat()), expected, "{args:?}");
+    played.join().expect("the played manager ends well")
+}
+
+#[test]
+fn jobs_that_fail_end_with_1_and_say_where_to_look() {
+    let requests = check(
+        "job-failed",
+        &["start", "web"],
+        &[r#"{"parameters":{"result":"failed"}}"#],
+        "Job for web.service failed. See 'warren why web.service'.\n= 1",
+    );
+    let request: serde_json::Value = serde_json::from_str(&requests[0]).expect("it is JSON");
+    assert_eq!(request["method"], "io.warrener.Manager.Job");
+    assert_eq!(request["parameters"]["unit"], "web.service");
+    assert_eq!(request["parameters"]["wait"], true);
+    check("job-done", &["stop", "a", "b"], &[r#"{"parameters":{"result":"done"}}"#; 2], "= 0");
+    check(
+        "job-missing",
+        &["start", "web"],
+        &[
+            r#"{"error":"io.warrener.Refused","parameters":{"message":"Unit web.service not found."}}"#,
+        ],
+        "Failed to start web.service: Unit web.service not found.\n= 5",
+    );
+    check("no-block", &["--no-block", "start", "a"], &[r#"{"parameters":{"job":4}}"#], "= 0");
+}
+
+#[test]
+fn states_have_systemctls_exit_statuses() {
+    let dead = &[
+        r#"{"parameters":{"name":"a.service","load":"loaded","active":"inactive","sub":"dead"}}"#,
+    ];
+    check("dead", &["is-active", "a"], dead, "inactive\n= 3");
+    check("not-failed", &["is-failed", "a"], dead, "inactive\n= 1");
+    let up = &[
+        r#"{"parameters":{"name":"a.service","load":"loaded","active":"active","sub":"running"}}"#,
+    ];
+    check("up", &["is-active", "-q", "a"], up, "= 0");
+    let missing = &[
+        r#"{"error":"io.warrener.NoSuchUnit","parameters":{"message":"Unit a.service not found."}}"#,
+    ];
+    check("missing", &["status", "a"], missing, "Unit a.service could not be found.\n= 4");
+}
+
+#[test]
+fn json_is_one_object_a_line_with_its_version() {
+    let answer = &[
+        r#"{"parameters":{"units":[{"name":"a.service","load":"loaded","active":"active"},{"name":"b.mount","load":"loaded","active":"inactive"}]}}"#,
+    ];
+    let expected =
+        "{\"name\":\"a.service\",\"load\":\"loaded\",\"active\":\"active\",\"format\":1}\n= 0";
+    check("json", &["--json", "list"], answer, expected);
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_no_manager_with_1() {
+    assert!(warren(&["start"]).ends_with("= 2"));
+    assert!(warren(&["frobnicate"]).ends_with("= 2"));
+    let said = warren(&["--socket", "/nonexistent/control", "totals"]);
+    assert!(said.starts_with("warren: no manager answers at /nonexistent/control: "), "{said}");
+    assert!(said.ends_with("= 1"), "{said}");
+}
+
+#[test]
+fn an_answer_cut_short_is_an_error() {
+    let scratch = Scratch::new("cut");
+    let socket = scratch.0.join("control");
+    let listener = UnixListener::bind(&socket).expect("the socket can be made");
+    let played = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("the command connects");
+        stream.write_all(b"{\"param").expect("it can be written");
+    });
+    let said = warren(&["--socket", &socket.display().to_string(), "totals"]);
+    assert!(said.starts_with("warren: the manager's answer cannot be read"), "{said}");
+    played.join().expect("it ends well");
+}
+
+#[test]
+fn verify_names_file_line_and_column() {
+    let scratch = Scratch::new("verify");
+    let good = scratch.file("good.service", "[Service]\nExecStart=/bin/true\n");
+    assert_eq!(warren(&["verify", &good]), "= 0");
+    let bad =
+        scratch.file("bad.service", "[Service]\nExecStart=/bin/true\nFoo=1\nType=sometimes\n");
+    let said = warren(&["verify", &bad]);
+    assert!(said.contains(&format!("{bad}:3:")) && said.contains("[unknown-setting]"), "{said}");
+    assert!(said.contains(&format!("{bad}:4:")) && said.contains("[bad-value]"), "{said}");
+    let empty = scratch.file("empty.service", "[Service]\n");
+    assert!(warren(&["verify", &empty]).ends_with("= 1"), "{}", warren(&["verify", &empty]));
+    scratch.file("good.service.d/x.conf", "[Service]\nNice=99\n");
+    let said = warren(&["verify", &good]);
+    assert!(said.contains("good.service.d/x.conf:2:"), "{said}");
+    let directory = scratch.0.display().to_string();
+    let said = warren(&["verify", "--units-in", &directory, "absent"]);
+    assert_eq!(said, "Unit absent.service could not be found.\n= 1");
+}
+
+#[test]
+fn completions_and_manual_pages_come_from_the_table() {
+    let scratch = Scratch::new("man");
+    let directory = scratch.0.join("man").display().to_string();
+    assert_eq!(warren(&["man", &directory]), "= 0");
+    let page = std::fs::read_to_string(scratch.0.join("man/warren-refresh.1"));
+    assert!(page.expect("the page is there").contains("dry\\-run"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(warren(&["completion", shell]).contains("reload-or-restart"), "{shell}");
+    }
+}

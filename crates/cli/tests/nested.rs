@@ -1,0 +1,133 @@
+//! `warren run` and the tour with the real manager: that it works, and that nothing is left.
+//!
+//! Needs warren-init, warren-exec and warrend beside the command (`cargo build --workspace`), and
+//! the right to make namespaces. Where one is missing, this says NOT RUN and why.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::process;
+
+fn command() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_warren"))
+}
+
+/// Says loudly, past the test runner's capture, that a test could not run.
+fn not_run(test: &str, why: &str) {
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {test}: {why}");
+}
+
+/// What this machine lacks, if anything.
+fn lacks() -> Option<&'static str> {
+    let own = Path::new(env!("CARGO_BIN_EXE_warren"));
+    let beside = |name: &str| own.with_file_name(name).exists();
+    if !["warren-init", "warren-exec", "warrend"].into_iter().all(beside) {
+        return Some("the manager is not built (cargo build --workspace)");
+    }
+    let probe = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).output();
+    match process::own_ids().0 == 0 && probe.is_ok_and(|p| p.status.success()) {
+        true => None,
+        false => Some("it needs root and the right to make namespaces"),
+    }
+}
+
+/// Cgroups and temporary directories that machines of this name left.
+fn left_behind(pid: u32) -> Vec<PathBuf> {
+    let groups = warren_sys::cgroup::mount_point().ok().flatten();
+    let names = ["tour", "nested"].map(|kind| format!("warren-{kind}-{pid}"));
+    let directories = groups.into_iter().chain([std::env::temp_dir()]);
+    let all = directories.flat_map(|d| names.clone().map(|name| d.join(name)));
+    all.filter(|path| path.exists()).collect()
+}
+
+fn wait_for_end(pid: i32) {
+    let Ok(pidfd) = process::pidfd_open(pid) else { return };
+    let epoll = Epoll::new().expect("an epoll can be made");
+    epoll.add(&pidfd, 0, Interest::READ).expect("a pidfd can be watched");
+    epoll.wait(&mut Events::with_capacity(1), None).expect("it can be waited for");
+}
+
+#[test]
+fn the_tour_works_and_leaves_nothing() {
+    if let Some(why) = lacks() {
+        return not_run("the_tour_works_and_leaves_nothing", why);
+    }
+    let tour = command()
+        .args(["tour", "--sets", "5", "--slices", "--once"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the tour can be started");
+    let pid = tour.id();
+    let output = tour.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}");
+    assert!(said.contains("\"ok 1\" from test-nginx-1.service"), "{said}");
+    assert!(said.contains("0 added, 1 changed, 0 removed"), "{said}");
+    assert_eq!(left_behind(pid), Vec::<PathBuf>::new());
+}
+
+/// Starts an empty machine and waits until it is up. The name says whose it is.
+fn start_machine(test: &str) -> (Child, i32) {
+    let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));
+    let notify = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket can be made");
+    let machine = command()
+        .args(["run", "--quiet"])
+        .env("NOTIFY_SOCKET", &path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the machine can be started");
+    let mut buffer = [0u8; 4096];
+    let bound = std::time::Duration::from_secs(60);
+    notify.set_read_timeout(Some(bound)).expect("a bound can be set");
+    loop {
+        let length = notify.recv(&mut buffer).expect("it tells that it is ready");
+        if String::from_utf8_lossy(&buffer[..length]).contains("READY=1") {
+            break;
+        }
+    }
+    std::fs::remove_file(&path).expect("it is there");
+    let name = format!("nested-{}", machine.id());
+    let found = warren_cli::machine::find(&name).expect("the machine can be found");
+    (machine, found.pid)
+}
+
+#[test]
+fn a_machine_can_be_asked_entered_stopped_and_killed() {
+    if let Some(why) = lacks() {
+        return not_run("a_machine_can_be_asked_entered_stopped_and_killed", why);
+    }
+    let (mut machine, init) = start_machine("asked");
+    let name = format!("nested-{}", machine.id());
+    let ask = |args: &[&str]| {
+        let output = command().args(["-M", &name]).args(args).output().expect("it can be run");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    assert_eq!(ask(&["is-active", "multi-user.target"]), "active\n");
+    assert_eq!(ask(&["enter", "cat", "/proc/1/comm"]), "warren-init\n");
+    process::kill(machine.id() as i32, 15).expect("it can be signalled");
+    let status = machine.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    wait_for_end(init);
+    assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_killed_run_takes_its_machine_along() {
+    if let Some(why) = lacks() {
+        return not_run("a_killed_run_takes_its_machine_along", why);
+    }
+    let (mut machine, init) = start_machine("killed");
+    let outer = process::parent(init).expect("it has a parent");
+    machine.kill().expect("it can be killed");
+    machine.wait().expect("it ends");
+    // The middle stage kills process 1, removes the cgroup and ends.
+    wait_for_end(outer);
+    assert!(!Path::new(&format!("/proc/{init}")).exists(), "process 1 is gone");
+    assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+}

@@ -1,0 +1,20 @@
+//! The C library's heap: giving back what a burst of work left behind.
+
+/// Few arenas: this program's threads allocate little, and every arena keeps what it once had.
+pub fn limit_arenas() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: mallopt takes plain numbers and is called before other threads exist.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 2);
+    }
+}
+
+/// Gives free memory at the end of the heap and whole free pages inside it back to the kernel.
+/// Takes time in proportion to the heap: for after a load, not for every turn.
+pub fn trim() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: malloc_trim may be called by any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}

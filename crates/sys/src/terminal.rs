@@ -1,0 +1,33 @@
+//! Terminals: keys as they are typed, termios(3).
+
+use std::os::fd::AsFd;
+
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use crate::error::{Context, Result};
+
+/// While this lives, the terminal hands out each key at once and shows none. Signals by key
+/// still work.
+#[derive(Debug)]
+pub struct KeyByKey<T: AsFd> {
+    terminal: T,
+    before: Termios,
+}
+
+impl<T: AsFd> KeyByKey<T> {
+    /// Changes the terminal's mode. `ENOTTY` when it is none.
+    pub fn new(terminal: T) -> Result<KeyByKey<T>> {
+        let before = tcgetattr(&terminal).call("tcgetattr")?;
+        let mut mode = before.clone();
+        mode.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO);
+        tcsetattr(&terminal, OptionalActions::Now, &mode).call("tcsetattr")?;
+        Ok(KeyByKey { terminal, before })
+    }
+}
+
+impl<T: AsFd> Drop for KeyByKey<T> {
+    fn drop(&mut self) {
+        // The terminal may be gone, which is fine.
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
+    }
+}

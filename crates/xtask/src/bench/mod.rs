@@ -1,0 +1,102 @@
+//! `cargo xtask bench units`: the figures of SPECIFICATION.md's table of units.
+//!
+//! Warrener runs in a nested machine (`warren run`). Where `LAB_SCRIPTS` names a directory with
+//! `boot.sh` and `down.sh` for whole machines and `LAB` their data, Warrener and the systemd in
+//! `$LAB/rootfs` (and `$LAB/rootfs-sid`) are booted there instead, one after the other in one run.
+//! All are asked by the same stock systemctl, and CPU is read from the manager's own cgroup.
+//!
+//! Arguments: `SETS...`, each with an optional `s` for slices (`4000s`); default: 250 1000 4000
+//! 4000s 8000s. systemd needs many minutes from 4,000 sets on: it is measured up to
+//! `PEER_SETS_MAX` sets (default 1000). Needs root and a release build (`make build`).
+
+mod rows;
+mod subject;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{output, root};
+use subject::{Place, Subject};
+
+/// What is measured when no sizes are given.
+const SIZES_DEFAULT: [&str; 5] = ["250", "1000", "4000", "4000s", "8000s"];
+
+/// One layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Sets of units.
+    pub sets: u32,
+    /// With a slice for each.
+    pub slices: bool,
+}
+
+impl Size {
+    fn parse(text: &str) -> Result<Size> {
+        let slices = text.ends_with('s');
+        let sets = text.trim_end_matches('s').parse().with_context(|| format!("size {text}"))?;
+        ensure!((10..=10_000).contains(&sets), "sizes are 10 to 10000");
+        Ok(Size { sets, slices })
+    }
+
+    fn label(self) -> String {
+        format!("{}{}", self.sets, if self.slices { " sets, slices" } else { " sets" })
+    }
+}
+
+/// Measures, prints the table, writes `bench/results/units.json`.
+pub fn units(args: &[&str]) -> Result<()> {
+    let sizes = if args.is_empty() { &SIZES_DEFAULT[..] } else { args };
+    let sizes = sizes.iter().map(|text| Size::parse(text)).collect::<Result<Vec<_>>>()?;
+    let programs = programs()?;
+    let mut results = Vec::new();
+    for size in sizes {
+        for place in Place::available().into_iter().filter(|place| place.takes(size)) {
+            println!("\n{} at {}", place.name(), size.label());
+            match measure(&place, size, &programs) {
+                Ok(rows) => results.push(json!({
+                    "manager": place.name(), "sets": size.sets, "slices": size.slices,
+                    "rows": rows,
+                })),
+                Err(error) => println!("  not measured: {error:#}"),
+            }
+        }
+    }
+    write(&results)
+}
+
+fn measure(place: &Place, size: Size, programs: &std::path::Path) -> Result<Vec<Value>> {
+    let subject = Subject::boot(place, size, programs)?;
+    let measured = rows::all(&subject, size);
+    let down = subject.down()?;
+    let mut rows = measured?;
+    rows.push(rows::print_row("power-off", Some(down), None));
+    Ok(rows)
+}
+
+/// The directory of static release programs.
+fn programs() -> Result<PathBuf> {
+    let host = output("rustc", &["-vV"])?;
+    let host = host.lines().find_map(|l| l.strip_prefix("host: ")).context("rustc's host")?;
+    let directory = root().join("target").join(host).join("release");
+    ensure!(directory.join("warrend").exists(), "build first: make build");
+    Ok(directory)
+}
+
+fn write(results: &[Value]) -> Result<()> {
+    let commit = output("git", &["rev-parse", "--short", "HEAD"])?;
+    let date = warren_cli::render::date(warren_sys::time::realtime_ns() / 1000);
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let all = json!({
+        "date": date, "commit": commit.trim(), "cpus": cpus, "kernel": kernel.trim(),
+        "results": results,
+    });
+    let path = root().join("bench/results/units.json");
+    fs::create_dir_all(path.parent().context("a directory")?)?;
+    fs::write(&path, format!("{all:#}\n"))?;
+    println!("\nwritten: {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! The rows of the table: what is done, how long it took, what it cost the manager.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warren_cli::output::{bytes, span_us};
+use warren_cli::tour::layout::{mount_path, service, socket_path};
+
+use super::Size;
+use super::subject::Subject;
+
+/// Repetitions of what is quick; the median counts.
+const RUNS: u32 = 5;
+
+/// Mounts that are started together.
+const MOUNTS: u32 = 500;
+
+/// Prints and returns a row.
+pub fn print_row(name: &str, wall: Option<Duration>, cpu: Option<Duration>) -> Value {
+    let text =
+        |time: Option<Duration>| time.map_or_else(String::new, |t| span_us(t.as_micros() as u64));
+    let load = load();
+    println!("  {name:<34} {:>12} {:>12}   load {load}", text(wall), text(cpu));
+    let us = |time: Option<Duration>| time.map(|t| t.as_micros() as u64);
+    json!({"name": name, "wall_us": us(wall), "cpu_us": us(cpu), "load": load})
+}
+
+fn load() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().and_then(|n| n.parse().ok()).unwrap_or(0.0)
+}
+
+/// Everything between boot and power-off.
+pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
+    println!("  {:<34} {:>12} {:>12}", "", "wall", "manager CPU");
+    let mut rows = vec![print_row("boot to ready", Some(subject.boot), Some(subject.cpu()?))];
+    let systemctl = |args: &[&str]| subject.inside(&[&["systemctl"], args].concat()).map(|_| ());
+    rows.push(resources(subject, "after boot")?);
+    rows.push(row(subject, "list-units --all", RUNS, |_| systemctl(&["list-units", "--all"]))?);
+    rows.push(row(subject, "show one service", RUNS, |i| systemctl(&["show", &service(i + 1)]))?);
+    rows.push(row(subject, "reload, nothing changed", RUNS, |_| systemctl(&["daemon-reload"]))?);
+    rows.push(row(subject, "reload, one file changed", RUNS, |i| {
+        edit(subject, i)?;
+        systemctl(&["daemon-reload"])
+    })?);
+    rows.push(row(subject, "start one service", RUNS, |i| systemctl(&["start", &service(i + 1)]))?);
+    rows.push(row(subject, "restart one service", RUNS, |i| {
+        systemctl(&["restart", &service(i + 1)])
+    })?);
+    rows.push(row(subject, "stop one service", RUNS, |i| systemctl(&["stop", &service(i + 1)]))?);
+    rows.push(row(subject, "first connection to a socket", RUNS, |i| connect(subject, i + 6))?);
+    rows.push(row(subject, "first access through automount", RUNS, |i| enter(subject, i + 6))?);
+    rows.extend(mounts(subject, size)?);
+    let pattern = "test-nginx-*.service";
+    rows.push(row(subject, "start all services", 1, |_| systemctl(&["start", "--all", pattern]))?);
+    rows.push(resources(subject, "all services running")?);
+    rows.push(row(subject, "stop all services", 1, |_| systemctl(&["stop", pattern]))?);
+    Ok(rows)
+}
+
+/// Runs it several times; the median of wall and CPU. The number passed is the run's.
+fn row(
+    subject: &Subject,
+    name: &str,
+    runs: u32,
+    work: impl Fn(u32) -> Result<()>,
+) -> Result<Value> {
+    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+    for run in 0..runs {
+        let (cpu, began) = (subject.cpu()?, Instant::now());
+        work(run).with_context(|| name.to_owned())?;
+        walls.push(began.elapsed());
+        cpus.push(subject.cpu()?.saturating_sub(cpu));
+    }
+    Ok(print_row(name, median(walls), median(cpus)))
+}
+
+fn median(mut times: Vec<Duration>) -> Option<Duration> {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied()
+}
+
+fn resources(subject: &Subject, when: &str) -> Result<Value> {
+    let (resident, fds) = subject.resources()?;
+    println!("  {:<34} {:>12} {fds:>8} fds", format!("memory, {when}"), bytes(resident));
+    Ok(json!({"name": format!("memory, {when}"), "resident_bytes": resident, "fds": fds}))
+}
+
+fn edit(subject: &Subject, run: u32) -> Result<()> {
+    let path = subject.units.join(service(9));
+    let text = fs::read_to_string(&path)?;
+    // A changed comment would be no change to a manager that compares.
+    let changed = |line: &str| match line.strip_prefix("Description=") {
+        Some(_) => format!("Description=Edited {run}\n"),
+        None => format!("{line}\n"),
+    };
+    fs::write(&path, text.lines().map(changed).collect::<String>()).map_err(Into::into)
+}
+
+fn connect(subject: &Subject, set: u32) -> Result<()> {
+    let mut stream = UnixStream::connect(subject.path(&socket_path(set)))?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    ensure!(answer == format!("ok {set}\n"), "the service answered {answer:?}");
+    Ok(())
+}
+
+fn enter(subject: &Subject, set: u32) -> Result<()> {
+    let echo = subject.echo.display().to_string();
+    let said = subject.inside(&[&echo, "--stat", &mount_path(set)])?;
+    ensure!(!said.is_empty(), "{} could not be entered", mount_path(set));
+    Ok(())
+}
+
+/// Mounts that no automount has mounted yet, started and stopped together.
+fn mounts(subject: &Subject, size: Size) -> Result<Vec<Value>> {
+    let last = size.sets.min(MOUNTS + 20);
+    let names: Vec<String> = (21..=last).map(|set| format!("test-{set}.mount")).collect();
+    let call = |verb: &str| {
+        let command: Vec<&str> =
+            ["systemctl", verb].into_iter().chain(names.iter().map(String::as_str)).collect();
+        subject.inside(&command).map(|_| ())
+    };
+    let count = names.len();
+    Ok(vec![
+        row(subject, &format!("start {count} mounts"), 1, |_| call("start"))?,
+        row(subject, &format!("stop {count} mounts"), 1, |_| call("stop"))?,
+    ])
+}

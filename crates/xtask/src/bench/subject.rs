@@ -1,0 +1,199 @@
+//! What is measured: a manager that was booted over the layout, wherever it runs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use warren_cli::tour::layout;
+use warren_cli::tour::nested::Nested;
+
+use super::Size;
+
+/// Name of the machine in the lab.
+const LAB_NAME: &str = "bench";
+
+/// Largest layout that systemd is measured at when not told otherwise.
+const PEER_SETS_MAX_DEFAULT: u32 = 1000;
+
+/// Where and which.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// Warrener by `warren run`.
+    Nested,
+    /// Whole machines by the lab's scripts: the name, the root file system, the init inside.
+    Lab(&'static str, &'static str, &'static str),
+}
+
+impl Place {
+    /// What can be measured here.
+    pub fn available() -> Vec<Place> {
+        if std::env::var_os("LAB_SCRIPTS").is_none() {
+            println!("LAB_SCRIPTS is not set: only Warrener is measured, nested");
+            return vec![Place::Nested];
+        }
+        let all = [
+            Place::Lab("warrener", "rootfs", "/lab/bench/warren-init"),
+            Place::Lab("systemd", "rootfs", "/lib/systemd/systemd"),
+            Place::Lab("systemd-newest", "rootfs-sid", "/lib/systemd/systemd"),
+        ];
+        let there = |place: &Place| match place {
+            Place::Lab(_, rootfs, _) => lab().join(rootfs).is_dir(),
+            Place::Nested => true,
+        };
+        all.into_iter().filter(there).collect()
+    }
+
+    /// Whether a layout of this size is measured here.
+    pub fn takes(&self, size: Size) -> bool {
+        let bound = std::env::var("PEER_SETS_MAX").ok().and_then(|n| n.parse().ok());
+        let ours = self.name().starts_with("warrener");
+        ours || size.sets <= bound.unwrap_or(PEER_SETS_MAX_DEFAULT)
+    }
+
+    /// For tables.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Place::Nested => "warrener (nested)",
+            Place::Lab(name, ..) => name,
+        }
+    }
+}
+
+fn lab() -> PathBuf {
+    std::env::var_os("LAB").map_or_else(|| "/tmp/lab".into(), PathBuf::from)
+}
+
+/// A booted manager.
+pub struct Subject {
+    /// Its process 1.
+    pub pid: i32,
+    /// From exec to readiness.
+    pub boot: Duration,
+    /// Its unit files, as seen from here.
+    pub units: PathBuf,
+    /// The payload, as seen from inside.
+    pub echo: PathBuf,
+    /// The manager's own cgroup.
+    scope: PathBuf,
+    nested: Option<Nested>,
+}
+
+impl Subject {
+    /// Writes the layout and boots.
+    pub fn boot(place: &Place, size: Size, programs: &Path) -> Result<Subject> {
+        let scratch = std::env::temp_dir().join(format!("warren-bench-{}", std::process::id()));
+        let units = scratch.join("units");
+        let _ = fs::remove_dir_all(&scratch);
+        fs::create_dir_all(&scratch)?;
+        let echo = match place {
+            Place::Nested => programs.join("warren-echo"),
+            Place::Lab(..) => copy_into_lab(programs)?,
+        };
+        layout::write(&units, size.sets, size.slices, &echo)?;
+        let began = Instant::now();
+        let (pid, nested) = match place {
+            Place::Nested => {
+                let program = programs.join("warren");
+                let nested = Nested::start(&program, &scratch, &units, size.sets)?;
+                (nested.machine.pid, Some(nested))
+            }
+            Place::Lab(_, rootfs, init) => (boot_lab(rootfs, init, &units)?, None),
+        };
+        let boot = began.elapsed();
+        let scope = scope_of(pid)?;
+        Ok(Subject { pid, boot, units, echo, scope, nested })
+    }
+
+    /// Runs a command inside; its output, whatever its status.
+    pub fn inside(&self, command: &[&str]) -> Result<String> {
+        let output = Command::new("nsenter")
+            .args(["-t", &self.pid.to_string(), "-m", "-u", "-i", "-n", "-p", "-C", "--"])
+            .args(command)
+            .env("SYSTEMD_PAGER", "")
+            .stdin(Stdio::null())
+            .output()
+            .context("cannot start nsenter")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// A path inside, as seen from here.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{inside}", self.pid))
+    }
+
+    /// CPU time of the manager's own processes so far.
+    pub fn cpu(&self) -> Result<Duration> {
+        let path = self.scope.join("cpu.stat");
+        let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
+        let us = text.lines().find_map(|l| l.strip_prefix("usage_usec ")?.parse().ok());
+        us.map(Duration::from_micros).context("usage_usec")
+    }
+
+    /// Resident bytes and open descriptors of the manager's own processes.
+    pub fn resources(&self) -> Result<(u64, usize)> {
+        let pids = fs::read_to_string(self.scope.join("cgroup.procs"))?;
+        let (mut bytes, mut fds) = (0, 0);
+        for pid in pids.lines() {
+            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+            let kib = status.lines().find_map(|l| {
+                l.strip_prefix("VmRSS:")?.split_whitespace().next()?.parse::<u64>().ok()
+            });
+            bytes += kib.unwrap_or(0) * 1024;
+            fds += fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+        }
+        Ok((bytes, fds))
+    }
+
+    /// Powers off; how long that took.
+    pub fn down(self) -> Result<Duration> {
+        let began = Instant::now();
+        match self.nested {
+            Some(nested) => {
+                nested.call("Leave", json!({"how": "poweroff"}))?;
+                nested.wait()?;
+            }
+            None => script("down.sh", &["-n", LAB_NAME])?,
+        }
+        let took = began.elapsed();
+        let _ = fs::remove_dir_all(self.units.parent().unwrap_or(&self.units));
+        Ok(took)
+    }
+}
+
+/// The cgroup of process 1, which a manager shares with its own helpers.
+fn scope_of(pid: i32) -> Result<PathBuf> {
+    let mount = warren_sys::cgroup::mount_point()?.context("no cgroup2 file system")?;
+    let group = warren_sys::process::cgroup_path(pid)?;
+    Ok(mount.join(group.trim_start_matches('/')))
+}
+
+fn script(name: &str, args: &[&str]) -> Result<()> {
+    let directory = std::env::var_os("LAB_SCRIPTS").context("LAB_SCRIPTS")?;
+    let path = Path::new(&directory).join(name);
+    let output = Command::new(&path).args(args).env("LAB", lab()).output();
+    let output = output.with_context(|| format!("{}", path.display()))?;
+    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
+
+fn boot_lab(rootfs: &str, init: &str, units: &Path) -> Result<i32> {
+    let (rootfs, units) = (lab().join(rootfs), units.display().to_string());
+    let rootfs = rootfs.display().to_string();
+    script("boot.sh", &["-r", &rootfs, "-u", &units, "-n", LAB_NAME, init])?;
+    let pid = lab().join("run").join(LAB_NAME).join("pid");
+    let text = fs::read_to_string(&pid).with_context(|| format!("{}", pid.display()))?;
+    text.trim().parse().context("the pid of the machine")
+}
+
+/// Puts our programs where machines of the lab see them; the payload's path inside.
+fn copy_into_lab(programs: &Path) -> Result<PathBuf> {
+    let directory = lab().join("lab/bench");
+    fs::create_dir_all(&directory)?;
+    for name in ["warren-init", "warren-exec", "warrend", "warren-echo"] {
+        fs::copy(programs.join(name), directory.join(name)).context(name)?;
+    }
+    Ok("/lab/bench/warren-echo".into())
+}

@@ -1,0 +1,29 @@
+//! Everything CI runs, in the order in which it fails fastest.
+
+use anyhow::Result;
+
+use crate::{cargo, cargo_with, docs, purity};
+
+/// Test threads: the suites start processes of their own, and machines with two cores must do.
+const TEST_THREADS: &str = "--test-threads=4";
+
+/// Format, lints, purity.
+pub fn quick() -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])?;
+    purity::check()?;
+    cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+/// All of it.
+pub fn everything() -> Result<()> {
+    quick()?;
+    docs::check()?;
+    // Tests of whole programs find them in the target directory.
+    cargo(&["build", "--locked", "--workspace", "--bins"])?;
+    // Not --all-targets: that would leave out the examples which tests run, and run the benches.
+    cargo(&["test", "--locked", "--workspace", "--no-fail-fast", "--", TEST_THREADS])?;
+    let strict = [("RUSTDOCFLAGS", "-D warnings")];
+    cargo_with(&["doc", "--locked", "--workspace", "--no-deps", "--lib"], &strict)?;
+    println!("\nEverything passed.");
+    Ok(())
+}

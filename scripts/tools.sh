@@ -1,0 +1,38 @@
+#!/bin/sh
+# Installs what building and testing need and is missing: Debian packages (as root), and by
+# rustup the toolchain that rust-toolchain.toml pins. Says what it does; does nothing twice.
+set -eu
+cd "$(dirname "$0")/.."
+
+missing=""
+need() { # COMMAND PACKAGE...
+    command -v "$1" >/dev/null 2>&1 || { shift; missing="$missing $*"; }
+}
+need cc gcc libc6-dev
+need curl curl ca-certificates
+need git git
+need python3 python3
+# Static programs need the C library's archive too.
+[ -n "$(find /usr/lib /lib -maxdepth 2 -name libc.a 2>/dev/null)" ] || missing="$missing libc6-dev"
+
+if [ -n "$missing" ]; then
+    if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+        echo "installing:$missing"
+        apt-get update -qq
+        # shellcheck disable=SC2086 # a list of packages
+        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing ca-certificates >/dev/null
+    else
+        echo "missing, and only root can install it:$missing" >&2
+        exit 1
+    fi
+fi
+
+PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+if ! command -v cargo >/dev/null 2>&1; then
+    channel=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
+    echo "installing the Rust toolchain $channel by rustup"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
+        sh -s -- -y -q --no-modify-path --profile minimal --default-toolchain "$channel"
+fi
+# With rustup, the first call installs the pinned toolchain and its components.
+cargo --version >/dev/null
