@@ -260,6 +260,10 @@ fn a_killed_manager_finds_everything_again() {
     let (reply, fd) = next.spawn_reply(0);
     let pid = reply.result.expect("it ran").pid;
     assert_eq!((reply.id, fd.is_some()), (77, true));
+    // Said again, in case the last manager had taken it.
+    let (again, fd) = next.spawn_reply(0);
+    assert_eq!((again.id, fd.is_some()), (77, false));
+    assert_eq!(again.result.expect("it ran").pid, pid);
     assert_eq!(next.reply(0), HelperReply::Synced(1));
     assert_eq!(next.exit_of(pid).exit.kind, ExitKind::Exited(3));
 }

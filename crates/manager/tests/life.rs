@@ -108,6 +108,7 @@ fn commands_of_a_service_run_in_order_and_know_what_happened() {
         m.expect_job("start", "env.service", "done");
         assert_eq!(m.lines("e"), ["1", "from a file", "/run/surv"]);
         m.expect_job("start", "slow.service", "failed");
+        m.wait_for("slow.service", "failed/failed");
         assert_eq!(m.status("slow.service")["result"], "timeout");
         m.expect_job("start", "deaf.service", "done");
         lab::until("it is deaf", || (m.lines("x") == ["up"]).then_some(()));
