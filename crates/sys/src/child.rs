@@ -258,7 +258,7 @@ pub fn new_session() -> Result<()> {
     done("setsid", unsafe { libc::syscall(libc::SYS_setsid) })
 }
 
-/// Makes a terminal the controlling terminal of this session; `force` takes it from another.
+/// Makes a terminal the controlling terminal of the caller's session; `force` takes it from another.
 pub fn take_terminal(fd: RawFd, force: bool) -> Result<()> {
     // SAFETY: TIOCSCTTY takes a plain integer.
     done("ioctl TIOCSCTTY", unsafe { libc::ioctl(fd, libc::TIOCSCTTY, force as libc::c_int) } as _)
