@@ -72,6 +72,7 @@ impl Loader {
             dropin_names: BTreeSet::new(),
         };
         loader.index();
+        loader.snapshot.structure_changed = false;
         loader
     }
 
