@@ -24,10 +24,6 @@ pub fn holds(condition: &Condition, context: &Context) -> bool {
     test(condition.kind, &condition.parameter, context).is_some_and(|is| is != condition.negate)
 }
 
-/// Kinds that this version does not look at; they are reported by `warren verify`.
-pub const UNKNOWN_KINDS: &[ConditionKind] =
-    &[ConditionKind::PathIsEncrypted, ConditionKind::CpuFeature];
-
 fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool> {
     use ConditionKind::*;
     let path = Path::new(parameter);

@@ -62,7 +62,7 @@ impl Daemon {
                 self.clean_up(unit, &settings, restarting);
             }
             Effect::CloseSockets { unit, settings } => self.close_sockets(unit, &settings),
-            Effect::WatchSockets { unit, on, accept } => self.watch_sockets(unit, on, accept),
+            Effect::WatchSockets { unit, on, .. } => self.watch_sockets(unit, on),
             Effect::FlushSockets { unit } => {
                 for open in self.sockets.get(unit) {
                     let _ = socket::flush(open.fd.as_fd(), false);
@@ -364,7 +364,7 @@ impl Daemon {
         }
     }
 
-    fn watch_sockets(&mut self, unit: UnitId, on: bool, _accept: bool) {
+    fn watch_sockets(&mut self, unit: UnitId, on: bool) {
         for open in self.sockets.get(unit) {
             // Watching twice or leaving what is not watched is no harm.
             let _ = match on {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
 use warren_core::settings::{Compiled, TypeSettings};
+use warren_sys::Result;
 use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
-use warren_sys::{Error, Result};
 use warren_unit::UnitName;
-use warren_unit::config::{CgroupConfig, CpuWeight, Delegate, Limit, TasksLimit};
+use warren_unit::config::{CgroupConfig, CpuWeight, Limit, TasksLimit};
 
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
@@ -326,9 +326,6 @@ fn apply(tree: &Tree, offered: &[String], path: &str, config: &CgroupConfig) -> 
         if !has || tree.write(path, file, &value).is_err() {
             failed.extend(stated.then(|| setting.to_owned()));
         }
-    }
-    if config.delegate != Delegate::No {
-        let _: std::result::Result<(), Error> = tree.make(path);
     }
     failed
 }

@@ -18,7 +18,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::load::Sources;
 use crate::merged::Merged;
 use crate::name::{UnitName, UnitType};
-use crate::settings::{Id, Status, id};
+use crate::settings::{Id, Kind, Status, id};
 use crate::value::{self, Fault};
 
 /// What a unit's files are compiled with.
@@ -93,7 +93,12 @@ impl<'a> Compiler<'a> {
             UnitType::Slice => self.slice().1,
             _ => Vec::new(),
         });
-        all.extend(self.run(Unit::unused_settings).1);
+        for diagnostic in self.run(Unit::unused_settings).1 {
+            // A value that is compiled but not acted on was already found wrong above.
+            if !all.contains(&diagnostic) {
+                all.push(diagnostic);
+            }
+        }
         all
     }
 }
@@ -107,7 +112,11 @@ impl<'a> Unit<'a> {
             let (severity, code, message) = match setting.status {
                 Status::Acted => continue,
                 Status::Parsed => {
-                    (Severity::Note, Code::NotActedOn, format!("{name}= has no effect yet"))
+                    let effect = match setting.kind {
+                        Kind::Condition(_) | Kind::Assert(_) => "is not looked at yet, never holds",
+                        _ => "has no effect yet",
+                    };
+                    (Severity::Note, Code::NotActedOn, format!("{name}= {effect}"))
                 }
                 Status::Obsolete => {
                     (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))

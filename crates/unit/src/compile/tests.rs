@@ -200,3 +200,22 @@ fn what_has_no_effect_is_said() {
     }
     assert_eq!(all.len(), 3);
 }
+
+#[test]
+fn what_is_read_but_not_acted_on_is_said_once() {
+    let text = "[Unit]\nConditionCPUFeature=sse\nSurviveFinalKillSignal=yes\n\
+                [Service]\nExecStart=/bin/x\nDelegate=yes\nOOMPolicy=rubbish\n";
+    let all = with("a.service", &[text], |c| c.check());
+    let mut shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
+    shown.sort_unstable();
+    assert_eq!(
+        shown,
+        [
+            "ConditionCPUFeature= is not looked at yet, never holds",
+            "Delegate= has no effect yet",
+            "OOMPolicy= has no effect yet",
+            "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
+            "SurviveFinalKillSignal= has no effect yet",
+        ]
+    );
+}

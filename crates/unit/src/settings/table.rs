@@ -23,13 +23,13 @@ macro_rules! rows {
                 name: concat!("Condition", stringify!($word)),
                 kind: Condition(ConditionKind::$cond),
                 list: List::Append,
-                status: Status::Acted,
+                status: condition_status(ConditionKind::$cond),
             }, Setting {
                 group: Group::Unit,
                 name: concat!("Assert", stringify!($word)),
                 kind: Assert(ConditionKind::$cond),
                 list: List::Append,
-                status: Status::Acted,
+                status: condition_status(ConditionKind::$cond),
             }, )+
             $( Setting {
                 group: Group::Exec,
@@ -69,15 +69,16 @@ rows! {
     @Unit Acted Keep (MountsFor): RequiresMountsFor;
     @Unit Parsed Keep (MountsFor): WantsMountsFor;
     @Unit Acted Last (Bool): IgnoreOnIsolate StopWhenUnneeded RefuseManualStart RefuseManualStop
-        AllowIsolate DefaultDependencies SurviveFinalKillSignal;
+        AllowIsolate DefaultDependencies;
+    @Unit Parsed Last (Bool): SurviveFinalKillSignal;
     @Unit Obsolete Last (Bool): IgnoreOnSnapshot OnFailureIsolate;
     @Unit Acted Last (Word(JobMode::WORDS)): OnSuccessJobMode OnFailureJobMode;
-    @Unit Acted Last (Word(CollectMode::WORDS)): CollectMode;
+    @Unit Parsed Last (Word(CollectMode::WORDS)): CollectMode;
     @Unit Acted Last (ACTION): FailureAction SuccessAction JobTimeoutAction StartLimitAction;
-    @Unit Acted Last (Number(0, 255)): FailureActionExitStatus SuccessActionExitStatus;
+    @Unit Parsed Last (Number(0, 255)): FailureActionExitStatus SuccessActionExitStatus;
     @Unit Acted Last (Span): JobTimeoutSec JobRunningTimeoutSec StartLimitIntervalSec;
     @Unit Acted Last (COUNT): StartLimitBurst;
-    @Unit Acted Last (Text): JobTimeoutRebootArgument RebootArgument;
+    @Unit Parsed Last (Text): JobTimeoutRebootArgument RebootArgument;
 
     @Install Acted Keep (Names): Alias WantedBy RequiredBy UpheldBy Also;
     @Install Acted Last (Text): DefaultInstance;
@@ -90,8 +91,8 @@ rows! {
     @Service Acted Append (Command): ExecCondition ExecStartPre ExecStart ExecStartPost ExecReload
         ExecStop ExecStopPost;
     @Service Acted Last (Span): RestartSec TimeoutStartSec TimeoutStopSec TimeoutAbortSec TimeoutSec
-        RuntimeMaxSec RuntimeRandomizedExtraSec WatchdogSec;
-    @Service Parsed Last (Span): RestartMaxDelaySec;
+        RuntimeMaxSec WatchdogSec;
+    @Service Parsed Last (Span): RuntimeRandomizedExtraSec RestartMaxDelaySec;
     @Service Parsed Last (COUNT): RestartSteps;
     @Service Parsed Last (Word(&["normal", "direct", "debug"])): RestartMode;
     @Service Acted Last (Word(TimeoutFailureMode::WORDS)): TimeoutStartFailureMode
@@ -102,7 +103,7 @@ rows! {
     @Service Acted Last (Word(NotifyAccess::WORDS)): NotifyAccess;
     @Service Acted Keep (Names): Sockets;
     @Service Acted Last (COUNT): FileDescriptorStoreMax;
-    @Service Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
+    @Service Parsed Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Service Acted Last (Signal): ReloadSignal;
     @Service Parsed Last (Bool): RootDirectoryStartOnly PermissionsStartOnly;
     @Service Parsed Last (BoolOr(&["restart"])): FileDescriptorStorePreserve;
@@ -120,17 +121,16 @@ rows! {
     @Socket Parsed Append (Listen(ListenKind::UsbFunction)): ListenUSBFunction;
     @Socket Parsed Last (Word(SocketProtocol::WORDS)): SocketProtocol;
     @Socket Acted Last (BoolOr(BindIpv6Only::WORDS)): BindIPv6Only;
-    @Socket Acted Last (COUNT): Backlog MaxConnections MaxConnectionsPerSource KeepAliveProbes
-        TriggerLimitBurst;
-    @Socket Parsed Last (COUNT): PollLimitBurst MaxConnectionsPerSourceIPv6;
+    @Socket Acted Last (COUNT): Backlog MaxConnections KeepAliveProbes TriggerLimitBurst;
+    @Socket Parsed Last (COUNT): PollLimitBurst MaxConnectionsPerSource MaxConnectionsPerSourceIPv6;
     @Socket Parsed Last (Text): BindToDevice TCPCongestion;
     @Socket Sandbox Last (Text): SmackLabel SmackLabelIPIn SmackLabelIPOut;
     @Socket Sandbox Last (Bool): SELinuxContextFromNet;
     @Socket Acted Last (Text): SocketUser SocketGroup FileDescriptorName;
     @Socket Acted Last (Mode): SocketMode DirectoryMode;
-    @Socket Acted Last (Bool): Accept Writable FlushPending KeepAlive NoDelay ReusePort FreeBind
+    @Socket Acted Last (Bool): Accept FlushPending KeepAlive NoDelay ReusePort FreeBind
         Transparent Broadcast PassCredentials PassSecurity RemoveOnStop;
-    @Socket Parsed Last (Bool): PassPacketInfo PassPIDFD PassFileDescriptorsToExec AcceptFileDescriptors;
+    @Socket Parsed Last (Bool): Writable PassPacketInfo PassPIDFD PassFileDescriptorsToExec AcceptFileDescriptors;
     @Socket Parsed Last (BoolOr(&["auto"])): DeferTrigger;
     @Socket Parsed Last (Span): DeferTriggerMaxSec PollLimitIntervalSec;
     @Socket Acted Last (Span): KeepAliveTimeSec KeepAliveIntervalSec DeferAcceptSec TimeoutSec
@@ -189,10 +189,12 @@ rows! {
     @Kill Acted Last (Signal): KillSignal RestartKillSignal FinalKillSignal WatchdogSignal;
     @Kill Acted Last (Bool): SendSIGHUP SendSIGKILL;
 
-    @Exec Acted Last (Text): User Group SyslogIdentifier;
+    @Exec Acted Last (Text): User Group;
+    @Exec Parsed Last (Text): SyslogIdentifier;
     @Exec Acted Append (Words): SupplementaryGroups PassEnvironment UnsetEnvironment;
     @Exec Acted Append (Environment): Environment;
-    @Exec Acted Append (Text): EnvironmentFile StandardInputText StandardInputData;
+    @Exec Acted Append (Text): EnvironmentFile;
+    @Exec Parsed Append (Text): StandardInputText StandardInputData;
     @Exec Acted Last (Text): WorkingDirectory StandardInput StandardOutput StandardError;
     @Exec Acted Last (Path): RootDirectory TTYPath;
     @Exec Parsed Append (Words): ExecSearchPath;
@@ -211,8 +213,8 @@ rows! {
     @Exec Acted Last (Number(0, 7)): IOSchedulingPriority;
     @Exec Acted Append (Capabilities): CapabilityBoundingSet AmbientCapabilities;
     @Exec Acted Append (Indexes): CPUAffinity;
-    @Exec Acted Last (Word(Personality::WORDS)): Personality;
-    @Exec Acted Last (Raw): LogLevelMax;
+    @Exec Parsed Last (Word(Personality::WORDS)): Personality;
+    @Exec Parsed Last (Raw): LogLevelMax;
     @Exec Acted Last (Word(KeyringMode::WORDS)): KeyringMode;
     @Exec Parsed Last (Raw): SyslogFacility SyslogLevel NUMAPolicy NUMAMask CoredumpFilter
         TimerSlackNSec SecureBits;
@@ -248,15 +250,15 @@ rows! {
         SystemCallFilter SystemCallArchitectures SystemCallLog;
 
     @Cgroup Acted Last (Names): Slice;
-    @Cgroup Acted Last (Raw): Delegate;
+    @Cgroup Parsed Last (Raw): Delegate;
     @Cgroup Parsed Last (Text): DelegateSubgroup;
     @Cgroup Parsed Append (Words): DisableControllers;
-    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
+    @Cgroup Parsed Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
     @Cgroup Parsed Last (Bool): IPAccounting CoredumpReceive MemoryZSwapWriteback;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Parsed Last (CpuWeight): StartupCPUWeight;
     @Cgroup Acted Last (Percent): CPUQuota;
-    @Cgroup Parsed Last (Span): CPUQuotaPeriodSec;
+    @Cgroup Acted Last (Span): CPUQuotaPeriodSec;
     @Cgroup Acted Append (Indexes): AllowedCPUs AllowedMemoryNodes;
     @Cgroup Parsed Append (Indexes): StartupAllowedCPUs StartupAllowedMemoryNodes;
     @Cgroup Acted Last (Memory): MemoryMin MemoryLow MemoryHigh MemoryMax MemorySwapMax;
@@ -297,6 +299,14 @@ rows! {
     limits: Cpu CPU Fsize FSIZE Data DATA Stack STACK Core CORE Rss RSS Nofile NOFILE As AS
         Nproc NPROC Memlock MEMLOCK Locks LOCKS Sigpending SIGPENDING Msgqueue MSGQUEUE Nice NICE
         Rtprio RTPRIO Rttime RTTIME;
+}
+
+/// A condition that is not looked at never holds.
+const fn condition_status(kind: ConditionKind) -> Status {
+    match kind {
+        ConditionKind::PathIsEncrypted | ConditionKind::CpuFeature => Status::Parsed,
+        _ => Status::Acted,
+    }
 }
 
 macro_rules! aliases {
