@@ -71,6 +71,13 @@ pub enum Event {
         socket: UnitId,
         /// The instance.
         instance: UnitId,
+        /// The number in the instance's name.
+        number: u64,
+    },
+    /// A connection was closed because of `MaxConnections=`.
+    ConnectionRefused {
+        /// The socket unit.
+        socket: UnitId,
     },
     /// The mount table has a mount at the unit's path now.
     Mounted {
@@ -350,6 +357,11 @@ pub enum Effect {
         on: bool,
         /// `Accept=yes`: accept connections.
         accept: bool,
+    },
+    /// Close the connection that an instance was to serve: it will not.
+    DropConnection {
+        /// The instance.
+        unit: UnitId,
     },
     /// Throw away what waits in a socket unit's sockets (FlushPending=).
     FlushSockets {

@@ -192,7 +192,10 @@ impl Core {
             Event::CgroupEmpty { unit } => self.group_empty(unit),
             Event::OutOfMemory { unit } => self.service_out_of_memory(unit),
             Event::Incoming { unit } => self.socket_incoming(unit),
-            Event::Connection { socket, instance } => self.socket_connection(socket, instance),
+            Event::Connection { socket, instance, number } => {
+                self.socket_connection(socket, instance, number)
+            }
+            Event::ConnectionRefused { socket } => self.socket_refused(socket),
             Event::Mounted { unit } => self.mount_appeared(unit),
             Event::Unmounted { unit } => self.mount_vanished(unit),
             Event::TrapHit { unit, token } => self.trap_hit(unit, token),

@@ -60,8 +60,6 @@ impl Core {
             command: (CommandList::StartPre, 0),
             deadline: None,
             outcome: Outcome::Success,
-            accepted: 0,
-            refused: 0,
             connections: Vec::new(),
             triggers: RateWindow::default(),
         };
@@ -430,21 +428,29 @@ impl Core {
     }
 
     /// A connection was accepted: its instance is started.
-    pub(crate) fn socket_connection(&mut self, socket: UnitId, instance: UnitId) {
+    pub(crate) fn socket_connection(&mut self, socket: UnitId, instance: UnitId, number: u64) {
         let listens = |run: &SocketRun| run.phase == SocketPhase::Listening;
         if self.known(socket).is_none() || !self.socket(socket).is_some_and(listens) {
-            return;
+            return self.out.push(Effect::DropConnection { unit: instance });
         }
+        let history = self.history_mut(socket);
+        history.accepted = history.accepted.max(number + 1);
         if self.trigger_limit_hit(socket) {
+            self.out.push(Effect::DropConnection { unit: instance });
             return self.socket_broken(socket, Outcome::TriggerLimitHit, Code::TriggerLimit);
         }
-        let run = self.socket_mut(socket);
-        run.accepted += 1;
-        run.connections.push(instance);
+        self.socket_mut(socket).connections.push(instance);
         self.connections.insert(instance, socket);
         let cause = Cause::Trigger(socket);
         if !self.enqueue_quietly(instance, JobType::Start, JobMode::Replace, cause) {
             self.connection_ended(instance);
+            self.out.push(Effect::DropConnection { unit: instance });
+        }
+    }
+
+    pub(crate) fn socket_refused(&mut self, socket: UnitId) {
+        if self.socket(socket).is_some() {
+            self.history_mut(socket).refused += 1;
         }
     }
 

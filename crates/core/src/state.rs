@@ -301,10 +301,6 @@ pub struct SocketRun {
     pub deadline: Option<Monotonic>,
     /// The first thing that went wrong.
     pub outcome: Outcome,
-    /// Connections handed out with `Accept=yes`, ever.
-    pub accepted: u64,
-    /// Connections refused because of `MaxConnections=`.
-    pub refused: u64,
     /// Instances of `Accept=yes` that run now.
     pub connections: Vec<UnitId>,
     /// Start of the current interval of `TriggerLimitIntervalSec=` and the starts in it.
@@ -482,6 +478,11 @@ pub struct History {
     pub skipped: bool,
     /// The cgroup was made and not yet removed.
     pub has_cgroup: bool,
+    /// Numbers given to connections of an `Accept=yes` socket. No number is given twice: an
+    /// instance may outlive a restart of its socket.
+    pub accepted: u64,
+    /// Connections of a socket refused because of `MaxConnections=`.
+    pub refused: u64,
 }
 
 /// The run state of one unit.

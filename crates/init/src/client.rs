@@ -1,7 +1,8 @@
 //! The manager's side of the channels: packets in and out, as owned values.
 //!
-//! Never blocks and keeps no state: the manager registers the sockets with its own event loop
-//! and calls [`receive_reply`] and [`receive_event`] when they are readable.
+//! Keeps no state: the manager registers the sockets with its own event loop and calls
+//! [`receive_reply`] and [`receive_event`] when they are readable. Only what is sent to init may
+//! wait, for init to read: it always does.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -90,17 +91,17 @@ pub fn send_request(
 pub fn receive_reply(
     helper: BorrowedFd<'_>,
 ) -> Result<Incoming<(HelperReply, Option<OwnedFd>)>, ClientError> {
-    receive(helper, |packet, mut fds| Ok((decode(packet)?, fds.pop())))
+    receive(helper, false, |packet, mut fds| Ok((decode(packet)?, fds.pop())))
 }
 
-/// Sends a request to init.
+/// Sends a request to init, in order with those before.
 pub fn send_control(
     control: BorrowedFd<'_>,
     request: &InitRequest<'_>,
     fd: Option<BorrowedFd<'_>>,
 ) -> Result<(), ClientError> {
     let packet = encode(request)?;
-    Ok(fdpass::try_send(control, &packet, fd.as_slice())?)
+    Ok(fdpass::send(control, &packet, fd.as_slice())?)
 }
 
 /// What a new manager is handed; see [`Welcome`].
@@ -133,11 +134,18 @@ pub enum InitEvent {
     Pong(u64),
     /// A request that was refused, and the name it was about.
     Refused(Refusal, String),
+    /// What came of an `Accept`: its token, and the connection or an errno.
+    Accepted(u64, Result<OwnedFd, i32>),
 }
 
-/// Takes one message of init.
+/// Takes one message of init, if there is one.
 pub fn receive_event(control: BorrowedFd<'_>) -> Result<Incoming<InitEvent>, ClientError> {
-    receive(control, |packet, fds| event(decode(packet)?, fds))
+    receive(control, false, |packet, fds| event(decode(packet)?, fds))
+}
+
+/// Waits for a message of init: for a manager's start, when there is nothing else to do.
+pub fn wait_for_event(control: BorrowedFd<'_>) -> Result<Incoming<InitEvent>, ClientError> {
+    receive(control, true, |packet, fds| event(decode(packet)?, fds))
 }
 
 fn event(message: InitMessage<'_>, fds: Vec<OwnedFd>) -> Result<InitEvent, ClientError> {
@@ -159,6 +167,11 @@ fn event(message: InitMessage<'_>, fds: Vec<OwnedFd>) -> Result<InitEvent, Clien
         InitMessage::Signal { signo } => Ok(InitEvent::Signal(i32::from(signo))),
         InitMessage::Pong { n } => Ok(InitEvent::Pong(n)),
         InitMessage::Refused { why, name } => Ok(InitEvent::Refused(why, name.to_owned())),
+        InitMessage::Accepted { token, errno: 0 } => {
+            let connection = fds.into_iter().next().ok_or(ClientError::Fds)?;
+            Ok(InitEvent::Accepted(token, Ok(connection)))
+        }
+        InitMessage::Accepted { token, errno } => Ok(InitEvent::Accepted(token, Err(errno))),
     }
 }
 
@@ -177,10 +190,11 @@ fn handed(welcome: Welcome, fds: Vec<OwnedFd>) -> Result<Handed, ClientError> {
 
 fn receive<T>(
     socket: BorrowedFd<'_>,
+    wait: bool,
     read: impl Fn(&[u8], Vec<OwnedFd>) -> Result<T, ClientError>,
 ) -> Result<Incoming<T>, ClientError> {
     let (mut buffer, mut fds) = ([0u8; PACKET_BYTES_MAX], Vec::new());
-    match fdpass::recv(socket, &mut buffer, &mut fds, false) {
+    match fdpass::recv(socket, &mut buffer, &mut fds, wait) {
         Err(e) if e.is_would_block() => Ok(Incoming::Nothing),
         Err(e) => Err(e.into()),
         Ok(received) if received.truncated => Err(ClientError::Fds),

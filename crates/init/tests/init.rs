@@ -5,6 +5,7 @@ mod lab;
 use std::os::fd::{AsFd, OwnedFd};
 
 use lab::{Lab, not_run, script, wait_readable};
+use warren_init::client::InitEvent;
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::PROTOCOL_VERSION;
 use warren_init::protocol::control::{InitRequest, PowerAction, STORE_NAME_BYTES_MAX, StartReason};
@@ -457,4 +458,38 @@ fn an_init_that_never_had_a_manager_can_be_ended() {
     assert_eq!(line, expected);
     process::kill(init.id() as i32, 15).expect("it runs");
     assert_eq!(init.wait().expect("it ends").code(), Some(128 + 15));
+}
+
+#[test]
+fn init_takes_connections_into_its_store() {
+    use std::io::{Read, Write};
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    let lab = Lab::start("accept", &["--helpers=1"]);
+    lab.hello();
+    let path = lab.path("listener");
+    // It waits, which must not make init wait.
+    let listener = OwnedFd::from(UnixListener::bind(&path).expect("bind"));
+    lab.ask(&InitRequest::StoreFd { name: "socket/a/0" }, &[&listener]);
+    let accept = |token, listener: &str, name: &str| {
+        lab.ask(&InitRequest::Accept { token, listener, name }, &[]);
+        match lab.told() {
+            InitEvent::Accepted(back, answer) if back == token => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    const EAGAIN: i32 = 11;
+    assert_eq!(accept(1, "socket/a/0", "connection/a/0").expect_err("nobody waits"), EAGAIN);
+    assert_eq!(accept(2, "socket/b/0", "x").expect_err("no such socket"), 2);
+    let mut client = UnixStream::connect(&path).expect("connect");
+    let connection = accept(3, "socket/a/0", "connection/a/0").expect("one waits");
+    UnixStream::from(connection).write_all(b"hello").expect("write");
+    let mut text = [0; 5];
+    client.read_exact(&mut text).expect("the connection is this one");
+    let _second = UnixStream::connect(&path).expect("connect");
+    assert_eq!(accept(4, "socket/a/0", "").expect_err("no name"), 22);
+
+    lab.ask(&InitRequest::ListFds, &[]);
+    let stored: Vec<String> = lab.stored().into_iter().map(|(name, _)| name).collect();
+    assert_eq!(stored, ["connection/a/0", "socket/a/0"]);
 }

@@ -1,18 +1,30 @@
 //! `Accept=yes`: each connection gets an instance of the service's template (systemd.socket(5)).
+//!
+//! Init takes the connections: one that this process took would be lost if it were killed before
+//! init had it too. While init is asked, the socket is not watched; when nobody waits any more, it
+//! is again. Start at [`Daemon::open_door`].
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_core::state::TypeState;
+use warren_core::time::Monotonic;
 use warren_sys::{credentials, socket};
 use warren_unit::UnitName;
 use warren_unit::config::SocketConfig;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, now};
 use crate::orders::LoaderOrder;
 use crate::requests::AfterLoad;
-use crate::say;
+use crate::{say, sockets};
+
+/// After accept(2) has failed, for want of descriptors or memory.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+const EAGAIN: i32 = 11;
 
 /// The connection that an instance serves, until it was handed over. Init keeps it too.
 pub struct Connection {
@@ -24,70 +36,198 @@ pub struct Connection {
     stored: String,
 }
 
-/// The name under which init keeps a connection.
-fn stored_name(socket: &str, instance: &str) -> String {
-    format!("connection/{socket}/{instance}")
-}
-
-/// The socket unit and the instance of such a name.
-pub fn parse_stored_name(name: &str) -> Option<(UnitName, UnitName)> {
-    let (socket, instance) = name.strip_prefix("connection/")?.split_once('/')?;
-    Some((UnitName::parse(socket).ok()?, UnitName::parse(instance).ok()?))
-}
-
-/// `REMOTE_ADDR` and `REMOTE_PORT` (systemd.socket(5), `Accept=`).
-fn environment(peer: std::net::SocketAddr) -> Vec<(&'static str, String)> {
-    vec![("REMOTE_ADDR", peer.ip().to_string()), ("REMOTE_PORT", peer.port().to_string())]
-}
-
 /// A connection whose instance is being loaded.
 pub struct Waiting {
     socket: UnitId,
+    number: u64,
     instance: UnitName,
     connection: Connection,
 }
 
-impl Daemon {
-    /// Names the instance for a connection and has it loaded.
-    pub(crate) fn take_connection(&mut self, unit: UnitId, config: &SocketConfig, fd: OwnedFd) {
-        let (number, current) = match &self.core.unit_run(unit).state {
-            TypeState::Socket(warren_core::state::Socket::Up(run)) => {
-                (run.accepted + self.accepting, run.connections.len())
-            }
-            _ => return,
-        };
-        if current >= config.max_connections as usize {
-            return say!("{}: too many connections, one is refused", self.core.graph().name(unit));
-        }
-        self.accepting += 1;
-        let addresses = socket::addresses(fd.as_fd()).ok().flatten();
-        let (instance, environment) = match addresses {
-            Some((own, peer)) => {
-                let name =
-                    format!("{number}-{}:{}-{}:{}", own.ip(), own.port(), peer.ip(), peer.port());
-                (name, environment(peer))
-            }
-            None => {
-                let peer = credentials::peer(fd.as_fd()).map_or((0, 0), |p| (p.pid, p.uid));
-                (format!("{number}-{}-{}", peer.0, peer.1), Vec::new())
-            }
-        };
-        let Some(instance) = self.instance_of(unit, config, &instance) else {
-            return say!(
-                "{}: it has no template to serve connections",
-                self.core.graph().name(unit)
-            );
-        };
-        let stored = stored_name(self.core.graph().name(unit).as_str(), instance.as_str());
-        if let Err(e) = self.init.store(&stored, fd.as_fd()) {
-            say!("{instance}: init cannot keep its connection: {e}");
-        }
-        self.load_instance(unit, instance, Connection { fd, environment, stored });
+/// Where the connections of one socket unit come in.
+#[derive(Default)]
+struct Door {
+    /// Connections are wanted.
+    open: bool,
+    /// The number of the next connection.
+    next: u64,
+    /// The question to init that is not answered yet, and which of the unit's sockets it is about.
+    asked: Option<(u64, usize)>,
+    /// Connections whose instances are being loaded.
+    loading: usize,
+}
+
+/// The doors of all socket units with `Accept=yes`.
+#[derive(Default)]
+pub struct Doors {
+    doors: BTreeMap<UnitId, Door>,
+    asked: u64,
+    /// When to try those again where accept(2) has failed.
+    again_at: Option<Monotonic>,
+}
+
+impl Doors {
+    /// When [`Daemon::try_doors_again`] is due.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        self.again_at
     }
 
-    fn load_instance(&mut self, socket: UnitId, instance: UnitName, connection: Connection) {
-        let name = instance.clone();
-        let waiting = Waiting { socket, instance, connection };
+    fn door(&mut self, unit: UnitId) -> &mut Door {
+        self.doors.entry(unit).or_default()
+    }
+
+    fn is_open(&self, unit: UnitId) -> bool {
+        self.doors.get(&unit).is_some_and(|door| door.open)
+    }
+
+    /// Another number for each question, from which the unit can be told.
+    fn new_token(&mut self, unit: UnitId) -> u64 {
+        self.asked += 1;
+        self.asked << 32 | u64::from(unit.0)
+    }
+}
+
+/// The name under which init keeps a connection.
+fn stored_name(socket: &str, number: u64) -> String {
+    format!("connection/{socket}/{number}")
+}
+
+/// The socket unit and the connection's number of such a name.
+pub fn parse_stored_name(name: &str) -> Option<(UnitName, u64)> {
+    let (socket, number) = name.strip_prefix("connection/")?.split_once('/')?;
+    Some((UnitName::parse(socket).ok()?, number.parse().ok()?))
+}
+
+/// What the instance of a connection is called, and the environment variables `REMOTE_ADDR` and
+/// `REMOTE_PORT` (systemd.socket(5), `Accept=`).
+fn describe(number: u64, fd: &OwnedFd) -> (String, Vec<(&'static str, String)>) {
+    let Some((own, peer)) = socket::addresses(fd.as_fd()).ok().flatten() else {
+        let peer = credentials::peer(fd.as_fd()).map_or((0, 0), |p| (p.pid, p.uid));
+        return (format!("{number}-{}-{}", peer.0, peer.1), Vec::new());
+    };
+    let instance = format!("{number}-{}:{}-{}:{}", own.ip(), own.port(), peer.ip(), peer.port());
+    let environment =
+        vec![("REMOTE_ADDR", peer.ip().to_string()), ("REMOTE_PORT", peer.port().to_string())];
+    (instance, environment)
+}
+
+impl Daemon {
+    /// Connections to this socket unit are wanted.
+    pub(crate) fn open_door(&mut self, unit: UnitId) {
+        let accepted = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.accepted);
+        let door = self.doors.door(unit);
+        door.open = true;
+        door.next = door.next.max(accepted);
+        if door.asked.is_none() {
+            self.watch_sockets(unit, true);
+        }
+    }
+
+    /// They are not wanted any more. What init is taking just now is closed when it comes.
+    pub(crate) fn close_door(&mut self, unit: UnitId) {
+        self.doors.door(unit).open = false;
+        self.watch_sockets(unit, false);
+    }
+
+    /// Somebody waits at one of the unit's sockets. False if the unit takes no connections itself.
+    pub(crate) fn knock(&mut self, unit: UnitId) -> bool {
+        if !self.doors.is_open(unit) {
+            return false;
+        }
+        if self.doors.door(unit).asked.is_none() {
+            self.watch_sockets(unit, false);
+            self.ask_for_connection(unit, 0);
+        }
+        true
+    }
+
+    /// Asks init for one connection from the socket with this index; past the last of them nobody
+    /// waits, and they are watched again.
+    fn ask_for_connection(&mut self, unit: UnitId, index: usize) {
+        if index >= self.sockets.get(unit).len() {
+            self.doors.door(unit).asked = None;
+            if self.doors.is_open(unit) {
+                self.watch_sockets(unit, true);
+            }
+            return;
+        }
+        let token = self.doors.new_token(unit);
+        let door = self.doors.door(unit);
+        door.asked = Some((token, index));
+        let socket = self.core.graph().name(unit).as_str();
+        let (listener, name) =
+            (sockets::stored_name(socket, index), stored_name(socket, door.next));
+        if let Err(e) = self.init.accept(token, &listener, &name) {
+            say!("{socket}: init cannot be asked for connections: {e}");
+        }
+    }
+
+    /// Init's answer.
+    pub(crate) fn accepted(&mut self, token: u64, answer: Result<OwnedFd, i32>) {
+        let unit = UnitId(token as u32);
+        let door = self.doors.door(unit);
+        let Some((_, index)) = door.asked.filter(|asked| asked.0 == token) else { return };
+        let open = door.open;
+        match answer {
+            Ok(fd) => {
+                self.take_connection(unit, fd);
+                self.ask_for_connection(unit, if open { index } else { usize::MAX });
+            }
+            Err(EAGAIN) => self.ask_for_connection(unit, index + 1),
+            Err(errno) => {
+                let why = std::io::Error::from_raw_os_error(errno);
+                say!("{}: no connection can be taken: {why}", self.core.graph().name(unit));
+                self.doors.door(unit).asked = None;
+                self.doors.again_at = Some(now().monotonic.after(TRY_AGAIN_AFTER));
+            }
+        }
+    }
+
+    /// Doors at which accept(2) has failed are watched again.
+    pub(crate) fn try_doors_again(&mut self) {
+        if self.doors.again_at.is_none_or(|at| now().monotonic < at) {
+            return;
+        }
+        self.doors.again_at = None;
+        let idle = |door: &Door| door.open && door.asked.is_none();
+        let units: Vec<UnitId> =
+            self.doors.doors.iter().filter(|(_, door)| idle(door)).map(|(&unit, _)| unit).collect();
+        for unit in units {
+            self.watch_sockets(unit, true);
+        }
+    }
+
+    /// Names the instance for a connection and has it loaded.
+    fn take_connection(&mut self, unit: UnitId, fd: OwnedFd) {
+        let number = self.doors.door(unit).next;
+        let socket = self.core.graph().name(unit).clone();
+        let stored = stored_name(socket.as_str(), number);
+        let TypeState::Socket(warren_core::state::Socket::Up(run)) =
+            &self.core.unit_run(unit).state
+        else {
+            return drop(self.init.drop_stored(&stored));
+        };
+        let settings = self.core.settings().compile(self.core.graph().definition(unit));
+        let config = settings.socket();
+        let door = self.doors.doors.get(&unit).map_or(0, |door| door.loading);
+        if run.connections.len() + door >= config.max_connections as usize {
+            say!("{socket}: too many connections, one is refused");
+            self.events.push_back(Event::ConnectionRefused { socket: unit });
+            return drop(self.init.drop_stored(&stored));
+        }
+        let (instance, environment) = describe(number, &fd);
+        let Some(instance) = self.instance_of(unit, config, &instance) else {
+            say!("{socket}: it has no template to serve connections");
+            return drop(self.init.drop_stored(&stored));
+        };
+        self.doors.door(unit).next += 1;
+        let connection = Connection { fd, environment, stored };
+        self.load_instance(Waiting { socket: unit, number, instance, connection });
+    }
+
+    fn load_instance(&mut self, waiting: Waiting) {
+        self.doors.door(waiting.socket).loading += 1;
+        let name = waiting.instance.clone();
         let after = AfterLoad::Connection(Box::new(waiting));
         self.load(|token| LoaderOrder::LoadOne { name, token }, after);
     }
@@ -105,25 +245,32 @@ impl Daemon {
 
     /// After a restart: a connection that was not handed over. Its instance may be under way.
     pub(crate) fn take_up_connection(&mut self, name: &str, fd: OwnedFd) {
-        let Some((socket, instance)) = parse_stored_name(name) else { return };
-        let graph = self.core.graph();
-        let units = (graph.lookup(&socket), graph.lookup(&instance));
-        let addresses = socket::addresses(fd.as_fd()).ok().flatten();
-        let environment = addresses.map_or(Vec::new(), |(_, peer)| environment(peer));
+        if !self.goes_on_with_connection(name, fd) {
+            let _ = self.init.drop_stored(name);
+        }
+    }
+
+    fn goes_on_with_connection(&mut self, name: &str, fd: OwnedFd) -> bool {
+        let Some((socket, number)) = parse_stored_name(name) else { return false };
+        let Some(socket) = self.core.graph().lookup(&socket) else { return false };
+        let door = self.doors.door(socket);
+        door.next = door.next.max(number + 1);
+        let settings = self.core.settings().compile(self.core.graph().definition(socket));
+        let warren_core::settings::TypeSettings::Socket(config) = &settings.own else {
+            return false;
+        };
+        let (instance, environment) = describe(number, &fd);
+        let Some(instance) = self.instance_of(socket, config, &instance) else { return false };
         let connection = Connection { fd, environment, stored: name.to_owned() };
-        match units {
-            (_, Some(unit)) if self.is_under_way(unit) => {
+        match self.core.graph().lookup(&instance) {
+            Some(unit) if self.is_under_way(unit) => {
                 self.connections.insert(unit, connection);
             }
-            (_, Some(unit)) if self.core.unit_run(unit).history.is_some() => {
-                let _ = self.init.drop_stored(name);
-            }
-            (Some(socket), _) if !self.core.unit_run(socket).active_state().is_down() => {
-                self.accepting += 1;
-                self.load_instance(socket, instance, connection);
-            }
-            _ => drop(self.init.drop_stored(name)),
+            Some(unit) if self.core.unit_run(unit).history.is_some() => return false,
+            _ if self.core.unit_run(socket).active_state().is_down() => return false,
+            _ => self.load_instance(Waiting { socket, number, instance, connection }),
         }
+        true
     }
 
     fn is_under_way(&self, instance: UnitId) -> bool {
@@ -139,10 +286,29 @@ impl Daemon {
     }
 
     pub(crate) fn connection_loaded(&mut self, waiting: Waiting) {
-        self.accepting = self.accepting.saturating_sub(1);
-        let Waiting { socket, instance, connection } = waiting;
-        let Some(instance) = self.core.graph().lookup(&instance) else { return };
+        let Waiting { socket, number, instance, connection } = waiting;
+        let door = self.doors.door(socket);
+        door.loading = door.loading.saturating_sub(1);
+        let Some(instance) = self.core.graph().lookup(&instance) else {
+            return drop(self.init.drop_stored(&connection.stored));
+        };
         self.connections.insert(instance, connection);
-        self.events.push_back(Event::Connection { socket, instance });
+        self.events.push_back(Event::Connection { socket, instance, number });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stored_name_tells_socket_and_number() {
+        let socket = UnitName::parse("a-b.socket").expect("a name");
+        let name = stored_name(socket.as_str(), 7);
+        assert_eq!(parse_stored_name(&name), Some((socket, 7)));
+        for other in ["socket/a.socket/0", "connection/a.socket", "connection/a.socket/x", "state"]
+        {
+            assert_eq!(parse_stored_name(other), None, "{other}");
+        }
     }
 }

@@ -42,6 +42,9 @@ use crate::workers::Workers;
 /// Exit records taken in one turn.
 const EXITS_PER_TURN_MAX: usize = 4096;
 
+/// Messages of init read in one turn.
+const INIT_MESSAGES_PER_TURN_MAX: usize = 64;
+
 /// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
 /// so that what this one took and did not write down is not lost.
 const REPLIES_PER_TURN_MAX: usize = 64;
@@ -144,8 +147,8 @@ pub struct Daemon {
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<PowerAction>,
     pub(crate) stop_began: Moment,
-    /// Connections whose instance is being loaded.
-    pub(crate) accepting: u64,
+    /// `Accept=yes` sockets.
+    pub(crate) doors: crate::accept::Doors,
     pub(crate) last_ping: Monotonic,
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
@@ -184,13 +187,15 @@ impl Daemon {
             }
             self.heartbeat();
             self.tell_missing();
+            self.try_doors_again();
             self.events.push_back(Event::Tick);
         }
     }
 
     fn timeout(&self) -> Duration {
         let now = now().monotonic;
-        let deadlines = [self.core.next_deadline(), self.look_for_missing_at];
+        let deadlines =
+            [self.core.next_deadline(), self.look_for_missing_at, self.doors.deadline()];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
     }
@@ -231,7 +236,9 @@ impl Daemon {
     }
 
     fn read_init(&mut self) {
-        while let Some(message) = self.init.receive() {
+        // Each connection that is taken asks for the next: others are to have their turn.
+        for _ in 0..INIT_MESSAGES_PER_TURN_MAX {
+            let Some(message) = self.init.receive() else { return };
             match message {
                 FromInit::Helper { index, socket } => {
                     self.helpers.replace(index, socket);
@@ -239,6 +246,7 @@ impl Daemon {
                 }
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
+                FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("init is gone");
                     self.leaving = Some(Leaving::Restart);
@@ -398,11 +406,14 @@ impl Daemon {
 
     /// Writes down, carries out, publishes.
     pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
+        // Events that were read and wait to be stepped through are not in what is written now.
+        let all_stepped = self.events.is_empty();
         let changed = self.core.take_changed();
         let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         self.compact(&late);
         match self.state.append(&self.core, changed.iter().copied(), late) {
-            Ok(()) => self.forget_sources(),
+            Ok(()) if all_stepped => self.forget_sources(),
+            Ok(()) => {}
             Err(e) => say!("cannot write run state: {e}"),
         }
         let mut notices = Vec::new();

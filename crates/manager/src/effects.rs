@@ -23,9 +23,6 @@ use crate::{conditions, mounts};
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
-/// Connections of one socket accepted in one turn.
-const ACCEPTS_PER_TURN_MAX: usize = 64;
-
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
 
@@ -62,7 +59,10 @@ impl Daemon {
                 self.clean_up(unit, &settings, restarting);
             }
             Effect::CloseSockets { unit, settings } => self.close_sockets(unit, &settings),
-            Effect::WatchSockets { unit, on, .. } => self.watch_sockets(unit, on),
+            Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),
+            Effect::WatchSockets { unit, on: false, accept: true } => self.close_door(unit),
+            Effect::WatchSockets { unit, on, accept: false } => self.watch_sockets(unit, on),
+            Effect::DropConnection { unit } => self.drop_connection(unit),
             Effect::FlushSockets { unit } => {
                 for open in self.sockets.get(unit) {
                     let _ = socket::flush(open.fd.as_fd(), false);
@@ -364,7 +364,7 @@ impl Daemon {
         }
     }
 
-    fn watch_sockets(&mut self, unit: UnitId, on: bool) {
+    pub(crate) fn watch_sockets(&self, unit: UnitId, on: bool) {
         for open in self.sockets.get(unit) {
             // Watching twice or leaving what is not watched is no harm.
             let _ = match on {
@@ -376,20 +376,8 @@ impl Daemon {
 
     /// Traffic: with `Accept=no` the service is started, else each connection gets an instance.
     pub(crate) fn socket_ready(&mut self, unit: UnitId) {
-        let definition = self.core.graph().definition(unit).clone();
-        let settings = self.core.settings().compile(&definition);
-        let TypeSettings::Socket(config) = &settings.own else { return };
-        if !config.accept {
-            return self.events.push_back(Event::Incoming { unit });
-        }
-        // Each is given to init at once: one that only this process holds ends with it.
-        let mut index = 0;
-        for _ in 0..ACCEPTS_PER_TURN_MAX {
-            let Some(open) = self.sockets.get(unit).get(index) else { return };
-            match socket::accept(open.fd.as_fd()) {
-                Ok(Some(connection)) => self.take_connection(unit, config, connection),
-                Ok(None) | Err(_) => index += 1,
-            }
+        if !self.knock(unit) {
+            self.events.push_back(Event::Incoming { unit });
         }
     }
 

@@ -4,14 +4,11 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use warren_init::protocol::control::{
-    CONTROL_FD, InitMessage, InitRequest, PowerAction, Welcome, unpack_names,
-};
+use warren_init::client::{self, ClientError, Handed, Incoming, InitEvent};
+use warren_init::protocol::control::{CONTROL_FD, InitRequest, PowerAction, Welcome};
 use warren_init::protocol::ring::{ExitRecord, Ring};
-use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode};
 use warren_sys::eventfd::EventFd;
-use warren_sys::memfd::SharedWords;
-use warren_sys::{Error, Result, fdpass};
+use warren_sys::fdpass;
 
 /// Lowest number that own file descriptors get: below are the standard streams and the link.
 const OWN_FDS_MIN: i32 = 10;
@@ -30,6 +27,13 @@ pub enum FromInit {
     Signal(i32),
     /// A request was refused.
     Refused(String),
+    /// Answer to [`InitLink::accept`]: a connection, which init keeps, or an errno.
+    Accepted {
+        /// The number of the request.
+        token: u64,
+        /// The connection, or why there is none (EAGAIN: none waits).
+        connection: std::result::Result<OwnedFd, i32>,
+    },
     /// Init is gone: nothing can be done any more.
     Gone,
 }
@@ -51,35 +55,23 @@ pub struct InitLink {
     wake: EventFd,
     room: EventFd,
     next: u64,
+    /// Messages that came while the store was read.
     early: VecDeque<FromInit>,
-    buffer: Vec<u8>,
 }
 
-fn protocol(what: &'static str) -> Error {
-    Error::new(what, 71)
-}
+type Result<T> = std::result::Result<T, ClientError>;
 
 impl InitLink {
     /// Takes the link that this process was started with and greets init.
     pub fn connect() -> Result<(InitLink, Greeting)> {
         let socket = fdpass::take_inherited(CONTROL_FD, OWN_FDS_MIN)?;
-        send(socket.as_fd(), &InitRequest::Hello, &[])?;
-        let mut buffer = vec![0; PACKET_BYTES_MAX];
-        let mut fds = Vec::new();
-        let received = fdpass::recv(socket.as_fd(), &mut buffer, &mut fds, true)?;
-        let welcome = match decode(&buffer[..received.bytes]) {
-            Ok(InitMessage::Welcome(welcome)) => welcome,
-            _ => return Err(protocol("greet init")),
+        client::send_control(socket.as_fd(), &InitRequest::Hello, None)?;
+        let InitEvent::Welcome(handed) = wait_for_event(socket.as_fd())? else {
+            return Err(ClientError::Fds);
         };
-        let mut fds = fds.into_iter();
-        let mut next_fd = || fds.next().ok_or(protocol("greet init: too few descriptors"));
-        let words = SharedWords::map(next_fd()?.as_fd())?;
-        let ring = Ring::attach(words).map_err(|_| protocol("attach the exit ring"))?;
-        let (wake, room) = (EventFd::from_fd(next_fd()?), EventFd::from_fd(next_fd()?));
-        let helpers: Vec<OwnedFd> = fds.collect();
+        let Handed { welcome, ring, wake, room, helpers } = *handed;
         let next = ring.read_position();
-        let early = VecDeque::new();
-        let mut link = InitLink { socket, ring, wake, room, next, early, buffer };
+        let mut link = InitLink { socket, ring, wake, room, next, early: VecDeque::new() };
         let stored = link.take_store()?;
         Ok((link, Greeting { welcome, helpers, stored }))
     }
@@ -87,20 +79,14 @@ impl InitLink {
     fn take_store(&mut self) -> Result<Vec<(String, OwnedFd)>> {
         let mut stored = Vec::new();
         loop {
-            let mut fds = Vec::new();
-            let received = fdpass::recv(self.socket.as_fd(), &mut self.buffer, &mut fds, true)?;
-            match decode(&self.buffer[..received.bytes]) {
-                Ok(InitMessage::Fds { names, last }) => {
-                    stored.extend(unpack_names(names).map(str::to_owned).zip(fds));
+            match wait_for_event(self.socket.as_fd())? {
+                InitEvent::Stored(batch, last) => {
+                    stored.extend(batch);
                     if last {
                         return Ok(stored);
                     }
                 }
-                Ok(other) => {
-                    let other = understood(other, &mut fds);
-                    self.early.extend(other);
-                }
-                Err(_) => return Err(protocol("read init's store")),
+                other => self.early.extend(understood(other)),
             }
         }
     }
@@ -121,17 +107,14 @@ impl InitLink {
             return Some(early);
         }
         loop {
-            let mut fds = Vec::new();
-            match fdpass::recv(self.socket.as_fd(), &mut self.buffer, &mut fds, false) {
-                Ok(received) if received.bytes == 0 => return Some(FromInit::Gone),
-                Ok(received) => {
-                    let message = decode(&self.buffer[..received.bytes]).ok()?;
-                    if let Some(message) = understood(message, &mut fds) {
+            match client::receive_event(self.socket.as_fd()) {
+                Ok(Incoming::Nothing) => return None,
+                Ok(Incoming::Message(message)) => {
+                    if let Some(message) = understood(message) {
                         return Some(message);
                     }
                 }
-                Err(e) if e.is_would_block() => return None,
-                Err(_) => return Some(FromInit::Gone),
+                Ok(Incoming::End) | Err(_) => return Some(FromInit::Gone),
             }
         }
     }
@@ -164,37 +147,47 @@ impl InitLink {
 
     /// Keeps a file descriptor over the manager's death.
     pub fn store(&self, name: &str, fd: BorrowedFd<'_>) -> Result<()> {
-        send(self.socket.as_fd(), &InitRequest::StoreFd { name }, &[fd])
+        client::send_control(self.socket(), &InitRequest::StoreFd { name }, Some(fd))
     }
 
     /// Ends the keeping.
     pub fn drop_stored(&self, name: &str) -> Result<()> {
-        send(self.socket.as_fd(), &InitRequest::DropFd { name }, &[])
+        client::send_control(self.socket(), &InitRequest::DropFd { name }, None)
+    }
+
+    /// Asks init to take a connection from a socket that it keeps and to keep it under `name`;
+    /// [`FromInit::Accepted`] is the answer.
+    pub fn accept(&self, token: u64, listener: &str, name: &str) -> Result<()> {
+        let request = InitRequest::Accept { token, listener, name };
+        client::send_control(self.socket(), &request, None)
     }
 
     /// The manager is alive.
     pub fn ping(&self, n: u64) -> Result<()> {
-        send(self.socket.as_fd(), &InitRequest::Ping { n }, &[])
+        client::send_control(self.socket(), &InitRequest::Ping { n }, None)
     }
 
     /// Ends everything.
     pub fn power(&self, action: PowerAction) -> Result<()> {
-        send(self.socket.as_fd(), &InitRequest::Power(action), &[])
+        client::send_control(self.socket(), &InitRequest::Power(action), None)
     }
 }
 
-fn send(socket: BorrowedFd<'_>, request: &InitRequest<'_>, fds: &[BorrowedFd<'_>]) -> Result<()> {
-    let packet = encode(request).map_err(|_| protocol("encode for init"))?;
-    fdpass::send(socket, &packet, fds)
+fn wait_for_event(socket: BorrowedFd<'_>) -> Result<InitEvent> {
+    match client::wait_for_event(socket)? {
+        Incoming::Message(event) => Ok(event),
+        Incoming::Nothing | Incoming::End => Err(ClientError::Fds),
+    }
 }
 
-fn understood(message: InitMessage<'_>, fds: &mut Vec<OwnedFd>) -> Option<FromInit> {
-    match message {
-        InitMessage::Helper { index } => {
-            fds.pop().map(|socket| FromInit::Helper { index: usize::from(index), socket })
+fn understood(event: InitEvent) -> Option<FromInit> {
+    match event {
+        InitEvent::Helper(index, socket) => {
+            Some(FromInit::Helper { index: usize::from(index), socket })
         }
-        InitMessage::Signal { signo } => Some(FromInit::Signal(i32::from(signo))),
-        InitMessage::Refused { why, name } => Some(FromInit::Refused(format!("{why:?} {name}"))),
-        InitMessage::Welcome(_) | InitMessage::Fds { .. } | InitMessage::Pong { .. } => None,
+        InitEvent::Signal(signal) => Some(FromInit::Signal(signal)),
+        InitEvent::Refused(why, name) => Some(FromInit::Refused(format!("{why:?} {name}"))),
+        InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
+        InitEvent::Welcome(_) | InitEvent::Stored(..) | InitEvent::Pong(_) => None,
     }
 }

@@ -185,7 +185,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         incarnation: greeting.welcome.incarnation,
         ending: None,
         stop_began: began,
-        accepting: 0,
+        doors: Default::default(),
         last_ping: began.monotonic,
         started: began,
         early_exits: BTreeMap::new(),
@@ -290,7 +290,7 @@ fn service_environment() -> BTreeMap<Box<str>, Box<str>> {
 
 impl Daemon {
     /// Init keeps what must outlive this process.
-    fn keep_basics(&mut self) -> warren_sys::Result<()> {
+    fn keep_basics(&mut self) -> Result<(), warren_init::client::ClientError> {
         self.init.store(STATE_NAME, self.state.fd())?;
         self.init.store(NOTIFY_NAME, self.notify.fd())?;
         for (name, fd) in PIPE_NAMES.into_iter().zip(self.traps.pipe()) {

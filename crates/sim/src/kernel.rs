@@ -268,6 +268,7 @@ impl Kernel {
                 self.traps.remove(&unit);
             }
             Effect::WatchBusName { .. }
+            | Effect::DropConnection { .. }
             | Effect::Reply { .. }
             | Effect::Tell(_)
             | Effect::Emergency { .. } => {}

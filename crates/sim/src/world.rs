@@ -209,6 +209,7 @@ impl World {
     /// A connection is accepted: its instance is loaded, then the core is told.
     fn connect(&mut self, socket: UnitId) {
         self.kernel.drain(&[socket]);
+        let number = self.instances;
         self.instances += 1;
         let prefix = self.core.graph().name(socket).prefix().to_owned();
         let text = format!("{prefix}@{}.service", self.instances);
@@ -221,7 +222,7 @@ impl World {
         texts.set(name.clone(), body);
         self.load(texts);
         if let Some(instance) = self.core.graph().lookup(&name) {
-            self.step(Event::Connection { socket, instance });
+            self.step(Event::Connection { socket, instance, number });
         }
     }
 
@@ -433,7 +434,8 @@ impl World {
             Event::CgroupEmpty { unit } => format!("{} has no processes", name(*unit)),
             Event::OutOfMemory { unit } => format!("{} out of memory", name(*unit)),
             Event::Incoming { unit } => format!("{} has traffic", name(*unit)),
-            Event::Connection { socket, instance } => {
+            Event::ConnectionRefused { socket } => format!("{} refuses", name(*socket)),
+            Event::Connection { socket, instance, .. } => {
                 format!("{} connected to {}", name(*socket), name(*instance))
             }
             Event::Mounted { unit } => format!("{} is mounted", name(*unit)),
@@ -478,6 +480,7 @@ impl World {
             Effect::WatchSockets { unit, on, .. } => {
                 format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
             }
+            Effect::DropConnection { unit } => format!("drop the connection of {}", name(unit)),
             Effect::FlushSockets { unit } => format!("flush {}", name(unit)),
             Effect::AnswerTrap { unit, tokens, ok } => {
                 let word = if *ok { "go" } else { "fail" };

@@ -54,8 +54,8 @@ properties! {
     ControlPID "u" Value => |s, w| w.u32(s.run().control_pid().unwrap_or(0));
     Result "s" Value => |s, w| w.str(s.outcome().as_str());
     NConnections "u" Never => |s, w| w.u32(s.socket_run().map_or(0, |run| count(run.connections.len())));
-    NAccepted "u" Never => |s, w| w.u32(s.socket_run().map_or(0, |run| saturate(run.accepted)));
-    NRefused "u" Never => |s, w| w.u32(s.socket_run().map_or(0, |run| saturate(run.refused)));
+    NAccepted "u" Never => |s, w| w.u32(s.history().map_or(0, |h| saturate(h.accepted)));
+    NRefused "u" Never => |s, w| w.u32(s.history().map_or(0, |h| saturate(h.refused)));
     FileDescriptorName "s" Never => |s, w| w.str(s.socket().fd_name.as_deref().unwrap_or(s.name()));
     SocketProtocol "i" Const => |s, w| w.i32(protocol(s.socket().protocol));
     TriggerLimitIntervalUSec "t" Const => |s, w| w.u64(micros(s.socket().trigger_limit_interval));

@@ -59,6 +59,17 @@ pub enum InitRequest<'a> {
         /// The name.
         name: &'a str,
     },
+    /// Takes one connection from a stored listening socket and stores it under a name, then
+    /// answers [`InitMessage::Accepted`]. A connection that the manager took itself would be lost
+    /// if it were killed before it could store it; this one is kept from the first moment.
+    Accept {
+        /// Comes back in the answer.
+        token: u64,
+        /// The name under which the listening socket is stored.
+        listener: &'a str,
+        /// The name for the connection, as in `StoreFd`.
+        name: &'a str,
+    },
     /// Asks for all stored fds again.
     ListFds,
     /// Ends everything: init kills warrend and the helpers, then does this. Everything else
@@ -130,6 +141,15 @@ pub enum InitMessage<'a> {
     Pong {
         /// The ping's number.
         n: u64,
+    },
+    /// Answer to `Accept`, one for each. Carries the connection if there was one.
+    Accepted {
+        /// The request's token.
+        token: u64,
+        /// What came of it: 0 for a connection, EAGAIN when none waits, ENOENT when nothing is
+        /// stored under the listener's name, ENOSPC when the store is full, EINVAL for a bad
+        /// name, else the errno of accept(2).
+        errno: i32,
     },
     /// A request that could not be done.
     Refused {

@@ -6,13 +6,15 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_init::protocol::control::{
-    HELPERS_MAX, InitMessage, InitRequest, PowerAction, Refusal, Welcome, pack_name,
+    HELPERS_MAX, InitMessage, InitRequest, PowerAction, Refusal, STORE_NAME_BYTES_MAX, Welcome,
+    pack_name,
 };
 use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode_into};
 use warren_sys::epoll::Interest;
 use warren_sys::fdpass::{self, FDS_PER_MESSAGE_MAX};
-use warren_sys::time;
+use warren_sys::{socket, time};
 
+use crate::store::Store;
 use crate::supervise::Shared;
 
 /// Requests handled in one turn of the loop.
@@ -27,8 +29,21 @@ const BATCH_NAMES_BYTES: usize = 32 << 10;
 /// A `Welcome` carries the ring, two eventfds and the helpers.
 const WELCOME_FDS_MAX: usize = 3 + HELPERS_MAX;
 
+// errno(3), on Linux.
+const ENOENT: i32 = 2;
+const EAGAIN: i32 = 11;
+const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
+
 /// The socket is full: try again when it is writable.
 struct Full;
+
+/// The answer to an `Accept` that is still to be given. There is one at most: the next request is
+/// read only after it was told.
+struct Accepted {
+    token: u64,
+    errno: i32,
+}
 
 /// The connection to one manager.
 pub struct Link {
@@ -40,6 +55,9 @@ pub struct Link {
     listing: Option<usize>,
     helpers_due: u32,
     pong_due: Option<u64>,
+    accepted_due: Option<Accepted>,
+    /// Where the accepted connection is stored.
+    accepted_name: String,
     /// The peer has closed its end.
     pub ended: bool,
     interest: Interest,
@@ -60,6 +78,8 @@ impl Link {
             listing: None,
             helpers_due: 0,
             pong_due: None,
+            accepted_due: None,
+            accepted_name: String::with_capacity(STORE_NAME_BYTES_MAX),
             ended: false,
             interest: Interest::READ,
             told_interest: Interest::READ,
@@ -159,6 +179,14 @@ impl Link {
                 self.pong_due = Some(n);
             }
             Ok(InitRequest::Power(action)) => return Asked::Power(action),
+            Ok(InitRequest::Accept { token, listener, name }) => {
+                let errno = accept(&mut shared.store, listener, name).err().unwrap_or(0);
+                self.accepted_name.clear();
+                if errno == 0 {
+                    self.accepted_name.push_str(name); // it fits, or it were not stored
+                }
+                self.accepted_due = Some(Accepted { token, errno });
+            }
             Ok(InitRequest::StoreFd { name }) => {
                 let result = match self.fds.pop() {
                     Some(fd) if self.fds.is_empty() => shared.store.put(name, fd),
@@ -197,6 +225,11 @@ impl Link {
         for signal in shared.signals.iter() {
             self.send(&InitMessage::Signal { signo: signal as u8 }, &[])?;
             shared.signals = shared.signals.without(signal);
+        }
+        if let Some(Accepted { token, errno }) = self.accepted_due {
+            let connection = shared.store.by_name(&self.accepted_name).filter(|_| errno == 0);
+            self.send(&InitMessage::Accepted { token, errno }, connection.as_slice())?;
+            self.accepted_due = None;
         }
         if let Some(n) = self.pong_due {
             self.send(&InitMessage::Pong { n }, &[])?;
@@ -280,6 +313,18 @@ fn send(
         Err(e) if e.is_would_block() || matches!(e.errno, ENOBUFS | ETOOMANYREFS) => Err(Full),
         _ => Ok(()),
     }
+}
+
+/// Takes a connection from a stored socket into the store, without waiting for one.
+fn accept(store: &mut Store, listener: &str, name: &str) -> Result<(), i32> {
+    let listener = store.by_name(listener).ok_or(ENOENT)?;
+    // Whoever shares the open socket may have made it wait.
+    warren_sys::file::set_nonblocking(listener, true).map_err(|e| e.errno)?;
+    let connection = socket::accept(listener).map_err(|e| e.errno)?.ok_or(EAGAIN)?;
+    store.put(name, connection).map_err(|why| match why {
+        Refusal::StoreFull => ENOSPC,
+        _ => EINVAL,
+    })
 }
 
 /// Best effort: a peer that floods us with wrong requests need not hear of each.

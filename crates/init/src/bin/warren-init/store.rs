@@ -86,6 +86,11 @@ impl Store {
         std::mem::swap(&mut self.names, &mut self.spare);
     }
 
+    /// The fd with this name.
+    pub fn by_name(&self, name: &str) -> Option<BorrowedFd<'_>> {
+        self.find(name).ok().map(|at| self.entries[at].fd.as_fd())
+    }
+
     /// Closes the fd with this name, if there is one.
     pub fn drop_fd(&mut self, name: &str) {
         if let Ok(at) = self.find(name) {
