@@ -210,12 +210,13 @@ fn killer(m: &Machine, ends: &AtomicBool, seed: u64) -> usize {
     let end = Instant::now() + Duration::from_secs(variable("WARREN_KILL_SECONDS", 20));
     let most = variable("WARREN_KILLS", u64::MAX) as usize;
     while Instant::now() < end {
-        // Sometimes before it is up again, mostly in the middle of its work.
-        let wait = match dice.roll(4) {
-            0 => dice.roll(30_000),
-            _ => dice.roll(250_000),
-        };
-        pause(Duration::from_micros(wait));
+        // Sometimes before it is up again, mostly in the middle of its work: on a busy machine one
+        // that is never let to begin would never get anything done.
+        let early = dice.roll(4) == 0;
+        if !early {
+            m.wait_until_it_listens();
+        }
+        pause(Duration::from_micros(dice.roll(if early { 30_000 } else { 200_000 })));
         kills += usize::from(kills < most && m.kill_manager());
     }
     ends.store(true, Ordering::Relaxed);

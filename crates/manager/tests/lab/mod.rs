@@ -192,6 +192,12 @@ impl Machine {
 
     // ---- talking ----
 
+    /// Waits until the manager takes calls.
+    pub fn wait_until_it_listens(&self) {
+        let path = self.inside("/run/warren/control");
+        until("the manager listens", || UnixStream::connect(&path).ok());
+    }
+
     /// One call, made when the manager is there. `None`: it was killed over it.
     pub fn try_call(&self, method: &str, parameters: &Value) -> Option<Value> {
         let path = self.inside("/run/warren/control");

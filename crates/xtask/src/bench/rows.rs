@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use warren_cli::client::Client;
 use warren_cli::output::{bytes, span_us};
 use warren_cli::tour::layout::{mount_path, service, socket_path};
 
@@ -58,6 +59,9 @@ pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
     let pattern = "test-nginx-*.service";
     rows.push(row(subject, "start all services", 1, |_| systemctl(&["start", "--all", pattern]))?);
     rows.push(resources(subject, "all services running")?);
+    if subject.is_ours() {
+        rows.push(row(subject, "manager killed, answers again", RUNS, |_| killed(subject))?);
+    }
     rows.push(row(subject, "stop all services", 1, |_| systemctl(&["stop", pattern]))?);
     Ok(rows)
 }
@@ -88,6 +92,25 @@ fn resources(subject: &Subject, when: &str) -> Result<Value> {
     let (resident, fds) = subject.resources()?;
     println!("  {:<34} {:>12} {fds:>8} fds", format!("memory, {when}"), bytes(resident));
     Ok(json!({"name": format!("memory, {when}"), "resident_bytes": resident, "fds": fds}))
+}
+
+/// SIGKILL to the manager; it answers again when it knows of the service that was started first.
+fn killed(subject: &Subject) -> Result<()> {
+    subject.kill_manager()?;
+    let end = Instant::now() + Duration::from_secs(60);
+    let parameters = json!({"unit": service(1)});
+    loop {
+        let answer = Client::connect(&subject.path("/run/warren/control"))
+            .and_then(|mut client| client.call("Status", parameters.clone()));
+        match answer {
+            Ok(answer) => {
+                ensure!(answer["active"] == "active", "the service was lost: {answer}");
+                return Ok(());
+            }
+            Err(error) => ensure!(Instant::now() < end, "no answer: {error:#}"),
+        }
+        std::thread::yield_now();
+    }
 }
 
 fn edit(subject: &Subject, run: u32) -> Result<()> {

@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use warren_cli::tour::layout;
 use warren_cli::tour::nested::Nested;
+use warren_sys::epoll::{Epoll, Events, Interest};
 
 use super::Size;
 
@@ -17,6 +18,9 @@ const LAB_NAME: &str = "bench";
 
 /// Largest layout that systemd is measured at when not told otherwise.
 const PEER_SETS_MAX_DEFAULT: u32 = 1000;
+
+/// Until a killed manager has ended.
+const KILL_TAKES_MAX: Duration = Duration::from_secs(10);
 
 /// Where and which.
 #[derive(Clone, Debug)]
@@ -145,6 +149,30 @@ impl Subject {
             fds += fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
         }
         Ok((bytes, fds))
+    }
+
+    /// Whether it is Warrener.
+    pub fn is_ours(&self) -> bool {
+        self.manager_pid().is_ok()
+    }
+
+    fn manager_pid(&self) -> Result<i32> {
+        let path = format!("/proc/{0}/task/{0}/children", self.pid);
+        let children = fs::read_to_string(&path).context(path)?;
+        let is_manager = |pid: &&str| {
+            fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm == "warrend\n")
+        };
+        let pid = children.split(' ').find(is_manager).context("no manager runs")?;
+        pid.parse().context("a pid")
+    }
+
+    /// SIGKILL to the manager; returns when it has ended.
+    pub fn kill_manager(&self) -> Result<()> {
+        let pid = self.manager_pid()?;
+        let (pidfd, epoll) = (warren_sys::process::pidfd_open(pid)?, Epoll::new()?);
+        epoll.add(&pidfd, 0, Interest::READ)?;
+        warren_sys::process::kill(pid, 9)?;
+        Ok(epoll.wait(&mut Events::with_capacity(1), Some(KILL_TAKES_MAX))?)
     }
 
     /// Powers off; how long that took.
