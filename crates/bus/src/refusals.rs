@@ -13,7 +13,7 @@ pub fn of_load_state(definition: &Definition) -> Option<BusError> {
     let name = &definition.name;
     match definition.load_state {
         LoadState::Loaded | LoadState::Merged(_) => None,
-        LoadState::NotFound => Some(not_found(name.as_str())),
+        LoadState::NotFound | LoadState::Stub => Some(not_found(name.as_str())),
         LoadState::Masked => Some(BusError::masked(format!("Unit {name} is masked."))),
         LoadState::BadSetting => {
             Some(BusError::bad_setting(format!("Unit {name} has a bad unit file setting.")))

@@ -1,8 +1,9 @@
 //! The graph of units: one immutable generation, shared by everyone who reads it.
 //!
 //! A generation is never changed. [`Graph::apply`] makes the next one from the last and a list of
-//! changed definitions, at a cost that follows the changes, not the units. Ids only grow: a name
-//! keeps its id over all generations, so run state needs no translation after a reload.
+//! changed definitions, at a cost that follows the changes, not the units. A name keeps its id over
+//! all generations, so run state needs no translation after a reload. Only what nothing refers to
+//! and nothing runs of is forgotten ([`Graph::forget`]); its id rests before another name gets it.
 
 use crate::chunked::Chunked;
 use crate::ids::UnitId;
@@ -11,6 +12,10 @@ use std::sync::Arc;
 use warren_unit::load::Sources;
 use warren_unit::parse::UnitFile;
 use warren_unit::{LoadState, Loaded, Relation, UnitFlags, UnitName, UnitType};
+
+/// Ids of forgotten units that rest at a time: what is under way somewhere and still names one of
+/// them is over long before it means another unit.
+const RESTING_IDS_DEFAULT: usize = 256;
 
 /// One end of a relation: `relation` as seen from the unit that holds the edge.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -170,6 +175,10 @@ pub struct Delta {
     pub removed: Vec<UnitId>,
     /// Units whose relations differ, their own or those of another towards them.
     pub rewired: Vec<UnitId>,
+    /// Units that were forgotten: their ids mean nothing any more.
+    pub forgotten: Vec<UnitId>,
+    /// Ids of forgotten units that mean others now.
+    pub reused: Vec<UnitId>,
 }
 
 impl Delta {
@@ -179,6 +188,8 @@ impl Delta {
         self.changed.extend(later.changed);
         self.removed.extend(later.removed);
         self.rewired.extend(later.rewired);
+        self.forgotten.extend(later.forgotten);
+        self.reused.extend(later.reused);
         self.sort();
         // What was first added and then changed is new to whoever sees only the sum.
         self.changed.retain(|unit| self.added.binary_search(unit).is_err());
@@ -186,28 +197,54 @@ impl Delta {
 
     /// Whether nothing changed at all.
     pub fn is_empty(&self) -> bool {
-        self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
+        [&self.added, &self.changed, &self.removed, &self.forgotten, &self.reused]
+            .iter()
+            .all(|units| units.is_empty())
     }
 }
 
 /// One generation of all units.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Graph {
     generation: u64,
     names: imbl::OrdMap<UnitName, UnitId>,
     definitions: Chunked<Option<Arc<Definition>>>,
     /// For each unit, the edges that others hold towards it, as seen from this end.
     reverse: Chunked<Arc<[Edge]>>,
+    /// Ids of forgotten units, the one that rests longest first.
+    resting: imbl::Vector<UnitId>,
+    /// So many ids rest before the first of them is given out again.
+    resting_min: usize,
+    /// Ids that were given out again since this generation was begun.
+    reused: Vec<UnitId>,
+}
+
+impl Default for Graph {
+    fn default() -> Graph {
+        Graph {
+            generation: 0,
+            names: imbl::OrdMap::new(),
+            definitions: Chunked::default(),
+            reverse: Chunked::default(),
+            resting: imbl::Vector::new(),
+            resting_min: RESTING_IDS_DEFAULT,
+            reused: Vec::new(),
+        }
+    }
 }
 
 impl Graph {
     /// A graph without definitions whose ids are those of `names` in order: what a new incarnation
-    /// begins with, so that run state needs no translation.
-    pub fn with_names(names: Vec<UnitName>) -> Graph {
+    /// begins with, so that run state needs no translation. None is a unit that was forgotten.
+    pub fn with_names(names: Vec<Option<UnitName>>) -> Graph {
         let mut graph = Graph::default();
         for name in names {
-            let id = graph.new_id(&name);
-            graph.names.insert(name, id);
+            let stub = || UnitName::parse("forgotten.target").expect("a valid name");
+            let id = graph.append(&name.clone().unwrap_or_else(stub));
+            match name {
+                Some(name) => drop(graph.names.insert(name, id)),
+                None => graph.lay_to_rest(id),
+            }
         }
         graph
     }
@@ -216,6 +253,13 @@ impl Graph {
     #[must_use]
     pub fn renumbered(&self, generation: u64) -> Graph {
         Graph { generation, ..self.clone() }
+    }
+
+    /// The same graph, of which ids of forgotten units are given out again when more than `min`
+    /// rest: 0 shows soonest who still holds one.
+    #[must_use]
+    pub fn with_resting_min(self, min: usize) -> Graph {
+        Graph { resting_min: min, ..self }
     }
 
     /// Number of this generation; the empty graph is 0.
@@ -253,9 +297,14 @@ impl Graph {
         self.definitions.is_empty()
     }
 
-    /// All definitions, by id.
+    /// All definitions, by id; not those of units that were forgotten.
     pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
-        self.definitions.iter().flatten()
+        self.definitions.iter().flatten().filter(|d| d.load_state != LoadState::Stub)
+    }
+
+    /// Whether any other unit states a relation with this one.
+    pub fn is_referred_to(&self, unit: UnitId) -> bool {
+        self.reverse.get(unit.index()).is_some_and(|edges| !edges.is_empty())
     }
 
     /// All names that lead somewhere, in order, aliases included.
@@ -308,11 +357,48 @@ impl Graph {
         }
         next.rewire(wires, &mut delta);
         next.complete_targets(&mut delta);
+        delta.reused = std::mem::take(&mut next.reused);
         if !delta.is_empty() {
             next.generation += 1;
         }
         delta.sort();
         (next, delta)
+    }
+
+    /// The next generation without those of `names` that no other unit has a relation with
+    /// (systemd.unit(5), "UNIT GARBAGE COLLECTION"). That nothing runs of them is for the caller
+    /// to see to.
+    pub fn forget(&self, names: &[UnitName]) -> (Graph, Delta) {
+        let mut next = self.clone();
+        let mut delta = Delta::default();
+        let mut wires = Wires::default();
+        for name in names {
+            let Some(id) = next.lookup(name).filter(|&id| !next.is_referred_to(id)) else {
+                continue;
+            };
+            let definition = next.definition(id).clone();
+            for name in definition.aliases.iter().chain([&definition.name]) {
+                if next.lookup(name) == Some(id) {
+                    next.names.remove(name);
+                }
+            }
+            wires.diff(id, &definition.edges, &[]);
+            next.lay_to_rest(id);
+            delta.forgotten.push(id);
+        }
+        next.rewire(wires, &mut delta);
+        delta.rewired.retain(|id| !delta.forgotten.contains(id));
+        next.complete_targets(&mut delta);
+        next.generation += u64::from(!delta.is_empty());
+        delta.sort();
+        (next, delta)
+    }
+
+    fn lay_to_rest(&mut self, id: UnitId) {
+        let name = self.name(id).clone();
+        let stub = Definition { load_state: LoadState::Stub, ..Definition::missing(id, name) };
+        *self.definitions.get_mut(id.index()).expect("given out") = Some(Arc::new(stub));
+        self.resting.push_back(id);
     }
 
     /// Orders targets after what they pull in, where either end may have changed.
@@ -403,38 +489,62 @@ impl Graph {
     }
 
     /// The next generation with the definitions of `old`, an earlier one of the same line: units
-    /// that it did not have are gone again.
+    /// that it did not have are gone again, but for instances, which come when they are named.
     pub fn restored_to(&self, old: &Graph) -> (Graph, Delta) {
         let mut next = self.clone();
-        next.names = old.names.clone();
         let (mut delta, mut wires) = (Delta::default(), Wires::default());
-        for index in 0..self.len() {
-            let id = UnitId(index as u32);
-            let now = self.definition(id).clone();
-            let then = match old.get(id) {
-                Some(then) => then.clone(),
-                None => Arc::new(Definition::missing(id, now.name.clone())),
-            };
-            if *now == *then {
-                continue;
-            }
-            let known = |d: &Definition| d.load_state != LoadState::NotFound;
-            match (known(&now), known(&then)) {
-                (false, _) => delta.added.push(id),
-                (true, true) => delta.changed.push(id),
-                (true, false) => delta.removed.push(id),
-            }
-            wires.diff(id, &now.edges, &then.edges);
-            *next.definitions.get_mut(index).expect("in range") = Some(then);
+        let is_new_alias = |(name, id): &(&UnitName, UnitId)| {
+            !old.names.contains_key(*name) && self.name(*id) != *name
+        };
+        for (alias, _) in self.names().filter(is_new_alias) {
+            next.names.remove(alias);
         }
-        for index in old.len()..self.len() {
-            let name = self.name(UnitId(index as u32)).clone();
-            next.names.insert(name, UnitId(index as u32));
+        for then in old.definitions() {
+            let id = next.intern(&then.name);
+            let then = Definition { id, ..next.as_named_in(old, then) };
+            next.set_again(id, then, &mut delta, &mut wires);
+        }
+        for (alias, id) in old.names() {
+            let id = next.intern(old.name(id));
+            next.names.insert(alias.clone(), id);
+        }
+        for now in self.definitions() {
+            if old.lookup(&now.name).is_none() && !now.name.is_instance() {
+                let gone = Definition::missing(now.id, now.name.clone());
+                next.set_again(now.id, gone, &mut delta, &mut wires);
+            }
         }
         next.rewire(wires, &mut delta);
+        delta.reused = std::mem::take(&mut next.reused);
         next.generation += u64::from(!delta.is_empty());
         delta.sort();
         (next, delta)
+    }
+
+    /// A definition of another generation with the ids that its names have here.
+    fn as_named_in(&mut self, old: &Graph, then: &Definition) -> Definition {
+        let mut here = |id: UnitId| self.intern(old.name(id));
+        let mut edges = then.edges.to_vec();
+        edges.iter_mut().for_each(|edge| edge.other = here(edge.other));
+        edges.sort_unstable();
+        let mut completed: Vec<UnitId> = then.completed.iter().map(|&id| here(id)).collect();
+        completed.sort_unstable();
+        let slice = then.slice.map(here);
+        Definition { edges: edges.into(), completed: completed.into(), slice, ..then.clone() }
+    }
+
+    fn set_again(&mut self, id: UnitId, then: Definition, delta: &mut Delta, wires: &mut Wires) {
+        let now = self.definition(id).clone();
+        if *now == then {
+            return;
+        }
+        let known = |d: &Definition| d.load_state != LoadState::NotFound;
+        match (known(&now), known(&then)) {
+            (false, _) => delta.added.push(id),
+            (true, true) => delta.changed.push(id),
+            (true, false) => delta.removed.push(id),
+        }
+        self.put(id, then, Some(now), wires);
     }
 
     fn set(&mut self, new: NewDefinition, delta: &mut Delta, wires: &mut Wires) {
@@ -527,6 +637,18 @@ impl Graph {
     }
 
     fn new_id(&mut self, name: &UnitName) -> UnitId {
+        if self.resting.len() > self.resting_min
+            && let Some(id) = self.resting.pop_front()
+        {
+            let missing = Definition::missing(id, name.clone());
+            *self.definitions.get_mut(id.index()).expect("given out") = Some(Arc::new(missing));
+            self.reused.push(id);
+            return id;
+        }
+        self.append(name)
+    }
+
+    fn append(&mut self, name: &UnitName) -> UnitId {
         let id = UnitId(u32::try_from(self.definitions.len()).expect("fewer than 4 billion names"));
         self.definitions.push(Some(Arc::new(Definition::missing(id, name.clone()))));
         self.reverse.push(Arc::from([]));
@@ -572,7 +694,14 @@ impl Wires {
 
 impl Delta {
     fn sort(&mut self) {
-        for list in [&mut self.added, &mut self.changed, &mut self.removed, &mut self.rewired] {
+        for list in [
+            &mut self.added,
+            &mut self.changed,
+            &mut self.removed,
+            &mut self.rewired,
+            &mut self.forgotten,
+            &mut self.reused,
+        ] {
             list.sort_unstable();
             list.dedup();
         }

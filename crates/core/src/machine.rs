@@ -17,7 +17,7 @@ use crate::time::{Moment, Monotonic};
 use crate::view::{Totals, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use warren_unit::UnitFlags;
+use warren_unit::{LoadState, UnitFlags};
 
 /// A change of a unit's state that has not been propagated yet.
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +62,7 @@ pub struct Core {
     deadlines: BTreeSet<(Monotonic, UnitId)>,
     armed: BTreeMap<UnitId, Monotonic>,
     changed: BTreeSet<UnitId>,
+    renamed: BTreeSet<UnitId>,
     /// Units written to in this step, whose deadlines may differ.
     touched: Vec<UnitId>,
     /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
@@ -111,6 +112,7 @@ impl Core {
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
             changed: BTreeSet::new(),
+            renamed: BTreeSet::new(),
             touched: Vec::new(),
             early_exits: BTreeMap::new(),
         }
@@ -140,6 +142,33 @@ impl Core {
     /// signalled.
     pub fn take_changed(&mut self) -> BTreeSet<UnitId> {
         std::mem::take(&mut self.changed)
+    }
+
+    /// Ids that mean another unit, or none, since the last call.
+    pub fn take_renamed(&mut self) -> BTreeSet<UnitId> {
+        std::mem::take(&mut self.renamed)
+    }
+
+    /// Whether nothing would be lost if this unit were forgotten (systemd.unit(5), "UNIT GARBAGE
+    /// COLLECTION"): it does nothing, has no file of its own, and no other unit names it.
+    pub fn is_forgettable(&self, unit: UnitId) -> bool {
+        let Some(definition) = self.graph.get(unit) else { return false };
+        let own_file = definition.files.fragment.as_ref().is_some_and(|file| {
+            let name = file.path().rsplit('/').next();
+            name == Some(definition.name.as_str())
+        });
+        let run = self.run(unit);
+        let at_rest = match run.active_state() {
+            ActiveState::Inactive => true,
+            ActiveState::Failed => definition.flags.collect_failed(),
+            _ => false,
+        };
+        at_rest
+            && run.job.is_none()
+            && !own_file
+            && definition.load_state != LoadState::Stub
+            && !definition.flags.perpetual()
+            && !self.graph.is_referred_to(unit)
     }
 
     /// The run state of a unit.
@@ -499,6 +528,9 @@ impl Core {
             let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
             self.units.push(UnitRun::idle(self.graph.definition(id).unit_type()));
         }
+        for &unit in delta.forgotten.iter().chain(&delta.reused) {
+            self.begin_anew(unit);
+        }
         for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
             // What runs without a file any more is ended by the settings it was started with.
             let orphaned =
@@ -526,6 +558,21 @@ impl Core {
             self.unneeded_queue.insert(unit);
             self.upheld_queue.insert(unit);
         }
+    }
+
+    /// The id means another unit now, or none.
+    fn begin_anew(&mut self, unit: UnitId) {
+        let idle = self.run(unit).active_state().is_down() && self.run(unit).job.is_none();
+        assert!(idle, "only what does nothing is forgotten: {}", self.graph.name(unit));
+        let definition = self.graph.definition(unit).clone();
+        if definition.load_state == LoadState::Stub {
+            self.tell(Notice::UnitRemoved(unit));
+        }
+        let idle = UnitRun::idle(definition.unit_type());
+        self.totals.failed -= u32::from(self.active_state(unit) == ActiveState::Failed);
+        *self.run_mut(unit) = idle;
+        self.compiled.remove(&unit);
+        self.renamed.insert(unit);
     }
 
     /// `-.slice`, `system.slice` and their like are there from the beginning.

@@ -20,7 +20,7 @@ use crate::machine::Serial;
 use crate::state::UnitRun;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use warren_unit::UnitName;
+use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
 pub const VERSION: u32 = 1;
@@ -35,7 +35,8 @@ const NAMES_PER_FRAME: usize = 4096;
 
 #[derive(Serialize, Deserialize)]
 enum Record {
-    /// Names of the ids from `first` on, in order.
+    /// Names of the ids from `first` on, in order; an empty one is a unit that was forgotten. What
+    /// was said of these ids before counts no more.
     Names { first: u32, names: Vec<String> },
     /// Run state of one unit.
     Unit { unit: UnitId, run: UnitRun },
@@ -114,8 +115,8 @@ pub struct Manager {
 /// What a state file says.
 #[derive(Debug, Default)]
 pub struct Restored {
-    /// Unit names by id.
-    pub names: Vec<UnitName>,
+    /// Unit names by id; none for a unit that was forgotten.
+    pub names: Vec<Option<UnitName>>,
     /// The last run state of each unit.
     pub runs: BTreeMap<UnitId, UnitRun>,
     /// The manager's own.
@@ -148,13 +149,25 @@ pub fn write_names(out: &mut Vec<u8>, graph: &Graph, first: usize) -> u32 {
     let mut records = 0;
     while first < graph.len() {
         let end = graph.len().min(first + NAMES_PER_FRAME);
-        let name = |i: usize| graph.name(UnitId(i as u32)).to_string();
-        let names = (first..end).map(name).collect();
+        let names = (first..end).map(|i| written_name(graph, UnitId(i as u32))).collect();
         write_frame(out, &Record::Names { first: first as u32, names });
         first = end;
         records += 1;
     }
     records
+}
+
+/// Appends what an id that was written before means now.
+pub fn write_name(out: &mut Vec<u8>, graph: &Graph, unit: UnitId) {
+    let names = vec![written_name(graph, unit)];
+    write_frame(out, &Record::Names { first: unit.0, names });
+}
+
+fn written_name(graph: &Graph, unit: UnitId) -> String {
+    match graph.definition(unit).load_state {
+        LoadState::Stub => String::new(),
+        _ => graph.name(unit).to_string(),
+    }
 }
 
 /// Appends one unit's run state.
@@ -232,14 +245,22 @@ impl Restored {
     fn take(&mut self, record: Record) -> bool {
         match record {
             Record::Names { first, names } => {
-                if first as usize != self.names.len() {
-                    return false;
-                }
-                for name in names {
-                    match UnitName::parse(&name) {
-                        Ok(name) => self.names.push(name),
-                        Err(_) => return false,
+                for (at, name) in (first as usize..).zip(names) {
+                    let name = match name.as_str() {
+                        "" => None,
+                        name => match UnitName::parse(name) {
+                            Ok(name) => Some(name),
+                            Err(_) => return false,
+                        },
+                    };
+                    if at > self.names.len() {
+                        return false;
                     }
+                    match self.names.get_mut(at) {
+                        Some(slot) => *slot = name,
+                        None => self.names.push(name),
+                    }
+                    self.runs.remove(&UnitId(at as u32));
                 }
             }
             Record::Unit { unit, run } => {

@@ -147,6 +147,8 @@ pub struct Daemon {
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<PowerAction>,
     pub(crate) stop_began: Moment,
+    /// Units that may be forgotten.
+    pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
     pub(crate) doors: crate::accept::Doors,
     pub(crate) last_ping: Monotonic,
@@ -188,14 +190,19 @@ impl Daemon {
             self.heartbeat();
             self.tell_missing();
             self.try_doors_again();
+            self.collect();
             self.events.push_back(Event::Tick);
         }
     }
 
     fn timeout(&self) -> Duration {
         let now = now().monotonic;
-        let deadlines =
-            [self.core.next_deadline(), self.look_for_missing_at, self.doors.deadline()];
+        let deadlines = [
+            self.core.next_deadline(),
+            self.look_for_missing_at,
+            self.doors.deadline(),
+            self.collector.deadline(),
+        ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
     }
@@ -408,10 +415,10 @@ impl Daemon {
     pub(crate) fn finish_turn(&mut self, effects: Vec<Effect>) {
         // Events that were read and wait to be stepped through are not in what is written now.
         let all_stepped = self.events.is_empty();
-        let changed = self.core.take_changed();
+        let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
         let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         self.compact(&late);
-        match self.state.append(&self.core, changed.iter().copied(), late) {
+        match self.state.append(&self.core, changed.iter().copied(), &renamed, late) {
             Ok(()) if all_stepped => self.forget_sources(),
             Ok(()) => {}
             Err(e) => say!("cannot write run state: {e}"),
@@ -426,6 +433,7 @@ impl Daemon {
             }
         }
         self.check_conditions();
+        self.note_idle(&changed);
         self.publish(changed, notices, replies);
         self.end_when_stopped();
     }

@@ -38,6 +38,11 @@ impl FdStore {
         true
     }
 
+    /// Whether the unit has any.
+    pub fn has(&self, unit: UnitId) -> bool {
+        self.stored.get(&unit).is_some_and(|stored| !stored.is_empty())
+    }
+
     /// Duplicates for a new run of the unit, with their names.
     pub fn for_unit(&self, unit: UnitId) -> std::io::Result<Vec<(String, OwnedFd)>> {
         let stored = self.stored.get(&unit).into_iter().flatten();

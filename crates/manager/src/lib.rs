@@ -6,6 +6,7 @@
 //! (what clients want). Nothing here decides what is to become of a unit: that is the core.
 
 pub mod accept;
+pub mod collect;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;

@@ -166,6 +166,15 @@ impl Loader {
         self.load_names(graph, BTreeSet::from([name.clone()]))
     }
 
+    /// The generation without these units, but for those that got a file meanwhile.
+    pub fn forget(&mut self, graph: &Arc<Graph>, names: &[UnitName]) -> Loading {
+        let without_file: Vec<UnitName> =
+            names.iter().filter(|name| self.entry(name.as_str()).is_none()).cloned().collect();
+        let (next, delta) = graph.forget(&without_file);
+        let graph = if delta.is_empty() { graph.clone() } else { Arc::new(next) };
+        Loading { graph, delta, diagnostics: Vec::new(), work: Work::default() }
+    }
+
     fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
         graph.referrers(name).into_iter().map(|unit| graph.name(unit).clone()).collect()
     }

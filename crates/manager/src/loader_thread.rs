@@ -39,6 +39,7 @@ impl LoaderThread {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),
                 LoaderOrder::LoadOne { name, token } => self.load_one(&name, token),
+                LoaderOrder::Forget { names, token } => self.forget(&names, token),
             };
             self.shared.order(Order::Loaded(Box::new(answer)));
         }
@@ -82,7 +83,18 @@ impl LoaderThread {
 
     fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
         let loading = self.loader.load_one(&self.graph, name);
-        self.answer(token, loading, false)
+        self.take(token, loading)
+    }
+
+    fn forget(&mut self, names: &[UnitName], token: u64) -> LoaderAnswer {
+        let loading = self.loader.forget(&self.graph, names);
+        self.take(token, loading)
+    }
+
+    /// A generation that no reload made: there is no going back to it, and no file differs.
+    fn take(&mut self, token: u64, loading: Loading) -> LoaderAnswer {
+        self.graph = loading.graph.clone();
+        LoaderAnswer { token, loading, dry_run: false, error: None, states: None }
     }
 
     /// Puts an earlier generation's definitions in force again, as a new generation. The files stay

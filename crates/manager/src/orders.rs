@@ -103,6 +103,13 @@ pub enum LoaderOrder {
         /// Comes back with the answer.
         token: u64,
     },
+    /// Make a generation without these units, as far as nothing needs them.
+    Forget {
+        /// Which.
+        names: Vec<UnitName>,
+        /// Comes back with the answer.
+        token: u64,
+    },
     /// Load one name.
     LoadOne {
         /// Which.

@@ -8,6 +8,7 @@ use warren_bus::names::NameState;
 use warren_bus::{Announcement, BusError, Outcome, ReplySender};
 use warren_core::event::{BusName, Event};
 use warren_core::graph::Delta;
+use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Reply, Request};
 use warren_core::state::ActiveState;
@@ -33,6 +34,8 @@ pub(crate) enum AfterLoad {
     Report { reply: Sender<Report>, ordered: Instant },
     /// Hand a connection to its instance.
     Connection(Box<crate::accept::Waiting>),
+    /// Units were forgotten.
+    Forgotten,
     /// Nobody waits.
     Nothing,
 }
@@ -87,7 +90,7 @@ impl Daemon {
     fn take_call(&mut self, asker: Asker, call: Call, reply: ReplySender) {
         match call {
             Call::Enqueue { .. } => self.take_job_call(asker, call, Client::Bus(reply)),
-            Call::LoadUnit(name) => match self.core.graph().lookup(&name) {
+            Call::LoadUnit(name) => match self.known(&name) {
                 Some(unit) => reply.send(Ok(Answer::Unit(unit))),
                 None => {
                     let after = AfterLoad::Unit { name: name.clone(), reply };
@@ -187,7 +190,7 @@ impl Daemon {
             }
             return;
         };
-        let known = self.core.graph().lookup(unit).filter(|&unit| {
+        let known = self.known(unit).filter(|&unit| {
             // A name that is only mentioned somewhere may have got a file since.
             let definition = self.core.graph().definition(unit);
             definition.load_state != LoadState::NotFound
@@ -211,6 +214,11 @@ impl Daemon {
         }
     }
 
+    /// The unit of that name, unless it is about to be forgotten.
+    fn known(&self, name: &UnitName) -> Option<UnitId> {
+        self.core.graph().lookup(name).filter(|&unit| !self.collector.is_leaving(unit))
+    }
+
     // ---- what the loader made ----
 
     fn take_loaded(&mut self, answer: LoaderAnswer) {
@@ -232,6 +240,8 @@ impl Daemon {
             }
             Some(AfterLoad::Unit { name, reply }) => {
                 let unit = self.core.graph().lookup(&name);
+                // Nothing but this question may have led to it.
+                self.note_idle(&unit.into_iter().collect::<Vec<_>>());
                 reply.send(
                     unit.map(Answer::Unit)
                         .ok_or_else(|| BusError::no_such_unit(format!("Unit {name} not found."))),
@@ -255,6 +265,7 @@ impl Daemon {
                 let _ = reply.send(report);
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
+            Some(AfterLoad::Forgotten) => self.forgotten(&delta),
             Some(AfterLoad::Nothing) | None => {}
         }
     }
@@ -279,6 +290,8 @@ impl Daemon {
         let Call::Enqueue { unit, job_type, mode, reload_if_possible } = call else { return };
         match self.core.graph().lookup(&unit) {
             Some(unit) => {
+                // If it is refused, nothing else leads to it.
+                self.note_idle(&[unit]);
                 let request = Request::Enqueue { unit, job_type, mode, reload_if_possible };
                 self.ask(asker, request, client);
             }

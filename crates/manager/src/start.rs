@@ -186,6 +186,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         ending: None,
         stop_began: began,
         doors: Default::default(),
+        collector: Default::default(),
         last_ping: began.monotonic,
         started: began,
         early_exits: BTreeMap::new(),
@@ -200,6 +201,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         None => daemon.begin(loading.graph),
     }
     daemon.turn();
+    daemon.note_all_idle();
     if !daemon.options.no_bus {
         let path = daemon.options.private_socket();
         match Bus::start(&path, shared.clone()) {

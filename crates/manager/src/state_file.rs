@@ -1,5 +1,6 @@
 //! The state file: a memfd that init keeps, to which every batch appends what changed.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::UnitId;
@@ -74,17 +75,18 @@ impl StateFile {
         self.fd.as_fd()
     }
 
-    /// Appends one batch: the run state of `changed` units, names and counters that are new, and
-    /// what else follows from it. A batch that cannot be written is written over by the next.
+    /// Appends one batch: the run state of `changed` units, names and counters that are new, ids
+    /// that mean something else now (`renamed`), and what else follows from it. A batch that cannot be written is written over by the next.
     pub fn append(
         &mut self,
         core: &Core,
         changed: impl IntoIterator<Item = UnitId>,
+        renamed: &BTreeSet<UnitId>,
         late: Vec<Late>,
     ) -> Result<(), StateError> {
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
-        let records = self.encode(&mut frames, core, changed);
+        let records = self.encode(&mut frames, core, changed, renamed);
         let mut result = Ok(());
         // Without new records the last batch may still have something late to be forgotten.
         if records > 0 || !late.is_empty() || self.late_written {
@@ -106,9 +108,14 @@ impl StateFile {
         out: &mut Vec<u8>,
         core: &Core,
         changed: impl IntoIterator<Item = UnitId>,
+        renamed: &BTreeSet<UnitId>,
     ) -> u32 {
         let graph = core.graph();
         let mut records = 0;
+        for &unit in renamed.iter().filter(|unit| unit.index() < self.names_written) {
+            record::write_name(out, graph, unit);
+            records += 1;
+        }
         if self.names_written < graph.len() {
             records += record::write_names(out, graph, self.names_written);
             self.names_written = graph.len();
@@ -140,7 +147,7 @@ impl StateFile {
             run.job.is_none() && run.history.is_none() && run.active_state().is_down()
         };
         let all = (0..core.graph().len()).map(|i| UnitId(i as u32));
-        new.append(core, all.filter(|unit| !idle(unit)), late)?;
+        new.append(core, all.filter(|unit| !idle(unit)), &BTreeSet::new(), late)?;
         new.base = new.end;
         Ok(new)
     }

@@ -56,6 +56,8 @@ pub enum Action {
     Reload,
     /// `crash`: the manager is killed.
     Crash,
+    /// Instances of connections that are over are forgotten.
+    Forget,
 }
 
 impl Action {
@@ -79,6 +81,7 @@ impl Action {
             "remove" => Action::Remove(unit()?),
             "reload" if first.is_empty() => Action::Reload,
             "crash" => Action::Crash,
+            "forget" => Action::Forget,
             _ => {
                 let mode = match second.trim() {
                     "" => JobMode::Replace,
@@ -127,6 +130,7 @@ impl Action {
             Action::Remove(name) => edit(world, name, None),
             Action::Reload => world.reload_nothing(),
             Action::Crash => world.crash(),
+            Action::Forget => world.forget(),
         }
     }
 }
@@ -173,6 +177,7 @@ impl fmt::Display for Action {
             Action::Remove(unit) => write!(f, "remove {unit}"),
             Action::Reload => write!(f, "reload"),
             Action::Crash => write!(f, "crash"),
+            Action::Forget => write!(f, "forget"),
         }
     }
 }

@@ -20,7 +20,11 @@ const ALWAYS: [&str; 3] = ["-.slice", "system.slice", "-.mount"];
 
 /// Unit files by name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct UnitTexts(BTreeMap<UnitName, Source>);
+pub struct UnitTexts {
+    files: BTreeMap<UnitName, Source>,
+    /// Units without a file that are loaded although no file names them.
+    lingering: BTreeSet<UnitName>,
+}
 
 /// One file. Parsed once: the graph tells an unchanged file by its being the same value.
 #[derive(Clone, Debug)]
@@ -57,32 +61,49 @@ impl UnitTexts {
 
     /// Adds or replaces one file; the same text again changes nothing.
     pub fn set(&mut self, name: UnitName, text: String) {
-        if self.0.get(&name).is_some_and(|old| old.text == text) {
+        if self.files.get(&name).is_some_and(|old| old.text == text) {
             return;
         }
         let file = parse::parse(name.as_str().into(), text.as_bytes(), name.unit_type()).0;
-        self.0.insert(name, Source { text, file: Arc::new(file) });
+        self.files.insert(name, Source { text, file: Arc::new(file) });
+    }
+
+    /// Names an instance of a template, which has no file of its own; false without a template.
+    pub fn set_instance(&mut self, name: UnitName) -> bool {
+        let template = name.template().and_then(|template| self.files.get(&template));
+        let Some(source) = template.cloned() else { return false };
+        self.files.insert(name, source);
+        true
+    }
+
+    /// Notes what `graph` has besides what these files lead to: slices whose last unit was
+    /// forgotten.
+    pub fn note_lingering(&mut self, graph: &Graph) {
+        let led_to = graph_of(self);
+        let known = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
+        let names = known.map(|d| d.name.clone()).filter(|name| led_to.lookup(name).is_none());
+        self.lingering.extend(names);
     }
 
     /// Takes one file away.
     pub fn remove(&mut self, name: &UnitName) {
-        self.0.remove(name);
+        self.files.remove(name);
     }
 
     /// The names that have a file, in order.
     pub fn names(&self) -> impl Iterator<Item = &UnitName> {
-        self.0.keys()
+        self.files.keys()
     }
 
     /// The text of one file.
     pub fn text(&self, name: &UnitName) -> Option<&str> {
-        self.0.get(name).map(|source| source.text.as_str())
+        self.files.get(name).map(|source| source.text.as_str())
     }
 
     /// Writes the notation.
     pub fn print(&self) -> String {
         let one = |(name, s): (&UnitName, &Source)| format!("# {name}\n{}\n", s.text.trim_end());
-        self.0.iter().map(one).collect()
+        self.files.iter().map(one).collect()
     }
 
     /// The changes that lead from `old` to these texts, with what they refer to.
@@ -97,7 +118,8 @@ impl UnitTexts {
     /// Every unit that can be loaded: those with a text and the slices and such around them.
     fn definitions(&self) -> BTreeMap<UnitName, NewDefinition> {
         let mut out = BTreeMap::new();
-        let mut pending: BTreeSet<UnitName> = self.0.keys().cloned().collect();
+        let mut pending: BTreeSet<UnitName> = self.files.keys().cloned().collect();
+        pending.extend(self.lingering.iter().cloned());
         pending.extend(ALWAYS.iter().filter_map(|name| UnitName::parse(name).ok()));
         while let Some(name) = pending.pop_first() {
             if out.contains_key(&name) {
@@ -113,7 +135,7 @@ impl UnitTexts {
 
     /// The file of an instance is that of its template.
     fn file_of(&self, name: &UnitName) -> Option<Arc<UnitFile>> {
-        let source = self.0.get(name).or_else(|| self.0.get(&name.template()?))?;
+        let source = self.files.get(name).or_else(|| self.files.get(&name.template()?))?;
         Some(source.file.clone())
     }
 

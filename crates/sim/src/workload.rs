@@ -304,6 +304,7 @@ fn draw_action(random: &mut Random, names: &[String]) -> Option<Action> {
         27 => Action::Remove(name),
         28..=29 => Action::Reload,
         30 => Action::Crash,
+        31 => Action::Forget,
         _ => Action::Job(draw_verb(random), name, draw_mode(random)),
     })
 }

@@ -58,6 +58,8 @@ pub struct World {
     file: Vec<u8>,
     names_written: usize,
     instances: u64,
+    /// Instances that connections made: they have no text of their own.
+    connected: BTreeSet<UnitName>,
     clients: u64,
     seed: u128,
 }
@@ -80,6 +82,7 @@ impl World {
             file: record::header(),
             names_written: 0,
             instances: 0,
+            connected: BTreeSet::new(),
             clients: 0,
             seed: u128::from(seed),
         };
@@ -214,12 +217,11 @@ impl World {
         let prefix = self.core.graph().name(socket).prefix().to_owned();
         let text = format!("{prefix}@{}.service", self.instances);
         let Ok(name) = UnitName::parse(&text) else { return };
-        let Some(body) = name.template().and_then(|t| self.texts.text(&t).map(str::to_owned))
-        else {
-            return;
-        };
         let mut texts = self.texts.clone();
-        texts.set(name.clone(), body);
+        if !texts.set_instance(name.clone()) {
+            return;
+        }
+        self.connected.insert(name.clone());
         self.load(texts);
         if let Some(instance) = self.core.graph().lookup(&name) {
             self.step(Event::Connection { socket, instance, number });
@@ -277,6 +279,7 @@ impl World {
     /// Puts other unit files in force.
     pub fn load(&mut self, texts: UnitTexts) {
         let old = self.core.graph().clone();
+        let old = Graph::clone(&old).with_resting_min(0);
         let (graph, delta) = old.apply(texts.changes_from(&self.texts));
         self.texts = texts;
         self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
@@ -288,6 +291,30 @@ impl World {
         if empty && !effects.is_empty() {
             self.wrong.push(format!("reload-empty: an empty change did {}", effects.len()));
         }
+        self.after_step(&before, effects);
+    }
+
+    /// Forgets the instances of connections that are over.
+    pub fn forget(&mut self) {
+        let mut texts = self.texts.clone();
+        let over = |name: &&UnitName| {
+            let unit = self.core.graph().lookup(name);
+            unit.is_some_and(|unit| self.core.is_forgettable(unit))
+        };
+        let names: Vec<UnitName> = self.connected.iter().filter(over).cloned().collect();
+        let (graph, delta) = self.core.graph().forget(&names);
+        for &unit in &delta.forgotten {
+            let name = self.core.graph().name(unit).clone();
+            self.leavers.remove(&unit);
+            self.connected.remove(&name);
+            texts.remove(&name);
+        }
+        texts.note_lingering(&graph);
+        self.texts = texts;
+        self.wrong.extend(checks::same_from_scratch(&graph, &self.texts));
+        let before = checks::Before::of(&self.core);
+        let event = Event::Commit { graph: Arc::new(graph), delta: Box::new(delta) };
+        let effects = self.core.step(self.moment(), event);
         self.after_step(&before, effects);
     }
 
@@ -337,6 +364,11 @@ impl World {
 
     fn write_down(&mut self) {
         let graph = self.core.graph().clone();
+        for unit in self.core.take_renamed() {
+            if unit.index() < self.names_written {
+                record::write_name(&mut self.file, &graph, unit);
+            }
+        }
         record::write_names(&mut self.file, &graph, self.names_written);
         self.names_written = graph.len();
         for unit in self.core.take_changed() {
@@ -383,6 +415,7 @@ impl World {
             record::write_unit(&mut self.file, unit, self.core.unit_run(unit));
         }
         self.core.take_changed();
+        self.core.take_renamed();
         record::write_manager(&mut self.file, self.core.manager_record());
     }
 

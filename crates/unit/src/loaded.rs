@@ -25,6 +25,8 @@ pub enum LoadState {
     Masked,
     /// Another name of this unit.
     Merged(UnitName),
+    /// Nothing is known of it: it was forgotten, or never looked at.
+    Stub,
 }
 
 impl LoadState {
@@ -37,6 +39,7 @@ impl LoadState {
             LoadState::Error => "error",
             LoadState::Masked => "masked",
             LoadState::Merged(_) => "merged",
+            LoadState::Stub => "stub",
         }
     }
 }

@@ -1,0 +1,102 @@
+//! Forgetting units that nothing needs (systemd.unit(5), "UNIT GARBAGE COLLECTION"): instances
+//! whose connection is over or that somebody only asked about, mounts that are gone, slices that
+//! they lay in. What has a file stays loaded.
+//!
+//! The loader makes the generation without them, so between asking and putting it in force such a
+//! unit is *leaving*: whoever names it meanwhile is sent through the loader, which brings it back.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use warren_core::graph::Delta;
+use warren_core::ids::UnitId;
+use warren_core::time::Monotonic;
+use warren_unit::UnitName;
+
+use crate::daemon::{Daemon, now};
+use crate::orders::LoaderOrder;
+use crate::requests::AfterLoad;
+
+/// A unit stays for so long at least after it was last busy: whoever started it may want to know
+/// how it ended.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
+
+/// What is known of units that may be forgotten.
+#[derive(Default)]
+pub struct Collector {
+    /// Seen at rest since the last collection.
+    idle: BTreeSet<UnitId>,
+    /// At rest for some time.
+    rested: BTreeSet<UnitId>,
+    /// Given to the loader to be forgotten.
+    leaving: BTreeSet<UnitId>,
+    due: Option<Monotonic>,
+}
+
+impl Collector {
+    /// When [`Daemon::collect`] is due.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        self.due
+    }
+
+    /// Whether the unit is about to be forgotten.
+    pub fn is_leaving(&self, unit: UnitId) -> bool {
+        self.leaving.contains(&unit)
+    }
+}
+
+impl Daemon {
+    /// Notes which of these units could be forgotten.
+    pub(crate) fn note_idle<'a>(&mut self, units: impl IntoIterator<Item = &'a UnitId>) {
+        let forgettable = units.into_iter().filter(|&&unit| self.is_forgettable(unit));
+        let found: Vec<UnitId> = forgettable.copied().collect();
+        if found.is_empty() {
+            return;
+        }
+        self.collector.idle.extend(found);
+        self.collector.due.get_or_insert_with(|| now().monotonic.after(FORGOTTEN_AFTER));
+    }
+
+    /// All units are looked at once, when the manager starts.
+    pub(crate) fn note_all_idle(&mut self) {
+        let all: Vec<UnitId> = (0..self.core.graph().len()).map(|i| UnitId(i as u32)).collect();
+        self.note_idle(&all);
+    }
+
+    fn is_forgettable(&self, unit: UnitId) -> bool {
+        self.core.is_forgettable(unit)
+            && !self.collector.is_leaving(unit)
+            && self.groups.path(unit).is_none()
+            && !self.connections.contains_key(&unit)
+            && !self.stored_fds.has(unit)
+    }
+
+    /// Has forgotten what was at rest through a whole period.
+    pub(crate) fn collect(&mut self) {
+        if self.collector.due.is_none_or(|due| now().monotonic < due) || !self.events.is_empty() {
+            return;
+        }
+        let rested = std::mem::take(&mut self.collector.rested);
+        self.collector.rested = std::mem::take(&mut self.collector.idle);
+        let more = !self.collector.rested.is_empty();
+        self.collector.due = more.then(|| now().monotonic.after(FORGOTTEN_AFTER));
+        // Who was busy in between is told of again when it rests.
+        let still =
+            |unit: &UnitId| !self.collector.rested.contains(unit) && self.is_forgettable(*unit);
+        let leaving: BTreeSet<UnitId> = rested.into_iter().filter(still).collect();
+        if leaving.is_empty() {
+            return;
+        }
+        let graph = self.core.graph();
+        let names: Vec<UnitName> = leaving.iter().map(|&unit| graph.name(unit).clone()).collect();
+        self.collector.leaving.extend(leaving);
+        self.load(|token| LoaderOrder::Forget { names, token }, AfterLoad::Forgotten);
+    }
+
+    /// They are forgotten, or the loader found a reason to keep them. What only they named may
+    /// follow.
+    pub(crate) fn forgotten(&mut self, delta: &Delta) {
+        self.collector.leaving.clear();
+        self.note_idle(&delta.rewired);
+    }
+}
