@@ -628,12 +628,17 @@ impl Core {
         if result.is_failure() && result != JobResult::Canceled {
             self.fail_dependents(unit, job.kind);
         }
+        self.bound_queue.insert(unit);
         if self.active_state(unit).is_down() {
             self.forget_settings(unit);
             self.connection_ended(unit);
+            // It was never up, or is not any more: what came up for it or is bound to it may go.
+            self.queue_what_may_go(unit);
+            self.bound_queue.extend(self.graph.related(unit, Relation::BoundBy));
         }
         self.job_end_queue.insert(unit);
         self.unneeded_queue.insert(unit);
+        self.try_again();
     }
 
     /// A check of conditions serves the start job that asked for it and ends with it.

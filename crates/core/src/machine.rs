@@ -41,6 +41,11 @@ pub struct Core {
     pub(crate) transitions: VecDeque<Transition>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
+    pub(crate) bound_queue: BTreeSet<UnitId>,
+    /// Units whose relations ask for a job that other jobs stand against.
+    pub(crate) stands_off: BTreeSet<UnitId>,
+    /// Units to be upheld once their start limit allows it.
+    pub(crate) upheld_again: BTreeMap<UnitId, Monotonic>,
     /// Units whose job ended: those that trigger them may have waited for that.
     pub(crate) job_end_queue: BTreeSet<UnitId>,
     pub(crate) totals: Totals,
@@ -64,7 +69,7 @@ pub struct Core {
     changed: BTreeSet<UnitId>,
     renamed: BTreeSet<UnitId>,
     /// Units written to in this step, whose deadlines may differ.
-    touched: Vec<UnitId>,
+    pub(crate) touched: Vec<UnitId>,
     /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
     /// process, may come after its end. Kept only while effects are under way.
     early_exits: BTreeMap<u32, ExitStatus>,
@@ -98,6 +103,9 @@ impl Core {
             transitions: VecDeque::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
+            bound_queue: BTreeSet::new(),
+            stands_off: BTreeSet::new(),
+            upheld_again: BTreeMap::new(),
             job_end_queue: BTreeSet::new(),
             totals: Totals::default(),
             serial: Serial { job: 1, effect: 1, invocation: seed },
@@ -131,6 +139,11 @@ impl Core {
     /// When the machine wants to be stepped next even if nothing happens.
     pub fn next_deadline(&self) -> Option<Monotonic> {
         self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// When a unit that is upheld is started again, if its start limit stands against it now.
+    pub fn upheld_again_at(&self, unit: UnitId) -> Option<Monotonic> {
+        self.upheld_again.get(&unit).copied()
     }
 
     /// The picture for readers; cheap.
@@ -245,6 +258,8 @@ impl Core {
                 self.run_job(unit);
             } else if let Some(unit) = self.job_end_queue.pop_first() {
                 self.tell_triggers_of_job_end(unit);
+            } else if let Some(unit) = self.bound_queue.pop_first() {
+                self.stop_if_unbound(unit);
             } else if let Some(unit) = self.unneeded_queue.pop_first() {
                 self.stop_if_unneeded(unit);
             } else if let Some(unit) = self.upheld_queue.pop_first() {
@@ -472,7 +487,8 @@ impl Core {
             TypeState::Mount(Mount::Up(s)) => s.deadline,
             _ => None,
         };
-        [of_job, of_state].into_iter().flatten().min()
+        let upheld = self.upheld_again.get(&unit).copied();
+        [of_job, of_state, upheld].into_iter().flatten().min()
     }
 
     /// Arms the deadlines of every unit that changed in this step.
@@ -509,6 +525,10 @@ impl Core {
             self.armed.remove(&unit);
             self.changed.insert(unit);
             self.touched.push(unit);
+            if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
+                self.upheld_again.remove(&unit);
+                self.upheld_queue.insert(unit);
+            }
             self.job_deadline(unit);
             match &self.run(unit).state {
                 TypeState::Service(_) => self.service_deadline(unit),

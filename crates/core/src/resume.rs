@@ -14,6 +14,7 @@ use crate::state::*;
 use crate::time::Moment;
 use std::sync::Arc;
 use std::time::Duration;
+use warren_unit::Relation;
 
 /// Nothing is late sooner than this after a restart of the manager.
 const GRACE: Duration = Duration::from_secs(1);
@@ -66,6 +67,10 @@ impl Core {
         for unit in self.busy() {
             self.resume(unit);
             self.run_queue.insert(unit);
+            // What stood off, or waited for a start limit, is not written down.
+            self.unneeded_queue.insert(unit);
+            self.bound_queue.insert(unit);
+            self.upheld_queue.extend(self.graph.related(unit, Relation::Upholds));
         }
         self.settle();
         std::mem::take(&mut self.out)

@@ -4,8 +4,10 @@
 use crate::ids::UnitId;
 use crate::job::{JobKind, JobMode, JobType};
 use crate::machine::{Core, Transition};
-use crate::reason::{Cause, Reason};
+use crate::reason::{Cause, Code, Reason};
+use crate::request::{Notice, Refusal};
 use crate::state::*;
+use crate::transaction::Anchor;
 use std::collections::BTreeSet;
 use warren_unit::{Relation, UnitType};
 
@@ -139,8 +141,8 @@ impl Core {
         }
     }
 
-    /// Who may be unneeded now, who is to be kept up, who is bound to what went.
-    fn look_at_neighbours(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+    /// Has looked at what this unit needs and may be stopped when nobody does.
+    pub(crate) fn queue_what_may_go(&mut self, unit: UnitId) {
         const NEEDS: &[Relation] = &[
             Relation::Requires,
             Relation::Requisite,
@@ -148,15 +150,21 @@ impl Core {
             Relation::BindsTo,
             Relation::Upholds,
         ];
+        let needed = self.related(unit, NEEDS);
+        let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
+        let may_go: Vec<UnitId> = needed.into_iter().filter(optional).collect();
+        self.unneeded_queue.extend(may_go);
+    }
+
+    /// Who may be unneeded now, who is to be kept up.
+    fn look_at_neighbours(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
         let goes = new.is_down_or_going() && !old.is_down_or_going();
         if goes || new.is_down() && !old.is_down() {
-            let needed = self.related(unit, NEEDS);
-            let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
-            let may_go: Vec<UnitId> = needed.into_iter().filter(optional).collect();
-            self.unneeded_queue.extend(may_go);
+            self.queue_what_may_go(unit);
         }
         if new.is_up() && !old.is_up() {
             self.unneeded_queue.insert(unit);
+            self.bound_queue.insert(unit);
             let upheld = self.related(unit, &[Relation::Upholds]);
             self.upheld_queue.extend(upheld);
         }
@@ -183,12 +191,52 @@ impl Core {
         if self.related(unit, NEEDED_BY).into_iter().any(needs_it) {
             return;
         }
-        let cause = Cause::None;
-        if self.enqueue_quietly(unit, JobType::Stop, JobMode::Fail, cause)
-            && let Some(job) = self.run_mut(unit).job.as_mut()
-        {
-            job.reason = Reason::new(crate::reason::Code::Unneeded, cause);
+        let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Fail };
+        self.enqueue_for(anchor, Reason::new(Code::Unneeded, Cause::None));
+    }
+
+    /// Makes a job that a standing relation asks for. If it may not disturb jobs that are there,
+    /// it is tried again when jobs have ended.
+    fn enqueue_for(&mut self, anchor: Anchor, reason: Reason) {
+        let unit = anchor.unit;
+        match self.enqueue(anchor, reason.cause) {
+            Ok(_) => {
+                self.stands_off.remove(&unit);
+                if let Some(job) = self.run_mut(unit).job.as_mut() {
+                    job.reason = reason;
+                }
+            }
+            Err(refusal) => {
+                let again = matches!(refusal, Refusal::Destructive(_));
+                if !again || self.stands_off.insert(unit) {
+                    let reason = Reason::new(refusal.code(), reason.cause);
+                    self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
+                }
+            }
         }
+    }
+
+    /// A job has ended: what stood off because of it may be done now.
+    pub(crate) fn try_again(&mut self) {
+        for unit in std::mem::take(&mut self.stands_off) {
+            self.unneeded_queue.insert(unit);
+            self.bound_queue.insert(unit);
+            self.upheld_queue.insert(unit);
+        }
+    }
+
+    /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
+    /// this unit came up.
+    pub(crate) fn stop_if_unbound(&mut self, unit: UnitId) {
+        if self.run(unit).job.is_some() || !self.active_state(unit).is_up() {
+            return;
+        }
+        let gone = |other: &UnitId| {
+            self.run(*other).job.is_none() && self.active_state(*other).is_down_or_going()
+        };
+        let Some(bound) = self.graph.related(unit, Relation::BindsTo).find(gone) else { return };
+        let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
+        self.enqueue_for(anchor, Reason::new(Code::BoundUnitGone, Cause::Dependency(bound)));
     }
 
     /// `Upholds=`: starts the unit again if an active unit upholds it.
@@ -201,14 +249,11 @@ impl Core {
             .related(unit, Relation::UpheldBy)
             .find(|&other| self.active_state(other).is_up() && self.run(other).job.is_none());
         let Some(upholder) = upholder else { return };
-        if self.start_limit_hit_already(unit) {
-            return;
+        if let Some(at) = self.start_limit_ends(unit) {
+            self.upheld_again.insert(unit, at);
+            return self.touched.push(unit);
         }
-        let cause = Cause::Dependency(upholder);
-        if self.enqueue_quietly(unit, JobType::Start, JobMode::Fail, cause)
-            && let Some(job) = self.run_mut(unit).job.as_mut()
-        {
-            job.reason = Reason::new(crate::reason::Code::Upheld, cause);
-        }
+        let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
+        self.enqueue_for(anchor, Reason::new(Code::Upheld, Cause::Dependency(upholder)));
     }
 }

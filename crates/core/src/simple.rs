@@ -9,6 +9,7 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::state::*;
+use crate::time::Monotonic;
 use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
 
@@ -143,13 +144,13 @@ impl Core {
         self.history_mut(unit).starts.count_one(now, interval, burst)
     }
 
-    /// Whether one more start now would be one too many.
-    pub(crate) fn start_limit_hit_already(&mut self, unit: UnitId) -> bool {
+    /// If one more start now would be one too many: when it would not be any more.
+    pub(crate) fn start_limit_ends(&mut self, unit: UnitId) -> Option<Monotonic> {
         let (interval, burst) = self.start_limit(unit);
         let now = self.now.monotonic;
         let limited = !interval.is_zero() && burst > 0 && self.is_limited(unit);
         let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
-        limited && starts.is_full(now, interval, burst)
+        (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
     }
 
     fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {

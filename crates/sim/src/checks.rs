@@ -360,8 +360,8 @@ fn should_be_upheld(world: &World, unit: UnitId) -> bool {
     let graph = world.core.graph();
     let definition = graph.definition(unit);
     let run = world.core.unit_run(unit);
-    let limited =
-        run.history.as_ref().is_some_and(|h| h.outcome != Outcome::Success || h.starts.count >= 5);
+    let limited = run.history.as_ref().is_some_and(|h| h.outcome != Outcome::Success)
+        || world.core.upheld_again_at(unit).is_some();
     let free =
         [Relation::Conflicts, Relation::ConflictedBy, Relation::Requisite, Relation::BindsTo]
             .iter()

@@ -423,9 +423,7 @@ impl World {
     fn reconcile(&mut self) {
         self.kernel.tell_exits_again();
         for unit in self.units_of(UnitType::Mount) {
-            let there = self.kernel.mounts.contains(&unit);
-            let event = if there { Event::Mounted { unit } } else { Event::Unmounted { unit } };
-            self.kernel.later(MS, Happening::Tell(event));
+            self.kernel.later(MS, Happening::LookAtMount(unit));
         }
         for unit in self.units_of(UnitType::Service) {
             self.kernel.later(2 * MS, Happening::LookAtGroup(unit));
