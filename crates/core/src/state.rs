@@ -307,6 +307,14 @@ pub struct SocketRun {
     pub triggers: RateWindow,
 }
 
+impl SocketRun {
+    /// Whether its sockets are open or being opened: after a restart of the manager, sockets of
+    /// others are closed.
+    pub fn holds_sockets(&self) -> bool {
+        self.fds > 0 || self.listen_asked.is_some()
+    }
+}
+
 /// The state of a socket unit.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub enum Socket {

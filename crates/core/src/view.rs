@@ -112,6 +112,11 @@ impl UnitRun {
         UnitRun { state, job: None, history: None }
     }
 
+    /// Whether this is a socket unit whose sockets are open or being opened.
+    pub fn holds_sockets(&self) -> bool {
+        matches!(&self.state, TypeState::Socket(Socket::Up(run)) if run.holds_sockets())
+    }
+
     /// The ACTIVE column.
     pub fn active_state(&self) -> ActiveState {
         use ActiveState::*;

@@ -400,7 +400,7 @@ impl Daemon {
             Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
                 Effect::CleanUp { unit, settings: settings(), restarting }
             }
-            Late::CloseSockets(_) if run.active_state().is_down() => {
+            Late::CloseSockets(_) if !run.holds_sockets() => {
                 Effect::CloseSockets { unit, settings: settings() }
             }
             Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
@@ -453,10 +453,7 @@ impl Daemon {
                 found.insert((unit, index), fd);
             }
         }
-        let wanted = |unit: UnitId| {
-            let state = restored.runs.get(&unit).map(|run| &run.state);
-            matches!(state, Some(TypeState::Socket(warren_core::state::Socket::Up(_))))
-        };
+        let wanted = |unit: UnitId| restored.runs.get(&unit).is_some_and(|run| run.holds_sockets());
         for ((unit, index), fd) in found {
             let definition = graph.definition(unit);
             if wanted(unit) {

@@ -429,7 +429,8 @@ impl World {
             self.kernel.later(2 * MS, Happening::LookAtGroup(unit));
         }
         let down = |unit: &UnitId| self.core.unit_run(*unit).active_state().is_down();
-        let unused: Vec<UnitId> = self.kernel.sockets.keys().copied().filter(down).collect();
+        let closed = |unit: &UnitId| !self.core.unit_run(*unit).holds_sockets();
+        let unused: Vec<UnitId> = self.kernel.sockets.keys().copied().filter(closed).collect();
         for unit in unused {
             self.kernel.sockets.remove(&unit);
         }
