@@ -358,6 +358,11 @@ pub enum Effect {
         /// `Accept=yes`: accept connections.
         accept: bool,
     },
+    /// Say whether something is mounted at the unit's path now.
+    LookAtMount {
+        /// The mount unit.
+        unit: UnitId,
+    },
     /// Close the connection that an instance was to serve: it will not.
     DropConnection {
         /// The instance.

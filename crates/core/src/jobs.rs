@@ -458,7 +458,10 @@ impl Core {
         match state {
             s if s.is_up() => return Turn::Over(JobResult::Done, reason),
             // The restart that is about to come takes the job over.
-            ActiveState::Activating if self.waits_to_restart(unit) => return Turn::Wait,
+            ActiveState::Activating if self.waits_to_restart(unit) => {
+                self.restart_if_due(unit);
+                return Turn::Wait;
+            }
             // It is on its way already: the job ends with it.
             ActiveState::Activating => return Turn::Begun,
             ActiveState::Deactivating => return Turn::Wait,

@@ -649,6 +649,7 @@ impl Mount {
             phase: MountPhase::Mounted,
             asked: None,
             in_table: true,
+            doubtful: false,
             deadline: None,
             outcome: Outcome::Success,
             reload_outcome: Outcome::Success,

@@ -36,6 +36,7 @@ impl Core {
             phase: MountPhase::Mounting,
             asked: None,
             in_table: false,
+            doubtful: false,
             deadline: None,
             outcome: Outcome::Success,
             reload_outcome: Outcome::Success,
@@ -116,8 +117,13 @@ impl Core {
     fn mounted(&mut self, unit: UnitId, error: Option<String>) {
         match error {
             None => {
-                self.mount_mut(unit).in_table = true;
+                let run = self.mount_mut(unit);
+                run.in_table = true;
+                let doubtful = std::mem::take(&mut run.doubtful);
                 self.set_mount_phase(unit, MountPhase::Mounted);
+                if doubtful {
+                    self.out.push(Effect::LookAtMount { unit });
+                }
             }
             Some(error) => {
                 self.note(unit, Code::MountFailed, Cause::Kernel, error.clone());
@@ -224,7 +230,9 @@ impl Core {
         }
         let Some(run) = self.mount(unit) else { return };
         let phase = run.phase;
-        self.mount_mut(unit).in_table = false;
+        let run = self.mount_mut(unit);
+        run.in_table = false;
+        run.doubtful = phase == MountPhase::Mounting;
         if matches!(phase, MountPhase::Mounted | MountPhase::Remounting) {
             self.note(unit, Code::Vanished, Cause::Kernel, String::new());
             self.mount_dead(unit, Outcome::Success);

@@ -373,6 +373,12 @@ impl Core {
         }
     }
 
+    /// A stop job stood against the restart when it was due, and was cancelled: it is due now.
+    pub(crate) fn restart_if_due(&mut self, unit: UnitId) {
+        let now = self.now.monotonic;
+        self.service_mut(unit).deadline.get_or_insert(now);
+    }
+
     pub(crate) fn restart_now(&mut self, unit: UnitId) {
         if self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop) {
             return;

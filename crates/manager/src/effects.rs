@@ -62,6 +62,13 @@ impl Daemon {
             Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),
             Effect::WatchSockets { unit, on: false, accept: true } => self.close_door(unit),
             Effect::WatchSockets { unit, on, accept: false } => self.watch_sockets(unit, on),
+            Effect::LookAtMount { unit } => {
+                let mounted = mounts::is_mounted(self.core.graph().name(unit));
+                self.events.push_back(match mounted {
+                    true => Event::Mounted { unit },
+                    false => Event::Unmounted { unit },
+                });
+            }
             Effect::DropConnection { unit } => self.drop_connection(unit),
             Effect::FlushSockets { unit } => {
                 for open in self.sockets.get(unit) {

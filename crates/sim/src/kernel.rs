@@ -267,6 +267,7 @@ impl Kernel {
             Effect::CloseTrap { unit } => {
                 self.traps.remove(&unit);
             }
+            Effect::LookAtMount { unit } => self.later(MS, Happening::LookAtMount(unit)),
             Effect::WatchBusName { .. }
             | Effect::DropConnection { .. }
             | Effect::Reply { .. }

@@ -512,6 +512,7 @@ impl World {
             Effect::WatchSockets { unit, on, .. } => {
                 format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))
             }
+            Effect::LookAtMount { unit } => format!("look at {}", name(unit)),
             Effect::DropConnection { unit } => format!("drop the connection of {}", name(unit)),
             Effect::FlushSockets { unit } => format!("flush {}", name(unit)),
             Effect::AnswerTrap { unit, tokens, ok } => {
