@@ -182,19 +182,6 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Adds what a later generation changed to what an earlier one did.
-    pub fn add(&mut self, later: Delta) {
-        self.added.extend(later.added);
-        self.changed.extend(later.changed);
-        self.removed.extend(later.removed);
-        self.rewired.extend(later.rewired);
-        self.forgotten.extend(later.forgotten);
-        self.reused.extend(later.reused);
-        self.sort();
-        // What was first added and then changed is new to whoever sees only the sum.
-        self.changed.retain(|unit| self.added.binary_search(unit).is_err());
-    }
-
     /// Whether nothing changed at all.
     pub fn is_empty(&self) -> bool {
         [&self.added, &self.changed, &self.removed, &self.forgotten, &self.reused]
@@ -341,8 +328,18 @@ impl Graph {
     /// The next generation: this one with `changes` applied. Returns it with what differs; a
     /// change that alters nothing is not in the delta, and without any the generation stays.
     pub fn apply(&self, changes: Vec<Change>) -> (Graph, Delta) {
-        let mut next = self.clone();
-        let mut delta = Delta::default();
+        let mut edit = self.edit();
+        edit.apply(changes);
+        edit.finish()
+    }
+
+    /// The same in pieces, so that not all changes need be in memory at a time.
+    pub fn edit(&self) -> Edit {
+        Edit { graph: self.clone(), names_before: self.len(), delta: Delta::default() }
+    }
+
+    fn apply_piece(&mut self, changes: Vec<Change>, delta: &mut Delta) {
+        let next = self;
         let mut wires = Wires::default();
         for change in &changes {
             if let Change::Set(new) = change {
@@ -351,18 +348,11 @@ impl Graph {
         }
         for change in changes {
             match change {
-                Change::Set(new) => next.set(*new, &mut delta, &mut wires),
-                Change::Remove(name) => next.remove(&name, &mut delta, &mut wires),
+                Change::Set(new) => next.set(*new, delta, &mut wires),
+                Change::Remove(name) => next.remove(&name, delta, &mut wires),
             }
         }
-        next.rewire(wires, &mut delta);
-        next.complete_targets(&mut delta);
-        delta.reused = std::mem::take(&mut next.reused);
-        if !delta.is_empty() {
-            next.generation += 1;
-        }
-        delta.sort();
-        (next, delta)
+        next.rewire(wires, delta);
     }
 
     /// The next generation without those of `names` that no other unit has a relation with
@@ -668,6 +658,43 @@ impl Graph {
             delta.rewired.push(id);
         }
         delta.rewired.extend(wires.owners);
+    }
+}
+
+/// The next generation in the making.
+pub struct Edit {
+    graph: Graph,
+    names_before: usize,
+    delta: Delta,
+}
+
+impl Edit {
+    /// What is there so far. Targets are not yet ordered after what they pull in.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Applies some changes. Names are settled within one piece only: an alias is to be in no
+    /// later piece than whoever refers to it.
+    pub fn apply(&mut self, changes: Vec<Change>) {
+        self.graph.apply_piece(changes, &mut self.delta);
+    }
+
+    /// The next generation, with what differs. Without a difference it has the number of the last.
+    pub fn finish(self) -> (Graph, Delta) {
+        let Edit { mut graph, mut delta, .. } = self;
+        graph.complete_targets(&mut delta);
+        delta.reused = std::mem::take(&mut graph.reused);
+        graph.generation += u64::from(!delta.is_empty());
+        delta.sort();
+        // What was first added and then changed is new to whoever sees only the sum.
+        delta.changed.retain(|unit| delta.added.binary_search(unit).is_err());
+        (graph, delta)
+    }
+
+    /// Whether no name was given an id so far.
+    pub fn has_no_new_names(&self) -> bool {
+        self.graph.len() == self.names_before
     }
 }
 

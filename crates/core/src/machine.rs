@@ -166,11 +166,12 @@ impl Core {
     /// COLLECTION"): it does nothing, has no file of its own, and no other unit names it.
     pub fn is_forgettable(&self, unit: UnitId) -> bool {
         let Some(definition) = self.graph.get(unit) else { return false };
-        let own_file = definition.files.fragment.as_ref().is_some_and(|file| {
-            let name = file.path().rsplit('/').next();
-            name == Some(definition.name.as_str())
-        });
         let run = self.run(unit);
+        // That of an instance can be its template's.
+        let own_file = || {
+            let fragment = definition.files.fragment.as_ref();
+            fragment.is_some_and(|file| file.path().ends_with(definition.name.as_str()))
+        };
         let at_rest = match run.active_state() {
             ActiveState::Inactive => true,
             ActiveState::Failed => definition.flags.collect_failed(),
@@ -178,10 +179,10 @@ impl Core {
         };
         at_rest
             && run.job.is_none()
-            && !own_file
             && definition.load_state != LoadState::Stub
             && !definition.flags.perpetual()
             && !self.graph.is_referred_to(unit)
+            && !own_file()
     }
 
     /// The run state of a unit.

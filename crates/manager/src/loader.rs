@@ -50,6 +50,8 @@ pub struct Loader {
     links_changed: bool,
     /// Names of all `X.d` directories, so that units without any need no look at them.
     dropin_names: BTreeSet<Box<str>>,
+    /// Every X that has an `X.wants`, `X.requires` or `X.upholds` directory.
+    link_owners: BTreeSet<Box<str>>,
 }
 
 /// How a name resolves.
@@ -70,6 +72,7 @@ impl Loader {
             pending: BTreeSet::new(),
             links_changed: true,
             dropin_names: BTreeSet::new(),
+            link_owners: BTreeSet::new(),
         };
         loader.index();
         loader.snapshot.structure_changed = false;
@@ -226,7 +229,11 @@ impl Loader {
     /// Rebuilds the index of aliases and of drop-in directories.
     fn index(&mut self) {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
-        self.dropin_names = names.filter(|name| name.ends_with(".d")).cloned().collect();
+        let (dropins, links): (Vec<&Box<str>>, Vec<&Box<str>>) =
+            names.filter(|name| directory_kind(name).is_some()).partition(|n| n.ends_with(".d"));
+        let owner = |name: &&Box<str>| name.rsplit_once('.').map(|(owner, _)| owner.into());
+        self.link_owners = links.iter().filter_map(owner).collect();
+        self.dropin_names = dropins.into_iter().cloned().collect();
         let links = self.snapshot.directories.iter().flat_map(|d| {
             d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
         });
@@ -373,15 +380,14 @@ impl Loader {
         let mut diagnostics = Vec::new();
         let mut done = BTreeSet::new();
         let mut known = BTreeMap::new();
-        let generation = graph.generation();
-        let (mut graph, mut delta) = (graph.clone(), Delta::default());
+        let mut edit = graph.edit();
         // Units with aliases first: names are settled before others refer to them.
         let mut first: Vec<UnitName> =
             names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();
         while let Some(name) = first.pop().or_else(|| names.pop_first()) {
             // In pieces, so that the working memory of a load does not grow with the units.
             if first.is_empty() && changes.len() >= CHANGES_PER_PIECE {
-                (graph, delta) = apply(&graph, std::mem::take(&mut changes), delta);
+                edit.apply(std::mem::take(&mut changes));
             }
             if !done.insert(name.clone()) {
                 continue;
@@ -398,8 +404,8 @@ impl Loader {
                     if known.contains_key(other) || done.contains(other) {
                         continue;
                     }
-                    let loaded = graph.lookup(other).is_some_and(|unit| {
-                        graph.definition(unit).load_state != LoadState::NotFound
+                    let loaded = edit.graph().lookup(other).is_some_and(|unit| {
+                        edit.graph().definition(unit).load_state != LoadState::NotFound
                     });
                     known.insert(other.clone(), ());
                     if !loaded {
@@ -408,10 +414,10 @@ impl Loader {
                 }
             }
         }
-        let (mut graph, delta) = apply(&graph, changes, delta);
-        if graph.generation() > generation + 1 {
-            graph = Arc::new(graph.renumbered(generation + 1));
-        }
+        edit.apply(changes);
+        let names_stay = edit.has_no_new_names();
+        let (next, delta) = edit.finish();
+        let graph = if delta.is_empty() && names_stay { graph.clone() } else { Arc::new(next) };
         Loading { graph, delta, diagnostics, work: self.snapshot.work }
     }
 
@@ -516,7 +522,8 @@ impl Loader {
         let mut out = Vec::new();
         for name in names {
             let template = name.template();
-            for owner in std::iter::once(name).chain(template.as_ref()) {
+            let owners = std::iter::once(name).chain(template.as_ref());
+            for owner in owners.filter(|owner| self.link_owners.contains(owner.as_str())) {
                 for (kind, relation) in kinds {
                     let directory: Box<str> = format!("{owner}.{kind}").into();
                     out.extend(self.links_in(&directory, name).map(|other| (relation, other)));
@@ -549,14 +556,6 @@ impl Loader {
             .collect();
         names.into_iter()
     }
-}
-
-/// Applies one piece of a load and adds up what differs.
-fn apply(graph: &Arc<Graph>, changes: Vec<Change>, mut all: Delta) -> (Arc<Graph>, Delta) {
-    let (next, delta) = graph.apply(changes);
-    let same = delta.is_empty() && next.len() == graph.len();
-    all.add(delta);
-    (if same { graph.clone() } else { Arc::new(next) }, all)
 }
 
 enum Step {
