@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_core::graph::{Change, Definition, Delta, Files, Graph, NewDefinition};
+use warren_core::graph::{Change, Definition, Delta, Edit, Files, Graph, NewDefinition};
 use warren_core::settings::Settings;
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
@@ -23,6 +23,9 @@ const ALIAS_STEPS_MAX: usize = 16;
 
 /// Definitions that are made before they are put into the graph.
 const CHANGES_PER_PIECE: usize = 512;
+
+/// Pieces of definitions that wait to be put into the graph.
+const PIECES_AHEAD_MAX: usize = 2;
 
 /// What a load made.
 #[derive(Debug)]
@@ -60,6 +63,80 @@ enum Found {
     Unit { name: UnitName, fragment: Option<Arc<UnitFile>>, masked: bool },
     /// To something that is no unit file.
     Wrong(&'static str),
+}
+
+/// What the files say about a name.
+enum Defined {
+    /// It leads to this main name.
+    Alias(UnitName),
+    /// The unit, and what is wrong with its files.
+    Unit(Change, Vec<Diagnostic>),
+}
+
+/// A load under way.
+struct LoadWork {
+    edit: Edit,
+    changes: Vec<Change>,
+    diagnostics: Vec<Diagnostic>,
+    done: BTreeSet<UnitName>,
+    /// Names that units lead to and that were looked up already.
+    known: BTreeSet<UnitName>,
+}
+
+impl LoadWork {
+    fn new(graph: &Graph) -> LoadWork {
+        LoadWork {
+            edit: graph.edit(),
+            changes: Vec::new(),
+            diagnostics: Vec::new(),
+            done: BTreeSet::new(),
+            known: BTreeSet::new(),
+        }
+    }
+
+    /// Takes one definition in; returns what it names and nobody has looked at yet: instances,
+    /// slices, the main name of an alias.
+    fn take(&mut self, name: UnitName, defined: Defined) -> Vec<UnitName> {
+        self.done.insert(name);
+        let (change, diagnostics) = match defined {
+            Defined::Alias(main) => return vec![main],
+            Defined::Unit(change, diagnostics) => (change, diagnostics),
+        };
+        self.diagnostics.extend(diagnostics);
+        let mut more = Vec::new();
+        if let Change::Set(new) = &change {
+            for (_, other) in new.relations.iter().filter(|(_, other)| needs_loading(other)) {
+                if self.done.contains(other) || !self.known.insert(other.clone()) {
+                    continue;
+                }
+                let graph = self.edit.graph();
+                let loaded = graph
+                    .lookup(other)
+                    .is_some_and(|unit| graph.definition(unit).load_state != LoadState::NotFound);
+                if !loaded {
+                    more.push(other.clone());
+                }
+            }
+        }
+        self.changes.push(change);
+        more
+    }
+
+    /// In pieces, so that the working memory of a load does not grow with the units.
+    fn apply_if_many(&mut self) {
+        if self.changes.len() >= CHANGES_PER_PIECE {
+            self.edit.apply(std::mem::take(&mut self.changes));
+        }
+    }
+
+    fn finish(mut self, before: &Arc<Graph>, work: Work) -> Loading {
+        self.edit.apply(self.changes);
+        let names_stay = self.edit.has_no_new_names();
+        let (next, delta) = self.edit.finish();
+        let same = delta.is_empty() && names_stay;
+        let graph = if same { before.clone() } else { Arc::new(next) };
+        Loading { graph, delta, diagnostics: self.diagnostics, work }
+    }
 }
 
 impl Loader {
@@ -231,8 +308,8 @@ impl Loader {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
         let (dropins, links): (Vec<&Box<str>>, Vec<&Box<str>>) =
             names.filter(|name| directory_kind(name).is_some()).partition(|n| n.ends_with(".d"));
-        let owner = |name: &&Box<str>| name.rsplit_once('.').map(|(owner, _)| owner.into());
-        self.link_owners = links.iter().filter_map(owner).collect();
+        let owner = |name: &str| name.rsplit_once('.').map(|(owner, _)| owner.into());
+        self.link_owners = links.into_iter().filter_map(|name| owner(name)).collect();
         self.dropin_names = dropins.into_iter().cloned().collect();
         let links = self.snapshot.directories.iter().flat_map(|d| {
             d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
@@ -375,69 +452,66 @@ impl Loader {
 
     // ---- loading ----
 
-    fn load_names(&mut self, graph: &Arc<Graph>, mut names: BTreeSet<UnitName>) -> Loading {
-        let mut changes = Vec::new();
-        let mut diagnostics = Vec::new();
-        let mut done = BTreeSet::new();
-        let mut known = BTreeMap::new();
-        let mut edit = graph.edit();
+    fn load_names(&self, graph: &Arc<Graph>, mut names: BTreeSet<UnitName>) -> Loading {
+        let mut work = LoadWork::new(graph);
         // Units with aliases first: names are settled before others refer to them.
-        let mut first: Vec<UnitName> =
+        let first: Vec<UnitName> =
             names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();
-        while let Some(name) = first.pop().or_else(|| names.pop_first()) {
-            // In pieces, so that the working memory of a load does not grow with the units.
-            if first.is_empty() && changes.len() >= CHANGES_PER_PIECE {
-                edit.apply(std::mem::take(&mut changes));
-            }
-            if !done.insert(name.clone()) {
-                continue;
-            }
-            let main = self.load_into(&name, &mut changes, &mut diagnostics);
-            if let Some(main) = main {
-                names.insert(main);
-                continue;
-            }
-            // What it names and nobody has looked at yet: instances, slices.
-            if let Some(Change::Set(new)) = changes.last() {
-                let implied = new.relations.iter().map(|(_, other)| other);
-                for other in implied.filter(|other| needs_loading(other)) {
-                    if known.contains_key(other) || done.contains(other) {
-                        continue;
-                    }
-                    let loaded = edit.graph().lookup(other).is_some_and(|unit| {
-                        edit.graph().definition(unit).load_state != LoadState::NotFound
-                    });
-                    known.insert(other.clone(), ());
-                    if !loaded {
-                        names.insert(other.clone());
-                    }
-                }
+        for name in first {
+            let defined = self.define_name(&name);
+            names.extend(work.take(name, defined));
+        }
+        if names.len() > 2 * CHANGES_PER_PIECE {
+            let known: Vec<UnitName> = std::mem::take(&mut names).into_iter().collect();
+            names = self.load_many(&known, &mut work);
+        }
+        while let Some(name) = names.pop_first() {
+            if !work.done.contains(&name) {
+                let defined = self.define_name(&name);
+                names.extend(work.take(name, defined));
+                work.apply_if_many();
             }
         }
-        edit.apply(changes);
-        let names_stay = edit.has_no_new_names();
-        let (next, delta) = edit.finish();
-        let graph = if delta.is_empty() && names_stay { graph.clone() } else { Arc::new(next) };
-        Loading { graph, delta, diagnostics, work: self.snapshot.work }
+        work.finish(graph, self.snapshot.work)
     }
 
-    /// Loads one name; returns the main name if it is an alias.
-    fn load_into(
-        &self,
-        name: &UnitName,
-        changes: &mut Vec<Change>,
-        diagnostics: &mut Vec<Diagnostic>,
-    ) -> Option<UnitName> {
+    /// Loads these names while another thread makes the definitions of those to come; returns
+    /// the names that they lead to.
+    fn load_many(&self, names: &[UnitName], work: &mut LoadWork) -> BTreeSet<UnitName> {
+        let mut more = BTreeSet::new();
+        let (sender, pieces) = std::sync::mpsc::sync_channel(PIECES_AHEAD_MAX);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for piece in names.chunks(CHANGES_PER_PIECE) {
+                    let define = |name: &UnitName| (name.clone(), self.define_name(name));
+                    let piece: Vec<(UnitName, Defined)> = piece.iter().map(define).collect();
+                    if sender.send(piece).is_err() {
+                        return;
+                    }
+                }
+            });
+            for (name, defined) in pieces.iter().flatten() {
+                if !work.done.contains(&name) {
+                    more.extend(work.take(name, defined));
+                    work.apply_if_many();
+                }
+            }
+        });
+        more
+    }
+
+    /// What the files say about one name.
+    fn define_name(&self, name: &UnitName) -> Defined {
+        let mut diagnostics = Vec::new();
         match self.find(name) {
-            Found::Unit { name: main, .. } if main != *name => Some(main),
+            Found::Unit { name: main, .. } if main != *name => Defined::Alias(main),
             Found::Unit { fragment, masked, .. } => {
-                changes.push(self.define(name, fragment, masked, diagnostics));
-                None
+                let change = self.define(name, fragment, masked, &mut diagnostics);
+                Defined::Unit(change, diagnostics)
             }
             Found::Wrong(why) => {
                 diagnostics.push(wrong_entry(name, why));
-                changes.push(Change::Set(Box::new(broken(name))));
-                None
+                Defined::Unit(Change::Set(Box::new(broken(name))), diagnostics)
             }
         }
     }

@@ -20,6 +20,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
 
+/// More do not read faster: the kernel's work is shared by all.
+const THREADS_MAX: usize = 4;
+
+/// Files for which a further thread pays.
+const FILES_PER_THREAD_MIN: usize = 512;
+
 /// What tells one state of a file from another without reading it: a fingerprint of its device,
 /// inode, size and times. 64 bits for each of 40,000 files; two states of one file agree in it by
 /// chance once in 2^64 changes.
@@ -120,6 +126,19 @@ pub struct Work {
     pub parsed: u32,
 }
 
+/// What looking at files said and cost.
+#[derive(Default)]
+struct Notes {
+    work: Work,
+    /// By path; nothing if what was wrong before is wrong no more.
+    diagnostics: Vec<(Arc<str>, Vec<Diagnostic>)>,
+}
+
+/// Threads that read files.
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX)
+}
+
 impl Snapshot {
     /// Reads everything below `paths` and watches it.
     pub fn read(paths: Vec<PathBuf>) -> Snapshot {
@@ -172,17 +191,24 @@ impl Snapshot {
         match fs::read_dir(&path) {
             Ok(entries) => {
                 self.missing.remove(&index);
-                for entry in entries.flatten().take(ENTRIES_MAX) {
-                    let Ok(name) = entry.file_name().into_string() else { continue };
+                let names = entries.flatten().take(ENTRIES_MAX);
+                let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+                let (directories, files): (Vec<String>, Vec<String>) =
+                    names.partition(|name| directory_kind(name).is_some());
+                let mut found = self.look_at_files(&path, files, &old);
+                for name in directories {
+                    let entry = self.look(index, &path.join(&name), &name, old.get(name.as_str()));
+                    found.push((name, entry));
+                }
+                for (name, now) in found {
+                    let Some(now) = now else { continue };
                     let before = old.get(name.as_str());
-                    if let Some(now) = self.look(index, &entry.path(), &name, before) {
-                        if before.is_none_or(|before| !same(before, &now)) {
-                            self.structure_changed |= !both_files(before, Some(&now));
-                            changed.insert(name.as_str().into());
-                        }
-                        self.note_outside(index, &name, Some(&now));
-                        new.insert(name.into_boxed_str(), now);
+                    if before.is_none_or(|before| !same(before, &now)) {
+                        self.structure_changed |= !both_files(before, Some(&now));
+                        changed.insert(name.as_str().into());
                     }
+                    self.note_outside(index, &name, Some(&now));
+                    new.insert(name.into_boxed_str(), now);
                 }
             }
             Err(_) => {
@@ -211,13 +237,69 @@ impl Snapshot {
                 return None;
             }
             self.watch_directory(index, Some(name));
-            return Some(self.look_into(path, owner, before));
+            let mut notes = Notes::default();
+            let entry = self.look_into(path, owner, before, &mut notes);
+            self.take_notes(notes);
+            return Some(entry);
         }
         let name = UnitName::parse(name).ok()?;
-        self.look_at_file(path, name.unit_type(), before)
+        let mut notes = Notes::default();
+        let entry = self.look_at_file(path, name.unit_type(), before, &mut notes);
+        self.take_notes(notes);
+        entry
     }
 
-    fn look_into(&mut self, path: &Path, owner: UnitType, before: Option<&Entry>) -> Entry {
+    /// Reads many entries that are no directories, by several threads.
+    fn look_at_files(
+        &mut self,
+        path: &Path,
+        names: Vec<String>,
+        old: &BTreeMap<Box<str>, Entry>,
+    ) -> Vec<(String, Option<Entry>)> {
+        let this = &*self;
+        let look = |names: &[String]| {
+            let mut notes = Notes::default();
+            let mut one = |name: &String| {
+                let unit_type = UnitName::parse(name).ok()?.unit_type();
+                let before = old.get(name.as_str());
+                this.look_at_file(&path.join(name), unit_type, before, &mut notes)
+            };
+            let entries: Vec<Option<Entry>> = names.iter().map(&mut one).collect();
+            (entries, notes)
+        };
+        let share = names.len().div_ceil(threads()).max(FILES_PER_THREAD_MIN);
+        let looked: Vec<(Vec<Option<Entry>>, Notes)> = std::thread::scope(|scope| {
+            let shares: Vec<_> =
+                names.chunks(share).map(|share| scope.spawn(move || look(share))).collect();
+            shares.into_iter().map(|t| t.join().expect("looking at files does not panic")).collect()
+        });
+        let mut entries = Vec::with_capacity(names.len());
+        for (some, notes) in looked {
+            entries.extend(some);
+            self.take_notes(notes);
+        }
+        names.into_iter().zip(entries).collect()
+    }
+
+    fn take_notes(&mut self, notes: Notes) {
+        self.work.looked_at += notes.work.looked_at;
+        self.work.parsed += notes.work.parsed;
+        for (path, diagnostics) in notes.diagnostics {
+            if diagnostics.is_empty() {
+                self.diagnostics.remove(&path);
+            } else {
+                self.diagnostics.insert(path, diagnostics);
+            }
+        }
+    }
+
+    fn look_into(
+        &self,
+        path: &Path,
+        owner: UnitType,
+        before: Option<&Entry>,
+        notes: &mut Notes,
+    ) -> Entry {
         let old = match before {
             Some(Entry::Directory(entries)) => Some(entries),
             _ => None,
@@ -230,7 +312,9 @@ impl Snapshot {
             let before = old.and_then(|old| old.get(name.as_str()));
             let found = if dropins {
                 let is_dropin = name.ends_with(".conf") && !name.starts_with('.');
-                is_dropin.then(|| self.look_at_dropin(&entry.path(), owner, before)).flatten()
+                is_dropin
+                    .then(|| self.look_at_dropin(&entry.path(), owner, before, notes))
+                    .flatten()
             } else {
                 let is_unit = UnitName::parse(&name).is_ok();
                 // A file in place of a link counts by its name as well.
@@ -247,29 +331,31 @@ impl Snapshot {
     /// A drop-in may be a link to anywhere; a link to /dev/null or an empty file masks those of
     /// the same name in other directories.
     fn look_at_dropin(
-        &mut self,
+        &self,
         path: &Path,
         owner: UnitType,
         before: Option<&Entry>,
+        notes: &mut Notes,
     ) -> Option<Entry> {
         let metadata = fs::metadata(path).ok()?;
         if metadata.is_file() {
-            return self.read_file(path, &metadata, owner, before).map(Entry::File);
+            return self.read_file(path, &metadata, owner, before, notes).map(Entry::File);
         }
         let target = fs::read_link(path).ok()?;
         Some(Entry::link(&target, None))
     }
 
     fn look_at_file(
-        &mut self,
+        &self,
         path: &Path,
         unit_type: UnitType,
         before: Option<&Entry>,
+        notes: &mut Notes,
     ) -> Option<Entry> {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_symlink() {
             let target = fs::read_link(path).ok()?;
-            let outside = self.file_outside(path, &target, unit_type, before);
+            let outside = self.file_outside(path, &target, unit_type, before, notes);
             return Some(Entry::link(&target, outside));
         }
         if metadata.is_dir() {
@@ -278,16 +364,17 @@ impl Snapshot {
         if !metadata.is_file() {
             return Some(Entry::Wrong("is not a regular file"));
         }
-        self.read_file(path, &metadata, unit_type, before).map(Entry::File)
+        self.read_file(path, &metadata, unit_type, before, notes).map(Entry::File)
     }
 
     /// The file behind a link that leads out of the search directories.
     fn file_outside(
-        &mut self,
+        &self,
         path: &Path,
         target: &Path,
         unit_type: UnitType,
         before: Option<&Entry>,
+        notes: &mut Notes,
     ) -> Option<File> {
         let full = path.parent()?.join(target);
         let full = fs::canonicalize(full).ok()?;
@@ -300,7 +387,7 @@ impl Snapshot {
             Some(Entry::Link(link)) => link.outside.clone().map(Entry::File),
             _ => None,
         };
-        self.read_file(&full, &metadata, unit_type, before.as_ref())
+        self.read_file(&full, &metadata, unit_type, before.as_ref(), notes)
     }
 
     fn is_search_directory(&self, dir: &Path) -> bool {
@@ -310,14 +397,15 @@ impl Snapshot {
     }
 
     fn read_file(
-        &mut self,
+        &self,
         path: &Path,
         metadata: &fs::Metadata,
         unit_type: UnitType,
         before: Option<&Entry>,
+        notes: &mut Notes,
     ) -> Option<File> {
         let identity = Identity::of(metadata);
-        self.work.looked_at += 1;
+        notes.work.looked_at += 1;
         let old = match before {
             Some(Entry::File(file)) => Some(file),
             _ => None,
@@ -328,11 +416,9 @@ impl Snapshot {
         let name: Arc<str> = path.to_string_lossy().into();
         let bytes = read_bounded(path, metadata.len())?;
         let (parsed, diagnostics) = parse(name.clone(), &bytes, unit_type);
-        self.work.parsed += 1;
-        if diagnostics.is_empty() {
-            self.diagnostics.remove(&name);
-        } else {
-            self.diagnostics.insert(name, diagnostics);
+        notes.work.parsed += 1;
+        if old.is_some() || !diagnostics.is_empty() {
+            notes.diagnostics.push((name, diagnostics));
         }
         // Touched but the same is no change: the old value stays the value.
         let parsed = match old {

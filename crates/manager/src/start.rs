@@ -197,21 +197,14 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
     daemon.watch_sources().map_err(text("watching event sources"))?;
     match restored {
-        Some(restored) => daemon.go_on(loading.graph, restored, kept.sockets, kept.fd_store),
-        None => daemon.begin(loading.graph),
+        Some(restored) => daemon.go_on(loading.graph, restored, kept.sockets, kept.fd_store)?,
+        None => {
+            daemon.begin(loading.graph);
+            daemon.serve()?;
+        }
     }
     daemon.turn();
     daemon.note_all_idle();
-    if !daemon.options.no_bus {
-        let path = daemon.options.private_socket();
-        match Bus::start(&path, shared.clone()) {
-            Ok(bus) => daemon.bus = Some(bus),
-            Err(e) => say!("systemctl is not served: {e}"),
-        }
-    }
-    crate::control::start(&daemon.options.control_socket(), shared)
-        .map_err(text("starting the control socket"))?;
-    daemon.serving = true;
     daemon.tell_readiness();
     Ok(daemon)
 }
@@ -338,7 +331,7 @@ impl Daemon {
         restored: Restored,
         kept_sockets: Vec<(String, OwnedFd)>,
         kept_fds: Vec<(String, OwnedFd)>,
-    ) {
+    ) -> Result<(), StartError> {
         match self.helpers.synchronise(self.incarnation) {
             Ok(replies) => self.replies = replies,
             Err(e) => say!("the exec helpers do not answer: {e}"),
@@ -376,6 +369,8 @@ impl Daemon {
         self.resuming = true;
         self.finish_turn(effects);
         self.resuming = false;
+        // What was known is published: questions are answered from here on, orders wait.
+        self.serve()?;
         self.take_late_replies();
         self.turn();
         self.tell_what_is_gone();
@@ -386,6 +381,21 @@ impl Daemon {
         if !started {
             self.start_first_unit();
         }
+        Ok(())
+    }
+
+    /// Lets clients in.
+    fn serve(&mut self) -> Result<(), StartError> {
+        if !self.options.no_bus {
+            match Bus::start(&self.options.private_socket(), self.shared.clone()) {
+                Ok(bus) => self.bus = Some(bus),
+                Err(e) => say!("systemctl is not served: {e}"),
+            }
+        }
+        crate::control::start(&self.options.control_socket(), self.shared.clone())
+            .map_err(text("starting the control socket"))?;
+        self.serving = true;
+        Ok(())
     }
 
     /// What followed from the last batch and may not have been done, as far as it still makes
