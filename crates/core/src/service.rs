@@ -12,7 +12,7 @@ use crate::state::*;
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::Relation;
-use warren_unit::config::{Command, ServiceConfig, ServiceType, TimeoutFailureMode};
+use warren_unit::config::{ServiceConfig, ServiceType, TimeoutFailureMode};
 
 /// How long `Type=idle` waits for other jobs at most (systemd.service(5)).
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -41,19 +41,6 @@ impl ServiceRun {
             doomed: Vec::new(),
             fds_stored: 0,
         }
-    }
-}
-
-/// The commands of a list.
-pub(crate) fn commands(config: &ServiceConfig, list: CommandList) -> &[Command] {
-    match list {
-        CommandList::Condition => &config.exec_condition,
-        CommandList::StartPre => &config.exec_start_pre,
-        CommandList::Start => &config.exec_start,
-        CommandList::StartPost => &config.exec_start_post,
-        CommandList::Reload => &config.exec_reload,
-        CommandList::Stop => &config.exec_stop,
-        CommandList::StopPost => &config.exec_stop_post,
     }
 }
 

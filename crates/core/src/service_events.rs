@@ -4,7 +4,6 @@ use crate::event::{BusName, Done, Notify};
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
-use crate::service::commands;
 use crate::state::*;
 use std::time::Duration;
 use warren_unit::Signal;
@@ -132,13 +131,12 @@ impl Core {
     /// A control process has ended, or could not be started.
     fn control_over(&mut self, unit: UnitId, ended: Ended) {
         let settings = self.compiled(unit);
-        let config = settings.service();
+        let commands = settings.commands(self.service_mut(unit).command.0);
         let (list, index) = self.service_mut(unit).command;
         self.history_mut(unit).last_control = Some((list, ended));
-        let ignored =
-            commands(config, list).get(usize::from(index)).is_some_and(|c| c.ignore_failure);
+        let ignored = commands.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
         let success = ignored || ended.status == ExitStatus::Exited(0);
-        let more = usize::from(index) + 1 < commands(config, list).len();
+        let more = usize::from(index) + 1 < commands.len();
         if self.without_cgroups && self.service_mut(unit).main.is_none() {
             self.service_mut(unit).group_empty = true;
         }

@@ -4,10 +4,11 @@
 //! cheap.
 
 use crate::graph::Definition;
+use crate::state::CommandList;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::config::{
-    AutomountConfig, MountConfig, ServiceConfig, SliceConfig, SocketConfig, UnitSection,
+    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, UnitSection,
 };
 use warren_unit::{Context, Defaults, UnitType};
 
@@ -60,6 +61,31 @@ impl Settings {
             _ => TypeSettings::None,
         };
         Compiled { section: Arc::new(compiler.unit().0), own }
+    }
+}
+
+impl Compiled {
+    /// The commands of one list, for the types that run any.
+    pub fn commands(&self, list: CommandList) -> &[Command] {
+        match &self.own {
+            TypeSettings::Service(config) => match list {
+                CommandList::Condition => &config.exec_condition,
+                CommandList::StartPre => &config.exec_start_pre,
+                CommandList::Start => &config.exec_start,
+                CommandList::StartPost => &config.exec_start_post,
+                CommandList::Reload => &config.exec_reload,
+                CommandList::Stop => &config.exec_stop,
+                CommandList::StopPost => &config.exec_stop_post,
+            },
+            TypeSettings::Socket(config) => match list {
+                CommandList::StartPre => &config.exec_start_pre,
+                CommandList::StartPost => &config.exec_start_post,
+                CommandList::Stop => &config.exec_stop_pre,
+                CommandList::StopPost => &config.exec_stop_post,
+                _ => &[],
+            },
+            _ => &[],
+        }
     }
 }
 

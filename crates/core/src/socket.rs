@@ -9,17 +9,7 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
 use warren_unit::Relation;
-use warren_unit::config::{Command, KillMode, SocketConfig};
-
-fn commands(config: &SocketConfig, list: CommandList) -> &[Command] {
-    match list {
-        CommandList::StartPre => &config.exec_start_pre,
-        CommandList::StartPost => &config.exec_start_post,
-        CommandList::Stop => &config.exec_stop_pre,
-        CommandList::StopPost => &config.exec_stop_post,
-        _ => &[],
-    }
-}
+use warren_unit::config::KillMode;
 
 impl Core {
     pub(crate) fn socket(&self, unit: UnitId) -> Option<&SocketRun> {
@@ -103,7 +93,7 @@ impl Core {
 
     /// Runs the first command of a list, or goes on if it is empty.
     fn run_socket_list(&mut self, unit: UnitId, list: CommandList) {
-        if commands(self.compiled(unit).socket(), list).is_empty() {
+        if self.compiled(unit).commands(list).is_empty() {
             return self.socket_list_over(unit, list, true);
         }
         let phase = match list {
@@ -191,7 +181,7 @@ impl Core {
 
     fn socket_command_over(&mut self, unit: UnitId, list: CommandList, index: u16, success: bool) {
         let settings = self.compiled(unit);
-        let all = commands(settings.socket(), list);
+        let all = settings.commands(list);
         let ignored = all.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
         if !success && !ignored {
             self.note(unit, Code::ExitCode, Cause::Kernel, String::new());

@@ -164,7 +164,6 @@ impl Daemon {
         }
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let host = SpawnHost {
-            unit: &unit,
             context: &self.core.settings().context,
             environment: &self.environment,
             notify_socket: &notify_socket,

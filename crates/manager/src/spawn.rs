@@ -14,7 +14,7 @@ use warren_init::protocol::exec::{
 };
 use warren_unit::config::{
     Command, CpuSchedulingPolicy, ExecConfig, ExecDirectory, Input, IoSchedulingClass, KeyringMode,
-    NotifyAccess, Output, Resource, ServiceConfig, WorkingDirectory as Place, expand,
+    NotifyAccess, Output, Personality, Resource, ServiceConfig, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Context, Scope};
 
@@ -23,8 +23,6 @@ const ENVIRONMENT_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// What a spawn needs to know besides the effect.
 pub struct SpawnHost<'a> {
-    /// The unit's name.
-    pub unit: &'a str,
     /// Host facts, as for specifiers.
     pub context: &'a Context,
     /// The manager's environment block for its services.
@@ -87,6 +85,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
             KeyringMode::Shared => Keyring::Shared,
         },
         directories: directories(exec, host.context),
+        personality: exec.personality.map(persona),
         tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
         ..ExecSpec::default()
     };
@@ -104,32 +103,24 @@ pub fn command_of(
     list: CommandList,
     index: u16,
 ) -> Option<(&Command, &ExecConfig)> {
-    let (commands, exec) = match &settings.own {
-        TypeSettings::Service(config) => (service_commands(config, list), &config.exec),
-        TypeSettings::Socket(config) => {
-            let commands = match list {
-                CommandList::StartPre => &config.exec_start_pre,
-                CommandList::StartPost => &config.exec_start_post,
-                CommandList::Stop => &config.exec_stop_pre,
-                CommandList::StopPost => &config.exec_stop_post,
-                _ => return None,
-            };
-            (commands, &config.exec)
-        }
+    let exec = match &settings.own {
+        TypeSettings::Service(config) => &config.exec,
+        TypeSettings::Socket(config) => &config.exec,
         _ => return None,
     };
-    commands.get(usize::from(index)).map(|command| (command, &**exec))
+    settings.commands(list).get(usize::from(index)).map(|command| (command, &**exec))
 }
 
-fn service_commands(config: &ServiceConfig, list: CommandList) -> &Vec<Command> {
-    match list {
-        CommandList::Condition => &config.exec_condition,
-        CommandList::StartPre => &config.exec_start_pre,
-        CommandList::Start => &config.exec_start,
-        CommandList::StartPost => &config.exec_start_post,
-        CommandList::Reload => &config.exec_reload,
-        CommandList::Stop => &config.exec_stop,
-        CommandList::StopPost => &config.exec_stop_post,
+/// The execution domain of personality(2): architectures of 32 bits have one of their own. One
+/// that this machine cannot run is refused by the kernel, at the exec.
+fn persona(personality: Personality) -> u64 {
+    const PER_LINUX: u64 = 0;
+    const PER_LINUX32: u64 = 8;
+    match personality {
+        Personality::X86 | Personality::Ppc | Personality::PpcLe | Personality::S390 => PER_LINUX32,
+        Personality::X86_64 | Personality::Ppc64 | Personality::Ppc64Le | Personality::S390x => {
+            PER_LINUX
+        }
     }
 }
 

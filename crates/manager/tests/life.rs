@@ -121,3 +121,16 @@ fn commands_of_a_service_run_in_order_and_know_what_happened() {
         );
     });
 }
+
+#[test]
+fn a_process_has_the_personality_that_is_set() {
+    if !cfg!(target_arch = "x86_64") {
+        return println!("NOT RUN: a personality of 32-bit x86 needs x86-64");
+    }
+    let unit = "[Service]\nType=oneshot\nPersonality=x86\nStandardOutput=file:@D/out/machine\n\
+                ExecStart=/usr/bin/uname -m";
+    with("personality", &[("p.service", unit)], |m| {
+        m.expect_job("start", "p.service", "done");
+        assert_eq!(m.lines("machine"), ["i686"]);
+    });
+}

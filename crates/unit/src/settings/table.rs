@@ -213,7 +213,7 @@ rows! {
     @Exec Acted Last (Number(0, 7)): IOSchedulingPriority;
     @Exec Acted Append (Capabilities): CapabilityBoundingSet AmbientCapabilities;
     @Exec Acted Append (Indexes): CPUAffinity;
-    @Exec Parsed Last (Word(Personality::WORDS)): Personality;
+    @Exec Acted Last (Word(Personality::WORDS)): Personality;
     @Exec Parsed Last (Raw): LogLevelMax;
     @Exec Acted Last (Word(KeyringMode::WORDS)): KeyringMode;
     @Exec Parsed Last (Raw): SyslogFacility SyslogLevel NUMAPolicy NUMAMask CoredumpFilter
