@@ -8,6 +8,7 @@ use std::sync::mpsc::Receiver;
 use warren_core::graph::{Delta, Graph};
 use warren_unit::UnitName;
 
+use crate::generators::Generators;
 use crate::loader::{Loader, Loading};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::shared::{FileStates, Shared};
@@ -20,14 +21,20 @@ pub struct LoaderThread {
     loader: Loader,
     graph: Arc<Graph>,
     kept: VecDeque<Arc<Graph>>,
+    generators: Option<Generators>,
     shared: Arc<Shared>,
 }
 
 impl LoaderThread {
     /// Goes on from the generation that was loaded at the start.
-    pub fn new(loader: Loader, graph: Arc<Graph>, shared: Arc<Shared>) -> LoaderThread {
+    pub fn new(
+        loader: Loader,
+        graph: Arc<Graph>,
+        generators: Option<Generators>,
+        shared: Arc<Shared>,
+    ) -> LoaderThread {
         let kept = VecDeque::from([graph.clone()]);
-        LoaderThread { loader, graph, kept, shared }
+        LoaderThread { loader, graph, kept, generators, shared }
     }
 
     /// Serves orders until the loop is gone.
@@ -73,6 +80,11 @@ impl LoaderThread {
     fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
         if let Some(generation) = how.rollback {
             return self.rollback(generation, token);
+        }
+        // A dry run is to change nothing, and they write what they make.
+        let all = how.unit.is_none() && !how.dry_run;
+        if let Some(generators) = self.generators.as_ref().filter(|_| all) {
+            generators.run();
         }
         let loading = match &how.unit {
             Some(unit) => self.loader.refresh(&self.graph, unit, how.dry_run),

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
 
+use crate::generators::Generators;
+
 /// Text of `--help`.
 pub const HELP: &str = "\
 Usage: warrend [OPTION...]   (started by warren-init)
@@ -13,6 +15,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --user                manage one user's units
   --unit=UNIT           what is started first; default: default.target
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
+  --generator-path=DIRS look for generators there; with --unit-path and without this, none run
   --no-bus              do not serve systemctl
   --confirm-start       log each unit as it comes up
   --help                this text
@@ -29,6 +32,8 @@ pub struct Options {
     pub unit: Option<String>,
     /// Overrides the search path.
     pub unit_path: Option<String>,
+    /// Overrides where generators are looked for.
+    pub generator_path: Option<String>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
@@ -45,6 +50,7 @@ impl Options {
             scope: if root { Scope::System } else { Scope::User },
             unit: None,
             unit_path: None,
+            generator_path: None,
             no_bus: false,
             runtime_dir: PathBuf::from("/run"),
         };
@@ -55,6 +61,7 @@ impl Options {
                 ("--user", _) => options.scope = Scope::User,
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
+                ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
                     return Err(format!("unknown argument {arg}; see --help"));
@@ -92,6 +99,17 @@ impl Options {
             }
         }
         paths
+    }
+
+    /// What generators to run. None where units come from elsewhere than from the host.
+    pub fn generators(&self, architecture: &str) -> Option<Generators> {
+        let own =
+            self.generator_path.as_ref().map(|path| path.split(':').map(PathBuf::from).collect());
+        if own.is_none() && self.unit_path.is_some() {
+            return None;
+        }
+        let runtime = self.runtime_dir.join("systemd");
+        Some(Generators::new(self.scope, own, runtime, architecture))
     }
 
     /// Where systemd's own clients connect.

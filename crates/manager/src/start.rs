@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use warren_bus::Bus;
 use warren_bus::backend::Facts;
@@ -97,17 +97,28 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
 
-    let load_began = Instant::now();
-    facts.units_load_start = (began.realtime_us, began.monotonic.0);
     let names = restored.as_ref().map(|r| r.names.clone()).unwrap_or_default();
     let generation = restored.as_ref().and_then(|r| r.manager).map_or(0, |m| m.generation);
+    let generators = options.generators(&settings.context.architecture);
+    // After a crash what they made at the start is still there.
+    if let Some(generators) = generators.as_ref().filter(|_| restored.is_none()) {
+        facts.generators_start = (began.realtime_us, began.monotonic.0);
+        generators.run();
+        let ended = now();
+        facts.generators_finish = (ended.realtime_us, ended.monotonic.0);
+    }
+    let load_began = now();
+    facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
     let mut loader = Loader::new(options.search_path(), settings.clone());
     let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
     facts.units_load = facts.units_load_finish;
     let units = loading.graph.definitions().filter(|d| d.load_state == LoadState::Loaded).count();
-    say!("{units} units loaded in {:.3} s", load_began.elapsed().as_secs_f64());
+    say!(
+        "{units} units loaded in {:.3} s",
+        loaded.monotonic.since(load_began.monotonic).as_secs_f64()
+    );
     if restored.is_none() {
         crate::log::diagnostics(&loading.diagnostics);
     }
@@ -126,7 +137,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     );
     let shared = Arc::new(shared);
     let (loader_in, loader_orders) = channel();
-    let thread = LoaderThread::new(loader, loading.graph.clone(), shared.clone());
+    let thread = LoaderThread::new(loader, loading.graph.clone(), generators, shared.clone());
     std::thread::Builder::new()
         .name("loader".into())
         .spawn(move || thread.run(loader_orders))

@@ -79,3 +79,25 @@ fn the_generation_goes_on_over_a_restart() {
     assert_eq!((m.main_pid("a.service"), m.state("a.service").as_str()), (pid, "active/running"));
     m.expect_job("start", "0.service", "done");
 }
+
+#[test]
+fn generators_run_before_a_reload() {
+    let units = [("a.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("generated", &units) else { return };
+    m.write_generator(
+        "g",
+        "echo '[Unit]' > $1/made.target\n\
+         mkdir $1/a.service.d\n\
+         printf '[Unit]\\nDescription=by a generator\\n' > $1/a.service.d/10-g.conf",
+    );
+    check(&reload(&m, &json!({"dry_run": true})), [&[], &[], &[], &[]]);
+    check(&reload(&m, &json!({})), [&["made.target"], &["a.service"], &[], &[]]);
+    assert_eq!(m.status("a.service")["description"], "by a generator");
+    check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
+    // After a crash what they made is still there, and they do not run again.
+    m.write_generator("g", "exit 1");
+    assert!(m.kill_manager());
+    assert_eq!(m.status("a.service")["description"], "by a generator");
+    check(&reload(&m, &json!({})), [&[], &["a.service"], &["made.target"], &[]]);
+    assert!(m.console().contains("/generators/g failed: exit status: 1"), "{}", m.console());
+}

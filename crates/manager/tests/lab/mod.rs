@@ -130,7 +130,7 @@ impl Machine {
         };
         let directory = std::env::temp_dir().join(&group);
         let _ = std::fs::remove_dir_all(&directory);
-        for below in ["", "units", "out"] {
+        for below in ["", "units", "out", "generators"] {
             std::fs::create_dir(directory.join(below)).expect("a scratch directory can be made");
         }
         let script = "mount --make-rprivate / && mount -t proc proc /proc \
@@ -148,7 +148,11 @@ impl Machine {
             .arg("--healthy=0")
             .args(arguments)
             .arg("--")
-            .arg(format!("--unit-path={}", directory.join("units").display()))
+            .arg(format!(
+                "--unit-path={}:/run/systemd/generator",
+                directory.join("units").display()
+            ))
+            .arg(format!("--generator-path={}", directory.join("generators").display()))
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(console)
@@ -167,6 +171,20 @@ impl Machine {
     /// Writes a file below the unit directory.
     pub fn write(&self, file: &str, text: &str) {
         write_unit(&self.directory, file, text);
+    }
+
+    /// Writes a generator: a shell script.
+    pub fn write_generator(&self, name: &str, text: &str) {
+        let path = self.directory.join("generators").join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("files can be written");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("chmod");
+    }
+
+    /// Takes a generator away.
+    pub fn remove_generator(&self, name: &str) {
+        let path = self.directory.join("generators").join(name);
+        std::fs::remove_file(path).expect("it is there");
     }
 
     /// A path of the scratch directory for output.

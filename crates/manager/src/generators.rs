@@ -1,0 +1,372 @@
+//! Generators (systemd.generator(7)): programs that make unit files of other configuration, such as
+//! fstab(5), when the manager starts and before each reload.
+//!
+//! All run side by side, as children of the loader's thread, into a fresh directory. What differs
+//! from the last time is then put in place file by file, so that the loader finds those files
+//! changed and no others. The loop has no part in it. Start at [`Generators::run`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_unit::Scope;
+
+use crate::say;
+
+/// One that takes longer is killed, and what it wrote so far counts.
+const TAKES_MAX: Duration = Duration::from_secs(60);
+
+/// Names of the three output directories below the manager's own, in the order of the arguments.
+const OUTPUTS: [&str; 3] = ["generator", "generator.early", "generator.late"];
+
+/// Deepest directory that is put in place: a drop-in in its directory.
+const DEPTH_MAX: usize = 2;
+
+/// Where generators are looked for, highest precedence first (systemd.generator(7), SYNOPSIS).
+const SYSTEM: [&str; 5] = [
+    "/run/systemd/system-generators",
+    "/etc/systemd/system-generators",
+    "/usr/local/lib/systemd/system-generators",
+    "/usr/lib/systemd/system-generators",
+    "/lib/systemd/system-generators",
+];
+
+/// The same for a user's manager.
+const USER: [&str; 4] = [
+    "/run/systemd/user-generators",
+    "/etc/systemd/user-generators",
+    "/usr/local/lib/systemd/user-generators",
+    "/usr/lib/systemd/user-generators",
+];
+
+/// What is needed to run them.
+#[derive(Clone, Debug)]
+pub struct Generators {
+    search: Vec<PathBuf>,
+    /// `/run/systemd` or its like.
+    runtime: PathBuf,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Generators {
+    /// Those of the host, or those in `search`.
+    pub fn new(
+        scope: Scope,
+        search: Option<Vec<PathBuf>>,
+        runtime: PathBuf,
+        architecture: &str,
+    ) -> Generators {
+        let usual: &[&str] = if scope == Scope::System { &SYSTEM } else { &USER };
+        let search = search.unwrap_or_else(|| usual.iter().map(PathBuf::from).collect());
+        Generators { search, runtime, environment: environment(scope, architecture) }
+    }
+
+    /// Runs all of them and puts what they made in place. What goes wrong is told, and no reason
+    /// not to go on: what the others made counts.
+    pub fn run(&self) {
+        let programs = self.programs();
+        let fresh = self.runtime.join("generator.new");
+        let _ = fs::remove_dir_all(&fresh);
+        let outputs = OUTPUTS.map(|name| fresh.join(name));
+        let made = outputs.iter().try_for_each(fs::create_dir_all);
+        if let Err(e) = made {
+            return say!("generators cannot run: {}: {e}", fresh.display());
+        }
+        wait_for(programs.iter().filter_map(|path| self.start(path, &outputs)).collect());
+        for name in OUTPUTS {
+            let (from, to) = (fresh.join(name), self.runtime.join(name));
+            let place = Place { fresh: &fresh, last: &self.runtime };
+            if let Err(e) = place.put(&from, &to, 0) {
+                say!("what generators made cannot be put in place: {}: {e}", to.display());
+            }
+        }
+        let _ = fs::remove_dir_all(&fresh);
+    }
+
+    /// The programs by name: of one name that in the first directory; an empty file, or a link to
+    /// /dev/null, takes the name away.
+    fn programs(&self) -> Vec<PathBuf> {
+        let mut found: BTreeMap<std::ffi::OsString, Option<PathBuf>> = BTreeMap::new();
+        for entry in self.search.iter().filter_map(|d| fs::read_dir(d).ok()).flatten().flatten() {
+            let path = entry.path();
+            let metadata = fs::metadata(&path);
+            let runs = metadata
+                .is_ok_and(|m| m.is_file() && m.len() > 0 && m.permissions().mode() & 0o111 != 0);
+            found.entry(entry.file_name()).or_insert(runs.then_some(path));
+        }
+        found.into_values().flatten().collect()
+    }
+
+    fn start(&self, path: &Path, outputs: &[PathBuf; 3]) -> Option<Running> {
+        let child = Command::new(path)
+            .args(outputs)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        match child {
+            Ok(child) => Some(Running { path: path.to_owned(), child }),
+            Err(e) => {
+                say!("generator {} cannot be started: {e}", path.display());
+                None
+            }
+        }
+    }
+}
+
+/// systemd.generator(7), "ENVIRONMENT".
+fn environment(scope: Scope, architecture: &str) -> Vec<(&'static str, String)> {
+    let mut out = vec![("SYSTEMD_ARCHITECTURE", architecture.to_owned())];
+    if warren_sys::process::in_container() {
+        let kind = std::env::var("container").unwrap_or_else(|_| "container-other".to_owned());
+        out.push(("SYSTEMD_VIRTUALIZATION", format!("container:{kind}")));
+    }
+    if scope == Scope::User {
+        out.push(("SYSTEMD_SCOPE", "user".to_owned()));
+        return out;
+    }
+    let first_boot = Path::new("/run/systemd/first-boot").exists();
+    out.push(("SYSTEMD_SCOPE", "system".to_owned()));
+    out.push((
+        "SYSTEMD_IN_INITRD",
+        u8::from(Path::new("/etc/initrd-release").exists()).to_string(),
+    ));
+    out.push(("SYSTEMD_FIRST_BOOT", u8::from(first_boot).to_string()));
+    out
+}
+
+struct Running {
+    path: PathBuf,
+    child: Child,
+}
+
+/// Waits for all, each as long as the bound.
+fn wait_for(mut running: Vec<Running>) {
+    let end = Instant::now() + TAKES_MAX;
+    let Ok(epoll) = Epoll::new() else {
+        return running.iter_mut().for_each(|one| one.end(true));
+    };
+    let pidfds: Vec<_> = running
+        .iter()
+        .map(|one| warren_sys::process::pidfd_open(one.child.id() as i32).ok())
+        .collect();
+    for (index, pidfd) in pidfds.iter().enumerate() {
+        if let Some(pidfd) = pidfd {
+            let _ = epoll.add(pidfd.as_fd(), index as u64, Interest::READ);
+        }
+    }
+    let mut left: BTreeSet<usize> = (0..running.len()).collect();
+    let mut ready = Events::with_capacity(16);
+    while !left.is_empty() {
+        let time = end.saturating_duration_since(Instant::now());
+        if time.is_zero() || epoll.wait(&mut ready, Some(time)).is_err() {
+            break;
+        }
+        for index in ready.iter().map(|event| event.token as usize) {
+            if let (true, Some(one)) = (left.remove(&index), running.get_mut(index)) {
+                let _ = pidfds[index].as_ref().map(|pidfd| epoll.remove(pidfd.as_fd()));
+                one.end(false);
+            }
+        }
+    }
+    left.into_iter().for_each(|index| running[index].end(true));
+}
+
+impl Running {
+    fn end(&mut self, kill: bool) {
+        let path = self.path.display();
+        if kill {
+            say!("generator {path} does not end: it is killed");
+            let _ = self.child.kill();
+        }
+        match self.child.wait() {
+            Ok(status) if status.success() || kill => {}
+            Ok(status) => say!("generator {path} failed: {status}"),
+            Err(e) => say!("generator {path} cannot be waited for: {e}"),
+        }
+    }
+}
+
+/// Makes one tree equal to another, leaving alone what is equal already.
+struct Place<'a> {
+    /// Generators wrote here; links that say so are to lead to `last` instead.
+    fresh: &'a Path,
+    last: &'a Path,
+}
+
+impl Place<'_> {
+    fn put(&self, from: &Path, to: &Path, depth: usize) -> io::Result<()> {
+        fs::create_dir_all(to)?;
+        let mut names = BTreeSet::new();
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            names.insert(entry.file_name());
+            let (new, old) = (entry.path(), to.join(entry.file_name()));
+            let kind = entry.file_type()?;
+            if kind.is_symlink() {
+                self.put_link(&new, &old)?;
+            } else if kind.is_file() {
+                put_file(&new, &old)?;
+            } else if kind.is_dir() && depth < DEPTH_MAX {
+                if fs::symlink_metadata(&old).is_ok_and(|m| !m.is_dir()) {
+                    fs::remove_file(&old)?;
+                }
+                self.put(&new, &old, depth + 1)?;
+            }
+        }
+        for entry in fs::read_dir(to)? {
+            let entry = entry?;
+            if !names.contains(&entry.file_name()) {
+                remove(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_link(&self, new: &Path, old: &Path) -> io::Result<()> {
+        let target = fs::read_link(new)?;
+        let target = match target.strip_prefix(self.fresh) {
+            Ok(rest) => self.last.join(rest),
+            Err(_) => target,
+        };
+        if fs::read_link(old).is_ok_and(|there| there == target) {
+            return Ok(());
+        }
+        remove(old)?;
+        symlink(target, old)
+    }
+}
+
+/// By a rename, so that nobody sees half of it.
+fn put_file(new: &Path, old: &Path) -> io::Result<()> {
+    let plain = fs::symlink_metadata(old).is_ok_and(|m| m.is_file());
+    if plain && fs::read(old)? == fs::read(new)? {
+        return Ok(());
+    }
+    if !plain {
+        remove(old)?;
+    }
+    fs::rename(new, old)
+}
+
+/// Whatever is there, if anything.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            for below in ["high", "low", "run"] {
+                fs::create_dir_all(path.join(below)).expect("a scratch directory");
+            }
+            Scratch(path)
+        }
+
+        fn generators(&self) -> Generators {
+            let search = ["high", "low"].map(|name| self.0.join(name)).to_vec();
+            Generators::new(Scope::System, Some(search), self.0.join("run"), "x86-64")
+        }
+
+        /// A shell script; the output directories are `$1`, `$2`, `$3`.
+        fn script(&self, path: &str, text: &str) {
+            let path = self.0.join(path);
+            fs::write(&path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("chmod");
+        }
+
+        /// What is in the output directories: `path=content` or `path->target`.
+        fn outputs(&self) -> Vec<String> {
+            let mut out = Vec::new();
+            self.list(&self.0.join("run"), &mut out);
+            out.sort();
+            out
+        }
+
+        fn list(&self, directory: &Path, out: &mut Vec<String>) {
+            for entry in fs::read_dir(directory).expect("a directory").flatten() {
+                let path = entry.path();
+                let name = path.strip_prefix(self.0.join("run")).expect("below").display();
+                if let Ok(target) = fs::read_link(&path) {
+                    let target = target.display().to_string();
+                    let here = self.0.join("run").display().to_string();
+                    out.push(format!("{name}->{}", target.replace(&here, "RUN")));
+                } else if path.is_dir() {
+                    self.list(&path, out);
+                } else {
+                    let text = fs::read_to_string(&path).expect("text");
+                    out.push(format!("{name}={}", text.trim_end()));
+                }
+            }
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn all_run_and_the_first_of_a_name_counts() {
+        let scratch = Scratch::new("generators");
+        scratch.script("high/a", "echo high > $1/a.service");
+        scratch.script("low/a", "echo low > $1/a.service");
+        scratch.script(
+            "low/b",
+            "mkdir $2/b.target.wants; ln -s $1/a.service $2/b.target.wants/a.service\n\
+             echo $SYSTEMD_SCOPE $SYSTEMD_ARCHITECTURE > $3/late.service",
+        );
+        scratch.script("low/masked", "echo no > $1/no.service");
+        symlink("/dev/null", scratch.0.join("high/masked")).expect("a link");
+        scratch.script("low/fails", "echo partly > $1/partly.service; exit 1");
+        fs::write(scratch.0.join("low/no-program"), "text").expect("a file");
+        scratch.generators().run();
+        assert_eq!(
+            scratch.outputs(),
+            [
+                "generator.early/b.target.wants/a.service->RUN/generator/a.service",
+                "generator.late/late.service=system x86-64",
+                "generator/a.service=high",
+                "generator/partly.service=partly",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_the_same_stays_and_what_is_no_more_goes() {
+        let scratch = Scratch::new("generators-again");
+        scratch.script("low/a", "echo same > $1/same.service; echo old > $1/old.service");
+        scratch.generators().run();
+        let inode = || {
+            let path = scratch.0.join("run/generator/same.service");
+            fs::metadata(path).expect("it is there").ino()
+        };
+        let before = inode();
+        scratch.script("low/a", "echo same > $1/same.service; mkdir $1/new.service.d");
+        scratch.generators().run();
+        assert_eq!(scratch.outputs(), ["generator/same.service=same"]);
+        assert_eq!(inode(), before, "a file that is the same is not touched");
+        assert!(scratch.0.join("run/generator/new.service.d").is_dir());
+    }
+}
