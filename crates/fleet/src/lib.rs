@@ -1,0 +1,23 @@
+//! The fleet language: objects, templates and rules that make units of them.
+//!
+//! It is the configuration language that Icinga 2's users know (its documentation, "Language
+//! Reference" and "Library Reference", and the behaviour of the installed program), evaluated in
+//! stages: parse, evaluate the top level, freeze, match rules as a join over columns, expand.
+//!
+//! Everything here is pure: no file is opened (who calls passes in what `include` finds), no clock
+//! is read, and no input makes it panic. Parsing never fails; it returns a tree and diagnostics.
+//!
+//! Where to start: [`parse`] (text to tree), [`ast`] (what the tree is made of).
+
+pub mod ast;
+pub mod diagnostic;
+pub mod format;
+pub mod fuzz;
+pub mod lexer;
+pub mod parse;
+pub mod source;
+pub mod token;
+
+pub use diagnostic::{Diagnostic, Severity};
+pub use parse::parse;
+pub use source::{FileId, Place, Source, Span};
