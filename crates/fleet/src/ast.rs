@@ -1,7 +1,7 @@
 //! The tree of a file: nodes in one table, each with its place in the text.
 //!
 //! The tree says what was written, not what it means: `a.b` and `a["b"]` differ here. Nodes refer
-//! to each other by number; a node's children are older than the node.
+//! to each other by number.
 
 use crate::source::{FileId, Place, Source, Span};
 use crate::token::Token;

@@ -10,13 +10,24 @@
 //! Where to start: [`parse`] (text to tree), [`ast`] (what the tree is made of).
 
 pub mod ast;
+pub mod console;
 pub mod diagnostic;
+pub mod eval;
 pub mod format;
 pub mod fuzz;
+pub mod heap;
 pub mod lexer;
+pub mod library;
+pub mod modules;
+pub mod ops;
+pub mod outside;
 pub mod parse;
 pub mod source;
+pub mod text;
+pub mod time;
 pub mod token;
+pub mod types;
+pub mod value;
 
 pub use diagnostic::{Diagnostic, Severity};
 pub use parse::parse;

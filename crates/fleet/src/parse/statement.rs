@@ -1,7 +1,7 @@
 //! Statements and blocks.
 
 use super::{Parser, Rules};
-use crate::ast::{Binary, IncludeKind, Kind, Loop, NodeId};
+use crate::ast::{Binary, IncludeKind, Kind, Loop, Node, NodeId};
 use crate::source::Span;
 use crate::token::{Keyword, TokenKind};
 
@@ -166,12 +166,12 @@ impl Parser<'_> {
     /// An expression, perhaps with a value assigned to it.
     fn assignment(&mut self, keys: bool) -> NodeId {
         let start = self.token().span;
-        let target = match self.next() {
-            TokenKind::String if keys => self.key_or_expression(),
-            _ => self.expression(),
-        };
+        let target = self.expression();
         let Some(operator) = set_operator(self.next()) else { return target };
         self.take();
+        if keys {
+            self.make_key(target);
+        }
         if !self.recovering && !self.is_assignable(target) {
             self.complain(self.span(target), "nothing can be assigned to this expression");
         }
@@ -179,22 +179,19 @@ impl Parser<'_> {
         self.add_from(Kind::Assign(operator, target, value), start)
     }
 
-    /// `"key" = value` in a dictionary.
-    fn key_or_expression(&mut self) -> NodeId {
-        let position = self.position();
-        let follows = self.tokens[position + 1..].iter().find(|token| !self.is_trivia(token.kind));
-        let is_key = follows.is_some_and(|token| {
-            set_operator(token.kind).is_some()
-                || matches!(token.kind, TokenKind::Dot | TokenKind::OpenBracket)
-        });
-        if !is_key {
-            return self.expression();
+    /// In a dictionary, the name or string that a target begins with is a key of the dictionary,
+    /// whatever else has that name.
+    fn make_key(&mut self, target: NodeId) {
+        let Node { kind, span } = self.nodes[target.0 as usize].clone();
+        match kind {
+            Kind::Index(base, _) => self.make_key(base),
+            Kind::Name(name) | Kind::String(name) => {
+                let this = self.add(Kind::This, Span { start: span.start, end: span.start });
+                let key = self.add(Kind::String(name), span);
+                self.nodes[target.0 as usize].kind = Kind::Index(this, key);
+            }
+            _ => {}
         }
-        let span = self.token().span;
-        let this = self.add(Kind::This, Span { start: span.start, end: span.start });
-        let key = self.string();
-        let base = self.add(Kind::Index(this, key), span);
-        self.postfix(base)
     }
 
     pub(super) fn is_assignable(&self, id: NodeId) -> bool {
