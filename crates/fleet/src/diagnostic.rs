@@ -137,6 +137,11 @@ impl Sink {
         }
     }
 
+    /// Whether nothing was collected.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// What was collected, in order.
     pub fn finish(self) -> Vec<Diagnostic> {
         self.list

@@ -175,6 +175,37 @@ items!(Closure, FunctionId, functions, function, make_function);
 items!(Reference, ReferenceId, references, reference, make_reference);
 items!(Object, ObjectId, objects, object, make_object);
 
+/// The upper layer of a heap by itself.
+#[derive(Debug)]
+pub struct Detached {
+    floor: Mark,
+    own: Layer,
+}
+
+macro_rules! detached {
+    ($kind:ident, $id:ident, $field:ident, $get:ident) => {
+        impl Detached {
+            #[doc = concat!("A ", stringify!($kind), " of this layer; none if it is of the lower one.")]
+            pub fn $get(&self, id: $id) -> Option<&$kind> {
+                (id.0 as usize).checked_sub(self.floor.$field).map(|own| &self.own.$field[own])
+            }
+        }
+    };
+}
+
+detached!(Array, ArrayId, arrays, own_array);
+detached!(Dictionary, DictionaryId, dictionaries, own_dictionary);
+detached!(Closure, FunctionId, functions, own_function);
+detached!(Reference, ReferenceId, references, own_reference);
+detached!(Object, ObjectId, objects, own_object);
+
+impl Detached {
+    /// A string of this layer; none if it is of the lower one.
+    pub fn own_bytes(&self, id: StringId) -> Option<&[u8]> {
+        (id.0 as usize).checked_sub(self.floor.strings).map(|own| self.own.strings.get(own))
+    }
+}
+
 impl<'b> Heap<'b> {
     /// A heap over a frozen layer.
     pub fn over(base: &'b Layer) -> Heap<'b> {
@@ -188,6 +219,11 @@ impl<'b> Heap<'b> {
     pub fn into_layer(self) -> Layer {
         assert!(self.base.is_none(), "only a heap of one layer becomes a layer");
         self.own
+    }
+
+    /// Takes the upper layer away; the heap goes on with an empty one.
+    pub fn detach(&mut self) -> Detached {
+        Detached { floor: self.floor, own: std::mem::take(&mut self.own) }
     }
 
     /// A heap that goes on with a layer.

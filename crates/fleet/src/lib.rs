@@ -12,6 +12,8 @@
 pub mod ast;
 pub mod console;
 pub mod diagnostic;
+pub mod dump;
+pub mod engine;
 pub mod eval;
 pub mod format;
 pub mod fuzz;
@@ -22,6 +24,7 @@ pub mod modules;
 pub mod ops;
 pub mod outside;
 pub mod parse;
+pub mod schema;
 pub mod source;
 pub mod text;
 pub mod time;

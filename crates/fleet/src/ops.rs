@@ -82,6 +82,25 @@ fn as_number(value: Value) -> Option<f64> {
     }
 }
 
+/// Whether a value counts as nothing: null and the empty text.
+fn is_empty(heap: &Heap<'_>, value: Value) -> bool {
+    match value {
+        Value::Empty => true,
+        Value::String(id) => heap.bytes(id).is_empty(),
+        _ => false,
+    }
+}
+
+/// Numbers where at most one of two is null or the empty text, which count as 0; `+` and `-` do
+/// not take the empty text for a number.
+fn numbers_of(heap: &Heap<'_>, a: Value, b: Value) -> Option<(f64, f64)> {
+    match (a, b) {
+        (Value::Number(a), b) if is_empty(heap, b) => Some((a, 0.0)),
+        (a, Value::Number(b)) if is_empty(heap, a) => Some((0.0, b)),
+        (a, b) => numbers(a, b),
+    }
+}
+
 /// Numbers where at most one of two is null, which counts as 0.
 fn numbers(a: Value, b: Value) -> Option<(f64, f64)> {
     match (a, b) {
@@ -112,7 +131,7 @@ pub fn binary(
         Binary::Add => add(ops, a, b),
         Binary::Subtract => subtract(ops, a, b),
         Binary::Multiply => {
-            let (x, y) = numbers(a, b).ok_or_else(|| refuse(ops, operator, a, b))?;
+            let (x, y) = numbers_of(ops.heap, a, b).ok_or_else(|| refuse(ops, operator, a, b))?;
             Ok(Value::Number(x * y))
         }
         Binary::Divide | Binary::Modulo => divide(ops, operator, a, b),
@@ -145,6 +164,7 @@ fn add(ops: &mut Ops<'_, '_>, a: Value, b: Value) -> Result<Value, Refused> {
     if let Some((a, b)) = numbers(a, b) {
         return Ok(Number(a + b));
     }
+    let (a, b) = beside_container(ops.heap, a, b);
     match (a, b) {
         (Value::String(_), Value::String(_) | Number(_) | Empty)
         | (Number(_) | Empty, Value::String(_)) => {
@@ -163,6 +183,16 @@ fn add(ops: &mut Ops<'_, '_>, a: Value, b: Value) -> Result<Value, Refused> {
             Ok(ops.heap.dictionary_of(merged, ops.place))
         }
         _ => Err(refuse(ops, Binary::Add, a, b)),
+    }
+}
+
+/// Beside an array or a dictionary, the empty text is null.
+fn beside_container(heap: &Heap<'_>, a: Value, b: Value) -> (Value, Value) {
+    let is_container = |value| matches!(value, Value::Array(_) | Value::Dictionary(_));
+    match (a, b) {
+        (a, b) if is_container(a) && is_empty(heap, b) => (a, Value::Empty),
+        (a, b) if is_container(b) && is_empty(heap, a) => (Value::Empty, b),
+        pair => pair,
     }
 }
 
@@ -186,10 +216,11 @@ fn subtract(ops: &mut Ops<'_, '_>, a: Value, b: Value) -> Result<Value, Refused>
     if let Some((a, b)) = numbers(a, b) {
         return Ok(Number(a - b));
     }
+    let (a, b) = beside_container(ops.heap, a, b);
     match (a, b) {
         (DateTime(a), DateTime(b)) => Ok(Number(a - b)),
         (DateTime(at), Number(seconds)) => Ok(DateTime(at - seconds)),
-        (Array(_), Array(_) | Empty) | (Empty, Array(_)) => {
+        (Array(_), Array(_)) | (Empty, Array(_)) | (Array(_), Empty) => {
             let without = items(ops.heap, b);
             let keep = |item: &Value| !without.iter().any(|other| equal(ops.heap, *item, *other));
             let rest: Vec<Value> = items(ops.heap, a).into_iter().filter(keep).collect();
@@ -202,12 +233,14 @@ fn subtract(ops: &mut Ops<'_, '_>, a: Value, b: Value) -> Result<Value, Refused>
 fn divide(ops: &Ops<'_, '_>, operator: Binary, a: Value, b: Value) -> Result<Value, Refused> {
     let sign = operator.text();
     match b {
-        Value::Empty => Err(format!("Right-hand side argument for operator {sign} is Empty.")),
+        b if is_empty(ops.heap, b) => {
+            Err(format!("Right-hand side argument for operator {sign} is Empty."))
+        }
         Value::Number(0.0) if operator == Binary::Modulo => {
             Err(format!("Right-hand side argument for operator {sign} is 0."))
         }
         _ => {
-            let (x, y) = numbers(a, b).ok_or_else(|| refuse(ops, operator, a, b))?;
+            let (x, y) = numbers_of(ops.heap, a, b).ok_or_else(|| refuse(ops, operator, a, b))?;
             let zero = || format!("Right-hand side argument for operator {sign} is 0.");
             match operator {
                 Binary::Modulo => modulo(x, y).ok_or_else(zero),
@@ -225,7 +258,7 @@ fn modulo(a: f64, b: f64) -> Option<Value> {
 }
 
 fn bits(ops: &Ops<'_, '_>, operator: Binary, a: Value, b: Value) -> Result<Value, Refused> {
-    let (x, y) = numbers(a, b).ok_or_else(|| refuse(ops, operator, a, b))?;
+    let (x, y) = numbers_of(ops.heap, a, b).ok_or_else(|| refuse(ops, operator, a, b))?;
     let (x, y) = (integer(x), integer(y));
     let value = match operator {
         Binary::ShiftLeft => x.wrapping_shl(y as u32),
@@ -269,7 +302,7 @@ pub fn compare(
             Binary::Less | Binary::Greater => return arrays(heap, types, operator, x, y),
             _ => return Err(refused(heap, types, operator, a, b)),
         },
-        _ => match numbers(a, b) {
+        _ => match numbers_of(heap, a, b) {
             Some((a, b)) => a.partial_cmp(&b),
             None => return Err(refused(heap, types, operator, a, b)),
         },

@@ -51,9 +51,25 @@ pub struct Field {
     pub unset: Unset,
 }
 
+/// How an object's full name comes from the name it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// It is the same.
+    #[default]
+    Plain,
+    /// `host!service`: after the full name of what it belongs to.
+    Composite,
+    /// `container-name`: after the name of what a rule made it for.
+    Prefixed,
+}
+
 /// What rules may do with objects of a type.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
+    /// Objects of a stage are made together, and see only those of earlier stages.
+    pub stage: u8,
+    /// How objects are named.
+    pub naming: Naming,
     /// The types that `apply` can make objects of this type for; the first is the default only
     /// if there is no other.
     pub targets: Vec<&'static str>,

@@ -234,7 +234,7 @@ fn made_up_expressions_come_to_the_same() {
         return;
     }
     let seed = std::env::var("FLEET_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
-    let batches = std::env::var("FLEET_BATCHES").ok().and_then(|n| n.parse().ok()).unwrap_or(8);
+    let batches = std::env::var("FLEET_BATCHES").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
     let (mut numbers, mut wrong, mut values) = (Numbers(seed), Vec::new(), 0);
     for _ in 0..batches {
         let depth = 1 + numbers.below(2);

@@ -10,6 +10,7 @@ mod define;
 mod statement;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
 
@@ -21,7 +22,7 @@ use crate::ops::{self, Ops};
 use crate::outside::Outside;
 use crate::source::{FileId, Place};
 use crate::types::Types;
-use crate::value::{DictionaryId, Reference, StringId, Table, Value};
+use crate::value::{DictionaryId, ObjectId, Reference, StringId, Table, TypeId, Value};
 
 /// How deep expressions and calls may be nested while they are evaluated; the installed program
 /// has the same bound.
@@ -125,8 +126,12 @@ pub struct World {
     pub layer: Layer,
     /// The definitions.
     pub definitions: DefinitionIndex,
-    /// The objects that are made.
+    /// The objects that are made, by type and full name.
     pub objects: ObjectIndex,
+    /// The same, by type and in the order in which they were made.
+    pub by_type: BTreeMap<TypeId, Vec<ObjectId>>,
+    /// The members that `assign where` gave to groups.
+    pub members: BTreeMap<ObjectId, Vec<ObjectId>>,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
 }
@@ -225,6 +230,8 @@ impl<'p> Interpreter<'p> {
             roots: self.roots.into_owned(),
             definitions: self.definitions.into_owned(),
             objects: self.objects.into_owned(),
+            by_type: BTreeMap::new(),
+            members: BTreeMap::new(),
         }
     }
 

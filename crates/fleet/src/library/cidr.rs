@@ -44,6 +44,11 @@ impl Network {
         u128::MAX.checked_shl(128 - self.length).unwrap_or(0)
     }
 
+    /// The first and the last address in it.
+    pub fn range(&self) -> (u128, u128) {
+        (self.address, self.address | !self.mask())
+    }
+
     /// Whether an address is in it; what is no address is not.
     pub fn contains(&self, text: &[u8]) -> bool {
         address(text).is_some_and(|(address, _)| address & self.mask() == self.address)

@@ -134,11 +134,11 @@ fn subject(
     }
     let mode = call.given(2).map_or(Ok(0.0), |mode| to_number(run, call, mode))?;
     let texts = match call.argument(1) {
-        Value::Dictionary(_) | Value::Namespace(_) => {
-            return Err(call.fail(format!("Dictionaries are not supported by {name}().")));
-        }
         Value::Array(id) => run.heap.array(id).items.iter().map(|item| bytes(run, *item)).collect(),
-        one => vec![bytes(run, one)],
+        one @ (Value::Empty | Value::Boolean(_) | Value::Number(_) | Value::String(_)) => {
+            vec![bytes(run, one)]
+        }
+        _ => return Err(call.fail(format!("Dictionaries are not supported by {name}()."))),
     };
     Ok(Subject { texts, any: mode == 1.0 })
 }
@@ -245,6 +245,9 @@ fn shared(run: &Interpreter<'_>, a: Vec<Value>, mut b: Vec<Value>) -> Vec<Value>
 const CLONE_DEPTH_MAX: usize = 200;
 
 pub fn clone(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    if !matches!(call.this, Value::Array(_) | Value::Dictionary(_)) {
+        return Err(call.fail("only arrays and dictionaries can be cloned"));
+    }
     copy(run, call, call.this, 0)
 }
 
