@@ -30,6 +30,7 @@ pub mod text;
 pub mod time;
 pub mod token;
 pub mod types;
+pub mod units;
 pub mod value;
 
 pub use diagnostic::{Diagnostic, Severity};

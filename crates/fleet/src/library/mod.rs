@@ -83,6 +83,25 @@ const CONSTANTS: &[(&str, f64)] = &[
     ("LogCritical", 4.0),
 ];
 
+/// States and kinds of notifications: texts that are their own names.
+const STATES: &[&str] = &[
+    "Acknowledgement",
+    "Critical",
+    "Custom",
+    "Down",
+    "DowntimeEnd",
+    "DowntimeRemoved",
+    "DowntimeStart",
+    "FlappingEnd",
+    "FlappingStart",
+    "OK",
+    "Problem",
+    "Recovery",
+    "Unknown",
+    "Up",
+    "Warning",
+];
+
 const MATH: &[(&str, f64)] = &[
     ("E", std::f64::consts::E),
     ("LN2", std::f64::consts::LN_2),
@@ -115,6 +134,10 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
     }
     CONSTANTS.iter().for_each(|(name, value)| member(heap, system, name, Value::Number(*value)));
     MATH.iter().for_each(|(name, value)| member(heap, math, name, Value::Number(*value)));
+    for name in STATES {
+        let value = heap.string(name.as_bytes());
+        member(heap, icinga, name, value);
+    }
     for id in types.ids() {
         member(heap, all_types, &types.get(id).name, Value::Type(id));
         intern_defaults(heap, types, id);
@@ -150,8 +173,15 @@ fn set(heap: &mut Heap<'_>, space: DictionaryId, name: crate::value::StringId, v
     }
 }
 
-/// Reading an attribute that nobody set makes no string: all are there from the beginning.
+/// Reading an attribute that nobody set makes no string, and neither does naming a target: all are
+/// there from the beginning.
 fn intern_defaults(heap: &mut Heap<'_>, types: &Types, id: TypeId) {
+    if let Some(rules) = &types.get(id).rules {
+        heap.intern(rules.variable.as_bytes());
+        for (_, name) in &rules.target_names {
+            heap.intern(name.as_bytes());
+        }
+    }
     for field in &types.get(id).fields {
         if let Unset::Text(text) = field.unset {
             heap.intern(text.as_bytes());

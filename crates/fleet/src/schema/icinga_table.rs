@@ -1,5 +1,5 @@
 //! The object types and attributes of Icinga 2 ("Object Types"): type, attributes, whether each is
-//! required.
+//! required. Of a notification's users and user groups one is, which is not checked.
 
 use crate::types::Kind;
 
@@ -19,7 +19,7 @@ pub(super) const TYPES: &[(&str, &[Attribute])] = &[
     (
         "CheckCommand",
         &[
-            ("command", Kind::Array, true),
+            ("command", Kind::Any, true),
             ("env", Kind::Dictionary, false),
             ("vars", Kind::Dictionary, false),
             ("timeout", Kind::Number, false),
@@ -60,7 +60,7 @@ pub(super) const TYPES: &[(&str, &[Attribute])] = &[
     (
         "EventCommand",
         &[
-            ("command", Kind::Array, true),
+            ("command", Kind::Any, true),
             ("env", Kind::Dictionary, false),
             ("vars", Kind::Dictionary, false),
             ("timeout", Kind::Number, false),
@@ -108,8 +108,8 @@ pub(super) const TYPES: &[(&str, &[Attribute])] = &[
             ("host_name", Kind::Text, true),
             ("service_name", Kind::Text, false),
             ("vars", Kind::Dictionary, false),
-            ("users", Kind::Array, true),
-            ("user_groups", Kind::Array, true),
+            ("users", Kind::Array, false),
+            ("user_groups", Kind::Array, false),
             ("times", Kind::Dictionary, false),
             ("command", Kind::Text, true),
             ("interval", Kind::Number, false),
@@ -122,7 +122,7 @@ pub(super) const TYPES: &[(&str, &[Attribute])] = &[
     (
         "NotificationCommand",
         &[
-            ("command", Kind::Array, true),
+            ("command", Kind::Any, true),
             ("env", Kind::Dictionary, false),
             ("vars", Kind::Dictionary, false),
             ("timeout", Kind::Number, false),
