@@ -21,8 +21,15 @@ pub const STRING_BYTES_MAX: usize = 2 << 30;
 struct Strings {
     bytes: Vec<u8>,
     ends: Vec<u32>,
-    /// Numbers plus one, by hash; 0 is a free slot. Its length is a power of two.
-    slots: Vec<u32>,
+    slots: Vec<Slot>,
+}
+
+/// Where a string is looked for: its number plus one (0 is a free slot) and its hash, so that
+/// most others are told apart without their bytes. There are as many as a power of two.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    number: u32,
+    hash: u32,
 }
 
 impl Strings {
@@ -31,41 +38,48 @@ impl Strings {
         &self.bytes[start..self.ends[index] as usize]
     }
 
-    fn find(&self, bytes: &[u8], hash: u64) -> Option<usize> {
-        let slot = self.slot(bytes, hash)?;
-        self.slots[slot].checked_sub(1).map(|index| index as usize)
+    fn find(&self, bytes: &[u8], hash: u32) -> Option<usize> {
+        let slot = self.slot(hash, |index| self.get(index) == bytes)?;
+        self.slots[slot].number.checked_sub(1).map(|index| index as usize)
     }
 
-    /// The slot of a string, or the free one where it belongs; none without slots.
-    fn slot(&self, bytes: &[u8], hash: u64) -> Option<usize> {
+    /// The slot of the string with this hash that is the wanted one, or the free slot where it
+    /// belongs; none without slots.
+    fn slot(&self, hash: u32, is_wanted: impl Fn(usize) -> bool) -> Option<usize> {
         let mask = self.slots.len().checked_sub(1)?;
-        let mut slot = hash as usize & mask;
+        let mut at = hash as usize & mask;
         loop {
-            match self.slots[slot].checked_sub(1) {
-                Some(index) if self.get(index as usize) != bytes => slot = (slot + 1) & mask,
-                _ => return Some(slot),
+            let slot = self.slots[at];
+            let other = slot.number.checked_sub(1).map(|index| index as usize);
+            match other {
+                Some(index) if slot.hash != hash || !is_wanted(index) => at = (at + 1) & mask,
+                _ => return Some(at),
             }
         }
     }
 
-    fn push(&mut self, bytes: &[u8], hash: u64) -> usize {
+    fn push(&mut self, bytes: &[u8], hash: u32) -> usize {
         if (self.ends.len() + 1) * 2 > self.slots.len() {
             self.grow();
         }
-        let slot = self.slot(bytes, hash).expect("there are slots");
+        let slot = self.slot(hash, |_| false).expect("there are slots");
         let index = self.ends.len();
         self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len() as u32);
-        self.slots[slot] = index as u32 + 1;
+        self.slots[slot] = Slot { number: index as u32 + 1, hash };
         index
     }
 
+    /// Twice the slots. Strings enter in the order of their numbers, as [`Strings::truncate`]
+    /// needs it.
     fn grow(&mut self) {
-        self.slots = vec![0; (self.slots.len() * 2).max(64)];
-        for index in 0..self.ends.len() {
-            let bytes = self.get(index);
-            let slot = self.slot(bytes, hash(bytes)).expect("there are slots");
-            self.slots[slot] = index as u32 + 1;
+        let slots = vec![Slot::default(); (self.slots.len() * 2).max(64)];
+        let mut before = std::mem::replace(&mut self.slots, slots);
+        before.retain(|slot| slot.number != 0);
+        before.sort_unstable_by_key(|slot| slot.number);
+        for old in before {
+            let slot = self.slot(old.hash, |_| false).expect("there are slots");
+            self.slots[slot] = old;
         }
     }
 
@@ -73,9 +87,10 @@ impl Strings {
     /// for another string passes over the slot that becomes free.
     fn truncate(&mut self, length: usize) {
         while self.ends.len() > length {
-            let bytes = self.get(self.ends.len() - 1);
-            let slot = self.slot(bytes, hash(bytes)).expect("there are slots");
-            self.slots[slot] = 0;
+            let last = self.ends.len() - 1;
+            let hash = hash(self.get(last));
+            let slot = self.slot(hash, |index| index == last).expect("there are slots");
+            self.slots[slot] = Slot::default();
             self.ends.pop();
             self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
         }
@@ -83,7 +98,7 @@ impl Strings {
 }
 
 /// Bytes to a number that spreads well; the same in every run.
-fn hash(bytes: &[u8]) -> u64 {
+fn hash(bytes: &[u8]) -> u32 {
     const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut sum = bytes.len() as u64 ^ MULTIPLIER;
     for chunk in bytes.chunks(8) {
@@ -92,7 +107,7 @@ fn hash(bytes: &[u8]) -> u64 {
         let product = u128::from(sum ^ u64::from_le_bytes(word)) * u128::from(MULTIPLIER);
         sum = (product as u64) ^ ((product >> 64) as u64).rotate_left(17);
     }
-    sum ^ (sum >> 29)
+    (sum ^ (sum >> 32)) as u32
 }
 
 /// What one layer holds.
@@ -221,9 +236,12 @@ impl<'b> Heap<'b> {
         self.own
     }
 
-    /// Takes the upper layer away; the heap goes on with an empty one.
+    /// Takes the upper layer away, to be read only; the heap goes on with an empty one.
     pub fn detach(&mut self) -> Detached {
-        Detached { floor: self.floor, own: std::mem::take(&mut self.own) }
+        let mut own = std::mem::take(&mut self.own);
+        // Nothing is looked for in it by its bytes any more.
+        own.strings.slots = Vec::new();
+        Detached { floor: self.floor, own }
     }
 
     /// A heap that goes on with a layer.
@@ -259,7 +277,7 @@ impl<'b> Heap<'b> {
         self.lookup(bytes, hash(bytes))
     }
 
-    fn lookup(&self, bytes: &[u8], hash: u64) -> Option<StringId> {
+    fn lookup(&self, bytes: &[u8], hash: u32) -> Option<StringId> {
         let below = self.base.and_then(|base| base.strings.find(bytes, hash));
         let own = || self.own.strings.find(bytes, hash).map(|index| index + self.floor.strings);
         below.or_else(own).map(|index| StringId(index as u32))

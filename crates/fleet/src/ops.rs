@@ -36,9 +36,21 @@ pub fn is_true(heap: &Heap<'_>, value: Value) -> bool {
     }
 }
 
+/// How many items one comparison may look at: arrays can contain themselves.
+const COMPARED_ITEMS_MAX: usize = 1 << 20;
+
+/// How deep arrays are compared.
+const COMPARED_DEPTH_MAX: usize = 200;
+
 /// `a == b`. Numbers and booleans are one kind, null is the empty string, arrays are compared
-/// item by item, everything else is itself only.
+/// item by item, everything else is itself only. Arrays too large or too deep to be compared are
+/// not equal.
 pub fn equal(heap: &Heap<'_>, a: Value, b: Value) -> bool {
+    let mut budget = COMPARED_ITEMS_MAX;
+    equal_within(heap, a, b, &mut budget, 0)
+}
+
+fn equal_within(heap: &Heap<'_>, a: Value, b: Value, budget: &mut usize, depth: usize) -> bool {
     use Value::{
         Array, Boolean, Builtin, DateTime, Dictionary, Empty, Function, Namespace, Number,
     };
@@ -50,7 +62,10 @@ pub fn equal(heap: &Heap<'_>, a: Value, b: Value) -> bool {
         (Array(a), Array(b)) if a == b && !holds_no_number(heap, a) => true,
         (Array(a), Array(b)) => {
             let (a, b) = (&heap.array(a).items, &heap.array(b).items);
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(heap, *a, *b))
+            *budget = budget.saturating_sub(a.len());
+            let fits = *budget > 0 && depth < COMPARED_DEPTH_MAX;
+            let mut same = |(a, b): (&Value, &Value)| equal_within(heap, *a, *b, budget, depth + 1);
+            fits && a.len() == b.len() && a.iter().zip(b).all(&mut same)
         }
         (Dictionary(a), Dictionary(b)) | (Namespace(a), Namespace(b)) => a == b,
         (Function(a), Function(b)) => a == b,
@@ -159,6 +174,15 @@ fn refused(heap: &Heap<'_>, types: &Types, operator: Binary, a: Value, b: Value)
     format!("Operator {} cannot be applied to values of type '{a}' and '{b}'", operator.text())
 }
 
+/// The longest text that is made, in bytes.
+pub const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// What is said of a longer one.
+pub const TOO_LONG: &str = "the text gets too long";
+
+/// The longest array that `+` makes.
+const ARRAY_ITEMS_MAX: usize = 1 << 22;
+
 fn add(ops: &mut Ops<'_, '_>, a: Value, b: Value) -> Result<Value, Refused> {
     use Value::{Array, DateTime, Dictionary, Empty, Number};
     if let Some((a, b)) = numbers(a, b) {
@@ -170,11 +194,17 @@ fn add(ops: &mut Ops<'_, '_>, a: Value, b: Value) -> Result<Value, Refused> {
         | (Number(_) | Empty, Value::String(_)) => {
             let mut bytes = text::string(ops.heap, ops.types, a);
             bytes.extend(text::string(ops.heap, ops.types, b));
-            Ok(ops.heap.string(&bytes))
+            match bytes.len() <= TEXT_BYTES_MAX {
+                true => Ok(ops.heap.string(&bytes)),
+                false => Err(TOO_LONG.to_owned()),
+            }
         }
         (DateTime(at), Number(seconds)) => Ok(DateTime(at + seconds)),
         (Array(_), Array(_) | Empty) | (Empty, Array(_)) => {
             let items = [items(ops.heap, a), items(ops.heap, b)].concat();
+            if items.len() > ARRAY_ITEMS_MAX {
+                return Err("the array gets too long".to_owned());
+            }
             Ok(ops.heap.array_of(items, ops.place))
         }
         (Dictionary(_), Dictionary(_) | Empty) | (Empty, Dictionary(_)) => {
@@ -294,12 +324,39 @@ pub fn compare(
     a: Value,
     b: Value,
 ) -> Result<bool, Refused> {
+    compare_within(
+        heap,
+        types,
+        operator,
+        (a, b),
+        &mut Budget { items: COMPARED_ITEMS_MAX, depth: 0 },
+    )
+}
+
+/// What a comparison may still do.
+struct Budget {
+    items: usize,
+    depth: usize,
+}
+
+fn compare_within(
+    heap: &Heap<'_>,
+    types: &Types,
+    operator: Binary,
+    (a, b): (Value, Value),
+    budget: &mut Budget,
+) -> Result<bool, Refused> {
     use std::cmp::Ordering;
     let order = match (a, b) {
         (Value::String(a), Value::String(b)) => Some(heap.bytes(a).cmp(heap.bytes(b))),
         (Value::DateTime(a), Value::DateTime(b)) => a.partial_cmp(&b),
         (Value::Array(x), Value::Array(y)) => match operator {
-            Binary::Less | Binary::Greater => return arrays(heap, types, operator, x, y),
+            Binary::Less | Binary::Greater => {
+                budget.depth += 1;
+                let less = arrays(heap, types, operator, (x, y), budget);
+                budget.depth -= 1;
+                return less;
+            }
             _ => return Err(refused(heap, types, operator, a, b)),
         },
         _ => match numbers_of(heap, a, b) {
@@ -320,18 +377,22 @@ fn arrays(
     heap: &Heap<'_>,
     types: &Types,
     operator: Binary,
-    a: crate::value::ArrayId,
-    b: crate::value::ArrayId,
+    (a, b): (crate::value::ArrayId, crate::value::ArrayId),
+    budget: &mut Budget,
 ) -> Result<bool, Refused> {
     let (x, y) = (&heap.array(a).items, &heap.array(b).items);
     let opposite = if operator == Binary::Less { Binary::Greater } else { Binary::Less };
     let item = |items: &[Value], at: usize| items.get(at).copied().unwrap_or(Value::Empty);
     for at in 0..x.len().max(y.len()) {
-        let (x, y) = (item(x, at), item(y, at));
-        if compare(heap, types, operator, x, y)? {
+        let pair = (item(x, at), item(y, at));
+        budget.items = budget.items.saturating_sub(1);
+        if budget.items == 0 || budget.depth > COMPARED_DEPTH_MAX {
+            return Err("the arrays are too large or too deep to be compared".to_owned());
+        }
+        if compare_within(heap, types, operator, pair, budget)? {
             return Ok(true);
         }
-        if compare(heap, types, opposite, x, y)? {
+        if compare_within(heap, types, opposite, pair, budget)? {
             return Ok(false);
         }
     }

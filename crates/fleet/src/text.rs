@@ -8,8 +8,11 @@ use crate::token::Keyword;
 use crate::types::Types;
 use crate::value::{StringId, Value};
 
-/// How deep a value may be nested to be written; one that contains itself has no end.
+/// How deep a value is written; one that contains itself has no end.
 const DEPTH_MAX: usize = 100;
+
+/// After so many bytes, what is in arrays and dictionaries is left out.
+const TEXT_BYTES_MAX: usize = 8 << 20;
 
 /// Numbers as `string()` writes them: whole ones without a point, others with six digits.
 pub fn number(value: f64) -> String {
@@ -46,7 +49,8 @@ fn literal(heap: &Heap<'_>, value: Value, depth: usize, out: &mut Vec<u8>) {
         Value::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
         Value::Number(value) => out.extend_from_slice(format!("{value:.6}").as_bytes()),
         Value::String(id) => quoted(heap.bytes(id), out),
-        Value::Array(_) | Value::Dictionary(_) if depth > DEPTH_MAX => {}
+        Value::Array(_) | Value::Dictionary(_)
+            if depth > DEPTH_MAX || out.len() > TEXT_BYTES_MAX => {}
         Value::Array(id) => {
             out.extend_from_slice(b"[ ");
             for (at, item) in heap.array(id).items.iter().enumerate() {
@@ -126,7 +130,9 @@ impl Json<'_, '_> {
             Value::Boolean(value) => self.raw(&value.to_string()),
             Value::Number(value) => self.raw(&json_number(value)),
             Value::String(id) => json_string(self.heap.bytes(id), self.out),
-            Value::Array(_) | Value::Dictionary(_) | Value::Namespace(_) if depth > DEPTH_MAX => {
+            Value::Array(_) | Value::Dictionary(_) | Value::Namespace(_)
+                if depth > DEPTH_MAX || self.out.len() > TEXT_BYTES_MAX =>
+            {
                 self.raw("null");
             }
             Value::Array(id) => self.array(&self.heap.array(id).items, depth),

@@ -94,14 +94,6 @@ pub struct Type {
     pub rules: Option<Rules>,
 }
 
-impl Type {
-    /// An attribute.
-    pub fn field(&self, name: &[u8]) -> Option<&Field> {
-        let found = self.fields.binary_search_by(|field| field.name.as_bytes().cmp(name));
-        found.ok().map(|at| &self.fields[at])
-    }
-}
-
 /// Types of values have fixed numbers, types of a schema follow them.
 #[expect(missing_docs, reason = "named by the type")]
 impl Types {

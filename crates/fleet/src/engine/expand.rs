@@ -17,7 +17,7 @@ use crate::text;
 use crate::value::{Dictionary, ObjectId, Table, Value};
 
 /// How many items a thread takes at once.
-const CHUNK_ITEMS: usize = 64;
+const CHUNK_ITEMS: usize = 256;
 
 /// The stack of a thread, in bytes: evaluation may be [`crate::eval::DEPTH_MAX`] levels deep.
 const STACK_BYTES: usize = 16 << 20;
@@ -30,26 +30,28 @@ pub(super) struct Made {
     pub outcome: Result<Vec<ObjectId>, Box<Fault>>,
 }
 
-/// What a thread made.
-pub(super) struct Output {
+/// What came of a chunk.
+pub(super) struct Chunk {
+    /// Its number.
+    pub number: usize,
     /// The values.
     pub heap: Detached,
-    /// Chunks by number, in the order in which the thread took them.
-    pub chunks: Vec<(usize, Vec<Made>)>,
+    /// The items, in order.
+    pub made: Vec<Made>,
 }
 
-/// Makes all items.
+/// Makes all items; the chunks are in the order of the plan.
 pub(super) fn expand(
     world: &World,
     scope: &Scope<'_>,
     options: &Options<'_>,
     items: &[Item],
-) -> Vec<Output> {
+) -> Vec<Chunk> {
     let next = AtomicUsize::new(0);
     let work = || Worker::new(world, scope, options).work(items, &next);
     let threads = options.threads.min(items.len().div_ceil(CHUNK_ITEMS));
     if threads <= 1 {
-        return vec![work()];
+        return work();
     }
     std::thread::scope(|threads_scope| {
         let start = |_| {
@@ -63,13 +65,15 @@ pub(super) fn expand(
             .into_iter()
             .flatten()
             .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        others.chain([own]).collect()
+        let mut all: Vec<Chunk> = others.chain([own]).flatten().collect();
+        all.sort_unstable_by_key(|chunk| chunk.number);
+        all
     })
 }
 
 struct Worker<'w> {
     run: Interpreter<'w>,
-    /// What is kept: the heap of `run` is emptied after each chunk.
+    /// What is kept of a chunk: both heaps are emptied after each.
     kept: Heap<'w>,
     world: &'w World,
     scope: Scope<'w>,
@@ -81,16 +85,17 @@ impl<'w> Worker<'w> {
         Worker { run, kept: Heap::over(&world.layer), world, scope: *scope }
     }
 
-    fn work(mut self, items: &[Item], next: &AtomicUsize) -> Output {
+    fn work(mut self, items: &[Item], next: &AtomicUsize) -> Vec<Chunk> {
         let mut chunks = Vec::new();
         loop {
-            let chunk = next.fetch_add(1, Ordering::Relaxed);
-            let start = chunk.saturating_mul(CHUNK_ITEMS);
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let start = number.saturating_mul(CHUNK_ITEMS);
             let Some(rest) = items.get(start..).filter(|rest| !rest.is_empty()) else { break };
             let part = &rest[..rest.len().min(CHUNK_ITEMS)];
-            chunks.push((chunk, self.chunk(start, part)));
+            let made = self.chunk(start, part);
+            chunks.push(Chunk { number, heap: self.kept.detach(), made });
         }
-        Output { heap: self.kept.detach(), chunks }
+        chunks
     }
 
     fn chunk(&mut self, start: usize, items: &[Item]) -> Vec<Made> {

@@ -27,7 +27,7 @@ use crate::outside::Outside;
 use crate::source::{Place, Source};
 use crate::types::{Naming, Types};
 use crate::value::{ObjectId, TypeId, Value};
-use expand::Output;
+use expand::Chunk;
 use plan::Item;
 
 /// How to load.
@@ -117,8 +117,8 @@ impl Loading<'_> {
             if !self.faults.is_empty() {
                 return;
             }
-            let outputs = expand::expand(&self.world, &self.scope, &self.options, &items);
-            let groups = self.join(&items, outputs);
+            let chunks = expand::expand(&self.world, &self.scope, &self.options, &items);
+            let groups = self.join(&items, chunks);
             if !self.faults.is_empty() {
                 return;
             }
@@ -128,22 +128,13 @@ impl Loading<'_> {
 
     /// Takes what threads made into the world, in the order of the plan. Returns the objects that
     /// have members by `assign where`, with their definitions.
-    fn join(&mut self, items: &[Item], outputs: Vec<Output>) -> Vec<(u32, ObjectId)> {
-        let mut chunks: Vec<(usize, usize)> = Vec::new();
-        for (output, found) in outputs.iter().enumerate() {
-            chunks.extend(found.chunks.iter().map(|(chunk, _)| (*chunk, output)));
-        }
-        chunks.sort_unstable();
+    fn join(&mut self, items: &[Item], chunks: Vec<Chunk>) -> Vec<(u32, ObjectId)> {
         let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let mut groups = Vec::new();
-        let mut outputs: Vec<_> =
-            outputs.into_iter().map(|output| (output.heap, output.chunks.into_iter())).collect();
-        for (_, output) in chunks {
-            let (detached, chunks) = &mut outputs[output];
-            let Some((_, made)) = chunks.next() else { continue };
-            let mut transfer = transfer::Transfer::new(detached, &mut heap);
+        for chunk in chunks {
+            let mut transfer = transfer::Transfer::new(&chunk.heap, &mut heap);
             let mut moved = Vec::new();
-            for made in made {
+            for made in chunk.made {
                 match made.outcome {
                     Ok(objects) => {
                         for object in objects {

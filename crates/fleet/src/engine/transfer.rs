@@ -1,7 +1,5 @@
 //! Objects moved from one heap to another: what is reachable from them, and nothing else.
 
-use std::collections::BTreeMap;
-
 use crate::heap::{Detached, Heap};
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, Hint, Object, ObjectId, Rare, Reference,
@@ -12,30 +10,26 @@ use crate::value::{
 pub struct Transfer<'t, 'b> {
     from: &'t Detached,
     to: &'t mut Heap<'b>,
-    strings: BTreeMap<StringId, StringId>,
-    made: BTreeMap<(u8, u32), u32>,
+    /// What was copied for this object: kind, number there, number here. Few.
+    made: Vec<(u8, u32, u32)>,
 }
 
 impl<'t, 'b> Transfer<'t, 'b> {
     /// A transfer. Values that are shared in one heap are shared in the other.
     pub fn new(from: &'t Detached, to: &'t mut Heap<'b>) -> Transfer<'t, 'b> {
-        Transfer { from, to, strings: BTreeMap::new(), made: BTreeMap::new() }
+        Transfer { from, to, made: Vec::new() }
     }
 
     /// Forgets what was shared: for the next object, which shares nothing with this one.
     pub fn next_object(&mut self) {
         self.made.clear();
-        self.strings.clear();
     }
 
     fn text(&mut self, id: StringId) -> StringId {
-        let Some(bytes) = self.from.own_bytes(id) else { return id };
-        if let Some(known) = self.strings.get(&id) {
-            return *known;
+        match self.from.own_bytes(id) {
+            Some(bytes) => self.to.intern(bytes),
+            None => id,
         }
-        let made = self.to.intern(bytes);
-        self.strings.insert(id, made);
-        made
     }
 
     fn value(&mut self, value: Value) -> Value {
@@ -54,7 +48,8 @@ impl<'t, 'b> Transfer<'t, 'b> {
     /// The number of something in the other heap, made if it is not there yet. It is known before
     /// its contents are, so that circles end.
     fn known<T: Copy>(&self, kind: u8, id: u32, new: impl Fn(u32) -> T) -> Option<T> {
-        self.made.get(&(kind, id)).copied().map(new)
+        let found = self.made.iter().find(|made| (made.0, made.1) == (kind, id));
+        found.map(|made| new(made.2))
     }
 
     fn array(&mut self, id: ArrayId) -> ArrayId {
@@ -64,7 +59,7 @@ impl<'t, 'b> Transfer<'t, 'b> {
         }
         let (origin, frozen) = (array.origin, array.frozen);
         let made = self.to.make_array(Array { items: Vec::new(), origin, frozen });
-        self.made.insert((0, id.0), made.0);
+        self.made.push((0, id.0, made.0));
         let items = array.items.iter().map(|item| self.value(*item)).collect();
         if let Ok(array) = self.to.array_mut(made) {
             array.items = items;
@@ -85,7 +80,7 @@ impl<'t, 'b> Transfer<'t, 'b> {
         });
         let origin = dictionary.origin;
         let made = self.to.make_dictionary(Dictionary { origin, rare, ..Dictionary::default() });
-        self.made.insert((1, id.0), made.0);
+        self.made.push((1, id.0, made.0));
         let items = dictionary
             .items
             .iter()
@@ -108,7 +103,7 @@ impl<'t, 'b> Transfer<'t, 'b> {
             captured.map(|(name, value)| (self.text(*name), self.value(*value))).collect();
         let closure = Closure { name, captured, ..closure.clone() };
         let made = self.to.make_function(closure);
-        self.made.insert((2, id.0), made.0);
+        self.made.push((2, id.0, made.0));
         Value::Function(made)
     }
 
@@ -133,7 +128,7 @@ impl<'t, 'b> Transfer<'t, 'b> {
             ..*object
         };
         let made = self.to.make_object(empty);
-        self.made.insert((3, id.0), made.0);
+        self.made.push((3, id.0, made.0));
         let attributes = object.attributes.iter();
         let attributes =
             attributes.map(|(key, value)| (self.text(key), self.value(value))).collect();

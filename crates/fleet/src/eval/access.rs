@@ -1,12 +1,12 @@
 //! Variables and members: where they are looked for, and what is refused.
 
-use super::{Fault, Flow, Frame, Interpreter, Outcome, fail};
+use super::{Attribute, Fault, Flow, Frame, Interpreter, Outcome, fail};
 use crate::ast::{AtomId, NodeId};
 use crate::diagnostic;
 use crate::ops;
 use crate::source::Place;
 use crate::text;
-use crate::types::{Types, Unset};
+use crate::types::{Field, Types};
 use crate::value::{DictionaryId, ObjectId, StringId, TypeId, Value};
 
 impl<'p> Interpreter<'p> {
@@ -99,16 +99,20 @@ impl<'p> Interpreter<'p> {
         if let Some(value) = object.attributes.get(name) {
             return Some(value);
         }
-        let field = self.types.get(object.of_type).field(self.heap.bytes(name))?;
-        Some(match field.unset {
-            Unset::Null => Value::Empty,
-            Unset::Number(value) => Value::Number(value),
-            Unset::Boolean(value) => Value::Boolean(value),
-            Unset::Text(text) => {
-                // Every default text is interned when a run begins.
-                self.heap.find(text.as_bytes()).map_or(Value::Empty, Value::String)
-            }
-        })
+        self.known_attribute(object.of_type, name).map(|attribute| attribute.unset)
+    }
+
+    /// An attribute that a type has.
+    pub(crate) fn known_attribute(&self, of_type: TypeId, name: StringId) -> Option<&Attribute> {
+        let all = &self.roots.attributes[of_type.0 as usize];
+        all.binary_search_by_key(&name, |attribute| attribute.name).ok().map(|at| &all[at])
+    }
+
+    /// The field of an attribute that a type has.
+    pub(crate) fn known_field(&self, of_type: TypeId, name: StringId) -> Option<&'p Field> {
+        let field = self.known_attribute(of_type, name)?.field;
+        let types: &'p Types = self.types;
+        Some(&types.get(of_type).fields[usize::from(field)])
     }
 
     /// `base[key]`, also written `base.key`.
@@ -165,9 +169,11 @@ impl<'p> Interpreter<'p> {
 
     /// Members that are no items and no methods.
     fn special_field(&mut self, base: Value, name: StringId) -> Option<Value> {
+        if let Value::Object(id) = base {
+            return self.attribute(id, name);
+        }
         let bytes = self.heap.bytes(name).to_vec();
         match (base, bytes.as_slice()) {
-            (Value::Object(id), _) => self.attribute(id, name),
             (Value::Type(id), b"name") => {
                 Some(self.heap.string(self.types.get(id).name.as_bytes()))
             }
@@ -306,8 +312,7 @@ impl<'p> Interpreter<'p> {
     ) -> Result<(), Flow> {
         let key = ops::to_key(&mut self.heap, self.types, key);
         let object = self.heap.object(id);
-        let field = self.types.get(object.of_type).field(self.heap.bytes(key));
-        let Some(field) = field else {
+        let Some(field) = self.known_field(object.of_type, key) else {
             let name = self.heap.text(key);
             let help = self.meant_field(Value::Object(id), &name);
             let message = format!("Attribute '{name}' does not exist.");

@@ -65,8 +65,8 @@ impl DefinitionIndex {
     }
 
     fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
-        let numbers = self.defaults.get(&of_type).into_iter().flatten();
-        numbers.map(|at| self.templates[*at as usize].clone()).collect()
+        let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
+        numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
     }
 }
 
@@ -337,10 +337,9 @@ impl<'p> Interpreter<'p> {
     pub fn instantiate(&mut self, instance: Instance<'_>) -> Result<ObjectId, Box<Fault>> {
         let Instance { definition, name, locals, preset, target } = instance;
         let mut attributes: Table = preset.into_iter().collect();
-        attributes.set(self.heap.intern(b"name"), Value::String(name));
-        let type_name = self.types.get(definition.of_type).name.as_bytes();
-        let (type_key, type_name) = (self.heap.intern(b"type"), self.heap.string(type_name));
-        attributes.set(type_key, type_name);
+        attributes.set(self.roots.name, Value::String(name));
+        let type_name = self.roots.type_names[definition.of_type.0 as usize];
+        attributes.set(self.roots.kind, type_name);
         let object = self.heap.make_object(Object {
             of_type: definition.of_type,
             name,
@@ -388,8 +387,7 @@ impl<'p> Interpreter<'p> {
 
     /// The attribute `name` may have been set to another name.
     fn rename(&mut self, id: ObjectId) {
-        let key = self.heap.intern(b"name");
-        let value = self.heap.object(id).attributes.get(key).unwrap_or(Value::Empty);
+        let value = self.heap.object(id).attributes.get(self.roots.name).unwrap_or(Value::Empty);
         let name = ops::to_key(&mut self.heap, self.types, value);
         if let Ok(object) = self.heap.object_mut(id) {
             object.name = name;

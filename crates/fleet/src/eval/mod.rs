@@ -31,6 +31,9 @@ pub const DEPTH_MAX: usize = 300;
 /// How many nodes one run of an interpreter may evaluate, unless told otherwise.
 pub const STEPS_MAX: u64 = 2_000_000_000;
 
+/// After how many steps it is looked whether there is room for more values.
+const ROOM_STEPS: u64 = 64;
+
 /// A fault of evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -114,6 +117,25 @@ pub struct Roots {
     pub imports: Vec<DictionaryId>,
     /// The methods of each type.
     pub prototypes: Vec<DictionaryId>,
+    /// The attributes of each type, sorted by their names' numbers.
+    pub attributes: Vec<Vec<Attribute>>,
+    /// The name of each type.
+    pub type_names: Vec<Value>,
+    /// The string `name`.
+    pub name: StringId,
+    /// The string `type`.
+    pub kind: StringId,
+}
+
+/// An attribute of a type, found by its name's number.
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute {
+    /// Its name.
+    pub name: StringId,
+    /// Its place among the type's fields.
+    pub field: u16,
+    /// What it reads as when nobody set it.
+    pub unset: Value,
 }
 
 /// The numbers of a file's names and strings in the heap, by file.
@@ -261,7 +283,7 @@ impl<'p> Interpreter<'p> {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
         } else if self.steps > self.steps_max {
             format!("evaluation was given up after {} steps", self.steps_max)
-        } else if self.steps.is_multiple_of(1024) && !self.heap.has_room() {
+        } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room() {
             "there is no room for more values".to_owned()
         } else {
             return Ok(());

@@ -16,7 +16,7 @@ mod table;
 
 pub use table::BUILTINS;
 
-use crate::eval::{Fault, Flow, Interpreter, Outcome, Roots};
+use crate::eval::{Attribute, Fault, Flow, Interpreter, Outcome, Roots};
 use crate::heap::Heap;
 use crate::ops;
 use crate::source::Place;
@@ -140,8 +140,11 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
     }
     for id in types.ids() {
         member(heap, all_types, &types.get(id).name, Value::Type(id));
-        intern_defaults(heap, types, id);
+        intern_rules(heap, types, id);
     }
+    let attributes = types.ids().map(|id| attributes(heap, types, id)).collect();
+    let type_names = types.ids().map(|id| heap.string(types.get(id).name.as_bytes())).collect();
+    let (name, kind) = (heap.intern(b"name"), heap.intern(b"type"));
     for (name, space) in [("Math", math), ("Json", json), ("Configuration", configuration)] {
         member(heap, system, name, Value::Namespace(space));
     }
@@ -153,7 +156,8 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
         let name = heap.intern(name.as_bytes());
         set(heap, globals, name, value);
     }
-    Roots { globals, imports: vec![system, configuration, all_types, icinga], prototypes }
+    let imports = vec![system, configuration, all_types, icinga];
+    Roots { globals, imports, prototypes, attributes, type_names, name, kind }
 }
 
 /// A constant member.
@@ -173,20 +177,30 @@ fn set(heap: &mut Heap<'_>, space: DictionaryId, name: crate::value::StringId, v
     }
 }
 
-/// Reading an attribute that nobody set makes no string, and neither does naming a target: all are
-/// there from the beginning.
-fn intern_defaults(heap: &mut Heap<'_>, types: &Types, id: TypeId) {
-    if let Some(rules) = &types.get(id).rules {
-        heap.intern(rules.variable.as_bytes());
-        for (_, name) in &rules.target_names {
-            heap.intern(name.as_bytes());
-        }
+/// Naming a target makes no string: all such names are there from the beginning.
+fn intern_rules(heap: &mut Heap<'_>, types: &Types, id: TypeId) {
+    let Some(rules) = &types.get(id).rules else { return };
+    heap.intern(rules.variable.as_bytes());
+    for (_, name) in &rules.target_names {
+        heap.intern(name.as_bytes());
     }
-    for field in &types.get(id).fields {
-        if let Unset::Text(text) = field.unset {
-            heap.intern(text.as_bytes());
-        }
+}
+
+/// The attributes of a type by the numbers of their names.
+fn attributes(heap: &mut Heap<'_>, types: &Types, id: TypeId) -> Vec<Attribute> {
+    let mut out = Vec::new();
+    for (at, field) in types.get(id).fields.iter().enumerate() {
+        let unset = match field.unset {
+            Unset::Null => Value::Empty,
+            Unset::Number(value) => Value::Number(value),
+            Unset::Boolean(value) => Value::Boolean(value),
+            Unset::Text(text) => heap.string(text.as_bytes()),
+        };
+        let name = heap.intern(field.name.as_bytes());
+        out.push(Attribute { name, field: at as u16, unset });
     }
+    out.sort_by_key(|attribute| attribute.name);
+    out
 }
 
 /// A type called as a function: a new value, or one made of another.

@@ -2,6 +2,7 @@
 
 use super::{Call, bytes, number};
 use crate::eval::{Flow, Interpreter, Outcome};
+use crate::ops;
 use crate::value::Value;
 
 fn this(run: &Interpreter<'_>, call: &Call<'_>) -> Vec<u8> {
@@ -80,6 +81,9 @@ pub fn replace(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
         out.extend_from_slice(&text[from..at]);
         out.extend_from_slice(&with);
         from = at + what.len();
+        if out.len() > ops::TEXT_BYTES_MAX {
+            return Err(call.fail(ops::TOO_LONG));
+        }
     }
     out.extend_from_slice(&text[from..]);
     Ok(run.heap.string(&out))

@@ -178,7 +178,7 @@ pub fn cidr_match(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 // Arrays.
 
 /// The most numbers that `range` makes.
-const RANGE_ITEMS_MAX: usize = 1 << 24;
+const RANGE_ITEMS_MAX: usize = 1 << 20;
 
 pub fn range(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let mut numbers = Vec::new();
@@ -244,29 +244,42 @@ fn shared(run: &Interpreter<'_>, a: Vec<Value>, mut b: Vec<Value>) -> Vec<Value>
 /// How deep a value may be nested to be copied.
 const CLONE_DEPTH_MAX: usize = 200;
 
+/// How many items one copy may have.
+const CLONE_ITEMS_MAX: usize = 1 << 20;
+
 pub fn clone(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     if !matches!(call.this, Value::Array(_) | Value::Dictionary(_)) {
         return Err(call.fail("only arrays and dictionaries can be cloned"));
     }
-    copy(run, call, call.this, 0)
+    let mut budget = CLONE_ITEMS_MAX;
+    copy(run, call, call.this, 0, &mut budget)
 }
 
-fn copy(run: &mut Interpreter<'_>, call: &Call<'_>, value: Value, depth: usize) -> Outcome {
-    if depth > CLONE_DEPTH_MAX {
-        return Err(call.fail("the value is too deep to be copied, or contains itself"));
+fn copy(
+    run: &mut Interpreter<'_>,
+    call: &Call<'_>,
+    value: Value,
+    depth: usize,
+    budget: &mut usize,
+) -> Outcome {
+    *budget = budget.saturating_sub(1);
+    if depth > CLONE_DEPTH_MAX || *budget == 0 {
+        return Err(
+            call.fail("the value is too large or too deep to be copied, or contains itself")
+        );
     }
     match value {
         Value::Array(id) => {
             let items = run.heap.array(id).items.clone();
             let items: Result<Vec<Value>, Flow> =
-                items.into_iter().map(|item| copy(run, call, item, depth + 1)).collect();
+                items.into_iter().map(|item| copy(run, call, item, depth + 1, budget)).collect();
             Ok(run.heap.array_of(items?, call.place))
         }
         Value::Dictionary(id) => {
             let mut items = run.heap.dictionary(id).items.clone();
             let before: Vec<_> = items.iter().collect();
             for (key, item) in before {
-                items.set(key, copy(run, call, item, depth + 1)?);
+                items.set(key, copy(run, call, item, depth + 1, budget)?);
             }
             Ok(run.heap.dictionary_of(items, call.place))
         }

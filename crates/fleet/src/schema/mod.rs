@@ -25,31 +25,73 @@ pub fn place_of(run_heap: &crate::heap::Heap<'_>, object: &Object, attribute: &s
 /// Checks the attributes of an object that was just made.
 ///
 /// # Errors
-/// The first attribute, by name, whose value its type does not take or that is missing.
+/// The first attribute, by name, whose value its type does not take; else one that is missing.
 pub fn check(run: &Interpreter<'_>, id: ObjectId) -> Result<(), Box<Fault>> {
     let object = run.heap.object(id);
     let of_type = run.types.get(object.of_type);
-    for field in &of_type.fields {
+    let name = || run.heap.text(object.name);
+    let wrong = object.attributes.iter().filter_map(|(key, value)| {
+        let field = run.known_field(object.of_type, key)?;
+        fits(run, field.kind, value).err().map(|expected| (&field.name, expected, value))
+    });
+    if let Some((attribute, expected, value)) = wrong.min_by_key(|(attribute, ..)| *attribute) {
+        let (found, owner) = (run.type_of(value), format!("{} '{}'", of_type.name, name()));
+        let message =
+            format!("attribute '{attribute}' of {owner} must be {expected}, not of type '{found}'");
+        return Err(Fault::at(place_of(&run.heap, object, attribute), message));
+    }
+    if let Some((key, _)) = object.attributes.iter().find(|(_, value)| !is_shallow(run, *value)) {
+        let attribute = run.heap.text(key);
+        let message = format!(
+            "attribute '{attribute}' of '{}' is nested too deep or contains itself",
+            name()
+        );
+        return Err(Fault::at(place_of(&run.heap, object, &attribute), message));
+    }
+    for field in of_type.fields.iter().filter(|field| field.required) {
         let key = run.heap.find(field.name.as_bytes());
         let value = key.and_then(|key| object.attributes.get(key)).unwrap_or(Value::Empty);
-        let name = || run.heap.text(object.name);
-        if field.required && matches!(value, Value::Empty) {
+        if matches!(value, Value::Empty) {
             let message =
                 format!("{} '{}' has no attribute '{}'", of_type.name, name(), field.name);
             return Err(Fault::at(object.origin, message));
         }
-        if let Err(expected) = fits(run, field.kind, value) {
-            let found = run.type_of(value);
-            let message = format!(
-                "attribute '{}' of {} '{}' must be {expected}, not of type '{found}'",
-                field.name,
-                of_type.name,
-                name()
-            );
-            return Err(Fault::at(place_of(&run.heap, object, &field.name), message));
-        }
     }
     Ok(())
+}
+
+/// How deep the values of attributes may be nested.
+const VALUE_DEPTH_MAX: usize = 100;
+
+/// How many items the values of one attribute may have, shared ones counted each time.
+const VALUE_ITEMS_MAX: usize = 1 << 20;
+
+/// Whether a value ends, soon enough to be copied and shown.
+fn is_shallow(run: &Interpreter<'_>, value: Value) -> bool {
+    let mut level = vec![value];
+    let mut items = 0;
+    for _ in 0..VALUE_DEPTH_MAX {
+        let mut next = Vec::new();
+        for value in level {
+            match value {
+                Value::Array(id) => next.extend_from_slice(&run.heap.array(id).items),
+                Value::Dictionary(id) => {
+                    next.extend(run.heap.dictionary(id).items.iter().map(|(_, value)| value));
+                }
+                Value::Function(id) => {
+                    next.extend(run.heap.function(id).captured.iter().map(|(_, value)| *value));
+                }
+                Value::Reference(id) => next.push(run.heap.reference(id).base),
+                _ => {}
+            }
+        }
+        items += next.len();
+        if next.is_empty() || items > VALUE_ITEMS_MAX {
+            return next.is_empty();
+        }
+        level = next;
+    }
+    false
 }
 
 /// Whether a kind takes a value; else what it takes.
