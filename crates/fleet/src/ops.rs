@@ -98,7 +98,7 @@ fn as_number(value: Value) -> Option<f64> {
 }
 
 /// Whether a value counts as nothing: null and the empty text.
-fn is_empty(heap: &Heap<'_>, value: Value) -> bool {
+pub fn is_empty(heap: &Heap<'_>, value: Value) -> bool {
     match value {
         Value::Empty => true,
         Value::String(id) => heap.bytes(id).is_empty(),

@@ -8,8 +8,9 @@ use std::cell::OnceCell;
 use super::bits::{Bits, Verdict, Verdicts};
 use super::column::{Column, Eyes, answer, answer_pair};
 use super::filter::{ColumnId, Compiler, Filter, Path, Question, TestId, Tests};
-use crate::ast::NodeId;
+use crate::ast::{Binary, NodeId};
 use crate::eval::{Fault, Flow, Frame, Interpreter};
+use crate::ops::is_empty;
 use crate::source::FileId;
 use crate::value::{Dictionary, ObjectId, StringId, Table, Value};
 
@@ -216,13 +217,17 @@ impl<'m, 'p> Matcher<'m, 'p> {
         let test = &self.tests.tests[id.0];
         let eyes = Eyes { heap: &self.run.heap, types: self.run.types };
         let value = |column: ColumnId| self.columns[column.0].get().and_then(|c| c.value(row));
-        let Some(left) = value(test.column) else { return Verdict::Fault };
-        match &test.question {
-            Question::With(operator, other) => match value(*other) {
-                Some(right) => answer_pair(eyes, *operator, left, right),
-                None => Verdict::Fault,
+        match (&test.question, value(test.column)) {
+            (Question::With(operator, other), left) => match (left, value(*other)) {
+                // In nothing there is nothing, even if what is looked for cannot be found out.
+                (_, Some(right)) if *operator == Binary::In && is_empty(eyes.heap, right) => {
+                    Verdict::No
+                }
+                (Some(left), Some(right)) => answer_pair(eyes, *operator, left, right),
+                _ => Verdict::Fault,
             },
-            question => answer(eyes, question, left),
+            (question, Some(left)) => answer(eyes, question, left),
+            (_, None) => Verdict::Fault,
         }
     }
 

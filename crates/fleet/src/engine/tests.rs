@@ -194,6 +194,7 @@ fn filter(numbers: &mut Numbers, depth: usize) -> String {
             numbers.pick(&["\"10.0.0.0/30\"", "\"::/0\"", "\"x\""])
         ),
         8 => format!("{path} {} {}", numbers.pick(&["<", ">=", "==", "in"]), numbers.pick(PATHS)),
+        9 if numbers.below(3) == 0 => "container.vars.mixed.x in container.vars.none".to_owned(),
         9 => format!("!({})", filter(numbers, depth - 1)),
         10 => format!("({}) && ({})", filter(numbers, depth - 1), filter(numbers, depth - 1)),
         11 => format!("({}) || ({})", filter(numbers, depth - 1), filter(numbers, depth - 1)),
@@ -230,6 +231,16 @@ fn configuration(numbers: &mut Numbers, rules: usize) -> String {
         }
         out.push_str("}\n");
     }
+    let each = numbers.pick(&[
+        "container.vars.tags",
+        "range(container.vars.rank)",
+        "container.vars.mixed",
+    ]);
+    let ask =
+        numbers.pick(&["v == \"web\"", "container.vars.rank > v", "true", "len(string(v)) > 2"]);
+    out.push_str(&format!(
+        "apply Timer \"t-\" for (v in {each}) to Container {{ OnCalendar = v; assign where {ask} }}\n"
+    ));
     out
 }
 

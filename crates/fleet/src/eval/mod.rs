@@ -309,6 +309,15 @@ impl<'p> Interpreter<'p> {
             Kind::Dictionary(items) => self.dictionary(frame, id, items),
             Kind::Parenthesis(inner) => self.evaluate(frame, *inner),
             Kind::Unary(operator, operand) => self.unary(frame, id, *operator, *operand),
+            Kind::Binary(operator @ (Binary::In | Binary::NotIn), a, b) => {
+                // The right side comes first: in nothing there is nothing, whatever the left is.
+                let b = self.evaluate(frame, *b)?;
+                if ops::is_empty(&self.heap, b) {
+                    return Ok(Value::Boolean(*operator == Binary::NotIn));
+                }
+                let a = self.evaluate(frame, *a)?;
+                self.binary(frame.module.place(id), *operator, a, b)
+            }
             Kind::Binary(operator, a, b) => {
                 let (a, b) = (self.evaluate(frame, *a)?, self.evaluate(frame, *b)?);
                 self.binary(frame.module.place(id), *operator, a, b)

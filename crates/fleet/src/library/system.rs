@@ -248,8 +248,9 @@ const CLONE_DEPTH_MAX: usize = 200;
 const CLONE_ITEMS_MAX: usize = 1 << 20;
 
 pub fn clone(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    if !matches!(call.this, Value::Array(_) | Value::Dictionary(_)) {
-        return Err(call.fail("only arrays and dictionaries can be cloned"));
+    match call.this {
+        Value::Array(_) | Value::Dictionary(_) | Value::Function(_) | Value::Builtin(_) => {}
+        _ => return Err(call.fail("values of this type cannot be cloned")),
     }
     let mut budget = CLONE_ITEMS_MAX;
     copy(run, call, call.this, 0, &mut budget)
