@@ -172,7 +172,7 @@ impl<'p> Compiler<'_, 'p> {
 
     /// Compiles a filter.
     pub fn filter(&mut self, id: NodeId, depth: usize) -> Filter {
-        if depth > DEPTH_MAX {
+        if depth > DEPTH_MAX || (depth == 0 && self.depends_on_luck(id)) {
             return Filter::Residual(id);
         }
         match &self.module().node(id).kind {
@@ -189,6 +189,17 @@ impl<'p> Compiler<'_, 'p> {
                 .unwrap_or(Filter::Residual(id)),
             _ => self.truth(id).unwrap_or(Filter::Residual(id)),
         }
+    }
+
+    /// A filter with `random` in it is evaluated as a whole, so that its calls come in order.
+    fn depends_on_luck(&self, id: NodeId) -> bool {
+        let (module, span) = (self.module(), self.module().node(id).span);
+        let from = module.tokens.partition_point(|token| token.span.start < span.start);
+        let inside = module.tokens[from..].iter().take_while(|token| token.span.end <= span.end);
+        let text = &module.source.text;
+        inside
+            .into_iter()
+            .any(|token| &text[token.span.start as usize..token.span.end as usize] == b"random")
     }
 
     fn filters(&mut self, parts: &[NodeId], depth: usize) -> Vec<Filter> {

@@ -11,7 +11,7 @@ use super::filter::{ColumnId, Compiler, Filter, Path, Question, TestId, Tests};
 use crate::ast::{Binary, NodeId};
 use crate::eval::{Fault, Flow, Frame, Interpreter};
 use crate::ops::is_empty;
-use crate::source::FileId;
+use crate::source::{FileId, Place};
 use crate::value::{Dictionary, ObjectId, StringId, Table, Value};
 
 /// How rules are matched.
@@ -38,6 +38,8 @@ pub struct Targets {
 pub struct Written<'w> {
     /// The rule's file.
     pub file: FileId,
+    /// The rule.
+    pub place: Place,
     /// What `use` took along.
     pub captured: &'w [(StringId, Value)],
     /// `assign where`, one of which must hold; none means always.
@@ -88,7 +90,8 @@ impl<'m, 'p> Matcher<'m, 'p> {
             None => Ok(verdicts.yes),
             Some(row) => match self.evaluate(&compiled.frame, written, row) {
                 Err(fault) => Err((row, fault)),
-                Ok(_) => panic!("a row that fails in a column fails as it is written"),
+                // Only what depends on luck could end otherwise the second time.
+                Ok(_) => Err((row, Fault::at(written.place, "evaluating the filter failed"))),
             },
         }
     }
@@ -155,6 +158,8 @@ impl<'m, 'p> Matcher<'m, 'p> {
                 locals.items.set(*name, value);
             }
         }
+        // What `random()` says must not depend on what was asked before.
+        self.run.random = row as u64;
         let outcome = self.run.is_true(frame, node);
         self.run.heap.cut(mark);
         outcome.map_err(|flow| match flow {

@@ -117,6 +117,7 @@ fn matches(
         }
         let filter = Written {
             file: definition.file,
+            place: definition.place,
             captured: &definition.captured,
             assign: &node.assign,
             ignore: &node.ignore,
@@ -146,9 +147,9 @@ pub(super) fn world_object(world: &World, scope: &Scope<'_>, id: ObjectId) -> St
 /// Whether an expression has one of these names in it, or what could stand for one.
 fn mentions(run: &Interpreter<'_>, module: &Module, id: NodeId, names: &[StringId]) -> bool {
     let span = module.node(id).span;
-    let inside =
-        module.tokens.iter().filter(|t| t.span.start >= span.start && t.span.end <= span.end);
-    inside.into_iter().any(|token| match token.kind {
+    let from = module.tokens.partition_point(|token| token.span.start < span.start);
+    let mut inside = module.tokens[from..].iter().take_while(|token| token.span.end <= span.end);
+    inside.any(|token| match token.kind {
         TokenKind::Keyword(Keyword::Locals) => true,
         TokenKind::Name => {
             let text = &module.source.text[token.span.start as usize..token.span.end as usize];
@@ -214,6 +215,7 @@ pub(super) fn members(
             let node = node(module, definition);
             let written = Written {
                 file: definition.file,
+                place: definition.place,
                 captured: &definition.captured,
                 assign: &node.assign,
                 ignore: &node.ignore,

@@ -194,7 +194,9 @@ fn filter(numbers: &mut Numbers, depth: usize) -> String {
             numbers.pick(&["\"10.0.0.0/30\"", "\"::/0\"", "\"x\""])
         ),
         8 => format!("{path} {} {}", numbers.pick(&["<", ">=", "==", "in"]), numbers.pick(PATHS)),
-        9 if numbers.below(3) == 0 => "container.vars.mixed.x in container.vars.none".to_owned(),
+        9 if numbers.below(3) == 0 => numbers
+            .pick(&["container.vars.mixed.x in container.vars.none", "random() % 3 == 0"])
+            .to_owned(),
         9 => format!("!({})", filter(numbers, depth - 1)),
         10 => format!("({}) && ({})", filter(numbers, depth - 1), filter(numbers, depth - 1)),
         11 => format!("({}) || ({})", filter(numbers, depth - 1), filter(numbers, depth - 1)),
