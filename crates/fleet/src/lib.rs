@@ -7,7 +7,13 @@
 //! Everything here is pure: no file is opened (who calls passes in what `include` finds), no clock
 //! is read, and no input makes it panic. Parsing never fails; it returns a tree and diagnostics.
 //!
-//! Where to start: [`parse`] (text to tree), [`ast`] (what the tree is made of).
+//! Where to start: [`parse`] (text to tree), [`engine::load`] (a configuration to objects),
+//! [`units::units`] (objects to units), [`format`] (the formatter), [`console`] (one expression).
+//!
+//! What is not here yet: re-evaluation of what a change touches (a change is a load from scratch),
+//! a mode for configurations that write to what is frozen, drop-ins for existing units, and
+//! `get_template` and the `get_*` functions of Icinga's own objects. `tests/data` lists where the
+//! language differs from the installed program on purpose, with the reasons.
 
 pub mod ast;
 pub mod console;
