@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::output;
 
 /// Crates that must stay pure.
-const PURE: [&str; 3] = ["warren-unit", "warren-core", "warren-sim"];
+const PURE: [&str; 4] = ["warren-unit", "warren-core", "warren-sim", "warren-fleet"];
 
 /// What they may use, and why it is harmless: data structures, encoders, checksums; none does
 /// I/O, reads a clock or starts a thread.

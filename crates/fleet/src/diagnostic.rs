@@ -1,0 +1,176 @@
+//! Faults in fleet files, with the lines they are about and what may have been meant.
+//!
+//! A diagnostic is data; [`render`] makes the text that people read.
+
+use std::fmt::Write;
+
+pub use warren_unit::Severity;
+
+use crate::source::{Place, Source};
+
+/// One fault.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// Where it is.
+    pub place: Place,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is.
+    pub message: String,
+    /// Other places that belong to it, each with what it has to do with it.
+    pub notes: Vec<(Place, String)>,
+    /// What to do about it, or what was probably meant.
+    pub help: Option<String>,
+}
+
+impl Diagnostic {
+    /// An error.
+    pub fn error(place: Place, message: impl Into<String>) -> Diagnostic {
+        let severity = Severity::Error;
+        Diagnostic { place, severity, message: message.into(), notes: Vec::new(), help: None }
+    }
+
+    /// A warning.
+    pub fn warning(place: Place, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Warning, ..Diagnostic::error(place, message) }
+    }
+
+    /// With another place.
+    pub fn note(mut self, place: Place, text: impl Into<String>) -> Diagnostic {
+        self.notes.push((place, text.into()));
+        self
+    }
+
+    /// With advice.
+    pub fn help(mut self, text: Option<String>) -> Diagnostic {
+        self.help = text;
+        self
+    }
+}
+
+/// How many bytes of a line an excerpt shows.
+const EXCERPT_BYTES_MAX: usize = 160;
+
+/// The text of a diagnostic: the message, the line with its column marked, the notes, the help.
+pub fn render(diagnostic: &Diagnostic, sources: &dyn Fn(u32) -> Option<Source>) -> String {
+    let mut out = format!("{}: {}\n", diagnostic.severity, diagnostic.message);
+    excerpt(&mut out, diagnostic.place, sources);
+    for (place, text) in &diagnostic.notes {
+        line(&mut out, format_args!("note: {text}"));
+        excerpt(&mut out, *place, sources);
+    }
+    if let Some(help) = &diagnostic.help {
+        line(&mut out, format_args!("help: {help}"));
+    }
+    out
+}
+
+/// Writing to a string cannot fail.
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    writeln!(out, "{text}").expect("a string grows");
+}
+
+fn excerpt(out: &mut String, place: Place, sources: &dyn Fn(u32) -> Option<Source>) {
+    let Some(source) = sources(place.file.0) else { return };
+    let (number, column) = source.line_column(place.span.start);
+    line(out, format_args!("  --> {}:{number}:{column}", source.path));
+    let text = source.line(number);
+    let from = (column as usize - 1).saturating_sub(EXCERPT_BYTES_MAX / 2);
+    let text = &text[from.min(text.len())..];
+    let shown = printable(&text[..text.len().min(EXCERPT_BYTES_MAX)]);
+    let width = (place.span.end.saturating_sub(place.span.start) as usize).max(1);
+    let before = column as usize - 1 - from;
+    let width = width.min(shown.len().saturating_sub(before).max(1));
+    line(out, format_args!("{number:5} | {shown}"));
+    line(out, format_args!("      | {}{}", " ".repeat(before), "^".repeat(width)));
+}
+
+/// One character a byte, so that marks stay below what they mark.
+fn printable(text: &[u8]) -> String {
+    text.iter().map(|byte| if (32..127).contains(byte) { *byte as char } else { ' ' }).collect()
+}
+
+/// How far a misspelt name may be from a known one.
+const DISTANCE_MAX: usize = 2;
+
+/// The known name that is nearest to a misspelt one, if one is near enough.
+pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let limit = DISTANCE_MAX.min(name.len().div_ceil(3));
+    let near = known.into_iter().filter(|other| other.len().abs_diff(name.len()) <= limit);
+    let rated = near.map(|other| (distance(name.as_bytes(), other.as_bytes()), other));
+    rated.filter(|(far, _)| *far <= limit).min().map(|(_, other)| other)
+}
+
+/// Edits between two words; letters that differ in case only count nothing.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(!x.eq_ignore_ascii_case(y));
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// How many diagnostics one file or run can have.
+pub const DIAGNOSTICS_MAX: usize = 200;
+
+/// Collects diagnostics, up to [`DIAGNOSTICS_MAX`].
+#[derive(Debug, Default)]
+pub struct Sink {
+    list: Vec<Diagnostic>,
+}
+
+impl Sink {
+    /// Adds one; the last that fits says that there were more.
+    pub fn push(&mut self, diagnostic: Diagnostic) {
+        match self.list.len() {
+            n if n + 1 < DIAGNOSTICS_MAX => self.list.push(diagnostic),
+            n if n < DIAGNOSTICS_MAX => self
+                .list
+                .push(Diagnostic::error(diagnostic.place, "there are more faults; not listed")),
+            _ => {}
+        }
+    }
+
+    /// Whether nothing was collected.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// What was collected, in order.
+    pub fn finish(self) -> Vec<Diagnostic> {
+        self.list
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::Span;
+
+    #[test]
+    fn misspelt_names_find_what_was_meant() {
+        let known = ["display_name", "address", "vars", "templates"];
+        let check = |name, expected| assert_eq!(nearest(name, known), expected, "{name}");
+        check("adress", Some("address"));
+        check("displayname", Some("display_name"));
+        check("var", Some("vars"));
+        check("Vars", Some("vars"));
+        check("zone", None);
+        check("", None);
+    }
+
+    #[test]
+    fn excerpts_mark_the_place() {
+        let source = Source::new("a.conf", b"x = 1\n  y = nope\n");
+        let place = Place { span: Span { start: 12, end: 16 }, ..Place::default() };
+        let text = render(&Diagnostic::error(place, "unknown"), &|_| Some(source.clone()));
+        let expected = "error: unknown\n  --> a.conf:2:7\n    2 |   y = nope\n      |       ^^^^\n";
+        assert_eq!(text, expected);
+    }
+}

@@ -1,0 +1,287 @@
+//! Makes what a plan says, on several threads.
+//!
+//! The items are cut into chunks; each thread takes the next chunk that nobody has taken until
+//! none is left, so that no thread waits for a slow one. Between the start and the join there is
+//! one shared word, the number of the next chunk: no lock, no shared counter of references.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Options;
+use super::plan::{self, Item};
+use super::transfer::Transfer;
+use crate::ast::{DefinitionKind, Loop};
+use crate::eval::{Definition, Fault, Flow, Frame, Instance, Interpreter, Scope, World};
+use crate::heap::{Detached, Heap};
+use crate::outside::Nothing;
+use crate::text;
+use crate::value::{Dictionary, ObjectId, Table, Value};
+
+/// How many items a thread takes at once.
+const CHUNK_ITEMS: usize = 256;
+
+/// The stack of a thread, in bytes: evaluation may be [`crate::eval::DEPTH_MAX`] levels deep.
+const STACK_BYTES: usize = 16 << 20;
+
+/// What came of an item.
+pub(super) struct Made {
+    /// The item's number in the plan.
+    pub item: usize,
+    /// The objects, in the thread's heap.
+    pub outcome: Result<Vec<ObjectId>, Box<Fault>>,
+}
+
+/// What came of a chunk.
+pub(super) struct Chunk {
+    /// Its number.
+    pub number: usize,
+    /// The values.
+    pub heap: Detached,
+    /// The items, in order.
+    pub made: Vec<Made>,
+}
+
+/// Makes all items; the chunks are in the order of the plan.
+pub(super) fn expand(
+    world: &World,
+    scope: &Scope<'_>,
+    options: &Options<'_>,
+    items: &[Item],
+) -> Vec<Chunk> {
+    let next = AtomicUsize::new(0);
+    let work = || Worker::new(world, scope, options).work(items, &next);
+    let threads = options.threads.min(items.len().div_ceil(CHUNK_ITEMS));
+    if threads <= 1 {
+        return work();
+    }
+    std::thread::scope(|threads_scope| {
+        let start = |_| {
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            thread.spawn_scoped(threads_scope, work)
+        };
+        let started: Vec<_> = (1..threads).map(start).collect();
+        // A thread that could not be started leaves its share to the others.
+        let own = work();
+        let others = started
+            .into_iter()
+            .flatten()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let mut all: Vec<Chunk> = others.chain([own]).flatten().collect();
+        all.sort_unstable_by_key(|chunk| chunk.number);
+        all
+    })
+}
+
+struct Worker<'w> {
+    run: Interpreter<'w>,
+    /// What is kept of a chunk: both heaps are emptied after each.
+    kept: Heap<'w>,
+    world: &'w World,
+    scope: Scope<'w>,
+}
+
+impl<'w> Worker<'w> {
+    fn new(world: &'w World, scope: &Scope<'w>, options: &Options<'_>) -> Worker<'w> {
+        let run = Interpreter::over(world, scope, Box::new(Nothing { now: options.now }));
+        Worker { run, kept: Heap::over(&world.layer), world, scope: *scope }
+    }
+
+    fn work(mut self, items: &[Item], next: &AtomicUsize) -> Vec<Chunk> {
+        let mut chunks = Vec::new();
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let start = number.saturating_mul(CHUNK_ITEMS);
+            let Some(rest) = items.get(start..).filter(|rest| !rest.is_empty()) else { break };
+            let part = &rest[..rest.len().min(CHUNK_ITEMS)];
+            let made = self.chunk(start, part);
+            chunks.push(Chunk { number, heap: self.kept.detach(), made });
+        }
+        chunks
+    }
+
+    fn chunk(&mut self, start: usize, items: &[Item]) -> Vec<Made> {
+        let mut made: Vec<Made> = Vec::with_capacity(items.len());
+        for (at, item) in items.iter().enumerate() {
+            // What `random()` says must not depend on who makes an item.
+            self.run.random = (start + at) as u64;
+            made.push(Made { item: start + at, outcome: self.item(*item) });
+        }
+        let scratch = self.run.heap.detach();
+        let mut transfer = Transfer::new(&scratch, &mut self.kept);
+        for objects in made.iter_mut().filter_map(|made| made.outcome.as_mut().ok()) {
+            for object in objects {
+                transfer.next_object();
+                *object = transfer.object(*object);
+            }
+        }
+        made
+    }
+
+    fn item(&mut self, item: Item) -> Result<Vec<ObjectId>, Box<Fault>> {
+        match item {
+            Item::Object { definition, .. } => {
+                let definition = &self.world.definitions.objects[definition as usize];
+                let made = self.make(definition, definition.name, Table::default(), None);
+                self.forgive(definition, made.map(|id| vec![id]))
+            }
+            Item::Product { rule, target, ask_each } => {
+                let definition = &self.world.definitions.rules[rule as usize].definition;
+                let made = self.products(definition, target, ask_each);
+                let made = made.map_err(|fault| {
+                    let object = plan::world_object(self.world, &self.scope, target);
+                    fault.note(definition.place, &format!("evaluating this rule for {object}"))
+                });
+                self.forgive(definition, made)
+            }
+        }
+    }
+
+    /// `ignore_on_error` makes nothing of a fault.
+    fn forgive(
+        &self,
+        definition: &Definition,
+        made: Result<Vec<ObjectId>, Box<Fault>>,
+    ) -> Result<Vec<ObjectId>, Box<Fault>> {
+        let module = self.scope.modules.get(definition.file).expect("a definition's file is kept");
+        match made {
+            Err(_) if plan::node(module, definition).ignore_on_error => Ok(Vec::new()),
+            made => made,
+        }
+    }
+
+    fn make(
+        &mut self,
+        definition: &'w Definition,
+        name: crate::value::StringId,
+        locals: Table,
+        target: Option<ObjectId>,
+    ) -> Result<ObjectId, Box<Fault>> {
+        let preset = self.preset(definition, target);
+        let instance = Instance { definition, name, locals, preset, target };
+        let made = self.run.instantiate(instance)?;
+        super::full_name(&mut self.run, made, name);
+        crate::schema::check(&self.run, made)?;
+        Ok(made)
+    }
+
+    /// The attributes that name what a product belongs to.
+    fn preset(
+        &mut self,
+        definition: &Definition,
+        target: Option<ObjectId>,
+    ) -> Vec<(crate::value::StringId, Value)> {
+        let Some(target) = target else { return Vec::new() };
+        let types = self.run.types;
+        let rules = types.get(definition.of_type).rules.as_ref();
+        let names = rules.map_or(&[][..], |rules| &rules.target_names);
+        let owners = plan::variables_of(&self.run, target);
+        let mut out = Vec::new();
+        for (_, owner) in owners {
+            let object = self.run.heap.object(owner);
+            let (name, owner_type) = (object.name, &types.get(object.of_type).name);
+            let named = names.iter().filter(|(of_type, _)| of_type == owner_type);
+            for (_, attribute) in named {
+                out.push((self.run.heap.intern(attribute.as_bytes()), Value::String(name)));
+            }
+        }
+        out
+    }
+
+    /// What a rule makes for a target: one object, or one for each item of its `for`.
+    fn products(
+        &mut self,
+        definition: &'w Definition,
+        target: ObjectId,
+        ask_each: bool,
+    ) -> Result<Vec<ObjectId>, Box<Fault>> {
+        let module = self.scope.modules.get(definition.file).expect("a definition's file is kept");
+        let node = plan::node(module, definition);
+        let variables = plan::variables_of(&self.run, target);
+        let base: Table =
+            variables.into_iter().map(|(name, id)| (name, Value::Object(id))).collect();
+        let DefinitionKind::Apply { each: Some(each), .. } = &node.kind else {
+            return self.make(definition, definition.name, base, Some(target)).map(|id| vec![id]);
+        };
+        let mut out = Vec::new();
+        for (key, variables) in self.turns(definition, each, &base)? {
+            let mut locals = base.clone();
+            variables.iter().for_each(|(name, value)| locals.set(name, value));
+            if ask_each && !self.holds(definition, &locals)? {
+                continue;
+            }
+            let mut name = self.run.heap.bytes(definition.name).to_vec();
+            name.extend(text::string(&self.run.heap, self.run.types, key));
+            let name = self.run.heap.intern(&name);
+            out.push(self.make(definition, name, locals, Some(target))?);
+        }
+        Ok(out)
+    }
+
+    fn frame(&mut self, definition: &Definition, locals: &Table) -> Frame<'w> {
+        let module = self.scope.modules.get(definition.file).expect("a definition's file is kept");
+        let mut items = locals.clone();
+        definition.captured.iter().for_each(|(name, value)| items.set(*name, *value));
+        let dictionary = Dictionary { items, ..Dictionary::default() };
+        let locals = self.run.heap.make_dictionary(dictionary);
+        Frame { module, this: Value::Namespace(self.run.roots.globals), locals }
+    }
+
+    /// The items of a rule's `for`: what the name ends in, and the variables. What is neither an
+    /// array nor a dictionary has none.
+    fn turns(
+        &mut self,
+        definition: &Definition,
+        each: &Loop,
+        base: &Table,
+    ) -> Result<Vec<(Value, Table)>, Box<Fault>> {
+        let frame = self.frame(definition, base);
+        let collection = self.run.evaluate(&frame, each.collection).map_err(|flow| match flow {
+            Flow::Fail(fault) => fault,
+            _ => Fault::at(definition.place, "Invalid flow control statement."),
+        })?;
+        let module = frame.module;
+        let value_name = self.run.atom(module, each.value);
+        let key_name = each.key.map(|key| self.run.atom(module, key));
+        match (collection, key_name) {
+            (Value::Array(id), None) => {
+                let items = self.run.heap.array(id).items.clone();
+                let turn = |item| (item, Table::from_iter([(value_name, item)]));
+                Ok(items.into_iter().map(turn).collect())
+            }
+            (Value::Dictionary(id), Some(key_name)) => {
+                let turn = |(key, value)| {
+                    let key = Value::String(key);
+                    (key, Table::from_iter([(key_name, key), (value_name, value)]))
+                };
+                Ok(self.run.heap.sorted(id).into_iter().map(turn).collect())
+            }
+            (Value::Array(_), Some(_)) => Err(Fault::at(
+                definition.place,
+                "Dictionary iterator requires value to be a dictionary.",
+            )),
+            (Value::Dictionary(_), None) => {
+                Err(Fault::at(definition.place, "Array iterator requires value to be an array."))
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Whether a rule's filter holds for one product.
+    fn holds(&mut self, definition: &Definition, locals: &Table) -> Result<bool, Box<Fault>> {
+        let frame = self.frame(definition, locals);
+        let node = plan::node(frame.module, definition);
+        let mut any = |filters: &[crate::ast::NodeId]| -> Result<bool, Box<Fault>> {
+            for filter in filters {
+                let found = self.run.is_true(&frame, *filter).map_err(|flow| match flow {
+                    Flow::Fail(fault) => fault,
+                    _ => Fault::at(definition.place, "Invalid flow control statement."),
+                })?;
+                if found {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        };
+        let assigned = node.assign.is_empty() || any(&node.assign)?;
+        Ok(assigned && !any(&node.ignore)?)
+    }
+}

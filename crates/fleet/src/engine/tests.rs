@@ -1,0 +1,264 @@
+//! Whole configurations: what is made of them, and that it is the same whichever way.
+
+use super::{Fleet, Matching, Options, load};
+use crate::diagnostic;
+use crate::fuzz::Numbers;
+use crate::modules::Modules;
+use crate::outside::Nothing;
+use crate::schema::warrener;
+use crate::source::Source;
+use crate::types::Types;
+
+/// Objects with attributes and places, or the faults.
+fn shown(text: &str, options: &Options<'_>) -> String {
+    let (types, modules) = (Types::new(warrener::types()), Modules::default());
+    let source = Source::new("t", text.as_bytes());
+    let Fleet { world, faults, .. } =
+        load(source, &types, &modules, Box::new(Nothing::default()), options);
+    let sources = |file| modules.source(file);
+    if !faults.is_empty() {
+        return faults.iter().map(|fault| diagnostic::render(fault, &sources)).collect();
+    }
+    let describe = |place: crate::Place| match modules.source(place.file.0) {
+        Some(source) => source.line_column(place.span.start).0.to_string(),
+        None => "?".to_owned(),
+    };
+    crate::dump::objects(&world, &types, &describe)
+}
+
+/// Objects without what every object has.
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    let found = shown(text, &Options::default());
+    let plain = |line: &&str| !line.starts_with("  name = ") && !line.starts_with("  type = ");
+    let found: Vec<&str> = found.lines().filter(plain).collect();
+    let expected: Vec<&str> = expected.lines().collect();
+    assert_eq!(found, expected, "{text}");
+}
+
+#[track_caller]
+fn check_fault(text: &str, expected: &[&str]) {
+    let found = shown(text, &Options::default());
+    for part in expected {
+        assert!(found.contains(part), "{text}\nno {part:?} in\n{found}");
+    }
+}
+
+#[test]
+fn objects_take_what_templates_say() {
+    check(
+        "template Container \"base\" {\n  vars.a = 1\n  vars.order = [ \"base\" ]\n}\n\
+         template Container \"always\" default { vars.order += [ \"always\" ] }\n\
+         object Container \"shop\" {\n  import \"base\"\n  vars.order += [ name ]\n}",
+        "Container shop (6)\n  vars = {\"a\":1,\"order\":[\"base\",\"shop\"]} [5 2 3 8]",
+    );
+}
+
+#[test]
+fn rules_make_products() {
+    let text = "object Container \"a\" { vars.role = \"web\"; vars.sites = { x = 1, y = 2 } }\n\
+                object Container \"b\" { vars.role = \"db\" }\n\
+                apply Service \"s\" to Container {\n  ExecStart = \"/bin/\" + container.name\n  \
+                assign where container.vars.role == \"web\"\n}\n\
+                apply Timer \"t-\" for (k => v in container.vars.sites) to Container {\n  \
+                OnCalendar = v\n  assign where v > 1\n}";
+    check(
+        text,
+        "Container a (1)\n  vars = {\"role\":\"web\",\"sites\":{\"x\":1,\"y\":2}} [1 1]\n\
+         Container b (2)\n  vars = {\"role\":\"db\"} [2]\n\
+         Service a-s (3)\n  ExecStart = \"/bin/a\" [4]\n  container = \"a\"\n\
+         Timer a-t-y (7)\n  OnCalendar = 2 [8]\n  container = \"a\"",
+    );
+}
+
+#[test]
+fn groups_have_members_before_rules_are_asked() {
+    check(
+        "object Container \"a\" { vars.x = 1 }\nobject Container \"b\" { }\n\
+         object Group \"g\" { assign where container.vars.x }\n\
+         apply Slice \"s\" to Container { assign where \"g\" in container.groups }",
+        "Container a (1)\n  groups = [\"g\"]\n  vars = {\"x\":1} [1]\nContainer b (2)\n\
+         Group g (3)\nSlice a-s (4)\n  container = \"a\"",
+    );
+}
+
+#[test]
+fn what_is_frozen_is_not_written_and_both_places_are_named() {
+    let text = "const Shared = { a = 1 }\nobject Container \"x\" {\n  vars.s = Shared\n  \
+                vars.s.b = 2\n}";
+    check_fault(text, &["this dictionary is frozen", "t:4:3", "t:1:16", "x.clone()"]);
+    check_fault("object Container \"x\" { globals.y = 1 }", &["this namespace is frozen"]);
+    let text = "const List = []\nobject Container \"x\" { List.add(1) }";
+    check_fault(text, &["this array is frozen", "t:1:14"]);
+    check(
+        "const S = { a = 1 }\nobject Container \"x\" { vars.s = S.clone(); vars.s.b = 2 }",
+        "Container x (2)\n  vars = {\"s\":{\"a\":1,\"b\":2}} [2 2]",
+    );
+}
+
+#[test]
+fn faults_name_the_rule_and_the_object() {
+    check_fault(
+        "object Container \"x\" { vars.a = \"text\" }\n\
+         apply Service \"s\" to Container { assign where container.vars.a.b }",
+        &["Invalid field access (for value of type 'String'): 'b'", "for Container 'x'", "t:2:47"],
+    );
+    check_fault(
+        "object Container \"x\" { }\n\
+         apply Service \"s\" to Container { ExecStrat = 1; assign where true }",
+        &["Attribute 'ExecStrat' does not exist.", "did you mean `ExecStart`?"],
+    );
+    check_fault(
+        "object Container \"x\" { }\nobject Container \"x\" { }",
+        &["Object 'x' of type 'Container' re-defined", "previous definition"],
+    );
+    check_fault(
+        "object Container \"x\" { }\napply Service \"s\" to Container { assign where true }\n\
+         apply Service \"s\" to Container { assign where true }",
+        &["two objects of type 'Service' have the name 'x-s'", "the other one is made here"],
+    );
+    check_fault(
+        "object Container \"x\" { import \"bse\" }\ntemplate Container \"base\" { }",
+        &["Import references unknown template: 'bse'", "did you mean `base`?"],
+    );
+    check_fault("object Contaner \"x\" { }", &["did you mean `Container`?"]);
+    check_fault("object Container \"x\" { vars = 5 }", &["must be a dictionary"]);
+}
+
+// Every way of matching, every number of threads.
+
+const PATHS: &[&str] = &[
+    "container.name",
+    "container.vars.role",
+    "container.vars.rank",
+    "container.vars.tags",
+    "container.vars.address",
+    "container.vars.deep.x",
+    "container.vars[\"role\"]",
+    "container.vars.none",
+    "container.groups",
+    "container.vars.mixed",
+    "container.display_name",
+];
+
+const CONSTANTS: &[&str] = &[
+    "\"web\"",
+    "\"db\"",
+    "\"\"",
+    "null",
+    "3",
+    "0",
+    "1",
+    "true",
+    "\"c-007\"",
+    "\"10.0.0.3\"",
+    "Fleet.Role",
+    "[ \"web\", \"x\" ]",
+    "[]",
+    "\"WEB\"",
+    "len(\"abc\")",
+    "(\"w\" + \"eb\")",
+];
+
+const PATTERNS: &[&str] = &[
+    "\"c-*\"",
+    "\"*7\"",
+    "\"*-01*\"",
+    "\"C-00?\"",
+    "\"c-003\"",
+    "\"*\"",
+    "\"\"",
+    "\"w*b\"",
+    "\"*00*5\"",
+    "Fleet.Pattern",
+];
+
+fn filter(numbers: &mut Numbers, depth: usize) -> String {
+    let path = numbers.pick(PATHS);
+    match numbers.below(if depth == 0 { 9 } else { 13 }) {
+        0 => path.to_owned(),
+        1 => format!("{path} == {}", numbers.pick(CONSTANTS)),
+        2 => format!("{path} != {}", numbers.pick(CONSTANTS)),
+        3 => format!("{} in {path}", numbers.pick(CONSTANTS)),
+        4 => format!("{path} in [ \"web\", \"db\", 3, null ]"),
+        5 => format!(
+            "match({}, {path}{})",
+            numbers.pick(PATTERNS),
+            numbers.pick(&["", ", MatchAny"])
+        ),
+        6 => {
+            format!("regex({}, {path})", numbers.pick(&["\"^c-0\"", "\"[24]$\"", "\"e\"", "\"(\""]))
+        }
+        7 => format!(
+            "cidr_match({}, {path})",
+            numbers.pick(&["\"10.0.0.0/30\"", "\"::/0\"", "\"x\""])
+        ),
+        8 => format!("{path} {} {}", numbers.pick(&["<", ">=", "==", "in"]), numbers.pick(PATHS)),
+        9 if numbers.below(3) == 0 => numbers
+            .pick(&["container.vars.mixed.x in container.vars.none", "random() % 3 == 0"])
+            .to_owned(),
+        9 => format!("!({})", filter(numbers, depth - 1)),
+        10 => format!("({}) && ({})", filter(numbers, depth - 1), filter(numbers, depth - 1)),
+        11 => format!("({}) || ({})", filter(numbers, depth - 1), filter(numbers, depth - 1)),
+        _ => format!("len({path}) > {}", numbers.below(4)),
+    }
+}
+
+fn configuration(numbers: &mut Numbers, rules: usize) -> String {
+    let mut out = String::from(
+        "namespace Fleet {\n  const_none = 1\n  Role = \"web\"\n  Pattern = \"c-0*\"\n}\n",
+    );
+    for at in 0..130 {
+        let role = numbers.pick(&["\"web\"", "\"db\"", "\"WEB\"", "null", "\"\"", "3"]);
+        let mixed = numbers.pick(&["1", "\"c-1\"", "[ \"c-1\", 2 ]", "true", "0", "[]", "1.5"]);
+        out.push_str(&format!(
+            "object Container \"c-{at:03}\" {{ vars.role = {role}; vars.rank = {}; \
+             vars.tags = [ \"web\", \"t{}\" ]; vars.address = \"10.0.0.{}\"; vars.mixed = {mixed}; \
+             vars.deep = {{ x = {} }} }}\n",
+            at % 7,
+            at % 5,
+            at % 9,
+            at % 3
+        ));
+    }
+    out.push_str("object Group \"big\" { assign where container.vars.rank > 3 }\n");
+    for at in 0..rules {
+        out.push_str(&format!("apply Service \"s{at}\" to Container {{\n"));
+        out.push_str("  ExecStart = \"/bin/x \" + container.name\n  vars.r = random()\n");
+        for _ in 0..=numbers.below(2) {
+            out.push_str(&format!("  assign where {}\n", filter(numbers, 2)));
+        }
+        if numbers.below(3) == 0 {
+            out.push_str(&format!("  ignore where {}\n", filter(numbers, 1)));
+        }
+        out.push_str("}\n");
+    }
+    let each = numbers.pick(&[
+        "container.vars.tags",
+        "range(container.vars.rank)",
+        "container.vars.mixed",
+    ]);
+    let ask =
+        numbers.pick(&["v == \"web\"", "container.vars.rank > v", "true", "len(string(v)) > 2"]);
+    out.push_str(&format!(
+        "apply Timer \"t-\" for (v in {each}) to Container {{ OnCalendar = v; assign where {ask} }}\n"
+    ));
+    out
+}
+
+#[test]
+fn every_way_of_matching_makes_the_same() {
+    let (mut made, mut failed) = (0, 0);
+    for seed in 0..60 {
+        let text = configuration(&mut Numbers(seed), 3);
+        let with =
+            |matching, threads| shown(&text, &Options { matching, threads, ..Options::default() });
+        let naive = with(Matching::Naive, 1);
+        assert_eq!(naive, with(Matching::Scan, 1), "scan, seed {seed}\n{text}");
+        assert_eq!(naive, with(Matching::Indexed, 1), "indexed, seed {seed}\n{text}");
+        assert_eq!(naive, with(Matching::Indexed, 3), "threads, seed {seed}\n{text}");
+        made += naive.matches("\nService ").count();
+        failed += usize::from(naive.starts_with("error"));
+    }
+    assert!(made > 1000 && failed > 5 && failed < 55, "{made} made, {failed} failed");
+}

@@ -1,0 +1,360 @@
+//! Variables and members: where they are looked for, and what is refused.
+
+use super::{Attribute, Fault, Flow, Frame, Interpreter, Outcome, fail};
+use crate::ast::{AtomId, NodeId};
+use crate::diagnostic;
+use crate::ops;
+use crate::source::Place;
+use crate::text;
+use crate::types::{Field, Types};
+use crate::value::{DictionaryId, ObjectId, StringId, TypeId, Value};
+
+impl<'p> Interpreter<'p> {
+    /// The value of a variable.
+    pub(super) fn variable(&mut self, frame: &Frame<'p>, id: NodeId, atom: AtomId) -> Outcome {
+        let name = self.atom(frame.module, atom);
+        match self.find_variable(frame, id, name)? {
+            Some((_, value)) => Ok(value),
+            None => Err(self.undefined(frame, id, name)),
+        }
+    }
+
+    /// The container of a variable and its value: locals, `this`, the namespaces that the file
+    /// uses, those that everybody uses, globals.
+    pub(super) fn find_variable(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        name: StringId,
+    ) -> Result<Option<(Value, Value)>, Flow> {
+        if let Some(value) = self.heap.dictionary(frame.locals).items.get(name) {
+            return Ok(Some((Value::Dictionary(frame.locals), value)));
+        }
+        if let Some(value) = self.own_field(frame.this, name) {
+            return Ok(Some((frame.this, value)));
+        }
+        if !frame.module.usings.is_empty()
+            && let Some(found) = self.find_used(frame, id, name)?
+        {
+            return Ok(Some(found));
+        }
+        Ok(self.find_global(name))
+    }
+
+    pub(crate) fn find_global(&self, name: StringId) -> Option<(Value, Value)> {
+        let globals = std::iter::once(self.roots.globals);
+        let mut scopes = self.roots.imports.iter().copied().chain(globals);
+        scopes.find_map(|scope| {
+            let value = self.heap.dictionary(scope).items.get(name)?;
+            Some((Value::Namespace(scope), value))
+        })
+    }
+
+    fn find_used(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        name: StringId,
+    ) -> Result<Option<(Value, Value)>, Flow> {
+        let module = frame.module;
+        let start = module.node(id).span.start;
+        for (_, using) in module.usings.iter().filter(|(span, _)| span.end <= start) {
+            let scope = self.evaluate(frame, *using)?;
+            if let Some(value) = self.own_field(scope, name) {
+                return Ok(Some((scope, value)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn undefined(&self, frame: &Frame<'p>, id: NodeId, name: StringId) -> Flow {
+        let text = self.heap.text(name);
+        let mut scopes = vec![frame.locals, self.roots.globals];
+        scopes.extend(&self.roots.imports);
+        let known: Vec<String> = scopes
+            .iter()
+            .flat_map(|scope| self.heap.sorted(*scope))
+            .map(|(key, _)| self.heap.text(key))
+            .collect();
+        let meant = diagnostic::nearest(&text, known.iter().map(String::as_str));
+        let message = format!("Tried to access undefined script variable '{text}'");
+        let help = meant.map(|name| format!("did you mean `{name}`?"));
+        Fault::at(frame.module.place(id), message).help(help).into()
+    }
+
+    /// A member that a container itself has: what a bare name finds in `this`.
+    fn own_field(&self, base: Value, name: StringId) -> Option<Value> {
+        match base {
+            Value::Dictionary(id) | Value::Namespace(id) => {
+                self.heap.dictionary(id).items.get(name)
+            }
+            Value::Object(id) => self.attribute(id, name),
+            _ => None,
+        }
+    }
+
+    /// An object's attribute; what nobody set reads as the type says.
+    pub(crate) fn attribute(&self, id: ObjectId, name: StringId) -> Option<Value> {
+        let object = self.heap.object(id);
+        if let Some(value) = object.attributes.get(name) {
+            return Some(value);
+        }
+        self.known_attribute(object.of_type, name).map(|attribute| attribute.unset)
+    }
+
+    /// An attribute that a type has.
+    pub(crate) fn known_attribute(&self, of_type: TypeId, name: StringId) -> Option<&Attribute> {
+        let all = &self.roots.attributes[of_type.0 as usize];
+        all.binary_search_by_key(&name, |attribute| attribute.name).ok().map(|at| &all[at])
+    }
+
+    /// The field of an attribute that a type has.
+    pub(crate) fn known_field(&self, of_type: TypeId, name: StringId) -> Option<&'p Field> {
+        let field = self.known_attribute(of_type, name)?.field;
+        let types: &'p Types = self.types;
+        Some(&types.get(of_type).fields[usize::from(field)])
+    }
+
+    /// `base[key]`, also written `base.key`.
+    pub(crate) fn field(&mut self, base: Value, key: Value, place: Place) -> Outcome {
+        match base {
+            Value::Empty => Ok(Value::Empty),
+            Value::Dictionary(id) | Value::Namespace(id) => {
+                let key = ops::to_key(&mut self.heap, self.types, key);
+                let own = self.heap.dictionary(id).items.get(key);
+                Ok(own.or_else(|| self.method(base, key)).unwrap_or(Value::Empty))
+            }
+            Value::Array(id) => self.item(id, key, place),
+            _ => {
+                let name = ops::to_key(&mut self.heap, self.types, key);
+                let found = self.special_field(base, name).or_else(|| self.method(base, name));
+                found.ok_or_else(|| self.no_field(base, name, place))
+            }
+        }
+    }
+
+    fn item(&mut self, id: crate::value::ArrayId, key: Value, place: Place) -> Outcome {
+        let index = match key {
+            Value::Number(index) if index.fract() == 0.0 => Some(index),
+            Value::String(text) => whole_number(self.heap.bytes(text)),
+            _ => None,
+        };
+        let items = &self.heap.array(id).items;
+        match index {
+            Some(index) if index >= 0.0 && (index as usize) < items.len() => {
+                Ok(items[index as usize])
+            }
+            Some(index) => Err(fail(place, format!("Array index '{index}' is out of bounds."))),
+            None => {
+                let name = ops::to_key(&mut self.heap, self.types, key);
+                let base = Value::Array(id);
+                let found = self.special_field(base, name).or_else(|| self.method(base, name));
+                found.ok_or_else(|| self.no_field(base, name, place))
+            }
+        }
+    }
+
+    /// A method of a value's type or of a type it extends.
+    pub(crate) fn method(&self, base: Value, name: StringId) -> Option<Value> {
+        let mut of_type = Some(self.types.of(&self.heap, base));
+        while let Some(id) = of_type {
+            let prototype = self.roots.prototypes[id.0 as usize];
+            if let Some(found) = self.heap.dictionary(prototype).items.get(name) {
+                return Some(found);
+            }
+            of_type = self.types.get(id).base;
+        }
+        None
+    }
+
+    /// Members that are no items and no methods.
+    fn special_field(&mut self, base: Value, name: StringId) -> Option<Value> {
+        if let Value::Object(id) = base {
+            return self.attribute(id, name);
+        }
+        let bytes = self.heap.bytes(name).to_vec();
+        match (base, bytes.as_slice()) {
+            (Value::Type(id), b"name") => {
+                Some(self.heap.string(self.types.get(id).name.as_bytes()))
+            }
+            (Value::Type(id), b"base") => {
+                Some(self.types.get(id).base.map_or(Value::Empty, Value::Type))
+            }
+            (Value::Type(id), b"prototype") => Some(self.prototype(id)),
+            (Value::Type(_), b"type") => Some(self.heap.string(b"Type")),
+            (Value::Array(_), b"type") => Some(self.heap.string(b"Array")),
+            (Value::Builtin(_) | Value::Function(_), b"name") => {
+                let name = self.function_name(base);
+                Some(self.heap.string(name.as_bytes()))
+            }
+            _ => None,
+        }
+    }
+
+    fn prototype(&self, id: TypeId) -> Value {
+        let prototype = self.roots.prototypes[id.0 as usize];
+        let is_plain = self.heap.dictionary(prototype).items.is_empty();
+        if is_plain { Value::Empty } else { Value::Dictionary(prototype) }
+    }
+
+    fn no_field(&self, base: Value, name: StringId, place: Place) -> Flow {
+        let of_type = self.types.name_of(&self.heap, base);
+        let name = self.heap.text(name);
+        let message = format!("Invalid field access (for value of type '{of_type}'): '{name}'");
+        Fault::at(place, message).help(self.meant_field(base, &name)).into()
+    }
+
+    pub(crate) fn meant_field(&self, base: Value, name: &str) -> Option<String> {
+        let of_type = self.types.get(self.types.of(&self.heap, base));
+        let known = of_type.fields.iter().map(|field| field.name.as_str());
+        diagnostic::nearest(name, known).map(|name| format!("did you mean `{name}`?"))
+    }
+
+    // Writing.
+
+    /// Sets `base[key]`.
+    pub(crate) fn set_field(
+        &mut self,
+        base: Value,
+        key: Value,
+        value: Value,
+        place: Place,
+    ) -> Result<(), Flow> {
+        match base {
+            Value::Dictionary(id) | Value::Namespace(id) => {
+                self.set_entry(base, id, key, value, place)
+            }
+            Value::Array(id) => self.set_item(id, key, value, place),
+            Value::Object(id) => self.set_attribute(id, key, value, place),
+            Value::Empty => Err(fail(place, "null has no members that could be set")),
+            other => {
+                let of_type = self.types.name_of(&self.heap, other);
+                let message = format!("Cannot convert value of type '{of_type}' to an object.");
+                Err(fail(place, message))
+            }
+        }
+    }
+
+    fn set_entry(
+        &mut self,
+        base: Value,
+        id: DictionaryId,
+        key: Value,
+        value: Value,
+        place: Place,
+    ) -> Result<(), Flow> {
+        let key = ops::to_key(&mut self.heap, self.types, key);
+        let what = match base {
+            Value::Namespace(_) => "namespace",
+            _ => "dictionary",
+        };
+        let dictionary = match self.heap.dictionary_mut(id) {
+            Ok(dictionary) => dictionary,
+            Err(frozen) => return Err(self.frozen(what, frozen, place)),
+        };
+        if let Some(rare) = &dictionary.rare {
+            if rare.constants.binary_search(&key).is_ok() {
+                return Err(fail(place, "Constant must not be modified."));
+            }
+            if let Some(frozen) = rare.frozen {
+                let fault = Fault::at(place, "Value in dictionary must not be modified.");
+                return Err(fault.note(frozen, "it was frozen here").into());
+            }
+        }
+        dictionary.items.set(key, value);
+        Ok(())
+    }
+
+    fn set_item(
+        &mut self,
+        id: crate::value::ArrayId,
+        key: Value,
+        value: Value,
+        place: Place,
+    ) -> Result<(), Flow> {
+        let index = ops::to_integer(&self.heap, self.types, key);
+        let index = index.map_err(|message| fail(place, message))?;
+        let at = usize::try_from(index).ok().filter(|at| *at < ARRAY_ITEMS_MAX);
+        let Some(at) = at else {
+            return Err(fail(place, format!("Array index '{index}' is out of bounds.")));
+        };
+        let array = self.writable_array(id, place)?;
+        if at >= array.items.len() {
+            array.items.resize(at + 1, Value::Empty);
+        }
+        array.items[at] = value;
+        Ok(())
+    }
+
+    /// An array that can be written to.
+    pub(crate) fn writable_array(
+        &mut self,
+        id: crate::value::ArrayId,
+        place: Place,
+    ) -> Result<&mut crate::value::Array, Flow> {
+        if let Some(frozen) = self.heap.array(id).frozen {
+            let fault = Fault::at(place, "Array must not be modified.");
+            return Err(fault.note(frozen, "it was frozen here").into());
+        }
+        let frozen = self.heap.array_mut(id).err();
+        if let Some(frozen) = frozen {
+            return Err(self.frozen("array", frozen, place));
+        }
+        Ok(self.heap.array_mut(id).expect("it is in the layer that can be written"))
+    }
+
+    fn set_attribute(
+        &mut self,
+        id: ObjectId,
+        key: Value,
+        value: Value,
+        place: Place,
+    ) -> Result<(), Flow> {
+        let key = ops::to_key(&mut self.heap, self.types, key);
+        let object = self.heap.object(id);
+        let Some(field) = self.known_field(object.of_type, key) else {
+            let name = self.heap.text(key);
+            let help = self.meant_field(Value::Object(id), &name);
+            let message = format!("Attribute '{name}' does not exist.");
+            return Err(Fault::at(place, message).help(help).into());
+        };
+        if field.kind == crate::types::Kind::ReadOnly {
+            let message = format!("Attribute '{}' cannot be set.", field.name);
+            return Err(fail(place, message));
+        }
+        match self.heap.object_mut(id) {
+            Ok(object) => object.attributes.set(key, value),
+            Err(frozen) => return Err(self.frozen("object", frozen, place)),
+        }
+        Ok(())
+    }
+
+    /// What messages call a function.
+    pub(crate) fn function_name(&self, function: Value) -> String {
+        match function {
+            Value::Builtin(id) => crate::library::BUILTINS[id.0 as usize].name.to_owned(),
+            Value::Function(id) => match self.heap.function(id).name {
+                Some(name) => self.heap.text(name),
+                None => "<anonymous>".to_owned(),
+            },
+            _ => String::from_utf8_lossy(&text::string(&self.heap, self.types, function)).into(),
+        }
+    }
+
+    /// Whether a value is of a type that holds members, for messages of calls that need one.
+    pub(crate) fn type_of(&self, value: Value) -> &'p str {
+        let types: &'p Types = self.types;
+        match value {
+            Value::Empty => "Empty",
+            value => &types.get(types.of(&self.heap, value)).name,
+        }
+    }
+}
+
+/// The most items an array can get by setting one beyond its end.
+pub const ARRAY_ITEMS_MAX: usize = 1 << 20;
+
+fn whole_number(bytes: &[u8]) -> Option<f64> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    text.parse::<i64>().ok().map(|number| number as f64)
+}

@@ -1,0 +1,144 @@
+//! Assignments: what is written to, and the dictionaries that come into being on the way.
+
+use super::{Flow, Frame, Interpreter, Outcome, fail};
+use crate::ast::{Binary, Kind, NodeId, Unary};
+use crate::source::Place;
+use crate::types::Types;
+use crate::value::{Hint, ObjectId, Table, Value};
+
+impl<'p> Interpreter<'p> {
+    /// `target = value` or `target += value`.
+    pub(super) fn assign(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        (operator, target, value): (Option<Binary>, NodeId, NodeId),
+    ) -> Outcome {
+        let place = frame.module.place(id);
+        let (base, key) = self.target(frame, target)?;
+        let mut value = self.evaluate(frame, value)?;
+        if let Some(operator) = operator {
+            let before = self.field_to_change(base, key, place)?;
+            value = self.binary(place, operator, before, value)?;
+        }
+        self.set_field(base, key, value, place)?;
+        if let Value::Object(object) = frame.this {
+            self.hint(frame, object, target, place);
+        }
+        Ok(Value::Empty)
+    }
+
+    /// What is there before a change: methods do not count as members here.
+    fn field_to_change(&mut self, base: Value, key: Value, place: Place) -> Outcome {
+        match base {
+            Value::Dictionary(id) | Value::Namespace(id) => {
+                let key = crate::ops::to_key(&mut self.heap, self.types, key);
+                Ok(self.heap.dictionary(id).items.get(key).unwrap_or(Value::Empty))
+            }
+            base => self.field(base, key, place),
+        }
+    }
+
+    /// The container and key of something that can be assigned to.
+    pub(super) fn target(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<(Value, Value), Flow> {
+        let place = frame.module.place(id);
+        match &frame.module.node(id).kind {
+            Kind::Parenthesis(inner) => self.target(frame, *inner),
+            Kind::Name(atom) => {
+                let name = self.atom(frame.module, *atom);
+                let found = self.find_variable(frame, id, name)?;
+                let base = found.map_or(frame.this, |(base, _)| base);
+                Ok((base, Value::String(name)))
+            }
+            Kind::Index(base, key) => {
+                let base = self.container(frame, *base)?;
+                Ok((base, self.evaluate(frame, *key)?))
+            }
+            Kind::Unary(Unary::Dereference, inner) => {
+                let value = self.evaluate(frame, *inner)?;
+                let Value::Reference(id) = value else {
+                    return Err(self.no_reference(value, place));
+                };
+                let reference = *self.heap.reference(id);
+                Ok((reference.base, reference.key))
+            }
+            _ => Err(fail(place, "Expression cannot be assigned to.")),
+        }
+    }
+
+    /// The value of an expression that is written into: where there is nothing, a dictionary is
+    /// made.
+    fn container(&mut self, frame: &Frame<'p>, id: NodeId) -> Outcome {
+        let bare = frame.module.bare(id);
+        let is_target = match &frame.module.node(bare).kind {
+            Kind::Name(_) | Kind::Index(..) => true,
+            Kind::Unary(operator, _) => *operator == Unary::Dereference,
+            _ => false,
+        };
+        if !is_target {
+            return self.evaluate(frame, bare);
+        }
+        let place = frame.module.place(bare);
+        let (base, key) = self.target(frame, bare)?;
+        let value = self.field_to_change(base, key, place)?;
+        if !matches!(value, Value::Empty) {
+            return Ok(value);
+        }
+        let made = self.heap.dictionary_of(Table::default(), place);
+        self.set_field(base, key, made, place)?;
+        Ok(made)
+    }
+
+    /// Notes where an attribute of an object was set.
+    fn hint(&mut self, frame: &Frame<'p>, id: ObjectId, target: NodeId, place: Place) {
+        let Some((attribute, key)) = self.attribute_path(frame, target) else { return };
+        if let Ok(object) = self.heap.object_mut(id) {
+            object.hints.push(Hint { attribute, key, place });
+        }
+    }
+
+    /// `vars.role` or `vars` of an assignment's target, without `this.` before it.
+    fn attribute_path(
+        &self,
+        frame: &Frame<'p>,
+        target: NodeId,
+    ) -> Option<(crate::value::StringId, Option<crate::value::StringId>)> {
+        let module = frame.module;
+        let text = |id: NodeId| match module.node(module.bare(id)).kind {
+            Kind::String(atom) => Some(self.atom(module, atom)),
+            _ => None,
+        };
+        let (mut at, mut keys) = (module.bare(target), Vec::new());
+        loop {
+            match &module.node(at).kind {
+                Kind::Name(atom) => {
+                    let name = self.atom(module, *atom);
+                    let is_local = self.heap.dictionary(frame.locals).items.get(name).is_some();
+                    return (!is_local).then(|| (name, keys.last().copied().flatten()));
+                }
+                Kind::Index(base, key) => {
+                    keys.push(text(*key));
+                    at = module.bare(*base);
+                }
+                Kind::This => {
+                    let name = keys.pop()??;
+                    return Some((name, keys.last().copied().flatten()));
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    /// `*reference`.
+    pub(super) fn dereference(&mut self, value: Value, place: Place) -> Outcome {
+        let Value::Reference(id) = value else { return Err(self.no_reference(value, place)) };
+        let reference = *self.heap.reference(id);
+        self.field(reference.base, reference.key, place)
+    }
+
+    fn no_reference(&self, value: Value, place: Place) -> Flow {
+        let types: &Types = self.types;
+        let of_type = types.name_of(&self.heap, value);
+        fail(place, format!("Cannot convert value of type '{of_type}' to an object."))
+    }
+}

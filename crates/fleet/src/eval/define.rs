@@ -1,0 +1,396 @@
+//! `object`, `template` and `apply`: recorded when they are met, evaluated later; and `import`.
+
+use std::collections::BTreeMap;
+
+use super::{Fault, Flow, Frame, Interpreter, Outcome, end_of_body};
+use crate::ast::{self, DefinitionKind, Kind, NodeId};
+use crate::diagnostic;
+use crate::ops;
+use crate::source::{FileId, Place};
+use crate::text;
+use crate::value::{Object, ObjectId, StringId, Table, TypeId, Value};
+
+/// An object or template, or what a rule makes.
+#[derive(Clone, Debug)]
+pub struct Definition {
+    /// The type of what is made.
+    pub of_type: TypeId,
+    /// Its name; of a rule with `for`, what names begin with.
+    pub name: StringId,
+    /// Whether a name was written.
+    pub is_named: bool,
+    /// Where it is.
+    pub file: FileId,
+    /// Its node.
+    pub node: NodeId,
+    /// What `use` took along.
+    pub captured: Box<[(StringId, Value)]>,
+    /// From its keyword to its name.
+    pub place: Place,
+}
+
+/// Objects by type and name.
+pub type ObjectIndex = BTreeMap<(TypeId, StringId), ObjectId>;
+
+/// An `apply`.
+#[derive(Clone, Debug)]
+pub struct Rule {
+    /// What it makes.
+    pub definition: Definition,
+    /// The type of the objects that it makes something for.
+    pub target: TypeId,
+}
+
+/// Everything that was defined, in the order in which it was met.
+#[derive(Clone, Debug, Default)]
+pub struct DefinitionIndex {
+    /// Objects.
+    pub objects: Vec<Definition>,
+    /// Rules.
+    pub rules: Vec<Rule>,
+    templates: Vec<Definition>,
+    objects_by_name: BTreeMap<(TypeId, StringId), u32>,
+    templates_by_name: BTreeMap<(TypeId, StringId), u32>,
+    /// Default templates, by type.
+    defaults: BTreeMap<TypeId, Vec<u32>>,
+}
+
+impl DefinitionIndex {
+    /// What an `import` of this name means: a template, else an object.
+    fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
+        let template = self.templates_by_name.get(&(of_type, name));
+        let object = || self.objects_by_name.get(&(of_type, name));
+        let template = template.map(|at| &self.templates[*at as usize]);
+        template.or_else(|| object().map(|at| &self.objects[*at as usize]))
+    }
+
+    fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
+        let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
+        numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
+    }
+}
+
+/// What an object is made from.
+#[derive(Clone, Debug)]
+pub struct Instance<'d> {
+    /// The body.
+    pub definition: &'d Definition,
+    /// The name.
+    pub name: StringId,
+    /// The variables of the body.
+    pub locals: Table,
+    /// Attributes that are set before the body runs.
+    pub preset: Vec<(StringId, Value)>,
+    /// The object that a rule makes it for.
+    pub target: Option<ObjectId>,
+}
+
+impl<'p> Interpreter<'p> {
+    pub(super) fn define(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        definition: &ast::Definition,
+    ) -> Outcome {
+        let place = Place { file: frame.module.file, span: definition.head };
+        if !self.defines {
+            let message = "objects, templates and rules can be defined at the top level only";
+            return Err(Fault::at(place, message).into());
+        }
+        let of_type = self.defined_type(frame, definition)?;
+        let name = match definition.name {
+            Some(name) => self.evaluate(frame, name)?,
+            None => Value::Empty,
+        };
+        let name = ops::to_key(&mut self.heap, self.types, name);
+        let captured = self.capture(frame, id, &definition.captured)?;
+        let (is_named, file) = (definition.name.is_some(), frame.module.file);
+        let made = Definition { of_type, name, is_named, file, node: id, captured, place };
+        match &definition.kind {
+            DefinitionKind::Object => self.define_object(made, definition),
+            DefinitionKind::Template { default } => {
+                self.define_template(made, *default, definition)
+            }
+            DefinitionKind::Apply { target, .. } => {
+                let target = target.map(|atom| self.atom(frame.module, atom));
+                self.define_rule(made, target)
+            }
+        }
+        .map(|()| Value::Empty)
+        .map_err(Flow::from)
+    }
+
+    fn defined_type(
+        &mut self,
+        frame: &Frame<'p>,
+        definition: &ast::Definition,
+    ) -> Result<TypeId, Flow> {
+        let node = definition.of_type;
+        let place = frame.module.place(node);
+        let is_rule = matches!(definition.kind, DefinitionKind::Apply { .. });
+        let name = match frame.module.node(node).kind {
+            Kind::Name(atom) | Kind::String(atom) if is_rule => self.atom(frame.module, atom),
+            _ => match self.evaluate(frame, node)? {
+                Value::Type(id) if self.types.get(id).rules.is_some() => return Ok(id),
+                other => {
+                    let shown = text::string(&self.heap, self.types, other);
+                    let shown = String::from_utf8_lossy(&shown);
+                    let message = format!("there can be no objects of {shown}");
+                    return Err(Fault::at(place, message).into());
+                }
+            },
+        };
+        self.object_type(name).ok_or_else(|| {
+            let message = format!("'apply' cannot be used with type '{}'", self.heap.text(name));
+            Fault::at(place, message).help(self.meant_type(name)).into()
+        })
+    }
+
+    fn object_type(&self, name: StringId) -> Option<TypeId> {
+        let id = self.types.find(self.heap.bytes(name))?;
+        self.types.get(id).rules.is_some().then_some(id)
+    }
+
+    fn meant_type(&self, name: StringId) -> Option<String> {
+        let name = self.heap.text(name);
+        let known = self.types.of_objects().map(|id| self.types.get(id).name.as_str());
+        diagnostic::nearest(&name, known).map(|known| format!("did you mean `{known}`?"))
+    }
+
+    fn define_object(
+        &mut self,
+        made: Definition,
+        definition: &ast::Definition,
+    ) -> Result<(), Box<Fault>> {
+        let name = self.heap.text(made.name);
+        self.check_members(&made, definition)?;
+        if name.contains('!') {
+            let of_type = &self.types.get(made.of_type).name;
+            let message = format!(
+                "Name for object '{name}' of type '{of_type}' is invalid: Object names may not contain '!'"
+            );
+            return Err(Fault::at(made.place, message));
+        }
+        let key = (made.of_type, made.name);
+        let index = self.definitions.to_mut();
+        if let Some(before) = index.objects_by_name.get(&key) {
+            let before = index.objects[*before as usize].place;
+            return Err(self.redefined("Object", &made, before));
+        }
+        index.objects_by_name.insert(key, index.objects.len() as u32);
+        index.objects.push(made);
+        Ok(())
+    }
+
+    /// `assign where` outside of rules makes members of groups.
+    fn check_members(
+        &self,
+        made: &Definition,
+        definition: &ast::Definition,
+    ) -> Result<(), Box<Fault>> {
+        let of_type = self.types.get(made.of_type);
+        let has_members = of_type.rules.as_ref().is_some_and(|rules| rules.members.is_some());
+        let is_template = !matches!(definition.kind, DefinitionKind::Object);
+        let rules = definition.assign.len() + definition.ignore.len();
+        if rules == 0 || (has_members && !is_template) {
+            return Ok(());
+        }
+        let name = self.heap.text(made.name);
+        let message = format!(
+            "Object '{name}' of type '{}' must not have 'assign where' and 'ignore where' rules",
+            of_type.name
+        );
+        Err(Fault::at(made.place, message))
+    }
+
+    fn redefined(&self, what: &str, made: &Definition, before: Place) -> Box<Fault> {
+        let name = self.heap.text(made.name);
+        let of_type = &self.types.get(made.of_type).name;
+        Fault::at(made.place, format!("{what} '{name}' of type '{of_type}' re-defined"))
+            .note(before, "previous definition")
+    }
+
+    fn define_template(
+        &mut self,
+        made: Definition,
+        default: bool,
+        definition: &ast::Definition,
+    ) -> Result<(), Box<Fault>> {
+        self.check_members(&made, definition)?;
+        let key = (made.of_type, made.name);
+        let index = self.definitions.to_mut();
+        if let Some(before) = index.templates_by_name.get(&key) {
+            let before = index.templates[*before as usize].place;
+            return Err(self.redefined("Template", &made, before));
+        }
+        let number = index.templates.len() as u32;
+        index.templates_by_name.insert(key, number);
+        if default {
+            index.defaults.entry(made.of_type).or_default().push(number);
+        }
+        index.templates.push(made);
+        Ok(())
+    }
+
+    fn define_rule(
+        &mut self,
+        made: Definition,
+        target: Option<StringId>,
+    ) -> Result<(), Box<Fault>> {
+        let product = self.types.get(made.of_type);
+        let targets: &[&str] = product.rules.as_ref().map_or(&[], |rules| &rules.targets);
+        let name = target.map(|name| self.heap.text(name));
+        let found = match (&name, targets) {
+            (_, []) => {
+                let message = format!("'apply' cannot be used with type '{}'", product.name);
+                return Err(Fault::at(made.place, message));
+            }
+            (None, [only]) => Some(*only),
+            (None, _) => None,
+            (Some(name), targets) => targets.iter().copied().find(|target| target == name),
+        };
+        let target = found.and_then(|name| self.types.find(name.as_bytes()));
+        let Some(target) = target else {
+            let known = targets.join(", ");
+            let message = match name {
+                Some(name) => format!("'apply' target type '{name}' is invalid"),
+                None => "'apply' needs a target type: `to TYPE`".to_owned(),
+            };
+            let help = format!("'{}' can be applied to: {known}", product.name);
+            return Err(Fault::at(made.place, message).help(Some(help)));
+        };
+        self.definitions.to_mut().rules.push(Rule { definition: made, target });
+        Ok(())
+    }
+
+    /// `import`: runs a template's statements for this object.
+    pub(super) fn import(&mut self, frame: &Frame<'p>, id: NodeId, name: NodeId) -> Outcome {
+        let place = frame.module.place(id);
+        let name = self.evaluate(frame, name)?;
+        let Value::Object(object) = frame.this else {
+            let shown = text::string(&self.heap, self.types, name);
+            let shown = String::from_utf8_lossy(&shown);
+            let message = format!("Import references unknown template: '{shown}'");
+            return Err(Fault::at(place, message)
+                .help(Some("`import` belongs into an object, template or rule".to_owned()))
+                .into());
+        };
+        let names = match name {
+            Value::Array(id) => self.heap.array(id).items.clone(),
+            name => vec![name],
+        };
+        for name in names {
+            let name = ops::to_key(&mut self.heap, self.types, name);
+            let of_type = self.heap.object(object).of_type;
+            let Some(template) = self.definitions.importable(of_type, name).cloned() else {
+                return Err(self.unknown_template(of_type, name, place).into());
+            };
+            self.run_template(&template, object, frame.locals)?;
+        }
+        Ok(Value::Empty)
+    }
+
+    fn unknown_template(&self, of_type: TypeId, name: StringId, place: Place) -> Box<Fault> {
+        let text = self.heap.text(name);
+        let templates = &self.definitions.templates;
+        let same_type = templates.iter().filter(|template| template.of_type == of_type);
+        let known: Vec<String> = same_type.map(|made| self.heap.text(made.name)).collect();
+        let meant = diagnostic::nearest(&text, known.iter().map(String::as_str));
+        Fault::at(place, format!("Import references unknown template: '{text}'"))
+            .help(meant.map(|name| format!("did you mean `{name}`?")))
+    }
+
+    /// A template shares the variables of what imports it.
+    fn run_template(
+        &mut self,
+        template: &Definition,
+        object: ObjectId,
+        locals: crate::value::DictionaryId,
+    ) -> Result<(), Flow> {
+        if let Ok(object) = self.heap.object_mut(object) {
+            object.templates.push(template.name);
+        }
+        if let Ok(locals) = self.heap.dictionary_mut(locals) {
+            template.captured.iter().for_each(|(name, value)| locals.items.set(*name, *value));
+        }
+        self.run_body(template, object, locals).map_err(Flow::Fail)
+    }
+
+    fn run_body(
+        &mut self,
+        definition: &Definition,
+        object: ObjectId,
+        locals: crate::value::DictionaryId,
+    ) -> Result<(), Box<Fault>> {
+        let module = self.modules.get(definition.file).expect("a definition's file is kept");
+        let Kind::Definition(node) = &module.node(definition.node).kind else {
+            return Ok(());
+        };
+        let frame = Frame { module, this: Value::Object(object), locals };
+        end_of_body(self.block(&frame, &node.body)).map(|_| ())
+    }
+
+    /// Makes an object: default templates, then its own statements.
+    ///
+    /// # Errors
+    /// The first fault of its statements.
+    pub fn instantiate(&mut self, instance: Instance<'_>) -> Result<ObjectId, Box<Fault>> {
+        let Instance { definition, name, locals, preset, target } = instance;
+        let mut attributes: Table = preset.into_iter().collect();
+        attributes.set(self.roots.name, Value::String(name));
+        let type_name = self.roots.type_names[definition.of_type.0 as usize];
+        attributes.set(self.roots.kind, type_name);
+        let object = self.heap.make_object(Object {
+            of_type: definition.of_type,
+            name,
+            attributes,
+            hints: Vec::new(),
+            templates: vec![name],
+            origin: definition.place,
+            target,
+        });
+        let locals = self.body_locals(definition, locals);
+        for template in self.definitions.default_templates(definition.of_type) {
+            self.run_template(&template, object, locals).map_err(|flow| match flow {
+                Flow::Fail(fault) => fault,
+                _ => Fault::at(template.place, "Invalid flow control statement."),
+            })?;
+        }
+        self.run_body(definition, object, locals)?;
+        self.rename(object);
+        Ok(object)
+    }
+
+    fn body_locals(
+        &mut self,
+        definition: &Definition,
+        mut locals: Table,
+    ) -> crate::value::DictionaryId {
+        definition.captured.iter().for_each(|(name, value)| locals.set(*name, *value));
+        let dictionary = crate::value::Dictionary { items: locals, ..Default::default() };
+        self.heap.make_dictionary(dictionary)
+    }
+
+    /// An object of an earlier stage.
+    pub fn find_object(&self, of_type: TypeId, name: StringId) -> Option<ObjectId> {
+        self.objects.get(&(of_type, name)).copied()
+    }
+
+    /// The objects of a type of an earlier stage, by name.
+    pub fn objects_of(&self, of_type: TypeId) -> Vec<ObjectId> {
+        let range = (of_type, StringId(0))..=(of_type, StringId(u32::MAX));
+        let mut found: Vec<_> = self.objects.range(range).map(|(_, id)| *id).collect();
+        let name = |id: &ObjectId| self.heap.bytes(self.heap.object(*id).name);
+        found.sort_by(|a, b| name(a).cmp(name(b)));
+        found
+    }
+
+    /// The attribute `name` may have been set to another name.
+    fn rename(&mut self, id: ObjectId) {
+        let value = self.heap.object(id).attributes.get(self.roots.name).unwrap_or(Value::Empty);
+        let name = ops::to_key(&mut self.heap, self.types, value);
+        if let Ok(object) = self.heap.object_mut(id) {
+            object.name = name;
+        }
+    }
+}

@@ -1,0 +1,462 @@
+//! The evaluator: a walk over the tree.
+//!
+//! One [`Interpreter`] belongs to one thread and writes only its own heap's upper layer. Depth,
+//! steps and memory are bounded. Start at [`Interpreter::evaluate`].
+
+mod access;
+mod assign;
+mod call;
+mod define;
+mod statement;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
+
+use crate::ast::{Binary, Kind, Module, NodeId, Unary};
+use crate::diagnostic::Diagnostic;
+use crate::heap::{Frozen, Heap, Layer};
+use crate::modules::Modules;
+use crate::ops::{self, Ops};
+use crate::outside::Outside;
+use crate::source::{FileId, Place};
+use crate::types::Types;
+use crate::value::{DictionaryId, ObjectId, Reference, StringId, Table, TypeId, Value};
+
+/// How deep expressions and calls may be nested while they are evaluated; the installed program
+/// has the same bound.
+pub const DEPTH_MAX: usize = 300;
+
+/// How many nodes one run of an interpreter may evaluate, unless told otherwise.
+pub const STEPS_MAX: u64 = 2_000_000_000;
+
+/// After how many steps it is looked whether there is room for more values.
+const ROOM_STEPS: u64 = 64;
+
+/// A fault of evaluation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Where it happened.
+    pub place: Place,
+    /// What happened.
+    pub message: String,
+    /// Other places that belong to it.
+    pub notes: Vec<(Place, String)>,
+    /// What may have been meant.
+    pub help: Option<String>,
+    /// Whether `try` catches it: everything but running out of a bound.
+    pub is_caught: bool,
+}
+
+impl Fault {
+    /// A fault that `try` catches.
+    pub fn at(place: Place, message: impl Into<String>) -> Box<Fault> {
+        let (message, notes) = (message.into(), Vec::new());
+        Box::new(Fault { place, message, notes, help: None, is_caught: true })
+    }
+
+    /// With another place.
+    pub fn note(mut self: Box<Fault>, place: Place, text: &str) -> Box<Fault> {
+        self.notes.push((place, text.to_owned()));
+        self
+    }
+
+    /// With advice.
+    pub fn help(mut self: Box<Fault>, help: Option<String>) -> Box<Fault> {
+        self.help = help;
+        self
+    }
+
+    /// The same for people.
+    pub fn diagnostic(self) -> Diagnostic {
+        let Fault { place, message, notes, help, .. } = self;
+        Diagnostic { notes, ..Diagnostic::error(place, message).help(help) }
+    }
+}
+
+/// Why evaluation did not come to the next expression.
+#[derive(Debug)]
+pub enum Flow {
+    /// `break`.
+    Break(Place),
+    /// `continue`.
+    Continue(Place),
+    /// `return`.
+    Return(Value, Place),
+    /// A fault.
+    Fail(Box<Fault>),
+}
+
+impl From<Box<Fault>> for Flow {
+    fn from(fault: Box<Fault>) -> Flow {
+        Flow::Fail(fault)
+    }
+}
+
+/// What an expression comes to.
+pub type Outcome = Result<Value, Flow>;
+
+/// What a body of statements sees.
+#[derive(Clone, Copy)]
+pub struct Frame<'p> {
+    /// The file.
+    pub module: &'p Module,
+    /// `this`.
+    pub this: Value,
+    /// `locals`.
+    pub locals: DictionaryId,
+}
+
+/// Dictionaries that everybody knows.
+#[derive(Clone, Debug)]
+pub struct Roots {
+    /// `globals`.
+    pub globals: DictionaryId,
+    /// Namespaces whose members need no prefix, in order.
+    pub imports: Vec<DictionaryId>,
+    /// The methods of each type.
+    pub prototypes: Vec<DictionaryId>,
+    /// The attributes of each type, sorted by their names' numbers.
+    pub attributes: Vec<Vec<Attribute>>,
+    /// The name of each type.
+    pub type_names: Vec<Value>,
+    /// The string `name`.
+    pub name: StringId,
+    /// The string `type`.
+    pub kind: StringId,
+}
+
+/// An attribute of a type, found by its name's number.
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute {
+    /// Its name.
+    pub name: StringId,
+    /// Its place among the type's fields.
+    pub field: u16,
+    /// What it reads as when nobody set it.
+    pub unset: Value,
+}
+
+/// The numbers of a file's names and strings in the heap, by file.
+pub type Links<'p> = Cow<'p, [Box<[StringId]>]>;
+
+/// What the top level left behind. Nothing in it changes while it is shared.
+#[derive(Debug)]
+pub struct World {
+    /// The values.
+    pub layer: Layer,
+    /// The definitions.
+    pub definitions: DefinitionIndex,
+    /// The objects that are made, by type and full name.
+    pub objects: ObjectIndex,
+    /// The same, by type and in the order in which they were made.
+    pub by_type: BTreeMap<TypeId, Vec<ObjectId>>,
+    /// The members that `assign where` gave to groups.
+    pub members: BTreeMap<ObjectId, Vec<ObjectId>>,
+    pub(crate) links: Vec<Box<[StringId]>>,
+    pub(crate) roots: Roots,
+}
+
+/// What all interpreters of a run share and none changes.
+#[derive(Clone, Copy)]
+pub struct Scope<'p> {
+    /// The types.
+    pub types: &'p Types,
+    /// The files.
+    pub modules: &'p Modules,
+    /// How many steps each interpreter may make.
+    pub steps_max: u64,
+}
+
+/// Evaluates.
+pub struct Interpreter<'p> {
+    /// The values.
+    pub heap: Heap<'p>,
+    /// The types.
+    pub types: &'p Types,
+    /// The files.
+    pub modules: &'p Modules,
+    pub(crate) links: Links<'p>,
+    pub(crate) roots: Cow<'p, Roots>,
+    pub(crate) outside: Box<dyn Outside + 'p>,
+    /// Templates, objects and rules that were met.
+    pub(crate) definitions: Cow<'p, DefinitionIndex>,
+    /// The objects of earlier stages.
+    pub(crate) objects: Cow<'p, ObjectIndex>,
+    /// Whether `object`, `template` and `apply` may be met.
+    pub(crate) defines: bool,
+    /// What was worth a warning.
+    pub warnings: Vec<Diagnostic>,
+    /// The state of `random()`.
+    pub(crate) random: u64,
+    /// Files that are being included, to find circles.
+    pub(crate) including: Vec<FileId>,
+    files: u32,
+    depth: usize,
+    steps: u64,
+    /// How many steps may be made.
+    pub steps_max: u64,
+}
+
+impl<'p> Interpreter<'p> {
+    /// An interpreter of a heap's values.
+    pub fn new(
+        heap: Heap<'p>,
+        types: &'p Types,
+        modules: &'p Modules,
+        roots: Cow<'p, Roots>,
+        outside: Box<dyn Outside + 'p>,
+    ) -> Interpreter<'p> {
+        Interpreter {
+            heap,
+            types,
+            modules,
+            links: Cow::Owned(Vec::new()),
+            roots,
+            outside,
+            definitions: Cow::Owned(DefinitionIndex::default()),
+            objects: Cow::Owned(ObjectIndex::new()),
+            defines: true,
+            warnings: Vec::new(),
+            random: 0,
+            including: Vec::new(),
+            files: 0,
+            depth: 0,
+            steps: 0,
+            steps_max: STEPS_MAX,
+        }
+    }
+
+    /// An interpreter of what another one left behind, with a heap of its own above it.
+    pub fn over(world: &'p World, scope: &Scope<'p>, outside: Box<dyn Outside + 'p>) -> Self {
+        let heap = Heap::over(&world.layer);
+        let roots = Cow::Borrowed(&world.roots);
+        let mut interpreter = Interpreter::new(heap, scope.types, scope.modules, roots, outside);
+        interpreter.links = Cow::Borrowed(&world.links);
+        interpreter.definitions = Cow::Borrowed(&world.definitions);
+        interpreter.objects = Cow::Borrowed(&world.objects);
+        interpreter.steps_max = scope.steps_max;
+        interpreter.defines = false;
+        interpreter
+    }
+
+    /// What is left behind once the top level is evaluated: frozen, to be shared.
+    ///
+    /// # Panics
+    /// If the interpreter is itself above a world.
+    pub fn into_world(self) -> World {
+        World {
+            layer: self.heap.into_layer(),
+            links: self.links.into_owned(),
+            roots: self.roots.into_owned(),
+            definitions: self.definitions.into_owned(),
+            objects: self.objects.into_owned(),
+            by_type: BTreeMap::new(),
+            members: BTreeMap::new(),
+        }
+    }
+
+    /// A frame for a file's statements or a body that belongs to nothing else.
+    pub fn frame(&mut self, module: &'p Module, this: Value) -> Frame<'p> {
+        let locals = self.heap.make_dictionary(crate::value::Dictionary::default());
+        Frame { module, this, locals }
+    }
+
+    /// The value of a node.
+    ///
+    /// # Errors
+    /// A fault, or the control flow that leaves the node.
+    pub fn evaluate(&mut self, frame: &Frame<'p>, id: NodeId) -> Outcome {
+        self.depth += 1;
+        self.steps += 1;
+        let out = match self.check_bounds(frame, id) {
+            Ok(()) => self.node(frame, id),
+            Err(flow) => Err(flow),
+        };
+        self.depth -= 1;
+        out
+    }
+
+    fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
+        let message = if self.depth > DEPTH_MAX {
+            format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
+        } else if self.steps > self.steps_max {
+            format!("evaluation was given up after {} steps", self.steps_max)
+        } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room() {
+            "there is no room for more values".to_owned()
+        } else {
+            return Ok(());
+        };
+        let mut fault = Fault::at(frame.module.place(id), message);
+        fault.is_caught = self.depth > DEPTH_MAX;
+        Err(fault.into())
+    }
+
+    fn node(&mut self, frame: &Frame<'p>, id: NodeId) -> Outcome {
+        match &frame.module.node(id).kind {
+            Kind::Null => Ok(Value::Empty),
+            Kind::Bool(value) => Ok(Value::Boolean(*value)),
+            Kind::Number(value) => Ok(Value::Number(*value)),
+            Kind::String(atom) => Ok(Value::String(self.atom(frame.module, *atom))),
+            Kind::Name(atom) => self.variable(frame, id, *atom),
+            Kind::This => Ok(frame.this),
+            Kind::Globals => Ok(Value::Namespace(self.roots.globals)),
+            Kind::Locals => Ok(Value::Dictionary(frame.locals)),
+            Kind::CurrentFilename => Ok(self.heap.string(frame.module.source.path.as_bytes())),
+            Kind::CurrentLine => Ok(Value::Number(f64::from(self.line(frame, id)))),
+            Kind::Array(items) => self.array(frame, id, items),
+            Kind::Dictionary(items) => self.dictionary(frame, id, items),
+            Kind::Parenthesis(inner) => self.evaluate(frame, *inner),
+            Kind::Unary(operator, operand) => self.unary(frame, id, *operator, *operand),
+            Kind::Binary(operator @ (Binary::In | Binary::NotIn), a, b) => {
+                // The right side comes first: in nothing there is nothing, whatever the left is.
+                let b = self.evaluate(frame, *b)?;
+                if ops::is_empty(&self.heap, b) {
+                    return Ok(Value::Boolean(*operator == Binary::NotIn));
+                }
+                let a = self.evaluate(frame, *a)?;
+                self.binary(frame.module.place(id), *operator, a, b)
+            }
+            Kind::Binary(operator, a, b) => {
+                let (a, b) = (self.evaluate(frame, *a)?, self.evaluate(frame, *b)?);
+                self.binary(frame.module.place(id), *operator, a, b)
+            }
+            Kind::And(parts) => self.until(frame, parts, false),
+            Kind::Or(parts) => self.until(frame, parts, true),
+            Kind::Conditional(condition, then, other) => {
+                let chosen = if self.is_true(frame, *condition)? { then } else { other };
+                self.evaluate(frame, *chosen)
+            }
+            Kind::Index(base, key) => {
+                let base = self.evaluate(frame, *base)?;
+                let key = self.evaluate(frame, *key)?;
+                self.field(base, key, frame.module.place(id))
+            }
+            Kind::Call(callee, arguments) => self.call_node(frame, id, *callee, arguments),
+            Kind::Function(function) => self.function(frame, id, function),
+            Kind::If(condition, then, other) => match self.is_true(frame, *condition)? {
+                true => self.block(frame, then),
+                false => self.block(frame, other.as_deref().unwrap_or_default()),
+            },
+            _ => self.statement(frame, id),
+        }
+    }
+
+    /// The first part that decides `&&` or `||`, or the last one.
+    fn until(&mut self, frame: &Frame<'p>, parts: &[NodeId], deciding: bool) -> Outcome {
+        let mut value = Value::Empty;
+        for part in parts {
+            value = self.evaluate(frame, *part)?;
+            if ops::is_true(&self.heap, value) == deciding {
+                break;
+            }
+        }
+        Ok(value)
+    }
+
+    pub(crate) fn is_true(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Flow> {
+        let value = self.evaluate(frame, id)?;
+        Ok(ops::is_true(&self.heap, value))
+    }
+
+    fn line(&self, frame: &Frame<'p>, id: NodeId) -> u32 {
+        frame.module.source.line_column(frame.module.node(id).span.start).0
+    }
+
+    fn array(&mut self, frame: &Frame<'p>, id: NodeId, items: &[NodeId]) -> Outcome {
+        let values: Result<Vec<Value>, Flow> =
+            items.iter().map(|item| self.evaluate(frame, *item)).collect();
+        Ok(self.heap.array_of(values?, frame.module.place(id)))
+    }
+
+    /// A dictionary's items are statements whose `this` is the dictionary.
+    fn dictionary(&mut self, frame: &Frame<'p>, id: NodeId, items: &[NodeId]) -> Outcome {
+        let this = self.heap.dictionary_of(Table::default(), frame.module.place(id));
+        let inner = Frame { this, ..*frame };
+        for item in items {
+            self.evaluate(&inner, *item)?;
+        }
+        Ok(this)
+    }
+
+    fn unary(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        operator: Unary,
+        operand: NodeId,
+    ) -> Outcome {
+        let place = frame.module.place(id);
+        if operator == Unary::Reference {
+            let (base, key) = self.target(frame, operand)?;
+            return Ok(Value::Reference(self.heap.make_reference(Reference { base, key })));
+        }
+        let value = self.evaluate(frame, operand)?;
+        match operator {
+            Unary::Not => Ok(Value::Boolean(!ops::is_true(&self.heap, value))),
+            Unary::Minus => match value {
+                Value::Empty => Ok(Value::Number(0.0)),
+                value => self.binary(place, Binary::Subtract, Value::Number(0.0), value),
+            },
+            Unary::Complement => {
+                let number = ops::to_number(&self.heap, self.types, value);
+                let number = number.map_err(|message| fail(place, message))?;
+                Ok(Value::Number(!(number as i64) as f64))
+            }
+            Unary::Dereference => self.dereference(value, place),
+            Unary::Plus | Unary::Reference => Ok(value),
+        }
+    }
+
+    pub(crate) fn binary(&mut self, place: Place, operator: Binary, a: Value, b: Value) -> Outcome {
+        let mut ops = Ops { heap: &mut self.heap, types: self.types, place };
+        ops::binary(&mut ops, operator, a, b).map_err(|message| fail(place, message))
+    }
+
+    /// The heap's number of a name or string of a file.
+    pub(crate) fn atom(&self, module: &Module, atom: crate::ast::AtomId) -> StringId {
+        self.links[module.file.0 as usize][atom.0 as usize]
+    }
+
+    /// Makes a file's names known to the heap.
+    pub(crate) fn link(&mut self, module: &Module) {
+        let ids = module.atoms.iter().map(|atom| self.heap.intern(atom)).collect();
+        let links = self.links.to_mut();
+        let index = module.file.0 as usize;
+        links.resize_with(links.len().max(index + 1), Box::default);
+        links[index] = ids;
+    }
+
+    /// The next file's number.
+    pub(crate) fn next_file(&mut self) -> FileId {
+        self.files += 1;
+        FileId(self.files - 1)
+    }
+
+    /// A fault for a write to something frozen.
+    pub(crate) fn frozen(&self, what: &str, frozen: Frozen, place: Place) -> Flow {
+        let note = "it was made here; what the top level made is frozen once rules and objects are \
+                    evaluated";
+        Fault::at(place, format!("this {what} is frozen and cannot be changed"))
+            .note(frozen.origin, note)
+            .help(Some("change a copy: `x.clone()` or `x + { ... }`".to_owned()))
+            .into()
+    }
+}
+
+/// A fault.
+pub(crate) fn fail(place: Place, message: impl Into<String>) -> Flow {
+    Fault::at(place, message).into()
+}
+
+/// What leaves a body: a fault stays one, `break` and `continue` lead nowhere.
+pub(crate) fn end_of_body(outcome: Outcome) -> Result<Value, Box<Fault>> {
+    match outcome {
+        Ok(value) | Err(Flow::Return(value, _)) => Ok(value),
+        Err(Flow::Fail(fault)) => Err(fault),
+        Err(Flow::Break(place) | Flow::Continue(place)) => {
+            Err(Fault::at(place, "Invalid flow control statement."))
+        }
+    }
+}

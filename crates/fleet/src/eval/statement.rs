@@ -1,0 +1,295 @@
+//! Statements: blocks, loops, declarations, includes.
+
+use super::{Fault, Flow, Frame, Interpreter, Outcome, end_of_body, fail};
+use crate::ast::{IncludeKind, Kind, Loop, Module, NodeId};
+use crate::outside::Include;
+use crate::source::{Place, Source};
+use crate::text;
+use crate::value::{Dictionary, DictionaryId, Rare, StringId, Value};
+
+/// How deep files may include each other.
+pub const INCLUDES_MAX: usize = 64;
+
+impl<'p> Interpreter<'p> {
+    /// Statements one after another; the value of the last.
+    pub(super) fn block(&mut self, frame: &Frame<'p>, statements: &[NodeId]) -> Outcome {
+        let mut value = Value::Empty;
+        for statement in statements {
+            value = self.evaluate(frame, *statement)?;
+        }
+        Ok(value)
+    }
+
+    pub(super) fn statement(&mut self, frame: &Frame<'p>, id: NodeId) -> Outcome {
+        let place = frame.module.place(id);
+        match &frame.module.node(id).kind {
+            Kind::Assign(operator, target, value) => {
+                self.assign(frame, id, (*operator, *target, *value))
+            }
+            Kind::Var(name, value) => {
+                let value = value.map_or(Ok(Value::Empty), |value| self.evaluate(frame, value))?;
+                let name = self.atom(frame.module, *name);
+                self.set_local(frame, name, value, place)
+            }
+            Kind::Const(name, value) => {
+                let value = self.evaluate(frame, *value)?;
+                self.constant(self.atom(frame.module, *name), value, place)
+            }
+            Kind::While(condition, body) => self.while_loop(frame, *condition, body),
+            Kind::For(each) => self.for_loop(frame, id, each),
+            Kind::Try(body, except) => self.try_block(frame, body, except),
+            Kind::Throw(value) => {
+                let value = self.evaluate(frame, *value)?;
+                let text = text::string(&self.heap, self.types, value);
+                Err(fail(place, String::from_utf8_lossy(&text)))
+            }
+            Kind::Return(value) => {
+                let value = value.map_or(Ok(Value::Empty), |value| self.evaluate(frame, value))?;
+                Err(Flow::Return(value, place))
+            }
+            Kind::Break => Err(Flow::Break(place)),
+            Kind::Continue => Err(Flow::Continue(place)),
+            Kind::Definition(definition) => self.define(frame, id, definition),
+            Kind::Import(name) => self.import(frame, id, *name),
+            Kind::Include(kind, arguments) => self.include(frame, id, *kind, arguments),
+            Kind::Namespace(target, body) => self.namespace(frame, id, *target, body),
+            Kind::Library(name) => self.evaluate(frame, *name).map(|_| Value::Empty),
+            Kind::Error => Err(fail(place, "this was not understood")),
+            _ => Ok(Value::Empty),
+        }
+    }
+
+    pub(crate) fn set_local(
+        &mut self,
+        frame: &Frame<'p>,
+        name: StringId,
+        value: Value,
+        place: Place,
+    ) -> Outcome {
+        let locals = Value::Dictionary(frame.locals);
+        self.set_field(locals, Value::String(name), value, place)?;
+        Ok(Value::Empty)
+    }
+
+    fn constant(&mut self, name: StringId, value: Value, place: Place) -> Outcome {
+        let globals = self.roots.globals;
+        if self.defined_constant(globals, name) {
+            let text = self.heap.text(name);
+            let message = format!("the constant `{text}` is set again");
+            self.warnings.push(crate::Diagnostic::warning(place, message));
+        }
+        let frozen = self.heap.dictionary_mut(globals).err();
+        if let Some(frozen) = frozen {
+            return Err(self.frozen("namespace", frozen, place));
+        }
+        self.set_constant(globals, name, value);
+        Ok(Value::Empty)
+    }
+
+    fn defined_constant(&self, scope: DictionaryId, name: StringId) -> bool {
+        let rare = self.heap.dictionary(scope).rare.as_ref();
+        rare.is_some_and(|rare| rare.constants.binary_search(&name).is_ok())
+    }
+
+    /// Sets a member that cannot be changed from then on. Nothing happens in a frozen one.
+    pub(crate) fn set_constant(&mut self, scope: DictionaryId, name: StringId, value: Value) {
+        if let Ok(dictionary) = self.heap.dictionary_mut(scope) {
+            dictionary.items.set(name, value);
+            let rare = dictionary.rare.get_or_insert_with(Box::<Rare>::default);
+            if let Err(at) = rare.constants.binary_search(&name) {
+                rare.constants.insert(at, name);
+            }
+        }
+    }
+
+    fn while_loop(&mut self, frame: &Frame<'p>, condition: NodeId, body: &[NodeId]) -> Outcome {
+        while self.is_true(frame, condition)? {
+            if self.turn(frame, body)?.is_break() {
+                break;
+            }
+        }
+        Ok(Value::Empty)
+    }
+
+    /// One turn of a loop; whether it goes on.
+    fn turn(
+        &mut self,
+        frame: &Frame<'p>,
+        body: &[NodeId],
+    ) -> Result<std::ops::ControlFlow<()>, Flow> {
+        match self.block(frame, body) {
+            Ok(_) | Err(Flow::Continue(_)) => Ok(std::ops::ControlFlow::Continue(())),
+            Err(Flow::Break(_)) => Ok(std::ops::ControlFlow::Break(())),
+            Err(flow) => Err(flow),
+        }
+    }
+
+    fn for_loop(&mut self, frame: &Frame<'p>, id: NodeId, each: &Loop) -> Outcome {
+        let place = frame.module.place(id);
+        let collection = self.evaluate(frame, each.collection)?;
+        let value_name = self.atom(frame.module, each.value);
+        match (collection, each.key) {
+            (Value::Array(array), None) => {
+                let mut at = 0;
+                // The array may grow or shrink meanwhile.
+                while let Some(item) = self.heap.array(array).items.get(at).copied() {
+                    self.set_local(frame, value_name, item, place)?;
+                    if self.turn(frame, &each.body)?.is_break() {
+                        break;
+                    }
+                    at += 1;
+                }
+                Ok(Value::Empty)
+            }
+            (Value::Dictionary(dictionary) | Value::Namespace(dictionary), Some(key)) => {
+                let key_name = self.atom(frame.module, key);
+                for (key, _) in self.heap.sorted(dictionary) {
+                    // It may have been removed meanwhile.
+                    let Some(value) = self.heap.dictionary(dictionary).items.get(key) else {
+                        continue;
+                    };
+                    self.set_local(frame, key_name, Value::String(key), place)?;
+                    self.set_local(frame, value_name, value, place)?;
+                    if self.turn(frame, &each.body)?.is_break() {
+                        break;
+                    }
+                }
+                Ok(Value::Empty)
+            }
+            (other, key) => Err(fail(place, self.no_loop(other, key.is_some()))),
+        }
+    }
+
+    fn no_loop(&self, collection: Value, has_key: bool) -> String {
+        match collection {
+            Value::Array(_) => "Cannot use dictionary iterator for array.".to_owned(),
+            Value::Dictionary(_) => "Cannot use array iterator for dictionary.".to_owned(),
+            Value::Namespace(_) if !has_key => {
+                "Cannot use array iterator for namespace.".to_owned()
+            }
+            other => format!("Invalid type in for expression: {}", self.type_of(other)),
+        }
+    }
+
+    /// `except` runs after any fault but a bound that was reached.
+    fn try_block(&mut self, frame: &Frame<'p>, body: &[NodeId], except: &[NodeId]) -> Outcome {
+        let depth = self.depth;
+        match self.block(frame, body) {
+            Ok(_) => Ok(Value::Empty),
+            Err(Flow::Fail(fault)) if fault.is_caught => {
+                self.depth = depth;
+                self.block(frame, except).map(|_| Value::Empty)
+            }
+            Err(flow) => Err(flow),
+        }
+    }
+
+    /// A namespace's statements set its members; once it is made they are constants.
+    fn namespace(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        target: NodeId,
+        body: &[NodeId],
+    ) -> Outcome {
+        let place = frame.module.place(id);
+        let space =
+            self.heap.make_dictionary(Dictionary { origin: place, ..Dictionary::default() });
+        let inner = Frame { this: Value::Namespace(space), ..*frame };
+        self.block(&inner, body)?;
+        let members: Vec<_> = self.heap.dictionary(space).items.iter().collect();
+        members.into_iter().for_each(|(name, value)| self.set_constant(space, name, value));
+        let (base, key) = match &frame.module.node(target).kind {
+            Kind::Name(atom) => {
+                let base = match frame.this {
+                    Value::Namespace(_) => frame.this,
+                    _ => Value::Namespace(self.roots.globals),
+                };
+                (base, Value::String(self.atom(frame.module, *atom)))
+            }
+            _ => self.target(frame, target)?,
+        };
+        self.set_field(base, key, Value::Namespace(space), place)?;
+        Ok(Value::Empty)
+    }
+
+    // Files.
+
+    fn include(
+        &mut self,
+        frame: &Frame<'p>,
+        id: NodeId,
+        kind: IncludeKind,
+        arguments: &[NodeId],
+    ) -> Outcome {
+        let place = frame.module.place(id);
+        let mut words = Vec::new();
+        for argument in arguments {
+            let value = self.evaluate(frame, *argument)?;
+            let bytes = text::string(&self.heap, self.types, value);
+            words.push(String::from_utf8_lossy(&bytes).into_owned());
+        }
+        // The tag of include_zones names a directory of a cluster, which there is none of here.
+        let mut words = words.into_iter().skip(usize::from(kind == IncludeKind::Zones));
+        let path = words.next().unwrap_or_default();
+        let from = frame.module.source.path.to_string();
+        let include = Include { kind, from, path, pattern: words.next() };
+        if !self.defines {
+            return Err(fail(place, "files can be included at the top level only"));
+        }
+        let sources = self.outside.include(&include).map_err(|message| fail(place, message))?;
+        for source in sources {
+            self.run_file(source, Some(place)).map_err(Flow::Fail)?;
+        }
+        Ok(Value::Empty)
+    }
+
+    /// Parses and evaluates a file. Its faults of syntax are reported with those of evaluation.
+    pub(crate) fn run_file(
+        &mut self,
+        source: Source,
+        from: Option<Place>,
+    ) -> Result<Value, Box<Fault>> {
+        let place = from.unwrap_or_default();
+        self.check_include(&source, place)?;
+        let (module, faults) = crate::parse(self.next_file(), source);
+        let fatal = faults.iter().find(|fault| fault.severity == crate::Severity::Error).cloned();
+        let module: &'p Module = match self.modules.add(module) {
+            Some(module) => module,
+            None => return Err(Fault::at(place, "too many files")),
+        };
+        if let Some(first) = fatal {
+            // The first fault ends the run, all are reported.
+            self.warnings.extend(faults.into_iter().skip(1));
+            return Err(Fault::at(first.place, first.message).help(first.help));
+        }
+        self.warnings.extend(faults);
+        self.link(module);
+        self.including.push(module.file);
+        let frame = self.frame(module, Value::Namespace(self.roots.globals));
+        let outcome = self.file_body(&frame);
+        self.including.pop();
+        outcome
+    }
+
+    /// At the top level there is nothing to return from.
+    fn file_body(&mut self, frame: &Frame<'p>) -> Result<Value, Box<Fault>> {
+        match self.block(frame, &frame.module.root) {
+            Err(Flow::Return(_, place)) => end_of_body(Err(Flow::Break(place))),
+            outcome => end_of_body(outcome),
+        }
+    }
+
+    fn check_include(&self, source: &Source, place: Place) -> Result<(), Box<Fault>> {
+        let is_open = |file: &crate::FileId| {
+            self.modules.get(*file).is_some_and(|module| module.source.path == source.path)
+        };
+        if self.including.iter().any(is_open) {
+            return Err(Fault::at(place, format!("'{}' includes itself", source.path)));
+        }
+        if self.including.len() >= INCLUDES_MAX {
+            return Err(Fault::at(place, format!("includes are more than {INCLUDES_MAX} deep")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,284 @@
+//! The library: functions, methods, constants and constructors ("Library Reference").
+//!
+//! [`BUILTINS`] is the one table of functions; [`install`] makes the namespaces and prototypes of
+//! a run from it. To add a function, add a row.
+
+mod array;
+pub mod cidr;
+mod dictionary;
+pub mod glob;
+mod json;
+mod math;
+pub mod regex;
+mod string;
+mod system;
+mod table;
+
+pub use table::BUILTINS;
+
+use crate::eval::{Attribute, Fault, Flow, Interpreter, Outcome, Roots};
+use crate::heap::Heap;
+use crate::ops;
+use crate::source::Place;
+use crate::text;
+use crate::types::{Types, Unset};
+use crate::value::{BuiltinId, Dictionary, DictionaryId, Rare, TypeId, Value};
+
+/// A call of a function of the library.
+pub struct Call<'c> {
+    /// What the method is called on.
+    pub this: Value,
+    /// The arguments.
+    pub arguments: &'c [Value],
+    /// The call.
+    pub place: Place,
+}
+
+impl Call<'_> {
+    /// An argument; null if it was not given.
+    fn argument(&self, index: usize) -> Value {
+        self.arguments.get(index).copied().unwrap_or(Value::Empty)
+    }
+
+    /// An argument, if it was given.
+    fn given(&self, index: usize) -> Option<Value> {
+        self.arguments.get(index).copied()
+    }
+
+    fn fail(&self, message: impl Into<String>) -> Flow {
+        Fault::at(self.place, message).into()
+    }
+}
+
+/// A function of the library.
+pub struct Builtin {
+    /// `System#len`: the namespace or type, and the name.
+    pub name: &'static str,
+    /// The least number of arguments.
+    pub least: usize,
+    /// The greatest number of arguments.
+    pub most: usize,
+    /// Whether equal arguments have equal results and nothing else happens.
+    pub pure: bool,
+    /// What it does.
+    pub run: for<'p> fn(&mut Interpreter<'p>, &Call<'_>) -> Outcome,
+}
+
+impl Builtin {
+    fn scope_and_name(&self) -> (&'static str, &'static str) {
+        self.name.split_once('#').unwrap_or(("System", self.name))
+    }
+}
+
+/// The numbers of `match()`'s modes.
+const CONSTANTS: &[(&str, f64)] = &[
+    ("MatchAll", 0.0),
+    ("MatchAny", 1.0),
+    ("GlobFile", 1.0),
+    ("GlobDirectory", 2.0),
+    ("LogDebug", 0.0),
+    ("LogNotice", 1.0),
+    ("LogInformation", 2.0),
+    ("LogWarning", 3.0),
+    ("LogCritical", 4.0),
+];
+
+/// States and kinds of notifications: texts that are their own names.
+const STATES: &[&str] = &[
+    "Acknowledgement",
+    "Critical",
+    "Custom",
+    "Down",
+    "DowntimeEnd",
+    "DowntimeRemoved",
+    "DowntimeStart",
+    "FlappingEnd",
+    "FlappingStart",
+    "OK",
+    "Problem",
+    "Recovery",
+    "Unknown",
+    "Up",
+    "Warning",
+];
+
+const MATH: &[(&str, f64)] = &[
+    ("E", std::f64::consts::E),
+    ("LN2", std::f64::consts::LN_2),
+    ("LN10", std::f64::consts::LN_10),
+    ("LOG2E", std::f64::consts::LOG2_E),
+    ("LOG10E", std::f64::consts::LOG10_E),
+    ("PI", std::f64::consts::PI),
+    ("SQRT1_2", std::f64::consts::FRAC_1_SQRT_2),
+    ("SQRT2", std::f64::consts::SQRT_2),
+];
+
+/// Makes the namespaces and prototypes of a run. `constants` are further members of globals.
+pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -> Roots {
+    let [globals, system, configuration, all_types, icinga, math, json] =
+        std::array::from_fn(|_| heap.make_dictionary(Dictionary::default()));
+    let prototypes: Vec<DictionaryId> =
+        types.ids().map(|_| heap.make_dictionary(Dictionary::default())).collect();
+    for (index, builtin) in BUILTINS.iter().enumerate() {
+        let (scope, name) = builtin.scope_and_name();
+        let scope = match scope {
+            "System" => system,
+            "Math" => math,
+            "Json" => json,
+            scope => {
+                let of_type = types.find(scope.as_bytes()).expect("methods belong to a type");
+                prototypes[of_type.0 as usize]
+            }
+        };
+        member(heap, scope, name, Value::Builtin(BuiltinId(index as u32)));
+    }
+    CONSTANTS.iter().for_each(|(name, value)| member(heap, system, name, Value::Number(*value)));
+    MATH.iter().for_each(|(name, value)| member(heap, math, name, Value::Number(*value)));
+    for name in STATES {
+        let value = heap.string(name.as_bytes());
+        member(heap, icinga, name, value);
+    }
+    for id in types.ids() {
+        member(heap, all_types, &types.get(id).name, Value::Type(id));
+        intern_rules(heap, types, id);
+    }
+    let attributes = types.ids().map(|id| attributes(heap, types, id)).collect();
+    let type_names = types.ids().map(|id| heap.string(types.get(id).name.as_bytes())).collect();
+    let (name, kind) = (heap.intern(b"name"), heap.intern(b"type"));
+    for (name, space) in [("Math", math), ("Json", json), ("Configuration", configuration)] {
+        member(heap, system, name, Value::Namespace(space));
+    }
+    for (name, space) in [("System", system), ("Types", all_types), ("Icinga", icinga)] {
+        member(heap, globals, name, Value::Namespace(space));
+    }
+    for (name, value) in constants {
+        let value = heap.string(value.as_bytes());
+        let name = heap.intern(name.as_bytes());
+        set(heap, globals, name, value);
+    }
+    let imports = vec![system, configuration, all_types, icinga];
+    Roots { globals, imports, prototypes, attributes, type_names, name, kind }
+}
+
+/// A constant member.
+fn member(heap: &mut Heap<'_>, space: DictionaryId, name: &str, value: Value) {
+    let name = heap.intern(name.as_bytes());
+    set(heap, space, name, value);
+    if let Ok(space) = heap.dictionary_mut(space) {
+        let rare = space.rare.get_or_insert_with(Box::<Rare>::default);
+        let at = rare.constants.partition_point(|other| *other < name);
+        rare.constants.insert(at, name);
+    }
+}
+
+fn set(heap: &mut Heap<'_>, space: DictionaryId, name: crate::value::StringId, value: Value) {
+    if let Ok(space) = heap.dictionary_mut(space) {
+        space.items.set(name, value);
+    }
+}
+
+/// Naming a target makes no string: all such names are there from the beginning.
+fn intern_rules(heap: &mut Heap<'_>, types: &Types, id: TypeId) {
+    let Some(rules) = &types.get(id).rules else { return };
+    heap.intern(rules.variable.as_bytes());
+    for (_, name) in &rules.target_names {
+        heap.intern(name.as_bytes());
+    }
+}
+
+/// The attributes of a type by the numbers of their names.
+fn attributes(heap: &mut Heap<'_>, types: &Types, id: TypeId) -> Vec<Attribute> {
+    let mut out = Vec::new();
+    for (at, field) in types.get(id).fields.iter().enumerate() {
+        let unset = match field.unset {
+            Unset::Null => Value::Empty,
+            Unset::Number(value) => Value::Number(value),
+            Unset::Boolean(value) => Value::Boolean(value),
+            Unset::Text(text) => heap.string(text.as_bytes()),
+        };
+        let name = heap.intern(field.name.as_bytes());
+        out.push(Attribute { name, field: at as u16, unset });
+    }
+    out.sort_by_key(|attribute| attribute.name);
+    out
+}
+
+/// A type called as a function: a new value, or one made of another.
+pub(crate) fn construct(run: &mut Interpreter<'_>, id: TypeId, call: &Call<'_>) -> Outcome {
+    match (id, call.given(0)) {
+        (Types::NUMBER, None) => Ok(Value::Number(0.0)),
+        (Types::BOOLEAN, None) => Ok(Value::Number(0.0)),
+        (Types::STRING, None) => Ok(run.heap.string(b"")),
+        (Types::NUMBER, Some(value)) => number(run, call, value).map(Value::Number),
+        (Types::BOOLEAN, Some(value)) => Ok(Value::Boolean(ops::is_true(&run.heap, value))),
+        (Types::STRING, Some(value)) => {
+            let bytes = bytes(run, value);
+            Ok(run.heap.string(&bytes))
+        }
+        (Types::DATE_TIME, _) => date_time(run, call),
+        (Types::ARRAY, None) => Ok(run.heap.array_of(Vec::new(), call.place)),
+        (Types::DICTIONARY, None) => Ok(run.heap.dictionary_of(Default::default(), call.place)),
+        (_, Some(_)) => Err(call.fail("Constructor does not take any arguments.")),
+        (_, None) => {
+            let name = &run.types.get(id).name;
+            Err(call.fail(format!("values of type '{name}' cannot be made by a call")))
+        }
+    }
+}
+
+/// `DateTime()`, `DateTime(seconds)`, `DateTime(year, month, day[, hours, minutes, seconds])`;
+/// dates are UTC.
+fn date_time(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    let mut parts = [0.0; 6];
+    let given = call.arguments.len();
+    if !matches!(given, 0 | 1 | 3 | 6) {
+        return Err(call.fail("Invalid number of arguments for the DateTime constructor."));
+    }
+    for (part, value) in parts.iter_mut().zip(call.arguments) {
+        *part = number(run, call, *value)?;
+    }
+    let [year, month, day, hours, minutes, seconds] = parts;
+    Ok(Value::DateTime(match given {
+        0 => run.outside.now(),
+        1 => year,
+        _ => {
+            // Beyond these bounds there are no calendars.
+            let year = year.clamp(-100_000.0, 100_000.0) as i64;
+            let [month, day] = [month, day].map(|part| part.clamp(-1e6, 1e6) as i64);
+            let days = crate::time::days_of(year, month, day);
+            days as f64 * 86_400.0 + hours * 3600.0 + minutes * 60.0 + seconds
+        }
+    }))
+}
+
+// What functions need again and again.
+
+fn bytes(run: &Interpreter<'_>, value: Value) -> Vec<u8> {
+    text::string(&run.heap, run.types, value)
+}
+
+fn words(run: &Interpreter<'_>, value: Value) -> String {
+    String::from_utf8_lossy(&bytes(run, value)).into_owned()
+}
+
+fn number(run: &Interpreter<'_>, call: &Call<'_>, value: Value) -> Result<f64, Flow> {
+    ops::to_number(&run.heap, run.types, value).map_err(|message| call.fail(message))
+}
+
+/// The array that an argument must be.
+fn array_of(
+    run: &Interpreter<'_>,
+    call: &Call<'_>,
+    value: Value,
+) -> Result<Option<crate::value::ArrayId>, Flow> {
+    match value {
+        Value::Array(id) => Ok(Some(id)),
+        Value::Empty => Ok(None),
+        other => Err(no_object(run, call, other)),
+    }
+}
+
+fn no_object(run: &Interpreter<'_>, call: &Call<'_>, value: Value) -> Flow {
+    let of_type = run.type_of(value);
+    call.fail(format!("Cannot convert value of type '{of_type}' to an object."))
+}
