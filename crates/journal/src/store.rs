@@ -11,7 +11,7 @@
 //! is written when. `tests` loses writes at every point and checks it.
 
 #[cfg(test)]
-mod fault;
+pub(crate) mod fault;
 pub mod log;
 pub mod names;
 #[cfg(test)]

@@ -209,6 +209,11 @@ impl Builder {
         &self.contexts
     }
 
+    /// True when an entry has a text, be it empty; not so a context.
+    pub fn has_text(&self) -> bool {
+        self.text_name().is_some_and(|id| !self.names[id].values.ends.is_empty())
+    }
+
     /// All texts so far, end to end.
     pub fn text(&self) -> &[u8] {
         self.text_name().map_or(&[], |id| &self.names[id].values.bytes)

@@ -1,9 +1,10 @@
 //! Opens a segment: usually one read, and whatever is left of one that is damaged.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use crate::block::{BLOCK_HEADER_BYTES, Block, Header, Kind, Section};
+use crate::block::{BLOCK_HEADER_BYTES, Block, Header, Identity, Kind, Section};
+use crate::entry::Id128;
 use crate::error::{Damage, Error, Result};
 use crate::files::{File, Files};
 use crate::segment::directory::{BlockPlace, Directory};
@@ -32,9 +33,10 @@ pub enum Health {
 /// An open segment.
 pub struct Segment {
     name: String,
-    file: Box<dyn File>,
+    file: Arc<dyn File>,
     directory: Directory,
     health: Health,
+    identity: Identity,
     raw_bytes: u64,
     file_bytes: u64,
     filters: OnceLock<Filters>,
@@ -43,15 +45,21 @@ pub struct Segment {
 impl Segment {
     /// Opens a segment by its file name.
     pub fn open(files: &dyn Files, name: &str) -> Result<Segment> {
-        let file = files.open(name)?;
+        Segment::read(Arc::from(files.open(name)?), name)
+    }
+
+    /// Reads the end of an open file.
+    pub fn read(file: Arc<dyn File>, name: &str) -> Result<Segment> {
         let file_bytes = file.len()?;
         let found = match read_end(&*file, name, file_bytes)? {
-            Ok((directory, raw_bytes)) => (directory, raw_bytes, Health::Whole),
+            Ok((directory, trailer)) => {
+                (directory, trailer.raw_bytes, trailer.identity, Health::Whole)
+            }
             Err(why) => rebuild(&*file, name, why)?,
         };
-        let (directory, raw_bytes, health) = found;
+        let (directory, raw_bytes, identity, health) = found;
         let (name, filters) = (name.to_owned(), OnceLock::new());
-        Ok(Segment { name, file, directory, health, raw_bytes, file_bytes, filters })
+        Ok(Segment { name, file, directory, health, identity, raw_bytes, file_bytes, filters })
     }
 
     /// File name.
@@ -67,6 +75,11 @@ impl Segment {
     /// In what state it was found.
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// Id of the sequence that its numbers count in.
+    pub fn sequence(&self) -> Id128 {
+        self.identity.sequence
     }
 
     /// Bytes of all blocks before compression.
@@ -97,13 +110,17 @@ impl Segment {
         let mut bytes = vec![0; place.bytes as usize];
         let count = self.file.read_at(&mut bytes, place.offset)?;
         let header = Header::parse(&bytes[..count], place.offset)
-            .and_then(|header| match BlockPlace::from(&header) == place && count == bytes.len() {
+            .and_then(|header| match self.owns(&header, &place) && count == bytes.len() {
                 true => Ok(header),
                 false => Err(Damage("another block than the directory says")),
             })
             .map_err(|damage| self.damaged(place.offset, damage))?;
         bytes.drain(..BLOCK_HEADER_BYTES);
         Ok((header, bytes))
+    }
+
+    fn owns(&self, header: &Header, place: &BlockPlace) -> bool {
+        header.identity == self.identity && BlockPlace::from(header) == *place
     }
 
     fn damaged(&self, offset: u64, Damage(what): Damage) -> Error {
@@ -140,7 +157,7 @@ impl Segment {
     }
 
     /// Every different value of a field: `None` when the index does not have them all.
-    pub fn values(&self, name: &[u8], each: &mut dyn FnMut(&[u8])) -> Result<Option<()>> {
+    pub fn values(&self, name: &[u8], mut each: impl FnMut(&[u8])) -> Result<Option<()>> {
         if self.health != Health::Whole {
             return Ok(None);
         }
@@ -251,7 +268,7 @@ fn read_place(
     Ok(place.unpack(&stored[..count]))
 }
 
-type End = std::result::Result<(Directory, u64), Damage>;
+type End = std::result::Result<(Directory, Trailer), Damage>;
 
 /// Reads trailer and directory.
 fn read_end(file: &dyn File, name: &str, file_bytes: u64) -> Result<End> {
@@ -273,11 +290,11 @@ fn read_end(file: &dyn File, name: &str, file_bytes: u64) -> Result<End> {
         None => read_place(file, &place, file_bytes)?,
     };
     let directory = raw.and_then(|raw| Directory::parse(&raw, file_bytes));
-    Ok(directory.map(|directory| (directory, trailer.raw_bytes)))
+    Ok(directory.map(|directory| (directory, trailer)))
 }
 
 /// Finds the blocks of a segment whose end is lost.
-fn rebuild(file: &dyn File, name: &str, why: Damage) -> Result<(Directory, u64, Health)> {
+fn rebuild(file: &dyn File, name: &str, why: Damage) -> Result<(Directory, u64, Identity, Health)> {
     let identity = read_header(file, name)?.map(|header| header.identity);
     let mut walk = Walk::new(identity);
     walk.advance(file)?;
@@ -285,5 +302,6 @@ fn rebuild(file: &dyn File, name: &str, why: Damage) -> Result<(Directory, u64, 
     let blocks = entries().map(BlockPlace::from).collect();
     let raw_bytes = entries().map(Header::raw_bytes).sum();
     let directory = Directory { blocks, ..Directory::default() };
-    Ok((directory, raw_bytes, Health::Rebuilt { why, gaps: walk.gaps }))
+    let identity = walk.identity.unwrap_or_default();
+    Ok((directory, raw_bytes, identity, Health::Rebuilt { why, gaps: walk.gaps }))
 }

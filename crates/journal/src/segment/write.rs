@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::block::{Block, Builder, Compression, Header, Identity, Kind};
+use crate::block::{Block, Builder, Compression, Header, Identity, Kind, TEXT_FIELD};
 use crate::entry::{Fields, Stamp};
 use crate::error::{Damage, Error, Result};
 use crate::files::{File, Files};
 use crate::segment::directory::{BlockPlace, BootSpan, Directory};
-use crate::segment::index::IndexBuilder;
+use crate::segment::index::{Coverage, IndexBuilder};
 use crate::segment::layout::{FileHeader, Place, Trailer};
 use crate::segment::read::Segment;
 use crate::segment::trigram::put_filter;
@@ -100,6 +100,9 @@ impl SegmentWriter {
 
     fn note_values(&mut self, number: u32) {
         let index = &mut self.index;
+        if self.builder.has_text() {
+            index.add_coverage(TEXT_FIELD, Coverage::Nothing);
+        }
         self.builder.each_value(|name, value| index.add(name, value, number));
         for context in self.builder.contexts() {
             context.iter().for_each(|(name, value)| index.add(name, value, number));

@@ -1,0 +1,193 @@
+//! The entries of a query, one after the other, over all classes and files.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::block::{Block, Row};
+use crate::entry::Entry;
+use crate::error::{Damage, Error, Result};
+use crate::query::source::Source;
+use crate::query::{Direction, Query};
+use crate::segment::directory::BlockPlace;
+
+/// An iterator over entries; see [`crate::query::Journal::entries`].
+pub struct Entries<'a> {
+    query: &'a Query,
+    direction: Direction,
+    position: Option<u64>,
+    classes: Vec<Class<'a>>,
+    damage: Vec<Error>,
+}
+
+/// Where the iterator is in the files of one class.
+struct Class<'a> {
+    sources: VecDeque<&'a Source>,
+    /// Numbers of the blocks of the current source that are still to be read.
+    blocks: VecDeque<u32>,
+    source: Option<&'a Source>,
+    block: Option<Block>,
+    /// Rows of the current block that are wanted and still to come.
+    rows: VecDeque<u32>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn new(
+        classes: impl Iterator<Item = &'a [Arc<Source>]>,
+        query: &'a Query,
+        direction: Direction,
+        position: Option<u64>,
+    ) -> Entries<'a> {
+        let class = |sources: &'a [Arc<Source>]| {
+            let mut sources: VecDeque<&Source> = sources.iter().map(Arc::as_ref).collect();
+            sources.retain(|source| source.may_follow(direction, position));
+            turn(sources.make_contiguous(), direction);
+            let (blocks, rows) = (VecDeque::new(), VecDeque::new());
+            Class { sources, blocks, source: None, block: None, rows }
+        };
+        let classes = classes.map(class).collect();
+        Entries { query, direction, position, classes, damage: Vec::new() }
+    }
+
+    /// What could not be read so far.
+    pub fn damage(&self) -> &[Error] {
+        &self.damage
+    }
+
+    /// The next entry, or `None` at the end.
+    ///
+    /// # Errors
+    /// Failed reads, and files of a later version. Damage is no error, see [`Entries::damage`].
+    pub fn try_next(&mut self) -> Result<Option<Entry>> {
+        let mut best: Option<(usize, u64)> = None;
+        for at in 0..self.classes.len() {
+            if let Some(seqnum) = self.peek(at)? {
+                let better = best.is_none_or(|(_, other)| match self.direction {
+                    Direction::Forward => seqnum < other,
+                    Direction::Backward => seqnum > other,
+                });
+                best = if better { Some((at, seqnum)) } else { best };
+            }
+        }
+        let Some((at, _)) = best else { return Ok(None) };
+        let class = &mut self.classes[at];
+        let row = class.rows.pop_front().expect("a row was just seen");
+        let block = class.block.as_ref().expect("rows are of a block");
+        let damaged = |Damage(what)| damage_of(class.source, block, what);
+        block.entry(row as usize).map_err(damaged).map(Some)
+    }
+
+    /// The sequence number of the next entry of a class; reads blocks until there is one.
+    fn peek(&mut self, at: usize) -> Result<Option<u64>> {
+        loop {
+            let class = &mut self.classes[at];
+            if let (Some(&row), Some(block)) = (class.rows.front(), &class.block) {
+                return Ok(Some(block.rows()[row as usize].seqnum));
+            }
+            if let (Some(source), Some(number)) = (class.source, class.blocks.pop_front()) {
+                self.load(at, source, number as usize)?;
+            } else if let Some(source) = class.sources.pop_front() {
+                self.enter(at, source)?;
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Begins with a file: which of its blocks are to be read?
+    fn enter(&mut self, at: usize, source: &'a Source) -> Result<()> {
+        let places = source.places()?;
+        self.damage.extend(source.damage()?);
+        let passes =
+            |number: &u32| places.get(*number as usize).is_some_and(|place| self.passes(place));
+        let all = 0..places.len() as u32;
+        // The cheap test goes first: no index is read for a file of another time.
+        let mut blocks: Vec<u32> = all.filter(passes).collect();
+        if !blocks.is_empty()
+            && let Some(candidates) = source.candidates(self.query)?
+        {
+            blocks.retain(|number| candidates.binary_search(number).is_ok());
+        }
+        turn(&mut blocks, self.direction);
+        let class = &mut self.classes[at];
+        (class.source, class.blocks) = (Some(source), blocks.into());
+        Ok(())
+    }
+
+    fn passes(&self, place: &BlockPlace) -> bool {
+        self.query.since_us.is_none_or(|since| place.realtime_max_us >= since)
+            && self.query.until_us.is_none_or(|until| place.realtime_min_us <= until)
+            && self.position.is_none_or(|position| match self.direction {
+                Direction::Forward => place.last_seqnum > position,
+                Direction::Backward => place.first_seqnum < position,
+            })
+    }
+
+    fn load(&mut self, at: usize, source: &'a Source, number: usize) -> Result<()> {
+        let found = source.block(number).and_then(|block| {
+            let rows =
+                self.rows(&block).map_err(|Damage(what)| damage_of(Some(source), &block, what))?;
+            Ok((block, rows))
+        });
+        match found {
+            Ok((block, mut rows)) => {
+                turn(&mut rows, self.direction);
+                let class = &mut self.classes[at];
+                (class.block, class.rows) = (Some(block), rows.into());
+                Ok(())
+            }
+            Err(e @ Error::Damaged { .. }) => {
+                self.damage.push(e);
+                Ok(())
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The rows of a block that are wanted, in order. Proves that they can be read.
+    fn rows(&self, block: &Block) -> std::result::Result<Vec<u32>, Damage> {
+        let mut wanted: Vec<bool> = block.rows().iter().map(|row| self.takes(row)).collect();
+        // The text first: most blocks of a search end here, with nothing else unpacked.
+        if let Some(grep) = &self.query.grep {
+            keep(&mut wanted, grep.rows(block)?);
+        }
+        if wanted.contains(&true) {
+            keep(&mut wanted, self.query.expr.rows(block)?);
+        }
+        if wanted.contains(&true) {
+            block.check()?;
+        }
+        Ok((0..wanted.len() as u32).filter(|&row| wanted[row as usize]).collect())
+    }
+
+    fn takes(&self, row: &Row) -> bool {
+        self.query.since_us.is_none_or(|since| row.realtime_us >= since)
+            && self.query.until_us.is_none_or(|until| row.realtime_us <= until)
+            && self.position.is_none_or(|position| match self.direction {
+                Direction::Forward => row.seqnum > position,
+                Direction::Backward => row.seqnum < position,
+            })
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Result<Entry>;
+
+    fn next(&mut self) -> Option<Result<Entry>> {
+        self.try_next().transpose()
+    }
+}
+
+fn keep(wanted: &mut [bool], those: Vec<bool>) {
+    wanted.iter_mut().zip(those).for_each(|(wanted, that)| *wanted &= that);
+}
+
+fn turn<T>(all: &mut [T], direction: Direction) {
+    if direction == Direction::Backward {
+        all.reverse();
+    }
+}
+
+fn damage_of(source: Option<&Source>, block: &Block, what: &'static str) -> Error {
+    let name = source.map(|source| source.name().to_string()).unwrap_or_default();
+    Error::Damaged { name, offset: block.header().offset, what }
+}
