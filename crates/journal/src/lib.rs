@@ -14,6 +14,7 @@ mod bytes;
 pub mod entry;
 pub mod error;
 pub mod files;
+pub mod fuzz;
 pub mod query;
 pub mod segment;
 pub mod store;

@@ -80,6 +80,18 @@ impl Block {
         Ok(Block { header, body, boots, names, shapes, contexts, rows, layout, columns, text })
     }
 
+    /// The same with the text that [`Block::unpack_text`] gave.
+    pub fn open_with_text(header: Header, body: Vec<u8>, text: Vec<u8>) -> Result<Block, Damage> {
+        let block = Block::open(header, body)?;
+        block.text.get_or_init(|| text);
+        Ok(block)
+    }
+
+    /// Unpacks the texts of a block, end to end, and nothing else: for a search.
+    pub fn unpack_text(header: &Header, body: &[u8]) -> Result<Vec<u8>, Damage> {
+        unpack(header, body, Section::Text)
+    }
+
     /// Reads a whole block, header and body, that lies at `offset` of its file.
     pub fn parse(bytes: &[u8], offset: u64) -> Result<Block, Damage> {
         let header = Header::parse(bytes, offset)?;

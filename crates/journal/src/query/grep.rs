@@ -69,6 +69,17 @@ impl Grep {
         self.literal.as_ref().is_some_and(|literal| literal.len() >= 3)
     }
 
+    /// False when none of the texts, given end to end, can match.
+    pub fn may_match(&self, text: &[u8]) -> bool {
+        let Some(literal) = &self.literal else { return true };
+        match self.case {
+            Case::Sensitive => memchr::memmem::find(text, literal).is_some(),
+            Case::Insensitive => {
+                memchr::memmem::find(&text.to_ascii_lowercase(), literal).is_some()
+            }
+        }
+    }
+
     /// For each row of a block, whether one of its texts matches. Unpacks only the text.
     pub fn rows(&self, block: &Block) -> std::result::Result<Vec<bool>, Damage> {
         let mut found = vec![false; block.rows().len()];

@@ -12,7 +12,7 @@ use crate::query::expr::{BOOT_FIELD, each_text};
 use crate::query::{Direction, Query};
 use crate::segment::directory::{BlockPlace, BootSpan};
 use crate::segment::read::{Health, Segment, read_header};
-use crate::segment::scan::{Walk, read_block};
+use crate::segment::scan::{self, Walk};
 use crate::store::names::FileName;
 
 /// A log of more bytes is not kept in memory while it is read.
@@ -90,12 +90,24 @@ impl Source {
 
     /// Reads a block by its number.
     pub fn block(&self, number: usize) -> Result<Block> {
+        let (header, body) = self.stored_block(number)?;
+        Block::open(header, body).map_err(|damage| self.damaged(&header, damage))
+    }
+
+    /// Reads a block without unpacking it.
+    pub fn stored_block(&self, number: usize) -> Result<(Header, Vec<u8>)> {
         match self.content()? {
             Content::Log(log) => {
-                read_block(&*log.file, &self.name.to_string(), &log.headers[number])
+                let header = log.headers[number];
+                Ok((header, scan::read_body(&*log.file, &header)?))
             }
-            Content::Segment(segment) => segment.block(number),
+            Content::Segment(segment) => segment.stored_block(number),
         }
+    }
+
+    /// An error about a block of this file.
+    pub fn damaged(&self, header: &Header, Damage(what): Damage) -> Error {
+        Error::Damaged { name: self.name.to_string(), offset: header.offset, what }
     }
 
     /// The blocks that may have entries that are wanted; `None`: all.
@@ -177,10 +189,10 @@ impl Source {
         damage: &mut Vec<Error>,
         mut each: impl FnMut(&Block) -> std::result::Result<(), Damage>,
     ) -> Result<()> {
-        for (number, place) in self.places()?.iter().enumerate() {
-            let (name, offset) = (self.name.to_string(), place.offset);
-            let damaged = |Damage(what)| Error::Damaged { name, offset, what };
-            match self.block(number).and_then(|block| each(&block).map_err(damaged)) {
+        for number in 0..self.places()?.len() {
+            let read =
+                |block: Block| each(&block).map_err(|damage| self.damaged(block.header(), damage));
+            match self.block(number).and_then(read) {
                 Err(e @ Error::Damaged { .. }) => damage.push(e),
                 done => done?,
             }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::block::{Block, Row};
+use crate::block::{Block, Header, Row};
 use crate::entry::Entry;
 use crate::error::{Damage, Error, Result};
 use crate::query::source::Source;
@@ -18,6 +18,9 @@ pub struct Entries<'a> {
     classes: Vec<Class<'a>>,
     damage: Vec<Error>,
 }
+
+/// An opened block and its rows that are wanted; `None` when there can be none.
+type Found = std::result::Result<Option<(Block, Vec<u32>)>, Damage>;
 
 /// Where the iterator is in the files of one class.
 struct Class<'a> {
@@ -72,8 +75,9 @@ impl<'a> Entries<'a> {
         let class = &mut self.classes[at];
         let row = class.rows.pop_front().expect("a row was just seen");
         let block = class.block.as_ref().expect("rows are of a block");
-        let damaged = |Damage(what)| damage_of(class.source, block, what);
-        block.entry(row as usize).map_err(damaged).map(Some)
+        let source = class.source.expect("blocks are of a file");
+        let entry = block.entry(row as usize);
+        entry.map_err(|damage| source.damaged(block.header(), damage)).map(Some)
     }
 
     /// The sequence number of the next entry of a class; reads blocks until there is one.
@@ -123,13 +127,12 @@ impl<'a> Entries<'a> {
     }
 
     fn load(&mut self, at: usize, source: &'a Source, number: usize) -> Result<()> {
-        let found = source.block(number).and_then(|block| {
-            let rows =
-                self.rows(&block).map_err(|Damage(what)| damage_of(Some(source), &block, what))?;
-            Ok((block, rows))
+        let found = source.stored_block(number).and_then(|(header, body)| {
+            self.search(header, body).map_err(|damage| source.damaged(&header, damage))
         });
         match found {
-            Ok((block, mut rows)) => {
+            Ok(None) => Ok(()),
+            Ok(Some((block, mut rows))) => {
                 turn(&mut rows, self.direction);
                 let class = &mut self.classes[at];
                 (class.block, class.rows) = (Some(block), rows.into());
@@ -143,10 +146,26 @@ impl<'a> Entries<'a> {
         }
     }
 
+    /// Opens a block and finds the rows that are wanted. With a text to search for, the text is
+    /// unpacked first: most blocks end there.
+    fn search(&self, header: Header, body: Vec<u8>) -> Found {
+        let block = match &self.query.grep {
+            None => Block::open(header, body)?,
+            Some(grep) => {
+                let text = Block::unpack_text(&header, &body)?;
+                if !grep.may_match(&text) {
+                    return Ok(None);
+                }
+                Block::open_with_text(header, body, text)?
+            }
+        };
+        let rows = self.rows(&block)?;
+        Ok(Some((block, rows)))
+    }
+
     /// The rows of a block that are wanted, in order. Proves that they can be read.
     fn rows(&self, block: &Block) -> std::result::Result<Vec<u32>, Damage> {
         let mut wanted: Vec<bool> = block.rows().iter().map(|row| self.takes(row)).collect();
-        // The text first: most blocks of a search end here, with nothing else unpacked.
         if let Some(grep) = &self.query.grep {
             keep(&mut wanted, grep.rows(block)?);
         }
@@ -185,9 +204,4 @@ fn turn<T>(all: &mut [T], direction: Direction) {
     if direction == Direction::Backward {
         all.reverse();
     }
-}
-
-fn damage_of(source: Option<&Source>, block: &Block, what: &'static str) -> Error {
-    let name = source.map(|source| source.name().to_string()).unwrap_or_default();
-    Error::Damaged { name, offset: block.header().offset, what }
 }

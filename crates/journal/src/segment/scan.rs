@@ -137,14 +137,20 @@ fn verify(header: &Header, body: &[u8]) -> std::result::Result<(), Damage> {
 
 /// Reads one block of which the header is known.
 pub fn read_block(file: &dyn File, name: &str, header: &Header) -> Result<Block> {
-    let mut body = vec![0; header.body_bytes() as usize];
-    let count = file.read_at(&mut body, header.offset + BLOCK_HEADER_BYTES as u64)?;
-    body.truncate(count);
+    let body = read_body(file, header)?;
     Block::open(*header, body).map_err(|Damage(what)| crate::error::Error::Damaged {
         name: name.to_owned(),
         offset: header.offset,
         what,
     })
+}
+
+/// Reads what follows a header; fewer bytes at the end of the file.
+pub fn read_body(file: &dyn File, header: &Header) -> Result<Vec<u8>> {
+    let mut body = vec![0; header.body_bytes() as usize];
+    let count = file.read_at(&mut body, header.offset + BLOCK_HEADER_BYTES as u64)?;
+    body.truncate(count);
+    Ok(body)
 }
 
 /// A part of a file in memory that moves forward.

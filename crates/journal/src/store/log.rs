@@ -17,10 +17,10 @@ use crate::segment::layout::FileHeader;
 use crate::store::names::FileName;
 
 /// A log is closed when its entries have so many bytes before compression.
-pub const LOG_RAW_BYTES: u64 = 4 << 20;
+pub const LOG_RAW_BYTES: u64 = 2 << 20;
 
 /// A log is closed when the file has so many bytes.
-pub const LOG_BYTES: u64 = 2 << 20;
+pub const LOG_BYTES: u64 = 1 << 20;
 
 /// A log is closed when it has so many entries.
 pub const LOG_ENTRIES_MAX: usize = 1 << 16;

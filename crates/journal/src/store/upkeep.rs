@@ -21,7 +21,7 @@ pub const MERGE_FAN_IN: usize = 4;
 pub const MERGE_BYTES_MAX: u64 = 64 << 20;
 
 /// Segments below this are of the smallest size, bytes; each further size is four times that.
-const SMALLEST_BYTES: u64 = 2 << 20;
+const SMALLEST_BYTES: u64 = 1 << 20;
 
 /// What sealing a log gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
