@@ -99,7 +99,7 @@ fn append(store: &mut Store, number: u64) {
         _ => fields.push(b"REQUEST", (number * 7919).to_string().as_bytes()),
     }
     fields.push(b"_SOURCE_REALTIME_TIMESTAMP", (time - number).to_string().as_bytes());
-    let class = if number % 4 == 0 { "audit" } else { "system" };
+    let class = if number.is_multiple_of(4) { "audit" } else { "system" };
     store.append(class, &stamp, &Arc::new(context), &fields).expect("in bounds");
 }
 

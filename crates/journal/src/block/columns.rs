@@ -3,6 +3,7 @@
 //! Three ways to store it, the first byte says which: plain, by dictionary when values repeat,
 //! and as differences to the entry's wall clock when every value is a time in µs.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::bytes::{Input, put_bytes, put_delta, put_varint};
@@ -117,18 +118,24 @@ fn slices<'a>(bytes: &'a [u8], ends: &'a [u32]) -> impl Iterator<Item = &'a [u8]
 }
 
 /// A column read back.
-#[derive(Debug, Default)]
-pub struct Column {
-    bytes: Vec<u8>,
-    ends: Vec<u32>,
-    /// Which of the different values each value is; without it, they are as they come.
-    codes: Option<Vec<u32>>,
+#[derive(Debug)]
+pub enum Column {
+    /// As they come.
+    Plain(Stored),
+    /// Different values, and which of them each value is.
+    Dictionary(Stored, Vec<u32>),
+    /// Numbers, printed when they are asked for.
+    Times(Vec<u64>),
 }
 
 impl Column {
     /// How many values, doubles counted.
     pub fn len(&self) -> usize {
-        self.codes.as_ref().map_or(self.ends.len(), Vec::len)
+        match self {
+            Column::Plain(values) => values.ends.len(),
+            Column::Dictionary(_, codes) => codes.len(),
+            Column::Times(times) => times.len(),
+        }
     }
 
     /// True without values.
@@ -140,19 +147,25 @@ impl Column {
     ///
     /// # Panics
     /// If there are not so many.
-    pub fn get(&self, place: usize) -> &[u8] {
-        let at = self.codes.as_ref().map_or(place, |codes| codes[place] as usize);
-        let begin = if at == 0 { 0 } else { self.ends[at - 1] as usize };
-        &self.bytes[begin..self.ends[at] as usize]
+    pub fn get(&self, place: usize) -> Cow<'_, [u8]> {
+        match self {
+            Column::Plain(values) => Cow::Borrowed(values.get(place)),
+            Column::Dictionary(values, codes) => Cow::Borrowed(values.get(codes[place] as usize)),
+            Column::Times(times) => Cow::Owned(times[place].to_string().into_bytes()),
+        }
     }
 
     /// For each value, whether it is the one that is wanted; compares each different value once.
     pub fn equal_to(&self, wanted: &[u8]) -> Vec<bool> {
-        let different: Vec<bool> =
-            slices(&self.bytes, &self.ends).map(|value| value == wanted).collect();
-        match &self.codes {
-            Some(codes) => codes.iter().map(|&code| different[code as usize]).collect(),
-            None => different,
+        let equal =
+            |values: &Stored| values.iter().map(|value| value == wanted).collect::<Vec<_>>();
+        match self {
+            Column::Plain(values) => equal(values),
+            Column::Dictionary(values, codes) => {
+                let different = equal(values);
+                codes.iter().map(|&code| different[code as usize]).collect()
+            }
+            Column::Times(_) => (0..self.len()).map(|place| *self.get(place) == *wanted).collect(),
         }
     }
 
@@ -163,46 +176,48 @@ impl Column {
         realtime: &dyn Fn(u32) -> u64,
     ) -> Result<Column, Damage> {
         match input.take(1)?[0] {
-            PLAIN => Column::read_plain(input, rows.len()),
+            PLAIN => {
+                let (ends, total) = read_ends(input, rows.len())?;
+                Ok(Column::Plain(Stored { bytes: input.take(total)?.to_vec(), ends }))
+            }
             DICTIONARY => Column::read_dictionary(input, rows.len()),
-            TIMES => Column::read_times(input, rows, realtime),
+            TIMES => {
+                let times = rows.iter().map(|&row| input.delta(realtime(row)));
+                Ok(Column::Times(times.collect::<Result<_, _>>()?))
+            }
             _ => Err(Damage("a column of unknown kind")),
         }
     }
 
-    fn read_plain(input: &mut Input<'_>, count: usize) -> Result<Column, Damage> {
-        let (ends, total) = read_ends(input, count)?;
-        Ok(Column { bytes: input.take(total)?.to_vec(), ends, codes: None })
-    }
-
     fn read_dictionary(input: &mut Input<'_>, count: usize) -> Result<Column, Damage> {
-        let mut column = Column::default();
+        let mut values = Stored::default();
         for _ in 0..input.count()? {
-            column.push(input.bytes()?);
+            values.bytes.extend_from_slice(input.bytes()?);
+            values.ends.push(values.bytes.len() as u32);
         }
-        let Some(code_max) = column.ends.len().checked_sub(1) else {
+        let Some(code_max) = values.ends.len().checked_sub(1) else {
             return Err(Damage("a dictionary without values"));
         };
         let codes = (0..count).map(|_| Ok(input.bounded(code_max)? as u32));
-        column.codes = Some(codes.collect::<Result<_, Damage>>()?);
-        Ok(column)
+        Ok(Column::Dictionary(values, codes.collect::<Result<_, Damage>>()?))
+    }
+}
+
+/// Values end to end.
+#[derive(Debug, Default)]
+pub struct Stored {
+    bytes: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Stored {
+    fn get(&self, at: usize) -> &[u8] {
+        let begin = if at == 0 { 0 } else { self.ends[at - 1] as usize };
+        &self.bytes[begin..self.ends[at] as usize]
     }
 
-    fn read_times(
-        input: &mut Input<'_>,
-        rows: &[u32],
-        realtime: &dyn Fn(u32) -> u64,
-    ) -> Result<Column, Damage> {
-        let mut column = Column::default();
-        for &row in rows {
-            column.push(input.delta(realtime(row))?.to_string().as_bytes());
-        }
-        Ok(column)
-    }
-
-    fn push(&mut self, value: &[u8]) {
-        self.bytes.extend_from_slice(value);
-        self.ends.push(self.bytes.len() as u32);
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        slices(&self.bytes, &self.ends)
     }
 }
 

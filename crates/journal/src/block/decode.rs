@@ -40,7 +40,8 @@ pub struct Block {
     contexts: Vec<Arc<Fields>>,
     rows: Vec<Row>,
     layout: Layout,
-    columns: OnceCell<Vec<Column>>,
+    /// One for each name that has values other than texts.
+    columns: OnceCell<Vec<Option<Column>>>,
     text: OnceCell<Vec<u8>>,
 }
 
@@ -120,16 +121,6 @@ impl Block {
         &self.contexts
     }
 
-    /// Names of the entries' own fields that occur, each with its column; `None` for the text.
-    pub fn columns(&self) -> Result<impl Iterator<Item = (&[u8], Option<&Column>)>, Damage> {
-        let columns = self.unpacked_columns()?;
-        let used = (0..self.names.len()).filter(|&n| !self.layout.rows_of_name[n].is_empty());
-        Ok(used.map(move |name| {
-            let column = (*self.names[name] != *TEXT_FIELD).then(|| &columns[name]);
-            (&*self.names[name], column)
-        }))
-    }
-
     /// The rows that the values of a name belong to; empty when no entry has it as its own.
     pub fn rows_of(&self, name: &[u8]) -> &[u32] {
         let found = self.names.iter().position(|n| **n == *name);
@@ -139,7 +130,8 @@ impl Block {
     /// The column of a field other than the text.
     pub fn column(&self, name: &[u8]) -> Result<Option<&Column>, Damage> {
         let found = self.names.iter().position(|n| **n == *name);
-        Ok(self.unpacked_columns()?.get(found.unwrap_or(usize::MAX)))
+        let columns = self.unpacked_columns()?;
+        Ok(found.and_then(|name| columns[name].as_ref()))
     }
 
     /// All texts end to end, and where each ends.
@@ -182,11 +174,10 @@ impl Block {
         let places = &self.layout.places[places as usize..][..shape.len()];
         for (&name, &place) in shape.iter().zip(places) {
             let (name, place) = (name as usize, place as usize);
-            let value = match *self.names[name] == *TEXT_FIELD {
-                true => &text[self.text_range(place)],
-                false => columns[name].get(place),
-            };
-            each(&self.names[name], value);
+            match &columns[name] {
+                Some(column) => each(&self.names[name], &column.get(place)),
+                None => each(&self.names[name], &text[self.text_range(place)]),
+            }
         }
         Ok(())
     }
@@ -196,7 +187,7 @@ impl Block {
         begin as usize..self.layout.text_ends[place] as usize
     }
 
-    fn unpacked_columns(&self) -> Result<&[Column], Damage> {
+    fn unpacked_columns(&self) -> Result<&[Option<Column>], Damage> {
         if let Some(columns) = self.columns.get() {
             return Ok(columns);
         }
@@ -205,10 +196,9 @@ impl Block {
         let realtime = |row: u32| self.rows[row as usize].realtime_us;
         let mut columns = Vec::with_capacity(self.names.len());
         for (name, rows) in self.names.iter().zip(&self.layout.rows_of_name) {
-            columns.push(match rows.is_empty() || **name == *TEXT_FIELD {
-                true => Column::default(),
-                false => Column::read(&mut input, rows, &realtime)?,
-            });
+            let is_column = !rows.is_empty() && **name != *TEXT_FIELD;
+            let column = is_column.then(|| Column::read(&mut input, rows, &realtime));
+            columns.push(column.transpose()?);
         }
         Ok(self.columns.get_or_init(|| columns))
     }

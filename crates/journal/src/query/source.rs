@@ -178,7 +178,7 @@ impl Source {
                 return each_text(block, |_, text| insert(values, text));
             }
             if let Some(column) = block.column(field)? {
-                (0..column.len()).for_each(|place| insert(values, column.get(place)));
+                (0..column.len()).for_each(|place| insert(values, &column.get(place)));
             }
             Ok(())
         })
