@@ -15,6 +15,7 @@ pub mod entry;
 pub mod error;
 pub mod files;
 pub mod fuzz;
+pub mod input;
 pub mod query;
 pub mod segment;
 pub mod store;
