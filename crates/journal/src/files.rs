@@ -83,6 +83,23 @@ impl Disk {
         &self.directory
     }
 
+    /// Makes sure that there is one writer; for as long as the file is open.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when there is another.
+    pub fn lock(&self) -> Result<fs::File> {
+        const NAME: &str = "lock";
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(FILE_MODE);
+        let file = options.open(self.directory.join(NAME));
+        let file = file.map_err(|e| Error::io("open", NAME, &e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(fs::TryLockError::WouldBlock) => Err(Error::Locked(self.own_name())),
+            Err(fs::TryLockError::Error(e)) => Err(Error::io("lock", NAME, &e)),
+        }
+    }
+
     fn wrap(&self, name: &str, file: fs::File) -> Box<dyn File> {
         Box::new(DiskFile { name: name.to_owned(), file })
     }

@@ -173,6 +173,11 @@ impl Store {
         self.active.values().any(ActiveLog::has_unwritten)
     }
 
+    /// So much waits that it should be written without regard to time.
+    pub fn wants_flush(&self) -> bool {
+        self.active.values().any(ActiveLog::wants_flush)
+    }
+
     fn close(&mut self, class: &str) -> Result<()> {
         let Some(log) = self.active.get_mut(class) else { return Ok(()) };
         log.put_end();

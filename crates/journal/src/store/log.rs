@@ -98,6 +98,11 @@ impl ActiveLog {
             || self.entries >= LOG_ENTRIES_MAX
     }
 
+    /// A whole block waits to be written.
+    pub fn wants_flush(&self) -> bool {
+        self.unsynced.len() - self.written >= BATCH_RAW_BYTES / 2 || self.is_full()
+    }
+
     /// Something was appended and not written.
     pub fn has_unwritten(&self) -> bool {
         !self.builder.is_empty() || self.written < self.unsynced.len()

@@ -1,0 +1,126 @@
+//! The second thread: seals, merges and vacuums, and reports what went wrong.
+//!
+//! A thin shell around [`crate::store::upkeep`] and [`crate::store::vacuum`]. A log that cannot
+//! be sealed now is tried again with the next one; it is readable as it is.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use warren_sys::eventfd::EventFd;
+
+use crate::daemon::system;
+use crate::entry::Id128;
+use crate::error::{Error, Result};
+use crate::files::{Disk, Files};
+use crate::store::names::{Catalogue, FileName};
+use crate::store::upkeep::{merge, plan_merge, seal};
+use crate::store::vacuum::{Limits, vacuum};
+
+/// The handle of the thread.
+pub struct Upkeep {
+    jobs: Option<Sender<Vec<FileName>>>,
+    reports: Receiver<String>,
+    event: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+    /// Held as long as this process writes to the directory.
+    _lock: std::fs::File,
+}
+
+impl Upkeep {
+    /// Starts the thread for a directory that is locked.
+    pub fn start(
+        files: Arc<Disk>,
+        lock: std::fs::File,
+        machine: Id128,
+        limits: Limits,
+    ) -> Result<Upkeep> {
+        let (jobs, inbox) = channel();
+        let (outbox, reports) = channel();
+        let event = Arc::new(EventFd::new().map_err(system)?);
+        let notify = event.clone();
+        let report = move |text: String| {
+            // The other end is gone only when the process ends.
+            let _ = outbox.send(text);
+            notify.notify();
+        };
+        let thread = std::thread::Builder::new()
+            .name("upkeep".to_owned())
+            .spawn(move || work(&*files, &inbox, machine, &limits, &report))
+            .map_err(|e| Error::io("spawn", "upkeep", &e))?;
+        Ok(Upkeep { jobs: Some(jobs), reports, event, thread: Some(thread), _lock: lock })
+    }
+
+    /// Readable when there are reports.
+    pub fn event(&self) -> &EventFd {
+        &self.event
+    }
+
+    /// Hands over closed logs. Their number is bounded by what the disk can take: each is a file.
+    pub fn seal(&self, logs: Vec<FileName>) {
+        if let Some(jobs) = &self.jobs {
+            // A thread that panicked leaves the logs, which the next start seals.
+            let _ = jobs.send(logs);
+        }
+    }
+
+    /// What was reported since the last call.
+    pub fn reports(&self) -> Vec<String> {
+        self.event.clear();
+        self.reports.try_iter().collect()
+    }
+
+    /// Comes back when everything that was handed over is done.
+    pub fn finish(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            eprintln!("warren-journald: upkeep failed; the next start does it again");
+        }
+    }
+}
+
+fn work(
+    files: &dyn Files,
+    inbox: &Receiver<Vec<FileName>>,
+    machine: Id128,
+    limits: &Limits,
+    report: &dyn Fn(String),
+) {
+    let mut waiting: Vec<FileName> = Vec::new();
+    while let Ok(logs) = inbox.recv() {
+        waiting.extend(logs);
+        waiting.retain(|log| match seal(files, log, machine, new_id()) {
+            Ok(sealed) => {
+                sealed.lost.iter().for_each(|bytes| {
+                    report(format!("{log} was damaged from byte {} to {}", bytes.start, bytes.end));
+                });
+                false
+            }
+            Err(e) => {
+                report(format!("Cannot seal {log} now: {e}"));
+                !e.is_gone()
+            }
+        });
+        if let Err(e) = tidy(files, machine, limits) {
+            report(format!("Upkeep failed: {e}"));
+        }
+    }
+}
+
+fn tidy(files: &dyn Files, machine: Id128, limits: &Limits) -> Result<()> {
+    loop {
+        let plan = plan_merge(&Catalogue::of(files.list()?));
+        if plan.is_empty() {
+            break;
+        }
+        merge(files, &plan, machine, new_id())?;
+    }
+    vacuum(files, limits, warren_sys::time::realtime_ns() / 1000)?;
+    Ok(())
+}
+
+fn new_id() -> Id128 {
+    Id128(warren_sys::random::u128().to_le_bytes())
+}
