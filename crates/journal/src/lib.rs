@@ -19,6 +19,7 @@ pub mod fuzz;
 pub mod input;
 pub mod query;
 pub mod segment;
+pub mod show;
 pub mod store;
 
 pub use entry::{Entry, Fields, Id128, Stamp};

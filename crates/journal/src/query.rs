@@ -123,6 +123,15 @@ impl Journal {
         Ok((values, damage))
     }
 
+    /// Every field name that occurs.
+    pub fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+        let mut names = BTreeSet::from([expr::BOOT_FIELD.to_vec()]);
+        for source in self.sources() {
+            source.field_names(&mut names)?;
+        }
+        Ok(names)
+    }
+
     /// All boots in the order of their first entries.
     pub fn boots(&self) -> Result<Vec<BootSpan>> {
         let mut spans = Vec::new();

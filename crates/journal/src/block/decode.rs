@@ -121,6 +121,11 @@ impl Block {
         &self.contexts
     }
 
+    /// Names of all fields, of entries and contexts.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.names.iter().map(|name| &**name)
+    }
+
     /// The rows that the values of a name belong to; empty when no entry has it as its own.
     pub fn rows_of(&self, name: &[u8]) -> &[u32] {
         let found = self.names.iter().position(|n| **n == *name);

@@ -184,6 +184,30 @@ impl Source {
         })
     }
 
+    /// Adds every field name; those of a log, and of a segment without its index, by reading it.
+    pub fn field_names(&self, names: &mut BTreeSet<Vec<u8>>) -> Result<()> {
+        if let Content::Segment(segment) = self.content()?
+            && *segment.health() == Health::Whole
+        {
+            names.extend(segment.directory().fields.iter().map(|field| field.name.to_vec()));
+            return Ok(());
+        }
+        self.each_block(&mut Vec::new(), |block| {
+            block.names().for_each(|name| insert(names, name));
+            Ok(())
+        })
+    }
+
+    /// Proves everything that can be proved; gives all that is wrong.
+    pub fn verify(&self) -> Result<Vec<Error>> {
+        if let Content::Segment(segment) = self.content()? {
+            return segment.verify();
+        }
+        let mut faults = self.damage()?;
+        self.each_block(&mut faults, Block::check)?;
+        Ok(faults)
+    }
+
     fn each_block(
         &self,
         damage: &mut Vec<Error>,
