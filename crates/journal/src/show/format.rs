@@ -181,8 +181,7 @@ impl Printer {
             if !first {
                 out.resize(out.len() + indent, b' ');
             }
-            out.extend_from_slice(line);
-            out.push(b'\n');
+            put_line(line, self.all, out);
             first = false;
         }
     }
@@ -272,6 +271,17 @@ impl Printer {
             }
         }
     }
+}
+
+/// A line of a value; a tab is eight blanks, unless everything is to be as it is.
+fn put_line(line: &[u8], as_it_is: bool, out: &mut Vec<u8>) {
+    for &byte in line {
+        match byte {
+            b'\t' if !as_it_is => out.extend_from_slice(b"        "),
+            byte => out.push(byte),
+        }
+    }
+    out.push(b'\n');
 }
 
 fn quoted(text: &str) -> String {

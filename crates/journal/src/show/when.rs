@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 /// µs of the units of a time span, longest names first where one begins another.
-const UNITS: [(&str, u64); 29] = [
+const UNITS: [(&str, u64); 30] = [
     ("microseconds", 1),
     ("milliseconds", 1_000),
     ("seconds", 1_000_000),
@@ -35,6 +35,7 @@ const UNITS: [(&str, u64); 29] = [
     ("h", 3_600_000_000),
     ("d", 86_400_000_000),
     ("w", 604_800_000_000),
+    ("y", 31_557_600_000_000),
 ];
 
 /// Reads a time span: numbers with units, seconds without; µs.
