@@ -269,9 +269,7 @@ impl Daemon {
         let (core, now) = (&mut self.core, now_us());
         if core.sync_now || core.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
             core.sync();
-        } else if core.store.wants_flush()
-            || core.unwritten_us.is_some_and(|at| now >= at + FLUSH_US)
-        {
+        } else if core.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
             core.flush();
         }
     }
@@ -337,14 +335,15 @@ impl Core {
 
     /// Takes an entry of a client.
     fn take(&mut self, transport: Transport, sender: Credentials, fields: Fields) {
-        let context = self.senders.context(transport, sender, now_us());
-        self.take_with(&context, &fields);
+        let now = now_us();
+        let context = self.senders.context(transport, sender, now);
+        self.take_with(&context, &fields, now);
     }
 
     /// Takes an entry whose context is known, unless its service logs too much.
-    fn take_with(&mut self, context: &Arc<Fields>, fields: &Fields) {
+    fn take_with(&mut self, context: &Arc<Fields>, fields: &Fields, now: u64) {
         let who = context.get("_SYSTEMD_UNIT").or(context.get("_SYSTEMD_CGROUP")).unwrap_or(b"");
-        match self.limiter.check(who, now_us()) {
+        match self.limiter.check(who, now) {
             Verdict::Drop => return,
             Verdict::Keep => {}
             Verdict::KeepAfter(count) => {
@@ -352,12 +351,11 @@ impl Core {
                 self.note(&format!("Suppressed {count} messages from {who}"));
             }
         }
-        self.append(context, fields);
+        self.append(context, fields, now);
     }
 
-    fn append(&mut self, context: &Arc<Fields>, fields: &Fields) {
+    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) {
         let realtime_us = time::realtime_ns() / 1000;
-        let monotonic_us = now_us();
         let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };
         match self.store.append(DEFAULT_CLASS, &stamp, context, fields) {
             Ok(_) => {
@@ -368,14 +366,20 @@ impl Core {
             }
             Err(e) => self.trouble(&e),
         }
+        // A turn may bring more than the store keeps in memory. While the disk refuses, the next
+        // try is left to the clock.
+        if self.trouble.is_none() && self.store.wants_flush() {
+            self.flush();
+        }
     }
 
     /// An entry of the daemon's own.
     fn note(&mut self, text: &str) {
         let fields =
             [("PRIORITY", "5"), ("SYSLOG_IDENTIFIER", "warren-journald"), ("MESSAGE", text)];
-        let context = self.senders.own(now_us());
-        self.append(&context, &fields.into_iter().collect());
+        let now = now_us();
+        let context = self.senders.own(now);
+        self.append(&context, &fields.into_iter().collect(), now);
     }
 
     /// Says on stderr what is wrong, once for as long as it is the same.

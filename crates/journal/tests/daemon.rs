@@ -160,6 +160,23 @@ fn a_flood_is_cut_and_counted() {
 }
 
 #[test]
+fn a_torrent_of_lines_is_kept_whole_and_in_order() {
+    const LINES: usize = 400_000;
+    let mut lab = Lab::new("torrent");
+    lab.start(&["--rate-limit-burst", "0"]);
+    let mut stream = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
+    stream.write_all(b"torrent\n\n6\n0\n0\n0\n0\n").expect("sent");
+    let text: String = (0..LINES).map(|number| format!("{number}\n")).collect();
+    stream.write_all(text.as_bytes()).expect("sent");
+    drop(stream);
+    lab.stop();
+    let entries = lab.read(Expr::field("SYSLOG_IDENTIFIER", "torrent"));
+    assert_eq!(entries.len(), LINES);
+    let number = |entry: &Entry| -> usize { shown(entry, "MESSAGE").parse().expect("a number") };
+    assert!(entries.iter().map(number).eq(0..LINES));
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let mut lab = Lab::new("second");
     lab.start(&[]);

@@ -158,14 +158,15 @@ impl Block {
     pub fn entry(&self, row: usize) -> Result<Entry, Damage> {
         let mut fields = Fields::new();
         self.each_field(row, |name, value| fields.push(name, value))?;
-        let Row { seqnum, realtime_us, monotonic_us, boot, context, .. } = self.rows[row];
-        let boot = self.boots[boot as usize];
-        Ok(Entry {
-            seqnum,
-            stamp: Stamp { realtime_us, monotonic_us, boot },
-            context: self.contexts[context as usize].clone(),
-            fields,
-        })
+        let row = &self.rows[row];
+        let context = self.contexts[row.context as usize].clone();
+        Ok(Entry { seqnum: row.seqnum, stamp: self.stamp(row), context, fields })
+    }
+
+    /// The stamps of a row of this block.
+    pub fn stamp(&self, row: &Row) -> Stamp {
+        let Row { realtime_us, monotonic_us, boot, .. } = *row;
+        Stamp { realtime_us, monotonic_us, boot: self.boots[boot as usize] }
     }
 
     /// The entry's own fields, without copying them.

@@ -8,7 +8,7 @@ use warren_sys::credentials;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
 
-use crate::daemon::{Core, TOKEN_STREAMS, TURN_MESSAGES_MAX};
+use crate::daemon::{Core, LAST_TURNS_MAX, TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
 use crate::entry::{Fields, Id128};
 use crate::input::stream::{Header, LineBreak, Stream, fields};
 
@@ -17,6 +17,9 @@ const STREAMS_MAX: usize = 1 << 16;
 
 /// Bytes read from one connection at once.
 const READ_BYTES: usize = 64 << 10;
+
+/// Most reads from one connection in a turn.
+const TURN_READS_MAX: usize = 8;
 
 /// All connections, by token.
 #[derive(Default)]
@@ -65,7 +68,7 @@ impl Streams {
     /// Reads from a connection that is ready.
     pub(super) fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
-        if !connection.read(buffer, core) {
+        if connection.read(buffer, core) == Turn::Ended {
             // Closing it does the same; nothing else refers to it.
             let _ = epoll.remove(&connection.socket);
             self.connections.remove(&token);
@@ -75,34 +78,44 @@ impl Streams {
     /// Takes what is still there, and the lines without an end.
     pub(super) fn end(&mut self, buffer: &mut [u8], core: &mut Core) {
         for connection in self.connections.values_mut() {
-            if connection.read(buffer, core) {
-                connection.cut(LineBreak::Eof, core);
-            }
+            let more = |_: &usize| connection.read(buffer, core) == Turn::More;
+            (0..LAST_TURNS_MAX).take_while(more).for_each(drop);
+            connection.cut(LineBreak::Eof, core);
         }
     }
 }
 
+/// How reading from a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    /// It has no more for now.
+    Drained,
+    /// It may have more; others come first.
+    More,
+    /// It is closed, or no stream of ours.
+    Ended,
+}
+
 impl Connection {
-    /// False when it has ended.
-    fn read(&mut self, buffer: &mut [u8], core: &mut Core) -> bool {
+    fn read(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
         let mut fds = Vec::new();
         let room = &mut buffer[..READ_BYTES];
-        for _ in 0..TURN_MESSAGES_MAX {
+        for _ in 0..TURN_READS_MAX {
             let received = match fdpass::recv(self.socket.as_fd(), room, &mut fds, false) {
                 Ok(received) if received.bytes > 0 => received,
-                Err(e) if e.is_would_block() => return true,
+                Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
                     self.cut(LineBreak::Eof, core);
-                    return false;
+                    return Turn::Ended;
                 }
             };
             fds.clear();
             self.set_writer(received.credentials.unwrap_or(self.writer), core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
-            let Ok(lines) = lines else { return false };
+            let Ok(lines) = lines else { return Turn::Ended };
             self.log(&lines, core);
         }
-        true
+        Turn::More
     }
 
     /// A line ends where another process writes on.
@@ -137,7 +150,8 @@ impl Connection {
         }
         let known = self.context.take();
         let context = known.unwrap_or_else(|| self.make_context(core));
-        lines.iter().for_each(|line| core.take_with(&context, line));
+        let now = now_us();
+        lines.iter().for_each(|line| core.take_with(&context, line, now));
         self.context = Some(context);
     }
 }

@@ -73,9 +73,12 @@ impl SegmentWriter {
             Error::Damaged { name: name.to_owned(), offset, what }
         };
         block.check().map_err(damaged)?;
-        for row in 0..block.rows().len() {
-            let entry = block.entry(row).map_err(damaged)?;
-            self.push(entry.seqnum, &entry.stamp, &entry.context, &entry.fields)?;
+        let mut fields = Fields::new();
+        for (at, row) in block.rows().iter().enumerate() {
+            fields.clear();
+            block.each_field(at, |name, value| fields.push(name, value)).map_err(damaged)?;
+            let context = &block.contexts()[row.context as usize];
+            self.push(row.seqnum, &block.stamp(row), context, &fields)?;
         }
         Ok(())
     }
