@@ -1,11 +1,14 @@
 //! The store alone, without sockets: CPU, bytes, extents and reads for the Logs table.
 //!
-//! `cargo run --release -p warren-journal --example bench -- [MESSAGES] [DIRECTORY]`; `CORPUS=FILE`
+//! `cargo run --release -p warren-journal --example bench -- [MESSAGES] [DIRECTORY]`;
+//! `--btrfs` instead of a directory makes a loop-mounted btrfs with copy-on-write and checksums, in
+//! a mount namespace of its own, and counts extents and bytes written to the device. `CORPUS=FILE`
 //! takes texts from the second column of a tab-separated file instead of making them up. One sync
 //! per 1,000 messages; one in fifty comes in a burst from one of 1,000 rare units.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 
 use warren_journal::files::{Counted, Disk, Files};
@@ -26,6 +29,7 @@ fn main() -> Outcome<()> {
     let messages = args.next().map_or(Ok(MESSAGES_DEFAULT), |n| n.parse())?;
     let made = std::env::temp_dir().join(format!("warren-bench-{}", std::process::id()));
     let (directory, own) = match args.next() {
+        Some(option) if option == "--btrfs" => return on_btrfs(&made, messages),
         Some(directory) => (PathBuf::from(directory), false),
         None => (made, true),
     };
@@ -37,10 +41,66 @@ fn main() -> Outcome<()> {
     result
 }
 
+/// Runs this program again on a file system of its own.
+fn on_btrfs(image: &Path, messages: usize) -> Outcome<()> {
+    const SCRIPT: &str = r#"
+        set -e
+        truncate -s 6G "$1.img"
+        mkfs.btrfs -q "$1.img" >/dev/null
+        LOOP=$(losetup --direct-io=on --show -f "$1.img")
+        mkdir -p "$1"
+        trap 'cd /; umount "$1"; losetup -d "$LOOP"; rmdir "$1"; rm "$1.img"' EXIT
+        mount -o noatime "$LOOP" "$1"
+        mkdir "$1/store"
+        LOOP=$LOOP "$3" "$2" "$1/store"
+    "#;
+    let found =
+        Command::new("sh").args(["-c", "command -v mkfs.btrfs losetup filefrag"]).output()?;
+    if !found.status.success() || !is_root() {
+        println!("NOT RUN: btrfs needs root, mkfs.btrfs, losetup and filefrag");
+        return Ok(());
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-m", "--propagation", "private", "sh", "-c", SCRIPT, "sh"]);
+    command.arg(image).arg(messages.to_string()).arg(std::env::current_exe()?);
+    match command.status()?.success() {
+        true => Ok(()),
+        false => Err("the run on btrfs failed".into()),
+    }
+}
+
+/// Bytes written to the loop device that `LOOP` names.
+fn device_bytes() -> Option<u64> {
+    const SECTOR_BYTES: u64 = 512;
+    let device = std::env::var("LOOP").ok()?;
+    let stat = format!("/sys/block/{}/stat", device.strip_prefix("/dev/")?);
+    let sectors = std::fs::read_to_string(stat).ok()?.split_whitespace().nth(6)?.parse::<u64>();
+    Some(sectors.ok()? * SECTOR_BYTES)
+}
+
+/// Extents of all files, as filefrag(8) counts them.
+fn extents(directory: &Path) -> Outcome<u64> {
+    let mut sum = 0;
+    for file in std::fs::read_dir(directory)? {
+        let output = Command::new("filefrag").arg(file?.path()).output()?.stdout;
+        let text = String::from_utf8_lossy(&output).into_owned();
+        let count = text.rsplit(": ").next().and_then(|rest| rest.split(' ').next());
+        sum += count.and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(sum)
+}
+
 fn run(directory: &Path, messages: usize) -> Outcome<()> {
     let files: Arc<dyn Files> = Arc::new(Disk::new(directory));
     let texts = texts()?;
+    let before = device_bytes();
     let raw = write(&files, &texts, messages)?;
+    if let (Some(before), Some(_)) = (before, device_bytes()) {
+        Command::new("sync").arg("-f").arg(directory).status()?;
+        let written = device_bytes().unwrap_or(before) - before;
+        let extents = extents(directory)?;
+        println!("device {} B/message, {extents} extents", written / messages as u64);
+    }
     let listing = Catalogue::of(files.list()?);
     let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
     println!(
@@ -204,4 +264,9 @@ const SHAPES: [&str; 8] = [
 
 fn cpu() -> f64 {
     warren_sys::time::process_cpu_ns() as f64 / 1e9
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").is_ok_and(|stat| stat.uid() == 0)
 }

@@ -418,6 +418,32 @@ fn a_text_that_imitates_a_block_is_only_text() {
 const FILE_HEADER: usize = crate::segment::FILE_HEADER_BYTES as usize;
 
 #[test]
+fn a_crash_in_vacuum_doubles_and_reorders_nothing() {
+    use crate::store::vacuum::{Limits, vacuum};
+    let limits = Limits { bytes_max: Some(9_000), ..Limits::default() };
+    let mut removed = 0;
+    for at in 0..8 {
+        for survival in 0..4 {
+            let (memory, mut numbers) = (sample(), Numbers(at << 8 | survival));
+            let before = read_all(&memory);
+            // What the directory held before is on the device.
+            memory.sync_directory().expect("no faults");
+            memory.plan(Fault::Stop { at: at as usize });
+            let gone = vacuum(&memory, &limits, 0).map_or(0, |(gone, _)| gone.len());
+            let after = read_all(&memory.after_crash(&mut numbers));
+            for (class, entries) in &before {
+                let left = after.get(class).map_or(&[][..], Vec::as_slice);
+                assert_eq!(missing(entries, left), entries.len() - left.len());
+            }
+            let recovered = Store::open(Arc::new(memory.after_crash(&mut numbers)), setup(1));
+            assert!(recovered.is_ok(), "stop at {at}");
+            removed += gone;
+        }
+    }
+    assert!(removed > 0, "the limit removes something");
+}
+
+#[test]
 fn bounds_are_kept() {
     let memory = Memory::new();
     let (mut store, _) = Store::open(Arc::new(memory), setup(1)).expect("empty");
