@@ -6,6 +6,7 @@
 //! takes texts from the second column of a tab-separated file instead of making them up. One sync
 //! per 1,000 messages; one in fifty comes in a burst from one of 1,000 rare units.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use warren_journal::files::{Counted, Disk, Files};
 use warren_journal::query::{Direction, Expr, Grep, Journal, Query};
 use warren_journal::store::names::Catalogue;
-use warren_journal::store::upkeep::{merge, plan_merge, seal};
+use warren_journal::store::upkeep::{merge_all, seal};
 use warren_journal::store::{DEFAULT_CLASS, Setup, Store};
 use warren_journal::{Fields, Id128, Stamp};
 
@@ -78,11 +79,15 @@ fn device_bytes() -> Option<u64> {
     Some(sectors.ok()? * SECTOR_BYTES)
 }
 
-/// Extents of all files, as filefrag(8) counts them.
-fn extents(directory: &Path) -> Outcome<u64> {
+/// Extents of all files with an ending, as filefrag(8) counts them.
+fn extents(directory: &Path, ending: &str) -> Outcome<u64> {
     let mut sum = 0;
     for file in std::fs::read_dir(directory)? {
-        let output = Command::new("filefrag").arg(file?.path()).output()?.stdout;
+        let path = file?.path();
+        if path.extension().is_none_or(|e| e != ending) {
+            continue;
+        }
+        let output = Command::new("filefrag").arg(path).output()?.stdout;
         let text = String::from_utf8_lossy(&output).into_owned();
         let count = text.rsplit(": ").next().and_then(|rest| rest.split(' ').next());
         sum += count.and_then(|count| count.parse::<u64>().ok()).unwrap_or(0);
@@ -98,8 +103,9 @@ fn run(directory: &Path, messages: usize) -> Outcome<()> {
     if let (Some(before), Some(_)) = (before, device_bytes()) {
         Command::new("sync").arg("-f").arg(directory).status()?;
         let written = device_bytes().unwrap_or(before) - before;
-        let extents = extents(directory)?;
-        println!("device {} B/message, {extents} extents", written / messages as u64);
+        let (sealed, open) = (extents(directory, "seg")?, extents(directory, "log")?);
+        let each = written / messages as u64;
+        println!("device {each} B/message, {sealed} extents, and {open} of the open log");
     }
     let listing = Catalogue::of(files.list()?);
     let bytes: u64 = listing.files.iter().map(|file| file.bytes).sum();
@@ -169,12 +175,14 @@ fn write(files: &Arc<dyn Files>, texts: &[String], messages: usize) -> Outcome<u
 
 fn upkeep(files: &Arc<dyn Files>, store: &mut Store, id: u128) -> Outcome<f64> {
     let began = cpu();
+    let mut ids = id << 32;
+    let mut new_id = || {
+        ids += 1;
+        Id128(ids.to_le_bytes())
+    };
     for log in store.take_sealable() {
-        seal(&**files, &log, Id128::default(), Id128((id << 8 | 1).to_le_bytes()))?;
-        let plan = plan_merge(&Catalogue::of(files.list()?));
-        if !plan.is_empty() {
-            merge(&**files, &plan, Id128::default(), Id128((id << 8 | 2).to_le_bytes()))?;
-        }
+        seal(&**files, &log, Id128::default(), new_id())?;
+        merge_all(&**files, Id128::default(), &mut new_id, &mut BTreeSet::new())?;
     }
     Ok(cpu() - began)
 }

@@ -382,11 +382,12 @@ impl Core {
         self.append(&context, &fields.into_iter().collect(), now);
     }
 
-    /// Says on stderr what is wrong, once for as long as it is the same.
+    /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
     fn trouble(&mut self, error: &Error) {
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
             eprintln!("warren-journald: {text}");
+            self.upkeep.make_room();
             self.trouble = Some(text);
         }
     }

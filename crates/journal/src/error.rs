@@ -60,6 +60,14 @@ impl Error {
         Error::Io { op, name: name.to_owned(), errno: error.raw_os_error().unwrap_or(EIO) }
     }
 
+    /// The file of that name is damaged, or of a later version.
+    pub fn is_about(&self, file: &str) -> bool {
+        match self {
+            Error::Damaged { name, .. } | Error::Unsupported { name, .. } => name == file,
+            _ => false,
+        }
+    }
+
     /// The file is not there: vacuumed, sealed or merged since it was listed.
     pub fn is_gone(&self) -> bool {
         /// No such file or directory.

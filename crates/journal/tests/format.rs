@@ -4,6 +4,7 @@
 //! `tests/fixtures/v1` was written once by [`write_fixture`] and is never written again; a later
 //! version gets a directory of its own.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,7 +74,7 @@ fn write_fixture(directory: &Path) {
             let id = Id128([0x80 + round * 2 + number as u8; 16]);
             seal(&*files, log, Id128([0xaa; 16]), id).expect("sealed");
         }
-        let plan = plan_merge(&Catalogue::of(files.list().expect("a listing")));
+        let plan = plan_merge(&Catalogue::of(files.list().expect("a listing")), &BTreeSet::new());
         if !plan.is_empty() {
             merge(&*files, &plan, Id128([0xaa; 16]), Id128([0xc0 + round; 16])).expect("merged");
         }

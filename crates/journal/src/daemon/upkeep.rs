@@ -3,6 +3,7 @@
 //! A thin shell around [`crate::store::upkeep`] and [`crate::store::vacuum`]. A log that cannot
 //! be sealed now is tried again with the next one; it is readable as it is.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -13,8 +14,8 @@ use crate::daemon::system;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::files::{Disk, Files};
-use crate::store::names::{Catalogue, FileName};
-use crate::store::upkeep::{merge, plan_merge, seal};
+use crate::store::names::FileName;
+use crate::store::upkeep::{merge_all, seal};
 use crate::store::vacuum::{Limits, vacuum};
 
 /// The handle of the thread.
@@ -56,6 +57,11 @@ impl Upkeep {
         &self.event
     }
 
+    /// Asks for room: what is over the limits is removed.
+    pub fn make_room(&self) {
+        self.seal(Vec::new());
+    }
+
     /// Hands over closed logs. Their number is bounded by what the disk can take: each is a file.
     pub fn seal(&self, logs: Vec<FileName>) {
         if let Some(jobs) = &self.jobs {
@@ -88,7 +94,7 @@ fn work(
     limits: &Limits,
     report: &dyn Fn(String),
 ) {
-    let mut waiting: Vec<FileName> = Vec::new();
+    let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
     while let Ok(logs) = inbox.recv() {
         waiting.extend(logs);
         waiting.retain(|log| match seal(files, log, machine, new_id()) {
@@ -103,22 +109,14 @@ fn work(
                 !e.is_gone()
             }
         });
-        if let Err(e) = tidy(files, machine, limits) {
-            report(format!("Upkeep failed: {e}"));
+        match merge_all(files, machine, &mut new_id, &mut damaged) {
+            Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
+            Err(e) => report(format!("Cannot merge now: {e}")),
+        }
+        if let Err(e) = vacuum(files, limits, warren_sys::time::realtime_ns() / 1000) {
+            report(format!("Cannot remove old files now: {e}"));
         }
     }
-}
-
-fn tidy(files: &dyn Files, machine: Id128, limits: &Limits) -> Result<()> {
-    loop {
-        let plan = plan_merge(&Catalogue::of(files.list()?));
-        if plan.is_empty() {
-            break;
-        }
-        merge(files, &plan, machine, new_id())?;
-    }
-    vacuum(files, limits, warren_sys::time::realtime_ns() / 1000)?;
-    Ok(())
 }
 
 fn new_id() -> Id128 {

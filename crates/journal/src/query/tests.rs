@@ -61,7 +61,8 @@ impl Writer {
             seal(&self.memory, &log, Id128::default(), Id128([self.ids as u8; 16]))
                 .expect("sealed");
         }
-        let plan = plan_merge(&Catalogue::of(self.memory.list().expect("a listing")));
+        let plan =
+            plan_merge(&Catalogue::of(self.memory.list().expect("a listing")), &BTreeSet::new());
         if !plan.is_empty() {
             self.ids += 1;
             merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))

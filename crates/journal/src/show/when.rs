@@ -83,7 +83,13 @@ pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
 /// `[WEEKDAY] [DATE] [TIME] [UTC]`; a date alone is its midnight, a time alone is today's.
 fn parse_civil(text: &str, now: &Zoned) -> Option<u64> {
     const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    let mut words: Vec<&str> = text.split([' ', 'T']).filter(|word| !word.is_empty()).collect();
+    // A `T` between date and time; those of weekdays and zones do not follow a digit.
+    let digit_before = |at: usize| text[..at].ends_with(|c: char| c.is_ascii_digit());
+    let text: String = text
+        .char_indices()
+        .map(|(at, c)| if c == 'T' && digit_before(at) { ' ' } else { c })
+        .collect();
+    let mut words: Vec<&str> = text.split_whitespace().collect();
     let mut zone = now.time_zone().clone();
     if words.last() == Some(&"UTC") {
         words.pop();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Memory, Numbers};
 use super::names::{Catalogue, FileName};
-use super::upkeep::{merge, plan_merge, seal};
+use super::upkeep::{merge, merge_all, plan_merge, seal};
 use super::*;
 use crate::block::Kind;
 use crate::segment::read::Segment;
@@ -145,7 +145,7 @@ impl Life {
             assert_eq!(sealed.lost, [], "nothing is damaged here");
             self.sealable.remove(0);
         }
-        let plan = plan_merge(&Catalogue::of(self.memory.list()?));
+        let plan = plan_merge(&Catalogue::of(self.memory.list()?), &Default::default());
         if !plan.is_empty() {
             self.ids += 1;
             merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))?;
@@ -371,6 +371,37 @@ fn a_cut_file_keeps_every_whole_block_before_the_cut() {
         }
         memory.set_content(&name, &whole);
     }
+}
+
+#[test]
+fn a_damaged_segment_does_not_stop_the_upkeep_of_others() {
+    let memory = Memory::new();
+    let mut life = Life::begin(memory.clone(), Contents::new(), Numbers(6)).expect("empty");
+    for id in 0..9 {
+        life.append().expect("no faults");
+        life.append().expect("no faults");
+        life.rotate().expect("no faults");
+        for log in life.store.take_sealable() {
+            seal(&memory, &log, Id128::default(), Id128([id; 16])).expect("sealed");
+        }
+    }
+    let catalogue = Catalogue::of(memory.list().expect("a listing"));
+    let system = catalogue.segments().filter(|segment| segment.0.class == "system").nth(2);
+    let name = system.expect("a third").0.to_string();
+    let content = memory.content(&name);
+    memory.set_content(&name, &content[..content.len() - 1]);
+    let (before, mut skip, mut id) = (read_all(&memory), Default::default(), 100);
+    let mut new_id = || {
+        id += 1;
+        Id128([id; 16])
+    };
+    let faults = merge_all(&memory, Id128::default(), &mut new_id, &mut skip).expect("goes on");
+    assert_eq!((faults.len(), skip.len()), (1, 1));
+    assert_eq!(read_all(&memory), before);
+    let after = Catalogue::of(memory.list().expect("a listing"));
+    assert!(after.segments().count() < catalogue.segments().count(), "the others are merged");
+    let again = merge_all(&memory, Id128::default(), &mut new_id, &mut skip);
+    assert_eq!(again, Ok(Vec::new()), "it is reported once");
 }
 
 #[test]

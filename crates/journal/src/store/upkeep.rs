@@ -4,6 +4,8 @@
 //! directory, and only then remove what was replaced. A crash anywhere leaves either the old
 //! files or old and new ones, and [`crate::store::names`] knows which count.
 
+use std::collections::BTreeSet;
+
 use crate::block::{Identity, Kind};
 use crate::entry::Id128;
 use crate::error::{Error, Result};
@@ -92,6 +94,33 @@ pub fn merge(
     Ok(merged)
 }
 
+/// Merges as long as there is something to merge. A segment that turns out to be damaged is added
+/// to `skip` and given back with what is wrong; the others go on.
+pub fn merge_all(
+    files: &dyn Files,
+    machine: Id128,
+    new_id: &mut dyn FnMut() -> Id128,
+    skip: &mut BTreeSet<SegmentName>,
+) -> Result<Vec<Error>> {
+    let mut damaged = Vec::new();
+    loop {
+        let plan = plan_merge(&Catalogue::of(files.list()?), skip);
+        if plan.is_empty() {
+            return Ok(damaged);
+        }
+        match merge(files, &plan, machine, new_id()) {
+            Ok(_) => {}
+            Err(e) => match plan.into_iter().find(|name| e.is_about(&name.to_string())) {
+                Some(name) => {
+                    skip.insert(name);
+                    damaged.push(e);
+                }
+                None => return Err(e),
+            },
+        }
+    }
+}
+
 fn create(
     files: &dyn Files,
     segment: &SegmentName,
@@ -119,21 +148,22 @@ fn publish(
 
 /// Which neighbours to merge next, oldest first; empty when there is nothing to gain.
 ///
-/// From the newest segment of a class backwards: as long as the neighbours are no larger than
+/// `skip` are segments that cannot be merged, being damaged; they part their neighbours. From the
+/// newest segment of a class backwards: as long as the neighbours are no larger than
 /// its size, they belong together; four or more of them are merged. So each entry is copied
 /// once for each size, and a class has at most a few segments of each.
-pub fn plan_merge(catalogue: &Catalogue) -> Vec<SegmentName> {
+pub fn plan_merge(catalogue: &Catalogue, skip: &BTreeSet<SegmentName>) -> Vec<SegmentName> {
     let segments: Vec<_> = catalogue.segments().collect();
     let by_class = segments.chunk_by(|a, b| a.0.class == b.0.class);
-    by_class.map(plan_class).find(|plan| !plan.is_empty()).unwrap_or_default()
+    by_class.map(|class| plan_class(class, skip)).find(|plan| !plan.is_empty()).unwrap_or_default()
 }
 
-fn plan_class(segments: &[(&SegmentName, u64)]) -> Vec<SegmentName> {
+fn plan_class(segments: &[(&SegmentName, u64)], skip: &BTreeSet<SegmentName>) -> Vec<SegmentName> {
     let Some(newest) = segments.last().map(|segment| size(segment.1)) else { return Vec::new() };
     let (mut run, mut bytes) = (Vec::new(), 0);
     for (name, file_bytes) in segments.iter().rev() {
         bytes += file_bytes;
-        if size(*file_bytes) > newest || bytes > MERGE_BYTES_MAX {
+        if size(*file_bytes) > newest || bytes > MERGE_BYTES_MAX || skip.contains(name) {
             break;
         }
         run.push((*name).clone());
@@ -162,9 +192,19 @@ mod tests {
             Listed { name, bytes: size << 20 }
         };
         let catalogue = Catalogue::of(sizes.iter().enumerate().map(listed).collect());
-        let plan = plan_merge(&catalogue);
+        let plan = plan_merge(&catalogue, &BTreeSet::new());
         let all: Vec<_> = catalogue.segments().map(|(name, _)| name.clone()).collect();
         assert_eq!(plan, all[all.len() - merged..], "{sizes:?}");
+    }
+
+    #[test]
+    fn a_damaged_segment_parts_its_neighbours() {
+        let name = |at: u64| SegmentName { class: "a".into(), first: at * 10, last: at * 10 + 9 };
+        let listed = |at: u64| Listed { name: name(at).to_string(), bytes: 1 << 20 };
+        let catalogue = Catalogue::of((0..9).map(listed).collect());
+        let plan =
+            |skip: &[u64]| plan_merge(&catalogue, &skip.iter().map(|&at| name(at)).collect()).len();
+        assert_eq!([plan(&[]), plan(&[2]), plan(&[6]), plan(&[8])], [9, 6, 0, 0]);
     }
 
     #[test]
