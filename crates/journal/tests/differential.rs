@@ -48,6 +48,9 @@ const CASES: &str = "
     -b -1
     -b -7
     -b all
+    -b PRIORITY=3
+    -n PRIORITY=3
+    -n all -p 1
     --list-boots
     --since @1700000010 --until @1700000015
     --until yesterday -n 2

@@ -4,6 +4,34 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
+/// Gives `--boot` and `--lines` without a value their default, where what follows is no value of
+/// theirs: `-b _PID=1` is a boot and a match.
+pub fn complete(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words = words.peekable();
+    let mut all = Vec::new();
+    while let Some(word) = words.next() {
+        let next = words.peek().map(String::as_str);
+        let (is_value, default) = match word.as_str() {
+            "-b" | "--boot" => (next.is_some_and(is_boot), "0"),
+            "-n" | "--lines" => (next.is_some_and(is_count), "10"),
+            _ => (true, ""),
+        };
+        all.push(word);
+        if !is_value {
+            all.push(default.to_owned());
+        }
+    }
+    all
+}
+
+fn is_count(word: &str) -> bool {
+    word == "all" || word.parse::<u64>().is_ok()
+}
+
+fn is_boot(word: &str) -> bool {
+    word == "all" || word.parse::<i64>().is_ok() || crate::entry::Id128::parse(word).is_some()
+}
+
 /// Query the journal.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "warren-journalctl", version, max_term_width = 100)]
@@ -107,4 +135,27 @@ pub struct Args {
     /// FIELD=VALUE, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let words = complete(line.split_whitespace().map(str::to_owned));
+        assert_eq!(words.join(" "), expected, "{line}");
+    }
+
+    #[test]
+    fn values_that_may_be_left_out() {
+        check("-b", "-b 0");
+        check("-b -1", "-b -1");
+        check("-b _PID=1", "-b 0 _PID=1");
+        check("--boot -u x", "--boot 0 -u x");
+        check("-b 0123456789abcdef0123456789abcdef", "-b 0123456789abcdef0123456789abcdef");
+        check("-n -f", "-n 10 -f");
+        check("-n 5 A=b", "-n 5 A=b");
+        check("-n A=b", "-n 10 A=b");
+        check("-n5 -b=1", "-n5 -b=1");
+    }
 }
