@@ -7,7 +7,8 @@
 //! [`SYNC_US`], at once for `crit` and worse.
 //!
 //! Not here yet: /dev/kmsg, audit, forwarding, namespaces, and the manager's own table of units;
-//! a sender that is gone before it was looked up has no unit.
+//! a sender that is gone before it was looked up has no unit. On a disk so full that no log can be
+//! sealed, and that has no segment to remove, new messages are lost and said to be on stderr.
 
 mod sender;
 mod streams;

@@ -14,7 +14,7 @@ use crate::daemon::system;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::files::{Disk, Files};
-use crate::store::names::FileName;
+use crate::store::names::{Catalogue, FileName, TEMPORARY};
 use crate::store::upkeep::{merge_all, seal};
 use crate::store::vacuum::{Limits, vacuum};
 
@@ -106,17 +106,31 @@ fn work(
             }
             Err(e) => {
                 report(format!("Cannot seal {log} now: {e}"));
+                drop_temporaries(files);
                 !e.is_gone()
             }
         });
         match merge_all(files, machine, &mut new_id, &mut damaged) {
             Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
-            Err(e) => report(format!("Cannot merge now: {e}")),
+            Err(e) => {
+                report(format!("Cannot merge now: {e}"));
+                drop_temporaries(files);
+            }
         }
         if let Err(e) = vacuum(files, limits, warren_sys::time::realtime_ns() / 1000) {
             report(format!("Cannot remove old files now: {e}"));
         }
     }
+}
+
+/// What could not be finished takes room that it does not need. Only this thread makes such files.
+fn drop_temporaries(files: &dyn Files) {
+    let Ok(listing) = files.list() else { return };
+    let leftovers = Catalogue::of(listing).leftovers;
+    leftovers.iter().filter(|name| name.ends_with(TEMPORARY)).for_each(|name| {
+        // What cannot be removed now is removed by the next start.
+        let _ = files.unlink(name);
+    });
 }
 
 fn new_id() -> Id128 {
