@@ -1,0 +1,236 @@
+//! Who sent it: the trusted fields, from /proc, remembered for a moment.
+//!
+//! What was read of a process counts for [`FRESH_US`]; of one that is gone, for [`STALE_US`], so
+//! that what it sent just before its end has its unit. A process that was never looked up while
+//! it ran has only its credentials.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_sys::fdpass::Credentials;
+
+use crate::entry::{Fields, Id128};
+use crate::input::cgroup;
+
+/// A process is looked up again after so long, µs.
+const FRESH_US: u64 = 1_000_000;
+
+/// A process that is gone is forgotten after so long, µs.
+const STALE_US: u64 = 5_000_000;
+
+/// Most processes that are remembered.
+const SENDERS_MAX: usize = 1 << 14;
+
+/// Longest command line that is kept, bytes.
+const CMDLINE_BYTES_MAX: usize = 4096;
+
+/// How an entry came; `_TRANSPORT`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transport {
+    /// Native protocol.
+    Journal,
+    /// /dev/log.
+    Syslog,
+    /// A service's output.
+    Stdout,
+    /// The daemon itself.
+    Driver,
+}
+
+impl Transport {
+    fn name(self) -> &'static str {
+        match self {
+            Transport::Journal => "journal",
+            Transport::Syslog => "syslog",
+            Transport::Stdout => "stdout",
+            Transport::Driver => "driver",
+        }
+    }
+}
+
+/// What all entries have in common.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// /etc/machine-id; zero without one.
+    pub machine: Id128,
+    /// Of this boot.
+    pub boot: Id128,
+    name: String,
+}
+
+impl Host {
+    /// Asks the running system.
+    pub fn read() -> Host {
+        let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let id = |path: &str| Id128::parse(text(path).trim()).unwrap_or_default();
+        Host {
+            machine: id("/etc/machine-id"),
+            boot: id("/proc/sys/kernel/random/boot_id"),
+            name: text("/proc/sys/kernel/hostname").trim().to_owned(),
+        }
+    }
+}
+
+/// What is remembered of processes.
+pub struct Senders {
+    host: Host,
+    known: BTreeMap<(i32, u32, u32, Transport), Known>,
+}
+
+struct Known {
+    context: Arc<Fields>,
+    read_us: u64,
+}
+
+impl Senders {
+    /// Remembers nobody.
+    pub fn new(host: Host) -> Senders {
+        Senders { host, known: BTreeMap::new() }
+    }
+
+    /// The trusted fields of a sender.
+    pub fn context(
+        &mut self,
+        transport: Transport,
+        sender: Credentials,
+        now_us: u64,
+    ) -> Arc<Fields> {
+        let key = (sender.pid, sender.uid, sender.gid, transport);
+        let age = self.known.get(&key).map(|known| now_us.saturating_sub(known.read_us));
+        if let Some(known) = self.known.get(&key).filter(|_| age < Some(FRESH_US)) {
+            return known.context.clone();
+        }
+        let process = Process::read(sender.pid);
+        if process.is_none()
+            && let Some(known) = self.known.get(&key).filter(|_| age < Some(STALE_US))
+        {
+            return known.context.clone();
+        }
+        let read = self.build(transport, sender, process.as_ref(), &Fields::new());
+        self.remember(key, read, now_us)
+    }
+
+    fn remember(
+        &mut self,
+        key: (i32, u32, u32, Transport),
+        read: Fields,
+        now_us: u64,
+    ) -> Arc<Fields> {
+        // The same content stays the same object, which the store knows at a glance.
+        let same = self.known.get(&key).filter(|known| *known.context == read);
+        let context = same.map_or_else(|| Arc::new(read), |known| known.context.clone());
+        if self.known.len() >= SENDERS_MAX {
+            self.known.retain(|_, known| now_us.saturating_sub(known.read_us) < STALE_US);
+        }
+        if self.known.len() >= SENDERS_MAX {
+            self.known.clear();
+        }
+        self.known.insert(key, Known { context: context.clone(), read_us: now_us });
+        context
+    }
+
+    /// The trusted fields of a stream's writer. `more` is what is known of the stream; a unit in
+    /// it counts instead of the one of the cgroup.
+    pub fn of_stream(&self, sender: Credentials, more: &Fields) -> Arc<Fields> {
+        let process = Process::read(sender.pid);
+        Arc::new(self.build(Transport::Stdout, sender, process.as_ref(), more))
+    }
+
+    /// The daemon's own context.
+    pub fn own(&mut self, now_us: u64) -> Arc<Fields> {
+        let pid = i32::try_from(std::process::id()).unwrap_or(0);
+        self.context(Transport::Driver, Credentials { pid, uid: 0, gid: 0 }, now_us)
+    }
+
+    fn build(
+        &self,
+        transport: Transport,
+        sender: Credentials,
+        process: Option<&Process>,
+        more: &Fields,
+    ) -> Fields {
+        let mut fields = Fields::new();
+        let mut put = |name: &str, value: &str| fields.push(name.as_bytes(), value.as_bytes());
+        put("_TRANSPORT", transport.name());
+        if sender.pid > 0 {
+            put("_PID", &sender.pid.to_string());
+            put("_UID", &sender.uid.to_string());
+            put("_GID", &sender.gid.to_string());
+        }
+        put("_MACHINE_ID", &self.host.machine.to_string());
+        put("_HOSTNAME", &self.host.name);
+        put("_RUNTIME_SCOPE", "system");
+        if let Some(process) = process {
+            process.put(&mut fields, more.get("_SYSTEMD_UNIT").is_some());
+        }
+        more.iter().for_each(|(name, value)| fields.push(name, value));
+        fields
+    }
+}
+
+/// What /proc says of a process.
+struct Process {
+    fields: Fields,
+    cgroup: Option<String>,
+}
+
+impl Process {
+    /// `None` when it is gone.
+    fn read(pid: i32) -> Option<Process> {
+        let directory = Path::new("/proc").join(pid.to_string());
+        let read = |name: &str| std::fs::read(directory.join(name)).ok();
+        let status = String::from_utf8_lossy(&read("status")?).into_owned();
+        let mut fields = Fields::new();
+        let mut put = |name: &str, value: &[u8]| {
+            if !value.is_empty() {
+                fields.push(name.as_bytes(), value);
+            }
+        };
+        put("_COMM", read("comm").unwrap_or_default().trim_ascii_end());
+        let exe = std::fs::read_link(directory.join("exe")).unwrap_or_default();
+        put("_EXE", exe.as_os_str().as_encoded_bytes());
+        put("_CMDLINE", &command_line(read("cmdline").unwrap_or_default()));
+        let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let capabilities = capabilities.unwrap_or("").trim().trim_start_matches('0');
+        put("_CAP_EFFECTIVE", if capabilities.is_empty() { b"0" } else { capabilities.as_bytes() });
+        for (name, file) in [("_AUDIT_SESSION", "sessionid"), ("_AUDIT_LOGINUID", "loginuid")] {
+            /// What the kernel gives for 'none'.
+            const NONE: &[u8] = b"4294967295";
+            put(name, read(file).filter(|id| id != NONE).unwrap_or_default().trim_ascii());
+        }
+        let cgroup = read("cgroup").map(|text| String::from_utf8_lossy(&text).into_owned());
+        Some(Process { fields, cgroup })
+    }
+
+    fn put(&self, fields: &mut Fields, unit_is_known: bool) {
+        self.fields.iter().for_each(|(name, value)| fields.push(name, value));
+        let Some(path) = self.cgroup.as_deref().and_then(cgroup::path_of) else { return };
+        if unit_is_known {
+            return fields.push(b"_SYSTEMD_CGROUP", path.as_bytes());
+        }
+        cgroup::put_fields(path, fields);
+        let unit =
+            fields.get("_SYSTEMD_UNIT").map(|unit| String::from_utf8_lossy(unit).into_owned());
+        if let Some(id) = unit.and_then(|unit| invocation_of(&unit)) {
+            fields.push(b"_SYSTEMD_INVOCATION_ID", id.as_bytes());
+        }
+    }
+}
+
+/// What the manager says of a unit that runs: the target of a link, systemd's way.
+fn invocation_of(unit: &str) -> Option<String> {
+    let link = Path::new("/run/systemd/units").join(format!("invocation:{unit}"));
+    let target = std::fs::read_link(link).ok()?;
+    Id128::parse(target.to_str()?).map(|id| id.to_string())
+}
+
+/// Arguments with blanks between them.
+fn command_line(mut bytes: Vec<u8>) -> Vec<u8> {
+    bytes.truncate(CMDLINE_BYTES_MAX);
+    while bytes.last() == Some(&0) {
+        bytes.pop();
+    }
+    bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
+    bytes
+}

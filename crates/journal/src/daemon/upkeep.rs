@@ -1,0 +1,138 @@
+//! The second thread: seals, merges and vacuums, and reports what went wrong.
+//!
+//! A thin shell around [`crate::store::upkeep`] and [`crate::store::vacuum`]. A log that cannot
+//! be sealed now is tried again with the next one; it is readable as it is.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use warren_sys::eventfd::EventFd;
+
+use crate::daemon::system;
+use crate::entry::Id128;
+use crate::error::{Error, Result};
+use crate::files::{Disk, Files};
+use crate::store::names::{Catalogue, FileName, TEMPORARY};
+use crate::store::upkeep::{merge_all, seal};
+use crate::store::vacuum::{Limits, vacuum};
+
+/// The handle of the thread.
+pub struct Upkeep {
+    jobs: Option<Sender<Vec<FileName>>>,
+    reports: Receiver<String>,
+    event: Arc<EventFd>,
+    thread: Option<JoinHandle<()>>,
+    /// Held as long as this process writes to the directory.
+    _lock: std::fs::File,
+}
+
+impl Upkeep {
+    /// Starts the thread for a directory that is locked.
+    pub fn start(
+        files: Arc<Disk>,
+        lock: std::fs::File,
+        machine: Id128,
+        limits: Limits,
+    ) -> Result<Upkeep> {
+        let (jobs, inbox) = channel();
+        let (outbox, reports) = channel();
+        let event = Arc::new(EventFd::new().map_err(system)?);
+        let notify = event.clone();
+        let report = move |text: String| {
+            // The other end is gone only when the process ends.
+            let _ = outbox.send(text);
+            notify.notify();
+        };
+        let thread = std::thread::Builder::new()
+            .name("upkeep".to_owned())
+            .spawn(move || work(&*files, &inbox, machine, &limits, &report))
+            .map_err(|e| Error::io("spawn", "upkeep", &e))?;
+        Ok(Upkeep { jobs: Some(jobs), reports, event, thread: Some(thread), _lock: lock })
+    }
+
+    /// Readable when there are reports.
+    pub fn event(&self) -> &EventFd {
+        &self.event
+    }
+
+    /// Asks for room: what is over the limits is removed.
+    pub fn make_room(&self) {
+        self.seal(Vec::new());
+    }
+
+    /// Hands over closed logs. Their number is bounded by what the disk can take: each is a file.
+    pub fn seal(&self, logs: Vec<FileName>) {
+        if let Some(jobs) = &self.jobs {
+            // A thread that panicked leaves the logs, which the next start seals.
+            let _ = jobs.send(logs);
+        }
+    }
+
+    /// What was reported since the last call.
+    pub fn reports(&self) -> Vec<String> {
+        self.event.clear();
+        self.reports.try_iter().collect()
+    }
+
+    /// Comes back when everything that was handed over is done.
+    pub fn finish(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            eprintln!("warren-journald: upkeep failed; the next start does it again");
+        }
+    }
+}
+
+fn work(
+    files: &dyn Files,
+    inbox: &Receiver<Vec<FileName>>,
+    machine: Id128,
+    limits: &Limits,
+    report: &dyn Fn(String),
+) {
+    let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
+    while let Ok(logs) = inbox.recv() {
+        waiting.extend(logs);
+        waiting.retain(|log| match seal(files, log, machine, new_id()) {
+            Ok(sealed) => {
+                sealed.lost.iter().for_each(|bytes| {
+                    report(format!("{log} was damaged from byte {} to {}", bytes.start, bytes.end));
+                });
+                false
+            }
+            Err(e) => {
+                report(format!("Cannot seal {log} now: {e}"));
+                drop_temporaries(files);
+                !e.is_gone()
+            }
+        });
+        match merge_all(files, machine, &mut new_id, &mut damaged) {
+            Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
+            Err(e) => {
+                report(format!("Cannot merge now: {e}"));
+                drop_temporaries(files);
+            }
+        }
+        if let Err(e) = vacuum(files, limits, warren_sys::time::realtime_ns() / 1000) {
+            report(format!("Cannot remove old files now: {e}"));
+        }
+    }
+}
+
+/// What could not be finished takes room that it does not need. Only this thread makes such files.
+fn drop_temporaries(files: &dyn Files) {
+    let Ok(listing) = files.list() else { return };
+    let leftovers = Catalogue::of(listing).leftovers;
+    leftovers.iter().filter(|name| name.ends_with(TEMPORARY)).for_each(|name| {
+        // What cannot be removed now is removed by the next start.
+        let _ = files.unlink(name);
+    });
+}
+
+fn new_id() -> Id128 {
+    Id128(warren_sys::random::u128().to_le_bytes())
+}

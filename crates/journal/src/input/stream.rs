@@ -1,0 +1,223 @@
+//! A stream of a service's output: seven header lines, then text.
+//!
+//! The header, each line ended by a newline: identifier, unit, priority, level prefix (0 or 1),
+//! and whether to forward to syslog, kmsg and the console (0 or 1 each). Then each line is an
+//! entry; a line may begin with `<N>` when the level prefix is on.
+
+use crate::entry::Fields;
+use crate::input::{split_priority, take_priority};
+
+/// Longest line, bytes; longer ones are split. LineMax= of journald.conf(5).
+pub const LINE_BYTES_MAX: usize = 48 << 10;
+
+/// Longest header line, bytes.
+const HEADER_BYTES_MAX: usize = 255;
+
+/// What the header says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Header {
+    /// `SYSLOG_IDENTIFIER`; may be empty.
+    pub identifier: Vec<u8>,
+    /// Unit that the output belongs to; counts only from root.
+    pub unit: Vec<u8>,
+    /// Priority with facility of lines without their own.
+    pub priority: u32,
+    /// Lines may begin with `<N>`.
+    pub level_prefix: bool,
+}
+
+/// Why an entry ends where it does; `_LINE_BREAK`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LineBreak {
+    /// A newline: the ordinary case, not noted.
+    Newline,
+    /// A zero byte.
+    Nul,
+    /// The line is too long.
+    LineMax,
+    /// The stream ended.
+    Eof,
+    /// Another process writes on.
+    PidChange,
+}
+
+impl LineBreak {
+    /// Value of `_LINE_BREAK`.
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            LineBreak::Newline => None,
+            LineBreak::Nul => Some("nul"),
+            LineBreak::LineMax => Some("line-max"),
+            LineBreak::Eof => Some("eof"),
+            LineBreak::PidChange => Some("pid-change"),
+        }
+    }
+}
+
+/// A stream as far as it was read.
+#[derive(Debug, Default)]
+pub struct Stream {
+    header: Header,
+    header_lines: usize,
+    rest: Vec<u8>,
+}
+
+/// The header is no header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadHeader;
+
+/// How many lines a header has.
+const HEADER_LINES: usize = 7;
+
+impl Stream {
+    /// What the header said so far.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Takes bytes and gives every line that is complete.
+    pub fn push(
+        &mut self,
+        data: &[u8],
+        mut line: impl FnMut(&Header, &[u8], LineBreak),
+    ) -> Result<(), BadHeader> {
+        self.rest.extend_from_slice(data);
+        let mut begin = 0;
+        while let Some((end, next, line_break)) = find_end(&self.rest[begin..], self.limit()) {
+            let text = &self.rest[begin..begin + end];
+            if self.header_lines < HEADER_LINES {
+                if line_break != LineBreak::Newline {
+                    return Err(BadHeader);
+                }
+                read_header(&mut self.header, self.header_lines, text)?;
+                self.header_lines += 1;
+            } else if !text.is_empty() {
+                line(&self.header, text, line_break);
+            }
+            begin += next;
+        }
+        self.rest.drain(..begin);
+        Ok(())
+    }
+
+    fn limit(&self) -> usize {
+        if self.header_lines < HEADER_LINES { HEADER_BYTES_MAX } else { LINE_BYTES_MAX }
+    }
+
+    /// Ends the line that is being written: the stream ended, or its writer is another.
+    pub fn cut(&mut self, why: LineBreak, mut line: impl FnMut(&Header, &[u8], LineBreak)) {
+        if self.header_lines == HEADER_LINES && !self.rest.is_empty() {
+            line(&self.header, &self.rest, why);
+        }
+        self.rest.clear();
+    }
+}
+
+/// Where the first line ends, where the next begins, and why.
+fn find_end(data: &[u8], limit: usize) -> Option<(usize, usize, LineBreak)> {
+    match memchr::memchr2(b'\n', 0, &data[..data.len().min(limit + 1)]) {
+        Some(end) if data[end] == b'\n' => Some((end, end + 1, LineBreak::Newline)),
+        Some(end) => Some((end, end + 1, LineBreak::Nul)),
+        None if data.len() > limit => Some((limit, limit, LineBreak::LineMax)),
+        None => None,
+    }
+}
+
+fn read_header(header: &mut Header, number: usize, text: &[u8]) -> Result<(), BadHeader> {
+    match number {
+        0 => header.identifier = text.to_vec(),
+        1 => header.unit = text.to_vec(),
+        2 => {
+            let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+            header.priority = number.filter(|&number| number <= 999).ok_or(BadHeader)?;
+        }
+        3 => header.level_prefix = read_bool(text)?,
+        _ => {
+            read_bool(text)?;
+        }
+    }
+    Ok(())
+}
+
+fn read_bool(text: &[u8]) -> Result<bool, BadHeader> {
+    match text {
+        b"0" => Ok(false),
+        b"1" => Ok(true),
+        _ => Err(BadHeader),
+    }
+}
+
+/// The fields of a line.
+pub fn fields(header: &Header, text: &[u8], line_break: LineBreak) -> Fields {
+    let prefixed = header.level_prefix.then(|| take_priority(text)).flatten();
+    let (number, text) = match prefixed {
+        Some((number, text)) if number < 8 => (number | header.priority & !7, text),
+        Some((number, text)) => (number, text),
+        None => (header.priority, text),
+    };
+    let (priority, facility) = split_priority(number);
+    let mut fields = Fields::new();
+    fields.push(b"PRIORITY", priority.to_string().as_bytes());
+    if facility > 0 {
+        fields.push(b"SYSLOG_FACILITY", facility.to_string().as_bytes());
+    }
+    if !header.identifier.is_empty() {
+        fields.push(b"SYSLOG_IDENTIFIER", &header.identifier);
+    }
+    fields.push(b"MESSAGE", text);
+    if let Some(name) = line_break.name() {
+        fields.push(b"_LINE_BREAK", name.as_bytes());
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines as `priority text (break)`, however the bytes are cut.
+    fn check(body: &str, expected: &[&str]) {
+        let data = format!("id\nu.service\n30\n1\n0\n0\n0\n{body}");
+        for piece in [1, 2, 7, data.len()] {
+            let (mut stream, mut lines) = (Stream::default(), Vec::new());
+            let mut note = |header: &Header, text: &[u8], line_break: LineBreak| {
+                let fields = fields(header, text, line_break);
+                let get =
+                    |name| String::from_utf8_lossy(fields.get(name).unwrap_or(b"")).into_owned();
+                let (priority, text) = (get("PRIORITY"), get("MESSAGE"));
+                lines.push(format!("{priority} {text} ({})", get("_LINE_BREAK")));
+            };
+            for piece in data.as_bytes().chunks(piece) {
+                stream.push(piece, &mut note).expect("a good header");
+            }
+            stream.cut(LineBreak::Eof, &mut note);
+            assert_eq!(lines, expected, "{body:?} by {piece}");
+            assert_eq!(stream.header().unit, b"u.service");
+        }
+    }
+
+    #[test]
+    fn lines() {
+        check("one\ntwo\n", &["6 one ()", "6 two ()"]);
+        check("<3>bad\n<x>odd\n", &["3 bad ()", "6 <x>odd ()"]);
+        check("one\n\n\ntwo", &["6 one ()", "6 two (eof)"]);
+        check("a\0b\n", &["6 a (nul)", "6 b ()"]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn long_lines_are_split() {
+        let long = "x".repeat(LINE_BYTES_MAX);
+        check(&format!("{long}\n"), &[&format!("6 {long} ()")]);
+        check(&format!("{long}y\n"), &[&format!("6 {long} (line-max)"), "6 y ()"]);
+    }
+
+    #[test]
+    fn bad_headers_are_refused() {
+        let long = "x".repeat(HEADER_BYTES_MAX + 1);
+        for bad in [&*long, "a\nb\n1000\n", "a\nb\n-1\n", "a\nb\n6\nyes\n", "a\0"] {
+            let mut stream = Stream::default();
+            assert_eq!(stream.push(bad.as_bytes(), |_, _, _| {}), Err(BadHeader), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Reading: which entries, in which order, from where on.
+//!
+//! A [`Journal`] is a picture of a directory: every file is opened when the picture is taken, so
+//! that sealing, merging and vacuum in the meantime do not disturb it. [`Journal::refresh`]
+//! takes a new one and keeps what is still the same. Entries come in the order of their sequence
+//! numbers, and a position is a sequence number: it stays valid whatever file the entry is in.
+//!
+//! Damaged blocks are left out and reported ([`Entries::damage`]), never silently.
+//!
+//! Start at [`Query`]; [`expr`] finds candidates in indexes and decides row by row, [`grep`]
+//! searches texts, [`source`] makes logs and segments look alike, [`stream`] walks them.
+
+pub mod cursor;
+pub mod expr;
+pub mod grep;
+pub mod matches;
+pub mod source;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+pub use cursor::Cursor;
+pub use expr::Expr;
+pub use grep::{Case, Grep};
+pub use stream::Entries;
+
+use crate::entry::Id128;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::query::source::Source;
+use crate::segment::directory::BootSpan;
+use crate::store::names::{Catalogue, FileName};
+
+/// Which entries are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// What fields they must have.
+    pub expr: Expr,
+    /// Earliest wall clock, µs; inclusive.
+    pub since_us: Option<u64>,
+    /// Latest wall clock, µs; inclusive.
+    pub until_us: Option<u64>,
+    /// What their text must match.
+    pub grep: Option<Grep>,
+}
+
+/// Which way to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// Oldest first.
+    Forward,
+    /// Newest first.
+    Backward,
+}
+
+/// A picture of a directory.
+pub struct Journal {
+    files: Arc<dyn Files>,
+    classes: BTreeMap<String, Vec<Arc<Source>>>,
+}
+
+impl Journal {
+    /// Opens every file that counts.
+    pub fn open(files: Arc<dyn Files>) -> Result<Journal> {
+        let mut journal = Journal { files, classes: BTreeMap::new() };
+        journal.refresh()?;
+        Ok(journal)
+    }
+
+    /// Takes a new picture. Files that were open and still count are kept, and what was read of
+    /// them.
+    pub fn refresh(&mut self) -> Result<()> {
+        /// How often files may vanish between listing and opening before it is an error.
+        const TRIES_MAX: usize = 100;
+        for _ in 1..TRIES_MAX {
+            match self.try_refresh() {
+                Err(e) if e.is_gone() => {}
+                done => return done,
+            }
+        }
+        self.try_refresh()
+    }
+
+    fn try_refresh(&mut self) -> Result<()> {
+        let mut classes: BTreeMap<String, Vec<Arc<Source>>> = BTreeMap::new();
+        for file in Catalogue::of(self.files.list()?).files {
+            let source = match self.known(&file.name) {
+                Some(source) => source,
+                None => Arc::new(Source::open(&*self.files, &file.name)?),
+            };
+            classes.entry(file.name.class().to_owned()).or_default().push(source);
+        }
+        self.classes = classes;
+        Ok(())
+    }
+
+    /// A segment never changes, so it stays as it is; a log is read again.
+    fn known(&self, name: &FileName) -> Option<Arc<Source>> {
+        let sources = self.classes.get(name.class())?;
+        sources.iter().find(|source| source.name() == name && !name.is_log()).cloned()
+    }
+
+    /// The entries that are wanted, from a position on: forward those with higher sequence
+    /// numbers, backward those with lower ones; all without a position.
+    pub fn entries<'a>(
+        &'a self,
+        query: &'a Query,
+        direction: Direction,
+        position: Option<u64>,
+    ) -> Entries<'a> {
+        Entries::new(self.classes.values().map(Vec::as_slice), query, direction, position)
+    }
+
+    /// Every different value of a field, and the damage met on the way.
+    pub fn values(&self, field: &[u8]) -> Result<(BTreeSet<Vec<u8>>, Vec<Error>)> {
+        let (mut values, mut damage) = (BTreeSet::new(), Vec::new());
+        for source in self.sources() {
+            source.values(field, &mut values, &mut damage)?;
+        }
+        Ok((values, damage))
+    }
+
+    /// Every field name that occurs.
+    pub fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+        let mut names = BTreeSet::from([expr::BOOT_FIELD.to_vec()]);
+        for source in self.sources() {
+            source.field_names(&mut names)?;
+        }
+        Ok(names)
+    }
+
+    /// All boots in the order of their first entries.
+    pub fn boots(&self) -> Result<Vec<BootSpan>> {
+        let mut spans = Vec::new();
+        for source in self.sources() {
+            source.boots()?.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
+        }
+        spans.sort_by_key(|span: &BootSpan| span.first_seqnum);
+        Ok(spans)
+    }
+
+    /// Id of the sequence that the newest file's numbers count in.
+    pub fn sequence(&self) -> Result<Option<Id128>> {
+        let newest = self.sources().max_by_key(|source| source.name().first());
+        newest.map_or(Ok(None), |source| source.sequence())
+    }
+
+    /// All files, by class and first sequence number.
+    pub fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
+        self.classes.values().flatten()
+    }
+}

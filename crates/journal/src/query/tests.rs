@@ -1,0 +1,401 @@
+//! Queries against a slow reader that looks at every entry of every block and uses no index.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::block::Kind;
+use crate::entry::{Entry, Fields, Stamp};
+use crate::files::Counted;
+use crate::query::matches;
+use crate::segment::Segment;
+use crate::segment::read::read_header;
+use crate::segment::scan::{Walk, read_block};
+use crate::store::fault::{Memory, Numbers};
+use crate::store::upkeep::{merge, plan_merge, seal};
+use crate::store::vacuum::{Limits, vacuum};
+use crate::store::{Setup, Store};
+
+/// A store that is written to by a seeded sequence of numbers.
+struct Writer {
+    memory: Memory,
+    store: Store,
+    numbers: Numbers,
+    ids: u64,
+}
+
+const WORDS: [&str; 8] =
+    ["connection", "refused", "Kernel", "skipped", "42", "/var/log", "ÄRGER", "timeout"];
+
+impl Writer {
+    fn new(seed: u64) -> Writer {
+        let memory = Memory::new();
+        let mut ids = 0u8;
+        let new_id = Box::new(move || {
+            ids += 1;
+            Id128([ids; 16])
+        });
+        let setup = Setup { machine: Id128::default(), new_id };
+        let (store, _) = Store::open(Arc::new(memory.clone()), setup).expect("empty");
+        Writer { memory, store, numbers: Numbers(seed), ids: 100 }
+    }
+
+    fn append(&mut self, count: usize) {
+        for _ in 0..count {
+            let numbers = &mut self.numbers;
+            let boot = Id128([1 + (self.store.next_seqnum() / 300) as u8; 16]);
+            // Mostly forward, now and then a jump back.
+            let jump = if numbers.below(50) == 0 { 500 } else { 0 };
+            let realtime_us = 1_700_000_000_000_000 + self.store.next_seqnum() * 10 - jump;
+            let stamp = Stamp { realtime_us, monotonic_us: realtime_us % 10_000, boot };
+            let (context, fields) = (context(numbers), fields(numbers, realtime_us));
+            let class = ["system", "noisy"][usize::from(numbers.below(5) == 0)];
+            self.store.append(class, &stamp, &Arc::new(context), &fields).expect("in bounds");
+        }
+        self.store.flush().expect("no faults");
+    }
+
+    fn upkeep(&mut self) {
+        for log in self.store.take_sealable() {
+            self.ids += 1;
+            seal(&self.memory, &log, Id128::default(), Id128([self.ids as u8; 16]))
+                .expect("sealed");
+        }
+        let plan =
+            plan_merge(&Catalogue::of(self.memory.list().expect("a listing")), &BTreeSet::new());
+        if !plan.is_empty() {
+            self.ids += 1;
+            merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))
+                .expect("merged");
+        }
+    }
+
+    /// Merged segments, small segments, a closed log and one that is written to, in two classes.
+    fn fill(&mut self) {
+        for round in 0..8 {
+            for _ in 0..3 {
+                self.append(30);
+            }
+            self.store.rotate().expect("no faults");
+            if round < 7 {
+                self.upkeep();
+            }
+        }
+        self.append(40);
+        self.append(1);
+    }
+
+    fn journal(&self) -> Journal {
+        Journal::open(Arc::new(self.memory.clone())).expect("readable")
+    }
+}
+
+fn context(numbers: &mut Numbers) -> Fields {
+    let unit = match numbers.below(40) {
+        0 => "rare.service".to_owned(),
+        n => format!("u{}.service", n % 7),
+    };
+    let pid = if numbers.below(10) == 0 { 1 } else { 100 + numbers.below(5) };
+    let long = "x".repeat(numbers.below(3) * 150);
+    let pairs = [
+        ("_SYSTEMD_UNIT", &*unit),
+        ("_PID", &pid.to_string()),
+        ("_UID", "0"),
+        ("_CMDLINE", &*long),
+    ];
+    pairs.into_iter().collect()
+}
+
+fn fields(numbers: &mut Numbers, time: u64) -> Fields {
+    let words: Vec<_> = (0..numbers.below(4)).map(|_| WORDS[numbers.below(WORDS.len())]).collect();
+    let mut fields = Fields::new();
+    fields.push(b"PRIORITY", numbers.below(8).to_string().as_bytes());
+    if numbers.below(10) > 0 {
+        fields.push(b"MESSAGE", words.join(" ").as_bytes());
+    }
+    if numbers.below(10) == 0 {
+        fields.push(b"MESSAGE", b"a second text");
+        fields.push(b"UNIT", format!("u{}.service", numbers.below(7)).as_bytes());
+    }
+    fields.push(b"REQUEST", numbers.below(5000).to_string().as_bytes());
+    fields.push(
+        b"_SOURCE_REALTIME_TIMESTAMP",
+        (time - numbers.below(9) as u64).to_string().as_bytes(),
+    );
+    fields
+}
+
+/// The slow reader: every entry of every block, in the order of sequence numbers.
+fn read_all(files: &dyn Files) -> Vec<Entry> {
+    let mut all = Vec::new();
+    for file in Catalogue::of(files.list().expect("a listing")).files {
+        let name = file.name.to_string();
+        let blocks: Vec<_> = match file.name {
+            FileName::Log { .. } => {
+                let file = files.open(&name).expect("listed");
+                let header = read_header(&*file, &name).expect("read").expect("whole");
+                let mut walk = Walk::new(Some(header.identity));
+                walk.advance(&*file).expect("read");
+                let entries = walk.blocks.iter().filter(|block| block.kind == Kind::Entries);
+                entries.map(|header| read_block(&*file, &name, header).expect("whole")).collect()
+            }
+            FileName::Segment(_) => {
+                let segment = Segment::open(files, &name).expect("whole");
+                let count = segment.directory().blocks.len();
+                (0..count).map(|at| segment.block(at).expect("whole")).collect()
+            }
+        };
+        for block in blocks {
+            all.extend((0..block.rows().len()).map(|row| block.entry(row).expect("whole")));
+        }
+    }
+    all.sort_by_key(|entry| entry.seqnum);
+    all
+}
+
+fn holds(expr: &Expr, entry: &Entry) -> bool {
+    match expr {
+        Expr::All(all) => all.iter().all(|expr| holds(expr, entry)),
+        Expr::Any(any) => any.iter().any(|expr| holds(expr, entry)),
+        Expr::Field { name, value } if name == b"_BOOT_ID" => {
+            entry.stamp.boot.to_string().as_bytes() == value
+        }
+        Expr::Field { name, value } => {
+            entry.all_fields().any(|field| field == (name.as_slice(), value.as_slice()))
+        }
+    }
+}
+
+fn takes(query: &Query, entry: &Entry) -> bool {
+    let texts = || entry.fields.iter().filter(|(name, _)| *name == b"MESSAGE");
+    holds(&query.expr, entry)
+        && query.since_us.is_none_or(|since| entry.stamp.realtime_us >= since)
+        && query.until_us.is_none_or(|until| entry.stamp.realtime_us <= until)
+        && query.grep.as_ref().is_none_or(|grep| texts().any(|(_, text)| grep.matches(text)))
+}
+
+fn random_expr(numbers: &mut Numbers, depth: usize) -> Expr {
+    if depth > 0 && numbers.below(2) == 0 {
+        let parts = (0..1 + numbers.below(3)).map(|_| random_expr(numbers, depth - 1)).collect();
+        return if numbers.below(2) == 0 { Expr::All(parts) } else { Expr::Any(parts) };
+    }
+    match numbers.below(9) {
+        0 => Expr::field("_SYSTEMD_UNIT", "rare.service"),
+        1 => matches::unit(&format!("u{}.service", numbers.below(9))),
+        2 => matches::priorities(0..=numbers.below(8) as u8),
+        3 => Expr::field("_BOOT_ID", Id128([numbers.below(5) as u8; 16]).to_string()),
+        4 => Expr::field("REQUEST", numbers.below(5000).to_string()),
+        5 => Expr::field("_CMDLINE", "x".repeat(numbers.below(4) * 150)),
+        6 => Expr::field("MESSAGE", WORDS[numbers.below(WORDS.len())]),
+        7 => Expr::field("NO_SUCH_FIELD", "x"),
+        _ => Expr::field("_PID", (99 + numbers.below(7)).to_string()),
+    }
+}
+
+fn random_query(numbers: &mut Numbers) -> Query {
+    let patterns = [
+        "refused",
+        "connection (refused|42)",
+        "Kernel",
+        "kernel",
+        "ärger",
+        "^$",
+        "4.",
+        "a second",
+        "zzz",
+    ];
+    let cases = [None, Some(Case::Sensitive), Some(Case::Insensitive)];
+    let pattern = patterns[numbers.below(patterns.len())];
+    let grep = Grep::new(pattern, cases[numbers.below(3)]).expect("a pattern");
+    let time = |numbers: &mut Numbers| 1_700_000_000_000_000 + numbers.below(9_000) as u64;
+    Query {
+        expr: random_expr(numbers, 2),
+        since_us: (numbers.below(3) == 0).then(|| time(numbers)),
+        until_us: (numbers.below(3) == 0).then(|| time(numbers)),
+        grep: (numbers.below(3) == 0).then_some(grep),
+    }
+}
+
+#[test]
+fn any_query_gives_what_the_slow_reader_gives() {
+    let mut found = 0;
+    for seed in 0..4 {
+        let mut writer = Writer::new(seed);
+        writer.fill();
+        let (all, journal) = (read_all(&writer.memory), writer.journal());
+        assert_eq!(all.len(), 761);
+        for _ in 0..400 {
+            let numbers = &mut writer.numbers;
+            let query = random_query(numbers);
+            let position = (numbers.below(2) == 0).then(|| numbers.below(800) as u64);
+            let wanted = |entry: &&Entry| takes(&query, entry);
+            let after = all.iter().filter(|e| position.is_none_or(|at| e.seqnum > at));
+            let before = all.iter().rev().filter(|e| position.is_none_or(|at| e.seqnum < at));
+            let expected: Vec<&Entry> = after.filter(wanted).collect();
+            let expected_back: Vec<&Entry> = before.filter(wanted).collect();
+            let read = |direction| -> Vec<Entry> {
+                journal.entries(&query, direction, position).map(|e| e.expect("whole")).collect()
+            };
+            found += expected.len();
+            assert!(read(Direction::Forward).iter().eq(expected), "{query:?} after {position:?}");
+            assert!(
+                read(Direction::Backward).iter().eq(expected_back),
+                "{query:?} before {position:?}"
+            );
+        }
+    }
+    assert!(found > 10_000, "{found} entries are too few to tell");
+}
+
+#[test]
+fn values_are_those_of_all_entries() {
+    let mut writer = Writer::new(7);
+    writer.fill();
+    let (all, journal) = (read_all(&writer.memory), writer.journal());
+    for field in ["_SYSTEMD_UNIT", "PRIORITY", "REQUEST", "_CMDLINE", "MESSAGE", "UNIT", "NONE"] {
+        let of_field = |entry: &Entry| -> Vec<Vec<u8>> {
+            let fields = entry.all_fields().filter(|(name, _)| *name == field.as_bytes());
+            fields.map(|(_, value)| value.to_vec()).collect()
+        };
+        let expected: BTreeSet<_> = all.iter().flat_map(of_field).collect();
+        assert_eq!(journal.values(field.as_bytes()), Ok((expected, Vec::new())), "{field}");
+    }
+}
+
+#[test]
+fn boots_come_in_order_with_their_times() {
+    let mut writer = Writer::new(8);
+    writer.fill();
+    let all = read_all(&writer.memory);
+    let boots = writer.journal().boots().expect("whole");
+    assert_eq!(boots.iter().map(|span| span.boot.0[0]).collect::<Vec<_>>(), [1, 2, 3]);
+    for span in boots {
+        let times = || {
+            let of_boot = all.iter().filter(|entry| entry.stamp.boot == span.boot);
+            of_boot.map(|entry| entry.stamp.realtime_us)
+        };
+        assert_eq!(times().min(), Some(span.realtime_min_us));
+        assert_eq!(times().max(), Some(span.realtime_max_us));
+    }
+}
+
+#[test]
+fn a_follower_sees_every_entry_once_across_seal_merge_and_vacuum() {
+    for seed in 0..5 {
+        let mut writer = Writer::new(seed);
+        let (query, mut seen) = (Query::default(), Vec::new());
+        let mut journal = writer.journal();
+        for _ in 0..200 {
+            match writer.numbers.below(8) {
+                0..=2 => writer.append(7),
+                3 => writer.store.rotate().expect("no faults"),
+                4 => writer.upkeep(),
+                5 => {
+                    // Everything that is sealed was seen: the reader reads it first.
+                    journal.refresh().expect("readable");
+                    read_on(&journal, &query, &mut seen);
+                    let limits = Limits { bytes_max: Some(9000), ..Limits::default() };
+                    vacuum(&writer.memory, &limits, 0).expect("no faults");
+                }
+                _ => {
+                    // The picture may be older than what upkeep did since.
+                    read_on(&journal, &query, &mut seen);
+                    journal.refresh().expect("readable");
+                    read_on(&journal, &query, &mut seen);
+                }
+            }
+        }
+        journal.refresh().expect("readable");
+        read_on(&journal, &query, &mut seen);
+        let expected: Vec<u64> = (1..writer.store.next_seqnum()).collect();
+        assert_eq!(seen, expected, "seed {seed}");
+    }
+}
+
+fn read_on(journal: &Journal, query: &Query, seen: &mut Vec<u64>) {
+    let entries = journal.entries(query, Direction::Forward, seen.last().copied());
+    seen.extend(entries.map(|entry| entry.expect("whole").seqnum));
+}
+
+#[test]
+fn a_rare_unit_costs_two_reads_for_a_file_and_one_for_a_block() {
+    let mut writer = Writer::new(3);
+    writer.fill();
+    let counted = Arc::new(Counted::new(Arc::new(writer.memory.clone())));
+    let journal = Journal::open(counted.clone()).expect("readable");
+    assert_eq!(counted.reads().count, 0, "opening reads nothing");
+    let query = |unit: &str| Query { expr: Expr::field("_SYSTEMD_UNIT", unit), ..Query::default() };
+    let files = journal.sources().count() as u64;
+    let absent = query("nosuch.service");
+    assert_eq!(journal.entries(&absent, Direction::Backward, None).count(), 0);
+    let reads = counted.reads().count;
+    assert!(reads <= 2 * files, "{reads} reads for {files} files");
+    let rare = query("rare.service");
+    assert!(journal.entries(&rare, Direction::Backward, None).count() > 3);
+    let blocks: usize = journal.sources().map(|s| s.places().expect("whole").len()).sum();
+    let more = counted.reads().count - reads;
+    assert!(more <= files + blocks as u64, "{more} more reads for {blocks} blocks");
+}
+
+#[test]
+fn damage_is_reported_and_the_rest_is_read() {
+    let mut writer = Writer::new(4);
+    writer.fill();
+    let segment = Catalogue::of(writer.memory.list().expect("a listing"));
+    let name = segment.segments().next().expect("a segment").0.to_string();
+    let place = Segment::open(&writer.memory, &name).expect("whole").directory().blocks[0];
+    let mut content = writer.memory.content(&name);
+    content[place.offset as usize + 200] ^= 1;
+    writer.memory.set_content(&name, &content);
+    let (journal, query) = (writer.journal(), Query::default());
+    let mut entries = journal.entries(&query, Direction::Forward, None);
+    let mut count = 0;
+    while entries.try_next().expect("no read fails").is_some() {
+        count += 1;
+    }
+    assert_eq!(count + place.count as usize, 761);
+    assert_eq!(entries.damage().len(), 1);
+}
+
+#[test]
+fn matches_are_read_as_journalctl_reads_them() {
+    let check = |words: &str, expected: std::result::Result<&str, &str>| {
+        let words: Vec<_> = words.split_whitespace().collect();
+        let parsed = matches::parse(&words).map(|expr| print(&expr));
+        assert_eq!(parsed.as_deref().map_err(|e| e.as_str()), expected);
+    };
+    check("", Ok("()"));
+    check("A=1", Ok("(A=1)"));
+    check("A=1 B=2", Ok("(A=1 & B=2)"));
+    check("A=1 B=2 A=3", Ok("((A=1 | A=3) & B=2)"));
+    check("A=1 + B=2 C=3", Ok("((A=1) | (B=2 & C=3))"));
+    check("A", Err("A"));
+    check("a=1", Err("a=1"));
+    check("A=1 +", Err("+"));
+}
+
+fn print(expr: &Expr) -> String {
+    let join = |parts: &[Expr], with| {
+        format!("({})", parts.iter().map(print).collect::<Vec<_>>().join(with))
+    };
+    match expr {
+        Expr::All(all) => join(all, " & "),
+        Expr::Any(any) => join(any, " | "),
+        Expr::Field { name, value } => {
+            [&name[..], b"=", value].concat().iter().map(|&b| char::from(b)).collect()
+        }
+    }
+}
+
+#[test]
+fn cursors_come_back() {
+    let mut writer = Writer::new(1);
+    writer.append(3);
+    for entry in read_all(&writer.memory) {
+        let cursor = Cursor::of(Id128([9; 16]), &entry);
+        assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
+    }
+    for bad in ["", "i", "i=0", "s=1;i=2", "i=xyz", "b=0"] {
+        assert_eq!(Cursor::parse(bad), None, "{bad}");
+    }
+}

@@ -1,0 +1,161 @@
+//! The options, as journalctl(1) has them.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+/// Gives `--boot` and `--lines` without a value their default, where what follows is no value of
+/// theirs: `-b _PID=1` is a boot and a match.
+pub fn complete(words: impl Iterator<Item = String>) -> Vec<String> {
+    let mut words = words.peekable();
+    let mut all = Vec::new();
+    while let Some(word) = words.next() {
+        let next = words.peek().map(String::as_str);
+        let (is_value, default) = match word.as_str() {
+            "-b" | "--boot" => (next.is_some_and(is_boot), "0"),
+            "-n" | "--lines" => (next.is_some_and(is_count), "10"),
+            _ => (true, ""),
+        };
+        all.push(word);
+        if !is_value {
+            all.push(default.to_owned());
+        }
+    }
+    all
+}
+
+fn is_count(word: &str) -> bool {
+    word == "all" || word.parse::<u64>().is_ok()
+}
+
+fn is_boot(word: &str) -> bool {
+    word == "all" || word.parse::<i64>().is_ok() || crate::entry::Id128::parse(word).is_some()
+}
+
+/// Query the journal.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "warren-journalctl", version, max_term_width = 100)]
+pub struct Args {
+    /// Show entries of this unit; may come twice; `*` and `?` match any text and any character.
+    #[arg(short, long, value_name = "UNIT")]
+    pub unit: Vec<String>,
+    /// Show entries with this syslog identifier; may come twice.
+    #[arg(short = 't', long, value_name = "STRING")]
+    pub identifier: Vec<String>,
+    /// Show entries of this priority and worse, or of a range `FROM..TO`.
+    #[arg(short, long, value_name = "RANGE")]
+    pub priority: Option<String>,
+    /// Show entries whose text matches.
+    #[arg(short, long, value_name = "PATTERN")]
+    pub grep: Option<String>,
+    /// Whether case counts in the pattern; without it, when the pattern has capitals.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "yes")]
+    pub case_sensitive: Option<String>,
+    /// Show entries of a boot: an id, 0 for the last one, -1 for the one before, 1 for the first.
+    #[arg(short, long, value_name = "ID", num_args = 0..=1, default_missing_value = "0", allow_hyphen_values = true)]
+    pub boot: Option<String>,
+    /// Show messages of the kernel.
+    #[arg(short = 'k', long)]
+    pub dmesg: bool,
+    /// Show entries not older than this.
+    #[arg(short = 'S', long, value_name = "DATE", allow_hyphen_values = true)]
+    pub since: Option<String>,
+    /// Show entries not newer than this.
+    #[arg(short = 'U', long, value_name = "DATE", allow_hyphen_values = true)]
+    pub until: Option<String>,
+    /// Start at the entry of this cursor.
+    #[arg(short, long, value_name = "CURSOR")]
+    pub cursor: Option<String>,
+    /// Start after the entry of this cursor.
+    #[arg(long, value_name = "CURSOR")]
+    pub after_cursor: Option<String>,
+    /// Start after the cursor in this file, and write the last one to it.
+    #[arg(long, value_name = "FILE")]
+    pub cursor_file: Option<PathBuf>,
+    /// Print the cursor of the last entry.
+    #[arg(long)]
+    pub show_cursor: bool,
+    /// Show so many of the newest entries; `all`; 10 without a number.
+    #[arg(short = 'n', long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
+    pub lines: Option<String>,
+    /// Show the newest entries first.
+    #[arg(short, long)]
+    pub reverse: bool,
+    /// Wait for new entries and show them.
+    #[arg(short, long)]
+    pub follow: bool,
+    /// How to print entries.
+    #[arg(short, long, value_name = "MODE", default_value = "short")]
+    pub output: String,
+    /// Print these fields only, in outputs that print fields.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub output_fields: Vec<String>,
+    /// Print times in UTC.
+    #[arg(long)]
+    pub utc: bool,
+    /// Print what is not printable, and values of any length.
+    #[arg(short, long)]
+    pub all: bool,
+    /// Say nothing but the entries.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Do not pipe into a pager; there is none.
+    #[arg(long)]
+    pub no_pager: bool,
+    /// Show every value of a field.
+    #[arg(short = 'F', long, value_name = "FIELD")]
+    pub field: Option<String>,
+    /// Show every field name.
+    #[arg(short = 'N', long)]
+    pub fields: bool,
+    /// Show the boots.
+    #[arg(long)]
+    pub list_boots: bool,
+    /// Show what the files take.
+    #[arg(long)]
+    pub disk_usage: bool,
+    /// Check every file; exit status 1 when one is damaged.
+    #[arg(long)]
+    pub verify: bool,
+    /// Show what the files hold.
+    #[arg(long)]
+    pub header: bool,
+    /// Remove the oldest files until no more than this is left: bytes, with K, M, G or T.
+    #[arg(long, value_name = "BYTES")]
+    pub vacuum_size: Option<String>,
+    /// Remove files whose entries are all older than this.
+    #[arg(long, value_name = "TIME")]
+    pub vacuum_time: Option<String>,
+    /// Remove the oldest files until so many are left.
+    #[arg(long, value_name = "N")]
+    pub vacuum_files: Option<usize>,
+    /// Where the files are.
+    #[arg(short = 'D', long, value_name = "DIR", default_value = "/var/log/warren")]
+    pub directory: PathBuf,
+    /// FIELD=VALUE, and `+` between alternatives.
+    #[arg(value_name = "MATCH")]
+    pub matches: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(line: &str, expected: &str) {
+        let words = complete(line.split_whitespace().map(str::to_owned));
+        assert_eq!(words.join(" "), expected, "{line}");
+    }
+
+    #[test]
+    fn values_that_may_be_left_out() {
+        check("-b", "-b 0");
+        check("-b -1", "-b -1");
+        check("-b _PID=1", "-b 0 _PID=1");
+        check("--boot -u x", "--boot 0 -u x");
+        check("-b 0123456789abcdef0123456789abcdef", "-b 0123456789abcdef0123456789abcdef");
+        check("-n -f", "-n 10 -f");
+        check("-n 5 A=b", "-n 5 A=b");
+        check("-n A=b", "-n 10 A=b");
+        check("-n5 -b=1", "-n5 -b=1");
+    }
+}

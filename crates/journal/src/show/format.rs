@@ -1,0 +1,306 @@
+//! Entries as text: the output modes of journalctl(1).
+
+use std::collections::BTreeMap;
+
+use jiff::tz::TimeZone;
+
+use crate::entry::{Entry, Id128};
+use crate::query::Cursor;
+use crate::show::when;
+
+/// Longest value that JSON prints without `--all`, bytes.
+const JSON_VALUE_BYTES_MAX: usize = 4096;
+
+/// An output mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// One line, as in syslog files; how to print the time, and whether with the unit's name.
+    Short(Clock),
+    /// The same with `short-full` times and the unit instead of the identifier.
+    WithUnit,
+    /// All fields, one a line.
+    Verbose,
+    /// The Journal Export Format.
+    Export,
+    /// One JSON object a line.
+    Json,
+    /// JSON for people.
+    JsonPretty,
+    /// JSON as server-sent events.
+    JsonSse,
+    /// JSON text sequences, RFC 7464.
+    JsonSeq,
+    /// The text alone.
+    Cat,
+}
+
+/// How a short line prints the time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// `Jan 05 09:30:00`.
+    Syslog,
+    /// With µs.
+    Precise,
+    /// ISO 8601.
+    Iso,
+    /// ISO 8601 with µs.
+    IsoPrecise,
+    /// With weekday, year and zone.
+    Full,
+    /// Seconds since 1970.
+    Unix,
+    /// Seconds since the start of the boot.
+    Monotonic,
+}
+
+/// Names of the modes.
+const MODES: [(&str, Mode); 15] = [
+    ("short", Mode::Short(Clock::Syslog)),
+    ("short-precise", Mode::Short(Clock::Precise)),
+    ("short-iso", Mode::Short(Clock::Iso)),
+    ("short-iso-precise", Mode::Short(Clock::IsoPrecise)),
+    ("short-full", Mode::Short(Clock::Full)),
+    ("short-unix", Mode::Short(Clock::Unix)),
+    ("short-monotonic", Mode::Short(Clock::Monotonic)),
+    ("with-unit", Mode::WithUnit),
+    ("verbose", Mode::Verbose),
+    ("export", Mode::Export),
+    ("json", Mode::Json),
+    ("json-pretty", Mode::JsonPretty),
+    ("json-sse", Mode::JsonSse),
+    ("json-seq", Mode::JsonSeq),
+    ("cat", Mode::Cat),
+];
+
+impl Mode {
+    /// A mode by its name.
+    pub fn parse(name: &str) -> Option<Mode> {
+        MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
+    }
+
+    /// Boots are told apart by a line between them.
+    pub fn separates_boots(self) -> bool {
+        matches!(self, Mode::Short(_) | Mode::WithUnit)
+    }
+}
+
+/// Prints entries.
+#[derive(Debug, Clone)]
+pub struct Printer {
+    /// Output mode.
+    pub mode: Mode,
+    /// Zone of times.
+    pub zone: TimeZone,
+    /// Print what is not printable, and values of any length.
+    pub all: bool,
+    /// Fields to print; all when empty.
+    pub fields: Vec<String>,
+    /// Sequence id for the cursors.
+    pub sequence: Id128,
+}
+
+impl Printer {
+    /// Appends an entry.
+    pub fn put(&self, entry: &Entry, out: &mut Vec<u8>) {
+        match self.mode {
+            Mode::Short(clock) => self.put_short(entry, clock, false, out),
+            Mode::WithUnit => self.put_short(entry, Clock::Full, true, out),
+            Mode::Verbose => self.put_verbose(entry, out),
+            Mode::Export => self.put_export(entry, out),
+            Mode::Cat => self.put_cat(entry, out),
+            Mode::Json => self.put_json(entry, &["{", ",", ":", "}\n"], out),
+            Mode::JsonPretty => self.put_json(entry, &["{\n\t", ",\n\t", " : ", "\n}\n"], out),
+            Mode::JsonSse => self.put_json(entry, &["data: {", ",", ":", "}\n\n"], out),
+            Mode::JsonSeq => self.put_json(entry, &["\x1e{", ",", ":", "}\n"], out),
+        }
+    }
+
+    /// The cursor of an entry.
+    pub fn cursor(&self, entry: &Entry) -> String {
+        Cursor::of(self.sequence, entry).to_string()
+    }
+
+    fn wants(&self, name: &[u8]) -> bool {
+        self.fields.is_empty() || self.fields.iter().any(|wanted| wanted.as_bytes() == name)
+    }
+
+    fn put_short(&self, entry: &Entry, clock: Clock, with_unit: bool, out: &mut Vec<u8>) {
+        let Some(message) = entry.get("MESSAGE") else { return };
+        let begin = out.len();
+        out.extend_from_slice(self.time(entry, clock).as_bytes());
+        if let Some(host) = entry.get("_HOSTNAME") {
+            out.push(b' ');
+            out.extend_from_slice(host);
+        }
+        let first = |names: &[&str]| names.iter().find_map(|name| entry.get(name));
+        let unit = with_unit.then(|| first(&["_SYSTEMD_UNIT", "_SYSTEMD_USER_UNIT"])).flatten();
+        let name = unit.or_else(|| first(&["SYSLOG_IDENTIFIER", "_COMM"])).unwrap_or(b"unknown");
+        out.push(b' ');
+        out.extend_from_slice(name);
+        if let Some(pid) = first(&["_PID", "SYSLOG_PID"]) {
+            out.push(b'[');
+            out.extend_from_slice(pid);
+            out.push(b']');
+        }
+        out.extend_from_slice(b": ");
+        let indent = String::from_utf8_lossy(&out[begin..]).chars().count();
+        self.put_text(message, indent, out);
+    }
+
+    fn time(&self, entry: &Entry, clock: Clock) -> String {
+        let real = entry.stamp.realtime_us;
+        let print = |pattern| when::print(real, &self.zone, pattern);
+        match clock {
+            Clock::Syslog => print("%b %d %H:%M:%S"),
+            Clock::Precise => print("%b %d %H:%M:%S.%6f"),
+            Clock::Iso => print("%Y-%m-%dT%H:%M:%S%z"),
+            Clock::IsoPrecise => print("%Y-%m-%dT%H:%M:%S.%6f%z"),
+            Clock::Full => print("%a %Y-%m-%d %H:%M:%S %Z"),
+            Clock::Unix => format!("{}.{:06}", real / 1_000_000, real % 1_000_000),
+            Clock::Monotonic => {
+                let mono = entry.stamp.monotonic_us;
+                format!("[{:>5}.{:06}]", mono / 1_000_000, mono % 1_000_000)
+            }
+        }
+    }
+
+    /// A value whose further lines begin below its first one.
+    fn put_text(&self, value: &[u8], indent: usize, out: &mut Vec<u8>) {
+        if !self.all && !is_printable(value) {
+            out.extend_from_slice(
+                format!("[{} blob data]\n", print_bytes(value.len() as u64)).as_bytes(),
+            );
+            return;
+        }
+        let mut lines = value.split(|&byte| byte == b'\n').peekable();
+        let mut first = true;
+        while let Some(line) = lines.next() {
+            if !first && line.is_empty() && lines.peek().is_none() {
+                break;
+            }
+            if !first {
+                out.resize(out.len() + indent, b' ');
+            }
+            put_line(line, self.all, out);
+            first = false;
+        }
+    }
+
+    fn put_verbose(&self, entry: &Entry, out: &mut Vec<u8>) {
+        let time = when::print(entry.stamp.realtime_us, &self.zone, "%a %Y-%m-%d %H:%M:%S.%6f %Z");
+        out.extend_from_slice(format!("{time} [{}]\n", self.cursor(entry)).as_bytes());
+        let boot = entry.stamp.boot.to_string();
+        let boot = std::iter::once((&b"_BOOT_ID"[..], boot.as_bytes()));
+        for (name, value) in boot.chain(entry.all_fields()).filter(|field| self.wants(field.0)) {
+            out.extend_from_slice(b"    ");
+            out.extend_from_slice(name);
+            out.push(b'=');
+            self.put_text(value, 4 + name.len() + 1, out);
+        }
+    }
+
+    fn put_export(&self, entry: &Entry, out: &mut Vec<u8>) {
+        let stamp = entry.stamp;
+        let head = format!(
+            "__CURSOR={}\n__REALTIME_TIMESTAMP={}\n__MONOTONIC_TIMESTAMP={}\n_BOOT_ID={}\n",
+            self.cursor(entry),
+            stamp.realtime_us,
+            stamp.monotonic_us,
+            stamp.boot
+        );
+        out.extend_from_slice(head.as_bytes());
+        for (name, value) in entry.all_fields().filter(|field| self.wants(field.0)) {
+            out.extend_from_slice(name);
+            if is_printable(value) && !value.contains(&b'\n') {
+                out.push(b'=');
+            } else {
+                out.push(b'\n');
+                out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            }
+            out.extend_from_slice(value);
+            out.push(b'\n');
+        }
+        out.push(b'\n');
+    }
+
+    fn put_cat(&self, entry: &Entry, out: &mut Vec<u8>) {
+        let fields: Vec<&str> = match self.fields.is_empty() {
+            true => vec!["MESSAGE"],
+            false => self.fields.iter().map(String::as_str).collect(),
+        };
+        for value in fields.into_iter().filter_map(|name| entry.get(name)) {
+            out.extend_from_slice(value);
+            out.push(b'\n');
+        }
+    }
+
+    /// `[begin, between, colon, end]` are what differs between the JSON modes.
+    fn put_json(&self, entry: &Entry, [begin, between, colon, end]: &[&str; 4], out: &mut Vec<u8>) {
+        let stamp = entry.stamp;
+        let mut parts = vec![
+            ("__CURSOR".to_owned(), quoted(&self.cursor(entry))),
+            ("__REALTIME_TIMESTAMP".to_owned(), quoted(&stamp.realtime_us.to_string())),
+            ("__MONOTONIC_TIMESTAMP".to_owned(), quoted(&stamp.monotonic_us.to_string())),
+            ("_BOOT_ID".to_owned(), quoted(&stamp.boot.to_string())),
+        ];
+        let mut values: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
+        for (name, value) in entry.all_fields().filter(|field| self.wants(field.0)) {
+            values.entry(name).or_default().push(self.json_value(value));
+        }
+        for (name, mut values) in values {
+            let value = match values.len() {
+                1 => values.remove(0),
+                _ => format!("[{}]", values.join(",")),
+            };
+            parts.push((String::from_utf8_lossy(name).into_owned(), value));
+        }
+        let parts: Vec<String> =
+            parts.iter().map(|(name, value)| format!("{}{colon}{value}", quoted(name))).collect();
+        out.extend_from_slice(format!("{begin}{}{end}", parts.join(between)).as_bytes());
+    }
+
+    fn json_value(&self, value: &[u8]) -> String {
+        if !self.all && value.len() > JSON_VALUE_BYTES_MAX {
+            return "null".to_owned();
+        }
+        match std::str::from_utf8(value) {
+            Ok(text) if is_printable(value) => quoted(text),
+            _ => {
+                let numbers: Vec<String> = value.iter().map(u8::to_string).collect();
+                format!("[{}]", numbers.join(","))
+            }
+        }
+    }
+}
+
+/// A line of a value; a tab is eight blanks, unless everything is to be as it is.
+fn put_line(line: &[u8], as_it_is: bool, out: &mut Vec<u8>) {
+    for &byte in line {
+        match byte {
+            b'\t' if !as_it_is => out.extend_from_slice(b"        "),
+            byte => out.push(byte),
+        }
+    }
+    out.push(b'\n');
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// UTF-8 without control characters other than newline and tab.
+fn is_printable(value: &[u8]) -> bool {
+    std::str::from_utf8(value)
+        .is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'))
+}
+
+/// A size for people: `5B`, `1.2K`, `8.0M`.
+pub fn print_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
+    if bytes < 1024 {
+        return format!("{bytes}B");
+    }
+    let power = bytes.ilog2() / 10;
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
+    format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[power as usize - 1])
+}

@@ -1,0 +1,380 @@
+//! Carries the options out.
+
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::inotify::{Inotify, WatchFor};
+
+use crate::entry::{Entry, Id128};
+use crate::error::Error;
+use crate::files::Disk;
+use crate::query::{Cursor, Direction, Journal, Query};
+use crate::show::args::Args;
+use crate::show::format::{Mode, Printer, print_bytes};
+use crate::show::{select, when};
+use crate::store::vacuum::{ClassLimits, Limits, vacuum};
+
+/// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
+const LINES_DEFAULT: usize = 10;
+
+/// Output is written when so much of it has come together, bytes.
+const OUTPUT_BYTES: usize = 64 << 10;
+
+/// Why the command failed, for stderr.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure(pub String);
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure(error.to_string())
+    }
+}
+
+impl From<warren_sys::Error> for Failure {
+    fn from(error: warren_sys::Error) -> Failure {
+        Failure(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Failure(format!("write: {error}"))
+    }
+}
+
+/// Runs the command; true for exit status 0.
+pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
+    let files = Arc::new(Disk::new(&args.directory));
+    let mut journal = Journal::open(files.clone())?;
+    if args.vacuum_size.is_some() || args.vacuum_time.is_some() || args.vacuum_files.is_some() {
+        return run_vacuum(args, &files);
+    }
+    if args.disk_usage {
+        return disk_usage(&files, out);
+    }
+    if args.verify {
+        return verify(&journal, args);
+    }
+    if args.header {
+        return header(&journal, out);
+    }
+    if args.list_boots {
+        return list_boots(&journal, args, out);
+    }
+    if let Some(field) = &args.field {
+        return list_values(&journal, field, out);
+    }
+    if args.fields {
+        return list_fields(&journal, out);
+    }
+    Show::new(args, &journal)?.run(&mut journal, out)
+}
+
+fn zone(args: &Args) -> TimeZone {
+    if args.utc { TimeZone::UTC } else { TimeZone::system() }
+}
+
+fn now_us() -> u64 {
+    warren_sys::time::realtime_ns() / 1000
+}
+
+/// One run that shows entries.
+struct Show<'a> {
+    args: &'a Args,
+    query: Query,
+    printer: Printer,
+    /// Most entries; `None`: all.
+    lines: Option<usize>,
+    last: Option<Entry>,
+    shown: usize,
+    out: Vec<u8>,
+}
+
+impl<'a> Show<'a> {
+    fn new(args: &'a Args, journal: &Journal) -> Result<Show<'a>, Failure> {
+        let mode = Mode::parse(&args.output);
+        let mode =
+            mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
+        let printer = Printer {
+            mode,
+            zone: zone(args),
+            all: args.all,
+            fields: args.output_fields.clone(),
+            sequence: journal.sequence()?.unwrap_or_default(),
+        };
+        let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
+        let lines = match &args.lines {
+            None => args.follow.then_some(LINES_DEFAULT),
+            Some(all) if all == "all" => None,
+            Some(text) => Some(text.parse().map_err(|_| bad(text))?),
+        };
+        let query = select::query(args, journal, now_us())?;
+        Ok(Show { args, query, printer, lines, last: None, shown: 0, out: Vec::new() })
+    }
+
+    fn run(mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<bool, Failure> {
+        let (direction, position) = self.start(journal)?;
+        let newest_first = direction == Direction::Backward;
+        match self.lines {
+            // The newest ones in order: found backward, shown forward.
+            Some(lines) if !newest_first && position.is_none() && self.args.since.is_none() => {
+                self.show_tail(journal, lines, out)?;
+            }
+            lines => self.show(journal, direction, position, lines, out)?,
+        }
+        if self.shown == 0 && !self.args.quiet && !self.args.follow {
+            self.out.extend_from_slice(b"-- No entries --\n");
+        }
+        self.write(out)?;
+        if self.args.follow {
+            self.follow(journal, out)?;
+        }
+        self.finish(out)?;
+        Ok(self.shown > 0 || self.args.grep.is_none())
+    }
+
+    /// Which way, and from where.
+    fn start(&self, journal: &Journal) -> Result<(Direction, Option<u64>), Failure> {
+        let reverse = self.args.reverse;
+        let direction = if reverse { Direction::Backward } else { Direction::Forward };
+        let from_file = match &self.args.cursor_file {
+            Some(path) if path.exists() => Some(std::fs::read_to_string(path)?),
+            _ => None,
+        };
+        let after = self.args.after_cursor.as_deref().or(from_file.as_deref().map(str::trim));
+        let (text, inclusive) = match (&self.args.cursor, after) {
+            (Some(text), _) => (text.as_str(), true),
+            (None, Some(text)) => (text, false),
+            (None, None) => return Ok((direction, None)),
+        };
+        let bad = || Failure(format!("Failed to seek to cursor: {text}"));
+        let cursor = Cursor::parse(text).ok_or_else(bad)?;
+        Ok((direction, select::position(&cursor, journal, direction, inclusive)?))
+    }
+
+    fn show(
+        &mut self,
+        journal: &Journal,
+        direction: Direction,
+        position: Option<u64>,
+        lines: Option<usize>,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let query = self.query.clone();
+        let mut entries = journal.entries(&query, direction, position);
+        let mut left = lines.unwrap_or(usize::MAX);
+        while left > 0
+            && let Some(entry) = entries.try_next()?
+        {
+            self.put(entry, out)?;
+            left -= 1;
+        }
+        report(entries.damage());
+        Ok(())
+    }
+
+    fn show_tail(
+        &mut self,
+        journal: &Journal,
+        lines: usize,
+        out: &mut dyn Write,
+    ) -> Result<(), Failure> {
+        let query = self.query.clone();
+        let mut entries = journal.entries(&query, Direction::Backward, None);
+        let mut tail = VecDeque::new();
+        while tail.len() < lines
+            && let Some(entry) = entries.try_next()?
+        {
+            tail.push_front(entry);
+        }
+        report(entries.damage());
+        tail.into_iter().try_for_each(|entry| self.put(entry, out))
+    }
+
+    fn put(&mut self, entry: Entry, out: &mut dyn Write) -> Result<(), Failure> {
+        let boot = |entry: &Entry| entry.stamp.boot;
+        let another = self.last.as_ref().is_some_and(|last| boot(last) != boot(&entry));
+        if another && self.printer.mode.separates_boots() && !self.args.quiet {
+            self.out.extend_from_slice(format!("-- Boot {} --\n", boot(&entry)).as_bytes());
+        }
+        self.printer.put(&entry, &mut self.out);
+        (self.last, self.shown) = (Some(entry), self.shown + 1);
+        if self.out.len() >= OUTPUT_BYTES { self.write(out) } else { Ok(()) }
+    }
+
+    fn write(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
+        out.write_all(&self.out)?;
+        out.flush()?;
+        self.out.clear();
+        Ok(())
+    }
+
+    /// Shows what comes, until the output is closed.
+    fn follow(&mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<(), Failure> {
+        let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
+        inotify.add(&self.args.directory, WatchFor::Content)?;
+        epoll.add(&inotify, 0, Interest::READ)?;
+        let (mut events, mut changes) = (Events::with_capacity(1), Vec::new());
+        // Where the watch begins: what came before it and was not shown was not wanted.
+        let mut position = newest(journal)?.max(self.last.as_ref().map(|entry| entry.seqnum));
+        loop {
+            journal.refresh()?;
+            let reached = newest(journal)?;
+            self.show(journal, Direction::Forward, position, None, out)?;
+            position = position.max(reached).max(self.last.as_ref().map(|entry| entry.seqnum));
+            self.write(out)?;
+            epoll.wait(&mut events, None)?;
+            changes.clear();
+            inotify.drain(&mut changes)?;
+        }
+    }
+
+    fn finish(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
+        let Some(last) = &self.last else { return Ok(()) };
+        let cursor = self.printer.cursor(last);
+        if let Some(path) = &self.args.cursor_file {
+            std::fs::write(path, format!("{cursor}\n"))?;
+        }
+        if self.args.show_cursor {
+            writeln!(out, "-- cursor: {cursor}")?;
+        }
+        Ok(())
+    }
+}
+
+/// The highest sequence number there is.
+fn newest(journal: &Journal) -> Result<Option<u64>, Failure> {
+    let query = Query::default();
+    let entry = journal.entries(&query, Direction::Backward, None).try_next()?;
+    Ok(entry.map(|entry| entry.seqnum))
+}
+
+fn report(damage: &[Error]) {
+    damage.iter().for_each(|error| eprintln!("{error}"));
+}
+
+fn list_values(journal: &Journal, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
+    let (values, damage) = journal.values(field.as_bytes())?;
+    report(&damage);
+    for value in values {
+        out.write_all(&value)?;
+        out.write_all(b"\n")?;
+    }
+    Ok(true)
+}
+
+fn list_fields(journal: &Journal, out: &mut dyn Write) -> Result<bool, Failure> {
+    for name in journal.field_names()? {
+        writeln!(out, "{}", String::from_utf8_lossy(&name))?;
+    }
+    Ok(true)
+}
+
+fn list_boots(journal: &Journal, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
+    const PATTERN: &str = "%a %Y-%m-%d %H:%M:%S %Z";
+    let (boots, zone) = (journal.boots()?, zone(args));
+    let print = |us| when::print(us, &zone, PATTERN);
+    let rows: Vec<_> = boots
+        .iter()
+        .enumerate()
+        .map(|(at, span)| {
+            let index = (at as i64 - (boots.len() as i64 - 1)).to_string();
+            (index, span.boot, print(span.realtime_min_us), print(span.realtime_max_us))
+        })
+        .collect();
+    let width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0).max(3);
+    let time = rows.iter().map(|row| row.2.len()).max().unwrap_or(0);
+    if !args.quiet {
+        let (first, last) = ("FIRST ENTRY", "LAST ENTRY");
+        writeln!(out, "{:>width$} {:<32} {first:<time$} {last}", "IDX", "BOOT ID")?;
+    }
+    for (index, boot, first, last) in rows {
+        writeln!(out, "{index:>width$} {boot} {first:<time$} {last}")?;
+    }
+    Ok(true)
+}
+
+fn disk_usage(files: &Disk, out: &mut dyn Write) -> Result<bool, Failure> {
+    use crate::files::Files;
+    let listing = crate::store::names::Catalogue::of(files.list()?);
+    let bytes = listing.files.iter().map(|file| file.bytes).sum();
+    let bytes = print_bytes(bytes);
+    writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
+    Ok(true)
+}
+
+/// Says on stderr of every file whether it is whole, like journalctl.
+fn verify(journal: &Journal, args: &Args) -> Result<bool, Failure> {
+    let mut whole = true;
+    for source in journal.sources() {
+        let path = args.directory.join(source.name().to_string());
+        let faults = source.verify()?;
+        match faults.is_empty() {
+            true => eprintln!("PASS: {}", path.display()),
+            false => {
+                whole = false;
+                faults.iter().for_each(|fault| eprintln!("{fault}"));
+                eprintln!("FAIL: {} (Bad message)", path.display());
+            }
+        }
+    }
+    Ok(whole)
+}
+
+fn header(journal: &Journal, out: &mut dyn Write) -> Result<bool, Failure> {
+    for source in journal.sources() {
+        let places = source.places()?;
+        let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
+        let numbers = places.first().zip(places.last());
+        let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
+        writeln!(out, "File name: {}", source.name())?;
+        writeln!(out, "Sequential number ID: {}", source.sequence()?.unwrap_or(Id128::default()))?;
+        writeln!(out, "State: {}", if source.name().is_log() { "LOG" } else { "SEALED" })?;
+        writeln!(out, "Blocks: {}\nEntries: {entries}", places.len())?;
+        writeln!(out, "Sequential numbers: {first} to {last}")?;
+        if let Some(segment) = source.segment()? {
+            let (bytes, raw) = (segment.file_bytes(), segment.raw_bytes());
+            writeln!(out, "Size: {} of {}", print_bytes(bytes), print_bytes(raw))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(true)
+}
+
+fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
+    let bad = |text: &String| Failure(format!("Failed to parse '{text}'"));
+    let size = |text: &String| parse_size(text).ok_or_else(|| bad(text));
+    let span = |text: &String| when::parse_span(text).ok_or_else(|| bad(text));
+    let limits = Limits {
+        bytes_max: args.vacuum_size.as_ref().map(size).transpose()?,
+        files_max: args.vacuum_files.filter(|&count| count > 0),
+        other: ClassLimits {
+            age_max_us: args.vacuum_time.as_ref().map(span).transpose()?,
+            ..ClassLimits::default()
+        },
+        ..Limits::default()
+    };
+    let (gone, bytes) = vacuum(files, &limits, now_us())?;
+    if !args.quiet {
+        let directory = args.directory.display();
+        gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
+        let bytes = print_bytes(bytes);
+        eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
+    }
+    Ok(true)
+}
+
+/// Bytes, with K, M, G or T for powers of 1,024.
+fn parse_size(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.char_indices().next_back()? {
+        (at, 'K') => (&text[..at], 10),
+        (at, 'M') => (&text[..at], 20),
+        (at, 'G') => (&text[..at], 30),
+        (at, 'T') => (&text[..at], 40),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}

@@ -1,0 +1,202 @@
+//! Options to a query.
+
+use jiff::tz::TimeZone;
+
+use crate::entry::Id128;
+use crate::query::{Case, Cursor, Direction, Expr, Grep, Journal, Query, matches};
+use crate::show::args::Args;
+use crate::show::run::Failure;
+use crate::show::when;
+
+/// Endings of unit names; a name without one is a service.
+const UNIT_TYPES: [&str; 11] = [
+    ".service",
+    ".socket",
+    ".device",
+    ".mount",
+    ".automount",
+    ".swap",
+    ".target",
+    ".path",
+    ".timer",
+    ".slice",
+    ".scope",
+];
+
+const PRIORITIES: [&str; 8] =
+    ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
+
+/// The query that the options ask for.
+pub fn query(args: &Args, journal: &Journal, now_us: u64) -> Result<Query, Failure> {
+    let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
+    let words: Vec<&str> = args.matches.iter().map(String::as_str).collect();
+    let bad_match = |word| Failure(format!("Failed to add match '{word}': Invalid argument"));
+    let mut expr = Expr::default().and(matches::parse(&words).map_err(bad_match)?);
+    if !args.unit.is_empty() {
+        expr = expr.and(units(&args.unit, journal)?);
+    }
+    if !args.identifier.is_empty() {
+        let one = |name: &String| Expr::field("SYSLOG_IDENTIFIER", name.as_str());
+        expr = expr.and(Expr::Any(args.identifier.iter().map(one).collect()));
+    }
+    if let Some(range) = &args.priority {
+        expr = expr.and(matches::priorities(priorities(range)?));
+    }
+    if args.dmesg {
+        expr = expr.and(Expr::field("_TRANSPORT", "kernel"));
+    }
+    let boot = args.boot.clone().or_else(|| args.dmesg.then(|| "0".to_owned()));
+    if let Some(boot) = boot.filter(|boot| boot != "all") {
+        expr = expr.and(Expr::field("_BOOT_ID", find_boot(&boot, journal)?.to_string()));
+    }
+    let time = |text: &Option<String>| -> Result<Option<u64>, Failure> {
+        let Some(text) = text else { return Ok(None) };
+        let time = when::parse(text, now_us, &zone);
+        time.map(Some).ok_or_else(|| Failure(format!("Failed to parse timestamp: {text}")))
+    };
+    Ok(Query {
+        expr,
+        since_us: time(&args.since)?,
+        until_us: time(&args.until)?,
+        grep: args.grep.as_ref().map(|pattern| grep(pattern, args)).transpose()?,
+    })
+}
+
+fn grep(pattern: &str, args: &Args) -> Result<Grep, Failure> {
+    let case = match args.case_sensitive.as_deref() {
+        None => None,
+        Some("1" | "yes" | "true" | "on") => Some(Case::Sensitive),
+        Some("0" | "no" | "false" | "off") => Some(Case::Insensitive),
+        Some(other) => return Err(Failure(format!("Bad --case-sensitive= argument '{other}'"))),
+    };
+    Grep::new(pattern, case).map_err(|e| Failure(format!("Bad pattern '{pattern}': {e}")))
+}
+
+fn units(names: &[String], journal: &Journal) -> Result<Expr, Failure> {
+    let mut all = Vec::new();
+    for name in names {
+        if name.contains('[') {
+            return Err(Failure(format!("{name}: sets of characters are not supported")));
+        }
+        if !name.contains(['*', '?']) {
+            let typed = UNIT_TYPES.iter().any(|ending| name.ends_with(ending));
+            all.push(matches::unit(&if typed { name.clone() } else { format!("{name}.service") }));
+            continue;
+        }
+        let (known, _) = journal.values(b"_SYSTEMD_UNIT")?;
+        let fits = known.iter().filter(|unit| fits(name.as_bytes(), unit));
+        all.extend(fits.map(|unit| matches::unit(&String::from_utf8_lossy(unit))));
+    }
+    Ok(Expr::Any(all))
+}
+
+/// Whether a name fits a pattern of `*` and `?`; each star is tried once from where it last was.
+fn fits(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some(b'*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(&byte) if byte == b'?' || byte == name[n] => (p, n) = (p + 1, n + 1),
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    (p, n) = (at + 1, from + 1);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|&byte| byte == b'*')
+}
+
+fn priorities(range: &str) -> Result<std::ops::RangeInclusive<u8>, Failure> {
+    let one = |text: &str| {
+        let number = text.parse().ok().filter(|&number: &u8| number < 8);
+        let named = || PRIORITIES.iter().position(|name| *name == text).map(|at| at as u8);
+        number.or_else(named).ok_or_else(|| Failure(format!("Unknown log level {text}")))
+    };
+    match range.split_once("..") {
+        None => Ok(0..=one(range)?),
+        Some((from, to)) => {
+            let (from, to) = (one(from)?, one(to)?);
+            Ok(from.min(to)..=from.max(to))
+        }
+    }
+}
+
+/// A boot by id, or by its place: 0 and less from the last one, 1 and more from the first.
+fn find_boot(text: &str, journal: &Journal) -> Result<Id128, Failure> {
+    if let Some(id) = Id128::parse(text) {
+        return Ok(id);
+    }
+    let offset: i64 =
+        text.parse().map_err(|_| Failure(format!("Failed to parse boot descriptor '{text}'")))?;
+    let boots = journal.boots()?;
+    let count = boots.len() as i64;
+    let at = if offset > 0 { offset - 1 } else { count - 1 + offset };
+    let found = usize::try_from(at).ok().and_then(|at| boots.get(at));
+    found.map(|span| span.boot).ok_or_else(|| {
+        let what = "Data from the specified boot";
+        Failure(format!("{what} ({offset:+}) is not available: No such boot ID in journal"))
+    })
+}
+
+/// The position that a cursor stands for, exclusive in the direction.
+pub fn position(
+    cursor: &Cursor,
+    journal: &Journal,
+    direction: Direction,
+    inclusive: bool,
+) -> Result<Option<u64>, Failure> {
+    let by_number = journal.sequence()? == Some(cursor.sequence) && cursor.seqnum > 0;
+    let seqnum = match by_number {
+        true => cursor.seqnum,
+        // A cursor of another store: the first entry that is not older.
+        false => {
+            let since_us = Some(cursor.stamp.realtime_us);
+            let query = Query { since_us, ..Query::default() };
+            match journal.entries(&query, Direction::Forward, None).try_next()? {
+                Some(entry) => entry.seqnum,
+                None => u64::MAX,
+            }
+        }
+    };
+    Ok(match (direction, inclusive) {
+        (_, false) => Some(seqnum),
+        (Direction::Forward, true) => seqnum.checked_sub(1),
+        (Direction::Backward, true) => seqnum.checked_add(1),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_unit_names() {
+        let cases = [
+            ("*", "a", true),
+            ("a*", "abc", true),
+            ("a*c", "abcbc", true),
+            ("a*c", "abcb", false),
+            ("?b", "ab", true),
+            ("?", "", false),
+            ("**", "", true),
+            ("web-*.service", "web-1.service", true),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(fits(pattern.as_bytes(), name.as_bytes()), expected, "{pattern} {name}");
+        }
+    }
+
+    #[test]
+    fn ranges_of_priorities() {
+        assert_eq!(priorities("err"), Ok(0..=3));
+        assert_eq!(priorities("4"), Ok(0..=4));
+        assert_eq!(priorities("warning..crit"), Ok(2..=4));
+        assert!(priorities("8").is_err() && priorities("bogus").is_err());
+    }
+}

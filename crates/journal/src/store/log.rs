@@ -1,0 +1,227 @@
+//! A log that is being written.
+//!
+//! Blocks go to the end, never over what is durable. Until a sync has come back, their bytes are
+//! also kept in memory: a failed sync means that the kernel may have dropped them, so they are
+//! written again before the next one. After each sync a mark says how far the file is durable
+//! and fills it up to a whole page, so that the next blocks touch no page that was synced.
+
+use std::sync::Arc;
+
+use crate::block::{
+    BLOCK_HEADER_BYTES, Builder, Compression, Header, Identity, Kind, Section, SectionInfo,
+};
+use crate::entry::{Fields, Stamp};
+use crate::error::{Error, Result};
+use crate::files::{File, Files};
+use crate::segment::layout::FileHeader;
+use crate::store::names::FileName;
+
+/// A log is closed when its entries have so many bytes before compression.
+pub const LOG_RAW_BYTES: u64 = 2 << 20;
+
+/// A log is closed when the file has so many bytes.
+pub const LOG_BYTES: u64 = 1 << 20;
+
+/// A log is closed when it has so many entries.
+pub const LOG_ENTRIES_MAX: usize = 1 << 16;
+
+/// Most entries of a log that cannot be closed because the disk takes nothing.
+pub const WAITING_ENTRIES_MAX: usize = 2 * LOG_ENTRIES_MAX;
+
+/// A block is made of a batch that has so many bytes before compression.
+const BATCH_RAW_BYTES: usize = 128 << 10;
+
+/// Most bytes that wait for a sync to succeed; an entry of the largest size must fit.
+const UNSYNCED_BYTES_MAX: usize = crate::block::SECTION_RAW_BYTES_MAX + (16 << 20);
+
+/// What a mark fills up to, bytes.
+const PAGE_BYTES: u64 = 4096;
+
+/// A log that is being written.
+pub struct ActiveLog {
+    class: String,
+    first: u64,
+    identity: Identity,
+    /// Made with the first write.
+    file: Option<Box<dyn File>>,
+    builder: Builder,
+    /// Everything behind `durable`, in the form of the file.
+    unsynced: Vec<u8>,
+    /// How much of `unsynced` was written since the last failure.
+    written: usize,
+    /// Bytes of the file that are on the device.
+    durable: u64,
+    raw_bytes: u64,
+    entries: usize,
+    last_seqnum: u64,
+    /// More than a mark is not durable.
+    news: bool,
+    /// The last block is an end mark.
+    ended: bool,
+}
+
+impl ActiveLog {
+    /// An empty log; nothing is written yet.
+    pub fn new(class: &str, first: u64, header: FileHeader) -> ActiveLog {
+        ActiveLog {
+            class: class.to_owned(),
+            first,
+            identity: header.identity,
+            file: None,
+            builder: Builder::new(Compression::FAST),
+            unsynced: header.to_bytes(),
+            written: 0,
+            durable: 0,
+            raw_bytes: 0,
+            entries: 0,
+            last_seqnum: first,
+            news: false,
+            ended: false,
+        }
+    }
+
+    /// Its class.
+    pub fn class(&self) -> &str {
+        &self.class
+    }
+
+    /// Its file name.
+    pub fn name(&self) -> FileName {
+        FileName::Log { class: self.class.clone(), first: self.first }
+    }
+
+    /// To be sealed: long enough, or closing it failed before.
+    pub fn is_full(&self) -> bool {
+        self.ended
+            || self.raw_bytes >= LOG_RAW_BYTES
+            || self.position() >= LOG_BYTES
+            || self.entries >= LOG_ENTRIES_MAX
+    }
+
+    /// A whole block waits to be written.
+    pub fn wants_flush(&self) -> bool {
+        self.unsynced.len() - self.written >= BATCH_RAW_BYTES / 2 || self.is_full()
+    }
+
+    /// Something was appended and not written.
+    pub fn has_unwritten(&self) -> bool {
+        !self.builder.is_empty() || self.written < self.unsynced.len()
+    }
+
+    fn position(&self) -> u64 {
+        self.durable + self.unsynced.len() as u64
+    }
+
+    /// Takes an entry into the batch.
+    ///
+    /// # Errors
+    /// [`Error::Backlog`] when the disk has refused so much that there is no room.
+    pub fn append(
+        &mut self,
+        seqnum: u64,
+        stamp: &Stamp,
+        context: &Arc<Fields>,
+        fields: &Fields,
+    ) -> Result<()> {
+        let waiting = self.unsynced.len() + self.builder.raw_bytes();
+        let more = fields.bytes_len() + context.bytes_len();
+        if waiting + more > UNSYNCED_BYTES_MAX || self.entries >= WAITING_ENTRIES_MAX {
+            return Err(Error::Backlog);
+        }
+        if self.builder.raw_bytes() + more > BATCH_RAW_BYTES || self.builder.is_full() {
+            self.put_batch();
+        }
+        self.builder.push(seqnum, stamp, context, fields);
+        self.entries += 1;
+        self.last_seqnum = seqnum;
+        Ok(())
+    }
+
+    fn put_batch(&mut self) {
+        if self.builder.is_empty() {
+            return;
+        }
+        let (at, durable) = (self.position(), self.durable);
+        let header = self.builder.finish(&mut self.unsynced, self.identity, at, durable);
+        self.raw_bytes += header.raw_bytes();
+        self.news = true;
+        self.ended = false;
+    }
+
+    /// Writes what waits; makes the file first if need be.
+    pub fn flush(&mut self, files: &dyn Files, directory_dirty: &mut bool) -> Result<()> {
+        self.put_batch();
+        if self.file.is_none() {
+            let file = files.create(&self.name().to_string())?;
+            *directory_dirty = true;
+            self.file = Some(file);
+        }
+        self.write()
+    }
+
+    fn write(&mut self) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        if self.written < self.unsynced.len() {
+            file.write_at(&self.unsynced[self.written..], self.durable + self.written as u64)?;
+            self.written = self.unsynced.len();
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable, and marks it. Callers flush first and sync the directory.
+    pub fn sync(&mut self) -> Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        if !self.news {
+            return Ok(());
+        }
+        if let Err(e) = file.sync() {
+            self.written = 0;
+            return Err(e);
+        }
+        self.durable += self.unsynced.len() as u64;
+        self.unsynced.clear();
+        self.written = 0;
+        self.news = false;
+        if !self.ended {
+            self.put_mark(Kind::Mark);
+            // A mark that cannot be written now is written with the next batch.
+            let _ = self.write();
+        }
+        Ok(())
+    }
+
+    /// Ends the log, for now: should closing fail, more may be appended.
+    pub fn put_end(&mut self) {
+        self.put_batch();
+        if !self.ended {
+            self.put_mark(Kind::End);
+            self.ended = true;
+            self.news = true;
+        }
+    }
+
+    fn put_mark(&mut self, kind: Kind) {
+        let offset = self.position();
+        let filled = (offset + BLOCK_HEADER_BYTES as u64).next_multiple_of(PAGE_BYTES);
+        let fill = (filled - offset) as usize - BLOCK_HEADER_BYTES;
+        let zeros = vec![0; fill];
+        let mut sections = [SectionInfo::default(); 3];
+        let crc = crc32fast::hash(&zeros);
+        let bytes = fill as u32;
+        sections[Section::Text as usize] = SectionInfo { stored: bytes, raw: bytes, crc };
+        let header = Header {
+            identity: self.identity,
+            offset,
+            first_seqnum: self.last_seqnum,
+            last_seqnum: self.last_seqnum,
+            realtime_min_us: 0,
+            realtime_max_us: 0,
+            durable: self.durable,
+            count: 0,
+            kind,
+            sections,
+        };
+        self.unsynced.extend_from_slice(&header.to_bytes());
+        self.unsynced.extend_from_slice(&zeros);
+    }
+}

@@ -1,0 +1,493 @@
+//! The store against crashes, failing disks, cuts and flipped bits.
+//!
+//! [`read_all`] is the oracle: it reads every file from front to back and uses no index. The
+//! model remembers what was appended and what was synced.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fault::{Fault, Memory, Numbers};
+use super::names::{Catalogue, FileName};
+use super::upkeep::{merge, merge_all, plan_merge, seal};
+use super::*;
+use crate::block::Kind;
+use crate::segment::read::Segment;
+use crate::segment::scan::read_block;
+
+/// By class: sequence number and text of every entry, in order.
+type Contents = BTreeMap<String, Vec<(u64, String)>>;
+
+/// Reads everything that counts in a directory.
+pub fn read_all(files: &dyn Files) -> Contents {
+    let mut all = Contents::new();
+    for file in Catalogue::of(files.list().expect("a listing")).files {
+        let entries = read_file(files, &file.name);
+        all.entry(file.name.class().to_owned()).or_default().extend(entries);
+    }
+    all.retain(|_, entries| !entries.is_empty());
+    all
+}
+
+fn read_file(files: &dyn Files, name: &FileName) -> Vec<(u64, String)> {
+    match name {
+        FileName::Log { .. } => read_log(files, &name.to_string()),
+        FileName::Segment(_) => read_segment(files, &name.to_string()),
+    }
+}
+
+fn read_log(files: &dyn Files, name: &str) -> Vec<(u64, String)> {
+    let file = files.open(name).expect("listed");
+    let header = read_header(&*file, name).expect("no read fails");
+    let mut walk = Walk::new(header.map(|header| header.identity));
+    walk.advance(&*file).expect("no read fails");
+    let kept = &walk.blocks[..walk.salvage().count];
+    let blocks = kept.iter().filter(|block| block.kind == Kind::Entries);
+    blocks.flat_map(|header| texts(&read_block(&*file, name, header).expect("verified"))).collect()
+}
+
+fn read_segment(files: &dyn Files, name: &str) -> Vec<(u64, String)> {
+    let segment = Segment::open(files, name).expect("no read fails");
+    let blocks = (0..segment.directory().blocks.len()).filter_map(|at| segment.block(at).ok());
+    blocks.filter(|block| block.check().is_ok()).flat_map(|block| texts(&block)).collect()
+}
+
+fn texts(block: &crate::block::Block) -> Vec<(u64, String)> {
+    let entry = |row| block.entry(row).expect("a checked block");
+    let text = |entry: &crate::Entry| {
+        String::from_utf8(entry.get("MESSAGE").expect("all have one").to_vec()).expect("ASCII")
+    };
+    (0..block.rows().len()).map(entry).map(|entry| (entry.seqnum, text(&entry))).collect()
+}
+
+fn setup(seed: u64) -> Setup {
+    let mut numbers = Numbers(seed);
+    let mut id = move || {
+        let mut bytes = [0; 16];
+        bytes.iter_mut().for_each(|byte| *byte = numbers.below(256) as u8);
+        Id128(bytes)
+    };
+    Setup { machine: id(), new_id: Box::new(id) }
+}
+
+/// A writer under test and what must be true of its directory.
+struct Life {
+    memory: Memory,
+    store: Store,
+    sealable: Vec<FileName>,
+    appended: Contents,
+    /// Of each class: how many entries are durable.
+    synced: BTreeMap<String, usize>,
+    numbers: Numbers,
+    ids: u64,
+}
+
+const CLASSES: [&str; 2] = ["system", "noisy"];
+
+impl Life {
+    /// Opens a directory that holds `before`, all of it durable.
+    fn begin(memory: Memory, before: Contents, numbers: Numbers) -> Result<Life> {
+        let ids = numbers.0;
+        let (store, _) = Store::open(Arc::new(memory.clone()), setup(ids))?;
+        let synced = before.iter().map(|(class, entries)| (class.clone(), entries.len())).collect();
+        Ok(Life { memory, store, sealable: Vec::new(), appended: before, synced, numbers, ids })
+    }
+
+    fn step(&mut self) -> Result<()> {
+        match self.numbers.below(12) {
+            0..=4 => self.append(),
+            5 | 6 => self.store.flush(),
+            7 | 8 => self.sync(),
+            9 => self.rotate(),
+            _ => self.upkeep(),
+        }
+    }
+
+    fn append(&mut self) -> Result<()> {
+        let class = CLASSES[usize::from(self.numbers.below(4) == 0)];
+        for _ in 0..self.numbers.below(20) {
+            let length = [10, 100, 3000][self.numbers.below(3)];
+            let text = format!("{:>length$}", self.numbers.below(1 << 30));
+            let time = 1_700_000_000_000_000 + self.numbers.below(1 << 30) as u64;
+            let stamp = Stamp { realtime_us: time, monotonic_us: time / 2, boot: Id128([3; 16]) };
+            let unit = format!("u{}.service", self.numbers.below(5));
+            let context = [("_SYSTEMD_UNIT", &*unit), ("_PID", "7")].into_iter().collect();
+            let fields = [("MESSAGE", &*text), ("PRIORITY", "6")].into_iter().collect();
+            let seqnum = self.store.append(class, &stamp, &Arc::new(context), &fields)?;
+            self.appended.entry(class.to_owned()).or_default().push((seqnum, text));
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let last = self.store.sync()?;
+        let newest = self.appended.values().flatten().map(|entry| entry.0).max();
+        assert!(newest.unwrap_or(0) <= last, "a sync covers all that was appended");
+        self.note_synced();
+        Ok(())
+    }
+
+    fn note_synced(&mut self) {
+        let counts = self.appended.iter().map(|(class, entries)| (class.clone(), entries.len()));
+        self.synced = counts.collect();
+    }
+
+    fn rotate(&mut self) -> Result<()> {
+        self.store.rotate()?;
+        self.note_synced();
+        Ok(())
+    }
+
+    fn upkeep(&mut self) -> Result<()> {
+        self.sealable.extend(self.store.take_sealable());
+        while let Some(log) = self.sealable.first() {
+            self.ids += 1;
+            let sealed = seal(&self.memory, log, Id128::default(), Id128([self.ids as u8; 16]))?;
+            assert_eq!(sealed.lost, [], "nothing is damaged here");
+            self.sealable.remove(0);
+        }
+        let plan = plan_merge(&Catalogue::of(self.memory.list()?), &Default::default());
+        if !plan.is_empty() {
+            self.ids += 1;
+            merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))?;
+        }
+        Ok(())
+    }
+
+    /// Runs until the plan stops the machine, or so many steps.
+    fn run(&mut self, steps: usize) {
+        for _ in 0..steps {
+            if self.step().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Checks what a directory holds against the model, and gives it.
+    fn check(&self, memory: &Memory, what: &str) -> Contents {
+        let found = read_all(memory);
+        for (class, appended) in &self.appended {
+            let found = found.get(class).map_or(&[][..], Vec::as_slice);
+            let synced = self.synced.get(class).copied().unwrap_or(0);
+            assert!(found.len() >= synced, "{what}: {class}: {} of {synced} synced", found.len());
+            assert!(appended.starts_with(found), "{what}: {class}: not what was appended");
+        }
+        assert!(found.keys().all(|class| self.appended.contains_key(class)), "{what}");
+        found
+    }
+}
+
+/// Recovers, seals, merges; the contents must not change by it.
+fn recover(memory: &Memory, expected: &Contents, numbers: &Numbers, what: &str) -> Life {
+    let life = Life::begin(memory.clone(), expected.clone(), numbers.clone());
+    let mut life = life.unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(&life.check(memory, what), expected, "{what}: opening changes nothing");
+    life.upkeep().unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert_eq!(&life.check(memory, what), expected, "{what}: upkeep changes nothing");
+    life
+}
+
+#[test]
+fn a_crash_before_any_change_loses_nothing_that_was_synced() {
+    const STEPS: usize = 70;
+    for seed in 0..3 {
+        let life = |fault| {
+            let memory = Memory::new();
+            let mut life =
+                Life::begin(memory.clone(), Contents::new(), Numbers(seed)).expect("empty");
+            memory.plan(fault);
+            life.run(STEPS);
+            life
+        };
+        let changes = life(Fault::None).memory.changes();
+        assert!(changes > 50, "{changes} changes are too few to tell");
+        for at in 0..=changes {
+            let life = life(Fault::Stop { at });
+            for survival in 0..3 {
+                let mut numbers = Numbers(seed << 32 | (at as u64) << 8 | survival);
+                let what = format!("seed {seed}, stop at {at}, survival {survival}");
+                let memory = life.memory.after_crash(&mut numbers);
+                let found = life.check(&memory, &what);
+                recover(&memory, &found, &numbers, &what);
+            }
+            let killed = life.memory.after_kill();
+            let found = life.check(&killed, "killed");
+            recover(&killed, &found, &Numbers(seed), "killed");
+        }
+    }
+}
+
+#[test]
+fn many_lives_with_a_crash_at_the_end_of_each() {
+    for seed in 0..40 {
+        let mut numbers = Numbers(seed);
+        let (mut memory, mut contents) = (Memory::new(), Contents::new());
+        for number in 0..6 {
+            let what = format!("seed {seed}, life {number}");
+            // Opening may be stopped, too: then this life has no steps.
+            memory.plan(Fault::Stop { at: numbers.below(60) });
+            let life = Life::begin(memory.clone(), contents.clone(), numbers.clone());
+            let steps = numbers.below(30);
+            let after = memory.after_crash(&mut numbers);
+            memory = match life {
+                Ok(mut life) => {
+                    life.run(steps);
+                    let after = match numbers.below(2) {
+                        0 => life.memory.after_kill(),
+                        _ => life.memory.after_crash(&mut numbers),
+                    };
+                    contents = life.check(&after, &what);
+                    after
+                }
+                Err(_) => after,
+            };
+            assert_eq!(read_all(&memory), contents, "{what}");
+        }
+        recover(&memory, &contents, &numbers, "in the end");
+    }
+}
+
+#[test]
+fn sequence_numbers_are_never_given_out_twice() {
+    for seed in 0..20 {
+        let mut numbers = Numbers(seed);
+        let memory = Memory::new();
+        let mut life =
+            Life::begin(memory.clone(), Contents::new(), numbers.clone()).expect("empty");
+        memory.plan(Fault::Stop { at: numbers.below(40) });
+        life.run(40);
+        let seen = life.store.next_seqnum();
+        let after = memory.after_crash(&mut numbers);
+        let (store, recovery) =
+            Store::open(Arc::new(after.clone()), setup(seed)).expect("no faults");
+        let files = after.list().expect("a listing");
+        // A directory of which nothing is left begins anew, under a new sequence id.
+        let anew = recovery.logs.is_empty() && Catalogue::of(files).files.is_empty();
+        let rises = store.next_seqnum() >= seen || !recovery.unclean;
+        assert!(anew || rises, "seed {seed}: {} after {seen}", store.next_seqnum());
+    }
+}
+
+#[test]
+fn every_failed_change_is_got_over() {
+    const STEPS: usize = 70;
+    const ENOSPC: i32 = 28;
+    const EIO: i32 = 5;
+    for (seed, errno) in [(1, ENOSPC), (2, EIO), (3, EIO)] {
+        let mut at = 0;
+        loop {
+            let memory = Memory::new();
+            let mut life =
+                Life::begin(memory.clone(), Contents::new(), Numbers(seed)).expect("empty");
+            memory.plan(Fault::Once { at, errno });
+            let failures = (0..STEPS).filter(|_| life.step().is_err()).count();
+            let what = format!("seed {seed}, change {at} fails with {errno}");
+            let changes = memory.changes();
+            memory.plan(Fault::None);
+            life.sync().unwrap_or_else(|e| panic!("{what}: {e}"));
+            let mut numbers = Numbers(at as u64);
+            let found = life.check(&memory.after_crash(&mut numbers), &what);
+            assert_eq!(found, life.appended, "{what}: a fault that passed has no effect");
+            if changes <= at {
+                break;
+            }
+            assert!(failures <= 1, "{what}: {failures} errors for one fault");
+            at += 1;
+        }
+        assert!(at > 50, "{at} changes are too few to tell");
+    }
+}
+
+/// A directory with merged segments, a segment, and a log of several synced blocks.
+fn sample() -> Memory {
+    let memory = Memory::new();
+    let mut life = Life::begin(memory.clone(), Contents::new(), Numbers(5)).expect("empty");
+    for round in 0..7 {
+        for _ in 0..6 {
+            life.append().expect("no faults");
+            life.store.flush().expect("no faults");
+        }
+        life.sync().expect("no faults");
+        if round < 6 {
+            life.rotate().expect("no faults");
+            life.upkeep().expect("no faults");
+        }
+    }
+    assert_eq!(life.check(&memory, "sample"), life.appended);
+    memory
+}
+
+/// How many entries of `before` are missing in `after`, of which nothing else may have changed.
+fn missing(before: &[(u64, String)], after: &[(u64, String)]) -> usize {
+    let mut left = after.iter().peekable();
+    let missing = before.iter().filter(|entry| left.next_if_eq(entry).is_none()).count();
+    assert_eq!(left.next(), None, "an entry that was never written, or out of order");
+    missing
+}
+
+/// The most entries that one block of a file has.
+fn largest_block(memory: &Memory, name: &str) -> usize {
+    let file = memory.open(name).expect("listed");
+    let mut walk = Walk::new(None);
+    walk.advance(&*file).expect("no read fails");
+    walk.blocks.iter().map(|block| block.count as usize).max().expect("a block")
+}
+
+#[test]
+fn a_flipped_bit_loses_at_most_one_block() {
+    let (memory, mut numbers) = (sample(), Numbers(9));
+    for file in Catalogue::of(memory.list().expect("a listing")).files {
+        let (name, contents) = (file.name.to_string(), read_file(&memory, &file.name));
+        let (whole, most) = (memory.content(&name), largest_block(&memory, &name));
+        for at in 0..whole.len() {
+            // Every byte of what frames the data, and a sample of the rest.
+            if at > 512 && at + 512 < whole.len() && numbers.below(16) != 0 {
+                continue;
+            }
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << numbers.below(8);
+            memory.set_content(&name, &flipped);
+            let lost = missing(&contents, &read_file(&memory, &file.name));
+            assert!(lost <= most, "{name}, byte {at}: {lost} entries lost, a block has {most}");
+        }
+        memory.set_content(&name, &whole);
+    }
+}
+
+#[test]
+fn a_cut_file_keeps_every_whole_block_before_the_cut() {
+    let memory = sample();
+    for file in Catalogue::of(memory.list().expect("a listing")).files {
+        let (name, contents) = (file.name.to_string(), read_file(&memory, &file.name));
+        let whole = memory.content(&name);
+        let mut walk = Walk::new(None);
+        walk.advance(&*memory.open(&name).expect("listed")).expect("no read fails");
+        let total: u32 = walk.blocks.iter().map(|block| block.count).sum();
+        for cut in 0..whole.len() {
+            memory.set_content(&name, &whole[..cut]);
+            let before = walk.blocks.iter().filter(|block| block.end() <= cut as u64);
+            let kept: u32 = before.map(|block| block.count).sum();
+            let lost = missing(&contents, &read_file(&memory, &file.name));
+            assert_eq!(lost, (total - kept) as usize, "{name} cut at {cut}");
+        }
+        memory.set_content(&name, &whole);
+    }
+}
+
+#[test]
+fn a_damaged_segment_does_not_stop_the_upkeep_of_others() {
+    let memory = Memory::new();
+    let mut life = Life::begin(memory.clone(), Contents::new(), Numbers(6)).expect("empty");
+    for id in 0..9 {
+        life.append().expect("no faults");
+        life.append().expect("no faults");
+        life.rotate().expect("no faults");
+        for log in life.store.take_sealable() {
+            seal(&memory, &log, Id128::default(), Id128([id; 16])).expect("sealed");
+        }
+    }
+    let catalogue = Catalogue::of(memory.list().expect("a listing"));
+    let system = catalogue.segments().filter(|segment| segment.0.class == "system").nth(2);
+    let name = system.expect("a third").0.to_string();
+    let content = memory.content(&name);
+    memory.set_content(&name, &content[..content.len() - 1]);
+    let (before, mut skip, mut id) = (read_all(&memory), Default::default(), 100);
+    let mut new_id = || {
+        id += 1;
+        Id128([id; 16])
+    };
+    let faults = merge_all(&memory, Id128::default(), &mut new_id, &mut skip).expect("goes on");
+    assert_eq!((faults.len(), skip.len()), (1, 1));
+    assert_eq!(read_all(&memory), before);
+    let after = Catalogue::of(memory.list().expect("a listing"));
+    assert!(after.segments().count() < catalogue.segments().count(), "the others are merged");
+    let again = merge_all(&memory, Id128::default(), &mut new_id, &mut skip);
+    assert_eq!(again, Ok(Vec::new()), "it is reported once");
+}
+
+#[test]
+fn verify_finds_every_flipped_bit_of_a_segment() {
+    let memory = sample();
+    let listing = Catalogue::of(memory.list().expect("a listing"));
+    for (name, _) in listing.segments() {
+        let name = name.to_string();
+        let whole = memory.content(&name);
+        assert_eq!(Segment::open(&memory, &name).and_then(|s| s.verify()), Ok(Vec::new()));
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 1 << (at % 8);
+            memory.set_content(&name, &flipped);
+            let faults = Segment::open(&memory, &name).and_then(|s| s.verify());
+            assert_ne!(faults, Ok(Vec::new()), "{name}, byte {at}");
+        }
+        memory.set_content(&name, &whole);
+    }
+}
+
+#[test]
+fn a_text_that_imitates_a_block_is_only_text() {
+    let memory = sample();
+    let catalogue = Catalogue::of(memory.list().expect("a listing"));
+    let log = catalogue.logs().next().expect("a log").to_string();
+    let stolen = memory.content(&log)[FILE_HEADER..].to_vec();
+    let fresh = Memory::new();
+    let (mut store, _) = Store::open(Arc::new(fresh.clone()), setup(77)).expect("empty");
+    let mut fields = Fields::new();
+    fields.push(b"MESSAGE", &stolen);
+    store.append("system", &Stamp::default(), &Arc::default(), &fields).expect("in bounds");
+    store.sync().expect("no faults");
+    let name = fresh.list().expect("a listing")[0].name.clone();
+    let mut content = fresh.content(&name);
+    content[FILE_HEADER] ^= 1;
+    fresh.set_content(&name, &content);
+    let file = fresh.open(&name).expect("listed");
+    let header = read_header(&*file, &name).expect("read").expect("whole");
+    let mut walk = Walk::new(Some(header.identity));
+    walk.advance(&*file).expect("no read fails");
+    assert!(walk.blocks.iter().all(|block| block.kind != Kind::Entries), "no forged entry");
+}
+
+const FILE_HEADER: usize = crate::segment::FILE_HEADER_BYTES as usize;
+
+#[test]
+fn a_crash_in_vacuum_doubles_and_reorders_nothing() {
+    use crate::store::vacuum::{Limits, vacuum};
+    let limits = Limits { bytes_max: Some(9_000), ..Limits::default() };
+    let mut removed = 0;
+    for at in 0..8 {
+        for survival in 0..4 {
+            let (memory, mut numbers) = (sample(), Numbers(at << 8 | survival));
+            let before = read_all(&memory);
+            // What the directory held before is on the device.
+            memory.sync_directory().expect("no faults");
+            memory.plan(Fault::Stop { at: at as usize });
+            let gone = vacuum(&memory, &limits, 0).map_or(0, |(gone, _)| gone.len());
+            let after = read_all(&memory.after_crash(&mut numbers));
+            for (class, entries) in &before {
+                let left = after.get(class).map_or(&[][..], Vec::as_slice);
+                assert_eq!(missing(entries, left), entries.len() - left.len());
+            }
+            let recovered = Store::open(Arc::new(memory.after_crash(&mut numbers)), setup(1));
+            assert!(recovered.is_ok(), "stop at {at}");
+            removed += gone;
+        }
+    }
+    assert!(removed > 0, "the limit removes something");
+}
+
+#[test]
+fn bounds_are_kept() {
+    let memory = Memory::new();
+    let (mut store, _) = Store::open(Arc::new(memory), setup(1)).expect("empty");
+    let mut append = |class: &str, fields: &Fields| {
+        store.append(class, &Stamp::default(), &Arc::default(), fields)
+    };
+    let one: Fields = [("A", "b")].into_iter().collect();
+    assert_eq!(append("No", &one), Err(Error::BadClass("No".into())));
+    assert!(append("ok", &[("a", "b")].into_iter().collect()).is_err(), "a bad name");
+    let many: Fields = std::iter::repeat_n(("A", "b"), ENTRY_FIELDS_MAX + 1).collect();
+    assert!(append("ok", &many).is_err(), "too many fields");
+    for number in 0..CLASSES_MAX {
+        assert!(append(&format!("c{number}"), &one).is_ok());
+    }
+    assert!(matches!(append("one_more", &one), Err(Error::BadClass(_))));
+}

@@ -1,0 +1,222 @@
+//! Turns closed logs into segments, and small segments into larger ones.
+//!
+//! Both publish in the same way: write under a temporary name, sync the file, rename, sync the
+//! directory, and only then remove what was replaced. A crash anywhere leaves either the old
+//! files or old and new ones, and [`crate::store::names`] knows which count.
+
+use std::collections::BTreeSet;
+
+use crate::block::{Identity, Kind};
+use crate::entry::Id128;
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::segment::layout::{FileHeader, FileKind};
+use crate::segment::read::{Health, Segment, read_header};
+use crate::segment::scan::{Walk, read_block};
+use crate::segment::write::{Finished, SegmentWriter};
+use crate::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
+
+/// So many neighbours of a size become one.
+pub const MERGE_FAN_IN: usize = 4;
+
+/// No merge makes a segment of more bytes; it is also the grain of what vacuum can remove.
+pub const MERGE_BYTES_MAX: u64 = 64 << 20;
+
+/// Segments below this are of the smallest size, bytes; each further size is four times that.
+const SMALLEST_BYTES: u64 = 1 << 20;
+
+/// What sealing a log gave.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// The segment; `None` when the log had no entries.
+    pub segment: Option<SegmentName>,
+    /// Damaged parts of the log, bytes.
+    pub lost: Vec<std::ops::Range<u64>>,
+}
+
+/// Makes a segment of a closed log and removes the log.
+pub fn seal(files: &dyn Files, log: &FileName, machine: Id128, id: Id128) -> Result<Sealed> {
+    let name = log.to_string();
+    let file = files.open(&name)?;
+    let mut walk = Walk::new(read_header(&*file, &name)?.map(|header| header.identity));
+    walk.advance(&*file)?;
+    let salvage = walk.salvage();
+    let mut lost = salvage.lost;
+    let headers: Vec<_> =
+        walk.blocks[..salvage.count].iter().filter(|b| b.kind == Kind::Entries).collect();
+    let Some(last) = headers.last().map(|header| header.last_seqnum) else {
+        files.unlink(&name)?;
+        return Ok(Sealed { segment: None, lost });
+    };
+    let segment = SegmentName { class: log.class().to_owned(), first: log.first(), last };
+    let sequence = headers[0].identity.sequence;
+    let mut writer = create(files, &segment, machine, Identity { file: id, sequence })?;
+    for header in headers {
+        let pushed = read_block(&*file, &name, header).and_then(|b| writer.push_block(&b, &name));
+        match pushed {
+            Ok(()) => {}
+            Err(Error::Damaged { name: of, .. }) if of == name => {
+                lost.push(header.offset..header.end());
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    publish(files, writer, &segment, &[name])?;
+    Ok(Sealed { segment: Some(segment), lost })
+}
+
+/// Makes one segment of neighbours, oldest first, and removes them. Their blocks are copied as
+/// they are. A damaged one is an error: it stays for whoever wants to look at it.
+pub fn merge(
+    files: &dyn Files,
+    sources: &[SegmentName],
+    machine: Id128,
+    id: Id128,
+) -> Result<SegmentName> {
+    let segments = sources
+        .iter()
+        .map(|name| Segment::open(files, &name.to_string()))
+        .collect::<Result<Vec<_>>>()?;
+    if let Some(damaged) = segments.iter().find(|segment| *segment.health() != Health::Whole) {
+        let (name, what) = (damaged.name().to_owned(), "its index is lost");
+        return Err(Error::Damaged { name, offset: 0, what });
+    }
+    let (first, last) = match sources {
+        [first, .., last] => (first, last),
+        _ => return Err(Error::TooLarge { what: "a merge of fewer segments than two", max: 2 }),
+    };
+    let merged = SegmentName { class: first.class.clone(), first: first.first, last: last.last };
+    let sequence = segments[0].stored_block(0)?.0.identity.sequence;
+    let mut writer = create(files, &merged, machine, Identity { file: id, sequence })?;
+    segments.iter().try_for_each(|segment| writer.append_segment(segment))?;
+    let old: Vec<String> = sources.iter().map(ToString::to_string).collect();
+    publish(files, writer, &merged, &old)?;
+    Ok(merged)
+}
+
+/// Merges as long as there is something to merge. A segment that turns out to be damaged is added
+/// to `skip` and given back with what is wrong; the others go on.
+pub fn merge_all(
+    files: &dyn Files,
+    machine: Id128,
+    new_id: &mut dyn FnMut() -> Id128,
+    skip: &mut BTreeSet<SegmentName>,
+) -> Result<Vec<Error>> {
+    let mut damaged = Vec::new();
+    loop {
+        let plan = plan_merge(&Catalogue::of(files.list()?), skip);
+        if plan.is_empty() {
+            return Ok(damaged);
+        }
+        match merge(files, &plan, machine, new_id()) {
+            Ok(_) => {}
+            Err(e) => match plan.into_iter().find(|name| e.is_about(&name.to_string())) {
+                Some(name) => {
+                    skip.insert(name);
+                    damaged.push(e);
+                }
+                None => return Err(e),
+            },
+        }
+    }
+}
+
+fn create(
+    files: &dyn Files,
+    segment: &SegmentName,
+    machine: Id128,
+    identity: Identity,
+) -> Result<SegmentWriter> {
+    let temporary = format!("{segment}{TEMPORARY}");
+    files.unlink(&temporary)?;
+    let header = FileHeader::new(FileKind::Segment, identity, machine, &segment.class);
+    SegmentWriter::create(files, &temporary, &header)
+}
+
+fn publish(
+    files: &dyn Files,
+    writer: SegmentWriter,
+    segment: &SegmentName,
+    old: &[String],
+) -> Result<Finished> {
+    let finished = writer.finish()?;
+    files.rename(&format!("{segment}{TEMPORARY}"), &segment.to_string())?;
+    files.sync_directory()?;
+    old.iter().try_for_each(|name| files.unlink(name))?;
+    Ok(finished)
+}
+
+/// Which neighbours to merge next, oldest first; empty when there is nothing to gain.
+///
+/// `skip` are segments that cannot be merged, being damaged; they part their neighbours. From the
+/// newest segment of a class backwards: as long as the neighbours are no larger than
+/// its size, they belong together; four or more of them are merged. So each entry is copied
+/// once for each size, and a class has at most a few segments of each.
+pub fn plan_merge(catalogue: &Catalogue, skip: &BTreeSet<SegmentName>) -> Vec<SegmentName> {
+    let segments: Vec<_> = catalogue.segments().collect();
+    let by_class = segments.chunk_by(|a, b| a.0.class == b.0.class);
+    by_class.map(|class| plan_class(class, skip)).find(|plan| !plan.is_empty()).unwrap_or_default()
+}
+
+fn plan_class(segments: &[(&SegmentName, u64)], skip: &BTreeSet<SegmentName>) -> Vec<SegmentName> {
+    let Some(newest) = segments.last().map(|segment| size(segment.1)) else { return Vec::new() };
+    let (mut run, mut bytes) = (Vec::new(), 0);
+    for (name, file_bytes) in segments.iter().rev() {
+        bytes += file_bytes;
+        if size(*file_bytes) > newest || bytes > MERGE_BYTES_MAX || skip.contains(name) {
+            break;
+        }
+        run.push((*name).clone());
+    }
+    if run.len() < MERGE_FAN_IN {
+        return Vec::new();
+    }
+    run.reverse();
+    run
+}
+
+fn size(file_bytes: u64) -> u32 {
+    (file_bytes / SMALLEST_BYTES).checked_ilog(MERGE_FAN_IN as u64).map_or(0, |power| power + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::Listed;
+
+    /// Sizes in MiB, oldest first, and how many of the newest are merged.
+    fn check(sizes: &[u64], merged: usize) {
+        let listed = |(at, size): (usize, &u64)| {
+            let (first, last) = (at as u64 * 10, at as u64 * 10 + 9);
+            let name = SegmentName { class: "a".into(), first, last }.to_string();
+            Listed { name, bytes: size << 20 }
+        };
+        let catalogue = Catalogue::of(sizes.iter().enumerate().map(listed).collect());
+        let plan = plan_merge(&catalogue, &BTreeSet::new());
+        let all: Vec<_> = catalogue.segments().map(|(name, _)| name.clone()).collect();
+        assert_eq!(plan, all[all.len() - merged..], "{sizes:?}");
+    }
+
+    #[test]
+    fn a_damaged_segment_parts_its_neighbours() {
+        let name = |at: u64| SegmentName { class: "a".into(), first: at * 10, last: at * 10 + 9 };
+        let listed = |at: u64| Listed { name: name(at).to_string(), bytes: 1 << 20 };
+        let catalogue = Catalogue::of((0..9).map(listed).collect());
+        let plan =
+            |skip: &[u64]| plan_merge(&catalogue, &skip.iter().map(|&at| name(at)).collect()).len();
+        assert_eq!([plan(&[]), plan(&[2]), plan(&[6]), plan(&[8])], [9, 6, 0, 0]);
+    }
+
+    #[test]
+    fn neighbours_of_a_size_are_merged() {
+        check(&[], 0);
+        check(&[1, 1, 1], 0);
+        check(&[1, 1, 1, 1], 4);
+        check(&[4, 1, 1, 1, 1], 4);
+        check(&[4, 4, 4, 1, 1, 1], 0);
+        check(&[4, 4, 4, 4], 4);
+        check(&[4, 4, 1, 4, 4], 5);
+        check(&[40, 40, 40, 40], 0);
+        check(&[16, 16, 16, 16], 4);
+    }
+}

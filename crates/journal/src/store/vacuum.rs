@@ -1,0 +1,220 @@
+//! Removes old segments, whole files at a time. Deciding is pure, removing is a row of unlinks.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+use crate::files::{Files, Space};
+use crate::segment::read::Segment;
+use crate::store::names::{Catalogue, SegmentName};
+
+/// No larger part of a file system than one in so many is kept free: on a small one, a number of
+/// bytes meant for large ones would remove everything.
+const KEEP_FREE_PART: u64 = 7;
+
+/// What a class may keep. `None`: no such limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ClassLimits {
+    /// Bytes of files.
+    pub bytes_max: Option<u64>,
+    /// Age of the newest entry of a segment, µs.
+    pub age_max_us: Option<u64>,
+}
+
+/// What the store may keep.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Bytes of all files together.
+    pub bytes_max: Option<u64>,
+    /// Bytes to leave free in the file system; of a small one, a seventh at most.
+    pub keep_free_bytes: Option<u64>,
+    /// Number of files.
+    pub files_max: Option<usize>,
+    /// For classes that are not in `classes`.
+    pub other: ClassLimits,
+    /// By class.
+    pub classes: BTreeMap<String, ClassLimits>,
+}
+
+impl Limits {
+    fn of(&self, class: &str) -> &ClassLimits {
+        self.classes.get(class).unwrap_or(&self.other)
+    }
+}
+
+/// A segment as vacuum sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its name.
+    pub name: SegmentName,
+    /// Its size, bytes.
+    pub bytes: u64,
+    /// Wall clock of its newest entry, µs; `None` when it cannot be read.
+    pub realtime_max_us: Option<u64>,
+}
+
+/// Which segments go. `log_bytes` is what the logs take, which are never removed.
+pub fn plan(
+    mut kept: Vec<Candidate>,
+    log_bytes: u64,
+    limits: &Limits,
+    space: Option<Space>,
+    now_us: u64,
+) -> Vec<SegmentName> {
+    let mut gone = Vec::new();
+    kept.sort_by_key(|segment| segment.name.last);
+    let remove = |kept: &mut Vec<Candidate>, gone: &mut Vec<SegmentName>, at: usize| {
+        let segment = kept.remove(at);
+        gone.push(segment.name);
+        segment.bytes
+    };
+    while let Some(at) = kept.iter().position(|segment| is_too_old(segment, limits, now_us)) {
+        remove(&mut kept, &mut gone, at);
+    }
+    while let Some(at) = first_of_large_class(&kept, limits) {
+        remove(&mut kept, &mut gone, at);
+    }
+    let mut freed = 0;
+    loop {
+        let bytes: u64 = log_bytes + kept.iter().map(|segment| segment.bytes).sum::<u64>();
+        let over = limits.bytes_max.is_some_and(|max| bytes > max)
+            || limits.files_max.is_some_and(|max| kept.len() > max)
+            || is_short_of_space(limits, space, freed);
+        if !over || kept.is_empty() {
+            return gone;
+        }
+        freed += remove(&mut kept, &mut gone, 0);
+    }
+}
+
+fn is_short_of_space(limits: &Limits, space: Option<Space>, freed: u64) -> bool {
+    match (limits.keep_free_bytes, space) {
+        (Some(keep), Some(space)) => {
+            let keep = keep.min(space.total_bytes / KEEP_FREE_PART);
+            space.free_bytes.saturating_add(freed) < keep
+        }
+        _ => false,
+    }
+}
+
+fn is_too_old(segment: &Candidate, limits: &Limits, now_us: u64) -> bool {
+    match (limits.of(&segment.name.class).age_max_us, segment.realtime_max_us) {
+        (Some(max), Some(newest)) => now_us.saturating_sub(newest) > max,
+        _ => false,
+    }
+}
+
+fn first_of_large_class(kept: &[Candidate], limits: &Limits) -> Option<usize> {
+    kept.iter().position(|oldest| {
+        let class = &oldest.name.class;
+        let of_class = kept.iter().filter(|segment| segment.name.class == *class);
+        let bytes: u64 = of_class.map(|segment| segment.bytes).sum();
+        limits.of(class).bytes_max.is_some_and(|max| bytes > max)
+    })
+}
+
+/// Removes what the limits say. Gives the names, and the bytes they took.
+pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<(Vec<SegmentName>, u64)> {
+    let catalogue = Catalogue::of(files.list()?);
+    let by_age = limits.other.age_max_us.is_some()
+        || limits.classes.values().any(|class| class.age_max_us.is_some());
+    let mut candidates = Vec::new();
+    for (name, bytes) in catalogue.segments() {
+        let realtime_max_us = if by_age { newest(files, name)? } else { None };
+        candidates.push(Candidate { name: name.clone(), bytes, realtime_max_us });
+    }
+    let logs = catalogue.files.iter().filter(|file| file.name.is_log());
+    let log_bytes = logs.map(|file| file.bytes).sum();
+    let space = limits.keep_free_bytes.map(|_| files.space()).transpose()?;
+    let gone = plan(candidates, log_bytes, limits, space, now_us);
+    if !gone.is_empty() {
+        // What these segments replaced must be gone for good before they are.
+        catalogue
+            .leftovers
+            .iter()
+            .filter(|n| n.ends_with(".seg") || n.ends_with(".log"))
+            .try_for_each(|n| files.unlink(n))?;
+        files.sync_directory()?;
+    }
+    let bytes_of =
+        |name: &SegmentName| catalogue.segments().find(|s| s.0 == name).map_or(0, |s| s.1);
+    let bytes = gone.iter().map(bytes_of).sum();
+    gone.iter().try_for_each(|name| files.unlink(&name.to_string()))?;
+    Ok((gone, bytes))
+}
+
+fn newest(files: &dyn Files, name: &SegmentName) -> Result<Option<u64>> {
+    match Segment::open(files, &name.to_string()) {
+        Ok(segment) => {
+            Ok(segment.directory().blocks.iter().map(|block| block.realtime_max_us).max())
+        }
+        Err(e) if e.is_gone() => Ok(None),
+        Err(crate::error::Error::Unsupported { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Segments as `class last bytes newest`; limits as `key=value`; what goes, by last number.
+    fn check(segments: &str, limits: &str, expected: &[u64]) {
+        let candidate = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let number = |at: usize| words[at].parse::<u64>().expect("a number");
+            Candidate {
+                name: SegmentName { class: words[0].into(), first: number(1), last: number(1) },
+                bytes: number(2),
+                realtime_max_us: Some(number(3)),
+            }
+        };
+        let segments = segments.split(',').map(candidate).collect();
+        let gone = plan(
+            segments,
+            5,
+            &parse_limits(limits),
+            Some(Space { free_bytes: 10, total_bytes: 100 }),
+            1000,
+        );
+        assert_eq!(gone.iter().map(|name| name.last).collect::<Vec<_>>(), expected, "{limits}");
+    }
+
+    fn parse_limits(text: &str) -> Limits {
+        let mut limits = Limits::default();
+        for word in text.split_whitespace() {
+            let (key, value) = word.split_once('=').expect("key=value");
+            let value: u64 = value.parse().expect("a number");
+            match key.split_once('.') {
+                None if key == "bytes" => limits.bytes_max = Some(value),
+                None if key == "free" => limits.keep_free_bytes = Some(value),
+                None if key == "files" => limits.files_max = Some(value as usize),
+                None if key == "age" => limits.other.age_max_us = Some(value),
+                Some((class, "bytes")) => {
+                    limits.classes.entry(class.into()).or_default().bytes_max = Some(value)
+                }
+                Some((class, "age")) => {
+                    limits.classes.entry(class.into()).or_default().age_max_us = Some(value)
+                }
+                _ => panic!("no limit: {key}"),
+            }
+        }
+        limits
+    }
+
+    #[test]
+    fn the_oldest_go_first() {
+        const THREE: &str = "a 1 10 100,b 2 10 200,a 3 10 300";
+        check(THREE, "", &[]);
+        check(THREE, "bytes=35", &[]);
+        check(THREE, "bytes=34", &[1]);
+        check(THREE, "bytes=5", &[1, 2, 3]);
+        check(THREE, "files=1", &[1, 2]);
+        check(THREE, "free=10", &[]);
+        check(THREE, "free=11", &[1]);
+        check(THREE, "free=1000", &[1]);
+        check(THREE, "age=750", &[1, 2]);
+        check(THREE, "a.bytes=15", &[1]);
+        check(THREE, "b.age=1", &[2]);
+        check(THREE, "b.age=1 bytes=20", &[2, 1]);
+    }
+}

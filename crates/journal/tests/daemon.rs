@@ -1,0 +1,280 @@
+//! The daemon by hand, with Debian's senders where they are installed, and killed under load.
+
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+
+use warren_journal::Entry;
+use warren_journal::files::Disk;
+use warren_journal::query::{Direction, Expr, Journal, Query};
+
+/// A directory of its own that goes away in the end, with a daemon in it.
+struct Lab {
+    root: PathBuf,
+    daemon: Option<Child>,
+}
+
+impl Lab {
+    fn new(name: &str) -> Lab {
+        let root = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&root).expect("a directory");
+        Lab { root, daemon: None }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// Starts the daemon and comes back when it has said that it is ready.
+    fn start(&mut self, options: &[&str]) {
+        let notify = self.path("notify");
+        let _ = std::fs::remove_file(&notify);
+        let listener = UnixDatagram::bind(&notify).expect("a socket");
+        let child = Command::new(env!("CARGO_BIN_EXE_warren-journald"))
+            .args(["--keep-free", "0", "--directory"])
+            .arg(self.path("store"))
+            .arg("--socket-directory")
+            .arg(self.path("run"))
+            .args(options)
+            .env("NOTIFY_SOCKET", &notify)
+            .spawn();
+        self.daemon = Some(child.expect("the daemon starts"));
+        let mut said = [0; 64];
+        let count = listener.recv(&mut said).expect("it says something");
+        assert_eq!(&said[..count], b"READY=1");
+    }
+
+    /// Ends it in order: everything that was sent is in the store then.
+    fn stop(&mut self) {
+        let mut child = self.daemon.take().expect("it runs");
+        let kill = Command::new("kill").arg(child.id().to_string()).status();
+        assert!(kill.expect("kill(1)").success());
+        assert!(child.wait().expect("our child").success());
+    }
+
+    fn kill(&mut self) {
+        let mut child = self.daemon.take().expect("it runs");
+        child.kill().expect("our child");
+        child.wait().expect("our child");
+    }
+
+    fn native(&self) -> UnixDatagram {
+        let socket = UnixDatagram::unbound().expect("a socket");
+        socket.connect(self.path("run/socket")).expect("the daemon listens");
+        socket
+    }
+
+    fn read(&self, expr: Expr) -> Vec<Entry> {
+        let journal = Journal::open(Arc::new(Disk::new(self.path("store")))).expect("readable");
+        let query = Query { expr, ..Query::default() };
+        let entries = journal.entries(&query, Direction::Forward, None);
+        entries.map(|entry| entry.expect("no read fails")).collect()
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.daemon.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = std::fs::remove_dir_all(&self.root);
+    }
+}
+
+/// The fields of an entry that are asked for, as text.
+fn shown(entry: &Entry, names: &str) -> String {
+    let value = |name| String::from_utf8_lossy(entry.get(name).unwrap_or(b"-")).into_owned();
+    names.split(' ').map(value).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn every_protocol_arrives_with_its_sender() {
+    let mut lab = Lab::new("protocols");
+    lab.start(&[]);
+    let native = lab.native();
+    native.send(b"MESSAGE=native\nPRIORITY=3\nX=1\n\nMESSAGE=second\nX=1\n_PID=1\n").expect("sent");
+    native.send(b"not a message").expect("sent");
+    native.send(&[0; 100]).expect("sent");
+    let big = [b"MESSAGE=".as_slice(), &vec![b'y'; 1 << 20], b"\nX=1\n"].concat();
+    let file = warren_sys::memfd::sealed("message", &big).expect("a memfd");
+    warren_sys::fdpass::send(native.as_fd(), b"", &[file.as_fd()]).expect("sent");
+    let open = std::fs::File::open("/proc/self/status").expect("proc");
+    warren_sys::fdpass::send(native.as_fd(), b"", &[open.as_fd()]).expect("sent");
+    let syslog = UnixDatagram::unbound().expect("a socket");
+    syslog.send_to(b"<30>daemon[7]: by syslog\n", lab.path("run/dev-log")).expect("sent");
+    let mut stream = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
+    stream
+        .write_all(b"ident\nweb.service\n30\n1\n0\n0\n0\n<4>by stream\nunfinished")
+        .expect("sent");
+    let mut bad = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
+    bad.write_all(b"no\nheader\nat all\n").expect("sent");
+    lab.stop();
+
+    let own = lab.read(Expr::field("_PID", std::process::id().to_string()));
+    let shown: Vec<String> = own
+        .iter()
+        .map(|e| {
+            let text =
+                shown(e, "_TRANSPORT PRIORITY X SYSLOG_IDENTIFIER SYSLOG_PID _LINE_BREAK MESSAGE");
+            text.chars().take(60).collect()
+        })
+        .collect();
+    let mut expected = vec![
+        "journal 3 1 - - - native".to_owned(),
+        "journal - 1 - - - second".to_owned(),
+        format!("journal - 1 - - - {}", "y".repeat(42)),
+        "syslog 6 - daemon 7 - by syslog".to_owned(),
+        "stdout 4 - ident - - by stream".to_owned(),
+        "stdout 6 - ident - eof unfinished".to_owned(),
+    ];
+    let mut sorted = shown;
+    // Sources are read in turns: order holds within a source only.
+    expected.sort();
+    sorted.sort();
+    assert_eq!(sorted, expected);
+    let unit = lab.read(Expr::field("_SYSTEMD_UNIT", "web.service"));
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|stat| {
+        use std::os::unix::fs::MetadataExt;
+        stat.uid() == 0
+    });
+    assert_eq!(unit.len(), if is_root { 2 } else { 0 }, "the unit counts from root only");
+    for entry in own {
+        assert_eq!(entry.get("_UID"), lab.read(Expr::default())[0].get("_UID"));
+    }
+}
+
+#[test]
+fn a_flood_is_cut_and_counted() {
+    let mut lab = Lab::new("flood");
+    lab.start(&["--rate-limit-burst", "50", "--rate-limit-interval", "3600"]);
+    let native = lab.native();
+    for number in 0..500 {
+        native.send(format!("MESSAGE={number}\nFLOOD=1\n").as_bytes()).expect("sent");
+    }
+    lab.stop();
+    assert_eq!(lab.read(Expr::field("FLOOD", "1")).len(), 50);
+}
+
+#[test]
+fn a_torrent_of_lines_is_kept_whole_and_in_order() {
+    const LINES: usize = 400_000;
+    let mut lab = Lab::new("torrent");
+    lab.start(&["--rate-limit-burst", "0"]);
+    let mut stream = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
+    stream.write_all(b"torrent\n\n6\n0\n0\n0\n0\n").expect("sent");
+    let text: String = (0..LINES).map(|number| format!("{number}\n")).collect();
+    stream.write_all(text.as_bytes()).expect("sent");
+    drop(stream);
+    lab.stop();
+    let entries = lab.read(Expr::field("SYSLOG_IDENTIFIER", "torrent"));
+    assert_eq!(entries.len(), LINES);
+    let number = |entry: &Entry| -> usize { shown(entry, "MESSAGE").parse().expect("a number") };
+    assert!(entries.iter().map(number).eq(0..LINES));
+}
+
+#[test]
+fn a_second_daemon_is_refused() {
+    let mut lab = Lab::new("second");
+    lab.start(&[]);
+    let second = Command::new(env!("CARGO_BIN_EXE_warren-journald"))
+        .arg("--directory")
+        .arg(lab.path("store"))
+        .arg("--socket-directory")
+        .arg(lab.path("other"))
+        .output()
+        .expect("it runs");
+    assert!(!second.status.success());
+    assert!(String::from_utf8_lossy(&second.stderr).contains("another writer is at work"));
+    lab.stop();
+}
+
+/// Waits until an entry can be read, without sleeping; each look reads the store anew.
+fn wait_for(lab: &Lab, number: usize) {
+    let expr = || Expr::field("NUMBER", number.to_string());
+    while lab.read(expr()).is_empty() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn killed_under_load_nothing_that_was_written_is_lost_or_doubled() {
+    const ROUNDS: usize = 8;
+    const PER_ROUND: usize = 400;
+    let mut lab = Lab::new("kill");
+    for round in 0..ROUNDS {
+        lab.start(&["--rate-limit-burst", "0"]);
+        let native = lab.native();
+        for at in 0..PER_ROUND {
+            let number = round * PER_ROUND + at;
+            // The barrier has a priority that is synced at once.
+            let priority = if at == PER_ROUND / 2 { 2 } else { 6 };
+            let text = format!("MESSAGE=text {number}\nNUMBER={number}\nPRIORITY={priority}\n");
+            native.send(text.as_bytes()).expect("sent");
+            if at == PER_ROUND / 2 {
+                wait_for(&lab, number);
+            }
+            if at == PER_ROUND / 2 + round * 20 {
+                break;
+            }
+        }
+        lab.kill();
+    }
+    lab.start(&[]);
+    lab.stop();
+    let entries = lab.read(Expr::field("_TRANSPORT", "journal"));
+    let number = |entry: &Entry| -> usize { shown(entry, "NUMBER").parse().expect("a number") };
+    let numbers: Vec<usize> = entries.iter().map(number).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "in order, none twice");
+    for round in 0..ROUNDS {
+        let begin = round * PER_ROUND;
+        let found = numbers.iter().filter(|n| (begin..=begin + PER_ROUND / 2).contains(n)).count();
+        assert_eq!(found, PER_ROUND / 2 + 1, "round {round}: all up to the barrier");
+    }
+}
+
+#[test]
+fn senders_of_debian() {
+    let mut lab = Lab::new("debian");
+    lab.start(&[]);
+    let logger = Command::new("logger")
+        .args(["-t", "tag", "-p", "daemon.warning", "-u"])
+        .arg(lab.path("run/dev-log"))
+        .arg("by logger")
+        .status();
+    let namespaced = in_namespace(&lab.path("run"), "systemd-cat -t cat -p err echo by cat");
+    lab.stop();
+    match logger {
+        Ok(status) if status.success() => {
+            let found = lab.read(Expr::field("SYSLOG_IDENTIFIER", "tag"));
+            assert_eq!(shown(&found[0], "PRIORITY SYSLOG_FACILITY MESSAGE"), "4 3 by logger");
+        }
+        _ => not_run("logger(1) is not installed"),
+    }
+    if namespaced {
+        let found = lab.read(Expr::field("SYSLOG_IDENTIFIER", "cat"));
+        assert_eq!(shown(&found[0], "_TRANSPORT PRIORITY MESSAGE"), "stdout 3 by cat");
+    } else {
+        not_run("systemd-cat needs root, a mount namespace and /run/systemd/journal");
+    }
+}
+
+/// Runs a command with our sockets where the system's would be, seen by that command only.
+fn in_namespace(sockets: &Path, command: &str) -> bool {
+    let script = format!(
+        "mount --make-rprivate / && mount -t tmpfs none /run && mkdir -p /run/systemd/journal && \
+         mount --bind {} /run/systemd/journal && {command}",
+        sockets.display()
+    );
+    let run =
+        Command::new("unshare").args(["-m", "sh", "-c", &script]).stderr(Stdio::null()).status();
+    run.is_ok_and(|status| status.success())
+}
+
+/// Says past the test runner's capture that a test could not run here.
+fn not_run(why: &str) {
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+}

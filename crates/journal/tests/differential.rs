@@ -1,0 +1,218 @@
+//! The reading command against Debian's journalctl over the same entries: ours are exported, and
+//! Debian's systemd-journal-remote makes a file of them. `JOURNAL_REMOTE` says where that is when
+//! it is not installed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use warren_journal::files::Disk;
+use warren_journal::store::{Setup, Store};
+use warren_journal::{Fields, Id128, Stamp};
+
+/// Options whose output, but for cursors, and exit status must be the same.
+const CASES: &str = "
+    -o short
+    -o short-iso
+    -o short-iso-precise
+    -o short-precise
+    -o short-full
+    -o short-unix
+    -o short-monotonic
+    -o with-unit
+    -o cat
+    -a
+    -n 3
+    -n 0
+    -r
+    -r -n 4 -o short-unix
+    -p err
+    -p warning..crit
+    -p 9
+    -t one -t two
+    -u web
+    -u web.service -u nosuch
+    -u w*
+    -q -g NUMBER
+    -g number
+    -g number.*[26]$
+    -q -g number --case-sensitive
+    -q -g nosuch
+    PRIORITY=3
+    PRIORITY=3 PRIORITY=4 SYSLOG_IDENTIFIER=one
+    PRIORITY=3 + SYSLOG_IDENTIFIER=two
+    DOUBLE=b
+    nonsense
+    -b
+    -b 1
+    -b -1
+    -b -7
+    -b all
+    -b PRIORITY=3
+    -n PRIORITY=3
+    -n all -p 1
+    --list-boots
+    --since @1700000010 --until @1700000015
+    --until yesterday -n 2
+    --since tomorrow
+    --since bogus
+    --utc -o short-full
+    -o bogus
+    -q -t nosuch
+    -o export --output-fields=MESSAGE,PRIORITY
+";
+
+fn temporary() -> PathBuf {
+    std::env::temp_dir().join(format!("warren-differential-{}", std::process::id()))
+}
+
+fn find_remote() -> Option<PathBuf> {
+    let named = std::env::var_os("JOURNAL_REMOTE").map(PathBuf::from);
+    let known = ["/lib/systemd/systemd-journal-remote", "/usr/lib/systemd/systemd-journal-remote"];
+    named.into_iter().chain(known.map(PathBuf::from)).find(|path| path.exists())
+}
+
+/// Entries of two boots with everything that printing stumbles over.
+fn write_store(directory: &Path) {
+    std::fs::create_dir_all(directory).expect("a directory");
+    let mut ids = 0;
+    let new_id = move || {
+        ids += 1;
+        Id128([ids; 16])
+    };
+    let setup = Setup { machine: Id128([7; 16]), new_id: Box::new(new_id) };
+    let (mut store, _) = Store::open(Arc::new(Disk::new(directory)), setup).expect("empty");
+    let texts: [&[u8]; 8] = [
+        b"Number %",
+        b"two\nlines",
+        b"ends with a newline\n",
+        "Gr\u{fc}\u{df}e".as_bytes(),
+        b"bell \x07",
+        b"not \xff text",
+        b"tab\tand \"quotes\" \\",
+        b"",
+    ];
+    for number in 0..40u64 {
+        let stamp = Stamp {
+            realtime_us: 1_700_000_000_000_000 + number * 1_000_001,
+            monotonic_us: 5_000_000 + number % 25 * 1_000_001,
+            boot: Id128([1 + (number / 25) as u8; 16]),
+        };
+        let mut context = Fields::new();
+        context.push(b"_HOSTNAME", b"host");
+        context.push(b"_PID", (100 + number % 3).to_string().as_bytes());
+        context.push(b"_COMM", b"command");
+        if number % 3 == 0 {
+            context.push(b"_SYSTEMD_UNIT", b"web.service");
+        }
+        let text = texts[number as usize % texts.len()];
+        let text = text
+            .strip_suffix(b"%")
+            .map_or(text.to_vec(), |text| [text, number.to_string().as_bytes()].concat());
+        let mut fields = Fields::new();
+        fields.push(b"PRIORITY", (number % 8).to_string().as_bytes());
+        match number % 4 {
+            0 => fields.push(b"SYSLOG_IDENTIFIER", b"one"),
+            1 => fields.push(b"SYSLOG_IDENTIFIER", b"two"),
+            _ => fields.push(b"SYSLOG_PID", b"5"),
+        }
+        if number % 5 != 4 {
+            fields.push(b"MESSAGE", &text);
+        }
+        fields.push(b"DOUBLE", b"a");
+        fields.push(b"DOUBLE", b"b");
+        fields.push(b"LONG", "l".repeat(number as usize * 200).as_bytes());
+        store.append("system", &stamp, &Arc::new(context), &fields).expect("in bounds");
+    }
+    store.sync().expect("a sync");
+}
+
+struct Both {
+    store: PathBuf,
+    journal: PathBuf,
+}
+
+impl Both {
+    fn make(root: &Path, remote: &Path) -> Both {
+        let both = Both { store: root.join("store"), journal: root.join("debian.journal") };
+        write_store(&both.store);
+        let export = both.ours(&["-o", "export"]).stdout;
+        std::fs::write(root.join("export"), export).expect("written");
+        let made = Command::new(remote)
+            .arg("-o")
+            .arg(&both.journal)
+            .arg(root.join("export"))
+            .stderr(Stdio::null())
+            .status();
+        assert!(made.expect("it runs").success());
+        both
+    }
+
+    fn ours(&self, options: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.arg("-D").arg(&self.store).args(options).env("TZ", "UTC").output().expect("it runs")
+    }
+
+    fn debian(&self, options: &[&str]) -> Output {
+        let mut command = Command::new("journalctl");
+        command.arg("--file").arg(&self.journal).args(options);
+        command.env("TZ", "UTC").env("LC_ALL", "C.UTF-8").output().expect("it runs")
+    }
+}
+
+/// Output without cursors, which name another store.
+fn without_cursors(output: &[u8]) -> String {
+    let text: String = output.escape_ascii().to_string().replace("\\n", "\n");
+    let lines = text.lines().filter(|line| !line.starts_with("__CURSOR="));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+/// Objects in order, fields without order, doubled values without order.
+fn objects(output: &[u8]) -> Vec<serde_json::Value> {
+    let stream = serde_json::Deserializer::from_slice(output).into_iter();
+    stream
+        .map(|object| {
+            let mut object: serde_json::Value = object.expect("JSON");
+            let fields = object.as_object_mut().expect("an object");
+            fields.remove("__CURSOR");
+            for value in fields.values_mut().filter_map(|value| value.as_array_mut()) {
+                value.sort_by_key(ToString::to_string);
+            }
+            object
+        })
+        .collect()
+}
+
+#[test]
+fn debian_prints_the_same() {
+    let has_journalctl = Command::new("journalctl").arg("--version").output().is_ok();
+    let Some(remote) = find_remote().filter(|_| has_journalctl) else {
+        not_run("journalctl and systemd-journal-remote are not installed");
+        return;
+    };
+    let root = temporary();
+    let both = Both::make(&root, &remote);
+    let mut differences = Vec::new();
+    for case in CASES.lines().map(str::trim).filter(|case| !case.is_empty()) {
+        let options: Vec<&str> = case.split(' ').collect();
+        let (ours, debian) = (both.ours(&options), both.debian(&options));
+        let (text, theirs) = (without_cursors(&ours.stdout), without_cursors(&debian.stdout));
+        if text != theirs || ours.status.success() != debian.status.success() {
+            let (ours, debian) = (ours.status.code(), debian.status.code());
+            differences
+                .push(format!("{case}\nours {ours:?}:\n{text}Debian's {debian:?}:\n{theirs}"));
+        }
+    }
+    for mode in ["json", "json-pretty"] {
+        let (ours, debian) = (both.ours(&["-o", mode]), both.debian(&["-o", mode]));
+        assert_eq!(objects(&ours.stdout), objects(&debian.stdout), "{mode}");
+    }
+    std::fs::remove_dir_all(&root).expect("ours to remove");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Says past the test runner's capture that a test could not run here.
+fn not_run(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+}

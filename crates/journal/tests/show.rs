@@ -1,0 +1,180 @@
+//! The reading command by hand: cursors, follow, verify, vacuum.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use warren_journal::files::Disk;
+use warren_journal::store::upkeep::seal;
+use warren_journal::store::{Setup, Store};
+use warren_journal::{Fields, Id128, Stamp};
+
+/// A directory with a writer, gone in the end.
+struct Lab {
+    directory: PathBuf,
+    store: Store,
+}
+
+impl Lab {
+    fn new(name: &str) -> Lab {
+        let directory =
+            std::env::temp_dir().join(format!("warren-show-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let mut ids = 0;
+        let new_id = move || {
+            ids += 1;
+            Id128([ids; 16])
+        };
+        let setup = Setup { machine: Id128::default(), new_id: Box::new(new_id) };
+        let (store, _) = Store::open(Arc::new(Disk::new(&directory)), setup).expect("empty");
+        Lab { directory, store }
+    }
+
+    fn append(&mut self, texts: &str) {
+        for text in texts.split(' ') {
+            let fields: Fields = [("MESSAGE", text)].into_iter().collect();
+            let realtime_us = 1_700_000_000_000_000 + self.store.next_seqnum();
+            let stamp = Stamp { realtime_us, ..Stamp::default() };
+            self.store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
+        }
+        self.store.sync().expect("a sync");
+    }
+
+    fn seal(&mut self) {
+        self.store.rotate().expect("a rotation");
+        for log in self.store.take_sealable() {
+            let id = Id128([200; 16]);
+            seal(&Disk::new(&self.directory), &log, Id128::default(), id).expect("sealed");
+        }
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.arg("-D").arg(&self.directory).args(options);
+        command
+    }
+
+    fn run(&self, options: &[&str]) -> Output {
+        self.command(options).output().expect("it runs")
+    }
+
+    /// The texts that are shown.
+    fn show(&self, options: &[&str]) -> String {
+        let output = self.run(&[options, &["-o", "cat"]].concat());
+        String::from_utf8(output.stdout).expect("ASCII").trim_end().replace('\n', " ")
+    }
+
+    fn segment(&self) -> PathBuf {
+        let names = std::fs::read_dir(&self.directory).expect("listed");
+        let mut paths = names.map(|entry| entry.expect("listed").path());
+        paths.find(|path| path.extension().is_some_and(|e| e == "seg")).expect("a segment")
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn a_cursor_stays_valid_when_its_log_is_sealed() {
+    let mut lab = Lab::new("cursor");
+    lab.append("a b c d");
+    let shown = lab.run(&["-n", "1", "-o", "cat", "--show-cursor"]);
+    let shown = String::from_utf8(shown.stdout).expect("ASCII");
+    let cursor = shown.trim_end().rsplit("-- cursor: ").next().expect("one").to_owned();
+    lab.seal();
+    lab.append("e f");
+    assert_eq!(lab.show(&["--after-cursor", &cursor]), "e f");
+    assert_eq!(lab.show(&["--cursor", &cursor]), "d e f");
+    assert_eq!(lab.show(&["--cursor", &cursor, "-r"]), "d c b a");
+    assert_eq!(lab.show(&["--after-cursor", &cursor, "-r", "-n", "2"]), "c b");
+    assert_eq!(lab.run(&["--after-cursor", "rubbish"]).status.code(), Some(1));
+}
+
+#[test]
+fn a_cursor_of_another_store_is_a_time() {
+    let mut lab = Lab::new("foreign");
+    lab.append("a b c d");
+    let cursor = format!("s={};i=77;t={:x}", "f".repeat(32), 1_700_000_000_000_003u64);
+    assert_eq!(lab.show(&["--cursor", &cursor]), "c d");
+}
+
+#[test]
+fn a_cursor_file_goes_on_where_it_was() {
+    let mut lab = Lab::new("file");
+    let file = lab.directory.join("cursor");
+    let options = ["--cursor-file", file.to_str().expect("UTF-8")];
+    lab.append("a b");
+    assert_eq!(lab.show(&options), "a b");
+    lab.append("c");
+    lab.seal();
+    assert_eq!(lab.show(&options), "c");
+    assert_eq!(lab.show(&options), "-- No entries --");
+}
+
+#[test]
+fn follow_goes_on_when_the_log_is_sealed() {
+    let mut lab = Lab::new("follow");
+    lab.append("a b");
+    let mut child = lab
+        .command(&["-f", "-n", "1", "-o", "cat"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("it follows").expect("a line");
+    assert_eq!(next(), "b");
+    lab.append("c");
+    assert_eq!(next(), "c");
+    lab.seal();
+    lab.append("d e");
+    assert_eq!([next(), next()], ["d", "e"]);
+    child.kill().expect("our child");
+    child.wait().expect("our child");
+}
+
+#[test]
+fn verify_says_what_is_damaged() {
+    let mut lab = Lab::new("verify");
+    lab.append("a b");
+    lab.seal();
+    lab.append("c");
+    assert_eq!(lab.run(&["--verify"]).status.code(), Some(0));
+    flip(&lab.segment(), 300);
+    let output = lab.run(&["--verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).expect("ASCII");
+    assert!(said.contains("damaged at byte 128") && said.contains("PASS") && said.contains("FAIL"));
+    assert_eq!(lab.show(&[]), "c", "the rest is shown");
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).expect("readable");
+    bytes[at] ^= 1;
+    std::fs::write(path, bytes).expect("writable");
+}
+
+#[test]
+fn vacuum_removes_segments_and_no_log() {
+    let mut lab = Lab::new("vacuum");
+    lab.append("a b");
+    lab.seal();
+    lab.append("c");
+    assert_eq!(lab.run(&["--vacuum-size", "1G", "--vacuum-time", "100y"]).status.code(), Some(0));
+    assert_eq!(lab.show(&[]), "a b c");
+    let output = lab.run(&["--vacuum-size", "1K"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Vacuuming done, freed"));
+    assert_eq!(lab.show(&[]), "c");
+    assert_eq!(lab.run(&["--vacuum-size", "x"]).status.code(), Some(1));
+}
+
+#[test]
+fn what_is_not_there_is_refused() {
+    let lab = Lab::new("refused");
+    for options in [&["--setup-keys"][..], &["--file", "x"], &["-u", "[ab]"], &["--machine=x"]] {
+        assert!(!lab.run(options).status.success(), "{options:?}");
+    }
+}
