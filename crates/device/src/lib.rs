@@ -1,11 +1,12 @@
 //! Block devices: what is on them, which belong together, and when a group of them is complete.
 //!
-//! Two halves. The pure one knows bytes and facts: scanners ([`scan`]) read on-disk metadata
-//! through [`read::ReadAt`]. It opens no file, reads no clock, starts no thread. What must not be
-//! here: activation of anything (that is lvm2's, mdadm's and cryptsetup's work), and a scanner
-//! that believes a number from a disk without a bound.
+//! The pure part knows bytes and facts: scanners ([`scan`]) read on-disk metadata through
+//! [`read::ReadAt`], the [`index`] takes what they found and decides what is complete. Neither
+//! opens a file, reads a clock or starts a thread. What must not be here: activation of anything
+//! by our own means (that is lvm2's, mdadm's and cryptsetup's work), and a scanner that believes a
+//! number from a disk without a bound.
 //!
-//! Start reading at [`scan`], then [`lvm`].
+//! Start reading at [`scan`], then [`index`].
 
 pub mod btrfs;
 mod bytes;
@@ -13,6 +14,7 @@ pub mod file;
 pub mod filesystem;
 pub mod fuzz;
 pub mod image;
+pub mod index;
 pub mod luks;
 pub mod lvm;
 pub mod md;
