@@ -20,6 +20,7 @@ pub mod lvm;
 pub mod md;
 pub mod partition;
 pub mod read;
+pub mod report;
 pub mod scan;
 mod uuid;
 

@@ -4,6 +4,7 @@
 //! device is. Signatures that lost are kept in [`Scan::also`], faults in [`Scan::faults`]: a scan
 //! says all it saw and fails only when the device cannot be read.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -67,6 +68,31 @@ pub struct MetadataText {
     pub key: TextKey,
     /// The group it describes; `None` when the caller knew the key and it was not read.
     pub group: Option<Arc<VolumeGroup>>,
+}
+
+impl Scan {
+    /// The metadata texts that were read.
+    pub fn texts_read(&self) -> Vec<(TextKey, Arc<VolumeGroup>)> {
+        let Content::Lvm(member) = &self.content else { return Vec::new() };
+        let read = |text: &MetadataText| Some((text.key, text.group.clone()?));
+        member.texts.iter().filter_map(read).collect()
+    }
+}
+
+/// Metadata texts that need not be read again.
+#[derive(Debug, Clone, Default)]
+pub struct Known(BTreeSet<TextKey>);
+
+impl Known {
+    /// True when the text was read before.
+    pub fn contains(&self, key: TextKey) -> bool {
+        self.0.contains(&key)
+    }
+
+    /// Remembers the texts that a scan read.
+    pub fn learn(&mut self, scan: &Scan) {
+        self.0.extend(scan.texts_read().into_iter().map(|(key, _)| key));
+    }
 }
 
 /// Something damaged.

@@ -227,9 +227,7 @@ impl Index {
     pub fn is_outdated(&self, device: &Device) -> bool {
         let super::Role::Lvm { pv, .. } = device.role else { return false };
         match self.group_of(device) {
-            Some(GroupId::Lvm(vg)) => {
-                self.volume_group(vg).is_some_and(|g| !g.members.iter().any(|m| m.id == pv))
-            }
+            Some(GroupId::Lvm(vg)) => self.vgs.get(vg).is_some_and(|group| !group.lists(pv)),
             _ => false,
         }
     }

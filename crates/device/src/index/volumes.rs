@@ -376,6 +376,11 @@ impl Group {
         }
     }
 
+    /// True for a member of the text in force.
+    pub(super) fn lists(&self, pv: LvmId) -> bool {
+        self.numbers.contains_key(&pv)
+    }
+
     /// Numbers of the members that are missing.
     pub(super) fn missing_members(&self) -> impl Iterator<Item = usize> {
         self.present.iter().enumerate().filter(|(_, there)| !**there).map(|(number, _)| number)
