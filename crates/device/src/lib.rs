@@ -22,6 +22,9 @@ pub mod partition;
 pub mod read;
 pub mod report;
 pub mod scan;
+pub mod sysfs;
+pub mod udev;
+pub mod uevent;
 mod uuid;
 
 pub use uuid::Uuid;
