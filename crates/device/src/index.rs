@@ -271,11 +271,14 @@ impl Index {
     }
 
     fn rescan_done(&mut self) {
-        let round = self.round;
-        let unseen = self.devices.iter().filter(|(_, entry)| entry.round != round);
-        let gone: Vec<DeviceNumber> = unseen.map(|(number, _)| *number).collect();
         self.work += self.devices.len() as u64;
-        gone.into_iter().for_each(|number| self.removed(number));
+        self.unseen().into_iter().for_each(|number| self.removed(number));
+    }
+
+    /// Devices that were not told of since [`Event::RescanBegun`].
+    pub fn unseen(&self) -> Vec<DeviceNumber> {
+        let unseen = self.devices.iter().filter(|(_, entry)| entry.round != self.round);
+        unseen.map(|(number, _)| *number).collect()
     }
 
     fn name(&mut self, device: &Device) {
@@ -354,6 +357,11 @@ impl Index {
         if let Some(run) = self.runs.get_mut(&group) {
             run.result = Some(result);
         }
+    }
+
+    /// True while [`Decision::ReadText`] has no answer: another device may have brought the text.
+    pub fn is_asked(&self, device: DeviceNumber, key: TextKey) -> bool {
+        self.vgs.asked(key) == Some(device)
     }
 
     /// Elementary steps so far: what grows with the number of devices, and nothing else.

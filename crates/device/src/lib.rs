@@ -6,10 +6,16 @@
 //! by our own means (that is lvm2's, mdadm's and cryptsetup's work), and a scanner that believes a
 //! number from a disk without a bound.
 //!
-//! Start reading at [`scan`], then [`index`].
+//! Around them: [`uevent`], [`udev`] and [`sysfs`] tell which devices there are, [`readers`] read
+//! them in parallel, [`activate`] says what is run for a complete group, [`daemon`] ties it all
+//! together, [`report`] shows it.
+//!
+//! Start reading at [`scan`], then [`index`], then [`daemon`].
 
+pub mod activate;
 pub mod btrfs;
 mod bytes;
+pub mod daemon;
 pub mod file;
 pub mod filesystem;
 pub mod fuzz;
@@ -20,6 +26,7 @@ pub mod lvm;
 pub mod md;
 pub mod partition;
 pub mod read;
+pub mod readers;
 pub mod report;
 pub mod scan;
 pub mod sysfs;

@@ -161,7 +161,8 @@ pub fn of_index(index: &Index, details: &BTreeMap<DeviceNumber, Details>) -> Rep
 }
 
 fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> DiskReport {
-    let details = details.cloned().unwrap_or_default();
+    let unread = || Details { what: "not read".to_owned(), ..Details::default() };
+    let details = details.cloned().unwrap_or_else(unread);
     let mut notes = details.notes;
     notes.extend(index.refusal(device).map(|refusal| refusal.as_str().to_owned()));
     if index.is_outdated(device) {

@@ -89,6 +89,11 @@ impl Known {
         self.0.contains(&key)
     }
 
+    /// True when somebody asked before; whoever is told false reads the text.
+    pub fn claim(&mut self, key: TextKey) -> bool {
+        !self.0.insert(key)
+    }
+
     /// Remembers the texts that a scan read.
     pub fn learn(&mut self, scan: &Scan) {
         self.0.extend(scan.texts_read().into_iter().map(|(key, _)| key));

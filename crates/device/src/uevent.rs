@@ -54,7 +54,7 @@ pub enum UeventFault {
     Format,
     /// `ACTION` or `DEVPATH` is missing, or the path is none.
     Incomplete,
-    /// More than [`PROPERTIES_MAX`] properties.
+    /// More properties than any real event has.
     TooLong,
 }
 

@@ -85,7 +85,7 @@ impl Index {
 
     // ---- time ----
 
-    /// When [`Event::Time`] is due, in milliseconds of the clock of [`Index::step`].
+    /// When [`super::Event::Time`] is due, in milliseconds of the clock of [`Index::step`].
     pub fn next_deadline_ms(&self) -> Option<u64> {
         self.deadlines.first().map(|(deadline, _)| *deadline)
     }

@@ -180,6 +180,11 @@ impl VolumeGroups {
         holders.into_iter().for_each(|pv| self.attach(pv, key, group));
     }
 
+    /// The device that is being asked for a text.
+    pub(super) fn asked(&self, key: TextKey) -> Option<DeviceNumber> {
+        self.texts.get(&key)?.asked
+    }
+
     /// True when a text was asked for and no answer came yet.
     pub(super) fn is_waiting_for_text(&self) -> bool {
         self.questions > 0

@@ -1,0 +1,478 @@
+//! `warren-deviced`: hears of devices, has them read, asks the index, does what it decides.
+//!
+//! The socket is bound first, then one pass over sysfs looks at everything that is there, then
+//! events follow; when events were lost, another pass finds what they would have told. This is
+//! the thin part: which device counts, which group is complete and what is started is decided by
+//! [`crate::index`] and [`crate::activate`].
+//!
+//! Start reading at [`Daemon::turn`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::netlink::{Group, Uevents};
+
+use crate::activate::{self, online_file, online_path};
+use crate::index::{Decision, Device, DeviceNumber, Event, GroupId, Index, Policy, Role, Start};
+use crate::lvm::area::TextKey;
+use crate::lvm::group::VolumeGroup;
+use crate::readers::{Answer, Outcome, Readers};
+use crate::report::{self, Details, Report};
+use crate::sysfs::{self, Found, Roots};
+use crate::uevent::{Action, Sender, Uevent, is_trusted};
+
+mod runner;
+
+use runner::{Runner, remove_file, write_file};
+
+/// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
+pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
+
+/// Largest datagram that is taken.
+const DATAGRAM_BYTES_MAX: usize = 64 << 10;
+
+/// Datagrams taken in one turn, at most; the others wait for the next.
+const DATAGRAMS_PER_TURN_MAX: usize = 8192;
+
+/// What the daemon is told at its start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where to look.
+    pub roots: Roots,
+    /// Listen to udev's messages; else to the kernel's own.
+    pub udev: bool,
+    /// Bytes of events that wait to be taken; see [`RECEIVE_BUFFER_BYTES`].
+    pub receive_buffer_bytes: usize,
+    /// Rules of the index.
+    pub policy: Policy,
+    /// `/run/lvm`.
+    pub lvm_run: PathBuf,
+    /// Write lvm2's run files and run the programs; else only tell what would be done.
+    pub activate: bool,
+}
+
+/// The daemon.
+pub struct Daemon {
+    options: Options,
+    index: Index,
+    socket: Uevents,
+    readers: Readers,
+    runner: Runner,
+    epoll: Epoll,
+    ready: Events,
+    /// Devices as they were looked at last.
+    found: BTreeMap<DeviceNumber, Found>,
+    /// Reads under way; true: to be repeated, because an event came meanwhile.
+    reading: BTreeMap<DeviceNumber, bool>,
+    details: BTreeMap<DeviceNumber, Details>,
+    /// Texts that the index asked for, to be read when nothing else is.
+    asked: Vec<(DeviceNumber, TextKey)>,
+    /// Texts for which a device is being read once more.
+    whole: BTreeMap<DeviceNumber, Vec<TextKey>>,
+    pass: Option<Pass>,
+    lost_events: bool,
+    lines: Vec<String>,
+}
+
+/// Metadata texts that were read with a device.
+type Texts = Vec<(TextKey, Arc<VolumeGroup>)>;
+
+/// A pass over everything, and the devices it still waits for.
+struct Pass {
+    is_boot: bool,
+    waits_for: BTreeSet<DeviceNumber>,
+}
+
+impl Daemon {
+    /// Binds the socket and begins the first pass.
+    pub fn start(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
+        let group = if options.udev { Group::Udev } else { Group::Kernel };
+        let socket = Uevents::open(group, options.receive_buffer_bytes)?;
+        if options.udev {
+            socket.filter(&crate::udev::subsystem_filter("block"))?;
+        }
+        let (epoll, runner) = (Epoll::new()?, Runner::new()?);
+        epoll.add(&socket, 0, Interest::READ)?;
+        epoll.add(readers.fd(), 0, Interest::READ)?;
+        epoll.add(runner.fd(), 0, Interest::READ)?;
+        let mut daemon = Daemon {
+            index: Index::new(options.policy.clone()),
+            options,
+            socket,
+            readers,
+            runner,
+            epoll,
+            ready: Events::with_capacity(8),
+            found: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            details: BTreeMap::new(),
+            asked: Vec::new(),
+            whole: BTreeMap::new(),
+            pass: None,
+            lost_events: false,
+            lines: Vec::new(),
+        };
+        daemon.begin_pass(true);
+        // On a machine where nothing is worth reading, nothing would wake it.
+        daemon.end_pass();
+        Ok(daemon)
+    }
+
+    /// Also wakes up for another source, which the caller looks after.
+    pub fn watch(&self, source: impl std::os::fd::AsFd) -> warren_sys::Result<()> {
+        self.epoll.add(source, 0, Interest::READ)
+    }
+
+    /// Waits for something to happen, at most `limit`, and does all of it.
+    pub fn turn(&mut self, limit: Option<Duration>) -> warren_sys::Result<()> {
+        let timeout = match (self.next_deadline(), limit) {
+            (Some(own), Some(limit)) => Some(own.min(limit)),
+            (own, limit) => own.or(limit),
+        };
+        self.epoll.wait(&mut self.ready, timeout)?;
+        self.take_events()?;
+        for answer in self.readers.answers() {
+            self.answered(answer);
+        }
+        for answer in self.readers.give_up(now_ms()) {
+            self.answered(answer);
+        }
+        for ended in self.runner.ended() {
+            self.ended(&ended.groups, &ended.result);
+        }
+        self.step(Event::Time);
+        if std::mem::take(&mut self.lost_events) {
+            self.begin_pass(false);
+        }
+        self.read_asked();
+        self.end_pass();
+        Ok(())
+    }
+
+    /// True when the first pass is over and all that it led to.
+    pub fn is_settled(&self) -> bool {
+        self.pass.is_none()
+            && self.reading.is_empty()
+            && self.asked.is_empty()
+            && self.runner.is_idle()
+    }
+
+    /// What happened, a line each, since it was last asked for.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// What is there and what it waits for.
+    pub fn report(&self) -> Report {
+        report::of_index(&self.index, &self.details)
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        let deadlines = [self.index.next_deadline_ms(), self.readers.next_deadline_ms()];
+        let next = deadlines.into_iter().flatten().min()?;
+        Some(Duration::from_millis(next.saturating_sub(now_ms())))
+    }
+
+    fn log(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    // ---- events ----
+
+    fn take_events(&mut self) -> warren_sys::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        for _ in 0..DATAGRAMS_PER_TURN_MAX {
+            match self.socket.receive(&mut buffer) {
+                Ok(got) => {
+                    let sender = Sender { port: got.port, uid: got.uid };
+                    let datagram = buffer.get(..got.bytes).unwrap_or_default();
+                    self.datagram(sender, datagram, got.truncated);
+                }
+                Err(error) if error.is_would_block() => break,
+                Err(error) if error.errno == ENOBUFS => {
+                    self.log("events were lost: looking at everything again".to_owned());
+                    self.lost_events = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn datagram(&mut self, sender: Sender, datagram: &[u8], truncated: bool) {
+        if !is_trusted(sender, datagram) {
+            return;
+        }
+        match Uevent::parse(datagram) {
+            Ok(event) if event.is_block() => self.uevent(&event),
+            Ok(_) => {}
+            // From the kernel or root, and yet not to be understood: better to look than to guess.
+            Err(_) => self.lost_events |= truncated,
+        }
+    }
+
+    fn uevent(&mut self, event: &Uevent) {
+        match event.action {
+            Action::Remove => {
+                if let Some(number) = event.number() {
+                    self.gone(number);
+                }
+            }
+            action => match sysfs::look(&self.options.roots, event.name()) {
+                Ok(Some(found)) => self.consider(found, action == Action::Change),
+                Ok(None) => event.number().into_iter().for_each(|number| self.gone(number)),
+                Err(error) => self.log(format!("{}: cannot be looked at: {error}", event.name())),
+            },
+        }
+    }
+
+    fn gone(&mut self, number: DeviceNumber) {
+        if let Some(device) = self.index.device(number) {
+            self.remove_online(&device.clone());
+        }
+        self.found.remove(&number);
+        self.details.remove(&number);
+        self.whole.remove(&number);
+        self.waited_for(number);
+        self.step(Event::Removed(number));
+    }
+
+    /// A device is there: it is read when its content may be new, and when it counts at all.
+    fn consider(&mut self, found: Found, is_change: bool) {
+        let number = found.number;
+        let before = self.found.insert(number, found.clone());
+        let same_disk = before.is_some_and(|before| before.diskseq == found.diskseq);
+        if Device::refusal_unread(&found.facts).is_some() {
+            self.waited_for(number);
+            return self.arrived(&found, Role::Unread, Vec::new());
+        }
+        if let Some(again) = self.reading.get_mut(&number) {
+            *again |= is_change || !same_disk;
+            return;
+        }
+        let role = self.index.device(number).map(|device| device.role.clone());
+        match role.filter(|role| same_disk && !is_change && !matches!(role, Role::Unread)) {
+            Some(role) => {
+                self.waited_for(number);
+                self.arrived(&found, role, Vec::new());
+            }
+            None => self.read(&found),
+        }
+    }
+
+    // ---- reads ----
+
+    fn read(&mut self, found: &Found) {
+        if self.reading.insert(found.number, false).is_none() {
+            let whole = self.whole.contains_key(&found.number);
+            self.readers.submit(found.number, &found.node, whole);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let number = answer.device;
+        let again = self.reading.remove(&number).unwrap_or(false);
+        // It may have gone while it was read.
+        let Some(found) = self.found.get(&number).cloned() else { return };
+        if again {
+            return self.read(&found);
+        }
+        self.waited_for(number);
+        let (role, texts) = match &answer.outcome {
+            Outcome::Scanned(scan) => (Role::of(scan), scan.texts_read()),
+            Outcome::Failed(error) => (Role::Unreadable(error.raw_os_error().unwrap_or(0)), vec![]),
+            Outcome::TimedOut => (Role::TimedOut, Vec::new()),
+        };
+        self.details.insert(number, details(&answer.outcome));
+        self.tell_trouble(&found, &answer.outcome);
+        let got: Vec<TextKey> = texts.iter().map(|(key, _)| *key).collect();
+        self.arrived(&found, role, texts);
+        for key in self.whole.remove(&number).unwrap_or_default() {
+            if !got.contains(&key) {
+                self.step(Event::Text { device: number, key, group: None });
+            }
+        }
+    }
+
+    fn tell_trouble(&mut self, found: &Found, outcome: &Outcome) {
+        match outcome {
+            Outcome::Scanned(scan) => {
+                let faults: Vec<String> = scan.faults.iter().map(ToString::to_string).collect();
+                faults.iter().for_each(|fault| self.log(format!("{}: {fault}", found.name)));
+            }
+            Outcome::Failed(error) => self.log(format!("{}: cannot be read: {error}", found.name)),
+            Outcome::TimedOut => self.log(format!("{}: does not answer", found.name)),
+        }
+    }
+
+    /// Reads the texts that the index asked for, once nothing else is being read: another device
+    /// may have brought them by then.
+    fn read_asked(&mut self) {
+        if !self.reading.is_empty() {
+            return;
+        }
+        for (device, key) in std::mem::take(&mut self.asked) {
+            if !self.index.is_asked(device, key) {
+                continue;
+            }
+            match self.found.get(&device).cloned() {
+                Some(found) => {
+                    self.whole.entry(device).or_default().push(key);
+                    self.read(&found);
+                }
+                None => self.step(Event::Text { device, key, group: None }),
+            }
+        }
+    }
+
+    fn arrived(&mut self, found: &Found, role: Role, texts: Texts) {
+        let device = Device {
+            number: found.number,
+            diskseq: found.diskseq,
+            name: found.name.clone(),
+            path: found.path.clone(),
+            links: found.links.clone(),
+            link_priority: found.link_priority,
+            facts: found.facts.clone(),
+            role,
+        };
+        if let Some(before) = self.index.device(found.number).filter(|before| **before != device) {
+            self.remove_online(&before.clone());
+        }
+        self.step(Event::Arrived { device: device.clone(), texts });
+        self.write_online(&device);
+    }
+
+    // ---- passes ----
+
+    /// Looks at everything that is there; the socket hears meanwhile what changes.
+    fn begin_pass(&mut self, is_boot: bool) {
+        // Events that were lost during the boot pass make it begin anew.
+        let is_boot = is_boot || self.pass.as_ref().is_some_and(|pass| pass.is_boot);
+        self.step(Event::RescanBegun);
+        let names = sysfs::list(&self.options.roots).unwrap_or_else(|error| {
+            self.log(format!("block devices cannot be listed: {error}"));
+            Vec::new()
+        });
+        let mut waits_for = BTreeSet::new();
+        let looked: Vec<_> =
+            names.iter().map(|name| (name, sysfs::look(&self.options.roots, name))).collect();
+        for (name, found) in &looked {
+            match found {
+                Ok(found) => waits_for.extend(found.as_ref().map(|found| found.number)),
+                Err(error) => self.log(format!("{name}: cannot be looked at: {error}")),
+            }
+        }
+        self.pass = Some(Pass { is_boot, waits_for });
+        // Content may have changed unheard: a pass reads everything that counts.
+        for (_, found) in looked {
+            found.ok().flatten().into_iter().for_each(|found| self.consider(found, true));
+        }
+    }
+
+    fn waited_for(&mut self, number: DeviceNumber) {
+        if let Some(pass) = &mut self.pass {
+            pass.waits_for.remove(&number);
+        }
+    }
+
+    fn end_pass(&mut self) {
+        let Some(pass) = self.pass.take_if(|pass| pass.waits_for.is_empty()) else { return };
+        let unseen = self.index.unseen();
+        unseen.into_iter().for_each(|number| self.gone(number));
+        self.step(Event::RescanDone);
+        if pass.is_boot {
+            self.step(Event::ColdplugDone);
+        }
+    }
+
+    // ---- decisions ----
+
+    fn step(&mut self, event: Event) {
+        for decision in self.index.step(now_ms(), event) {
+            match decision {
+                Decision::ReadText { device, key } => self.asked.push((device, key)),
+                Decision::Activate(starts) => self.activate(&starts),
+            }
+        }
+    }
+
+    fn activate(&mut self, starts: &[Start]) {
+        let plan = activate::plan(&self.index, starts);
+        for file in plan.files.iter().filter(|_| self.options.activate) {
+            if let Err(error) = write_file(&self.options.lvm_run, file) {
+                self.lines.push(format!("{}: cannot be written: {error}", file.path));
+            }
+        }
+        for command in plan.commands {
+            self.log(format!("start: {}", command.words.join(" ")));
+            if self.options.activate {
+                self.runner.submit(command);
+            }
+        }
+        for group in plan.ready {
+            let name = match group {
+                GroupId::Btrfs(id) => format!("btrfs {id}"),
+                GroupId::Luks(id) => format!("luks {id}"),
+                GroupId::Lvm(id) => format!("vg {id}"),
+                GroupId::Md(id) => format!("md {id}"),
+            };
+            self.log(format!("ready: {name}"));
+        }
+    }
+
+    fn ended(&mut self, groups: &[GroupId], result: &Result<(), String>) {
+        if let Err(why) = result {
+            self.log(format!("start failed: {why}"));
+        }
+        for &group in groups {
+            self.step(Event::Activated { group, result: result.clone() });
+        }
+    }
+
+    // ---- lvm2's run files ----
+
+    fn write_online(&mut self, device: &Device) {
+        let Some(file) = online_file(&self.index, device).filter(|_| self.options.activate) else {
+            return;
+        };
+        if let Err(error) = write_file(&self.options.lvm_run, &file) {
+            self.log(format!("{}: cannot be written: {error}", file.path));
+        }
+    }
+
+    fn remove_online(&mut self, device: &Device) {
+        let Role::Lvm { pv, .. } = device.role else { return };
+        if !self.options.activate {
+            return;
+        }
+        let path = online_path(pv);
+        if let Err(error) = remove_file(&self.options.lvm_run, &path, device.number) {
+            self.log(format!("{path}: cannot be removed: {error}"));
+        }
+    }
+}
+
+/// Error number of errno(3).
+const ENOBUFS: i32 = 105;
+
+fn now_ms() -> u64 {
+    warren_sys::time::monotonic_ns() / 1_000_000
+}
+
+fn details(outcome: &Outcome) -> Details {
+    let what = |what: String| Details { what, ..Details::default() };
+    match outcome {
+        Outcome::Scanned(scan) => Details::of(scan),
+        Outcome::Failed(error) => what(format!("cannot be read: {error}")),
+        Outcome::TimedOut => what("not read".to_owned()),
+    }
+}
