@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::index::{Device, GroupId, Index, Role, Scope, Start};
+use crate::index::{Device, GroupId, GroupState, Hold, Index, Role, Scope, Start};
 use crate::lvm::LvmId;
 use crate::lvm::group::VolumeGroup;
 
@@ -46,19 +46,29 @@ pub struct Plan {
 /// needs some.
 const COMMAND_BYTES_MAX: usize = 512 << 10;
 
-/// The file that tells lvm2 of a PV that is there; `None` for what is none or does not count.
+/// The file that tells lvm2 of a PV that is there; `None` for what is none, does not count, or is
+/// of a group that lvm2 itself would not look at. Only a PV with metadata names its group.
 pub fn online_file(index: &Index, device: &Device) -> Option<RunFile> {
-    let Role::Lvm { pv, used: true, .. } = device.role else { return None };
+    let Role::Lvm { pv, used: true, ref texts } = device.role else { return None };
     if index.refusal(device).is_some() {
         return None;
     }
-    let group = match index.group_of(device) {
+    let group = index.group_of(device).filter(|_| !texts.is_empty());
+    if group.is_some_and(|group| is_out_of_bounds(index, group)) {
+        return None;
+    }
+    let group = match group {
         Some(GroupId::Lvm(vg)) => index.volume_group(vg),
         _ => None,
     };
     let vg = group.map_or_else(String::new, |group| format!("vg:{}\n", group.name));
     let text = format!("{}\n{vg}dev:{}\n", device.number, node(device));
     Some(RunFile { path: online_path(pv), text })
+}
+
+fn is_out_of_bounds(index: &Index, group: GroupId) -> bool {
+    let Some(GroupState::Held(why)) = index.state(group) else { return false };
+    matches!(why, Hold::Exported | Hold::Shared | Hold::Foreign(_))
 }
 
 /// Path of a device's node; the kernel writes `!` for a slash in a name.

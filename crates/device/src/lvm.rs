@@ -8,6 +8,7 @@
 use std::fmt;
 
 pub mod area;
+pub mod config;
 pub mod group;
 pub mod label;
 pub mod text;

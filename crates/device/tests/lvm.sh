@@ -121,3 +121,11 @@ say pvs -o pv_name,pv_uuid,vg_uuid,vg_name > "$DIR/pvs"
 say vgs -o vg_uuid,vg_name,vg_seqno,pv_count,vg_exported,vg_systemid,vg_autoactivation > "$DIR/vgs"
 say lvs -a -o vg_uuid,lv_name,lv_uuid,lv_autoactivation,devices,metadata_devices,pool_lv,data_lv,metadata_lv > "$DIR/lvs"
 for name in "${!loop[@]}"; do echo "${loop[$name]} $name"; done > "$DIR/loops"
+
+# What lvm2 leaves in /run/lvm when all of them arrive one after another.
+rm -rf /run/lvm/*
+for name in "${!loop[@]}"; do
+    command lvm pvscan --driverloaded n --cache --listvg --checkcomplete --vgonline \
+        --autoactivation event "${loop[$name]}" >/dev/null
+done
+cp -r /run/lvm "$DIR/run"

@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use warren_device::Uuid;
+use warren_device::activate;
 use warren_device::file::DeviceFile;
 use warren_device::image::{self, Disk};
+use warren_device::index::{self, Decision, Device, DeviceNumber, Event, Facts, Index, Policy};
 use warren_device::lvm::area::{self, AreaState};
 use warren_device::lvm::group::{Part, Volume, VolumeGroup};
 use warren_device::lvm::label::Area;
@@ -319,6 +321,66 @@ fn groups_are_what_lvm2_says() {
     let expected: BTreeSet<String> = volumes_said(&dir);
     assert_eq!(lines, expected);
     check_ring(&dir.0.join("ring"));
+    check_run_files(&dir);
+}
+
+/// What lvm2 leaves below /run/lvm when all disks arrive is what we write for them; it also says
+/// "complete" of a group that is not to be activated by itself, which we do not start.
+fn check_run_files(dir: &Directory) {
+    let policy = Policy { system_ids: ["thishost".to_owned()].into(), ..Policy::default() };
+    let mut index = Index::new(policy);
+    let mut devices = Vec::new();
+    for (disk, path) in loops(dir) {
+        let scan = scan_file(&dir.0.join("disks").join(&disk));
+        let name = path.trim_start_matches("/dev/").to_owned();
+        let minor = name.trim_start_matches("loop").parse().expect("a loop device");
+        let device = Device {
+            number: DeviceNumber { major: 7, minor },
+            diskseq: 0,
+            path: format!("/devices/{name}"),
+            name,
+            links: Vec::new(),
+            link_priority: 0,
+            facts: Facts::default(),
+            role: index::Role::of(&scan),
+        };
+        devices.push(device.clone());
+        index.step(0, Event::Arrived { device, texts: scan.texts_read() });
+    }
+    let decisions = index.step(0, Event::ColdplugDone);
+    let [Decision::Activate(starts)] = &decisions[..] else { panic!("one batch: {decisions:?}") };
+    let online = devices.iter().filter_map(|device| activate::online_file(&index, device));
+    let plan = activate::plan(&index, starts);
+    let ours: BTreeMap<String, String> =
+        online.chain(plan.files).map(|file| (file.path, file.text)).collect();
+    let mut theirs = BTreeMap::new();
+    for kind in ["pvs_online", "pvs_lookup", "vgs_online"] {
+        for entry in fs::read_dir(dir.0.join("run").join(kind)).expect("lvm2 made it") {
+            let path = entry.expect("it can be listed").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            let text = fs::read_to_string(&path).expect("it can be read");
+            theirs.insert(format!("{kind}/{name}"), sorted_if(kind == "pvs_lookup", &text));
+        }
+    }
+    assert!(theirs.remove("vgs_online/byhand").is_some(), "lvm2 calls it complete");
+    // Its event way looks for a label in the second sector only, its other tools in four.
+    let only_ours =
+        |(path, text): &(String, String)| !path.ends_with("/ring") && !text.contains("vg:ring");
+    let ours: BTreeMap<String, String> = ours
+        .into_iter()
+        .filter(only_ours)
+        .map(|(path, text)| (path.clone(), sorted_if(path.starts_with("pvs_lookup"), &text)))
+        .collect();
+    assert_eq!(ours, theirs);
+}
+
+/// The order of a list of members means nothing.
+fn sorted_if(sort: bool, text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    if sort {
+        lines.sort_unstable();
+    }
+    lines.join("\n")
 }
 
 /// Every change of one group, in a small area: each is read, and at least one goes round.

@@ -1,11 +1,15 @@
 //! `warren-deviced`: the device daemon.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command as Process, ExitCode, Stdio};
 
 use warren_device::daemon::{Daemon, Options, RECEIVE_BUFFER_BYTES};
 use warren_device::index::{Completeness, Policy, parse_crypttab};
+use warren_device::lvm::LvmId;
+use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_system_id};
+use warren_device::lvm::text::TextFault;
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
 use warren_sys::signal::{SignalFd, SignalSet, set_blocked};
@@ -84,10 +88,57 @@ fn parse(words: &[String]) -> Option<Command> {
             _ => return None,
         }
     }
+    ask_lvm(&mut command.options);
     // udev's own socket tells whether it is running.
     command.options.udev = !kernel && command.options.roots.udev.join("control").exists();
     command.options.policy.crypttab = read_crypttab(&crypttab);
     Some(command)
+}
+
+/// Takes over lvm2's own settings. When it cannot be asked, no volume group is activated: one that
+/// lvm2 was told to leave alone might be among them.
+fn ask_lvm(options: &mut Options) {
+    let policy = &mut options.policy;
+    match lvm_settings() {
+        Ok(settings) => {
+            let listed = settings.devices_file.as_ref().and_then(|name| listed_in(name));
+            policy.follow_lvm(&settings, listed);
+            policy.system_ids.extend(lvm(&["systemid"]).ok().and_then(|a| parse_system_id(&a)));
+        }
+        Err(why) => {
+            eprintln!("lvm2's settings are not known ({why}): no volume group is activated");
+            policy.event_activation = false;
+        }
+    }
+}
+
+fn lvm_settings() -> Result<Settings, String> {
+    let answer = lvm(&QUESTION)?;
+    let fault = |fault: TextFault| format!("lvmconfig: byte {}: {}", fault.at, fault.what);
+    Settings::parse(answer.as_bytes()).map_err(fault)
+}
+
+fn lvm(arguments: &[&str]) -> Result<String, String> {
+    let output = Process::new("lvm").args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("lvm: {error}"))?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(format!("lvm {}: {}", arguments.join(" "), output.status)),
+    }
+}
+
+/// The devices file; without one lvm2 uses all devices, lvmdevices(8). One that is there and cannot
+/// be read lists nothing, so that nothing is activated by mistake.
+fn listed_in(name: &str) -> Option<BTreeSet<LvmId>> {
+    let directory = std::env::var_os("LVM_SYSTEM_DIR").unwrap_or("/etc/lvm".into());
+    match std::fs::read_to_string(Path::new(&directory).join("devices").join(name)) {
+        Ok(text) => Some(parse_devices_file(&text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => {
+            eprintln!("{name}: {error}");
+            Some(BTreeSet::new())
+        }
+    }
 }
 
 fn read_crypttab(path: &Path) -> Vec<warren_device::index::CryptEntry> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::lvm::LvmId;
+use crate::lvm::config::Settings;
 use crate::uuid::Uuid;
 
 /// Rules that do not change while the index lives.
@@ -65,6 +66,13 @@ impl Policy {
     /// False when lvm2 keeps a list of devices that this physical volume is not on.
     pub fn allows(&self, pv: LvmId) -> bool {
         self.devices_file.as_ref().is_none_or(|listed| listed.contains(&pv))
+    }
+
+    /// Takes over what lvm2 says. `listed`: the PVIDs of its devices file, when it uses one.
+    pub fn follow_lvm(&mut self, settings: &Settings, listed: Option<BTreeSet<LvmId>>) {
+        self.event_activation = settings.event_activation;
+        self.pvs_on_lvs = settings.scan_lvs;
+        self.devices_file = listed;
     }
 
     /// The name under which crypttab opens a device.
