@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use warren_device::daemon::{Daemon, Options};
+use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS};
 use warren_device::file::DeviceFile;
 use warren_device::image::{self, Disk};
 use warren_device::index::Policy;
@@ -135,6 +135,7 @@ fn run(images: &Path) {
         roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: images.to_owned() },
         udev: false,
         receive_buffer_bytes: 1 << 20,
+        pass_patience_ms: PASS_PATIENCE_MS,
         policy: Policy::default(),
         lvm_run: top.join("lvm"),
         activate: false,

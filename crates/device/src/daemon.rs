@@ -31,6 +31,10 @@ use runner::{Runner, remove_file, write_file};
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
 pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
 
+/// How long a pass waits for the next answer, in milliseconds. A disk that takes longer, because
+/// it spins up or is dead, is no member of the batch but an event after it: it holds up nobody.
+pub const PASS_PATIENCE_MS: u64 = 2_000;
+
 /// Largest datagram that is taken.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
 
@@ -46,6 +50,9 @@ pub struct Options {
     pub udev: bool,
     /// Bytes of events that wait to be taken; see [`RECEIVE_BUFFER_BYTES`].
     pub receive_buffer_bytes: usize,
+    /// A pass ends when no device has answered for so long, in milliseconds; see
+    /// [`PASS_PATIENCE_MS`].
+    pub pass_patience_ms: u64,
     /// Rules of the index.
     pub policy: Policy,
     /// `/run/lvm`.
@@ -84,6 +91,8 @@ type Texts = Vec<(TextKey, Arc<VolumeGroup>)>;
 struct Pass {
     is_boot: bool,
     waits_for: BTreeSet<DeviceNumber>,
+    /// When the last device answered.
+    progress_ms: u64,
 }
 
 impl Daemon {
@@ -176,7 +185,11 @@ impl Daemon {
     }
 
     fn next_deadline(&self) -> Option<Duration> {
-        let deadlines = [self.index.next_deadline_ms(), self.readers.next_deadline_ms()];
+        let deadlines = [
+            self.index.next_deadline_ms(),
+            self.readers.next_deadline_ms(),
+            self.pass_deadline_ms(),
+        ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(Duration::from_millis(next.saturating_sub(now_ms())))
     }
@@ -313,10 +326,10 @@ impl Daemon {
         }
     }
 
-    /// Reads the texts that the index asked for, once nothing else is being read: another device
-    /// may have brought them by then.
+    /// Reads the texts that the index asked for; in a pass, once nothing else is being read:
+    /// another device may have brought them by then.
     fn read_asked(&mut self) {
-        if !self.reading.is_empty() {
+        if !self.reading.is_empty() && self.pass.is_some() {
             return;
         }
         for (device, key) in std::mem::take(&mut self.asked) {
@@ -371,7 +384,7 @@ impl Daemon {
                 Err(error) => self.log(format!("{name}: cannot be looked at: {error}")),
             }
         }
-        self.pass = Some(Pass { is_boot, waits_for });
+        self.pass = Some(Pass { is_boot, waits_for, progress_ms: now_ms() });
         // Content may have changed unheard: a pass reads everything that counts.
         for (_, found) in looked {
             found.ok().flatten().into_iter().for_each(|found| self.consider(found, true));
@@ -381,16 +394,38 @@ impl Daemon {
     fn waited_for(&mut self, number: DeviceNumber) {
         if let Some(pass) = &mut self.pass {
             pass.waits_for.remove(&number);
+            pass.progress_ms = now_ms();
         }
     }
 
+    /// When a pass stops waiting for devices that do not answer.
+    fn pass_deadline_ms(&self) -> Option<u64> {
+        let pass = self.pass.as_ref()?;
+        Some(pass.progress_ms.saturating_add(self.options.pass_patience_ms))
+    }
+
     fn end_pass(&mut self) {
-        let Some(pass) = self.pass.take_if(|pass| pass.waits_for.is_empty()) else { return };
-        let unseen = self.index.unseen();
-        unseen.into_iter().for_each(|number| self.gone(number));
+        let is_late = self.pass_deadline_ms().is_some_and(|deadline| deadline <= now_ms());
+        let is_over = |pass: &mut Pass| pass.waits_for.is_empty() || is_late;
+        let Some(pass) = self.pass.take_if(is_over) else { return };
+        self.keep_silent(&pass.waits_for);
+        for number in self.index.unseen() {
+            self.gone(number);
+        }
         self.step(Event::RescanDone);
         if pass.is_boot {
             self.step(Event::ColdplugDone);
+        }
+    }
+
+    /// Devices that are there but did not answer in this pass stay what they were.
+    fn keep_silent(&mut self, silent: &BTreeSet<DeviceNumber>) {
+        for number in silent {
+            let name = self.found.get(number).map_or_else(String::new, |found| found.name.clone());
+            self.log(format!("{name}: slow to answer, not waited for"));
+            if let Some(device) = self.index.device(*number).cloned() {
+                self.step(Event::Arrived { device, texts: Vec::new() });
+            }
         }
     }
 

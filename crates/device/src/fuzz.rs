@@ -1,10 +1,12 @@
-//! What a fuzzer calls: everything that reads bytes from a disk, with what must hold.
+//! What a fuzzer calls: everything that reads bytes from a disk or a socket, with what must hold.
 //!
 //! `fuzz_target!(|data: &[u8]| warren_device::fuzz::device(data));` is a whole target.
 
 use crate::lvm::{group, text};
 use crate::read::Scratch;
 use crate::scan::{Content, Scan, scan};
+use crate::udev::Record;
+use crate::uevent::Uevent;
 
 /// Scans bytes as a device.
 ///
@@ -44,6 +46,20 @@ fn standings(scan: &Scan) {
 /// Parses bytes as a metadata text.
 pub fn metadata(data: &[u8]) {
     let _ = (text::parse(data), group::from_text(data));
+}
+
+/// Parses bytes as a datagram of the kernel or of udev, and as a file of udev's database.
+///
+/// # Panics
+/// If an event is let through whose path leads out of `/sys`.
+pub fn event(data: &[u8]) {
+    if let Ok(event) = Uevent::parse(data) {
+        assert!(event.path.starts_with('/') && !event.path.contains("/../"));
+        let _ = (event.number(), event.sequence_number(), event.is_block());
+        assert!(!matches!(event.name(), "" | "." | ".."));
+    }
+    let record = Record::parse(&String::from_utf8_lossy(data));
+    assert!(record.links.iter().all(|link| !link.starts_with('/')));
 }
 
 #[cfg(test)]

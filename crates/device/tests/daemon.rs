@@ -3,14 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use warren_device::daemon::{Daemon, Options};
+use warren_device::file::DeviceFile;
 use warren_device::image::{self, Disk};
 use warren_device::index::Policy;
 use warren_device::lvm::LvmId;
 use warren_device::lvm::group::{Marks, Member, VolumeGroup};
 use warren_device::lvm::label::{Area, PvHeader};
+use warren_device::read::{ReadAt, ReadError};
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
 use warren_device::udev;
@@ -108,6 +112,19 @@ fn make_top(test: &str) -> PathBuf {
 impl Machine {
     /// Starts the daemon over devices that are there already.
     fn boot(test: &str, receive_buffer_bytes: usize, disks: &[(&str, Disk)]) -> Machine {
+        let readers = Readers::new().expect("an eventfd can be had");
+        let mut machine = Machine::start(test, receive_buffer_bytes, disks, readers, 60_000);
+        machine.settle();
+        machine
+    }
+
+    fn start(
+        test: &str,
+        receive_buffer_bytes: usize,
+        disks: &[(&str, Disk)],
+        readers: Readers,
+        pass_patience_ms: u64,
+    ) -> Machine {
         let top = make_top(test);
         for (minor, (name, disk)) in disks.iter().enumerate() {
             make_device(&top, name, minor, disk);
@@ -116,16 +133,14 @@ impl Machine {
             roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
             udev: true,
             receive_buffer_bytes,
+            pass_patience_ms,
             policy: Policy::default(),
             lvm_run: top.join("lvm"),
             activate: false,
         };
-        let readers = Readers::new().expect("an eventfd can be had");
         let daemon = Daemon::start(options, readers).expect("a socket can be had");
         let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
-        let mut machine = Machine { top, udev, daemon, seen: Vec::new() };
-        machine.settle();
-        machine
+        Machine { top, udev, daemon, seen: Vec::new() }
     }
 
     /// Turns until nothing is under way and no event waits.
@@ -183,6 +198,65 @@ fn the_boot_batch_is_one_start_and_a_later_group_another() {
         assert!(machine.said().is_empty());
         let text = machine.daemon.report().text();
         assert!(text.contains("exxxxx") && text.contains("last seen as sde"), "{text}");
+    });
+}
+
+#[test]
+fn a_group_that_went_and_comes_back_is_started_again() {
+    alone("a_group_that_went_and_comes_back_is_started_again", |test| {
+        let disk = pv_disk("c", "one", &["c"]);
+        let mut machine = Machine::boot(test, 1 << 20, &[("sda", disk.clone())]);
+        assert_eq!(machine.said(), [format!("{START} one")]);
+        machine.send("remove", "sda", 0);
+        assert!(machine.said().is_empty());
+        // Its metadata was read once before; it is asked for again.
+        machine.send("add", "sda", 0);
+        assert_eq!(machine.said(), [format!("{START} one")]);
+    });
+}
+
+/// A disk that answers only when the test lets go.
+struct Dead(Mutex<Receiver<()>>);
+
+impl ReadAt for Dead {
+    fn size_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let _ = self.0.lock().expect("one reader").recv();
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn a_dead_disk_does_not_hold_up_the_batch() {
+    alone("a_dead_disk_does_not_hold_up_the_batch", |test| {
+        let (let_go, gate) = channel();
+        let gate = Mutex::new(Some(gate));
+        let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            match path.ends_with("sdz") {
+                true => {
+                    let gate = gate.lock().expect("no reader panicked").take();
+                    Ok(Box::new(Dead(Mutex::new(gate.expect("it is read once")))))
+                }
+                false => Ok(Box::new(DeviceFile::open(path)?)),
+            }
+        };
+        let readers = Readers::with(Box::new(open), 60_000).expect("an eventfd can be had");
+        let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdz", Disk::new(1 << 20))];
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 100);
+        let mut said = Vec::new();
+        while said.len() < 2 {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            said.extend(machine.daemon.take_lines());
+        }
+        let slow = "sdz: slow to answer, not waited for".to_owned();
+        assert_eq!(said, [slow, format!("{START} data")]);
+        assert!(!machine.daemon.is_settled(), "the read is still under way");
+        drop(let_go);
+        assert!(machine.said().is_empty());
+        assert_eq!(machine.daemon.index().devices().count(), 2, "late is not lost");
     });
 }
 

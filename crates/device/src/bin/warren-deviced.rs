@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode, Stdio};
 
-use warren_device::daemon::{Daemon, Options, RECEIVE_BUFFER_BYTES};
+use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES};
 use warren_device::index::{Completeness, Policy, parse_crypttab};
 use warren_device::lvm::LvmId;
 use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_system_id};
@@ -62,9 +62,15 @@ fn parse(words: &[String]) -> Option<Command> {
     let roots = Roots::default();
     let lvm_run = PathBuf::from("/run/lvm");
     let policy = Policy::default();
-    let receive_buffer_bytes = RECEIVE_BUFFER_BYTES;
-    let options =
-        Options { roots, udev: false, receive_buffer_bytes, policy, lvm_run, activate: false };
+    let options = Options {
+        roots,
+        udev: false,
+        receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
+        pass_patience_ms: PASS_PATIENCE_MS,
+        policy,
+        lvm_run,
+        activate: false,
+    };
     let mut command = Command { options, once: false, json: false };
     let (mut kernel, mut crypttab) = (false, PathBuf::from("/etc/crypttab"));
     for word in words {

@@ -176,3 +176,27 @@ fn signed_nonsense_is_harmless() {
         device(&bytes);
     }
 }
+
+#[test]
+fn mutated_events_are_harmless() {
+    let properties = b"ACTION=add\0DEVPATH=/devices/block/sda\0SUBSYSTEM=block\0MAJOR=8\0MINOR=0\0";
+    let kernels = [&b"add@/devices/block/sda\0"[..], properties].concat();
+    let pieces: &[&[u8]] = &[b"\0", b"=", b"/../", b"DEVPATH=", b"@", b"\xff", b"S:../x\n", b":"];
+    let mut numbers = Numbers(9);
+    for whole in [kernels, crate::udev::message("block", properties)] {
+        for _ in 0..3000 {
+            let mut data = whole.clone();
+            for _ in 0..1 + numbers.below(4) {
+                let at = numbers.below(data.len());
+                match numbers.below(3) {
+                    0 => data[at] ^= 1 << numbers.below(8),
+                    1 => data.truncate(at + 1),
+                    _ => drop(
+                        data.splice(at..at, pieces[numbers.below(pieces.len())].iter().copied()),
+                    ),
+                }
+            }
+            event(&data);
+        }
+    }
+}
