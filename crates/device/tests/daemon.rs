@@ -3,8 +3,9 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use warren_device::daemon::{Daemon, Options};
@@ -212,6 +213,45 @@ fn a_group_that_went_and_comes_back_is_started_again() {
         // Its metadata was read once before; it is asked for again.
         machine.send("add", "sda", 0);
         assert_eq!(machine.said(), [format!("{START} one")]);
+    });
+}
+
+/// A device file that counts its reads.
+struct Counted(DeviceFile, Arc<AtomicUsize>);
+
+impl ReadAt for Counted {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read_at(offset, buffer)
+    }
+}
+
+#[test]
+fn each_disk_is_opened_once_and_read_twice() {
+    alone("each_disk_is_opened_once_and_read_twice", |test| {
+        let letters: Vec<String> = ('a'..='x').map(String::from).collect();
+        let members: Vec<&str> = letters.iter().map(String::as_str).collect();
+        let names: Vec<String> = letters.iter().map(|letter| format!("sd{letter}")).collect();
+        let disks: Vec<(&str, Disk)> = names
+            .iter()
+            .zip(&members)
+            .map(|(name, pv)| (name.as_str(), pv_disk(pv, "data", &members)))
+            .collect();
+        let (opens, reads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (my_opens, my_reads) = (opens.clone(), reads.clone());
+        let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            my_opens.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(Counted(DeviceFile::open(path)?, my_reads.clone())))
+        };
+        let readers = Readers::with(Box::new(open), 60_000).expect("an eventfd can be had");
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 60_000);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+        let counts = (opens.load(Ordering::Relaxed), reads.load(Ordering::Relaxed));
+        assert_eq!(counts, (24, 48), "head and tail; the text is in the head");
     });
 }
 
