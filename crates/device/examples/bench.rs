@@ -147,7 +147,8 @@ fn run(images: &Path) {
         Ok(Box::new(Counted(DeviceFile::open(path)?, mine.clone())))
     };
     let readers = Readers::with(Box::new(open), READ_TIMEOUT_MS).expect("an eventfd can be had");
-    let mut daemon = Daemon::start(options, readers).expect("a socket can be had");
+    let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+    daemon.begin();
     while !daemon.is_settled() {
         daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
     }

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use warren_sys::child::{self, Capabilities};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::netlink::{Group, Uevents};
 
@@ -90,8 +91,8 @@ pub struct Daemon {
 type Texts = Vec<(TextKey, Arc<VolumeGroup>)>;
 
 impl Daemon {
-    /// Binds the socket and begins the first pass.
-    pub fn start(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
+    /// Binds the socket: from here on nothing that happens goes unheard.
+    pub fn bind(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
         let group = if options.udev { Group::Udev } else { Group::Kernel };
         let socket = Uevents::open(group, options.receive_buffer_bytes)?;
         if options.udev {
@@ -101,7 +102,7 @@ impl Daemon {
         epoll.add(&socket, 0, Interest::READ)?;
         epoll.add(readers.fd(), 0, Interest::READ)?;
         epoll.add(runner.fd(), 0, Interest::READ)?;
-        let mut daemon = Daemon {
+        Ok(Daemon {
             index: Index::new(options.policy.clone()),
             options,
             socket,
@@ -117,11 +118,14 @@ impl Daemon {
             pass: None,
             lost_events: false,
             lines: Vec::new(),
-        };
-        daemon.begin_pass(true);
+        })
+    }
+
+    /// Begins the first pass.
+    pub fn begin(&mut self) {
+        self.begin_pass(true);
         // On a machine where nothing is worth reading, nothing would wake it.
-        daemon.end_pass();
-        Ok(daemon)
+        self.end_pass();
     }
 
     /// Also wakes up for another source, which the caller looks after.
@@ -425,6 +429,19 @@ impl Daemon {
     }
 }
 
+/// Gives up what reading disks does not need, for this thread and those it starts from now on:
+/// whoever writes a hostile label gains a process that can read. For a daemon that starts groups
+/// itself this comes too early: lvm2 needs it all.
+pub fn drop_privileges() -> warren_sys::Result<()> {
+    let held = child::capabilities()?.permitted & CAP_DAC_READ_SEARCH;
+    child::limit_bounding_set(held)?;
+    child::set_no_new_privileges()?;
+    child::set_capabilities(Capabilities { effective: held, permitted: held, inheritable: 0 })
+}
+
+/// Read what others own; a bit of capabilities(7).
+const CAP_DAC_READ_SEARCH: u64 = 1 << 2;
+
 /// Error number of errno(3).
 const ENOBUFS: i32 = 105;
 
@@ -438,5 +455,28 @@ fn details(outcome: &Outcome) -> Details {
         Outcome::Scanned(scan) => Details::of(scan),
         Outcome::Failed(error) => what(format!("cannot be read: {error}")),
         Outcome::TimedOut => what("not read".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn privileges_are_given_up_but_for_reading() {
+        // Capabilities are a thread's: the others of this test keep theirs.
+        let run = || match drop_privileges() {
+            Ok(()) => {
+                let left = child::capabilities().expect("they can be asked");
+                assert_eq!(left.permitted & !CAP_DAC_READ_SEARCH, 0);
+                assert_eq!((left.effective, left.inheritable), (left.permitted, 0));
+                assert!(std::fs::read("/proc/self/mounts").is_ok(), "it can still read");
+            }
+            Err(error) => {
+                println!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
+                eprintln!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
+            }
+        };
+        std::thread::spawn(run).join().expect("the test holds");
     }
 }

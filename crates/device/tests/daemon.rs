@@ -139,7 +139,8 @@ impl Machine {
             lvm_run: top.join("lvm"),
             activate: false,
         };
-        let daemon = Daemon::start(options, readers).expect("a socket can be had");
+        let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+        daemon.begin();
         let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
         Machine { top, udev, daemon, seen: Vec::new() }
     }

@@ -9,13 +9,16 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use warren_device::Uuid;
 use warren_device::activate;
 use warren_device::file::DeviceFile;
 use warren_device::image::{self, Disk};
-use warren_device::index::{self, Decision, Device, DeviceNumber, Event, Facts, Index, Policy};
-use warren_device::lvm::area::{self, AreaState};
+use warren_device::index::{
+    self, Decision, Device, DeviceNumber, Event, Facts, Index, Policy, Start,
+};
+use warren_device::lvm::area::{self, AreaState, TextKey};
 use warren_device::lvm::group::{Part, Volume, VolumeGroup};
 use warren_device::lvm::label::Area;
 use warren_device::md::{MdMember, Role, Version};
@@ -328,8 +331,7 @@ fn groups_are_what_lvm2_says() {
 /// "complete" of a group that is not to be activated by itself, which we do not start.
 fn check_run_files(dir: &Directory) {
     let policy = Policy { system_ids: ["thishost".to_owned()].into(), ..Policy::default() };
-    let mut index = Index::new(policy);
-    let mut devices = Vec::new();
+    let mut arrivals = Vec::new();
     for (disk, path) in loops(dir) {
         let scan = scan_file(&dir.0.join("disks").join(&disk));
         let name = path.trim_start_matches("/dev/").to_owned();
@@ -344,13 +346,17 @@ fn check_run_files(dir: &Directory) {
             facts: Facts::default(),
             role: index::Role::of(&scan),
         };
-        devices.push(device.clone());
-        index.step(0, Event::Arrived { device, texts: scan.texts_read() });
+        arrivals.push((device, scan.texts_read()));
     }
-    let decisions = index.step(0, Event::ColdplugDone);
-    let [Decision::Activate(starts)] = &decisions[..] else { panic!("one batch: {decisions:?}") };
+    let (index, starts) = batch(&policy, &arrivals);
+    for _ in 0..arrivals.len() {
+        arrivals.rotate_left(1);
+        arrivals.swap(2, 9);
+        assert_eq!(batch(&policy, &arrivals).1, starts, "whatever the order");
+    }
+    let devices: Vec<Device> = arrivals.into_iter().map(|(device, _)| device).collect();
     let online = devices.iter().filter_map(|device| activate::online_file(&index, device));
-    let plan = activate::plan(&index, starts);
+    let plan = activate::plan(&index, &starts);
     let ours: BTreeMap<String, String> =
         online.chain(plan.files).map(|file| (file.path, file.text)).collect();
     let mut theirs = BTreeMap::new();
@@ -372,6 +378,21 @@ fn check_run_files(dir: &Directory) {
         .map(|(path, text)| (path.clone(), sorted_if(path.starts_with("pvs_lookup"), &text)))
         .collect();
     assert_eq!(ours, theirs);
+}
+
+type Arrivals = [(Device, Vec<(TextKey, Arc<VolumeGroup>)>)];
+
+/// The index of these devices, told in this order, and the one batch that it starts.
+fn batch(policy: &Policy, arrivals: &Arrivals) -> (Index, Vec<Start>) {
+    let mut index = Index::new(policy.clone());
+    for (device, texts) in arrivals {
+        index.step(0, Event::Arrived { device: device.clone(), texts: texts.clone() });
+    }
+    let mut decisions = index.step(0, Event::ColdplugDone);
+    match (decisions.pop(), decisions.is_empty()) {
+        (Some(Decision::Activate(starts)), true) => (index, starts),
+        other => panic!("one batch: {other:?}"),
+    }
 }
 
 /// The order of a list of members means nothing.

@@ -5,7 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode, Stdio};
 
-use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES};
+use warren_device::daemon::{
+    Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES, drop_privileges,
+};
 use warren_device::index::{Completeness, Policy, parse_crypttab};
 use warren_device::lvm::LvmId;
 use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_system_id};
@@ -159,8 +161,13 @@ fn run(command: Command) -> warren_sys::Result<()> {
     let signals = SignalSet::EMPTY.with(SIGINT).with(SIGUSR1).with(SIGTERM);
     set_blocked(signals)?;
     let signals = SignalFd::new(signals)?;
-    let mut daemon = Daemon::start(command.options, Readers::new()?)?;
+    let activates = command.options.activate;
+    let mut daemon = Daemon::bind(command.options, Readers::new()?)?;
     daemon.watch(&signals)?;
+    if !activates {
+        drop_privileges()?;
+    }
+    daemon.begin();
     loop {
         if command.once && daemon.is_settled() {
             print_report(&daemon, command.json);
