@@ -66,11 +66,8 @@ pub fn list(roots: &Roots) -> io::Result<Vec<String>> {
 
 /// Looks at one device. `None` when it went in the meantime.
 pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
-    let link = roots.sys.join("class/block").join(name);
-    let dir = match fs::canonicalize(&link) {
-        Err(error) if is_gone(&error) => return Ok(None),
-        other => other?,
-    };
+    let Some(path) = device_path(roots, name)? else { return Ok(None) };
+    let dir = roots.sys.join(&path[1..]);
     let Some(uevent) = read_optional(&dir.join("uevent"))? else { return Ok(None) };
     let field = |key: &str| -> Option<&str> {
         uevent.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
@@ -79,18 +76,28 @@ pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
     let (Some(major), Some(minor)) = (part("MAJOR"), part("MINOR")) else { return Ok(None) };
     let number = DeviceNumber { major, minor };
     let record = database(roots, number)?;
-    let sys = fs::canonicalize(&roots.sys)?;
-    let path = dir.strip_prefix(&sys).unwrap_or(&dir).to_string_lossy().into_owned();
     Ok(Some(Found {
         number,
         diskseq: field("DISKSEQ").and_then(|text| text.parse().ok()).unwrap_or(0),
         name: name.to_owned(),
-        path: format!("/{path}"),
+        path,
         node: node(roots, field("DEVNAME").unwrap_or(name)),
         facts: facts(roots, &dir, name, &record)?,
         links: record.links,
         link_priority: record.link_priority,
     }))
+}
+
+/// Where a device is below `/sys`: its link goes up to the top and down again.
+fn device_path(roots: &Roots, name: &str) -> io::Result<Option<String>> {
+    let target = match fs::read_link(roots.sys.join("class/block").join(name)) {
+        Err(error) if is_gone(&error) => return Ok(None),
+        other => other?,
+    };
+    let target = target.to_string_lossy();
+    let plain = target.trim_start_matches("../");
+    let is_inside = plain.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    Ok(is_inside.then(|| format!("/{plain}")))
 }
 
 /// A node stays below `/dev`; the kernel writes `!` for a slash within a name.
@@ -143,11 +150,11 @@ fn holder(roots: &Roots, dir: &Path) -> io::Result<Holder> {
 /// Whether a device holds anything yet, in the way of its driver.
 fn not_ready(dir: &Path, name: &str, rules_say: bool) -> io::Result<Option<NotReady>> {
     let text = |file: &str| read_optional(&dir.join(file));
-    let is_partition = dir.join("partition").exists();
-    if name.starts_with("loop") && !is_partition && text("loop/backing_file")?.is_none() {
+    let is_partition = || dir.join("partition").exists();
+    if name.starts_with("loop") && !is_partition() && text("loop/backing_file")?.is_none() {
         return Ok(Some(NotReady::LoopEmpty));
     }
-    if name.starts_with("md") && !is_partition {
+    if name.starts_with("md") && !is_partition() {
         let state = text("md/array_state")?.unwrap_or_default();
         if matches!(state.trim(), "" | "clear" | "inactive") {
             return Ok(Some(NotReady::ArrayInactive));
