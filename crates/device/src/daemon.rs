@@ -17,7 +17,9 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::netlink::{Group, Uevents};
 
 use crate::activate::{self, online_file, online_path};
-use crate::index::{Decision, Device, DeviceNumber, Event, GroupId, Index, Policy, Role, Start};
+use crate::index::{
+    Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
+};
 use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
 use crate::readers::{Answer, Outcome, Readers};
@@ -257,8 +259,14 @@ impl Daemon {
     }
 
     /// A device is there: it is read when its content may be new, and when it counts at all.
-    fn consider(&mut self, found: Found, is_change: bool) {
+    fn consider(&mut self, mut found: Found, is_change: bool) {
         let number = found.number;
+        if self.options.udev && !found.is_initialized {
+            found.facts.not_ready = Some(NotReady::NotInitialized);
+        }
+        if found.facts.not_ready == Some(NotReady::MapperSuspended) && self.stays(number) {
+            return;
+        }
         let before = self.found.insert(number, found.clone());
         let same_disk = before.is_some_and(|before| before.diskseq == found.diskseq);
         if Device::refusal_unread(&found.facts).is_some() {
@@ -277,6 +285,14 @@ impl Daemon {
             }
             None => self.read(&found),
         }
+    }
+
+    /// A device that is suspended for a moment stays what it was; false when nothing is known of it.
+    fn stays(&mut self, number: DeviceNumber) -> bool {
+        let Some(device) = self.index.device(number).cloned() else { return false };
+        self.waited_for(number);
+        self.step(Event::Arrived { device, texts: Vec::new() });
+        true
     }
 
     // ---- reads ----

@@ -52,6 +52,8 @@ pub struct Found {
     pub link_priority: i32,
     /// What decides whether it counts.
     pub facts: Facts,
+    /// udev has applied its rules to it.
+    pub is_initialized: bool,
 }
 
 /// Names of all block devices, in the order of their names.
@@ -83,6 +85,7 @@ pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
         path,
         node: node(roots, field("DEVNAME").unwrap_or(name)),
         facts: facts(roots, &dir, name, &record)?,
+        is_initialized: record.is_initialized,
         links: record.links,
         link_priority: record.link_priority,
     }))

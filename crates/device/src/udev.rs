@@ -94,6 +94,8 @@ pub fn murmur2(data: &[u8]) -> u32 {
 /// What udev's database has of a device: a file of `/run/udev/data`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
+    /// udev has applied its rules to the device: before that nothing it says can be relied on.
+    pub is_initialized: bool,
     /// Links below `/dev`, without `/dev/`.
     pub links: Vec<String>,
     /// Priority of its links.
@@ -108,14 +110,15 @@ pub struct Record {
 const ENTRIES_MAX: usize = 4096;
 
 impl Record {
-    /// Reads the text of a database file: lines `S:` link, `L:` priority, `E:KEY=VALUE`, `Q:` current
-    /// tag; what else there is has no use here.
+    /// Reads the text of a database file: lines `S:` link, `L:` priority, `I:` time of the first
+    /// rules, `E:KEY=VALUE`, `Q:` current tag; what else there is has no use here.
     pub fn parse(text: &str) -> Record {
         let mut record = Record::default();
         for line in text.lines().take(ENTRIES_MAX) {
             match line.split_once(':') {
                 Some(("S", link)) if is_link(link) => record.links.push(link.to_owned()),
                 Some(("L", priority)) => record.link_priority = priority.parse().unwrap_or(0),
+                Some(("I", _)) => record.is_initialized = true,
                 Some(("Q", tag)) => record.tags.push(printable(tag)),
                 Some(("E", property)) => {
                     let pair = property.split_once('=');
@@ -182,5 +185,6 @@ mod tests {
         assert_eq!((record.link_priority, record.tags.len()), (-5, 1));
         assert_eq!((record.get("ID_FS_TYPE"), record.get("A")), (Some("ext4"), Some("b=c")));
         assert_eq!(record.get("novalue"), None);
+        assert!(record.is_initialized && !Record::parse("E:A=b").is_initialized);
     }
 }

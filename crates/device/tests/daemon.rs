@@ -91,6 +91,7 @@ fn make_device(top: &Path, name: &str, minor: usize, disk: &Disk) {
     let uevent = format!("MAJOR=8\nMINOR={minor}\nDEVNAME={name}\nDISKSEQ={minor}\n");
     fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
     fs::write(dir.join("size"), "4096\n").expect("the tree can be made");
+    fs::write(top.join(format!("udev/data/b8:{minor}")), "I:1\n").expect("udev's record");
     let mut bytes = vec![0; 2 << 20];
     for (at, block) in disk.extents() {
         bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
@@ -217,6 +218,40 @@ fn a_group_that_went_and_comes_back_is_started_again() {
     });
 }
 
+#[test]
+fn what_udev_has_not_looked_at_yet_does_not_count() {
+    alone("what_udev_has_not_looked_at_yet_does_not_count", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        make_device(&machine.top, "sda", 0, &pv_disk("a", "data", &["a"]));
+        make_device(&machine.top, "sdb", 1, &pv_disk("a", "data", &["a"]));
+        let record = |name: &str| machine.top.join("udev/data").join(name);
+        fs::remove_file(record("b8:0")).expect("it was made");
+        fs::write(record("b8:1"), "I:1\nE:DM_MULTIPATH_DEVICE_PATH=1\n").expect("udev's record");
+        machine.send("add", "sda", 0);
+        machine.send("add", "sdb", 1);
+        assert!(machine.said().is_empty(), "one is not looked at, one is a path");
+        fs::write(machine.top.join("udev/data/b8:0"), "I:1\n").expect("udev's record");
+        machine.send("change", "sda", 0);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+    });
+}
+
+#[test]
+fn a_suspended_map_stays_what_it_was() {
+    alone("a_suspended_map_stays_what_it_was", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[("dm-0", pv_disk("a", "data", &["a"]))]);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+        let state = machine.top.join("sys/devices/block/dm-0/dm/suspended");
+        fs::create_dir_all(state.parent().expect("a parent")).expect("the tree can be made");
+        for suspended in ["1", "0"] {
+            fs::write(&state, suspended).expect("the tree can be made");
+            machine.send("change", "dm-0", 0);
+            assert!(machine.said().is_empty());
+            assert!(machine.daemon.report().text().contains("complete"));
+        }
+    });
+}
+
 /// A device file that counts its reads.
 struct Counted(DeviceFile, Arc<AtomicUsize>);
 
@@ -325,6 +360,7 @@ fn damage_is_told_and_a_node_that_is_gone_is_no_end() {
         let link = top.join("sys/class/block/sdz");
         std::os::unix::fs::symlink("../../devices/block/sdz", link).expect("made");
         fs::write(top.join("sys/devices/block/sdz/uevent"), "MAJOR=8\nMINOR=99\n").expect("made");
+        fs::write(top.join("udev/data/b8:99"), "I:1\n").expect("made");
         let mut said = Machine::boot(test, 1 << 20, &disks).said();
         said.sort();
         assert_eq!(said[0], "sda: LVM label: its checksum is wrong");

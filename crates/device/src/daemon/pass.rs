@@ -72,9 +72,7 @@ impl Daemon {
         for number in silent {
             let name = self.found.get(number).map_or_else(String::new, |found| found.name.clone());
             self.log(format!("{name}: slow to answer, not waited for"));
-            if let Some(device) = self.index.device(*number).cloned() {
-                self.step(Event::Arrived { device, texts: Vec::new() });
-            }
+            self.stays(*number);
         }
     }
 }

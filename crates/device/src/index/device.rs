@@ -95,6 +95,8 @@ pub enum NotReady {
     MapperSuspended,
     /// Its rules say so (`SYSTEMD_READY=0`).
     Rules,
+    /// udev runs and has not looked at it yet: it may turn out to be a path of a multipath device.
+    NotInitialized,
     /// Its size is 0: a drive without a medium.
     NoMedium,
 }
@@ -188,6 +190,7 @@ impl Refusal {
             Refusal::NotReady(NotReady::ArrayInactive) => "the array is not assembled",
             Refusal::NotReady(NotReady::MapperSuspended) => "suspended by device-mapper",
             Refusal::NotReady(NotReady::Rules) => "held back by udev rules",
+            Refusal::NotReady(NotReady::NotInitialized) => "udev has not looked at it yet",
             Refusal::NotReady(NotReady::NoMedium) => "no medium",
             Refusal::MultipathPath => "a path of a multipath device",
             Refusal::RaidLeg => "a leg of a running array",
