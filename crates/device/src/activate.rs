@@ -46,6 +46,9 @@ pub struct Plan {
 /// needs some.
 const COMMAND_BYTES_MAX: usize = 512 << 10;
 
+/// Most volumes on one command line: their names and the group's have at most 127 characters each.
+const VOLUMES_PER_COMMAND_MAX: usize = COMMAND_BYTES_MAX / 256;
+
 /// The file that tells lvm2 of a PV that is there; `None` for what is none, does not count, or is
 /// of a group that lvm2 itself would not look at. Only a PV with metadata names its group.
 pub fn online_file(index: &Index, device: &Device) -> Option<RunFile> {
@@ -91,10 +94,11 @@ pub fn plan(index: &Index, starts: &[Start]) -> Plan {
             (GroupId::Lvm(vg), scope) => {
                 let Some(group) = index.volume_group(vg) else { continue };
                 let is_single = names.get(group.name.as_str()) == Some(&1);
+                plan.files.extend(member_files(index, start.group));
                 plan.files.extend(group_files(group));
                 match scope {
                     Scope::Whole if is_single => whole.push((start.group, group.name.as_str())),
-                    _ => plan.commands.push(own_command(index, start, group)),
+                    _ => plan.commands.extend(own_commands(index, start, group)),
                 }
             }
             (GroupId::Md(_), scope) => {
@@ -119,6 +123,12 @@ fn names_in_use(index: &Index) -> BTreeMap<&str, u32> {
         }
     }
     names
+}
+
+/// The files of a group's members: they must be there before the program that reads them.
+fn member_files(index: &Index, group: GroupId) -> Vec<RunFile> {
+    let members = index.members(group).into_iter().filter_map(|number| index.device(number));
+    members.filter_map(|device| online_file(index, device)).collect()
 }
 
 fn group_files(group: &VolumeGroup) -> Vec<RunFile> {
@@ -153,23 +163,27 @@ fn batches(groups: &[(GroupId, &str)]) -> Vec<Command> {
 
 /// A group that shares its name with another, or of which only some volumes are started: lvm2 is
 /// shown the disks of this group and no others.
-fn own_command(index: &Index, start: &Start, group: &VolumeGroup) -> Command {
+fn own_commands(index: &Index, start: &Start, group: &VolumeGroup) -> Vec<Command> {
     let (verb, mode, volumes) = match &start.scope {
         Scope::Whole => ("vgchange", None, None),
         Scope::Volumes(names) => ("lvchange", None, Some(names)),
         Scope::Degraded(names) => ("lvchange", Some("degraded"), Some(names)),
     };
-    let mut command = words(&["lvm", verb, "-aay"]);
-    command.extend(mode.into_iter().flat_map(|mode| words(&["--activationmode", mode])));
+    let mut common = words(&["lvm", verb, "-aay"]);
+    common.extend(mode.into_iter().flat_map(|mode| words(&["--activationmode", mode])));
     let devices = index.members(start.group).into_iter().filter_map(|number| index.device(number));
     for device in devices {
-        command.extend(["--devices".to_owned(), node(device)]);
+        common.extend(["--devices".to_owned(), node(device)]);
     }
-    match volumes {
-        None => command.push(group.name.clone()),
-        Some(names) => command.extend(names.iter().map(|name| format!("{}/{name}", group.name))),
-    }
-    Command { words: command, groups: vec![start.group] }
+    let targets = match volumes {
+        None => vec![group.name.clone()],
+        Some(names) => names.iter().map(|name| format!("{}/{name}", group.name)).collect(),
+    };
+    let command = |targets: &[String]| Command {
+        words: [&common[..], targets].concat(),
+        groups: vec![start.group],
+    };
+    targets.chunks(VOLUMES_PER_COMMAND_MAX).map(command).collect()
 }
 
 /// An array under its name, or under its identifier when the name cannot be a file's.

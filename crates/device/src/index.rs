@@ -219,6 +219,7 @@ impl Index {
         let mut decisions = self.decide(now_ms);
         let degraded = late.into_iter().filter_map(|group| self.degraded(group));
         decisions.extend(degraded.map(|start| Decision::Activate(vec![start])));
+        self.forget_results(&decisions);
         decisions
     }
 
@@ -353,8 +354,21 @@ impl Index {
         }
     }
 
+    /// What is started anew has no result yet.
+    fn forget_results(&mut self, decisions: &[Decision]) {
+        for decision in decisions {
+            let Decision::Activate(starts) = decision else { continue };
+            for start in starts {
+                self.runs.entry(start.group).or_default().result = None;
+            }
+        }
+    }
+
     fn activated(&mut self, group: GroupId, result: Result<(), String>) {
-        if let Some(run) = self.runs.get_mut(&group) {
+        // Of several programs for one start, the one that failed is told of.
+        if let Some(run) = self.runs.get_mut(&group)
+            && !matches!(run.result, Some(Err(_)))
+        {
             run.result = Some(result);
         }
     }

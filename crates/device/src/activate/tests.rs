@@ -89,7 +89,15 @@ fn check(policy: Policy, events: Vec<Event>, late: bool, expected: &str) {
     for decision in decisions {
         let crate::index::Decision::Activate(starts) = decision else { panic!("{decision:?}") };
         let plan = plan(&index, &starts);
-        for file in plan.files {
+        let is_of_pv = |file: &RunFile| file.path.starts_with("pvs_online");
+        let (online, files): (Vec<RunFile>, Vec<RunFile>) =
+            plan.files.into_iter().partition(is_of_pv);
+        let members = starts.iter().map(|s| match s.group {
+            GroupId::Lvm(_) => index.members(s.group).len(),
+            _ => 0,
+        });
+        assert_eq!(online.len(), members.sum::<usize>(), "lvm2 is told of every member");
+        for file in files {
             out += &format!("{}: {}\n", file.path, file.text.replace('\n', " ").trim());
         }
         for command in plan.commands {

@@ -520,4 +520,8 @@ fn the_result_of_a_start_is_kept() {
     let failed: Result<(), String> = Err("vgchange: exit status 5".into());
     bench.index.step(0, Event::Activated { group, result: failed.clone() });
     assert_eq!(bench.index.result(group), Some(&failed));
+    bench.index.step(0, Event::Activated { group, result: Ok(()) });
+    assert_eq!(bench.index.result(group), Some(&failed), "another program of the same start");
+    assert_eq!(bench.run("- sda") + &bench.run("+ sda a data@1"), "start data/d");
+    assert_eq!(bench.index.result(group), None, "it is started anew");
 }
