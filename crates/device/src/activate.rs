@@ -53,7 +53,9 @@ const VOLUMES_PER_COMMAND_MAX: usize = COMMAND_BYTES_MAX / 256;
 /// of a group that lvm2 itself would not look at. Only a PV with metadata names its group.
 pub fn online_file(index: &Index, device: &Device) -> Option<RunFile> {
     let Role::Lvm { pv, used: true, ref texts } = device.role else { return None };
-    if index.refusal(device).is_some() {
+    // Of clones one is told of, as lvm2 does: the one with the lowest number, whoever came first.
+    let is_first = index.devices_of_pv(pv).first() == Some(&device.number);
+    if index.refusal(device).is_some() || !is_first {
         return None;
     }
     let group = index.group_of(device).filter(|_| !texts.is_empty());

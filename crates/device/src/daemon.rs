@@ -20,6 +20,7 @@ use crate::activate::{self, online_file, online_path};
 use crate::index::{
     Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
 };
+use crate::lvm::LvmId;
 use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
 use crate::readers::{Answer, Outcome, Readers};
@@ -248,14 +249,27 @@ impl Daemon {
     }
 
     fn gone(&mut self, number: DeviceNumber) {
-        if let Some(device) = self.index.device(number) {
-            self.remove_online(&device.clone());
+        let device = self.index.device(number).cloned();
+        if let Some(device) = &device {
+            self.remove_online(device);
         }
+        let role = device.map(|device| device.role);
         self.found.remove(&number);
         self.details.remove(&number);
         self.whole.remove(&number);
         self.waited_for(number);
         self.step(Event::Removed(number));
+        if let Some(Role::Lvm { pv, .. }) = role {
+            self.tell_of_clone(pv);
+        }
+    }
+
+    /// When a disk went that had a clone, lvm2 is told of the clone.
+    fn tell_of_clone(&mut self, pv: LvmId) {
+        let left = self.index.devices_of_pv(pv).into_iter().next();
+        if let Some(device) = left.and_then(|number| self.index.device(number)).cloned() {
+            self.write_online(&device);
+        }
     }
 
     /// A device is there: it is read when its content may be new, and when it counts at all.

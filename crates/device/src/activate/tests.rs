@@ -194,6 +194,15 @@ fn the_file_of_a_pv() {
     let file = online_file(&index, &device).expect("a PV that counts");
     assert_eq!(file.path, "pvs_online/g0xxxxxxxxxxxxxxxxxxxxxxxxxxxxxx");
     assert_eq!(file.text, "8:0\nvg:data\ndev:/dev/sda\n");
+    let Event::Arrived { device: mut clone, texts } = events[0].clone() else {
+        panic!("an arrival")
+    };
+    (clone.number.minor, clone.name) = (7, "sdh".into());
+    index.step(0, Event::Arrived { device: clone.clone(), texts });
+    assert_eq!(online_file(&index, &clone), None, "its twin has a lower number");
+    assert_eq!(online_file(&index, &device), Some(file));
+    index.step(0, Event::Removed(device.number));
+    assert!(online_file(&index, &clone).is_some());
     let other = super::tests::device(9, Role::Plain("nothing known"));
     assert_eq!(online_file(&index, &other), None);
 }
