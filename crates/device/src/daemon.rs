@@ -188,7 +188,7 @@ impl Daemon {
     fn next_deadline(&self) -> Option<Duration> {
         let deadlines = [
             self.index.next_deadline_ms(),
-            self.readers.next_deadline_ms(),
+            self.readers.next_deadline_ms(now_ms()),
             self.pass_deadline_ms(),
         ];
         let next = deadlines.into_iter().flatten().min()?;
@@ -320,10 +320,12 @@ impl Daemon {
 
     fn answered(&mut self, answer: Answer) {
         let number = answer.device;
-        let again = self.reading.remove(&number).unwrap_or(false);
+        let again = self.reading.remove(&number);
         // It may have gone while it was read.
         let Some(found) = self.found.get(&number).cloned() else { return };
-        if again {
+        // What was given up and answers after all may have been another disk then: now that it
+        // answers it is read anew, and so is what changed while it was read.
+        if again != Some(false) {
             return self.read(&found);
         }
         self.waited_for(number);

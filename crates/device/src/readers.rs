@@ -162,12 +162,14 @@ impl Readers {
         out
     }
 
-    /// When [`Readers::give_up`] may have something to give up, in the same milliseconds.
-    pub fn next_deadline_ms(&self) -> Option<u64> {
+    /// When [`Readers::give_up`] may have something to give up, in the same milliseconds. A job that
+    /// no thread has taken yet cannot be late before a whole timeout from now.
+    pub fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
         let state = self.shared.lock();
         let waiting =
             state.busy.values().map(|(since, _)| *since).filter(|since| *since != GIVEN_UP);
-        waiting.min().map(|since| since.saturating_add(self.timeout_ms))
+        let queued = (!state.jobs.is_empty()).then_some(now_ms);
+        waiting.chain(queued).min().map(|since| since.saturating_add(self.timeout_ms))
     }
 }
 

@@ -337,6 +337,35 @@ fn a_dead_disk_does_not_hold_up_the_batch() {
 }
 
 #[test]
+fn a_disk_that_answers_late_is_read_anew() {
+    alone("a_disk_that_answers_late_is_read_anew", |test| {
+        let (let_go, gate) = channel();
+        let gate = Mutex::new(Some(gate));
+        let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            let mut gate = gate.lock().expect("no reader panicked");
+            match gate.take_if(|_| path.ends_with("sdz")) {
+                Some(gate) => Ok(Box::new(Dead(Mutex::new(gate)))),
+                None => Ok(Box::new(DeviceFile::open(path)?)),
+            }
+        };
+        let readers = Readers::with(Box::new(open), 50).expect("an eventfd can be had");
+        let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdz", pv_disk("z", "late", &["z"]))];
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 60_000);
+        let mut until = |count: usize| {
+            let mut said = Vec::new();
+            while said.len() < count {
+                machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+                said.extend(machine.daemon.take_lines());
+            }
+            said
+        };
+        assert_eq!(until(2), ["sdz: does not answer".to_owned(), format!("{START} data")]);
+        drop(let_go);
+        assert_eq!(until(1), [format!("{START} late")]);
+    });
+}
+
+#[test]
 fn a_changed_disk_is_read_again() {
     alone("a_changed_disk_is_read_again", |test| {
         let mut machine = Machine::boot(test, 1 << 20, &[("sda", Disk::new(2 << 20))]);
