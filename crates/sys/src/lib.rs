@@ -22,6 +22,7 @@ pub mod inotify;
 pub mod memfd;
 pub mod mount;
 pub mod namespace;
+pub mod netlink;
 pub mod passwd;
 pub mod process;
 pub mod random;

@@ -1,0 +1,191 @@
+//! What the boot batch costs: the daemon over N image files and a tree of sysfs made for them.
+//!
+//! ```text
+//! bench make DIR N one|many   writes N sparse images: one group of N, or N groups of one
+//! bench run DIR               looks at, reads and decides all of DIR, prints wall and CPU seconds
+//! ```
+//! `run` takes images that lvm2 made just as well. For opens and reads per device:
+//! `strace -f -c -e trace=openat,pread64 bench run DIR`.
+
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS};
+use warren_device::file::DeviceFile;
+use warren_device::image::{self, Disk};
+use warren_device::index::Policy;
+use warren_device::lvm::LvmId;
+use warren_device::lvm::group::{Marks, Member, Part, Quorum, Volume, VolumeGroup};
+use warren_device::lvm::label::{Area, PvHeader};
+use warren_device::read::{ReadAt, ReadError};
+use warren_device::readers::{READ_TIMEOUT_MS, Readers};
+use warren_device::report::GroupReport;
+use warren_device::sysfs::Roots;
+
+/// Size of an image: with lvm2's usual metadata area of 1 MiB.
+const IMAGE_BYTES: u64 = 32 << 20;
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    match words[..] {
+        ["make", dir, count, shape @ ("one" | "many")] => {
+            let count: u32 = count.parse().expect("a number of images");
+            make(Path::new(dir), count, if shape == "one" { count } else { 1 });
+        }
+        ["run", dir] => run(Path::new(dir)),
+        _ => eprintln!("bench make DIR N one|many; bench run DIR"),
+    }
+}
+
+fn make(dir: &Path, count: u32, each: u32) {
+    fs::create_dir_all(dir).expect("the directory can be made");
+    for vg in 0..count / each {
+        let text = image::group_text(&group(vg, each));
+        for number in 0..each {
+            let disk = disk(vg, number, &text);
+            let file = File::create(dir.join(format!("{}.img", vg * each + number)));
+            let file = file.expect("an image can be made");
+            file.set_len(IMAGE_BYTES).expect("it can be sparse");
+            for (at, bytes) in disk.extents() {
+                file.write_all_at(bytes, at).expect("it can be written");
+            }
+        }
+    }
+}
+
+fn pv(vg: u32, number: u32) -> LvmId {
+    LvmId::parse(&format!("{vg:0>16}{number:0>16}")).expect("digits")
+}
+
+fn group(vg: u32, members: u32) -> VolumeGroup {
+    let member = |number| Member {
+        id: pv(vg, number),
+        device_hint: format!("/dev/sd{number}"),
+        device_bytes: IMAGE_BYTES,
+        written_off: false,
+    };
+    let volume = Volume {
+        name: "lv0".into(),
+        id: None,
+        visible: true,
+        auto_activation: true,
+        extents: 1,
+        needs: vec![Quorum { legs: vec![vec![Part::Member(0)]], needed: 1 }],
+    };
+    VolumeGroup {
+        id: LvmId::parse(&format!("{vg:0>32}")).expect("digits"),
+        name: format!("vg{vg}"),
+        seqno: 1,
+        system_id: String::new(),
+        marks: Marks::default(),
+        members: (0..members).map(member).collect(),
+        volumes: vec![volume],
+    }
+}
+
+fn disk(vg: u32, number: u32, text: &[u8]) -> Disk {
+    let area = Area { offset: 4096, bytes: (1 << 20) - 4096 };
+    let header = PvHeader {
+        id: pv(vg, number),
+        device_bytes: IMAGE_BYTES,
+        data_areas: vec![Area { offset: 1 << 20, bytes: 0 }],
+        metadata_areas: vec![area],
+        extension_version: 2,
+        flags: 1,
+    };
+    let mut disk = Disk::new(IMAGE_BYTES);
+    image::put_label(&mut disk, 1, &header);
+    image::put_area(&mut disk, area, 512, text);
+    disk
+}
+
+/// Counts what the readers do.
+#[derive(Default)]
+struct Counts {
+    opens: AtomicU64,
+    reads: AtomicU64,
+    bytes: AtomicU64,
+}
+
+struct Counted(DeviceFile, Arc<Counts>);
+
+impl ReadAt for Counted {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let count = self.0.read_at(offset, buffer)?;
+        self.1.reads.fetch_add(1, Ordering::Relaxed);
+        self.1.bytes.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}
+
+fn run(images: &Path) {
+    let top = std::env::temp_dir().join(format!("warren-bench-{}", std::process::id()));
+    let count = make_tree(&top, images);
+    let counts = Arc::new(Counts::default());
+    let options = Options {
+        roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: images.to_owned() },
+        udev: false,
+        receive_buffer_bytes: 1 << 20,
+        pass_patience_ms: PASS_PATIENCE_MS,
+        policy: Policy::default(),
+        lvm_run: top.join("lvm"),
+        activate: false,
+    };
+    let (began, cpu) = (Instant::now(), warren_sys::time::process_cpu_ns());
+    let mine = counts.clone();
+    let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+        mine.opens.fetch_add(1, Ordering::Relaxed);
+        Ok(Box::new(Counted(DeviceFile::open(path)?, mine.clone())))
+    };
+    let readers = Readers::with(Box::new(open), READ_TIMEOUT_MS).expect("an eventfd can be had");
+    let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+    daemon.begin();
+    while !daemon.is_settled() {
+        daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+    }
+    let (wall, cpu) = (began.elapsed(), warren_sys::time::process_cpu_ns() - cpu);
+    let report = daemon.report();
+    let complete = report.groups.iter().filter(|g: &&GroupReport| g.present == g.of).count();
+    let starts = daemon.take_lines().iter().filter(|line| line.starts_with("start:")).count();
+    let get = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    println!(
+        "{count} devices: wall {:.3} s, CPU {:.3} s; {} opens, {} reads, {} KiB; {complete} of {} \
+         groups complete, {starts} processes to start them, {} steps",
+        wall.as_secs_f64(),
+        cpu as f64 / 1e9,
+        get(&counts.opens),
+        get(&counts.reads),
+        get(&counts.bytes) >> 10,
+        report.groups.len(),
+        daemon.index().work(),
+    );
+    fs::remove_dir_all(&top).expect("it was made here");
+}
+
+/// A tree of sysfs with a device for each image.
+fn make_tree(top: &Path, images: &Path) -> usize {
+    let class = top.join("sys/class/block");
+    fs::create_dir_all(&class).expect("the tree can be made");
+    let entries = fs::read_dir(images).expect("the images can be listed");
+    let paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    for (minor, path) in paths.iter().enumerate() {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("a plain name");
+        let dir = top.join("sys/devices/block").join(name);
+        fs::create_dir_all(dir.join("holders")).expect("the tree can be made");
+        let uevent = format!("MAJOR=259\nMINOR={minor}\nDEVNAME={name}\nDISKSEQ={minor}\n");
+        fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
+        fs::write(dir.join("size"), "65536\n").expect("the tree can be made");
+        let target = format!("../../devices/block/{name}");
+        symlink(target, class.join(name)).expect("the tree can be made");
+    }
+    paths.len()
+}

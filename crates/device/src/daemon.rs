@@ -1,0 +1,514 @@
+//! `warren-deviced`: hears of devices, has them read, asks the index, does what it decides.
+//!
+//! The socket is bound first, then one pass over sysfs looks at everything that is there, then
+//! events follow; when events were lost, another pass finds what they would have told. This is
+//! the thin part: which device counts, which group is complete and what is started is decided by
+//! [`crate::index`] and [`crate::activate`].
+//!
+//! Start reading at [`Daemon::turn`].
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warren_sys::child::{self, Capabilities};
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::netlink::{Group, Uevents};
+
+use crate::activate::{self, online_file, online_path};
+use crate::index::{
+    Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
+};
+use crate::lvm::LvmId;
+use crate::lvm::area::TextKey;
+use crate::lvm::group::VolumeGroup;
+use crate::readers::{Answer, Outcome, Readers};
+use crate::report::{self, Details, Report};
+use crate::sysfs::{self, Found, Roots};
+use crate::uevent::{Action, Sender, Uevent, is_trusted};
+
+mod pass;
+mod runner;
+
+use pass::Pass;
+use runner::{Runner, remove_file, write_file};
+
+/// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
+pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
+
+/// How long a pass waits for the next answer, in milliseconds. A disk that takes longer, because
+/// it spins up or is dead, is no member of the batch but an event after it: it holds up nobody.
+pub const PASS_PATIENCE_MS: u64 = 2_000;
+
+/// Largest datagram that is taken.
+const DATAGRAM_BYTES_MAX: usize = 64 << 10;
+
+/// Datagrams taken in one turn, at most; the others wait for the next.
+const DATAGRAMS_PER_TURN_MAX: usize = 8192;
+
+/// What the daemon is told at its start.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where to look.
+    pub roots: Roots,
+    /// Listen to udev's messages; else to the kernel's own.
+    pub udev: bool,
+    /// Bytes of events that wait to be taken; see [`RECEIVE_BUFFER_BYTES`].
+    pub receive_buffer_bytes: usize,
+    /// A pass ends when no device has answered for so long, in milliseconds; see
+    /// [`PASS_PATIENCE_MS`].
+    pub pass_patience_ms: u64,
+    /// Rules of the index.
+    pub policy: Policy,
+    /// `/run/lvm`.
+    pub lvm_run: PathBuf,
+    /// Write lvm2's run files and run the programs; else only tell what would be done.
+    pub activate: bool,
+}
+
+/// The daemon.
+pub struct Daemon {
+    options: Options,
+    index: Index,
+    socket: Uevents,
+    readers: Readers,
+    runner: Runner,
+    epoll: Epoll,
+    ready: Events,
+    /// Devices as they were looked at last.
+    found: BTreeMap<DeviceNumber, Found>,
+    /// Reads under way; true: to be repeated, because an event came meanwhile.
+    reading: BTreeMap<DeviceNumber, bool>,
+    details: BTreeMap<DeviceNumber, Details>,
+    /// Texts that the index asked for, to be read when nothing else is.
+    asked: Vec<(DeviceNumber, TextKey)>,
+    /// Texts for which a device is being read once more.
+    whole: BTreeMap<DeviceNumber, Vec<TextKey>>,
+    pass: Option<Pass>,
+    lost_events: bool,
+    lines: Vec<String>,
+}
+
+/// Metadata texts that were read with a device.
+type Texts = Vec<(TextKey, Arc<VolumeGroup>)>;
+
+impl Daemon {
+    /// Binds the socket: from here on nothing that happens goes unheard.
+    pub fn bind(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
+        let group = if options.udev { Group::Udev } else { Group::Kernel };
+        let socket = Uevents::open(group, options.receive_buffer_bytes)?;
+        if options.udev {
+            socket.filter(&crate::udev::subsystem_filter("block"))?;
+        }
+        let (epoll, runner) = (Epoll::new()?, Runner::new()?);
+        epoll.add(&socket, 0, Interest::READ)?;
+        epoll.add(readers.fd(), 0, Interest::READ)?;
+        epoll.add(runner.fd(), 0, Interest::READ)?;
+        Ok(Daemon {
+            index: Index::new(options.policy.clone()),
+            options,
+            socket,
+            readers,
+            runner,
+            epoll,
+            ready: Events::with_capacity(8),
+            found: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            details: BTreeMap::new(),
+            asked: Vec::new(),
+            whole: BTreeMap::new(),
+            pass: None,
+            lost_events: false,
+            lines: Vec::new(),
+        })
+    }
+
+    /// Begins the first pass.
+    pub fn begin(&mut self) {
+        self.begin_pass(true);
+        // On a machine where nothing is worth reading, nothing would wake it.
+        self.end_pass();
+    }
+
+    /// Also wakes up for another source, which the caller looks after.
+    pub fn watch(&self, source: impl std::os::fd::AsFd) -> warren_sys::Result<()> {
+        self.epoll.add(source, 0, Interest::READ)
+    }
+
+    /// Waits for something to happen, at most `limit`, and does all of it.
+    pub fn turn(&mut self, limit: Option<Duration>) -> warren_sys::Result<()> {
+        let timeout = match (self.next_deadline(), limit) {
+            (Some(own), Some(limit)) => Some(own.min(limit)),
+            (own, limit) => own.or(limit),
+        };
+        self.epoll.wait(&mut self.ready, timeout)?;
+        self.take_events()?;
+        for answer in self.readers.answers() {
+            self.answered(answer);
+        }
+        for answer in self.readers.give_up(now_ms()) {
+            self.answered(answer);
+        }
+        for ended in self.runner.ended() {
+            self.ended(&ended.groups, &ended.result);
+        }
+        self.step(Event::Time);
+        if std::mem::take(&mut self.lost_events) {
+            self.begin_pass(false);
+        }
+        self.read_asked();
+        self.end_pass();
+        Ok(())
+    }
+
+    /// True when the first pass is over and all that it led to.
+    pub fn is_settled(&self) -> bool {
+        self.pass.is_none()
+            && self.reading.is_empty()
+            && self.asked.is_empty()
+            && self.runner.is_idle()
+    }
+
+    /// What happened, a line each, since it was last asked for.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// What is there and what it waits for.
+    pub fn report(&self) -> Report {
+        report::of_index(&self.index, &self.details)
+    }
+
+    /// The index.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    fn next_deadline(&self) -> Option<Duration> {
+        let deadlines = [
+            self.index.next_deadline_ms(),
+            self.readers.next_deadline_ms(now_ms()),
+            self.pass_deadline_ms(),
+        ];
+        let next = deadlines.into_iter().flatten().min()?;
+        Some(Duration::from_millis(next.saturating_sub(now_ms())))
+    }
+
+    fn log(&mut self, line: String) {
+        self.lines.push(line);
+    }
+
+    // ---- events ----
+
+    fn take_events(&mut self) -> warren_sys::Result<()> {
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        for _ in 0..DATAGRAMS_PER_TURN_MAX {
+            match self.socket.receive(&mut buffer) {
+                Ok(got) => {
+                    let sender = Sender { port: got.port, uid: got.uid };
+                    let datagram = buffer.get(..got.bytes).unwrap_or_default();
+                    self.datagram(sender, datagram, got.truncated);
+                }
+                Err(error) if error.is_would_block() => break,
+                Err(error) if error.errno == ENOBUFS => {
+                    self.log("events were lost: looking at everything again".to_owned());
+                    self.lost_events = true;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn datagram(&mut self, sender: Sender, datagram: &[u8], truncated: bool) {
+        if !is_trusted(sender, datagram) {
+            return;
+        }
+        match Uevent::parse(datagram) {
+            Ok(event) if event.is_block() => self.uevent(&event),
+            Ok(_) => {}
+            // From the kernel or root, and yet not to be understood: better to look than to guess.
+            Err(_) => self.lost_events |= truncated,
+        }
+    }
+
+    fn uevent(&mut self, event: &Uevent) {
+        match event.action {
+            Action::Remove => {
+                if let Some(number) = event.number() {
+                    self.gone(number);
+                }
+            }
+            action => match sysfs::look(&self.options.roots, event.name()) {
+                Ok(Some(found)) => self.consider(found, action == Action::Change),
+                Ok(None) => event.number().into_iter().for_each(|number| self.gone(number)),
+                Err(error) => self.log(format!("{}: cannot be looked at: {error}", event.name())),
+            },
+        }
+    }
+
+    fn gone(&mut self, number: DeviceNumber) {
+        let device = self.index.device(number).cloned();
+        if let Some(device) = &device {
+            self.remove_online(device);
+        }
+        let role = device.map(|device| device.role);
+        self.found.remove(&number);
+        self.details.remove(&number);
+        self.whole.remove(&number);
+        self.waited_for(number);
+        self.step(Event::Removed(number));
+        if let Some(Role::Lvm { pv, .. }) = role {
+            self.tell_of_clone(pv);
+        }
+    }
+
+    /// When a disk went that had a clone, lvm2 is told of the clone.
+    fn tell_of_clone(&mut self, pv: LvmId) {
+        let left = self.index.devices_of_pv(pv).into_iter().next();
+        if let Some(device) = left.and_then(|number| self.index.device(number)).cloned() {
+            self.write_online(&device);
+        }
+    }
+
+    /// A device is there: it is read when its content may be new, and when it counts at all.
+    fn consider(&mut self, mut found: Found, is_change: bool) {
+        let number = found.number;
+        if self.options.udev && !found.is_initialized {
+            found.facts.not_ready = Some(NotReady::NotInitialized);
+        }
+        if found.facts.not_ready == Some(NotReady::MapperSuspended) && self.stays(number) {
+            return;
+        }
+        let before = self.found.insert(number, found.clone());
+        let same_disk = before.is_some_and(|before| before.diskseq == found.diskseq);
+        if Device::refusal_unread(&found.facts).is_some() {
+            self.waited_for(number);
+            return self.arrived(&found, Role::Unread, Vec::new());
+        }
+        if let Some(again) = self.reading.get_mut(&number) {
+            *again |= is_change || !same_disk;
+            return;
+        }
+        let role = self.index.device(number).map(|device| device.role.clone());
+        match role.filter(|role| same_disk && !is_change && !matches!(role, Role::Unread)) {
+            Some(role) => {
+                self.waited_for(number);
+                self.arrived(&found, role, Vec::new());
+            }
+            None => self.read(&found),
+        }
+    }
+
+    /// A device that is suspended for a moment stays what it was; false when nothing is known of it.
+    fn stays(&mut self, number: DeviceNumber) -> bool {
+        let Some(device) = self.index.device(number).cloned() else { return false };
+        self.waited_for(number);
+        self.step(Event::Arrived { device, texts: Vec::new() });
+        true
+    }
+
+    // ---- reads ----
+
+    fn read(&mut self, found: &Found) {
+        if self.reading.insert(found.number, false).is_none() {
+            let whole = self.whole.contains_key(&found.number);
+            self.readers.submit(found.number, &found.node, whole);
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) {
+        let number = answer.device;
+        let again = self.reading.remove(&number);
+        // It may have gone while it was read.
+        let Some(found) = self.found.get(&number).cloned() else { return };
+        // What was given up and answers after all may have been another disk then: now that it
+        // answers it is read anew, and so is what changed while it was read.
+        if again != Some(false) {
+            return self.read(&found);
+        }
+        self.waited_for(number);
+        let (role, texts) = match &answer.outcome {
+            Outcome::Scanned(scan) => (Role::of(scan), scan.texts_read()),
+            Outcome::Failed(error) => (Role::Unreadable(error.raw_os_error().unwrap_or(0)), vec![]),
+            Outcome::TimedOut => (Role::TimedOut, Vec::new()),
+        };
+        self.details.insert(number, details(&answer.outcome));
+        self.tell_trouble(&found, &answer.outcome);
+        let got: Vec<TextKey> = texts.iter().map(|(key, _)| *key).collect();
+        self.arrived(&found, role, texts);
+        for key in self.whole.remove(&number).unwrap_or_default() {
+            if !got.contains(&key) {
+                self.step(Event::Text { device: number, key, group: None });
+            }
+        }
+    }
+
+    fn tell_trouble(&mut self, found: &Found, outcome: &Outcome) {
+        match outcome {
+            Outcome::Scanned(scan) => {
+                let faults: Vec<String> = scan.faults.iter().map(ToString::to_string).collect();
+                faults.iter().for_each(|fault| self.log(format!("{}: {fault}", found.name)));
+            }
+            Outcome::Failed(error) => self.log(format!("{}: cannot be read: {error}", found.name)),
+            Outcome::TimedOut => self.log(format!("{}: does not answer", found.name)),
+        }
+    }
+
+    /// Reads the texts that the index asked for; in a pass, once nothing else is being read:
+    /// another device may have brought them by then.
+    fn read_asked(&mut self) {
+        if !self.reading.is_empty() && self.pass.is_some() {
+            return;
+        }
+        for (device, key) in std::mem::take(&mut self.asked) {
+            if !self.index.is_asked(device, key) {
+                continue;
+            }
+            match self.found.get(&device).cloned() {
+                Some(found) => {
+                    self.whole.entry(device).or_default().push(key);
+                    self.read(&found);
+                }
+                None => self.step(Event::Text { device, key, group: None }),
+            }
+        }
+    }
+
+    fn arrived(&mut self, found: &Found, role: Role, texts: Texts) {
+        let device = Device {
+            number: found.number,
+            diskseq: found.diskseq,
+            name: found.name.clone(),
+            path: found.path.clone(),
+            links: found.links.clone(),
+            link_priority: found.link_priority,
+            facts: found.facts.clone(),
+            role,
+        };
+        if let Some(before) = self.index.device(found.number).filter(|before| **before != device) {
+            self.remove_online(&before.clone());
+        }
+        self.step(Event::Arrived { device: device.clone(), texts });
+        self.write_online(&device);
+    }
+
+    // ---- decisions ----
+
+    fn step(&mut self, event: Event) {
+        for decision in self.index.step(now_ms(), event) {
+            match decision {
+                Decision::ReadText { device, key } => self.asked.push((device, key)),
+                Decision::Activate(starts) => self.activate(&starts),
+            }
+        }
+    }
+
+    fn activate(&mut self, starts: &[Start]) {
+        let plan = activate::plan(&self.index, starts);
+        for file in plan.files.iter().filter(|_| self.options.activate) {
+            if let Err(error) = write_file(&self.options.lvm_run, file) {
+                self.lines.push(format!("{}: cannot be written: {error}", file.path));
+            }
+        }
+        for command in plan.commands {
+            self.log(format!("start: {}", command.words.join(" ")));
+            if self.options.activate {
+                self.runner.submit(command);
+            }
+        }
+        for group in plan.ready {
+            let name = match group {
+                GroupId::Btrfs(id) => format!("btrfs {id}"),
+                GroupId::Luks(id) => format!("luks {id}"),
+                GroupId::Lvm(id) => format!("vg {id}"),
+                GroupId::Md(id) => format!("md {id}"),
+            };
+            self.log(format!("ready: {name}"));
+        }
+    }
+
+    fn ended(&mut self, groups: &[GroupId], result: &Result<(), String>) {
+        if let Err(why) = result {
+            self.log(format!("start failed: {why}"));
+        }
+        for &group in groups {
+            self.step(Event::Activated { group, result: result.clone() });
+        }
+    }
+
+    // ---- lvm2's run files ----
+
+    fn write_online(&mut self, device: &Device) {
+        let Some(file) = online_file(&self.index, device).filter(|_| self.options.activate) else {
+            return;
+        };
+        if let Err(error) = write_file(&self.options.lvm_run, &file) {
+            self.log(format!("{}: cannot be written: {error}", file.path));
+        }
+    }
+
+    fn remove_online(&mut self, device: &Device) {
+        let Role::Lvm { pv, .. } = device.role else { return };
+        if !self.options.activate {
+            return;
+        }
+        let path = online_path(pv);
+        if let Err(error) = remove_file(&self.options.lvm_run, &path, device.number) {
+            self.log(format!("{path}: cannot be removed: {error}"));
+        }
+    }
+}
+
+/// Gives up what reading disks does not need, for this thread and those it starts from now on:
+/// whoever writes a hostile label gains a process that can read. For a daemon that starts groups
+/// itself this comes too early: lvm2 needs it all.
+pub fn drop_privileges() -> warren_sys::Result<()> {
+    let held = child::capabilities()?.permitted & CAP_DAC_READ_SEARCH;
+    child::limit_bounding_set(held)?;
+    child::set_no_new_privileges()?;
+    child::set_capabilities(Capabilities { effective: held, permitted: held, inheritable: 0 })
+}
+
+/// Read what others own; a bit of capabilities(7).
+const CAP_DAC_READ_SEARCH: u64 = 1 << 2;
+
+/// Error number of errno(3).
+const ENOBUFS: i32 = 105;
+
+fn now_ms() -> u64 {
+    warren_sys::time::monotonic_ns() / 1_000_000
+}
+
+fn details(outcome: &Outcome) -> Details {
+    let what = |what: String| Details { what, ..Details::default() };
+    match outcome {
+        Outcome::Scanned(scan) => Details::of(scan),
+        Outcome::Failed(error) => what(format!("cannot be read: {error}")),
+        Outcome::TimedOut => what("not read".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn privileges_are_given_up_but_for_reading() {
+        // Capabilities are a thread's: the others of this test keep theirs.
+        let run = || match drop_privileges() {
+            Ok(()) => {
+                let left = child::capabilities().expect("they can be asked");
+                assert_eq!(left.permitted & !CAP_DAC_READ_SEARCH, 0);
+                assert_eq!((left.effective, left.inheritable), (left.permitted, 0));
+                assert!(std::fs::read("/proc/self/mounts").is_ok(), "it can still read");
+            }
+            Err(error) => {
+                println!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
+                eprintln!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
+            }
+        };
+        std::thread::spawn(run).join().expect("the test holds");
+    }
+}

@@ -1,0 +1,78 @@
+//! Passes over everything that is there: at boot, and after events were lost.
+
+use std::collections::BTreeSet;
+
+use super::{Daemon, now_ms};
+use crate::index::{DeviceNumber, Event};
+use crate::sysfs;
+
+/// A pass over everything, and the devices it still waits for.
+pub(super) struct Pass {
+    is_boot: bool,
+    waits_for: BTreeSet<DeviceNumber>,
+    /// When the last device answered.
+    progress_ms: u64,
+}
+
+impl Daemon {
+    /// Looks at everything that is there; the socket hears meanwhile what changes.
+    pub(super) fn begin_pass(&mut self, is_boot: bool) {
+        // Events that were lost during the boot pass make it begin anew.
+        let is_boot = is_boot || self.pass.as_ref().is_some_and(|pass| pass.is_boot);
+        self.step(Event::RescanBegun);
+        let names = sysfs::list(&self.options.roots).unwrap_or_else(|error| {
+            self.log(format!("block devices cannot be listed: {error}"));
+            Vec::new()
+        });
+        let mut waits_for = BTreeSet::new();
+        let looked: Vec<_> =
+            names.iter().map(|name| (name, sysfs::look(&self.options.roots, name))).collect();
+        for (name, found) in &looked {
+            match found {
+                Ok(found) => waits_for.extend(found.as_ref().map(|found| found.number)),
+                Err(error) => self.log(format!("{name}: cannot be looked at: {error}")),
+            }
+        }
+        self.pass = Some(Pass { is_boot, waits_for, progress_ms: now_ms() });
+        // Content may have changed unheard: a pass reads everything that counts.
+        for (_, found) in looked {
+            found.ok().flatten().into_iter().for_each(|found| self.consider(found, true));
+        }
+    }
+
+    pub(super) fn waited_for(&mut self, number: DeviceNumber) {
+        if let Some(pass) = &mut self.pass {
+            pass.waits_for.remove(&number);
+            pass.progress_ms = now_ms();
+        }
+    }
+
+    /// When a pass stops waiting for devices that do not answer.
+    pub(super) fn pass_deadline_ms(&self) -> Option<u64> {
+        let pass = self.pass.as_ref()?;
+        Some(pass.progress_ms.saturating_add(self.options.pass_patience_ms))
+    }
+
+    pub(super) fn end_pass(&mut self) {
+        let is_late = self.pass_deadline_ms().is_some_and(|deadline| deadline <= now_ms());
+        let is_over = |pass: &mut Pass| pass.waits_for.is_empty() || is_late;
+        let Some(pass) = self.pass.take_if(is_over) else { return };
+        self.keep_silent(&pass.waits_for);
+        for number in self.index.unseen() {
+            self.gone(number);
+        }
+        self.step(Event::RescanDone);
+        if pass.is_boot {
+            self.step(Event::ColdplugDone);
+        }
+    }
+
+    /// Devices that are there but did not answer in this pass stay what they were.
+    fn keep_silent(&mut self, silent: &BTreeSet<DeviceNumber>) {
+        for number in silent {
+            let name = self.found.get(number).map_or_else(String::new, |found| found.name.clone());
+            self.log(format!("{name}: slow to answer, not waited for"));
+            self.stays(*number);
+        }
+    }
+}

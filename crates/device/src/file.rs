@@ -1,0 +1,55 @@
+//! A block device or an image file, opened for reading.
+//!
+//! Never exclusively, never waiting for a peer (a FIFO, a drive without a disk), and never through
+//! the page-cache-less way: alignment would be needed and nothing gained for a few KiB.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::read::{ReadAt, ReadError};
+
+/// An open device.
+pub struct DeviceFile {
+    file: File,
+    size: u64,
+}
+
+/// `O_NONBLOCK` of open(2), the same number on every architecture Warrener runs on.
+const O_NONBLOCK: i32 = 0o4000;
+
+impl DeviceFile {
+    /// Opens a block device or a regular file. Anything else is `EINVAL`.
+    pub fn open(path: &Path) -> io::Result<DeviceFile> {
+        let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        let size = file.seek(SeekFrom::End(0))?;
+        Ok(DeviceFile { file, size })
+    }
+}
+
+impl ReadAt for DeviceFile {
+    fn size_bytes(&self) -> u64 {
+        self.size
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let errno = error.raw_os_error().unwrap_or(0);
+                    return Err(ReadError { offset: offset + done as u64, errno });
+                }
+            }
+        }
+        Ok(done)
+    }
+}

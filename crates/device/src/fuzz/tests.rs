@@ -1,0 +1,202 @@
+//! Seeded runs of the fuzzer's entry functions: flipped bits, cuts, rubbish.
+
+use super::*;
+use crate::btrfs::BtrfsMember;
+use crate::image::{self, Disk};
+use crate::luks::Luks;
+use crate::lvm::LvmId;
+use crate::lvm::label::{Area, PvHeader};
+use crate::md::{MdMember, Role, Version};
+use crate::read::ReadAt;
+use crate::uuid::Uuid;
+
+/// A fixed sequence of numbers that looks random.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+const SIZE: u64 = 256 << 10;
+const AREA: Area = Area { offset: 4096, bytes: 32 << 10 };
+
+const TEXT: &str = "vg0 { id = \"gggggggggggggggggggggggggggggggg\" seqno = 1 status = [\"READ\"]\n\
+    physical_volumes { pv0 { id = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\" dev_size = 9 } }\n\
+    logical_volumes { l { status = [\"VISIBLE\"] segment1 { type = \"striped\" extent_count = 2\n\
+    stripes = [\"pv0\", 0] } } m { segment1 { type = \"thin\" thin_pool = \"l\" } } } }\n\0";
+
+/// A small disk with one of everything that can be side by side.
+fn disk(kind: usize) -> Vec<u8> {
+    let mut disk = Disk::new(SIZE);
+    match kind {
+        0 => {
+            let header = PvHeader {
+                id: LvmId::parse(&"a".repeat(32)).expect("an id"),
+                device_bytes: SIZE,
+                data_areas: Vec::new(),
+                metadata_areas: vec![AREA],
+                extension_version: 2,
+                flags: 1,
+            };
+            image::put_label(&mut disk, 1, &header);
+            image::put_area(&mut disk, AREA, AREA.bytes - 200, TEXT.as_bytes());
+        }
+        1 => put_raid(&mut disk, Version::V10),
+        2 => put_raid(&mut disk, Version::V090),
+        _ => {
+            let uuid = Uuid([1; 16]);
+            image::put_luks(
+                &mut disk,
+                &Luks { version: 2, uuid, label: String::new(), from_second: true },
+            );
+            let member = BtrfsMember {
+                fsid: uuid,
+                metadata_uuid: None,
+                device_uuid: uuid,
+                devid: 1,
+                num_devices: 2,
+                generation: 1,
+                label: String::new(),
+                seeding: false,
+            };
+            image::put_btrfs(&mut disk, &member);
+        }
+    }
+    let mut bytes = vec![0; SIZE as usize];
+    disk.read_at(0, &mut bytes).expect("memory can be read");
+    bytes
+}
+
+fn put_raid(disk: &mut Disk, version: Version) {
+    let member = MdMember {
+        version,
+        array: Uuid([1; 16]),
+        name: "h:0".into(),
+        level: 1,
+        raid_disks: 2,
+        events: 3,
+        role: Role::Active(0),
+    };
+    image::put_md(disk, &member, 0);
+}
+
+/// Bytes at which something is written: where a flipped bit can matter.
+fn used(bytes: &[u8]) -> Vec<usize> {
+    (0..bytes.len()).filter(|&at| bytes[at] != 0).collect()
+}
+
+#[test]
+fn every_flipped_bit_is_harmless() {
+    for kind in 0..4 {
+        let mut bytes = disk(kind);
+        device(&bytes);
+        for (turn, at) in used(&bytes).into_iter().enumerate() {
+            let bit = 1 << (turn % 8);
+            bytes[at] ^= bit;
+            device(&bytes);
+            bytes[at] ^= bit;
+        }
+    }
+}
+
+#[test]
+fn every_truncation_of_the_text_is_harmless() {
+    for end in 0..TEXT.len() {
+        metadata(&TEXT.as_bytes()[..end]);
+    }
+    assert!(group::from_text(TEXT.as_bytes()).is_ok(), "the whole text is good");
+}
+
+#[test]
+fn rubbish_is_harmless() {
+    let mut numbers = Numbers(11);
+    let pieces: &[&[u8]] = &[
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b"\"",
+        b"\\",
+        b"=",
+        b"#",
+        b"\n",
+        b"'",
+        b",",
+        b"pv0 ",
+        b"segment1",
+        b"-1",
+        b"\xff",
+        b"\xc3\xa9",
+    ];
+    for _ in 0..3000 {
+        let mut text = TEXT.as_bytes().to_vec();
+        for _ in 0..1 + numbers.below(6) {
+            let at = numbers.below(text.len());
+            let end = (at + numbers.below(4)).min(text.len());
+            text.splice(at..end, pieces[numbers.below(pieces.len())].iter().copied());
+        }
+        metadata(&text);
+    }
+}
+
+/// Labels and headers whose checksums are right and whose numbers are anything.
+#[test]
+fn signed_nonsense_is_harmless() {
+    let mut numbers = Numbers(5);
+    for _ in 0..2000 {
+        let mut number = || match numbers.below(5) {
+            0 => u64::MAX,
+            1 => SIZE,
+            2 => 4096,
+            3 => numbers.below(70_000) as u64,
+            _ => 1u64 << numbers.below(64),
+        };
+        let area = Area { offset: number(), bytes: number() };
+        let header = PvHeader {
+            id: LvmId::parse(&"b".repeat(32)).expect("an id"),
+            device_bytes: number(),
+            data_areas: vec![Area { offset: number(), bytes: number() }],
+            metadata_areas: vec![area, AREA],
+            extension_version: number() as u32,
+            flags: number() as u32,
+        };
+        let key = crate::lvm::area::TextKey { checksum: number() as u32, bytes: number() };
+        let start = number();
+        let mut disk = Disk::new(SIZE);
+        image::put_label(&mut disk, 1, &header);
+        image::put_area_header(&mut disk, AREA, start, key);
+        if area.offset < SIZE {
+            image::put_area_header(&mut disk, area, start, key);
+        }
+        let mut bytes = vec![0; SIZE as usize];
+        disk.read_at(0, &mut bytes).expect("memory can be read");
+        device(&bytes);
+    }
+}
+
+#[test]
+fn mutated_events_are_harmless() {
+    let properties = b"ACTION=add\0DEVPATH=/devices/block/sda\0SUBSYSTEM=block\0MAJOR=8\0MINOR=0\0";
+    let kernels = [&b"add@/devices/block/sda\0"[..], properties].concat();
+    let pieces: &[&[u8]] = &[b"\0", b"=", b"/../", b"DEVPATH=", b"@", b"\xff", b"S:../x\n", b":"];
+    let mut numbers = Numbers(9);
+    for whole in [kernels, crate::udev::message("block", properties)] {
+        for _ in 0..3000 {
+            let mut data = whole.clone();
+            for _ in 0..1 + numbers.below(4) {
+                let at = numbers.below(data.len());
+                match numbers.below(3) {
+                    0 => data[at] ^= 1 << numbers.below(8),
+                    1 => data.truncate(at + 1),
+                    _ => drop(
+                        data.splice(at..at, pieces[numbers.below(pieces.len())].iter().copied()),
+                    ),
+                }
+            }
+            event(&data);
+        }
+    }
+}

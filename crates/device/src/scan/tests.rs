@@ -1,0 +1,304 @@
+//! Disks written by [`crate::image`], one line each, and what a scan says of them.
+
+use super::*;
+use crate::btrfs::BtrfsMember;
+use crate::image::{self, Disk};
+use crate::lvm::LvmId;
+use crate::lvm::group::{Marks, Member, Part, Quorum, Volume};
+use crate::lvm::label::Area;
+use crate::md::Role;
+use crate::partition::TableKind;
+use crate::uuid::Uuid;
+
+const SIZE: u64 = 8 << 20;
+const AREA: Area = Area { offset: 4096, bytes: (1 << 20) - 4096 };
+
+fn id(letter: char) -> LvmId {
+    LvmId::parse(&letter.to_string().repeat(32)).expect("a valid id")
+}
+
+fn header(letter: char, areas: &[Area]) -> PvHeader {
+    PvHeader {
+        id: id(letter),
+        device_bytes: SIZE,
+        data_areas: vec![Area { offset: 1 << 20, bytes: 0 }],
+        metadata_areas: areas.to_vec(),
+        extension_version: 2,
+        flags: label::FLAG_USED,
+    }
+}
+
+fn group(seqno: u64) -> VolumeGroup {
+    let member = |letter| Member {
+        id: id(letter),
+        device_hint: "/dev/sda".into(),
+        device_bytes: SIZE,
+        written_off: false,
+    };
+    let legs = vec![vec![Part::Member(0), Part::Member(1)]];
+    VolumeGroup {
+        id: id('g'),
+        name: "data".into(),
+        seqno,
+        system_id: String::new(),
+        marks: Marks::default(),
+        members: vec![member('a'), member('b')],
+        volumes: vec![Volume {
+            name: "root".into(),
+            id: Some(id('l')),
+            visible: true,
+            auto_activation: true,
+            extents: 4,
+            needs: vec![Quorum { legs, needed: 1 }],
+        }],
+    }
+}
+
+fn member(version: Version) -> MdMember {
+    MdMember {
+        version,
+        array: Uuid([7; 16]),
+        name: if version == Version::V090 { String::new() } else { "host:0".into() },
+        level: 1,
+        raid_disks: 2,
+        events: 17,
+        role: Role::Active(1),
+    }
+}
+
+fn volume() -> BtrfsMember {
+    BtrfsMember {
+        fsid: Uuid([1; 16]),
+        metadata_uuid: Some(Uuid([2; 16])),
+        device_uuid: Uuid([3; 16]),
+        devid: 2,
+        num_devices: 3,
+        generation: 9,
+        label: "pool".into(),
+        seeding: false,
+    }
+}
+
+fn luks(version: u16) -> Luks {
+    let label = if version == 2 { "secret".into() } else { String::new() };
+    Luks { version, uuid: Uuid([5; 16]), label, from_second: false }
+}
+
+/// A disk from words: each writes one structure.
+fn disk(words: &str) -> Disk {
+    let mut disk = Disk::new(SIZE);
+    words.split_whitespace().for_each(|word| put(&mut disk, word));
+    disk
+}
+
+fn put(disk: &mut Disk, word: &str) {
+    let text = image::group_text(&group(3));
+    match word {
+        "pv" => image::put_label(disk, 1, &header('a', &[AREA])),
+        "pv3" => image::put_label(disk, 3, &header('b', &[AREA])),
+        "bare" => image::put_label(disk, 1, &header('a', &[])),
+        "text" => drop(image::put_area(disk, AREA, 512, &text)),
+        "wrapped" => drop(image::put_area(disk, AREA, AREA.bytes - 100, &text)),
+        "md0.90" => image::put_md(disk, &member(Version::V090), 1),
+        "md1.0" => image::put_md(disk, &member(Version::V10), 1),
+        "md1.1" => image::put_md(disk, &member(Version::V11), 1),
+        "md1.2" => image::put_md(disk, &member(Version::V12), 1),
+        "btrfs" => image::put_btrfs(disk, &volume()),
+        "luks1" => image::put_luks(disk, &luks(1)),
+        "luks2" => image::put_luks(disk, &luks(2)),
+        "nofirst" => disk.put(0, &[0; 512]),
+        "mbr-half" => mbr(disk, 4096),
+        "mbr" => mbr(disk, (SIZE / 512 - 2048) as u32),
+        "grown" => disk.resize(SIZE + (1 << 20)),
+        _ => {
+            let (at, byte) = word.split_once('=').expect("a word of this notation");
+            let at: u64 = at.parse().expect("an offset");
+            disk.put(at, &[byte.parse().expect("a byte")]);
+        }
+    }
+}
+
+/// A table with one partition from 1 MiB on.
+fn mbr(disk: &mut Disk, sectors: u32) {
+    let mut entry = [0; 16];
+    entry[4] = 0x83;
+    entry[8..12].copy_from_slice(&2048u32.to_le_bytes());
+    entry[12..].copy_from_slice(&sectors.to_le_bytes());
+    disk.put(446, &entry);
+    disk.put(510, &[0x55, 0xaa]);
+}
+
+fn run(disk: &Disk) -> Scan {
+    let mut scratch = Scratch::default();
+    scan(disk, &mut scratch, &mut |_| false).expect("memory can be read")
+}
+
+fn name(content: &Content) -> String {
+    match content {
+        Content::Nothing => "nothing".into(),
+        Content::Md(member) => format!("md{}", member.version.as_str()),
+        Content::Partitions(_) => "partitions".into(),
+        Content::Luks(luks) => format!("luks{}", luks.version),
+        Content::Lvm(member) => {
+            let pv = &member.header.id.plain()[..1];
+            let group =
+                |t: &MetadataText| t.group.as_ref().map(|g| format!(":{}@{}", g.name, g.seqno));
+            format!("pv-{pv}{}", member.texts.iter().filter_map(group).collect::<String>())
+        }
+        Content::Btrfs(member) => format!("btrfs{}/{}", member.devid, member.num_devices),
+        Content::Filesystem(f) => f.kind.as_str().into(),
+    }
+}
+
+/// `what it is + what else it looks like | faults | reads`.
+fn show(scan: &Scan) -> String {
+    let names: Vec<String> = std::iter::once(&scan.content).chain(&scan.also).map(name).collect();
+    let faults: Vec<String> = scan.faults.iter().map(ToString::to_string).collect();
+    format!("{} | {} | {}", names.join(" + "), faults.join("; "), scan.reads)
+}
+
+#[test]
+fn disks() {
+    for (words, expected) in [
+        ("", "nothing |  | 2"),
+        ("pv text", "pv-a:data@3 |  | 2"),
+        ("pv3 text", "pv-b:data@3 |  | 2"),
+        ("pv wrapped", "pv-a:data@3 |  | 3"),
+        ("bare", "pv-a |  | 2"),
+        ("pv", "pv-a | LVM metadata area 0: its header is damaged | 2"),
+        ("pv text 600=88", "nothing | LVM label: its checksum is wrong | 2"),
+        ("pv text 520=2", "nothing | LVM label: it says it belongs to another sector | 2"),
+        ("pv text 4200=1", "pv-a | LVM metadata area 0: the checksum of its header is wrong | 2"),
+        ("pv text 5000=1", "pv-a | LVM metadata area 0: the checksum of its text is wrong | 2"),
+        ("pv text pv3 600=88", "pv-b:data@3 |  | 2"),
+        ("md1.0", "md1.0 |  | 2"),
+        ("md1.1", "md1.1 |  | 2"),
+        ("md1.2", "md1.2 |  | 2"),
+        ("md0.90", "md0.90 |  | 2"),
+        ("md1.2 4200=1", "nothing | MD 1.2 superblock: its checksum is wrong | 2"),
+        ("md1.0 grown", "nothing |  | 2"),
+        ("pv text md1.0", "md1.0 + pv-a |  | 2"),
+        ("pv text md0.90", "md0.90 + pv-a |  | 2"),
+        ("btrfs md0.90", "md0.90 + btrfs2/3 |  | 2"),
+        ("luks1", "luks1 |  | 2"),
+        ("luks2", "luks2 |  | 2"),
+        ("luks2 nofirst", "luks2 |  | 2"),
+        ("luks1 nofirst", "nothing |  | 2"),
+        ("btrfs", "btrfs2/3 |  | 2"),
+        ("btrfs 66000=1", "nothing | btrfs superblock: its checksum is wrong | 2"),
+        ("btrfs 65584=1", "nothing | btrfs superblock: it was written for another place | 2"),
+        ("pv text btrfs", "pv-a:data@3 + btrfs2/3 |  | 2"),
+        ("mbr", "partitions |  | 2"),
+        ("mbr pv text", "partitions + pv-a |  | 2"),
+        // The last partition is the member; then the disk is, whose array is partitioned.
+        ("mbr md0.90", "partitions + md0.90 |  | 2"),
+        ("mbr-half md0.90", "md0.90 + partitions |  | 2"),
+    ] {
+        assert_eq!(show(&run(&disk(words))), expected, "{words}");
+    }
+}
+
+#[test]
+fn what_was_written_comes_back() {
+    let Content::Lvm(lvm) = run(&disk("pv text")).content else { panic!("a PV") };
+    assert_eq!(lvm.header, header('a', &[AREA]));
+    assert_eq!(lvm.texts[0].group.as_deref(), Some(&group(3)));
+    for version in [Version::V090, Version::V10, Version::V11, Version::V12] {
+        for role in [Role::Active(0), Role::Active(1), Role::Spare, Role::Faulty] {
+            let written = MdMember { role, ..member(version) };
+            let mut disk = Disk::new(SIZE + 512);
+            image::put_md(&mut disk, &written, 1);
+            assert_eq!(run(&disk).content, Content::Md(written));
+        }
+    }
+    assert_eq!(run(&disk("btrfs")).content, Content::Btrfs(volume()));
+    assert_eq!(run(&disk("luks2")).content, Content::Luks(luks(2)));
+    let second = Luks { from_second: true, ..luks(2) };
+    assert_eq!(run(&disk("luks2 nofirst")).content, Content::Luks(second));
+}
+
+#[test]
+fn a_known_text_is_not_read() {
+    let disk = disk("pv wrapped");
+    let mut asked = Vec::new();
+    let mut scratch = Scratch::default();
+    let scan = scan(&disk, &mut scratch, &mut |key| {
+        asked.push(key);
+        true
+    });
+    let scan = scan.expect("memory can be read");
+    assert_eq!((asked.len(), scan.reads), (1, 2));
+    let Content::Lvm(member) = scan.content else { panic!("a PV") };
+    assert_eq!(member.texts, [MetadataText { key: asked[0], group: None }]);
+}
+
+#[test]
+fn of_two_areas_both_are_looked_at() {
+    let second = Area { offset: SIZE - (1 << 20), bytes: 1 << 20 };
+    for (seqnos, expected) in
+        [([3, 3], "pv-a:data@3 |  | 3"), ([3, 4], "pv-a:data@3:data@4 |  | 4")]
+    {
+        let mut disk = Disk::new(SIZE);
+        image::put_label(&mut disk, 1, &header('a', &[AREA, second]));
+        for (area, seqno) in [AREA, second].into_iter().zip(seqnos) {
+            image::put_area(&mut disk, area, 512, &image::group_text(&group(seqno)));
+        }
+        assert_eq!(show(&run(&disk)), expected);
+    }
+}
+
+#[test]
+fn an_area_must_lie_on_the_device_and_a_text_in_its_area() {
+    let key = |bytes| TextKey { checksum: 1, bytes };
+    let off = "LVM metadata area 0: it does not lie on the device";
+    let out = "LVM metadata area 0: its text would not lie within it";
+    for (area, start, bytes, fault) in [
+        (Area { offset: SIZE - 4096, bytes: 8192 }, 512, 10, off),
+        (Area { offset: u64::MAX, bytes: 8192 }, 512, 10, off),
+        (Area { offset: 4096, bytes: 512 }, 512, 10, off),
+        (AREA, 511, 10, out),
+        (AREA, AREA.bytes, 10, out),
+        (AREA, u64::MAX, 10, out),
+        (AREA, 512, AREA.bytes, out),
+        (AREA, 512, u64::MAX, out),
+    ] {
+        let mut disk = Disk::new(SIZE);
+        image::put_label(&mut disk, 1, &header('a', &[area]));
+        image::put_area_header(&mut disk, area, start, key(bytes));
+        assert_eq!(show(&run(&disk)), format!("pv-a | {fault} | 2"), "{area:?} {start} {bytes}");
+    }
+}
+
+#[test]
+fn a_disk_cut_anywhere_is_read_without_harm() {
+    let whole = disk("pv text btrfs luks2 nofirst mbr");
+    let last = 70 << 10;
+    for size in (0..last).step_by(7).chain((SIZE - 70_000..SIZE).step_by(97)) {
+        let mut cut = whole.clone();
+        cut.resize(size);
+        let scan = run(&cut);
+        assert!(scan.reads <= 3, "{size}");
+        assert_eq!(scan.size_bytes, size);
+    }
+}
+
+#[test]
+fn a_gpt_is_known_by_its_checksum() {
+    let mut header = vec![0; 92];
+    header[..8].copy_from_slice(b"EFI PART");
+    header[12] = 92;
+    header[24] = 1;
+    header[48..56].copy_from_slice(&1000u64.to_le_bytes());
+    header[56] = 9;
+    let sum = crc32fast::hash(&header);
+    header[16..20].copy_from_slice(&sum.to_le_bytes());
+    let mut disk = Disk::new(SIZE);
+    disk.put(512, &header);
+    let expected = PartitionTable {
+        kind: TableKind::Gpt(Uuid::parse("00000009-0000-0000-0000-000000000000").expect("valid")),
+        end: 1001 * 512,
+    };
+    assert_eq!(run(&disk).content, Content::Partitions(expected));
+    disk.put(512 + 60, &[1]);
+    assert_eq!(run(&disk).content, Content::Nothing);
+}

@@ -1,0 +1,195 @@
+//! Block devices as sysfs and udev's database show them: what is there, and the facts that decide
+//! whether a device is worth reading. Roots are paths, so that tests use a tree of their own.
+//!
+//! It looks at a device; it never opens one.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::index::{DeviceNumber, Facts, Holder, NotReady};
+use crate::udev::Record;
+
+/// Where the trees are.
+#[derive(Debug, Clone)]
+pub struct Roots {
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/run/udev`; need not be there.
+    pub udev: PathBuf,
+    /// `/dev`.
+    pub dev: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Roots {
+        Roots { sys: "/sys".into(), udev: "/run/udev".into(), dev: "/dev".into() }
+    }
+}
+
+/// Largest file of sysfs or of udev's database that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Most block devices that are looked at.
+pub const DEVICES_MAX: usize = 131_072;
+
+/// A block device that is there, not read yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its number.
+    pub number: DeviceNumber,
+    /// See [`crate::index::Device::diskseq`].
+    pub diskseq: u64,
+    /// Kernel name.
+    pub name: String,
+    /// Path below `/sys`.
+    pub path: String,
+    /// Its node.
+    pub node: PathBuf,
+    /// Links and their priority.
+    pub links: Vec<String>,
+    /// Priority of the links.
+    pub link_priority: i32,
+    /// What decides whether it counts.
+    pub facts: Facts,
+    /// udev has applied its rules to it.
+    pub is_initialized: bool,
+}
+
+/// Names of all block devices, in the order of their names.
+pub fn list(roots: &Roots) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(roots.sys.join("class/block"))?.take(DEVICES_MAX) {
+        names.extend(entry?.file_name().into_string().ok());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Looks at one device. `None` when it went in the meantime.
+pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
+    let Some(path) = device_path(roots, name)? else { return Ok(None) };
+    let dir = roots.sys.join(&path[1..]);
+    let Some(uevent) = read_optional(&dir.join("uevent"))? else { return Ok(None) };
+    let field = |key: &str| -> Option<&str> {
+        uevent.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='))
+    };
+    let part = |key: &str| field(key).and_then(|text| text.parse().ok());
+    let (Some(major), Some(minor)) = (part("MAJOR"), part("MINOR")) else { return Ok(None) };
+    let number = DeviceNumber { major, minor };
+    let record = database(roots, number)?;
+    Ok(Some(Found {
+        number,
+        diskseq: field("DISKSEQ").and_then(|text| text.parse().ok()).unwrap_or(0),
+        name: name.to_owned(),
+        path,
+        node: node(roots, field("DEVNAME").unwrap_or(name)),
+        facts: facts(roots, &dir, name, &record)?,
+        is_initialized: record.is_initialized,
+        links: record.links,
+        link_priority: record.link_priority,
+    }))
+}
+
+/// Where a device is below `/sys`: its link goes up to the top and down again.
+fn device_path(roots: &Roots, name: &str) -> io::Result<Option<String>> {
+    let target = match fs::read_link(roots.sys.join("class/block").join(name)) {
+        Err(error) if is_gone(&error) => return Ok(None),
+        other => other?,
+    };
+    let target = target.to_string_lossy();
+    let plain = target.trim_start_matches("../");
+    let is_inside = plain.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    Ok(is_inside.then(|| format!("/{plain}")))
+}
+
+/// A node stays below `/dev`; the kernel writes `!` for a slash within a name.
+fn node(roots: &Roots, devname: &str) -> PathBuf {
+    let plain = devname.split('/').all(|part| !matches!(part, "" | "." | ".."));
+    roots.dev.join(if plain { devname } else { "null" })
+}
+
+fn database(roots: &Roots, number: DeviceNumber) -> io::Result<Record> {
+    let path = roots.udev.join(format!("data/b{number}"));
+    Ok(read_optional(&path)?.map_or_else(Record::default, |text| Record::parse(&text)))
+}
+
+fn facts(roots: &Roots, dir: &Path, name: &str, record: &Record) -> io::Result<Facts> {
+    let is = |key: &str, value: &str| record.get(key) == Some(value);
+    let dm_uuid = match name.starts_with("dm-") {
+        true => read_optional(&dir.join("dm/uuid"))?.unwrap_or_default().trim().to_owned(),
+        false => String::new(),
+    };
+    Ok(Facts {
+        multipath_path: is("DM_MULTIPATH_DEVICE_PATH", "1"),
+        others_disabled: is("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "1"),
+        held_by: holder(roots, dir)?,
+        not_ready: not_ready(dir, name, is("SYSTEMD_READY", "0"))?,
+        dm_uuid,
+    })
+}
+
+/// What is stacked on a device, from the names and identifiers of its holders.
+fn holder(roots: &Roots, dir: &Path) -> io::Result<Holder> {
+    let entries = match fs::read_dir(dir.join("holders")) {
+        Err(error) if is_gone(&error) => return Ok(Holder::None),
+        other => other?,
+    };
+    for entry in entries {
+        let Ok(name) = entry?.file_name().into_string() else { continue };
+        if name.starts_with("md") {
+            return Ok(Holder::Raid);
+        }
+        let uuid = roots.sys.join("class/block").join(&name).join("dm/uuid");
+        if name.starts_with("dm-")
+            && read_optional(&uuid)?.is_some_and(|id| id.starts_with("mpath-"))
+        {
+            return Ok(Holder::Multipath);
+        }
+    }
+    Ok(Holder::None)
+}
+
+/// Whether a device holds anything yet, in the way of its driver.
+fn not_ready(dir: &Path, name: &str, rules_say: bool) -> io::Result<Option<NotReady>> {
+    let text = |file: &str| read_optional(&dir.join(file));
+    let is_partition = || dir.join("partition").exists();
+    if name.starts_with("loop") && !is_partition() && text("loop/backing_file")?.is_none() {
+        return Ok(Some(NotReady::LoopEmpty));
+    }
+    if name.starts_with("md") && !is_partition() {
+        let state = text("md/array_state")?.unwrap_or_default();
+        if matches!(state.trim(), "" | "clear" | "inactive") {
+            return Ok(Some(NotReady::ArrayInactive));
+        }
+    }
+    if name.starts_with("dm-") && text("dm/suspended")?.is_some_and(|s| s.trim() == "1") {
+        return Ok(Some(NotReady::MapperSuspended));
+    }
+    if text("size")?.is_some_and(|size| size.trim() == "0") {
+        return Ok(Some(NotReady::NoMedium));
+    }
+    Ok(rules_say.then_some(NotReady::Rules))
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    const ENODEV: i32 = 19;
+    let kinds = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
+    kinds.contains(&error.kind()) || error.raw_os_error() == Some(ENODEV)
+}
+
+/// A small file; `None` when it is not there or its device went. Of a longer one, the beginning.
+fn read_optional(path: &Path) -> io::Result<Option<String>> {
+    use io::Read;
+    let mut text = Vec::new();
+    let read =
+        fs::File::open(path).and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut text));
+    match read {
+        Ok(_) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,448 @@
+//! The daemon over a tree and disks of the test, in a network namespace of its own where the test
+//! plays udev: boot, hot plug, removal, rubbish, bursts, lost events.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use warren_device::daemon::{Daemon, Options};
+use warren_device::file::DeviceFile;
+use warren_device::image::{self, Disk};
+use warren_device::index::Policy;
+use warren_device::lvm::LvmId;
+use warren_device::lvm::group::{Marks, Member, VolumeGroup};
+use warren_device::lvm::label::{Area, PvHeader};
+use warren_device::read::{ReadAt, ReadError};
+use warren_device::readers::Readers;
+use warren_device::sysfs::Roots;
+use warren_device::udev;
+use warren_sys::namespace::{Namespaces, unshare};
+use warren_sys::netlink::{Group, Uevents};
+
+/// A machine: a tree of sysfs, nodes that are image files, and a socket to play udev on.
+struct Machine {
+    top: PathBuf,
+    udev: Uevents,
+    daemon: Daemon,
+    seen: Vec<String>,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.top);
+    }
+}
+
+/// Runs a test in a thread with a network namespace of its own.
+fn alone(test: &'static str, body: fn(&'static str)) {
+    let run = move || match unshare(Namespaces::NET) {
+        Ok(()) => body(test),
+        Err(_) => {
+            println!("NOT RUN: {test} needs a network namespace of its own (root)");
+            eprintln!("NOT RUN: {test} needs a network namespace of its own (root)");
+        }
+    };
+    std::thread::spawn(run).join().expect("the test in the namespace holds");
+}
+
+fn id(text: &str) -> LvmId {
+    LvmId::parse(&format!("{text:x<32}")).expect("a short word")
+}
+
+/// The disk of a PV `pv` in group `name` of these members, or an empty disk.
+fn pv_disk(pv: &str, name: &str, members: &[&str]) -> Disk {
+    let size = 2 << 20;
+    let area = Area { offset: 4096, bytes: (1 << 20) - 4096 };
+    let member = |pv: &&str| Member {
+        id: id(pv),
+        device_hint: String::new(),
+        device_bytes: size,
+        written_off: false,
+    };
+    let group = VolumeGroup {
+        id: id(name),
+        name: name.to_owned(),
+        seqno: 1,
+        system_id: String::new(),
+        marks: Marks::default(),
+        members: members.iter().map(member).collect(),
+        volumes: Vec::new(),
+    };
+    let header = PvHeader {
+        id: id(pv),
+        device_bytes: size,
+        data_areas: Vec::new(),
+        metadata_areas: vec![area],
+        extension_version: 2,
+        flags: 1,
+    };
+    let mut disk = Disk::new(size);
+    image::put_label(&mut disk, 1, &header);
+    image::put_area(&mut disk, area, 512, &image::group_text(&group));
+    disk
+}
+
+fn make_device(top: &Path, name: &str, minor: usize, disk: &Disk) {
+    let dir = top.join("sys/devices/block").join(name);
+    fs::create_dir_all(dir.join("holders")).expect("the tree can be made");
+    let uevent = format!("MAJOR=8\nMINOR={minor}\nDEVNAME={name}\nDISKSEQ={minor}\n");
+    fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
+    fs::write(dir.join("size"), "4096\n").expect("the tree can be made");
+    fs::write(top.join(format!("udev/data/b8:{minor}")), "I:1\n").expect("udev's record");
+    let mut bytes = vec![0; 2 << 20];
+    for (at, block) in disk.extents() {
+        bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
+    }
+    fs::write(top.join("dev").join(name), bytes).expect("the node can be made");
+    let link = top.join("sys/class/block").join(name);
+    let _ = fs::remove_file(&link);
+    let target = format!("../../devices/block/{name}");
+    std::os::unix::fs::symlink(target, link).expect("the tree can be made");
+}
+
+fn make_top(test: &str) -> PathBuf {
+    let top = std::env::temp_dir().join(format!("warren-deviced-{test}-{}", std::process::id()));
+    for dir in ["sys/class/block", "dev", "udev/data"] {
+        fs::create_dir_all(top.join(dir)).expect("the tree can be made");
+    }
+    top
+}
+
+impl Machine {
+    /// Starts the daemon over devices that are there already.
+    fn boot(test: &str, receive_buffer_bytes: usize, disks: &[(&str, Disk)]) -> Machine {
+        let readers = Readers::new().expect("an eventfd can be had");
+        let mut machine = Machine::start(test, receive_buffer_bytes, disks, readers, 60_000);
+        machine.settle();
+        machine
+    }
+
+    fn start(
+        test: &str,
+        receive_buffer_bytes: usize,
+        disks: &[(&str, Disk)],
+        readers: Readers,
+        pass_patience_ms: u64,
+    ) -> Machine {
+        let top = make_top(test);
+        for (minor, (name, disk)) in disks.iter().enumerate() {
+            make_device(&top, name, minor, disk);
+        }
+        let options = Options {
+            roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
+            udev: true,
+            receive_buffer_bytes,
+            pass_patience_ms,
+            policy: Policy::default(),
+            lvm_run: top.join("lvm"),
+            activate: false,
+        };
+        let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+        daemon.begin();
+        let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
+        Machine { top, udev, daemon, seen: Vec::new() }
+    }
+
+    /// Turns until nothing is under way and no event waits.
+    fn settle(&mut self) {
+        loop {
+            let limit =
+                if self.daemon.is_settled() { Duration::ZERO } else { Duration::from_secs(60) };
+            let was_settled = self.daemon.is_settled();
+            self.daemon.turn(Some(limit)).expect("the socket works");
+            let lines = self.daemon.take_lines();
+            let quiet = lines.is_empty();
+            self.seen.extend(lines);
+            if was_settled && quiet && self.daemon.is_settled() {
+                return;
+            }
+        }
+    }
+
+    fn send(&self, action: &str, name: &str, minor: usize) {
+        let properties = format!(
+            "ACTION={action}\0DEVPATH=/devices/block/{name}\0SUBSYSTEM=block\0MAJOR=8\0MINOR={minor}\0"
+        );
+        let message = udev::message("block", properties.as_bytes());
+        // Whoever lost a message is the receiver's matter.
+        let _ = self.udev.send(Group::Udev, &message);
+    }
+
+    /// What the daemon said since it was asked last.
+    fn said(&mut self) -> Vec<String> {
+        self.settle();
+        std::mem::take(&mut self.seen)
+    }
+}
+
+const START: &str = "start: lvm vgchange -aay --autoactivation event";
+
+#[test]
+fn the_boot_batch_is_one_start_and_a_later_group_another() {
+    alone("the_boot_batch_is_one_start_and_a_later_group_another", |test| {
+        let disks = [
+            ("sda", pv_disk("a", "data", &["a", "b"])),
+            ("sdb", pv_disk("b", "data", &["a", "b"])),
+            ("sdc", pv_disk("c", "one", &["c"])),
+            ("sdd", pv_disk("d", "late", &["d", "e"])),
+        ];
+        let mut machine = Machine::boot(test, 1 << 20, &disks);
+        assert_eq!(machine.said(), [format!("{START} data one")]);
+        make_device(&machine.top, "sde", 4, &pv_disk("e", "late", &["d", "e"]));
+        machine.send("add", "sde", 4);
+        assert_eq!(machine.said(), [format!("{START} late")]);
+        machine.send("change", "sde", 4);
+        machine.send("add", "sde", 4);
+        assert!(machine.said().is_empty(), "once");
+        machine.send("remove", "sde", 4);
+        assert!(machine.said().is_empty());
+        let text = machine.daemon.report().text();
+        assert!(text.contains("exxxxx") && text.contains("last seen as sde"), "{text}");
+    });
+}
+
+#[test]
+fn a_group_that_went_and_comes_back_is_started_again() {
+    alone("a_group_that_went_and_comes_back_is_started_again", |test| {
+        let disk = pv_disk("c", "one", &["c"]);
+        let mut machine = Machine::boot(test, 1 << 20, &[("sda", disk.clone())]);
+        assert_eq!(machine.said(), [format!("{START} one")]);
+        machine.send("remove", "sda", 0);
+        assert!(machine.said().is_empty());
+        // Its metadata was read once before; it is asked for again.
+        machine.send("add", "sda", 0);
+        assert_eq!(machine.said(), [format!("{START} one")]);
+    });
+}
+
+#[test]
+fn what_udev_has_not_looked_at_yet_does_not_count() {
+    alone("what_udev_has_not_looked_at_yet_does_not_count", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        make_device(&machine.top, "sda", 0, &pv_disk("a", "data", &["a"]));
+        make_device(&machine.top, "sdb", 1, &pv_disk("a", "data", &["a"]));
+        let record = |name: &str| machine.top.join("udev/data").join(name);
+        fs::remove_file(record("b8:0")).expect("it was made");
+        fs::write(record("b8:1"), "I:1\nE:DM_MULTIPATH_DEVICE_PATH=1\n").expect("udev's record");
+        machine.send("add", "sda", 0);
+        machine.send("add", "sdb", 1);
+        assert!(machine.said().is_empty(), "one is not looked at, one is a path");
+        fs::write(machine.top.join("udev/data/b8:0"), "I:1\n").expect("udev's record");
+        machine.send("change", "sda", 0);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+    });
+}
+
+#[test]
+fn a_suspended_map_stays_what_it_was() {
+    alone("a_suspended_map_stays_what_it_was", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[("dm-0", pv_disk("a", "data", &["a"]))]);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+        let state = machine.top.join("sys/devices/block/dm-0/dm/suspended");
+        fs::create_dir_all(state.parent().expect("a parent")).expect("the tree can be made");
+        for suspended in ["1", "0"] {
+            fs::write(&state, suspended).expect("the tree can be made");
+            machine.send("change", "dm-0", 0);
+            assert!(machine.said().is_empty());
+            assert!(machine.daemon.report().text().contains("complete"));
+        }
+    });
+}
+
+/// A device file that counts its reads.
+struct Counted(DeviceFile, Arc<AtomicUsize>);
+
+impl ReadAt for Counted {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.read_at(offset, buffer)
+    }
+}
+
+#[test]
+fn each_disk_is_opened_once_and_read_twice() {
+    alone("each_disk_is_opened_once_and_read_twice", |test| {
+        let letters: Vec<String> = ('a'..='x').map(String::from).collect();
+        let members: Vec<&str> = letters.iter().map(String::as_str).collect();
+        let names: Vec<String> = letters.iter().map(|letter| format!("sd{letter}")).collect();
+        let disks: Vec<(&str, Disk)> = names
+            .iter()
+            .zip(&members)
+            .map(|(name, pv)| (name.as_str(), pv_disk(pv, "data", &members)))
+            .collect();
+        let (opens, reads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (my_opens, my_reads) = (opens.clone(), reads.clone());
+        let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            my_opens.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(Counted(DeviceFile::open(path)?, my_reads.clone())))
+        };
+        let readers = Readers::with(Box::new(open), 60_000).expect("an eventfd can be had");
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 60_000);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+        let counts = (opens.load(Ordering::Relaxed), reads.load(Ordering::Relaxed));
+        assert_eq!(counts, (24, 48), "head and tail; the text is in the head");
+    });
+}
+
+/// A disk that answers only when the test lets go.
+struct Dead(Mutex<Receiver<()>>);
+
+impl ReadAt for Dead {
+    fn size_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    fn read_at(&self, _: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let _ = self.0.lock().expect("one reader").recv();
+        Ok(buffer.len())
+    }
+}
+
+#[test]
+fn a_dead_disk_does_not_hold_up_the_batch() {
+    alone("a_dead_disk_does_not_hold_up_the_batch", |test| {
+        let (let_go, gate) = channel();
+        let gate = Mutex::new(Some(gate));
+        let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            match path.ends_with("sdz") {
+                true => {
+                    let gate = gate.lock().expect("no reader panicked").take();
+                    Ok(Box::new(Dead(Mutex::new(gate.expect("it is read once")))))
+                }
+                false => Ok(Box::new(DeviceFile::open(path)?)),
+            }
+        };
+        let readers = Readers::with(Box::new(open), 60_000).expect("an eventfd can be had");
+        let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdz", Disk::new(1 << 20))];
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 100);
+        let mut said = Vec::new();
+        while said.len() < 2 {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            said.extend(machine.daemon.take_lines());
+        }
+        let slow = "sdz: slow to answer, not waited for".to_owned();
+        assert_eq!(said, [slow, format!("{START} data")]);
+        assert!(!machine.daemon.is_settled(), "the read is still under way");
+        drop(let_go);
+        assert!(machine.said().is_empty());
+        assert_eq!(machine.daemon.index().devices().count(), 2, "late is not lost");
+    });
+}
+
+#[test]
+fn a_disk_that_answers_late_is_read_anew() {
+    alone("a_disk_that_answers_late_is_read_anew", |test| {
+        let (let_go, gate) = channel();
+        let gate = Mutex::new(Some(gate));
+        let open = move |path: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            let mut gate = gate.lock().expect("no reader panicked");
+            match gate.take_if(|_| path.ends_with("sdz")) {
+                Some(gate) => Ok(Box::new(Dead(Mutex::new(gate)))),
+                None => Ok(Box::new(DeviceFile::open(path)?)),
+            }
+        };
+        let readers = Readers::with(Box::new(open), 50).expect("an eventfd can be had");
+        let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdz", pv_disk("z", "late", &["z"]))];
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 60_000);
+        let mut until = |count: usize| {
+            let mut said = Vec::new();
+            while said.len() < count {
+                machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+                said.extend(machine.daemon.take_lines());
+            }
+            said
+        };
+        assert_eq!(until(2), ["sdz: does not answer".to_owned(), format!("{START} data")]);
+        drop(let_go);
+        assert_eq!(until(1), [format!("{START} late")]);
+    });
+}
+
+#[test]
+fn a_changed_disk_is_read_again() {
+    alone("a_changed_disk_is_read_again", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[("sda", Disk::new(2 << 20))]);
+        assert!(machine.said().is_empty());
+        make_device(&machine.top, "sda", 0, &pv_disk("a", "data", &["a"]));
+        machine.send("add", "sda", 0);
+        assert!(machine.said().is_empty(), "the same disk is there as before");
+        machine.send("change", "sda", 0);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+    });
+}
+
+#[test]
+fn damage_is_told_and_a_node_that_is_gone_is_no_end() {
+    alone("damage_is_told_and_a_node_that_is_gone_is_no_end", |test| {
+        let mut damaged = pv_disk("a", "data", &["a"]);
+        damaged.put(600, &[1]);
+        let disks = [("sda", damaged), ("sdb", pv_disk("b", "one", &["b"]))];
+        let top = make_top(test);
+        fs::create_dir_all(top.join("sys/devices/block/sdz")).expect("the tree can be made");
+        let link = top.join("sys/class/block/sdz");
+        std::os::unix::fs::symlink("../../devices/block/sdz", link).expect("made");
+        fs::write(top.join("sys/devices/block/sdz/uevent"), "MAJOR=8\nMINOR=99\n").expect("made");
+        fs::write(top.join("udev/data/b8:99"), "I:1\n").expect("made");
+        let mut said = Machine::boot(test, 1 << 20, &disks).said();
+        said.sort();
+        assert_eq!(said[0], "sda: LVM label: its checksum is wrong");
+        assert!(said[1].starts_with("sdz: cannot be read: No such file"), "{said:?}");
+        assert_eq!(said[2..], [format!("{START} one")]);
+    });
+}
+
+#[test]
+fn rubbish_and_other_subsystems_are_not_heard() {
+    alone("rubbish_and_other_subsystems_are_not_heard", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        make_device(&machine.top, "sda", 0, &pv_disk("a", "data", &["a"]));
+        let add = b"ACTION=add\0DEVPATH=/devices/block/sda\0SUBSYSTEM=block\0MAJOR=8\0MINOR=0\0";
+        let kernels = [&b"add@/devices/block/sda\0"[..], add].concat();
+        let other = udev::message("net", add);
+        let mut cut = udev::message("block", add);
+        cut.truncate(50);
+        for datagram in [&kernels[..], &other, &cut, b"", b"libudev\0", &[0xff; 4000]] {
+            let _ = machine.udev.send(Group::Udev, datagram);
+        }
+        assert!(machine.said().is_empty());
+        machine.send("add", "sda", 0);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+    });
+}
+
+#[test]
+fn a_burst_is_heard_whole_and_lost_events_are_made_up_for() {
+    alone("a_burst_is_heard_whole_and_lost_events_are_made_up_for", |test| {
+        // The small buffer loses nearly all of the burst, the large one nothing.
+        for (buffer, loses) in [(32 << 20, false), (4096, true)] {
+            let name = format!("{test}-{loses}");
+            let mut machine =
+                Machine::boot(&name, buffer, &[("sdy", pv_disk("y", "gone", &["y"]))]);
+            assert_eq!(machine.said(), [format!("{START} gone")]);
+            let letters = ["a", "b", "c", "d", "e", "f"];
+            for (i, letter) in letters.iter().enumerate() {
+                let disk = pv_disk(letter, "data", &letters);
+                make_device(&machine.top, &format!("sd{letter}"), 10 + i, &disk);
+            }
+            fs::remove_file(machine.top.join("sys/class/block/sdy")).expect("it was made");
+            for _ in 0..333 {
+                for (i, letter) in letters.iter().enumerate() {
+                    machine.send("add", &format!("sd{letter}"), 10 + i);
+                }
+            }
+            machine.send("remove", "sdy", 0);
+            let said = machine.said();
+            let lost = said.iter().any(|line| line.starts_with("events were lost"));
+            assert_eq!(lost, loses, "{said:?}");
+            assert!(said.contains(&format!("{START} data")), "{said:?}");
+            assert_eq!(machine.daemon.index().devices().count(), 6, "the one that went is gone");
+        }
+    });
+}

@@ -1,0 +1,62 @@
+//! The program `warren-devices`: run as users run it, fed rubbish.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use warren_device::Uuid;
+use warren_device::image::{self, Disk};
+use warren_device::luks::Luks;
+
+fn run(args: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_warren-devices");
+    Command::new(program).args(args).output().expect("the program can be started")
+}
+
+/// Exit status, standard output, whether anything went to standard error.
+fn check(args: &[&str], code: i32, expected: &str, errors: bool) {
+    let output = run(args);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), text.as_str()), (Some(code), expected), "{args:?}: {said}");
+    assert_eq!(!said.is_empty(), errors, "{args:?}: {said}");
+}
+
+#[test]
+fn images_are_read_and_rubbish_is_survived() {
+    let dir = std::env::temp_dir().join(format!("warren-scan-{}", std::process::id()));
+    fs::create_dir(&dir).expect("the temporary directory takes one more");
+    let path = |name: &str| dir.join(name).to_str().expect("a plain path").to_owned();
+    let mut disk = Disk::new(1 << 20);
+    let luks = Luks { version: 1, uuid: Uuid([9; 16]), label: String::new(), from_second: false };
+    image::put_luks(&mut disk, &luks);
+    let mut bytes = vec![0; 1 << 20];
+    for (at, block) in disk.extents() {
+        bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
+    }
+    fs::write(path("luks"), &bytes).expect("it can be written");
+    fs::write(path("empty"), b"").expect("it can be written");
+    let (luks, empty, gone) = (path("luks"), path("empty"), path("gone"));
+    let uuid = "09090909-0909-0909-0909-090909090909";
+    let shown = format!("luks {uuid}: encrypted\n  {luks}: luks1 {uuid}, 1 MiB\n");
+    check(&["scan", &luks], 0, &shown, false);
+    check(&["scan", "--", &luks], 0, &shown, false);
+    check(&["scan", &empty], 0, &format!("{empty}: nothing known\n"), false);
+    let not_there = format!("{gone}: cannot be read: No such file or directory (os error 2)\n");
+    check(&["scan", &gone], 1, &not_there, false);
+    let json = format!(
+        "{{\"bytes\":0,\"kind\":\"disk\",\"name\":\"{empty}\",\"notes\":[],\"v\":1,\
+         \"what\":\"nothing known\"}}\n"
+    );
+    check(&["scan", &empty, "--json"], 0, &json, false);
+    let odd = run(&["scan", "/dev/null", dir.to_str().expect("a plain path")]);
+    assert_eq!(odd.status.code(), Some(1), "neither is a disk");
+    fs::remove_dir_all(&dir).expect("it was made here");
+}
+
+#[test]
+fn a_wrong_command_line_shows_the_help() {
+    for args in [&[][..], &["scan"], &["scan", "--yaml", "x"], &["probe", "x"]] {
+        check(args, 2, "", true);
+    }
+    assert!(run(&["--help"]).stdout.starts_with(b"Usage: warren-devices scan"));
+}
