@@ -44,8 +44,8 @@ fn images_are_read_and_rubbish_is_survived() {
     let not_there = format!("{gone}: cannot be read: No such file or directory (os error 2)\n");
     check(&["scan", &gone], 1, &not_there, false);
     let json = format!(
-        "{{\"bytes\":0,\"kind\":\"disk\",\"name\":\"{empty}\",\"notes\":[],\"v\":1,\
-         \"what\":\"nothing known\"}}\n"
+        "{{\"v\":1,\"kind\":\"disk\",\"name\":\"{empty}\",\"bytes\":0,\"what\":\"nothing known\",\
+         \"notes\":[]}}\n"
     );
     check(&["scan", &empty, "--json"], 0, &json, false);
     let odd = run(&["scan", "/dev/null", dir.to_str().expect("a plain path")]);

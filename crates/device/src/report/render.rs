@@ -34,9 +34,10 @@ impl Report {
     pub fn json_lines(&self) -> String {
         let groups = self.groups.iter().map(group_json);
         let others = self.others.iter().map(|disk| {
-            let mut value = disk_json(disk);
-            value["v"] = JSON_VERSION.into();
-            value["kind"] = "disk".into();
+            let mut value = json!({"v": JSON_VERSION, "kind": "disk"});
+            if let (Value::Object(all), Value::Object(disk)) = (&mut value, disk_json(disk)) {
+                all.extend(disk);
+            }
             value
         });
         groups.chain(others).map(|value| format!("{value}\n")).collect()
