@@ -2,7 +2,7 @@
 //!
 //! Init takes the connections: one that this process took would be lost if it were killed before
 //! init had it too. While init is asked, the socket is not watched; when nobody waits any more, it
-//! is again. Start at [`Daemon::open_door`].
+//! is again. Start at `Daemon::open_door`.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -67,7 +67,7 @@ pub struct Doors {
 }
 
 impl Doors {
-    /// When [`Daemon::try_doors_again`] is due.
+    /// When `Daemon::try_doors_again` is due.
     pub fn deadline(&self) -> Option<Monotonic> {
         self.again_at
     }

@@ -34,7 +34,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// When [`Daemon::collect`] is due.
+    /// When `Daemon::collect` is due.
     pub fn deadline(&self) -> Option<Monotonic> {
         self.due
     }
