@@ -7,8 +7,8 @@
 //! Everything here is pure: no file is opened (who calls passes in what `include` finds), no clock
 //! is read, and no input makes it panic. Parsing never fails; it returns a tree and diagnostics.
 //!
-//! Where to start: [`parse`] (text to tree), [`engine::load`] (a configuration to objects),
-//! [`units::units`] (objects to units), [`format`] (the formatter), [`console`] (one expression).
+//! Where to start: `parse` (text to tree), [`engine::load`] (a configuration to objects),
+//! [`units::units`] (objects to units), `format` (the formatter), `console` (one expression).
 //!
 //! What is not here yet: re-evaluation of what a change touches (a change is a load from scratch),
 //! a mode for configurations that write to what is frozen, drop-ins for existing units, and

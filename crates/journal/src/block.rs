@@ -9,7 +9,7 @@
 //! 3. text: the values of `MESSAGE`, end to end.
 //!
 //! Logs and segments are both made of blocks. A block knows nothing of either. Start at
-//! [`header`]; [`encode`] and [`decode`] are each other's inverse.
+//! `header`; `encode` and `decode` are each other's inverse.
 
 mod columns;
 mod decode;

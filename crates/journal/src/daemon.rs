@@ -1,10 +1,10 @@
 //! The log daemon: sockets in, store out. By hand:
 //! `warren-journald --directory DIR --socket-directory DIR`.
 //!
-//! One thread receives and writes; a second one ([`upkeep`]) seals, merges and vacuums. A turn of
+//! One thread receives and writes; a second one (`upkeep`) seals, merges and vacuums. A turn of
 //! the loop takes what is ready, up to a bound for each source, so that one that floods does not
-//! delay the others; entries are written at most [`FLUSH_US`] after they came and synced every
-//! [`SYNC_US`], at once for `crit` and worse.
+//! delay the others; entries are written at most `FLUSH_US` after they came and synced every
+//! `SYNC_US`, at once for `crit` and worse.
 //!
 //! Not here yet: /dev/kmsg, audit, forwarding, namespaces, and the manager's own table of units;
 //! a sender that is gone before it was looked up has no unit. On a disk so full that no log can be

@@ -9,7 +9,7 @@
 //! Every query begins with one read at the end of the file, sized so that it usually brings
 //! trailer and directory together.
 //!
-//! Start at [`layout`]; [`write`] makes a segment, [`read`] opens one, [`scan`] walks blocks.
+//! Start at `layout`; `write` makes a segment, `read` opens one, `scan` walks blocks.
 
 pub mod directory;
 pub mod index;

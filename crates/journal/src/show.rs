@@ -1,6 +1,6 @@
 //! The reading command: the options and outputs of journalctl(1) over this store.
 //!
-//! [`args`] is the table of options, [`run`] carries them out, [`format`] prints entries,
+//! `args` is the table of options, `run` carries them out, `format` prints entries,
 //! [`when`] reads and prints times. What journalctl has and this has not is refused as an
 //! unknown option, never ignored.
 
