@@ -10,17 +10,22 @@ impl Core {
     pub fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut jobs = 0;
+        let mut running = 0;
         let mut failed = 0;
         for index in 0..self.units.len() {
             let unit = UnitId(index as u32);
             let run = self.run(unit);
             failed += u32::from(run.active_state().as_str() == "failed");
             jobs += u32::from(run.job.is_some());
+            running += u32::from(run.job.as_ref().is_some_and(|job| job.running));
             self.check_job(unit, &mut wrong);
             self.check_effects(unit, &mut wrong);
         }
         if jobs != self.totals.jobs {
             wrong.push(format!("{jobs} jobs are installed, {} are counted", self.totals.jobs));
+        }
+        if running != self.running_jobs {
+            wrong.push(format!("{running} jobs run, {} are counted", self.running_jobs));
         }
         if failed != self.totals.failed {
             wrong.push(format!("{failed} units failed, {} are counted", self.totals.failed));

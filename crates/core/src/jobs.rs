@@ -430,9 +430,10 @@ impl Core {
             .then(|| self.compiled(unit).section.job_running_timeout)
             .flatten();
         if let Some(job) = self.run_mut(unit).job.as_mut() {
-            job.running = true;
+            let begun_before = std::mem::replace(&mut job.running, true);
             let limit = running_timeout.map(|timeout| now.after(timeout));
             job.deadline = [job.deadline, limit].into_iter().flatten().min();
+            self.running_jobs += u32::from(!begun_before);
         }
     }
 
@@ -523,6 +524,8 @@ impl Core {
 
     /// The stop half of a restart is done: what is left is a start job, which waits like any.
     fn turn_into_start(&mut self, unit: UnitId) -> Turn {
+        let running = self.run(unit).job.as_ref().is_some_and(|job| job.running);
+        self.running_jobs -= u32::from(running);
         self.change_job(unit, |job| {
             job.kind = JobKind::Start;
             job.running = false;
@@ -618,6 +621,7 @@ impl Core {
         self.unlink_job(unit);
         self.run_mut(unit).job = None;
         self.totals.jobs -= 1;
+        self.running_jobs -= u32::from(job.running);
         self.drop_check(unit);
         if result.is_failure() {
             self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);

@@ -57,6 +57,8 @@ pub struct Core {
     pub(crate) ending: u16,
     /// Services of `Type=idle` that wait for the other jobs to end.
     pub(crate) idle_queue: BTreeSet<UnitId>,
+    /// Jobs that have begun. Those that only wait may wait for a unit of the idle queue.
+    pub(crate) running_jobs: u32,
     /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
     /// The graph changed while jobs were installed: their order was not checked as a whole.
@@ -112,6 +114,7 @@ impl Core {
             without_cgroups: false,
             ending: 0,
             idle_queue: BTreeSet::new(),
+            running_jobs: 0,
             connections: BTreeMap::new(),
             circles_possible: false,
             compiled: BTreeMap::new(),
@@ -265,7 +268,7 @@ impl Core {
                 self.stop_if_unneeded(unit);
             } else if let Some(unit) = self.upheld_queue.pop_first() {
                 self.start_if_upheld(unit);
-            } else if self.totals.jobs as usize <= self.idle_queue.len()
+            } else if self.running_jobs as usize <= self.idle_queue.len()
                 && let Some(unit) = self.idle_queue.pop_first()
             {
                 self.service_idle_over(unit);
@@ -626,6 +629,7 @@ impl Core {
             self.connections.extend(socket.connections.iter().map(|&instance| (instance, unit)));
         }
         self.totals.jobs += u32::from(run.job.is_some());
+        self.running_jobs += u32::from(run.job.as_ref().is_some_and(|job| job.running));
         self.totals.failed += u32::from(run.active_state().as_str() == "failed");
         *self.run_mut(unit) = run;
         self.arm(unit);
