@@ -3,7 +3,8 @@
 //! Warrener runs in a nested machine (`warren run`). Where `LAB_SCRIPTS` names a directory with
 //! `boot.sh` and `down.sh` for whole machines and `LAB` their data, Warrener and the systemd in
 //! `$LAB/rootfs` (and `$LAB/rootfs-sid`) are booted there instead, one after the other in one run.
-//! All are asked by the same stock systemctl, and CPU is read from the manager's own cgroup.
+//! All are asked by the same stock systemctl. CPU is that of the manager's own processes; beside it
+//! stands that of all that ran in its cgroup, where generators are.
 //!
 //! Arguments: `SETS...`, each with an optional `s` for slices (`4000s`); default: 250 1000 4000
 //! 4000s 8000s. systemd needs many minutes from 4,000 sets on: it is measured up to
@@ -72,7 +73,7 @@ fn measure(place: &Place, size: Size, programs: &std::path::Path) -> Result<Vec<
     let measured = rows::all(&subject, size);
     let down = subject.down()?;
     let mut rows = measured?;
-    rows.push(rows::print_row("power-off", Some(down), None));
+    rows.push(rows::print_row("power-off", Some(down), None, None));
     Ok(rows)
 }
 

@@ -21,13 +21,20 @@ const RUNS: u32 = 5;
 const MOUNTS: u32 = 500;
 
 /// Prints and returns a row.
-pub fn print_row(name: &str, wall: Option<Duration>, cpu: Option<Duration>) -> Value {
+pub fn print_row(
+    name: &str,
+    wall: Option<Duration>,
+    cpu: Option<Duration>,
+    scope: Option<Duration>,
+) -> Value {
     let text =
         |time: Option<Duration>| time.map_or_else(String::new, |t| span_us(t.as_micros() as u64));
     let load = load();
-    println!("  {name:<34} {:>12} {:>12}   load {load}", text(wall), text(cpu));
+    let (wall_text, cpu_text, scope_text) = (text(wall), text(cpu), text(scope));
+    println!("  {name:<34} {wall_text:>12} {cpu_text:>12} {scope_text:>12}   load {load}");
     let us = |time: Option<Duration>| time.map(|t| t.as_micros() as u64);
-    json!({"name": name, "wall_us": us(wall), "cpu_us": us(cpu), "load": load})
+    json!({"name": name, "wall_us": us(wall), "cpu_us": us(cpu), "scope_cpu_us": us(scope),
+        "load": load})
 }
 
 fn load() -> f64 {
@@ -37,8 +44,9 @@ fn load() -> f64 {
 
 /// Everything between boot and power-off.
 pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
-    println!("  {:<34} {:>12} {:>12}", "", "wall", "manager CPU");
-    let mut rows = vec![print_row("boot to ready", Some(subject.boot), Some(subject.cpu()?))];
+    println!("  {:<34} {:>12} {:>12} {:>12}", "", "wall", "manager CPU", "its cgroup");
+    let (cpu, scope) = (subject.cpu()?, subject.scope_cpu()?);
+    let mut rows = vec![print_row("boot to ready", Some(subject.boot), Some(cpu), Some(scope))];
     let systemctl = |args: &[&str]| subject.inside(&[&["systemctl"], args].concat()).map(|_| ());
     rows.push(resources(subject, "after boot")?);
     rows.push(row(subject, "list-units --all", RUNS, |_| systemctl(&["list-units", "--all"]))?);
@@ -73,14 +81,15 @@ fn row(
     runs: u32,
     work: impl Fn(u32) -> Result<()>,
 ) -> Result<Value> {
-    let (mut walls, mut cpus) = (Vec::new(), Vec::new());
+    let (mut walls, mut cpus, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
-        let (cpu, began) = (subject.cpu()?, Instant::now());
+        let (cpu, scope, began) = (subject.cpu()?, subject.scope_cpu()?, Instant::now());
         work(run).with_context(|| name.to_owned())?;
         walls.push(began.elapsed());
         cpus.push(subject.cpu()?.saturating_sub(cpu));
+        scopes.push(subject.scope_cpu()?.saturating_sub(scope));
     }
-    Ok(print_row(name, median(walls), median(cpus)))
+    Ok(print_row(name, median(walls), median(cpus), median(scopes)))
 }
 
 fn median(mut times: Vec<Duration>) -> Option<Duration> {

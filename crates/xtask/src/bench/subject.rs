@@ -128,8 +128,23 @@ impl Subject {
         PathBuf::from(format!("/proc/{}/root{inside}", self.pid))
     }
 
-    /// CPU time of the manager's own processes so far.
+    /// CPU time so far of the processes that are the manager now, by their threads. What came and
+    /// went in its cgroup, such as generators, is in [`Subject::scope_cpu`] only.
     pub fn cpu(&self) -> Result<Duration> {
+        let mut ns = 0;
+        for pid in fs::read_to_string(self.scope.join("cgroup.procs"))?.lines() {
+            let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+            for thread in threads.flatten() {
+                // proc(5): the first number is the time on a CPU, in ns.
+                let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+                ns += text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+            }
+        }
+        Ok(Duration::from_nanos(ns))
+    }
+
+    /// CPU time of everything that ever ran in the manager's cgroup.
+    pub fn scope_cpu(&self) -> Result<Duration> {
         let path = self.scope.join("cpu.stat");
         let text = fs::read_to_string(&path).with_context(|| format!("{}", path.display()))?;
         let us = text.lines().find_map(|l| l.strip_prefix("usage_usec ")?.parse().ok());
