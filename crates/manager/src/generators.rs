@@ -1,15 +1,18 @@
 //! Generators (systemd.generator(7)): programs that make unit files of other configuration, such as
 //! fstab(5), when the manager starts and before each reload.
 //!
-//! All run side by side, as children of the loader's thread, into a fresh directory. What differs
-//! from the last time is then put in place file by file, so that the loader finds those files
-//! changed and no others. The loop has no part in it. Start at [`Generators::run`].
+//! All run side by side, into a fresh directory. What differs from the last time is then put in
+//! place file by file, so that the loader finds those files changed and no others. A process of its
+//! own does that: the manager has thousands of descriptors, which each child that it started itself
+//! would begin with. The loader's thread waits for it; the loop has no part in it. Start at
+//! [`Generators::run`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -21,6 +24,9 @@ use crate::say;
 
 /// One that takes longer is killed, and what it wrote so far counts.
 const TAKES_MAX: Duration = Duration::from_secs(60);
+
+/// The argument with which warrend runs the generators and ends.
+pub const RUN_GENERATORS: &str = "--run-generators";
 
 /// Names of the three output directories below the manager's own, in the order of the arguments.
 const OUTPUTS: [&str; 3] = ["generator", "generator.early", "generator.late"];
@@ -65,6 +71,21 @@ impl Generators {
         let usual: &[&str] = if scope == Scope::System { &SYSTEM } else { &USER };
         let search = search.unwrap_or_else(|| usual.iter().map(PathBuf::from).collect());
         Generators { search, runtime, environment: environment(scope, architecture) }
+    }
+
+    /// Has another process [`Generators::run`], and waits for it.
+    pub fn run_apart(&self) {
+        let ended = Command::new("/proc/self/exe")
+            .arg0("warrend")
+            .args(std::env::args().skip(1))
+            .arg(RUN_GENERATORS)
+            .stdin(Stdio::null())
+            .status();
+        match ended {
+            Ok(status) if status.success() => {}
+            Ok(status) => say!("generators did not run to their end: {status}"),
+            Err(e) => say!("generators cannot run: {e}"),
+        }
     }
 
     /// Runs all of them and puts what they made in place. What goes wrong is told, and no reason

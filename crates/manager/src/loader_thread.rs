@@ -84,7 +84,7 @@ impl LoaderThread {
         // A dry run is to change nothing, and they write what they make.
         let all = how.unit.is_none() && !how.dry_run;
         if let Some(generators) = self.generators.as_ref().filter(|_| all) {
-            generators.run();
+            generators.run_apart();
         }
         let loading = match &how.unit {
             Some(unit) => self.loader.refresh(&self.graph, unit, how.dry_run),

@@ -15,6 +15,13 @@ fn main() {
             std::process::exit(2);
         }
     };
+    if options.run_generators {
+        let architecture = warren_manager::host::context(options.scope).architecture;
+        if let Some(generators) = options.generators(&architecture) {
+            generators.run();
+        }
+        return;
+    }
     warren_sys::heap::limit_arenas();
     let _ = warren_sys::process::raise_open_files(1 << 20);
     match start::start(options) {

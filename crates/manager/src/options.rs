@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
 
-use crate::generators::Generators;
+use crate::generators::{Generators, RUN_GENERATORS};
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -34,6 +34,8 @@ pub struct Options {
     pub unit_path: Option<String>,
     /// Overrides where generators are looked for.
     pub generator_path: Option<String>,
+    /// Run the generators and end: warrend starts itself with this.
+    pub run_generators: bool,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
@@ -51,6 +53,7 @@ impl Options {
             unit: None,
             unit_path: None,
             generator_path: None,
+            run_generators: false,
             no_bus: false,
             runtime_dir: PathBuf::from("/run"),
         };
@@ -62,6 +65,7 @@ impl Options {
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
+                (RUN_GENERATORS, _) => options.run_generators = true,
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
                     return Err(format!("unknown argument {arg}; see --help"));

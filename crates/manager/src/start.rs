@@ -103,7 +103,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     // After a crash what they made at the start is still there.
     if let Some(generators) = generators.as_ref().filter(|_| restored.is_none()) {
         facts.generators_start = (began.realtime_us, began.monotonic.0);
-        generators.run();
+        generators.run_apart();
         let ended = now();
         facts.generators_finish = (ended.realtime_us, ended.monotonic.0);
     }
