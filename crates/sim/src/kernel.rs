@@ -10,8 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
 use warren_core::ids::{EffectId, UnitId};
-use warren_core::settings::TypeSettings;
-use warren_core::state::{CommandList, ExitStatus};
+use warren_core::state::ExitStatus;
 use warren_unit::config::{Command, Condition, UnitSection};
 
 use crate::faults::Faults;
@@ -597,25 +596,5 @@ impl Kernel {
 
 /// The command that a spawn is for.
 fn command_of(spawn: &Spawn) -> Option<&Command> {
-    let index = usize::from(spawn.index);
-    let list = match &spawn.settings.own {
-        TypeSettings::Service(config) => match spawn.list {
-            CommandList::Condition => &config.exec_condition,
-            CommandList::StartPre => &config.exec_start_pre,
-            CommandList::Start => &config.exec_start,
-            CommandList::StartPost => &config.exec_start_post,
-            CommandList::Reload => &config.exec_reload,
-            CommandList::Stop => &config.exec_stop,
-            CommandList::StopPost => &config.exec_stop_post,
-        },
-        TypeSettings::Socket(config) => match spawn.list {
-            CommandList::StartPre => &config.exec_start_pre,
-            CommandList::StartPost => &config.exec_start_post,
-            CommandList::Stop => &config.exec_stop_pre,
-            CommandList::StopPost => &config.exec_stop_post,
-            _ => return None,
-        },
-        _ => return None,
-    };
-    list.get(index)
+    spawn.settings.commands(spawn.list).get(usize::from(spawn.index))
 }
