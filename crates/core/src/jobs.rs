@@ -5,6 +5,7 @@
 //! a job, so that finding the next job looks at nobody who waits.
 
 use crate::event::{Effect, FollowUp, KillTarget};
+use crate::happening::What;
 use crate::ids::{ClientId, JobId, UnitId};
 use crate::job::{Job, JobKind, JobMode, JobResult, JobType, must_wait};
 use crate::machine::Core;
@@ -255,6 +256,7 @@ impl Core {
             irreversible: mode == JobMode::ReplaceIrreversibly,
             ignore_order: mode == JobMode::IgnoreDependencies,
             blockers: 0,
+            released_by: None,
             since: now,
             deadline: timeout.map(|timeout| now.after(timeout)),
             reason,
@@ -264,6 +266,7 @@ impl Core {
         self.totals.jobs += 1;
         self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
         self.tell(Notice::JobNew { job: id, unit });
+        self.happened(unit, What::JobQueued { job: id, kind, reason });
         self.run_queue.insert(unit);
         id
     }
@@ -310,10 +313,10 @@ impl Core {
             let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
             own += u32::from(!ignores && must_wait(kind, other_kind, other_is_first));
             if !other_ignores && must_wait(other_kind, kind, this_is_first) {
-                let blockers =
-                    &mut self.run_mut(other).job.as_mut().expect("neighbours have jobs").blockers;
-                *blockers = if add { *blockers + 1 } else { blockers.saturating_sub(1) };
-                if *blockers == 0 {
+                let job = self.run_mut(other).job.as_mut().expect("neighbours have jobs");
+                job.blockers = if add { job.blockers + 1 } else { job.blockers.saturating_sub(1) };
+                job.released_by = (job.blockers == 0).then_some(unit);
+                if job.blockers == 0 {
                     self.run_queue.insert(other);
                 }
             }
@@ -417,8 +420,21 @@ impl Core {
         let (kind, reason) = (job.kind, job.reason);
         match self.perform(unit, kind, reason) {
             Turn::Wait => {}
-            Turn::Begun => self.begin(unit),
-            Turn::Over(result, reason) => self.finish_job(unit, result, reason),
+            Turn::Begun => {
+                self.begin(unit);
+                self.note_begun(unit);
+            }
+            Turn::Over(result, reason) => {
+                self.note_begun(unit);
+                self.finish_job(unit, result, reason);
+            }
+        }
+    }
+
+    fn note_begun(&mut self, unit: UnitId) {
+        if let Some(job) = self.run(unit).job.as_deref() {
+            let (job, kind, released_by) = (job.id, job.kind, job.released_by);
+            self.happened(unit, What::JobBegan { job, kind, released_by });
         }
     }
 
@@ -629,6 +645,7 @@ impl Core {
             self.tell(Notice::Log { unit, reason, detail });
         }
         self.tell(Notice::JobRemoved { job: job.id, unit, result });
+        self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, &job, reason);
         }

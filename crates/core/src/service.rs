@@ -4,6 +4,7 @@
 //! notify socket say is in `service_events`.
 
 use crate::event::{Done, Effect, Spawn};
+use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
@@ -346,6 +347,7 @@ impl Core {
     fn main_spawned(&mut self, unit: UnitId, pid: u32) {
         let started = self.now;
         self.own_pid(pid, unit);
+        self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
         let run = self.service_mut(unit);
         run.main = Some(Process { pid, started });
         run.group_empty = false;
@@ -432,6 +434,7 @@ impl Core {
             self.disown_pid(old.pid);
         }
         self.own_pid(pid, unit);
+        self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
         self.service_mut(unit).main = Some(Process { pid, started });
     }
 

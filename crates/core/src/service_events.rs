@@ -1,6 +1,7 @@
 //! Services: what their processes and their notify socket tell.
 
 use crate::event::{BusName, Done, Notify};
+use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
@@ -22,6 +23,7 @@ impl Core {
         run.control = Some(Control::Running(Process { pid, started }));
         run.group_empty = false;
         let list = run.command.0;
+        self.happened(unit, What::ProcessStarted { pid, list, main: false });
         if !self.in_list(unit, list) {
             self.signal_latecomer(unit);
         }
