@@ -51,12 +51,12 @@ impl Core {
         let cause = Cause::Request { uid: asker.uid, pid: asker.pid };
         match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
-                if self.totals.stopping && job_type != JobType::Stop {
-                    return Err(Refusal::ShuttingDown);
-                }
                 self.check_manual(unit, job_type, mode)?;
                 let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
                 self.enqueue(Anchor { unit, job_type, mode }, cause)
+            }
+            Request::CancelJob(_) | Request::ClearJobs if self.totals.stopping => {
+                Err(Refusal::ShuttingDown)
             }
             Request::CancelJob(id) => {
                 let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
@@ -163,8 +163,13 @@ impl Core {
 
     // ---- from anchor to installed jobs ----
 
-    /// Builds and installs the transaction for `anchor`.
+    /// Builds and installs the transaction for `anchor`. Once the end has begun nothing comes up
+    /// any more, whoever or whatever asks for it.
     pub(crate) fn enqueue(&mut self, anchor: Anchor, cause: Cause) -> Result<Reply, Refusal> {
+        let cancels = anchor.mode == JobMode::Flush;
+        if self.totals.stopping && (anchor.job_type != JobType::Stop || cancels) {
+            return Err(Refusal::ShuttingDown);
+        }
         let graph = self.graph.clone();
         let plan = transaction::build(&graph, self, anchor)?;
         Ok(self.install(plan, anchor, cause))
@@ -283,8 +288,17 @@ impl Core {
             let found =
                 self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
             if !self.flags(unit).perpetual() && !found {
-                self.install_new(unit, JobKind::Stop, JobMode::ReplaceIrreversibly, reason);
+                self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
+        }
+        self.break_circles();
+    }
+
+    /// A start is not waited for: who is ordered after it did not get what it promised.
+    fn stopping_mode(&self, unit: UnitId) -> JobMode {
+        match self.active_state(unit) {
+            ActiveState::Activating => JobMode::IgnoreDependencies,
+            _ => JobMode::ReplaceIrreversibly,
         }
     }
 
@@ -369,12 +383,18 @@ impl Core {
 
     /// Installed jobs that wait for each other, which only a change of the graph can bring about
     /// (at once, or when a restart has come to its second half):
-    /// the one whose unit's name sorts last is cancelled, until none are left.
+    /// the one whose unit's name sorts last is cancelled, until none are left. At the end of the
+    /// manager it is done out of its turn instead: nothing may stay up.
     pub(crate) fn break_circles(&mut self) {
         while let Some(units) = self.waiting_in_circles() {
             let last = units.iter().copied().max_by_key(|&unit| self.graph.name(unit));
             let Some(dropped) = last else { return };
             self.tell(Notice::CycleBroken { units, dropped });
+            if self.totals.stopping {
+                self.change_job(dropped, |job| job.ignore_order = true);
+                self.run_queue.insert(dropped);
+                continue;
+            }
             let reason = Reason::new(Code::Canceled, Cause::Manager);
             self.finish_job(dropped, JobResult::Canceled, reason);
         }

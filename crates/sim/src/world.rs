@@ -244,6 +244,7 @@ impl World {
         for effect in &effects {
             self.listen_to(effect);
         }
+        self.wrong.extend(checks::nothing_starts(self, &effects));
         let found = checks::after_step(self, before);
         self.wrong.extend(found);
         self.wrong.extend(self.told.hear(&mut self.core));
@@ -610,6 +611,7 @@ fn words_of(message: &warren_core::event::Notify) -> String {
         (message.ready, "READY"),
         (message.reloading, "RELOADING"),
         (message.stopping, "STOPPING"),
+        (message.clean == Some(true), "CLEAN"),
         (message.watchdog, "WATCHDOG"),
         (message.main_pid.is_some(), "MAINPID"),
         (message.extend_timeout_us.is_some(), "EXTEND_TIMEOUT"),
