@@ -77,6 +77,7 @@ impl Core {
                 units.into_iter().for_each(|unit| self.reset_failed(unit));
                 Ok(Reply::Done)
             }
+            Request::Hurry(unit) => self.hurry(unit, cause),
             Request::Kill { unit, whom, signal } => self.kill_request(unit, whom, signal),
         }
     }
@@ -274,6 +275,19 @@ impl Core {
         self.happened(unit, What::JobQueued { job: id, kind, reason });
         self.run_queue.insert(unit);
         id
+    }
+
+    fn hurry(&mut self, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> {
+        if self.active_state(unit) != ActiveState::Deactivating {
+            return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
+        }
+        self.note(unit, Code::Hurried, cause, String::new());
+        match self.run(unit).state {
+            TypeState::Service(_) => self.hurry_service(unit),
+            // It goes on by itself; nobody waits for it any more.
+            _ => self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause)),
+        }
+        Ok(Reply::Done)
     }
 
     /// The last transaction: a stop job for every unit that is up or on its way, in place of
