@@ -74,6 +74,37 @@ fn list_row(
     put!(out, "{dot} {} {}", cells.join(" "), text(row, "description"));
 }
 
+/// What a shutdown waits for, and other stops that are under way.
+pub fn shutdown(answer: &Value) -> String {
+    let mut out = String::new();
+    let waits: Vec<&Value> = answer["waits"].as_array().into_iter().flatten().collect();
+    match answer["stopping"].as_bool() {
+        Some(true) => put!(out, "Everything is being stopped: {} jobs left.", answer["jobs"]),
+        _ => put!(out, "No shutdown is under way."),
+    }
+    let width = width_of(&waits, "unit", "");
+    for wait in &waits {
+        let process = match text(wait, "process") {
+            "" => String::new(),
+            process => format!(", {process}"),
+        };
+        let left = match wait["left_us"].as_u64() {
+            Some(left) => format!("{} left", span_us(left)),
+            None => "no limit".to_owned(),
+        };
+        let (unit, phase) = (text(wait, "unit"), text(wait, "phase"));
+        put!(
+            out,
+            "  {unit:width$} {phase}{process}, {}, {left}",
+            span_us(number(wait, "so_far_us"))
+        );
+    }
+    if !waits.is_empty() {
+        put!(out, "To wait no longer for one: warren shutdown skip UNIT");
+    }
+    out
+}
+
 /// One unit, as `systemctl status` shows it. `now_us` is the time of day in microseconds.
 pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     let active = text(unit, "active");

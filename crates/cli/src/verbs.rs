@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, EnterArgs, Global, ListArgs, RefreshArgs, UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, EnterArgs, Global, ListArgs, RefreshArgs, ShutdownArgs, ShutdownCommand,
+    UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::machine::{self, Machine};
@@ -112,6 +113,11 @@ impl Session {
             Command::Reexec => self.plain("Reexecute", json!({})),
             Command::Poweroff => self.plain("Leave", json!({"how": "poweroff"})),
             Command::Reboot => self.plain("Leave", json!({"how": "reboot"})),
+            Command::Halt => self.plain("Leave", json!({"how": "halt"})),
+            Command::Shutdown(ShutdownArgs { command: None }) => self.shutdown(),
+            Command::Shutdown(ShutdownArgs { command: Some(ShutdownCommand::Skip(a)) }) => {
+                self.skip(&a.units)
+            }
             Command::Exit => self.plain("Leave", json!({"how": "exit"})),
             other => self.unit_files(other),
         }
@@ -128,6 +134,23 @@ impl Session {
             object.insert("format".to_owned(), json!(JSON_VERSION));
         }
         print(&format!("{value}\n"));
+    }
+
+    /// What is being stopped, and how long yet.
+    fn shutdown(&mut self) -> Result<i32> {
+        let answer = self.client.call("Shutdown", json!({}))?;
+        match self.global.json {
+            true => self.print_json(answer),
+            false => print(&render::shutdown(&answer)),
+        }
+        Ok(0)
+    }
+
+    fn skip(&mut self, units: &[String]) -> Result<i32> {
+        for unit in self.expand(units)? {
+            self.client.call("Hurry", json!({"unit": unit}))?;
+        }
+        Ok(0)
     }
 
     fn jobs(&mut self, kind: &str, units: &[String], reload_if_possible: bool) -> Result<i32> {

@@ -51,6 +51,8 @@ pub const CALLS: &[Method] = &[
     Method { name: "ResetFailed", changes: true, serve: reset_failed },
     Method { name: "Reexecute", changes: true, serve: reexecute },
     Method { name: "Leave", changes: true, serve: leave },
+    Method { name: "Shutdown", changes: false, serve: shutdown },
+    Method { name: "Hurry", changes: true, serve: hurry },
 ];
 
 fn refused(message: impl Into<String>) -> (&'static str, String) {
@@ -487,6 +489,28 @@ fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answe
 
 fn reexecute(_: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     call_and_answer(shared, asker, Call::Reexecute).map(|_| json!({}))
+}
+
+/// Whether everything is being stopped, and what that waits for.
+fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let waits = crate::ending::waits::waits(&view, crate::daemon::now().monotonic);
+    Ok(json!({
+        "stopping": view.totals.stopping,
+        "jobs": view.totals.jobs,
+        "waits": crate::ending::waits::value(&view, &waits),
+    }))
+}
+
+fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let unit = find(&shared.view(), parameters)?;
+    let (reply, end) = channel();
+    shared.order(Order::Hurry { asker, unit, reply });
+    match end.recv() {
+        Ok(Ended::Refused(text)) => Err(refused(text)),
+        Ok(_) => Ok(json!({})),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
 }
 
 fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {

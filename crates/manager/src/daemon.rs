@@ -145,8 +145,7 @@ pub struct Daemon {
     /// Counts the managers of this init.
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
-    pub(crate) ending: Option<PowerAction>,
-    pub(crate) stop_began: Moment,
+    pub(crate) ending: Option<crate::ending::Ending>,
     /// Units that may be forgotten.
     pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
@@ -202,6 +201,7 @@ impl Daemon {
             self.look_for_missing_at,
             self.doors.deadline(),
             self.collector.deadline(),
+            self.ending.as_ref().and_then(|ending| ending.deadline()),
         ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
@@ -304,6 +304,7 @@ impl Daemon {
 
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
         match self.tools.ended(pid, status) {
+            Some((effect, result)) if self.own_effect_done(effect, &result) => {}
             Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
             None => self.events.push_back(Event::Exited { pid, status }),
         }
@@ -392,7 +393,7 @@ impl Daemon {
         }
     }
 
-    fn is_host(&self) -> bool {
+    pub(crate) fn is_host(&self) -> bool {
         !warren_sys::process::in_container()
     }
 
@@ -416,6 +417,8 @@ impl Daemon {
         // Events that were read and wait to be stepped through are not in what is written now.
         let all_stepped = self.events.is_empty();
         let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
+        let (happenings, _) = self.core.take_happenings();
+        self.hear(&happenings);
         let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         self.compact(&late);
         match self.state.append(&self.core, changed.iter().copied(), &renamed, late) {
@@ -435,16 +438,7 @@ impl Daemon {
         self.check_conditions();
         self.note_idle(&changed);
         self.publish(changed, notices, replies);
-        self.end_when_stopped();
-    }
-
-    fn end_when_stopped(&mut self) {
-        let Some(action) = self.ending else { return };
-        if self.core.totals().stopping && self.core.totals().jobs == 0 && self.events.is_empty() {
-            let took = now().monotonic.since(self.stop_began.monotonic);
-            say!("The system is down. Stopping took {:.3} s.", took.as_secs_f64());
-            self.leaving = Some(Leaving::Power(action));
-        }
+        self.go_on_ending();
     }
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.

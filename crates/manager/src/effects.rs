@@ -229,6 +229,7 @@ impl Daemon {
         };
         self.fresh_pids.extend(pid);
         match self.tools.spawned(id, &result) {
+            Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
             None => self.done(id, result),
@@ -502,6 +503,12 @@ impl Daemon {
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
         use warren_init::protocol::control::PowerAction;
         say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
+        let immediate = matches!(
+            action,
+            EmergencyAction::RebootImmediate
+                | EmergencyAction::PoweroffImmediate
+                | EmergencyAction::HaltImmediate
+        );
         let (power, orderly) = match action {
             EmergencyAction::None => return,
             EmergencyAction::Reboot | EmergencyAction::SoftReboot => (PowerAction::Reboot, true),
@@ -523,7 +530,8 @@ impl Daemon {
         };
         match orderly {
             true => self.begin_end(power),
-            false => self.leaving = Some(crate::daemon::Leaving::Power(power)),
+            false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
+            false => self.end_without_stopping(power),
         }
     }
 }

@@ -20,6 +20,7 @@ pub mod helpers;
 pub mod host;
 pub mod init_link;
 pub mod install;
+pub mod last;
 pub mod loader;
 pub mod loader_thread;
 pub mod log;
