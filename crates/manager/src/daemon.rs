@@ -324,6 +324,9 @@ impl Daemon {
         self.wake.clear();
         let results: Vec<(EffectId, Done)> = self.workers.results().collect();
         for (effect, result) in results {
+            if self.group_killed(effect, &result) {
+                continue;
+            }
             self.events.push_back(Event::Done { effect, result });
         }
         let orders: Vec<Order> = self.orders.try_iter().collect();

@@ -8,6 +8,7 @@ pub mod code;
 pub mod path;
 pub mod waits;
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use warren_core::event::{Done, Event};
 use warren_core::ids::EffectId;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
-use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
+use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 
 use crate::daemon::{Daemon, Leaving, now};
 use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
@@ -175,9 +176,13 @@ impl Daemon {
         let Ok(own) = std::env::current_exe() else { return false };
         let path = own.to_string_lossy().into_owned();
         let argv = std::iter::once("warrend".to_owned()).chain(arguments).collect();
-        let spec = ExecSpec { path, argv, cgroup: CgroupPlace::Inherit, ..ExecSpec::default() };
+        // It says what it does where the manager does.
+        let said = std::io::stderr().as_fd().try_clone_to_owned();
+        let stderr = said.as_ref().map_or(StdOutput::Null, |_| StdOutput::Fd(0));
+        let cgroup = CgroupPlace::Inherit;
+        let spec = ExecSpec { path, argv, cgroup, stderr, ..ExecSpec::default() };
         let id = EffectId(effect.0 | TOOL);
-        match self.helpers.spawn(id, Box::new(spec), Vec::new()) {
+        match self.helpers.spawn(id, Box::new(spec), said.into_iter().collect()) {
             Ok(()) => true,
             Err(error) => {
                 say!("cannot take the last steps: {error}");

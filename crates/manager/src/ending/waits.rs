@@ -60,7 +60,7 @@ fn since(view: &View, unit: UnitId) -> Option<Monotonic> {
 
 fn deadline(state: &TypeState) -> Option<Monotonic> {
     match state {
-        TypeState::Service(Service::Up(run)) => run.stop_by.or(run.deadline),
+        TypeState::Service(Service::Up(run)) => run.stop_by.max(run.deadline),
         TypeState::Socket(Socket::Up(run)) => run.deadline,
         TypeState::Mount(Mount::Up(run)) => run.deadline,
         _ => None,

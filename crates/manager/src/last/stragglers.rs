@@ -64,7 +64,7 @@ pub fn end_all(root: &Path) -> Ended {
             return ended;
         }
         ended.found += left.len();
-        name(&left, "outlived their units");
+        name(&left, "left when all units are down");
         for straggler in &left {
             let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGTERM);
             let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGCONT);
@@ -83,7 +83,7 @@ fn kill(tree: &Tree, ended: &mut Ended) {
         return;
     }
     ended.killed = left.len();
-    name(&left, "did not end and are killed");
+    name(&left, "to be killed, as SIGTERM did not end them");
     for group in groups(tree) {
         // The root of the whole hierarchy has no such file; its processes are killed one by one.
         let _ = tree.kill(&group);
@@ -92,7 +92,7 @@ fn kill(tree: &Tree, ended: &mut Ended) {
         let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
     }
     if !wait_for(&left, Instant::now() + KILL_WAIT_MAX) {
-        name(&stragglers(tree), "are held by the kernel and stay");
+        name(&stragglers(tree), "held by the kernel");
     }
 }
 
@@ -153,7 +153,11 @@ fn name(left: &[Straggler], what: &str) {
     let named: Vec<String> = left.iter().take(NAMED_MAX).map(describe).collect();
     let more = left.len().saturating_sub(NAMED_MAX);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    say!("{} processes {what}: {}{more}", left.len(), named.join(", "));
+    let count = match left.len() {
+        1 => "1 process".to_owned(),
+        count => format!("{count} processes"),
+    };
+    say!("{count} {what}: {}{more}", named.join(", "));
 }
 
 fn describe(straggler: &Straggler) -> String {
