@@ -750,10 +750,23 @@ impl Core {
         if !self.run(unit).job.as_ref().is_some_and(|job| due(job)) {
             return;
         }
+        if self.totals.stopping {
+            return self.stop_out_of_turn(unit);
+        }
         let action = self.compiled(unit).section.job_timeout_action;
         let reason = Reason::new(Code::JobTimeout, Cause::None);
         self.finish_job(unit, JobResult::Timeout, reason);
         self.emergency(action, unit);
+    }
+
+    /// At the end of the manager a stop job is not given up: it waits for others no longer, and the
+    /// stop itself has bounds of its own.
+    fn stop_out_of_turn(&mut self, unit: UnitId) {
+        self.change_job(unit, |job| {
+            job.ignore_order = true;
+            job.deadline = None;
+        });
+        self.run_queue.insert(unit);
     }
 
     pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
