@@ -1,7 +1,7 @@
 //! The commands that talk to the manager: what is asked, in which order, with which exit status.
 //!
 //! Exit statuses are systemctl's: 3 for a unit that is not up and 4 for one that does not exist
-//! (`status`, `is-active`), 1 for a job that failed, 5 for starting what does not exist.
+//! (`status`, `is-active`), 5 for starting what does not exist.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -31,6 +31,12 @@ const EXIT_NO_SUCH_UNIT: i32 = 4;
 
 /// systemctl's status for a verb on a unit that is not there (LSB "not installed").
 const EXIT_NOT_INSTALLED: i32 = 5;
+
+/// A job came to nothing by the unit's own fault.
+const EXIT_OWN_FAULT: i32 = 3;
+
+/// A job came to nothing because a unit that it needs did.
+const EXIT_DEPENDENCY: i32 = 4;
 
 /// Connection and manner of printing.
 struct Session {
@@ -187,7 +193,11 @@ impl Session {
             return Ok(0);
         }
         eprintln!("{}", failed_job(unit, &result));
-        Ok(1)
+        Ok(match result.as_str() {
+            "canceled" => 1,
+            "dependency" => EXIT_DEPENDENCY,
+            _ => EXIT_OWN_FAULT,
+        })
     }
 
     fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {

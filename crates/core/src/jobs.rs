@@ -48,7 +48,11 @@ impl Core {
     }
 
     fn serve(&mut self, asker: Asker, request: Request) -> Result<Reply, Refusal> {
-        let cause = Cause::Request { uid: asker.uid, pid: asker.pid };
+        let cause = match asker.pid {
+            // Every client's process is known; what has none is the manager's own wish.
+            0 => Cause::Manager,
+            pid => Cause::Request { uid: asker.uid, pid },
+        };
         match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
                 self.check_manual(unit, job_type, mode)?;
@@ -673,6 +677,7 @@ impl Core {
         self.totals.jobs -= 1;
         self.running_jobs -= u32::from(job.running);
         self.drop_check(unit);
+        self.remember_job(unit, job.kind, result, reason);
         if result.is_failure() {
             self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
@@ -697,6 +702,16 @@ impl Core {
         self.job_end_queue.insert(unit);
         self.unneeded_queue.insert(unit);
         self.try_again();
+    }
+
+    /// What a later question after a job that came to nothing is answered with.
+    fn remember_job(&mut self, unit: UnitId, kind: JobKind, result: JobResult, reason: Reason) {
+        let at = self.now;
+        let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
+        let had = self.run(unit).history.as_ref().is_some_and(|h| h.lost_job.is_some());
+        if had || lost.is_some() {
+            self.history_mut(unit).lost_job = lost;
+        }
     }
 
     /// A check of conditions serves the start job that asked for it and ends with it.

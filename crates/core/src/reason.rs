@@ -95,6 +95,20 @@ impl Code {
     }
 }
 
+/// The page of the documentation that lists every code.
+pub fn documentation() -> String {
+    let mut out = String::from(
+        "# Reasons\n\nGenerated from the table of reason codes. Every state that a unit is in and \
+         every end of a job carries one; `warren why`, `warren status`, the log and the charts show \
+         it. A code keeps its number for ever.\n\n| code | what happened | what clears it |\n|--|--|--|\n",
+    );
+    for code in Code::ALL {
+        let cure = if code.cure().is_empty() { "nothing needs to be" } else { code.cure() };
+        out += &format!("| `{}` | {} | {cure} |\n", code.id(), code.text());
+    }
+    out
+}
+
 /// Who or what set something off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Cause {

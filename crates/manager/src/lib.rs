@@ -41,4 +41,5 @@ pub mod start;
 pub mod state_file;
 pub mod tools;
 pub mod traps;
+pub mod why;
 pub mod workers;
