@@ -312,6 +312,15 @@ impl Core {
         self.break_circles();
     }
 
+    /// The end without stops: all jobs are over, and no `Restart=` brings anything back.
+    pub(crate) fn give_up(&mut self) {
+        self.totals.stopping = true;
+        let reason = Reason::new(Code::ManagerExit, Cause::Manager);
+        for unit in self.busy() {
+            self.finish_job(unit, JobResult::Canceled, reason);
+        }
+    }
+
     /// A start is not waited for: who is ordered after it did not get what it promised.
     fn stopping_mode(&self, unit: UnitId) -> JobMode {
         match self.active_state(unit) {

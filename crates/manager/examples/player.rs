@@ -11,7 +11,7 @@
 //! wait:MS            do nothing
 //! reloads            from here on: SIGHUP is a reload (of Type=notify-reload), SIGTERM the end
 //! stay               do nothing until SIGTERM
-//! deaf               do nothing, whatever signal comes
+//! deaf  deaf:ready   do nothing, whatever signal comes; say READY=1 when that is so
 //! fork:FILE          go on in the background with the pid in FILE; the parent leaves
 //! exit:CODE  die:SIGNAL
 //! ```
@@ -58,6 +58,9 @@ fn play(word: &str, rest: &str) {
         "wait" => pause(Duration::from_millis(number(rest))),
         "deaf" => {
             hold_signals(&[SIGHUP, SIGTERM, 2]);
+            if rest == "ready" {
+                tell("READY=1");
+            }
             pause(Duration::from_secs(3600));
         }
         "exit" => std::process::exit(number(rest) as i32),

@@ -354,7 +354,7 @@ impl Daemon {
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
         self.first_unit_asked = started;
         let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
-        self.ending = ending.map(crate::ending::Ending::new);
+        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action)));
         let late = restored.late.clone();
         self.take_up_sockets(&graph, &restored, kept_sockets);
         self.take_up_traps(&graph, &restored);

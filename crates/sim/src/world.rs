@@ -484,6 +484,7 @@ impl World {
             Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
             Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
             Event::StopEverything => "stop everything".to_owned(),
+            Event::GiveUp => "give up".to_owned(),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),
         }
     }

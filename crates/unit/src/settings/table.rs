@@ -116,7 +116,7 @@ rows! {
     @Socket Acted Append (Listen(ListenKind::SequentialPacket)): ListenSequentialPacket;
     @Socket Acted Append (Listen(ListenKind::Fifo)): ListenFIFO;
     @Socket Parsed Append (Listen(ListenKind::Special)): ListenSpecial;
-    @Socket Parsed Append (Listen(ListenKind::Netlink)): ListenNetlink;
+    @Socket Acted Append (Listen(ListenKind::Netlink)): ListenNetlink;
     @Socket Parsed Append (Listen(ListenKind::MessageQueue)): ListenMessageQueue;
     @Socket Parsed Append (Listen(ListenKind::UsbFunction)): ListenUSBFunction;
     @Socket Parsed Last (Word(SocketProtocol::WORDS)): SocketProtocol;
