@@ -1,0 +1,13 @@
+//! What happened when: events, recordings of them, and what can be learned from a recording.
+//!
+//! The manager writes an [`event::Event`] for everything that happens into a [`ring::Ring`]; a
+//! boot, a reload or a shutdown is cut out of it as a [`record::Recording`], which is a file.
+//!
+//! This crate is pure. What must not be here: a clock, a file, a thread, a type of the manager's.
+//!
+//! Start reading at [`event`], then [`record`].
+
+pub mod event;
+pub mod record;
+pub mod ring;
+pub mod words;
