@@ -5,9 +5,11 @@
 //!
 //! This crate is pure. What must not be here: a clock, a file, a thread, a type of the manager's.
 //!
-//! Start reading at [`event`], then [`record`].
+//! Start reading at [`event`], then [`record`], then [`analysis`].
 
+pub mod analysis;
 pub mod event;
 pub mod record;
 pub mod ring;
+pub mod sample;
 pub mod words;
