@@ -34,6 +34,9 @@ const ALLOWED: &[&str] = &[
     "equivalent",
     // Search in bytes.
     "memchr",
+    // Deflating the data of charts.
+    "miniz_oxide",
+    "adler2",
     // At build time only.
     "cfg-if",
     "proc-macro2",
