@@ -5,10 +5,12 @@
 //!
 //! This crate is pure. What must not be here: a clock, a file, a thread, a type of the manager's.
 //!
-//! Start reading at [`event`], then [`record`], then [`analysis`].
+//! Start reading at [`event`], then [`record`], then [`analysis`]; [`export`]
+//! draws.
 
 pub mod analysis;
 pub mod event;
+pub mod export;
 pub mod record;
 pub mod ring;
 pub mod sample;

@@ -41,7 +41,8 @@ impl Float {
 
 /// How much earlier `goal` would have ended if no bar of `row` had taken any time, in µs.
 pub fn saved_us(timeline: &Timeline, links: &Links, goal: u32, row: u32) -> u64 {
-    let mut ends: Vec<Option<u64>> = vec![None; timeline.bars.len()];
+    let all = 0..timeline.bars.len() as u32;
+    let mut ends: Vec<Option<u64>> = all.map(|bar| ended_us(timeline, bar)).collect();
     for bar in order(timeline) {
         let own = &timeline.bars[bar as usize];
         let before = links.waited_for[bar as usize].iter();
