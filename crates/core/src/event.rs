@@ -192,6 +192,9 @@ pub struct Notify {
     pub reloading: bool,
     /// STOPPING=1
     pub stopping: bool,
+    /// CLEAN=1 or CLEAN=0: whether it may be killed at shutdown without being asked. Not of
+    /// systemd.
+    pub clean: Option<bool>,
     /// STATUS=
     pub status: Option<String>,
     /// ERRNO=

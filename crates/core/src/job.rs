@@ -187,6 +187,8 @@ pub struct Job {
     pub ignore_order: bool,
     /// How many jobs of other units it waits for.
     pub blockers: u32,
+    /// The unit whose job was the last that it waited for, once it waits for none.
+    pub released_by: Option<UnitId>,
     /// When it was installed.
     pub since: Monotonic,
     /// `JobTimeoutSec=`: when it is given up, waiting or running.

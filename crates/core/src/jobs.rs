@@ -5,6 +5,7 @@
 //! a job, so that finding the next job looks at nobody who waits.
 
 use crate::event::{Effect, FollowUp, KillTarget};
+use crate::happening::What;
 use crate::ids::{ClientId, JobId, UnitId};
 use crate::job::{Job, JobKind, JobMode, JobResult, JobType, must_wait};
 use crate::machine::Core;
@@ -50,12 +51,12 @@ impl Core {
         let cause = Cause::Request { uid: asker.uid, pid: asker.pid };
         match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
-                if self.totals.stopping && job_type != JobType::Stop {
-                    return Err(Refusal::ShuttingDown);
-                }
                 self.check_manual(unit, job_type, mode)?;
                 let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
                 self.enqueue(Anchor { unit, job_type, mode }, cause)
+            }
+            Request::CancelJob(_) | Request::ClearJobs if self.totals.stopping => {
+                Err(Refusal::ShuttingDown)
             }
             Request::CancelJob(id) => {
                 let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
@@ -162,8 +163,13 @@ impl Core {
 
     // ---- from anchor to installed jobs ----
 
-    /// Builds and installs the transaction for `anchor`.
+    /// Builds and installs the transaction for `anchor`. Once the end has begun nothing comes up
+    /// any more, whoever or whatever asks for it.
     pub(crate) fn enqueue(&mut self, anchor: Anchor, cause: Cause) -> Result<Reply, Refusal> {
+        let cancels = anchor.mode == JobMode::Flush;
+        if self.totals.stopping && (anchor.job_type != JobType::Stop || cancels) {
+            return Err(Refusal::ShuttingDown);
+        }
         let graph = self.graph.clone();
         let plan = transaction::build(&graph, self, anchor)?;
         Ok(self.install(plan, anchor, cause))
@@ -255,6 +261,7 @@ impl Core {
             irreversible: mode == JobMode::ReplaceIrreversibly,
             ignore_order: mode == JobMode::IgnoreDependencies,
             blockers: 0,
+            released_by: None,
             since: now,
             deadline: timeout.map(|timeout| now.after(timeout)),
             reason,
@@ -264,6 +271,7 @@ impl Core {
         self.totals.jobs += 1;
         self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
         self.tell(Notice::JobNew { job: id, unit });
+        self.happened(unit, What::JobQueued { job: id, kind, reason });
         self.run_queue.insert(unit);
         id
     }
@@ -280,8 +288,17 @@ impl Core {
             let found =
                 self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
             if !self.flags(unit).perpetual() && !found {
-                self.install_new(unit, JobKind::Stop, JobMode::ReplaceIrreversibly, reason);
+                self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
+        }
+        self.break_circles();
+    }
+
+    /// A start is not waited for: who is ordered after it did not get what it promised.
+    fn stopping_mode(&self, unit: UnitId) -> JobMode {
+        match self.active_state(unit) {
+            ActiveState::Activating => JobMode::IgnoreDependencies,
+            _ => JobMode::ReplaceIrreversibly,
         }
     }
 
@@ -310,10 +327,10 @@ impl Core {
             let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
             own += u32::from(!ignores && must_wait(kind, other_kind, other_is_first));
             if !other_ignores && must_wait(other_kind, kind, this_is_first) {
-                let blockers =
-                    &mut self.run_mut(other).job.as_mut().expect("neighbours have jobs").blockers;
-                *blockers = if add { *blockers + 1 } else { blockers.saturating_sub(1) };
-                if *blockers == 0 {
+                let job = self.run_mut(other).job.as_mut().expect("neighbours have jobs");
+                job.blockers = if add { job.blockers + 1 } else { job.blockers.saturating_sub(1) };
+                job.released_by = (job.blockers == 0).then_some(unit);
+                if job.blockers == 0 {
                     self.run_queue.insert(other);
                 }
             }
@@ -366,12 +383,18 @@ impl Core {
 
     /// Installed jobs that wait for each other, which only a change of the graph can bring about
     /// (at once, or when a restart has come to its second half):
-    /// the one whose unit's name sorts last is cancelled, until none are left.
+    /// the one whose unit's name sorts last is cancelled, until none are left. At the end of the
+    /// manager it is done out of its turn instead: nothing may stay up.
     pub(crate) fn break_circles(&mut self) {
         while let Some(units) = self.waiting_in_circles() {
             let last = units.iter().copied().max_by_key(|&unit| self.graph.name(unit));
             let Some(dropped) = last else { return };
             self.tell(Notice::CycleBroken { units, dropped });
+            if self.totals.stopping {
+                self.change_job(dropped, |job| job.ignore_order = true);
+                self.run_queue.insert(dropped);
+                continue;
+            }
             let reason = Reason::new(Code::Canceled, Cause::Manager);
             self.finish_job(dropped, JobResult::Canceled, reason);
         }
@@ -417,8 +440,21 @@ impl Core {
         let (kind, reason) = (job.kind, job.reason);
         match self.perform(unit, kind, reason) {
             Turn::Wait => {}
-            Turn::Begun => self.begin(unit),
-            Turn::Over(result, reason) => self.finish_job(unit, result, reason),
+            Turn::Begun => {
+                self.begin(unit);
+                self.note_begun(unit);
+            }
+            Turn::Over(result, reason) => {
+                self.note_begun(unit);
+                self.finish_job(unit, result, reason);
+            }
+        }
+    }
+
+    fn note_begun(&mut self, unit: UnitId) {
+        if let Some(job) = self.run(unit).job.as_deref() {
+            let (job, kind, released_by) = (job.id, job.kind, job.released_by);
+            self.happened(unit, What::JobBegan { job, kind, released_by });
         }
     }
 
@@ -629,6 +665,7 @@ impl Core {
             self.tell(Notice::Log { unit, reason, detail });
         }
         self.tell(Notice::JobRemoved { job: job.id, unit, result });
+        self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, &job, reason);
         }

@@ -7,6 +7,7 @@
 pub mod chunked;
 pub mod event;
 pub mod graph;
+pub mod happening;
 pub mod ids;
 pub mod job;
 pub mod machine;

@@ -8,6 +8,7 @@
 use crate::chunked::Chunked;
 use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
+use crate::happening::{Untaken, What};
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
@@ -63,6 +64,7 @@ pub struct Core {
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
+    pub(crate) untaken: Untaken,
     compiled: BTreeMap<UnitId, Arc<Compiled>>,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
@@ -117,6 +119,7 @@ impl Core {
             running_jobs: 0,
             connections: BTreeMap::new(),
             circles_possible: false,
+            untaken: Untaken::default(),
             compiled: BTreeMap::new(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),
@@ -136,7 +139,9 @@ impl Core {
         self.handle(event);
         self.serve_deadlines();
         self.settle();
-        std::mem::take(&mut self.out)
+        let effects = std::mem::take(&mut self.out);
+        self.note_signals(&effects);
+        effects
     }
 
     /// When the machine wants to be stepped next even if nothing happens.
@@ -313,6 +318,7 @@ impl Core {
         let Some(unit) = self.pids.remove(&pid) else {
             return self.remember_exit(pid, status);
         };
+        self.happened(unit, What::ProcessEnded { pid, status });
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_process_ended(unit, pid, status),
             TypeState::Socket(_) => self.socket_process_ended(unit, pid, status),
@@ -331,6 +337,7 @@ impl Core {
     }
 
     fn group_empty(&mut self, unit: UnitId) {
+        self.happened(unit, What::GroupEmpty);
         match self.known(unit).map(|run| &run.state) {
             Some(TypeState::Service(_)) => self.service_group_empty(unit),
             Some(TypeState::Socket(_)) => self.socket_group_empty(unit),
@@ -449,10 +456,12 @@ impl Core {
         let old = run.active_state();
         let old_sub = run.sub_state();
         change(run);
-        let new = run.active_state();
-        if old == new && old_sub == run.sub_state() {
+        let (new, sub) = (run.active_state(), run.sub_state());
+        if old == new && old_sub == sub {
             return;
         }
+        let reason = run.history.as_ref().map_or_else(Reason::default, |history| history.reason);
+        self.happened(unit, What::State { active: new, sub, reason });
         self.stamp(unit, old, new);
         self.transitions.push_back(Transition { unit, old, new, will_restart });
     }

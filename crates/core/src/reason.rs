@@ -48,6 +48,7 @@ codes! {
     BoundUnitGone = 25, "a unit that it is bound to went away", "bring back the unit that it is bound to";
     Expired = 26, "it was idle for TimeoutIdleSec=", "";
     Vanished = 27, "it went away in the kernel without a request", "";
+    Sudden = 28, "it holds nothing to save, so the end of the manager killed it without asking", "";
     ConditionFailed = 30, "a condition was not met, so it was skipped", "see the Condition*= settings of the unit";
     AssertFailed = 31, "an assertion was not met", "see the Assert*= settings of the unit";
     ExitCode = 40, "a process left with an exit code that is not a success", "see its last log lines";

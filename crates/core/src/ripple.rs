@@ -241,7 +241,10 @@ impl Core {
 
     /// `Upholds=`: starts the unit again if an active unit upholds it.
     pub(crate) fn start_if_upheld(&mut self, unit: UnitId) {
-        if self.run(unit).job.is_some() || !self.active_state(unit).is_down() {
+        if self.totals.stopping
+            || self.run(unit).job.is_some()
+            || !self.active_state(unit).is_down()
+        {
             return;
         }
         let upholder = self

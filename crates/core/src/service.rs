@@ -4,6 +4,7 @@
 //! notify socket say is in `service_events`.
 
 use crate::event::{Done, Effect, Spawn};
+use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
@@ -26,6 +27,9 @@ impl ServiceRun {
             control: None,
             command: (CommandList::StartPre, 0),
             deadline: None,
+            stop_by: None,
+            clean: false,
+            sudden: false,
             runtime_deadline: None,
             watchdog_deadline: None,
             watchdog_override_us: None,
@@ -161,7 +165,8 @@ impl Core {
         if self.is_alive(unit, config) {
             if self.service_mut(unit).stopping {
                 self.set_service_phase(unit, ServicePhase::StopSigterm);
-                self.service_mut(unit).deadline = config.timeout_stop.map(|t| now.after(t));
+                let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
+                self.service_mut(unit).deadline = deadline;
                 return;
             }
             self.set_service_phase(unit, ServicePhase::Running);
@@ -225,12 +230,12 @@ impl Core {
     pub(crate) fn run_command(&mut self, unit: UnitId, list: CommandList, index: u16) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        let timeout = match list {
-            CommandList::Stop | CommandList::StopPost => config.timeout_stop,
-            _ => config.timeout_start,
+        let deadline = match list {
+            CommandList::Stop => self.stop_deadline(unit, config, ServicePhase::Stop),
+            CommandList::StopPost => self.stop_deadline(unit, config, ServicePhase::StopPost),
+            _ => config.timeout_start.map(|t| self.now.monotonic.after(t)),
         };
         let id = self.new_effect(unit);
-        let deadline = timeout.map(|t| self.now.monotonic.after(t));
         let run = self.service_mut(unit);
         run.control = Some(Control::Asked(id));
         run.command = (list, index);
@@ -346,6 +351,7 @@ impl Core {
     fn main_spawned(&mut self, unit: UnitId, pid: u32) {
         let started = self.now;
         self.own_pid(pid, unit);
+        self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
         let run = self.service_mut(unit);
         run.main = Some(Process { pid, started });
         run.group_empty = false;
@@ -432,6 +438,7 @@ impl Core {
             self.disown_pid(old.pid);
         }
         self.own_pid(pid, unit);
+        self.happened(unit, What::ProcessStarted { pid, list: CommandList::Start, main: true });
         self.service_mut(unit).main = Some(Process { pid, started });
     }
 

@@ -1,6 +1,7 @@
 //! Services: what their processes and their notify socket tell.
 
 use crate::event::{BusName, Done, Notify};
+use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
@@ -22,6 +23,7 @@ impl Core {
         run.control = Some(Control::Running(Process { pid, started }));
         run.group_empty = false;
         let list = run.command.0;
+        self.happened(unit, What::ProcessStarted { pid, list, main: false });
         if !self.in_list(unit, list) {
             self.signal_latecomer(unit);
         }
@@ -80,7 +82,7 @@ impl Core {
         let run = self.service(unit).expect("its main process has just ended");
         let (phase, index) = (run.phase, usize::from(run.command.1));
         let ignored = config.exec_start.get(index).is_some_and(|c| c.ignore_failure);
-        let clean = ignored || is_clean(ended.status, config);
+        let clean = ignored || run.sudden || is_clean(ended.status, config);
         if !clean {
             self.note_end(unit, ended);
         }
@@ -294,6 +296,9 @@ impl Core {
         self.notify_texts(unit, &message);
         self.notify_watchdog(unit, &message);
         self.service_mut(unit).fds_stored += message.fds_stored;
+        if let Some(clean) = message.clean {
+            self.service_mut(unit).clean = clean;
+        }
         if let Some(us) = message.extend_timeout_us {
             self.extend_timeout(unit, Duration::from_micros(us));
         }
@@ -350,7 +355,8 @@ impl Core {
     fn extend_timeout(&mut self, unit: UnitId, by: Duration) {
         let until = self.now.monotonic.after(by);
         let run = self.service_mut(unit);
-        for deadline in [&mut run.deadline, &mut run.runtime_deadline].into_iter().flatten() {
+        let ends = [&mut run.deadline, &mut run.stop_by, &mut run.runtime_deadline];
+        for deadline in ends.into_iter().flatten() {
             *deadline = (*deadline).max(until);
         }
     }
@@ -382,11 +388,11 @@ impl Core {
     }
 
     fn notify_stopping(&mut self, unit: UnitId, config: &ServiceConfig) {
-        let now = self.now.monotonic;
         self.service_mut(unit).stopping = true;
         if self.service_phase(unit) == Some(ServicePhase::Running) {
             self.set_service_phase(unit, ServicePhase::StopSigterm);
-            self.service_mut(unit).deadline = config.timeout_stop.map(|t| now.after(t));
+            let deadline = self.stop_deadline(unit, config, ServicePhase::StopSigterm);
+            self.service_mut(unit).deadline = deadline;
         }
     }
 }

@@ -9,8 +9,22 @@ use crate::reason::{Cause, Code};
 use crate::service::stop_phase;
 use crate::service_events::in_set;
 use crate::state::*;
+use crate::time::Monotonic;
+use std::time::Duration;
 use warren_unit::Signal;
-use warren_unit::config::{KillMode, Restart, ServiceConfig, TimeoutFailureMode};
+use warren_unit::config::{
+    KillMode, Restart, ServiceConfig, StopBudget, StopPolicy, TimeoutFailureMode,
+};
+
+/// A later phase of a stop is left this part of the whole time: one in so many.
+const SHARES: u32 = 10;
+
+/// But not more than this.
+const SHARE_MAX: Duration = Duration::from_secs(5);
+
+/// How long processes may take to go after SIGKILL: only the kernel holds them then. What is left
+/// after it is left over.
+const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
 impl Core {
     /// A request or a dependency wants it down.
@@ -30,9 +44,62 @@ impl Core {
                 self.kill_control(unit);
                 self.enter_stop(unit);
             }
+            Running | Exited if self.may_be_killed(unit) => self.kill_suddenly(unit),
             Running | Exited => self.enter_stop(unit),
             _ => {}
         }
+    }
+
+    /// Whether it is to end by SIGKILL at once: at shutdown, if it or its file says that there is
+    /// nothing to save.
+    fn may_be_killed(&mut self, unit: UnitId) -> bool {
+        let settings = self.compiled(unit);
+        let config = settings.service();
+        let says_so = self.service(unit).is_some_and(|run| run.clean)
+            || config.stop_policy == StopPolicy::Sudden;
+        self.totals.stopping && says_so && config.kill.send_sigkill
+    }
+
+    fn kill_suddenly(&mut self, unit: UnitId) {
+        self.note(unit, Code::Sudden, Cause::Manager, String::new());
+        self.service_mut(unit).sudden = true;
+        self.enter_signal(unit, ServicePhase::StopSigkill);
+    }
+
+    /// When a phase of the way down is over at the latest.
+    ///
+    /// `TimeoutStopSec=` is for the whole stop, from its beginning to the last signal. What is
+    /// still to come keeps a share of it: the stop signal after `ExecStop=`, and `ExecStopPost=`.
+    /// An abort has a time of its own, because a core dump takes long (systemd.service(5),
+    /// `TimeoutAbortSec=`), and so has SIGKILL, which only the kernel can hold up.
+    pub(crate) fn stop_deadline(
+        &mut self,
+        unit: UnitId,
+        config: &ServiceConfig,
+        phase: ServicePhase,
+    ) -> Option<Monotonic> {
+        use ServicePhase::*;
+        let now = self.now.monotonic;
+        let afresh = match phase {
+            StopWatchdog | FinalWatchdog => config.timeout_abort,
+            _ => config.timeout_stop,
+        };
+        if config.stop_budget == StopBudget::PerPhase || matches!(phase, StopWatchdog) {
+            return afresh.map(|timeout| now.after(timeout));
+        }
+        if matches!(phase, StopSigkill | FinalSigkill) {
+            return Some(now.after(KILL_WAIT_MAX));
+        }
+        let budget = config.timeout_stop?;
+        let end = *self.service_mut(unit).stop_by.get_or_insert(now.after(budget));
+        let share = (budget / SHARES).min(SHARE_MAX);
+        let post = u32::from(!config.exec_stop_post.is_empty());
+        let shares = match phase {
+            Stop => 1 + post,
+            StopSigterm => post,
+            _ => 0,
+        };
+        Some(end.before(share * shares).max(now.after(share)))
     }
 
     /// It has been up: `ExecStop=` first.
@@ -61,7 +128,6 @@ impl Core {
 
     /// Enters a phase that sends a signal, or the one after it if nobody is left.
     pub(crate) fn enter_signal(&mut self, unit: UnitId, phase: ServicePhase) {
-        use ServicePhase::*;
         let settings = self.compiled(unit);
         let config = settings.service();
         self.drop_searches(unit);
@@ -69,12 +135,8 @@ impl Core {
             return self.next_after_signal(unit, phase);
         }
         self.set_service_phase(unit, phase);
-        let timeout = match phase {
-            StopWatchdog | FinalWatchdog => config.timeout_abort,
-            _ => config.timeout_stop,
-        };
-        let now = self.now.monotonic;
-        self.service_mut(unit).deadline = timeout.map(|t| now.after(t));
+        let deadline = self.stop_deadline(unit, config, phase);
+        self.service_mut(unit).deadline = deadline;
         self.send_for(unit, config, phase);
     }
 
@@ -267,10 +329,17 @@ impl Core {
             }
             StopSigterm | StopWatchdog if kills => self.enter_signal(unit, StopSigkill),
             StopSigterm | StopWatchdog | StopSigkill => self.enter_stop_post(unit),
+            StopPost if self.is_overdue(unit) => self.enter_signal(unit, FinalSigkill),
             StopPost => self.enter_signal(unit, final_of(config.timeout_stop_failure_mode)),
             FinalSigterm | FinalWatchdog if kills => self.enter_signal(unit, FinalSigkill),
             _ => self.enter_dead(unit),
         }
+    }
+
+    /// Whether the time for the whole stop is over.
+    fn is_overdue(&self, unit: UnitId) -> bool {
+        let end = self.service(unit).and_then(|run| run.stop_by);
+        end.is_some_and(|end| end <= self.now.monotonic)
     }
 
     /// Nothing of the run is left. Comes to rest, or waits to be started again.
@@ -355,6 +424,7 @@ impl Core {
         run.main_search = None;
         run.doomed.clear();
         run.deadline = Some(deadline);
+        run.stop_by = None;
         run.runtime_deadline = None;
         run.watchdog_deadline = None;
         self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(Box::new(run))));

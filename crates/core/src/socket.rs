@@ -401,7 +401,8 @@ impl Core {
         self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
         self.set_socket_phase(unit, SocketPhase::Running);
         let cause = Cause::Trigger(unit);
-        if !self.enqueue_quietly(service, JobType::Start, JobMode::Replace, cause) {
+        let started = self.enqueue_quietly(service, JobType::Start, JobMode::Replace, cause);
+        if !started && !self.totals.stopping {
             self.socket_broken(unit, Outcome::Resources, Code::ServiceLimit);
         }
     }

@@ -224,6 +224,12 @@ pub struct ServiceRun {
     pub command: (CommandList, u16),
     /// The phase's deadline.
     pub deadline: Option<Monotonic>,
+    /// When all of its stop is to be over, once that has begun.
+    pub stop_by: Option<Monotonic>,
+    /// `CLEAN=1` was said: it holds nothing to save.
+    pub clean: bool,
+    /// It was killed without being asked: that its processes end by it is no failure.
+    pub sudden: bool,
     /// `RuntimeMaxSec=`.
     pub runtime_deadline: Option<Monotonic>,
     /// When the watchdog must have been fed.

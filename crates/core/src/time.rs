@@ -24,6 +24,11 @@ impl Monotonic {
         Monotonic(self.0.saturating_add(u64::try_from(d.as_micros()).unwrap_or(u64::MAX)))
     }
 
+    /// The moment `d` earlier; not before the clock began.
+    pub fn before(self, d: Duration) -> Monotonic {
+        Monotonic(self.0.saturating_sub(u64::try_from(d.as_micros()).unwrap_or(u64::MAX)))
+    }
+
     /// Time passed since `earlier`; zero if it lies in the future.
     pub fn since(self, earlier: Monotonic) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))

@@ -111,6 +111,7 @@ fn parse(pid: i32, text: &str, fds: Vec<OwnedFd>) -> Datagram {
             "READY" => message.ready = value == "1",
             "RELOADING" => message.reloading = value == "1",
             "STOPPING" => message.stopping = value == "1",
+            "CLEAN" => message.clean = Some(value == "1"),
             "STATUS" => message.status = Some(value.to_owned()),
             "ERRNO" => message.errno = value.parse().ok(),
             "MAINPID" => message.main_pid = value.parse().ok().filter(|&pid| pid > 1),

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use warren_core::event::Effect;
 use warren_core::graph::Graph;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::JobKind;
 use warren_core::machine::Core;
+use warren_core::reason::Code;
 use warren_core::record::Restored;
 use warren_core::state::*;
 use warren_unit::{Relation, UnitType};
@@ -58,6 +60,7 @@ pub fn at_any_time(world: &World) -> Vec<String> {
     let core = &world.core;
     let mut wrong: Vec<String> = core.check().into_iter().map(|w| format!("core: {w}")).collect();
     wrong.extend(no_circle(core));
+    wrong.extend(stops_in_time(world));
     wrong.extend(effects_are_wanted(core));
     wrong.extend(processes_are_real(world));
     wrong
@@ -196,6 +199,7 @@ pub fn at_rest(world: &World) -> Vec<String> {
     if wrong.is_empty() {
         wrong.extend(kernel_agrees(world));
         wrong.extend(relations_hold(world));
+        wrong.extend(all_is_down(world));
     }
     wrong
 }
@@ -237,6 +241,57 @@ fn something_goes_on(world: &World) -> bool {
         let changed = run.history.as_ref().map_or(0, |h| h.state_change.monotonic.0);
         changed > recent
     })
+}
+
+/// `shutdown`: when everything was to be stopped, nothing is up but what was there before the
+/// manager, and mounts that could not be unmounted.
+fn all_is_down(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !world.core.totals().stopping {
+        return wrong;
+    }
+    for definition in world.core.graph().definitions().filter(|d| !d.flags.perpetual()) {
+        let run = world.core.unit_run(definition.id);
+        let code = run.history.as_ref().map_or(Code::NeverStarted, |h| h.reason.code);
+        let stays = matches!(code, Code::Discovered | Code::UnmountFailed);
+        if !run.active_state().is_down() && !stays {
+            wrong.push(format!("shutdown: {} is still {}", definition.name, run.sub_state()));
+        }
+    }
+    wrong
+}
+
+/// `no-start`: once everything is to be stopped, only what helps stopping is run.
+pub fn nothing_starts(world: &World, effects: &[Effect]) -> Vec<String> {
+    if !world.core.totals().stopping {
+        return Vec::new();
+    }
+    let stops = |list| matches!(list, CommandList::Stop | CommandList::StopPost);
+    let starts = |effect: &Effect| match effect {
+        Effect::Spawn(_, spawn) if !stops(spawn.list) => Some(spawn.unit),
+        Effect::Listen { unit, .. } | Effect::Mount { unit, .. } | Effect::SetTrap { unit, .. } => {
+            Some(*unit)
+        }
+        _ => None,
+    };
+    let started = effects.iter().filter_map(starts);
+    started.map(|unit| format!("no-start: {} is started", world.name(unit))).collect()
+}
+
+/// `stop-budget`: the phases that ask a service to end are over when its time for the whole stop
+/// is.
+fn stops_in_time(world: &World) -> Vec<String> {
+    const LATE_MAX: u64 = 1_000_000;
+    let late = |run: &UnitRun| match &run.state {
+        TypeState::Service(Service::Up(service)) => {
+            let asks = matches!(service.phase, ServicePhase::Stop | ServicePhase::StopSigterm);
+            asks && service.stop_by.is_some_and(|by| by.0 + LATE_MAX < world.kernel.now)
+        }
+        _ => false,
+    };
+    let core = &world.core;
+    let all = core.graph().definitions().filter(|d| late(core.unit_run(d.id)));
+    all.map(|d| format!("stop-budget: {} stops for too long", d.name)).collect()
 }
 
 /// Whether something is under way that will change the picture soon.

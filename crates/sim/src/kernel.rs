@@ -351,6 +351,7 @@ impl Kernel {
             Step::Reloads => process.reloads = true,
             Step::Ready => self.say(says(Notify { ready: true, ..none() })),
             Step::Reloading => self.say(says(Notify { reloading: true, ..none() })),
+            Step::Clean => self.say(says(Notify { clean: Some(true), ..none() })),
             Step::Stopping => self.say(says(Notify { stopping: true, ..none() })),
             Step::Watchdog => self.say(says(Notify { watchdog: true, ..none() })),
             Step::MainPid => self.say(says(Notify { main_pid: Some(pid), ..none() })),

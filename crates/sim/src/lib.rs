@@ -20,6 +20,7 @@ pub mod random;
 pub mod run;
 pub mod script;
 pub mod shrink;
+pub mod told;
 pub mod units;
 pub mod workload;
 pub mod world;

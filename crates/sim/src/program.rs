@@ -8,6 +8,7 @@
 //! | `sleep:MS` | waits |
 //! | `exit:N` | leaves with code N; the end of the list is `exit:0` |
 //! | `crash` | dies of SIGSEGV with a core dump |
+//! | `clean` | says that it holds nothing to save (`CLEAN=1`) |
 //! | `ready` `reloading` `stopping` `watchdog` | says so on the notify socket |
 //! | `extend:MS` | EXTEND_TIMEOUT_USEC= |
 //! | `mainpid` | names itself as the main process |
@@ -33,6 +34,7 @@ pub enum Step {
     Ready,
     Reloading,
     Stopping,
+    Clean,
     Watchdog,
     Extend(u64),
     MainPid,
@@ -66,6 +68,7 @@ fn step(word: &str) -> Option<Step> {
         "ready" => Step::Ready,
         "reloading" => Step::Reloading,
         "stopping" => Step::Stopping,
+        "clean" => Step::Clean,
         "watchdog" => Step::Watchdog,
         "extend" => Step::Extend(number()?),
         "mainpid" => Step::MainPid,

@@ -56,6 +56,8 @@ pub enum Action {
     Reload,
     /// `crash`: the manager is killed.
     Crash,
+    /// `shutdown`: everything is stopped.
+    Shutdown,
     /// Instances of connections that are over are forgotten.
     Forget,
 }
@@ -81,6 +83,7 @@ impl Action {
             "remove" => Action::Remove(unit()?),
             "reload" if first.is_empty() => Action::Reload,
             "crash" => Action::Crash,
+            "shutdown" if first.is_empty() => Action::Shutdown,
             "forget" => Action::Forget,
             _ => {
                 let mode = match second.trim() {
@@ -130,6 +133,7 @@ impl Action {
             Action::Remove(name) => edit(world, name, None),
             Action::Reload => world.reload_nothing(),
             Action::Crash => world.crash(),
+            Action::Shutdown => world.step(warren_core::event::Event::StopEverything),
             Action::Forget => world.forget(),
         }
     }
@@ -177,6 +181,7 @@ impl fmt::Display for Action {
             Action::Remove(unit) => write!(f, "remove {unit}"),
             Action::Reload => write!(f, "reload"),
             Action::Crash => write!(f, "crash"),
+            Action::Shutdown => write!(f, "shutdown"),
             Action::Forget => write!(f, "forget"),
         }
     }

@@ -184,6 +184,12 @@ fn draw_service(random: &mut Random, names: &[String]) -> String {
     if kind == "forking" && random.chance(500) {
         text += "PIDFile=/run/p.pid\n";
     }
+    let warren = ["StopPolicy=sudden", "StopBudget=per-phase"];
+    for line in warren {
+        if random.chance(80) {
+            text += &format!("[X-Warren]\n{line}\n");
+        }
+    }
     text
 }
 
@@ -224,6 +230,7 @@ fn draw_program(random: &mut Random, kind: &str, names: &[String]) -> String {
         "sleep:50 oom",
         "stopping sleep:500 exit:0",
         "watchdog run",
+        "clean run",
         "mainpid run",
         "extend:20000 sleep:15000 ready run",
         "reloading sleep:100 ready run",
@@ -264,6 +271,9 @@ fn draw_socket(random: &mut Random, accept: bool) -> String {
     text
 }
 
+/// How often everything is stopped after an action.
+const SHUTDOWN_PER_MILLE: u32 = 12;
+
 fn draw_actions(random: &mut Random, names: &[String], steps: u64) -> Vec<(u64, Action)> {
     let mut at = 0;
     let mut actions = Vec::new();
@@ -276,6 +286,10 @@ fn draw_actions(random: &mut Random, names: &[String], steps: u64) -> Vec<(u64, 
         };
         if let Some(action) = draw_action(random, names) {
             actions.push((at, action));
+        }
+        // What is asked for after it is asked in vain.
+        if random.chance(SHUTDOWN_PER_MILLE) {
+            actions.push((at, Action::Shutdown));
         }
     }
     actions

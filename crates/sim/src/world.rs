@@ -22,6 +22,7 @@ use warren_unit::{Context, Defaults, UnitName, UnitType};
 
 use crate::checks;
 use crate::kernel::{Happening, Kernel, MS};
+use crate::told::Told;
 use crate::units::UnitTexts;
 
 /// Events that one run may take: a manager that is busier than this without time passing is in a
@@ -56,6 +57,7 @@ pub struct World {
     pub events: u64,
     /// What the state file holds.
     file: Vec<u8>,
+    told: Told,
     names_written: usize,
     instances: u64,
     /// Instances that connections made: they have no text of their own.
@@ -80,6 +82,7 @@ impl World {
             crashes: 0,
             events: 0,
             file: record::header(),
+            told: Told::default(),
             names_written: 0,
             instances: 0,
             connected: BTreeSet::new(),
@@ -241,8 +244,10 @@ impl World {
         for effect in &effects {
             self.listen_to(effect);
         }
+        self.wrong.extend(checks::nothing_starts(self, &effects));
         let found = checks::after_step(self, before);
         self.wrong.extend(found);
+        self.wrong.extend(self.told.hear(&mut self.core));
         self.write_down();
         let crashes = self.kernel.random.chance(self.kernel.faults.crash);
         let carried = match crashes {
@@ -394,6 +399,8 @@ impl World {
         let (graph, _) = names.apply(self.texts.changes_from(&UnitTexts::default()));
         self.core = Core::new(settings(), self.seed);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
+        self.told = Told::of(&self.core);
+        self.core.take_happenings();
         self.start_file_again();
         for effect in &effects {
             self.listen_to(effect);
@@ -604,6 +611,7 @@ fn words_of(message: &warren_core::event::Notify) -> String {
         (message.ready, "READY"),
         (message.reloading, "RELOADING"),
         (message.stopping, "STOPPING"),
+        (message.clean == Some(true), "CLEAN"),
         (message.watchdog, "WATCHDOG"),
         (message.main_pid.is_some(), "MAINPID"),
         (message.extend_timeout_us.is_some(), "EXTEND_TIMEOUT"),

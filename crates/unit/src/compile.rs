@@ -107,7 +107,7 @@ impl<'a> Unit<'a> {
     /// Reports settings without effect, and wrong values of those.
     fn unused_settings(&self) {
         for entry in self.merged.entries() {
-            let Some(setting) = entry.setting.setting() else { continue };
+            let setting = entry.setting.setting();
             let name = setting.name;
             let (severity, code, message) = match setting.status {
                 Status::Acted => continue,

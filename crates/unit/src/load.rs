@@ -142,9 +142,9 @@ impl<'m, 'a> Loader<'m, 'a> {
         self.flags();
         let merged = self.merged;
         for entry in merged.entries() {
-            match entry.setting.setting().map(|s| s.kind) {
-                Some(Kind::Units(relation)) => self.written(entry, relation),
-                Some(Kind::MountsFor) => self.written_paths(entry),
+            match entry.setting.setting().kind {
+                Kind::Units(relation) => self.written(entry, relation),
+                Kind::MountsFor => self.written_paths(entry),
                 _ => {}
             }
         }
@@ -171,7 +171,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         self.flags.set(UnitFlags::COLLECT_FAILED, collect.as_deref() == Some("inactive-or-failed"));
         self.flags.set(UnitFlags::PERPETUAL, is_perpetual(self.merged.name()));
         for entry in self.merged.entries() {
-            let Some(setting) = entry.setting.setting() else { continue };
+            let setting = entry.setting.setting();
             match setting.kind {
                 Kind::Condition(_) | Kind::Assert(_) => {
                     self.flags.set(UnitFlags::HAS_CONDITIONS, true);

@@ -10,7 +10,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::load::Sources;
 use crate::name::UnitName;
 use crate::parse::{Entry, UnitFile};
-use crate::settings::{Id, Kind, List, Setting};
+use crate::settings::{Id, Kind, List};
 use crate::specifier::Specifiers;
 use crate::value::{self, Fault};
 
@@ -68,7 +68,7 @@ impl<'a> Merged<'a> {
     /// The assignments of a list after its last reset.
     pub fn list(&self, id: Id) -> &[Entry<'a>] {
         let all = self.raw(id);
-        let keeps = id.setting().is_some_and(|s| s.list == List::Keep);
+        let keeps = id.setting().list == List::Keep;
         let reset = all.iter().rposition(|e| e.value.is_empty()).filter(|_| !keeps);
         &all[reset.map_or(0, |at| at + 1)..]
     }
@@ -96,7 +96,7 @@ impl<'a> Merged<'a> {
 
     /// Reports something about one assignment, which is ignored.
     pub fn fault(&self, entry: &Entry<'_>, code: Code, fault: &Fault) {
-        let name = entry.setting.setting().map_or("", |s| s.name);
+        let name = entry.setting.setting().name;
         let message = format!("{name}=: {}, ignored", fault.message);
         let diagnostic = entry.diagnostic(Severity::Warning, code, fault.offset, message);
         self.sink.borrow_mut().push(diagnostic);
@@ -128,7 +128,7 @@ impl<'a> Merged<'a> {
     /// The last valid value. An empty assignment goes back to the default where the setting has
     /// that; wrong values are ignored.
     pub fn value<T>(&self, id: Id, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
-        let empty_resets = id.setting().is_none_or(Setting::empty_resets);
+        let empty_resets = id.setting().empty_resets();
         let mut last = None;
         for entry in self.raw(id) {
             if entry.value.is_empty() && empty_resets {
@@ -146,7 +146,7 @@ impl<'a> Merged<'a> {
 
     /// The last text; an empty one goes back to none, where the setting has that.
     pub fn text(&self, id: Id) -> Option<Cow<'a, str>> {
-        let empty_resets = id.setting().is_none_or(Setting::empty_resets);
+        let empty_resets = id.setting().empty_resets();
         let mut last = None;
         for entry in self.raw(id) {
             match entry.value {
@@ -166,8 +166,8 @@ impl<'a> Merged<'a> {
     pub fn word<T>(&self, id: Id, from_word: fn(&str) -> Option<T>) -> Option<T> {
         self.value(id, |text| {
             from_word(text).ok_or_else(|| {
-                let known = match id.setting().map(|s| s.kind) {
-                    Some(Kind::Word(words) | Kind::BoolOr(words)) => words.join(", "),
+                let known = match id.setting().kind {
+                    Kind::Word(words) | Kind::BoolOr(words) => words.join(", "),
                     _ => String::new(),
                 };
                 Fault { offset: 0, message: format!("'{text}' is none of: {known}") }

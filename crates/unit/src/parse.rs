@@ -40,7 +40,7 @@ pub struct UnitFile {
 pub struct Entry<'a> {
     /// Which setting.
     pub setting: Id,
-    /// Its value, trimmed; `Key=value` for [`Id`]s of `[X-Warren]`.
+    /// Its value, trimmed.
     pub value: &'a str,
     /// The file it stands in.
     pub file: &'a UnitFile,
@@ -95,10 +95,8 @@ impl UnitFile {
                 out.push_str("]\n");
                 section = Some(here);
             }
-            if let Some(setting) = entry.setting.setting() {
-                out.push_str(setting.name);
-                out.push('=');
-            }
+            out.push_str(entry.setting.setting().name);
+            out.push('=');
             out.push_str(entry.value);
             // A space keeps a backslash at the end from joining the next line.
             out.push_str(if entry.value.ends_with('\\') { " \n" } else { "\n" });
@@ -111,11 +109,11 @@ impl Entry<'_> {
     /// The section in which a unit of this type writes it.
     fn section(&self, unit_type: UnitType) -> Section {
         use crate::settings::Group;
-        match self.setting.setting().map(|s| s.group) {
-            None => Section::Warren,
-            Some(Group::Unit) => Section::Unit,
-            Some(Group::Install) => Section::Install,
-            Some(_) => Section::Type(unit_type),
+        match self.setting.setting().group {
+            Group::Warren => Section::Warren,
+            Group::Unit => Section::Unit,
+            Group::Install => Section::Install,
+            _ => Section::Type(unit_type),
         }
     }
 
@@ -280,19 +278,17 @@ impl Scanner {
         let key = line[..equals].trim_end_matches([' ', '\t']);
         let value = line[equals + 1..].trim_start_matches([' ', '\t']);
         let column = line.len() - value.len() + 1;
-        if section == Section::Warren {
-            self.keep(Id::WARREN, number, 1, &[key, "=", value]);
-        } else if let Some(setting) = section.setting(key) {
-            self.keep(setting, number, column, &[value]);
+        if let Some(setting) = section.setting(key) {
+            self.keep(setting, number, column, value);
         } else if !key.starts_with("X-") {
             let message = format!("[{}] has no setting {key}=", section.name());
             self.warn(number, 1, Code::UnknownSetting, message);
         }
     }
 
-    fn keep(&mut self, setting: Id, line: u32, column: usize, parts: &[&str]) {
+    fn keep(&mut self, setting: Id, line: u32, column: usize, value: &str) {
         let start = self.values.len() as u32;
-        parts.iter().for_each(|part| self.values.push_str(part));
+        self.values.push_str(value);
         let end = self.values.len() as u32;
         let column = u16::try_from(column).unwrap_or(0);
         self.table.push(Assignment { setting, column, line, start, end });

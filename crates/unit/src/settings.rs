@@ -45,11 +45,13 @@ pub enum Group {
     Kill,
     /// Limits, systemd.resource-control(5)
     Cgroup,
+    /// What only this manager knows, \[X-Warren\]
+    Warren,
 }
 
 impl Group {
     /// Every group.
-    pub const ALL: [Group; 14] = [
+    pub const ALL: [Group; 15] = [
         Group::Unit,
         Group::Install,
         Group::Service,
@@ -64,6 +66,7 @@ impl Group {
         Group::Exec,
         Group::Kill,
         Group::Cgroup,
+        Group::Warren,
     ];
 
     /// The manual page.
@@ -82,6 +85,7 @@ impl Group {
             Group::Exec => "systemd.exec(5)",
             Group::Kill => "systemd.kill(5)",
             Group::Cgroup => "systemd.resource-control(5)",
+            Group::Warren => "section [X-Warren]; systemd ignores it",
         }
     }
 
@@ -142,7 +146,8 @@ impl Section {
             Section::Type(UnitType::Path) => Group::Path.bit(),
             Section::Type(UnitType::Slice) => Group::Slice.bit() | cgroup,
             Section::Type(UnitType::Scope) => Group::Scope.bit() | kill,
-            Section::Warren | Section::Type(UnitType::Target | UnitType::Device) => 0,
+            Section::Warren => Group::Warren.bit(),
+            Section::Type(UnitType::Target | UnitType::Device) => 0,
         }
     }
 
@@ -336,17 +341,9 @@ pub struct Alias {
 pub struct Id(u16);
 
 impl Id {
-    /// Not in the table: an assignment of `[X-Warren]`.
-    pub(crate) const WARREN: Id = Id(u16::MAX);
-
-    /// The row; `None` for an assignment of `[X-Warren]`.
-    pub fn setting(self) -> Option<&'static Setting> {
-        SETTINGS.get(usize::from(self.0))
-    }
-
-    /// Whether it is an assignment of `[X-Warren]`.
-    pub fn is_warren(self) -> bool {
-        self == Id::WARREN
+    /// The row.
+    pub fn setting(self) -> &'static Setting {
+        &SETTINGS[usize::from(self.0)]
     }
 
     /// The row of a setting that is known to be in the table; checked when it is compiled.

@@ -357,7 +357,7 @@ impl Unit<'_> {
     fn sandbox(&self) -> Vec<SandboxSetting> {
         let mut out: Vec<SandboxSetting> = Vec::new();
         for entry in self.merged.entries() {
-            let Some(setting) = entry.setting.setting() else { continue };
+            let setting = entry.setting.setting();
             let off = match setting.kind {
                 Kind::Bool | Kind::BoolOr(_) => value::boolean(entry.value) == Ok(false),
                 _ => entry.value.is_empty(),

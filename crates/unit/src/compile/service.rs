@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Unit;
 use crate::config::{
     ExitStatusSet, ExitType, NotifyAccess, OomPolicy, Restart, ServiceConfig, ServiceType,
-    TimeoutFailureMode,
+    StopBudget, StopPolicy, TimeoutFailureMode,
 };
 use crate::diagnostic::Code;
 use crate::name::{UnitName, UnitType};
@@ -52,6 +52,12 @@ impl Unit<'_> {
                 .unwrap_or(timeout_stop),
             timeout_start_failure_mode: failure_mode(id!(Service "TimeoutStartFailureMode")),
             timeout_stop_failure_mode: failure_mode(id!(Service "TimeoutStopFailureMode")),
+            stop_policy: merged
+                .word(id!(Warren "StopPolicy"), StopPolicy::from_word)
+                .unwrap_or(StopPolicy::Ask),
+            stop_budget: merged
+                .word(id!(Warren "StopBudget"), StopBudget::from_word)
+                .unwrap_or(StopBudget::Total),
             runtime_max: self.timeout(id!(Service "RuntimeMaxSec"), true).flatten(),
             runtime_randomized_extra: self
                 .timeout(id!(Service "RuntimeRandomizedExtraSec"), false)

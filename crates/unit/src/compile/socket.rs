@@ -97,7 +97,7 @@ impl Unit<'_> {
     fn listen(&self) -> Vec<Listen> {
         let mut out = Vec::new();
         for entry in self.merged.in_file_order() {
-            let Some(Kind::Listen(kind)) = entry.setting.setting().map(|s| s.kind) else {
+            let Kind::Listen(kind) = entry.setting.setting().kind else {
                 continue;
             };
             if entry.value.is_empty() {

@@ -48,7 +48,6 @@ impl Unit<'_> {
             failure_action_exit_status: self.number(id!(Unit "FailureActionExitStatus"), 0, 255),
             success_action_exit_status: self.number(id!(Unit "SuccessActionExitStatus"), 0, 255),
             reboot_argument: self.owned(id!(Unit "RebootArgument")),
-            warren: self.warren(),
         }
     }
 
@@ -65,9 +64,9 @@ impl Unit<'_> {
     fn conditions(&self) -> Conditions {
         let (mut conditions, mut asserts) = Conditions::default();
         for entry in self.merged.in_file_order() {
-            let (kind, list) = match entry.setting.setting().map(|s| s.kind) {
-                Some(Kind::Condition(kind)) => (kind, &mut conditions),
-                Some(Kind::Assert(kind)) => (kind, &mut asserts),
+            let (kind, list) = match entry.setting.setting().kind {
+                Kind::Condition(kind) => (kind, &mut conditions),
+                Kind::Assert(kind) => (kind, &mut asserts),
                 _ => continue,
             };
             if entry.value.is_empty() {
@@ -85,12 +84,6 @@ impl Unit<'_> {
             }
         }
         (conditions, asserts)
-    }
-
-    fn warren(&self) -> Box<[(Box<str>, Box<str>)]> {
-        let entries = self.merged.entries().iter().filter(|e| e.setting.is_warren());
-        let pairs = entries.filter_map(|e| e.value.split_once('='));
-        pairs.map(|(key, value)| (key.into(), value.into())).collect()
     }
 
     pub(super) fn kill(&self) -> KillConfig {

@@ -96,6 +96,26 @@ words! {
     }
 }
 
+words! {
+    /// `[X-Warren] StopPolicy=`: how the service is ended at shutdown.
+    StopPolicy {
+        /// As at any stop.
+        Ask = "ask",
+        /// Killed without being asked, because it holds nothing to save.
+        Sudden = "sudden",
+    }
+}
+
+words! {
+    /// `[X-Warren] StopBudget=`: what the stop timeout is for.
+    StopBudget {
+        /// The whole stop, from its beginning.
+        Total = "total",
+        /// Each phase of it afresh, as systemd.service(5) has it.
+        PerPhase = "per-phase",
+    }
+}
+
 /// Exit statuses and signals: SuccessExitStatus= and its relatives. Both sorted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExitStatusSet {
@@ -165,6 +185,10 @@ pub struct ServiceConfig {
     pub timeout_start_failure_mode: TimeoutFailureMode,
     /// TimeoutStopFailureMode=
     pub timeout_stop_failure_mode: TimeoutFailureMode,
+    /// `[X-Warren] StopPolicy=`
+    pub stop_policy: StopPolicy,
+    /// `[X-Warren] StopBudget=`
+    pub stop_budget: StopBudget,
     /// RuntimeMaxSec=
     pub runtime_max: Option<Duration>,
     /// RuntimeRandomizedExtraSec=

@@ -204,6 +204,4 @@ pub struct UnitSection {
     pub success_action_exit_status: Option<u8>,
     /// RebootArgument=
     pub reboot_argument: Option<Box<str>>,
-    /// `[X-Warren]`: settings that only this manager knows, as written.
-    pub warren: Box<[(Box<str>, Box<str>)]>,
 }

@@ -226,7 +226,7 @@ impl Loader<'_, '_> {
 
     /// How many commands a setting has. A broken one costs the unit.
     fn commands(&self, id: Id) -> Result<usize, String> {
-        let name = id.setting().map_or("", |s| s.name);
+        let name = id.setting().name;
         let mut count = 0;
         for entry in self.merged.list(id) {
             match value::commands(entry.value, &|word| self.merged.expand_word(word)) {
@@ -262,7 +262,7 @@ impl Loader<'_, '_> {
                 let text = self.merged.expand_word(entry.value);
                 let good = entry.value.is_empty() || text.is_ok_and(|text| is_good(&text));
                 if !good && self.merged.is_fatal_in(entry) {
-                    let name = id.setting().map_or("", |s| s.name);
+                    let name = id.setting().name;
                     return Err(format!("line {}: {name}={} is wrong", entry.line, entry.value));
                 }
             }
@@ -307,7 +307,7 @@ impl Loader<'_, '_> {
         let (mut count, mut nodes) = (0, 0);
         let merged = self.merged;
         for entry in merged.entries() {
-            let Some(Kind::Listen(kind)) = entry.setting.setting().map(|s| s.kind) else {
+            let Kind::Listen(kind) = entry.setting.setting().kind else {
                 continue;
             };
             let Ok(text) = merged.expand_word(entry.value) else { continue };

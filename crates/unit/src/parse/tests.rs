@@ -10,7 +10,7 @@ fn check(text: &[u8], want: &str) {
     let (file, diagnostics) = parse_text(text);
     let mut got = String::new();
     for e in file.entries() {
-        let name = e.setting.setting().map_or("", |s| s.name);
+        let name = e.setting.setting().name;
         writeln!(got, "{}:{} {name}={}", e.line, e.column, e.value).expect("a string");
     }
     for d in diagnostics {
@@ -34,7 +34,7 @@ fn sections_comments_and_space() {
         "5:13 ExecStart=/bin/true
          10:7 Wants=",
     );
-    check(b"[X-Warren]\nA = b\n", "2:1 =A=b");
+    check(b"[X-Warren]\nStopPolicy = sudden\n", "2:14 StopPolicy=sudden");
 }
 
 #[test]

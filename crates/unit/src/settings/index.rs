@@ -39,7 +39,7 @@ const fn build() -> [u16; SLOTS] {
 static ALIAS_IDS: [Id; ALIASES.len()] = alias_ids();
 
 const fn alias_ids() -> [Id; ALIASES.len()] {
-    let mut ids = [Id::WARREN; ALIASES.len()];
+    let mut ids = [Id(0); ALIASES.len()];
     let mut i = 0;
     while i < ALIASES.len() {
         ids[i] = Id::of(ALIASES[i].of.0, ALIASES[i].of.1);

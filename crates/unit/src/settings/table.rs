@@ -284,6 +284,9 @@ rows! {
         StartupBlockIOWeight;
     @Cgroup Obsolete Append (Raw): BlockIODeviceWeight BlockIOReadBandwidth BlockIOWriteBandwidth;
 
+    @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
+    @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;
+
     conditions: Architecture Architecture Firmware Firmware Virtualization Virtualization Host Host
         KernelCommandLine KernelCommandLine KernelVersion KernelVersion Credential Credential
         Environment Environment Security Security Capability Capability AcPower ACPower

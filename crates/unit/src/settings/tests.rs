@@ -23,7 +23,7 @@ fn aliases_lead_to_their_setting() {
     let service = Section::Type(UnitType::Service);
     let check = |section: Section, name: &str, want: &str| {
         let id = section.setting(name).expect("known");
-        assert_eq!(id.setting().expect("in the table").name, want);
+        assert_eq!(id.setting().name, want);
     };
     check(service, "StartLimitInterval", "StartLimitIntervalSec");
     check(service, "ReadOnlyDirectories", "ReadOnlyPaths");

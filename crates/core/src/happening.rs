@@ -1,0 +1,132 @@
+//! What happened, for the record: jobs, changes of state, processes, signals.
+//!
+//! The machine notes these as it goes and its shell takes them after each batch. Nothing is decided
+//! by them. What a chart needs beyond them (time on other clocks, counters of cgroups) is added by
+//! the shell.
+
+use crate::event::{Effect, KillTarget};
+use crate::ids::{JobId, UnitId};
+use crate::job::{JobKind, JobResult};
+use crate::machine::Core;
+use crate::reason::Reason;
+use crate::state::{ActiveState, CommandList, ExitStatus};
+use crate::time::Monotonic;
+
+/// Happenings that are kept for a shell that does not take them; more are counted only.
+const UNTAKEN_MAX: usize = 1 << 20;
+
+/// One thing that happened, and when.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Happening {
+    /// When the event that led to it was stepped through.
+    pub at: Monotonic,
+    /// The unit that it happened to.
+    pub unit: UnitId,
+    /// What it was.
+    pub what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum What {
+    /// A job was installed.
+    JobQueued {
+        /// The job.
+        job: JobId,
+        /// What it does.
+        kind: JobKind,
+        /// Why it exists.
+        reason: Reason,
+    },
+    /// The unit was told to do its job. A restart begins twice, for its two halves.
+    JobBegan {
+        /// The job.
+        job: JobId,
+        /// What it does.
+        kind: JobKind,
+        /// The unit whose job was the last that this one waited for; none if it waited for none.
+        released_by: Option<UnitId>,
+    },
+    /// A job is over.
+    JobEnded {
+        /// The job.
+        job: JobId,
+        /// What it did.
+        kind: JobKind,
+        /// How it ended.
+        result: JobResult,
+        /// Why it ended like this.
+        reason: Reason,
+    },
+    /// The unit's state is another one.
+    State {
+        /// The ACTIVE column.
+        active: ActiveState,
+        /// The SUB column.
+        sub: &'static str,
+        /// Why.
+        reason: Reason,
+    },
+    /// A process of the unit was started, or found to be its main process.
+    ProcessStarted {
+        /// The process.
+        pid: u32,
+        /// The command that it runs.
+        list: CommandList,
+        /// The main process rather than a control process.
+        main: bool,
+    },
+    /// A process of the unit ended.
+    ProcessEnded {
+        /// The process.
+        pid: u32,
+        /// How.
+        status: ExitStatus,
+    },
+    /// A signal was sent.
+    Signal {
+        /// To whom.
+        target: KillTarget,
+        /// Its number.
+        signal: i32,
+    },
+    /// The last process of the unit's cgroup is gone.
+    GroupEmpty,
+}
+
+/// What the shell has not taken yet.
+#[derive(Debug, Default)]
+pub(crate) struct Untaken {
+    happenings: Vec<Happening>,
+    lost: u64,
+}
+
+impl Core {
+    /// What happened since the last call, in order, and how many happenings were lost because
+    /// nobody called for too long.
+    pub fn take_happenings(&mut self) -> (Vec<Happening>, u64) {
+        let untaken = std::mem::take(&mut self.untaken);
+        (untaken.happenings, untaken.lost)
+    }
+
+    /// Signals have many senders and one way out.
+    pub(crate) fn note_signals(&mut self, effects: &[Effect]) {
+        const SIGKILL: i32 = 9;
+        for effect in effects {
+            let (unit, target, signal) = match *effect {
+                Effect::Kill { unit, target, signal, .. } => (unit, target, signal),
+                Effect::KillGroup { unit } => (unit, KillTarget::Group, SIGKILL),
+                _ => continue,
+            };
+            self.happened(unit, What::Signal { target, signal });
+        }
+    }
+
+    pub(crate) fn happened(&mut self, unit: UnitId, what: What) {
+        if self.untaken.happenings.len() == UNTAKEN_MAX {
+            self.untaken.lost += 1;
+            return;
+        }
+        self.untaken.happenings.push(Happening { at: self.now.monotonic, unit, what });
+    }
+}
