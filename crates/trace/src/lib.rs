@@ -9,6 +9,7 @@
 //! draws.
 
 pub mod analysis;
+pub mod base64;
 pub mod event;
 pub mod export;
 pub mod record;

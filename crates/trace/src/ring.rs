@@ -3,12 +3,14 @@
 //! Events are numbered from 0; the number of an event never changes. When the ring is full the
 //! oldest go, and whoever cuts a stretch out of it is told how many of that stretch are gone.
 
+use std::collections::VecDeque;
+
 use crate::event::{Event, NO_UNIT, What};
 
 /// Keeps the newest events. Grows as it fills, up to its bound.
 #[derive(Debug)]
 pub struct Ring {
-    events: Vec<Event>,
+    events: VecDeque<Event>,
     events_max: usize,
     /// How many were ever pushed.
     pushed: u64,
@@ -18,18 +20,26 @@ impl Ring {
     /// A ring that keeps at most `events_max` events of [`crate::event::EVENT_BYTES`] bytes each;
     /// at least one.
     pub fn new(events_max: usize) -> Ring {
-        Ring { events: Vec::new(), events_max: events_max.max(1), pushed: 0 }
+        Ring { events: VecDeque::new(), events_max: events_max.max(1), pushed: 0 }
     }
 
     /// Writes one event down, over the oldest when the ring is full.
     pub fn push(&mut self, event: Event) {
-        if self.events.len() < self.events_max {
-            self.events.push(event);
-        } else {
-            let slot = self.slot(self.pushed);
-            self.events[slot] = event;
+        if self.events.len() == self.events_max {
+            self.events.pop_front();
         }
+        self.events.push_back(event);
         self.pushed += 1;
+    }
+
+    /// Sets another bound; the oldest events beyond it go, and their memory with them.
+    pub fn set_max(&mut self, events_max: usize) {
+        self.events_max = events_max.max(1);
+        let beyond = self.events.len().saturating_sub(self.events_max);
+        if beyond > 0 {
+            self.events.drain(..beyond);
+            self.events.shrink_to_fit();
+        }
     }
 
     /// The number that the next event will have: where a stretch begins.
@@ -49,34 +59,24 @@ impl Ring {
         let begin = first.max(self.oldest()).min(end);
         let mut out = Vec::with_capacity((end - begin) as usize + 1);
         let lost = begin - first.min(begin);
+        let part = self.events.range(self.slot(begin)..self.slot(end));
         if lost > 0 {
-            let time_us = if begin < end { self.at(begin).time_us } else { 0 };
+            let time_us = part.clone().next().map_or(0, |event| event.time_us);
             out.push(Event::new(time_us, NO_UNIT, NO_UNIT, What::Lost { count: lost }));
         }
-        out.extend((begin..end).map(|number| *self.at(number)));
+        out.extend(part);
         out
     }
 
     /// The number of the first event at or after `time_us`, counting on times that do not fall.
     pub fn since(&self, time_us: u64) -> u64 {
-        let (mut low, mut high) = (self.oldest(), self.pushed);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.at(middle).time_us < time_us {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let before = self.events.partition_point(|event| event.time_us < time_us);
+        self.oldest() + before as u64
     }
 
+    /// Where the event of a number is; the begin for numbers of events that are gone.
     fn slot(&self, number: u64) -> usize {
-        (number % self.events_max as u64) as usize
-    }
-
-    fn at(&self, number: u64) -> &Event {
-        &self.events[self.slot(number)]
+        number.saturating_sub(self.oldest()) as usize
     }
 }
 
@@ -114,6 +114,20 @@ mod tests {
         check(4, 99, (0, 10), &[-10]);
         check(1, 5, (4, 5), &[40]);
         check(4, 3, (7, 9), &[]);
+    }
+
+    #[test]
+    fn another_bound_keeps_the_newest() {
+        let mut ring = Ring::new(8);
+        (0..8).for_each(|n| ring.push(event(n)));
+        ring.set_max(3);
+        let times = |ring: &Ring, from| -> Vec<u64> {
+            ring.cut(from, u64::MAX).iter().map(|event| event.time_us).collect()
+        };
+        assert_eq!((ring.oldest(), times(&ring, 5)), (5, vec![5, 6, 7]));
+        ring.set_max(5);
+        (8..11).for_each(|n| ring.push(event(n)));
+        assert_eq!((ring.oldest(), times(&ring, 6)), (6, vec![6, 7, 8, 9, 10]));
     }
 
     #[test]

@@ -34,7 +34,7 @@ macro_rules! words {
 
             /// The value of a word.
             pub fn from_text(text: &str) -> Option<$name> {
-                $name::ALL.iter().copied().find(|value| value.text() == text)
+                match text { $($text => Some($name::$variant),)* _ => None }
             }
         }
     };

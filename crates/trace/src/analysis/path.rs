@@ -37,7 +37,7 @@ pub struct Parts {
     pub units_us: u64,
     /// Waits for timers, conditions and devices.
     pub outside_us: u64,
-    /// Nobody had asked for anything yet.
+    /// Nobody had asked for anything.
     pub idle_us: u64,
     /// The rest: the manager.
     pub manager_us: u64,
@@ -69,7 +69,7 @@ impl Path {
     pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
         let mut walk = Walk::new(subject, timeline);
         let Some(goal) = goal(subject, timeline) else { return walk.finish() };
-        walk.manager_to(timeline.bars[goal as usize].end_us(timeline.end_us));
+        walk.unasked_to(timeline.bars[goal as usize].end_us(timeline.end_us));
         let mut bar = goal;
         // A holder ended before the bar that it held began, so this ends by itself.
         loop {
@@ -133,8 +133,14 @@ impl<'a> Walk<'a> {
         moved
     }
 
-    fn manager_to(&mut self, to_us: u64) {
-        self.path.parts.manager_us += self.back_to(to_us);
+    /// Takes the time back to there in which no job of the path was under way: within a boot, a
+    /// reload or a shutdown the manager must have had its reasons.
+    fn unasked_to(&mut self, to_us: u64) {
+        let moved = self.back_to(to_us);
+        match self.subject {
+            Subject::Live => self.path.parts.idle_us += moved,
+            _ => self.path.parts.manager_us += moved,
+        }
     }
 
     /// Takes one bar: its own time, then the gap back to what held it or to its request.
@@ -158,11 +164,7 @@ impl<'a> Walk<'a> {
     }
 
     fn finish(mut self) -> Path {
-        let rest = self.back_to(self.timeline.begin_us);
-        match self.subject {
-            Subject::Live => self.path.parts.idle_us += rest,
-            _ => self.path.parts.manager_us += rest,
-        }
+        self.unasked_to(self.timeline.begin_us);
         self.path.steps.reverse();
         self.path
     }

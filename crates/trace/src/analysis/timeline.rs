@@ -40,7 +40,8 @@ pub struct End {
     pub at: Mark,
     /// The job's result; done or failed for what a unit did by itself.
     pub ending: Ending,
-    /// Reason code; 0 for none.
+    /// Reason code, 0 for none: of a job that was done, why its unit is as it is then; of others,
+    /// why the job ended.
     pub reason: u16,
 }
 
@@ -181,6 +182,8 @@ struct Open {
     job: Option<u32>,
     own: Option<u32>,
     up_us: Option<u64>,
+    /// Of its last change of state since the job was queued.
+    reason: Option<u16>,
 }
 
 struct Builder<'a> {
@@ -244,7 +247,8 @@ impl<'a> Builder<'a> {
             What::JobQueued { job, work, asked, .. } => {
                 let bar = bar(row, work, mark, asked, cause);
                 self.jobs.insert(job, self.timeline.bars.len() as u32);
-                self.open[row as usize].job = Some(self.timeline.bars.len() as u32);
+                let open = &mut self.open[row as usize];
+                (open.job, open.reason) = (Some(self.timeline.bars.len() as u32), None);
                 self.timeline.bars.push(Bar { job: Some(job), ..bar });
             }
             What::JobReleased { job, by } => {
@@ -274,8 +278,9 @@ impl<'a> Builder<'a> {
 
     fn job_ended(&mut self, job: u32, row: u32, mark: Mark, ending: Ending, reason: u16) {
         let Some(bar) = self.jobs.remove(&job) else { return };
-        self.timeline.bars[bar as usize].end = Some(End { at: mark, ending, reason });
         let open = &mut self.open[row as usize];
+        let reason = open.reason.filter(|_| ending == Ending::Done).unwrap_or(reason);
+        self.timeline.bars[bar as usize].end = Some(End { at: mark, ending, reason });
         if open.job == Some(bar) {
             open.job = None;
         }
@@ -285,6 +290,7 @@ impl<'a> Builder<'a> {
     fn state(&mut self, row: u32, cause: Option<u32>, mark: Mark, active: Active, reason: u16) {
         let up = matches!(active, Active::Active | Active::Reloading);
         let open = &mut self.open[row as usize];
+        open.reason = Some(reason);
         match (up, open.up_us) {
             (true, None) => open.up_us = Some(mark.time_us),
             (false, Some(from_us)) => {

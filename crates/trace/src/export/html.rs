@@ -9,6 +9,7 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use super::data::data;
 use super::show;
 use crate::analysis::Analysis;
+use crate::base64;
 
 /// How hard data is compressed: 6 of 10.
 const LEVEL: u8 = 6;
@@ -37,7 +38,7 @@ pub fn compared(a: &Analysis<'_>, b: &Analysis<'_>) -> String {
 }
 
 fn page(title: &str, data: &str) -> String {
-    let packed = base64(&compress_to_vec_zlib(data.as_bytes(), LEVEL));
+    let packed = base64::encode(&compress_to_vec_zlib(data.as_bytes(), LEVEL));
     let parts = [("title", escaped(title)), ("style", STYLE.into()), ("data", packed)];
     let parts = [&parts[..], &[("program", PROGRAM.join("\n"))]].concat();
     let mut out = String::with_capacity(parts.iter().map(|(_, text)| text.len()).sum());
@@ -54,33 +55,4 @@ fn page(title: &str, data: &str) -> String {
 
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
-}
-
-/// Base64 with padding (RFC 4648, section 4).
-fn base64(bytes: &[u8]) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |at: usize| u32::from(chunk.get(at).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
-        for digit in 0..4 {
-            let letter = LETTERS[(bits >> (18 - 6 * digit)) as usize & 63];
-            out.push(if digit <= chunk.len() { letter as char } else { '=' });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn base64_is_that_of_the_rfc() {
-        let known =
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
-        for (text, expect) in known {
-            assert_eq!(base64(text.as_bytes()), expect);
-        }
-    }
 }

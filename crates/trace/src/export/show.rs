@@ -113,8 +113,10 @@ pub fn headline(analysis: &Analysis<'_>) -> String {
         Subject::Reload => ("", "Reload took"),
         Subject::Live => ("", "Recorded"),
     };
-    let total = seconds(parts.total_us());
-    let (path, manager) = (seconds(parts.path_us()), time(parts.manager_us));
+    // A reload is too short for seconds.
+    let length = if recording.head.subject == Subject::Reload { time } else { seconds };
+    let total = length(parts.total_us());
+    let (path, manager) = (length(parts.path_us()), time(parts.manager_us));
     let units = format!("{} unit{}", count(totals.units), plural(totals.units));
     let longest = totals.longest.map_or(String::new(), |bar| {
         let bar = &analysis.timeline.bars[bar as usize];

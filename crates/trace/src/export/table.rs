@@ -70,7 +70,7 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
     let all = [
         (parts.units_us, "units of the critical path"),
         (parts.outside_us, "waiting for timers, conditions and devices"),
-        (parts.idle_us, "before anything was asked for"),
+        (parts.idle_us, "nothing was asked for"),
         (parts.manager_us, "the manager"),
     ];
     let total = parts.total_us().max(1);

@@ -207,11 +207,13 @@ class Painter {
     const bars = run.barsOfRow[row];
     bars.forEach((bar, at) => {
       const next = at + 1 < bars.length ? this.x(run.bars.queued[bars[at + 1]]) : this.width;
-      this.bar(run, bar, { top, height, next, faded: which < this.model.runs.length - 1 });
+      const before = at > 0 ? this.x(run.bars.end[bars[at - 1]]) : NAME_WIDTH;
+      const faded = which < this.model.runs.length - 1;
+      this.bar(run, bar, { top, height, before, next, faded });
     });
   }
 
-  bar(run, bar, { top, height, next, faded }) {
+  bar(run, bar, { top, height, before, next, faded }) {
     const { bars } = run;
     const [queued, start, end] = [bars.queued[bar], bars.start[bar], bars.end[bar]]
       .map((us) => this.x(us));
@@ -222,7 +224,7 @@ class Painter {
     const color = faded ? this.colors.before : this.barColor(run, bar);
     this.block(start, end, middle - thick / 2, thick, color);
     if (run.onPath.has(bar) && !faded) this.placed.set(bar, { run, start, end, middle });
-    if (height > 12) this.barTexts(run, bar, { queued, start, end, top, next });
+    if (height > 12) this.barTexts(run, bar, { queued, start, end, top, before, next });
   }
 
   barColor(run, bar) {
@@ -234,7 +236,7 @@ class Painter {
   }
 
   /** Who held it, on the waiting part; how long it took, behind it. */
-  barTexts(run, bar, { queued, start, end, top, next }) {
+  barTexts(run, bar, { queued, start, end, top, before, next }) {
     const edge = run.bars.edge[bar];
     const left = Math.max(queued, NAME_WIDTH);
     if (edge !== NONE && start - left > 60) {
@@ -248,20 +250,31 @@ class Painter {
       }
     }
     const killed = run.bars.kills[bar] > 0 ? " KILLED" : "";
-    this.note(queued, end, top, timeText(Math.max(0, run.bars.own[bar])) + killed, next);
+    const text = timeText(Math.max(0, run.bars.own[bar])) + killed;
+    if (!this.note(queued, end, top, text, before, next)) this.noteWithin(start, end, top, text);
   }
 
-  /** A text behind a bar when there is room before `next`. */
-  note(from, until, top, text, next = this.width) {
+  /** A text behind a bar or before it, where nothing else is; whether there was room. */
+  note(from, until, top, text, before = NAME_WIDTH, next = this.width) {
     const { context } = this;
     const width = context.measureText(text).width;
     context.fillStyle = this.colors.muted;
     const behind = Math.max(until, NAME_WIDTH) + 5;
-    if (behind + width < Math.min(next, this.width)) {
-      context.fillText(text, behind, top + ROW_HEIGHT / 2);
-    } else if (next === this.width && from - width - 5 > NAME_WIDTH) {
-      context.fillText(text, from - width - 5, top + ROW_HEIGHT / 2);
-    }
+    const isBehind = behind + width < Math.min(next, this.width);
+    const left = isBehind ? behind : from - width - 5;
+    if (!isBehind && left < Math.max(before, NAME_WIDTH)) return false;
+    context.fillText(text, left, top + ROW_HEIGHT / 2);
+    return true;
+  }
+
+  /** A text within the visible part of a bar, when it fits. */
+  noteWithin(start, end, top, text) {
+    const { context } = this;
+    const [left, right] = [Math.max(start, NAME_WIDTH), Math.min(end, this.width)];
+    const width = context.measureText(text).width;
+    if (right - left < width + 10) return;
+    context.fillStyle = this.colors.bg;
+    context.fillText(text, right - width - 5, top + ROW_HEIGHT / 2);
   }
 
   /** A rectangle that is seen even when it is shorter than a pixel. */

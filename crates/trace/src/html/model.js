@@ -154,6 +154,7 @@ function timeText(us) {
 }
 
 function signedText(us) {
+  if (us === 0) return timeText(0);
   return us < 0 ? `\u2212${timeText(-us)}` : `+${timeText(us)}`;
 }
 

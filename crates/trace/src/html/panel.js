@@ -27,7 +27,7 @@ function unitLink(name, page) {
 }
 
 const PART_NAMES = ["units of the critical path", "waiting for what is outside",
-  "before anything was asked for", "the manager"];
+  "nothing was asked for", "the manager"];
 const PART_COLORS = ["critical", "wait", "grid", "manager"];
 
 /** The top of the page. */

@@ -177,7 +177,8 @@ impl Browser {
         let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));
         let data = answer["data"].as_str().expect("base64");
         let path = Path::new(&directory).join(name);
-        std::fs::write(path, decoded(data)).expect("the picture is written");
+        let bytes = warren_trace::base64::decode(data).expect("base64");
+        std::fs::write(path, bytes).expect("the picture is written");
     }
 }
 
@@ -191,22 +192,4 @@ impl Drop for Browser {
         }
         let _ = self.child.wait();
     }
-}
-
-/// The bytes of base64.
-fn decoded(text: &str) -> Vec<u8> {
-    let value = |letter: u8| match letter {
-        b'A'..=b'Z' => letter - b'A',
-        b'a'..=b'z' => letter - b'a' + 26,
-        b'0'..=b'9' => letter - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    };
-    let letters: Vec<u8> = text.bytes().filter(|letter| *letter != b'=').collect();
-    let chunks = letters.chunks(4).flat_map(|chunk| {
-        let bits = chunk.iter().fold(0, |bits, letter| bits << 6 | u32::from(value(*letter)));
-        let bits = bits << (6 * (4 - chunk.len()));
-        bits.to_be_bytes().into_iter().skip(1).take(chunk.len() - 1).collect::<Vec<u8>>()
-    });
-    chunks.collect()
 }
