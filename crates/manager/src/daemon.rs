@@ -107,6 +107,7 @@ pub struct Daemon {
     pub(crate) notify: NotifySocket,
     pub(crate) workers: Workers,
     pub(crate) mounts: MountTable,
+    pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
     pub(crate) bus: Option<Bus>,
     pub(crate) epoll: Epoll,
@@ -423,6 +424,8 @@ impl Daemon {
             Ok(()) => {}
             Err(e) => say!("cannot write run state: {e}"),
         }
+        let (happenings, lost) = self.core.take_happenings();
+        self.recorder.take(&happenings, lost);
         let mut notices = Vec::new();
         let mut replies = Vec::new();
         for effect in effects {
@@ -441,7 +444,9 @@ impl Daemon {
     fn end_when_stopped(&mut self) {
         let Some(action) = self.ending else { return };
         if self.core.totals().stopping && self.core.totals().jobs == 0 && self.events.is_empty() {
-            let took = now().monotonic.since(self.stop_began.monotonic);
+            let ended = now();
+            self.recorder.shutdown_ended(ended, self.core.graph());
+            let took = ended.monotonic.since(self.stop_began.monotonic);
             say!("The system is down. Stopping took {:.3} s.", took.as_secs_f64());
             self.leaving = Some(Leaving::Power(action));
         }
@@ -523,6 +528,7 @@ impl Daemon {
                 facts.finish = (finished.realtime_us, finished.monotonic.0);
             });
             self.shared.publish(Arc::new(self.core.view()));
+            self.recorder.boot_ended(finished, self.core.graph());
             let took = finished.monotonic.since(self.started.monotonic);
             say!("startup finished in {:.3} s", took.as_secs_f64());
         }

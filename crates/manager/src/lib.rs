@@ -31,6 +31,8 @@ pub mod orders;
 pub mod pid_file;
 pub mod presets;
 pub mod ready;
+pub mod recorder;
+pub mod records;
 pub mod requests;
 pub mod shared;
 pub mod snapshot;

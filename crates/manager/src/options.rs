@@ -17,6 +17,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
   --generator-path=DIRS look for generators there; with --unit-path and without this, none run
   --no-bus              do not serve systemctl
+  --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --confirm-start       log each unit as it comes up
   --help                this text
 ";
@@ -36,6 +37,8 @@ pub struct Options {
     pub generator_path: Option<String>,
     /// Run the generators and end: warrend starts itself with this.
     pub run_generators: bool,
+    /// Overrides where recordings are kept.
+    pub record_path: Option<PathBuf>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
@@ -54,6 +57,7 @@ impl Options {
             unit_path: None,
             generator_path: None,
             run_generators: false,
+            record_path: None,
             no_bus: false,
             runtime_dir: PathBuf::from("/run"),
         };
@@ -65,6 +69,7 @@ impl Options {
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
+                ("--record-path", path) => options.record_path = Some(path.into()),
                 (RUN_GENERATORS, _) => options.run_generators = true,
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
@@ -137,6 +142,17 @@ impl Options {
     /// Where `warren` connects.
     pub fn control_socket(&self) -> PathBuf {
         self.runtime_dir.join("warren/control")
+    }
+
+    /// Where recordings are kept: of a host where they outlive it, of all others with what else
+    /// they have at run time, because the directories below `/var` may not be theirs.
+    pub fn record_dir(&self) -> PathBuf {
+        let host = self.scope == Scope::System && !warren_sys::process::in_container();
+        match &self.record_path {
+            Some(path) => path.clone(),
+            None if host => PathBuf::from("/var/log/warren/records"),
+            None => self.runtime_dir.join("log/warren/records"),
+        }
     }
 
     /// Where the output of services goes until the log daemon exists.

@@ -16,6 +16,7 @@ use warren_unit::UnitName;
 
 use crate::groups::group_path;
 use crate::orders::Order;
+use crate::records::Records;
 
 /// Installation states of all unit files, by name.
 pub type FileStates = imbl::OrdMap<UnitName, &'static str>;
@@ -33,6 +34,18 @@ pub struct Shared {
     pub unit_path: Vec<PathBuf>,
     /// Where the output of services goes.
     pub log_dir: PathBuf,
+    /// Recordings that are kept.
+    pub records: Records,
+}
+
+/// Where things lie that other threads read.
+pub struct Places {
+    /// The search directories.
+    pub unit_path: Vec<PathBuf>,
+    /// Where the output of services goes.
+    pub log_dir: PathBuf,
+    /// Recordings that are kept.
+    pub records: Records,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,8 +59,7 @@ impl Shared {
         settings: Settings,
         tree: Option<Tree>,
         facts: Facts,
-        unit_path: Vec<PathBuf>,
-        log_dir: PathBuf,
+        places: Places,
         orders: Sender<Order>,
         wake: Arc<EventFd>,
     ) -> Shared {
@@ -59,8 +71,9 @@ impl Shared {
             tree,
             orders,
             wake,
-            unit_path,
-            log_dir,
+            unit_path: places.unit_path,
+            log_dir: places.log_dir,
+            records: places.records,
         }
     }
 
