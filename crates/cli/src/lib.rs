@@ -6,6 +6,7 @@
 //! at [`args`] (what there is), then [`client`] and [`verbs`]; [`nest`] is `warren run`.
 
 pub mod args;
+pub mod chart;
 pub mod client;
 pub mod machine;
 pub mod nest;

@@ -57,6 +57,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::NestInner(args) => crate::nest::inner::run(&args, global.user),
         Command::Tour(args) => crate::tour::run(&args),
         Command::Verify(args) => verify(&args, &global),
+        Command::Chart(args) => crate::chart::run(&args, global.json, || {
+            Client::connect(&control_socket(&global)?).map_err(with_hint)
+        }),
         Command::Enter(args) => enter(&args, &global),
         Command::Completion { shell } => completion(shell),
         Command::Man { dir } => manual_pages(&dir),
