@@ -327,7 +327,7 @@ fn record(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
             let (reply, cut) = channel();
             shared.order(Order::Cut { from, until, reply });
             let cut = cut.recv().map_err(|_| refused("the manager was restarted"))?;
-            warren_trace::record::write(&crate::records::recording(&cut))
+            warren_trace::record::write(&crate::records::recording(cut))
         }
     };
     Ok(json!({"data": warren_trace::base64::encode(&bytes)}))

@@ -165,7 +165,7 @@ impl Recorder {
             return;
         }
         let material = self.material(Subject::Shutdown, shutdown, graph);
-        if let Err(error) = self.records.keep_part(&material) {
+        if let Err(error) = self.records.keep_part(material) {
             say!("the recording of the shutdown is lost: {error}");
         }
     }
@@ -180,7 +180,7 @@ impl Recorder {
         if !self.records.is_there() {
             return;
         }
-        if let Err(error) = self.records.keep(&self.material(Subject::Shutdown, shutdown, graph)) {
+        if let Err(error) = self.records.keep(self.material(Subject::Shutdown, shutdown, graph)) {
             say!("the recording of the shutdown is lost: {error}");
         }
     }

@@ -4,17 +4,17 @@
 //! decision when something is recorded (that is [`crate::recorder`]).
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
-use warren_core::graph::Graph;
+use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
 use warren_core::reason::Code;
 use warren_trace::event::{Event, NO_UNIT};
-use warren_trace::record::{self, Head, Recording, Unit, Writer};
+use warren_trace::record::{Head, Recording, Unit, Writer};
 use warren_trace::words::Subject;
 use warren_unit::Relation;
 
@@ -28,6 +28,9 @@ const KEPT_BYTES_MAX: u64 = 128 << 20;
 
 /// Recordings that wait to be written; what comes meanwhile is not kept.
 const WAITING_MAX: usize = 4;
+
+/// Events that are written with one system call: 256 KB.
+const PIECE_EVENTS: usize = 8 << 10;
 
 /// What the names of recordings end with.
 const SUFFIX: &str = ".record";
@@ -101,22 +104,15 @@ impl Records {
     }
 
     /// Writes a recording and lets the oldest go.
-    pub fn keep(&self, material: &Material) -> io::Result<()> {
-        let name = name_of(&material.head);
-        self.write(&name, &record::write(&recording(material)))?;
+    pub fn keep(&self, material: Material) -> io::Result<()> {
+        self.write(material, true)?;
         self.prune();
         Ok(())
     }
 
     /// Writes what there is of a recording that will be written again when it is whole.
-    pub fn keep_part(&self, material: &Material) -> io::Result<()> {
-        let part = recording(material);
-        let mut writer = Writer::new(&part.head);
-        writer.units(&part.units);
-        writer.reasons(&part.reasons);
-        writer.edges(&part.edges);
-        writer.events(&part.events);
-        self.write(&name_of(&material.head), &writer.take())
+    pub fn keep_part(&self, material: Material) -> io::Result<()> {
+        self.write(material, false)
     }
 
     /// Whether the directory is still on the device that it was made on.
@@ -125,9 +121,25 @@ impl Records {
         device.is_some() && device == self.device
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+    /// Writes a file aside, piece by piece, and then in its place.
+    fn write(&self, material: Material, whole: bool) -> io::Result<()> {
+        let name = name_of(&material.head);
+        let recording = recording(material);
         let aside = self.directory.join(format!("{name}.tmp"));
-        fs::write(&aside, bytes)?;
+        let mut file = fs::File::create(&aside)?;
+        let mut writer = Writer::new(&recording.head);
+        writer.units(&recording.units);
+        writer.reasons(&recording.reasons);
+        writer.edges(&recording.edges);
+        for events in recording.events.chunks(PIECE_EVENTS) {
+            writer.events(events);
+            file.write_all(writer.bytes())?;
+            writer.clear();
+        }
+        if whole {
+            writer.end();
+        }
+        file.write_all(writer.bytes())?;
         fs::rename(&aside, self.directory.join(name))
     }
 
@@ -170,46 +182,72 @@ fn superfluous(kept: &[Kept]) -> Vec<&str> {
 
 /// Adds names, texts and order to events. Events are put in the order of their times: what another
 /// thread did is told later than it happened.
-pub fn recording(material: &Material) -> Recording {
-    let Material { head, events, graph } = material;
-    let mut events = events.clone();
+pub fn recording(material: Material) -> Recording {
+    let Material { head, mut events, graph } = material;
     events.sort_by_key(|event| event.time_us);
-    let mut ids = record::units_of(&events);
-    let slices = ids.iter().filter_map(|id| graph.get(UnitId(*id))?.slice);
-    let slices: Vec<u32> = slices.map(|slice| slice.0).collect();
-    ids.extend(slices);
-    ids.sort_unstable();
-    ids.dedup();
-    let units = ids.iter().filter_map(|id| {
-        let definition = graph.get(UnitId(*id))?;
-        let slice = definition.slice.map_or(NO_UNIT, |slice| slice.0);
-        Some(Unit { id: *id, slice, name: definition.name.to_string() })
-    });
-    let codes = record::reasons_of(&events);
-    let reasons = Code::ALL.iter().filter(|code| codes.binary_search(&(**code as u16)).is_ok());
-    Recording {
-        head: head.clone(),
-        units: units.collect(),
-        reasons: reasons.map(|code| (*code as u16, code.text().to_owned())).collect(),
-        edges: edges(graph, &ids),
-        events,
+    let named = named(&graph, &events);
+    let mut gathered = Gathered::default();
+    for (id, _) in named.iter().enumerate().filter(|(_, named)| **named) {
+        gathered.add(&graph, UnitId(id as u32), &named);
+    }
+    let Gathered { mut units, mut slices, edges } = gathered;
+    slices.sort_unstable();
+    slices.dedup();
+    units.extend(slices.into_iter().filter_map(|slice| graph.get(slice)).map(|slice| unit(slice)));
+    units.sort_unstable_by_key(|unit| unit.id);
+    Recording { head, units, reasons: reasons(&events), edges, events }
+}
+
+/// For each unit of the graph whether events name it.
+fn named(graph: &Graph, events: &[Event]) -> Vec<bool> {
+    let mut named = vec![false; graph.len()];
+    for unit in events.iter().flat_map(Event::units) {
+        if let Some(named) = named.get_mut(unit as usize) {
+            *named = true;
+        }
+    }
+    named
+}
+
+/// What one pass over the definitions gathers: at this size each further look at them would cost
+/// more than all else.
+#[derive(Default)]
+struct Gathered {
+    units: Vec<Unit>,
+    /// Slices of those that events do not name themselves; may repeat.
+    slices: Vec<UnitId>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Gathered {
+    /// Takes one unit in, with the order that its own files state: what others state against it is
+    /// taken from them.
+    fn add(&mut self, graph: &Graph, id: UnitId, named: &[bool]) {
+        let is_named = |other: UnitId| named.get(other.index()).copied().unwrap_or(false);
+        let Some(definition) = graph.get(id) else { return };
+        self.units.push(unit(definition));
+        self.slices.extend(definition.slice.filter(|slice| !is_named(*slice)));
+        for edge in definition.edges.iter().filter(|edge| is_named(edge.other)) {
+            match edge.relation {
+                Relation::After | Relation::MountsFor => self.edges.push((id.0, edge.other.0)),
+                Relation::Before => self.edges.push((edge.other.0, id.0)),
+                _ => {}
+            }
+        }
     }
 }
 
-/// Order among these units, whose ids ascend.
-fn edges(graph: &Graph, ids: &[u32]) -> Vec<(u32, u32)> {
-    let known = ids.iter().filter(|id| graph.get(UnitId(**id)).is_some());
-    let mut out: Vec<(u32, u32)> = known
-        .flat_map(|id| {
-            let related = |relation| graph.related(UnitId(*id), relation);
-            let after = related(Relation::After).chain(related(Relation::MountsFor));
-            let within = after.filter(|other| ids.binary_search(&other.0).is_ok());
-            within.map(|other| (*id, other.0)).collect::<Vec<_>>()
-        })
-        .collect();
-    out.sort_unstable();
-    out.dedup();
-    out
+fn unit(definition: &Definition) -> Unit {
+    let slice = definition.slice.map_or(NO_UNIT, |slice| slice.0);
+    Unit { id: definition.id.0, slice, name: definition.name.to_string() }
+}
+
+/// Texts of the reason codes that events carry.
+fn reasons(events: &[Event]) -> Vec<(u16, String)> {
+    let mut carried = vec![false; usize::from(u16::MAX) + 1];
+    events.iter().for_each(|event| carried[usize::from(event.reason())] = true);
+    let codes = Code::ALL.iter().filter(|code| carried[**code as usize]);
+    codes.map(|code| (*code as u16, code.text().to_owned())).collect()
 }
 
 /// The thread that writes recordings.
@@ -224,10 +262,10 @@ impl RecordsThread {
         let (tasks, orders) = sync_channel::<Material>(WAITING_MAX);
         let serve = move || {
             for material in orders {
-                if let Err(error) = records.keep(&material) {
-                    say!("a recording of a {} is lost: {error}", material.head.subject.text());
+                let subject = material.head.subject.text();
+                if let Err(error) = records.keep(material) {
+                    say!("a recording of a {subject} is lost: {error}");
                 }
-                drop(material);
                 warren_sys::heap::trim();
             }
         };

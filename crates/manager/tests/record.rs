@@ -66,6 +66,11 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     let second = bar(&analysis, "second.service", Work::Start);
     assert_eq!(held_by(&analysis, second), Some("first.service"));
     assert!(analysis.path.steps.len() >= 3, "{:?}", analysis.path);
+    let id = |name: &str| boot.units.iter().find(|unit| unit.name == name).expect("named").id;
+    let target = (id("default.target"), id("deaf.service"));
+    assert!(boot.edges.contains(&(id("second.service"), id("first.service"))));
+    assert!(boot.edges.contains(&target), "also of what was not waited for last");
+    assert!(boot.units.is_sorted() && boot.units.iter().any(|unit| unit.name == "system.slice"));
     let phases: Vec<Phase> = analysis.timeline.spans.iter().map(|span| span.phase).collect();
     assert!(phases.starts_with(&[Phase::Boot]) && phases.contains(&Phase::StartUnits));
     assert_eq!(boot.reason(10), "a start job brought it up");

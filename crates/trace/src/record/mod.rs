@@ -9,7 +9,7 @@ mod read;
 mod tests;
 mod write;
 
-use crate::event::{Event, NO_UNIT};
+use crate::event::Event;
 use crate::words::Subject;
 
 pub use read::{Damage, ReadError, read};
@@ -84,7 +84,7 @@ pub struct Head {
 pub struct Unit {
     /// The number that events use.
     pub id: u32,
-    /// Its slice, or [`NO_UNIT`].
+    /// Its slice, or [`crate::event::NO_UNIT`].
     pub slice: u32,
     /// Its name.
     pub name: String,
@@ -122,21 +122,4 @@ impl Recording {
         let found = self.reasons.binary_search_by_key(&code, |(code, _)| *code);
         found.map_or("", |at| self.reasons[at].1.as_str())
     }
-}
-
-/// The ids of all units that events name, ascending: what a recording of them needs names for.
-pub fn units_of(events: &[Event]) -> Vec<u32> {
-    let mut ids: Vec<u32> = events.iter().flat_map(Event::units).collect();
-    ids.sort_unstable();
-    ids.dedup();
-    debug_assert!(ids.last() != Some(&NO_UNIT));
-    ids
-}
-
-/// The reason codes that events carry, ascending.
-pub fn reasons_of(events: &[Event]) -> Vec<u16> {
-    let mut codes: Vec<u16> = events.iter().map(Event::reason).filter(|code| *code != 0).collect();
-    codes.sort_unstable();
-    codes.dedup();
-    codes
 }

@@ -1,7 +1,7 @@
 //! What was written is read; what was cut or damaged is read as far as it is whole.
 
 use super::*;
-use crate::event::What;
+use crate::event::{NO_UNIT, What};
 use proptest::prelude::*;
 
 /// A recording with `units` units and `events` events.

@@ -5,13 +5,16 @@
 //! read.
 
 use super::{
-    Anchor, BLOCK_BYTES_MAX, BLOCK_EVENTS_MAX, BLOCK_MAGIC, Head, MAGIC, Recording, TEXT_BYTES_MAX,
-    Unit, kind,
+    Anchor, BLOCK_BYTES_MAX, BLOCK_EVENTS_MAX, BLOCK_HEADER_BYTES, BLOCK_MAGIC, Head, MAGIC,
+    Recording, TEXT_BYTES_MAX, Unit, kind,
 };
-use crate::event::{EVENT_BYTES, Event};
+use crate::event::Event;
 
 /// Edges of one block.
 const BLOCK_EDGES_MAX: usize = 8192;
+
+/// Names or reasons of one block: each has a few hundred bytes at most.
+const BLOCK_TEXTS_MAX: usize = 1024;
 
 /// The whole recording as a file.
 pub fn write(recording: &Recording) -> Vec<u8> {
@@ -43,7 +46,7 @@ impl Writer {
         for text in [&head.host, &head.kernel, &head.version] {
             put_text(&mut payload, text);
         }
-        writer.block(kind::HEAD, 1, &payload);
+        writer.block(kind::HEAD, 1, |out| out.extend_from_slice(&payload));
         writer
     }
 
@@ -67,26 +70,29 @@ impl Writer {
     /// Adds order between units: the first starts after the second.
     pub fn edges(&mut self, edges: &[(u32, u32)]) {
         for chunk in edges.chunks(BLOCK_EDGES_MAX) {
-            let pairs = chunk.iter().flat_map(|(unit, after)| [*unit, *after]);
-            let payload: Vec<u8> = pairs.flat_map(u32::to_le_bytes).collect();
-            self.block(kind::EDGES, chunk.len(), &payload);
+            self.block(kind::EDGES, chunk.len(), |out| {
+                for (unit, after) in chunk {
+                    out.extend_from_slice(&unit.to_le_bytes());
+                    out.extend_from_slice(&after.to_le_bytes());
+                }
+            });
         }
     }
 
     /// Adds events.
     pub fn events(&mut self, events: &[Event]) {
         for chunk in events.chunks(BLOCK_EVENTS_MAX) {
-            let mut payload = Vec::with_capacity(chunk.len() * EVENT_BYTES);
-            chunk.iter().for_each(|event| payload.extend_from_slice(&event.to_bytes()));
-            self.block(kind::EVENTS, chunk.len(), &payload);
+            self.block(kind::EVENTS, chunk.len(), |out| {
+                chunk.iter().for_each(|event| out.extend_from_slice(&event.to_bytes()));
+            });
         }
         self.events += events.len() as u64;
     }
 
     /// Says that nothing is missing.
     pub fn end(&mut self) {
-        let payload = self.events.to_le_bytes();
-        self.block(kind::END, 1, &payload);
+        let count = self.events.to_le_bytes();
+        self.block(kind::END, 1, |out| out.extend_from_slice(&count));
     }
 
     /// The bytes since the last call: what is to be appended to the file.
@@ -94,32 +100,39 @@ impl Writer {
         std::mem::take(&mut self.out)
     }
 
-    /// Blocks of as many items as go into one.
+    /// The same without giving up the memory: the bytes, to be followed by [`Writer::clear`].
+    pub fn bytes(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Forgets the bytes that were appended.
+    pub fn clear(&mut self) {
+        self.out.clear();
+    }
+
+    /// Blocks of so many items that none is too large.
     fn pieces<T>(&mut self, kind: u32, items: &[T], put: impl Fn(&mut Vec<u8>, &T)) {
-        let (mut payload, mut count) = (Vec::new(), 0);
-        for item in items {
-            put(&mut payload, item);
-            count += 1;
-            if payload.len() > BLOCK_BYTES_MAX / 64 {
-                self.block(kind, count, &payload);
-                (payload, count) = (Vec::new(), 0);
-            }
-        }
-        if count > 0 {
-            self.block(kind, count, &payload);
+        for chunk in items.chunks(BLOCK_TEXTS_MAX) {
+            self.block(kind, chunk.len(), |out| chunk.iter().for_each(|item| put(out, item)));
         }
     }
 
-    fn block(&mut self, kind: u32, count: usize, payload: &[u8]) {
+    /// A header, and the payload that `put` appends. The header is filled in when the payload is
+    /// known, so that nothing is copied.
+    fn block(&mut self, kind: u32, count: usize, put: impl FnOnce(&mut Vec<u8>)) {
         let start = self.out.len();
-        self.out.extend_from_slice(&BLOCK_MAGIC);
+        self.out.extend_from_slice(&[0; BLOCK_HEADER_BYTES]);
+        put(&mut self.out);
+        let (header, payload) = self.out[start..].split_at_mut(BLOCK_HEADER_BYTES);
+        debug_assert!(payload.len() <= BLOCK_BYTES_MAX);
+        header[..4].copy_from_slice(&BLOCK_MAGIC);
         let sum = crc32fast::hash(payload);
-        for number in [kind, count as u32, payload.len() as u32, sum] {
-            self.out.extend_from_slice(&number.to_le_bytes());
+        let fields = [kind, count as u32, payload.len() as u32, sum];
+        for (slot, number) in header[4..20].chunks_mut(4).zip(fields) {
+            slot.copy_from_slice(&number.to_le_bytes());
         }
-        let sum = crc32fast::hash(&self.out[start..]);
-        self.out.extend_from_slice(&sum.to_le_bytes());
-        self.out.extend_from_slice(payload);
+        let sum = crc32fast::hash(&header[..20]);
+        header[20..].copy_from_slice(&sum.to_le_bytes());
     }
 }
 
