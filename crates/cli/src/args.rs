@@ -107,8 +107,12 @@ pub enum Command {
     Poweroff,
     /// Stop everything and boot again
     Reboot,
+    /// Stop everything and halt
+    Halt,
     /// Stop everything and end the manager
     Exit,
+    /// Show what a shutdown waits for, or wait no longer for a unit
+    Shutdown(ShutdownArgs),
     /// Run a command inside a nested manager's namespaces
     Enter(EnterArgs),
     /// Print shell completions
@@ -139,6 +143,21 @@ pub struct Units {
     /// Names; without suffix, services
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
+}
+
+/// Arguments of shutdown.
+#[derive(Args, Debug)]
+pub struct ShutdownArgs {
+    /// What to do; without it, show what is waited for
+    #[command(subcommand)]
+    pub command: Option<ShutdownCommand>,
+}
+
+/// What can be done about a shutdown, or about any unit that is being stopped.
+#[derive(Subcommand, Debug)]
+pub enum ShutdownCommand {
+    /// Wait no longer for these units: what is left of them is killed
+    Skip(Units),
 }
 
 /// Any number of units.

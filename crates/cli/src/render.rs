@@ -74,6 +74,39 @@ fn list_row(
     put!(out, "{dot} {} {}", cells.join(" "), text(row, "description"));
 }
 
+/// What a shutdown waits for, and other stops that are under way.
+pub fn shutdown(answer: &Value) -> String {
+    let mut out = match answer["stopping"].as_bool() {
+        Some(true) => format!("Everything is being stopped: {} jobs left.\n", answer["jobs"]),
+        _ => "No shutdown is under way.\n".to_owned(),
+    };
+    out += &shutdown_waits(answer);
+    out
+}
+
+fn shutdown_waits(answer: &Value) -> String {
+    let mut out = String::new();
+    let waits: Vec<&Value> = answer["waits"].as_array().into_iter().flatten().collect();
+    let width = width_of(&waits, "unit", "");
+    for wait in &waits {
+        let process = match text(wait, "process") {
+            "" => String::new(),
+            process => format!(", {process}"),
+        };
+        let left = match wait["left_us"].as_u64() {
+            Some(left) => format!("{} left", span_us(left)),
+            None => "no limit".to_owned(),
+        };
+        let (unit, phase) = (text(wait, "unit"), text(wait, "phase"));
+        let so_far = span_us(number(wait, "so_far_us"));
+        put!(out, "  waits for {unit:width$} {phase}{process}, {so_far}, {left}");
+    }
+    if !waits.is_empty() {
+        put!(out, "To wait no longer for one: warren shutdown skip UNIT");
+    }
+    out
+}
+
 /// One unit, as `systemctl status` shows it. `now_us` is the time of day in microseconds.
 pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     let active = text(unit, "active");
@@ -197,7 +230,10 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
 pub fn why(answer: &Value, style: Style) -> String {
     let mut out = String::new();
     let units: Vec<&Value> = answer["units"].as_array().into_iter().flatten().collect();
-    if units.is_empty() {
+    if answer["stopping"].as_bool() == Some(true) {
+        out += &shutdown_waits(answer);
+    }
+    if units.is_empty() && out.is_empty() {
         return "No unit has failed or waits.\n".to_owned();
     }
     for unit in units {
@@ -217,11 +253,11 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     // From the root to the unit that was asked about.
     for step in path.iter().rev().skip(1) {
         let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
-        put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_text(step));
+        put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_text(&step["reason"]));
     }
     let impact = texts(unit, "impact");
     if !impact.is_empty() {
-        put!(out, "   Held back: {}", shortened(&impact));
+        put!(out, "   Holds back {}: {}", impact.len(), shortened(&impact));
     }
 }
 
@@ -230,8 +266,19 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let tone = tone_of_state(active);
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
     put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
-    put!(out, "   {}", reason_text(root));
-    if let Some(detail) = root["detail"].as_str() {
+    put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
+    let job = &root["lost_job"];
+    // What failed the job is mostly what failed the unit.
+    let same = text(&job["reason"], "code") == text(&root["reason"], "code");
+    if job.is_object() && !same {
+        let (kind, result) = (text(job, "type"), text(job, "result"));
+        put!(
+            out,
+            "   Its last job, a {kind} job, ended as {result}: {}",
+            reason_text(&job["reason"])
+        );
+    }
+    if let Some(detail) = root["detail"].as_str().filter(|detail| !detail.is_empty()) {
         put!(out, "   It said: {detail}");
     }
     let cure = text(&root["reason"], "cure");
@@ -240,12 +287,12 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
 }
 
-fn reason_text(step: &Value) -> String {
-    let reason = &step["reason"];
+fn reason_text(reason: &Value) -> String {
     let cause = &reason["cause"];
     let by = match text(cause, "kind") {
         "request" => format!(" (asked by user {}, process {})", cause["uid"], cause["pid"]),
-        "" | "kernel" | "manager" => String::new(),
+        "" | "kernel" => String::new(),
+        "manager" => " (by the manager itself)".to_owned(),
         _ if cause["unit"].is_string() => format!(" ({})", text(cause, "unit")),
         kind => format!(" ({kind})"),
     };

@@ -1,7 +1,7 @@
 //! The commands that talk to the manager: what is asked, in which order, with which exit status.
 //!
 //! Exit statuses are systemctl's: 3 for a unit that is not up and 4 for one that does not exist
-//! (`status`, `is-active`), 1 for a job that failed, 5 for starting what does not exist.
+//! (`status`, `is-active`), 5 for starting what does not exist.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -11,7 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, EnterArgs, Global, ListArgs, RefreshArgs, UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, EnterArgs, Global, ListArgs, RefreshArgs, ShutdownArgs, ShutdownCommand,
+    UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::machine::{self, Machine};
@@ -30,6 +31,12 @@ const EXIT_NO_SUCH_UNIT: i32 = 4;
 
 /// systemctl's status for a verb on a unit that is not there (LSB "not installed").
 const EXIT_NOT_INSTALLED: i32 = 5;
+
+/// A job came to nothing by the unit's own fault.
+const EXIT_OWN_FAULT: i32 = 3;
+
+/// A job came to nothing because a unit that it needs did.
+const EXIT_DEPENDENCY: i32 = 4;
 
 /// Connection and manner of printing.
 struct Session {
@@ -115,6 +122,11 @@ impl Session {
             Command::Reexec => self.plain("Reexecute", json!({})),
             Command::Poweroff => self.plain("Leave", json!({"how": "poweroff"})),
             Command::Reboot => self.plain("Leave", json!({"how": "reboot"})),
+            Command::Halt => self.plain("Leave", json!({"how": "halt"})),
+            Command::Shutdown(ShutdownArgs { command: None }) => self.shutdown(),
+            Command::Shutdown(ShutdownArgs { command: Some(ShutdownCommand::Skip(a)) }) => {
+                self.skip(&a.units)
+            }
             Command::Exit => self.plain("Leave", json!({"how": "exit"})),
             other => self.unit_files(other),
         }
@@ -131,6 +143,23 @@ impl Session {
             object.insert("format".to_owned(), json!(JSON_VERSION));
         }
         print(&format!("{value}\n"));
+    }
+
+    /// What is being stopped, and how long yet.
+    fn shutdown(&mut self) -> Result<i32> {
+        let answer = self.client.call("Shutdown", json!({}))?;
+        match self.global.json {
+            true => self.print_json(answer),
+            false => print(&render::shutdown(&answer)),
+        }
+        Ok(0)
+    }
+
+    fn skip(&mut self, units: &[String]) -> Result<i32> {
+        for unit in self.expand(units)? {
+            self.client.call("Hurry", json!({"unit": unit}))?;
+        }
+        Ok(0)
     }
 
     fn jobs(&mut self, kind: &str, units: &[String], reload_if_possible: bool) -> Result<i32> {
@@ -167,7 +196,11 @@ impl Session {
             return Ok(0);
         }
         eprintln!("{}", failed_job(unit, &result));
-        Ok(1)
+        Ok(match result.as_str() {
+            "canceled" => 1,
+            "dependency" => EXIT_DEPENDENCY,
+            _ => EXIT_OWN_FAULT,
+        })
     }
 
     fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {

@@ -48,7 +48,11 @@ impl Core {
     }
 
     fn serve(&mut self, asker: Asker, request: Request) -> Result<Reply, Refusal> {
-        let cause = Cause::Request { uid: asker.uid, pid: asker.pid };
+        let cause = match asker.pid {
+            // Every client's process is known; what has none is the manager's own wish.
+            0 => Cause::Manager,
+            pid => Cause::Request { uid: asker.uid, pid },
+        };
         match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
                 self.check_manual(unit, job_type, mode)?;
@@ -77,6 +81,7 @@ impl Core {
                 units.into_iter().for_each(|unit| self.reset_failed(unit));
                 Ok(Reply::Done)
             }
+            Request::Hurry(unit) => self.hurry(unit, cause),
             Request::Kill { unit, whom, signal } => self.kill_request(unit, whom, signal),
         }
     }
@@ -274,6 +279,19 @@ impl Core {
         self.happened(unit, What::JobQueued { job: id, kind, reason });
         self.run_queue.insert(unit);
         id
+    }
+
+    fn hurry(&mut self, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> {
+        if self.active_state(unit) != ActiveState::Deactivating {
+            return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
+        }
+        self.note(unit, Code::Hurried, cause, String::new());
+        match self.run(unit).state {
+            TypeState::Service(_) => self.hurry_service(unit),
+            // It goes on by itself; nobody waits for it any more.
+            _ => self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause)),
+        }
+        Ok(Reply::Done)
     }
 
     /// The last transaction: a stop job for every unit that is up or on its way, in place of
@@ -659,6 +677,7 @@ impl Core {
         self.totals.jobs -= 1;
         self.running_jobs -= u32::from(job.running);
         self.drop_check(unit);
+        self.remember_job(unit, job.kind, result, reason);
         if result.is_failure() {
             self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
@@ -683,6 +702,16 @@ impl Core {
         self.job_end_queue.insert(unit);
         self.unneeded_queue.insert(unit);
         self.try_again();
+    }
+
+    /// What a later question after a job that came to nothing is answered with.
+    fn remember_job(&mut self, unit: UnitId, kind: JobKind, result: JobResult, reason: Reason) {
+        let at = self.now;
+        let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
+        let had = self.run(unit).history.as_ref().is_some_and(|h| h.lost_job.is_some());
+        if had || lost.is_some() {
+            self.history_mut(unit).lost_job = lost;
+        }
     }
 
     /// A check of conditions serves the start job that asked for it and ends with it.
@@ -736,10 +765,23 @@ impl Core {
         if !self.run(unit).job.as_ref().is_some_and(|job| due(job)) {
             return;
         }
+        if self.totals.stopping {
+            return self.stop_out_of_turn(unit);
+        }
         let action = self.compiled(unit).section.job_timeout_action;
         let reason = Reason::new(Code::JobTimeout, Cause::None);
         self.finish_job(unit, JobResult::Timeout, reason);
         self.emergency(action, unit);
+    }
+
+    /// At the end of the manager a stop job is not given up: it waits for others no longer, and the
+    /// stop itself has bounds of its own.
+    fn stop_out_of_turn(&mut self, unit: UnitId) {
+        self.change_job(unit, |job| {
+            job.ignore_order = true;
+            job.deadline = None;
+        });
+        self.run_queue.insert(unit);
     }
 
     pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {

@@ -49,6 +49,7 @@ codes! {
     Expired = 26, "it was idle for TimeoutIdleSec=", "";
     Vanished = 27, "it went away in the kernel without a request", "";
     Sudden = 28, "it holds nothing to save, so the end of the manager killed it without asking", "";
+    Hurried = 29, "an administrator did not want to wait for its stop", "";
     ConditionFailed = 30, "a condition was not met, so it was skipped", "see the Condition*= settings of the unit";
     AssertFailed = 31, "an assertion was not met", "see the Assert*= settings of the unit";
     ExitCode = 40, "a process left with an exit code that is not a success", "see its last log lines";
@@ -92,6 +93,20 @@ impl Code {
     pub fn is_trouble(self) -> bool {
         (30..70).contains(&(self as u16)) || (72..=72).contains(&(self as u16)) || self as u16 >= 80
     }
+}
+
+/// The page of the documentation that lists every code.
+pub fn documentation() -> String {
+    let mut out = String::from(
+        "# Reasons\n\nGenerated from the table of reason codes. Every state that a unit is in and \
+         every end of a job carries one; `warren why`, `warren status`, the log and the charts show \
+         it. A code keeps its number for ever.\n\n| code | what happened | what clears it |\n|--|--|--|\n",
+    );
+    for code in Code::ALL {
+        let cure = if code.cure().is_empty() { "nothing needs to be" } else { code.cure() };
+        out += &format!("| `{}` | {} | {cure} |\n", code.id(), code.text());
+    }
+    out
 }
 
 /// Who or what set something off.

@@ -46,6 +46,8 @@ pub enum Request {
     ClearJobs,
     /// Forget failures and counters of one unit, or of all.
     ResetFailed(Option<UnitId>),
+    /// Wait no longer for a unit that is being stopped.
+    Hurry(UnitId),
     /// Send a signal to processes of a unit.
     Kill {
         /// The unit.
@@ -100,6 +102,8 @@ pub enum Refusal {
     BadMode(&'static str),
     /// There is no such job.
     NoSuchJob(JobId),
+    /// The unit is not being stopped.
+    NotStopping(UnitName),
     /// The unit has no such process.
     NoSuchProcess(UnitName),
     /// A signal number out of range.
@@ -137,6 +141,7 @@ impl std::fmt::Display for Refusal {
             Refusal::NotApplicable(u) => {
                 write!(f, "Job type is not applicable for unit {u}.")
             }
+            Refusal::NotStopping(u) => write!(f, "Unit {u} is not being stopped."),
             Refusal::BadMode(why) => f.write_str(why),
             Refusal::NoSuchJob(job) => write!(f, "Job {} does not exist.", job.0),
             Refusal::NoSuchProcess(u) => write!(f, "Unit {u} has no such process."),

@@ -336,6 +336,18 @@ impl Core {
         }
     }
 
+    /// An administrator waits no longer: what asks is over, what kills begins.
+    pub(crate) fn hurry_service(&mut self, unit: UnitId) {
+        use ServicePhase::*;
+        match self.service_phase(unit) {
+            Some(Stop | StopWatchdog | StopSigterm) => self.enter_signal(unit, StopSigkill),
+            Some(StopPost | FinalWatchdog | FinalSigterm) => self.enter_signal(unit, FinalSigkill),
+            Some(StopSigkill) => self.enter_stop_post(unit),
+            Some(FinalSigkill) => self.enter_dead(unit),
+            _ => {}
+        }
+    }
+
     /// Whether the time for the whole stop is over.
     fn is_overdue(&self, unit: UnitId) -> bool {
         let end = self.service(unit).and_then(|run| run.stop_by);

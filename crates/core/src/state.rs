@@ -5,7 +5,7 @@
 //! field added here is a new record version.
 
 use crate::ids::{EffectId, JobId, UnitId};
-use crate::job::Job;
+use crate::job::{Job, JobKind, JobResult};
 use crate::reason::Reason;
 use crate::time::{Moment, Monotonic};
 use serde::{Deserialize, Serialize};
@@ -445,6 +445,19 @@ pub enum TypeState {
     Unsupported,
 }
 
+/// How a job ended that did not do what it was for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LostJob {
+    /// What it was for.
+    pub kind: JobKind,
+    /// How it ended.
+    pub result: JobResult,
+    /// Why.
+    pub reason: Reason,
+    /// When.
+    pub at: Moment,
+}
+
 /// A count within an interval, for start and trigger limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RateWindow {
@@ -483,6 +496,8 @@ pub struct History {
     pub outcome: Outcome,
     /// Why it is in the state it is in.
     pub reason: Reason,
+    /// The unit's last job, unless it was done.
+    pub lost_job: Option<LostJob>,
     /// The main process of the last run.
     pub last_main: Option<Ended>,
     /// The last control process, and what it was for.

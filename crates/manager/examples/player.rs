@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! append:FILE:TEXT   append a line; TEXT may be $VARIABLE
-//! ready  reloading  stopping  status:TEXT  main:PID     say so over the notify socket
+//! ready  reloading  stopping  clean  status:TEXT  main:PID     say so over the notify socket
 //! watchdog:TIMES:MS  feed the watchdog, this often and this far apart
 //! store:NAME         keep an open file with the manager
 //! fds:FILE           append a line with LISTEN_FDNAMES
@@ -48,6 +48,7 @@ fn play(word: &str, rest: &str) {
         "ready" => tell("READY=1"),
         "reloading" => tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us())),
         "stopping" => tell("STOPPING=1"),
+        "clean" => tell("CLEAN=1"),
         "status" => tell(&format!("STATUS={rest}")),
         "watchdog" => feed(number(first), number(second)),
         "store" => store(rest),

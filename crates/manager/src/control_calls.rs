@@ -14,7 +14,7 @@ use warren_core::request::Asker;
 use warren_core::state::History;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
-use warren_unit::{Diagnostic, LoadState, Relation, UnitName};
+use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
@@ -26,7 +26,8 @@ const LOG_LINES: usize = 10;
 /// Bytes at the end of a log that are looked at for them.
 const LOG_TAIL_BYTES: u64 = 16 << 10;
 
-type Answered = Result<Value, (&'static str, String)>;
+/// What a method answers, or the name and text of an error.
+pub(crate) type Answered = Result<Value, (&'static str, String)>;
 
 /// One method.
 pub struct Method {
@@ -42,7 +43,7 @@ pub struct Method {
 pub const CALLS: &[Method] = &[
     Method { name: "List", changes: false, serve: list },
     Method { name: "Status", changes: false, serve: status },
-    Method { name: "Why", changes: false, serve: why },
+    Method { name: "Why", changes: false, serve: crate::why::why },
     Method { name: "Cat", changes: false, serve: cat },
     Method { name: "Records", changes: false, serve: records },
     Method { name: "Record", changes: false, serve: record },
@@ -54,9 +55,11 @@ pub const CALLS: &[Method] = &[
     Method { name: "ResetFailed", changes: true, serve: reset_failed },
     Method { name: "Reexecute", changes: true, serve: reexecute },
     Method { name: "Leave", changes: true, serve: leave },
+    Method { name: "Shutdown", changes: false, serve: shutdown },
+    Method { name: "Hurry", changes: true, serve: hurry },
 ];
 
-fn refused(message: impl Into<String>) -> (&'static str, String) {
+pub(crate) fn refused(message: impl Into<String>) -> (&'static str, String) {
     ("io.warrener.Refused", message.into())
 }
 
@@ -69,14 +72,14 @@ fn unit_name(parameters: &Value) -> Result<UnitName, (&'static str, String)> {
     UnitName::parse(text).map_err(|e| invalid(format!("unit {text}: {e}")))
 }
 
-fn find(view: &View, parameters: &Value) -> Result<UnitId, (&'static str, String)> {
+pub(crate) fn find(view: &View, parameters: &Value) -> Result<UnitId, (&'static str, String)> {
     let name = unit_name(parameters)?;
     view.lookup(&name).ok_or_else(|| ("io.warrener.NoSuchUnit", format!("Unit {name} not found.")))
 }
 
 // ---- reading ----
 
-fn row(view: &View, definition: &Definition) -> Value {
+pub(crate) fn row(view: &View, definition: &Definition) -> Value {
     let unit = definition.id;
     let mut row = json!({
         "name": definition.name.as_str(),
@@ -119,7 +122,7 @@ fn list(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     Ok(json!({"units": rows.into_iter().map(|d| row(&view, d)).collect::<Vec<_>>()}))
 }
 
-fn moment(at: Moment) -> Value {
+pub(crate) fn moment(at: Moment) -> Value {
     match at.is_never() {
         true => Value::Null,
         false => json!(at.realtime_us),
@@ -170,7 +173,7 @@ fn command_line(pid: i32) -> String {
     String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned()
 }
 
-fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
+pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
     use std::io::{Read, Seek, SeekFrom};
     let path = shared.log_dir.join(format!("{unit}.log"));
     let read = || -> std::io::Result<Vec<u8>> {
@@ -200,99 +203,13 @@ fn cause(view: &View, cause: Cause) -> Value {
     }
 }
 
-fn reason(view: &View, reason: Reason) -> Value {
+pub(crate) fn reason(view: &View, reason: Reason) -> Value {
     json!({
         "code": reason.code.id(),
         "text": reason.code.text(),
         "cure": reason.code.cure(),
         "cause": cause(view, reason.cause),
     })
-}
-
-/// Why a unit is as it is: itself, then along what it depends on, to the roots.
-fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
-    let view = shared.view();
-    let units: Vec<UnitId> = match parameters["unit"].is_string() {
-        true => vec![find(&view, parameters)?],
-        false => view
-            .graph
-            .definitions()
-            .map(|d| d.id)
-            .filter(|&unit| view.active_state(unit).as_str() == "failed" || stuck(&view, unit))
-            .collect(),
-    };
-    let explain = |unit: UnitId| {
-        let mut path = vec![unit];
-        while let Some(next) = next_cause(&view, path[path.len() - 1], &path) {
-            path.push(next);
-        }
-        let steps: Vec<Value> = path.iter().map(|&unit| explained(&view, shared, unit)).collect();
-        let impact: Vec<String> = dependents(&view, unit);
-        json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": impact})
-    };
-    Ok(json!({"units": units.into_iter().map(explain).collect::<Vec<_>>()}))
-}
-
-/// A job that waits.
-fn stuck(view: &View, unit: UnitId) -> bool {
-    view.job(unit).is_some_and(|job| job.blockers > 0)
-}
-
-/// The unit that explains this one's state or waiting, if another does.
-fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
-    let history = view.run(unit).history.as_deref();
-    let by_reason = match history.map(|h| h.reason.cause) {
-        Some(Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other)) => {
-            Some(other)
-        }
-        _ => None,
-    };
-    let by_job =
-        view.job(unit).filter(|job| job.blockers > 0).and_then(|job| blocker(view, unit, job.kind));
-    by_job.or(by_reason).filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
-}
-
-/// The first unit whose job this one's job waits for.
-fn blocker(view: &View, unit: UnitId, kind: warren_core::job::JobKind) -> Option<UnitId> {
-    view.graph.ordered_with(unit).find(|&other| {
-        view.job(other).is_some_and(|job| {
-            warren_core::job::must_wait(kind, job.kind, view.graph.is_before(other, unit))
-        })
-    })
-}
-
-fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
-    let empty = History::default();
-    let history = view.run(unit).history.as_deref().unwrap_or(&empty);
-    let definition = view.definition(unit);
-    let mut out = row(view, definition);
-    let load_reason = match definition.load_state {
-        LoadState::NotFound => Some(warren_core::reason::Code::NotLoaded),
-        LoadState::Masked => Some(warren_core::reason::Code::Masked),
-        LoadState::BadSetting | LoadState::Error => Some(warren_core::reason::Code::BadSetting),
-        _ => None,
-    };
-    let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
-    out["reason"] = reason(view, shown);
-    out["detail"] = json!(history.status_text);
-    out["since"] = moment(history.state_change);
-    out["result"] = json!(history.outcome.as_str());
-    out["log"] = json!(log_tail(shared, definition.name.as_str()));
-    out
-}
-
-/// Units that cannot be up without this one and are not.
-fn dependents(view: &View, unit: UnitId) -> Vec<String> {
-    let relations = [Relation::RequiredBy, Relation::BoundBy, Relation::RequisiteOf];
-    let mut names: Vec<String> = relations
-        .into_iter()
-        .flat_map(|relation| view.graph.related(unit, relation))
-        .filter(|&other| view.active_state(other).is_down())
-        .map(|other| view.graph.name(other).to_string())
-        .collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
@@ -519,6 +436,28 @@ fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answe
 
 fn reexecute(_: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     call_and_answer(shared, asker, Call::Reexecute).map(|_| json!({}))
+}
+
+/// Whether everything is being stopped, and what that waits for.
+fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    let waits = crate::ending::waits::waits(&view, crate::daemon::now().monotonic);
+    Ok(json!({
+        "stopping": view.totals.stopping,
+        "jobs": view.totals.jobs,
+        "waits": crate::ending::waits::value(&view, &waits),
+    }))
+}
+
+fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let unit = find(&shared.view(), parameters)?;
+    let (reply, end) = channel();
+    shared.order(Order::Hurry { asker, unit, reply });
+    match end.recv() {
+        Ok(Ended::Refused(text)) => Err(refused(text)),
+        Ok(_) => Ok(json!({})),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
 }
 
 fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {

@@ -146,8 +146,7 @@ pub struct Daemon {
     /// Counts the managers of this init.
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
-    pub(crate) ending: Option<PowerAction>,
-    pub(crate) stop_began: Moment,
+    pub(crate) ending: Option<crate::ending::Ending>,
     /// Units that may be forgotten.
     pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
@@ -203,6 +202,7 @@ impl Daemon {
             self.look_for_missing_at,
             self.doors.deadline(),
             self.collector.deadline(),
+            self.ending.as_ref().and_then(|ending| ending.deadline()),
         ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
@@ -305,6 +305,7 @@ impl Daemon {
 
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
         match self.tools.ended(pid, status) {
+            Some((effect, result)) if self.own_effect_done(effect, &result) => {}
             Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
             None => self.events.push_back(Event::Exited { pid, status }),
         }
@@ -324,6 +325,9 @@ impl Daemon {
         self.wake.clear();
         let results: Vec<(EffectId, Done)> = self.workers.results().collect();
         for (effect, result) in results {
+            if self.group_killed(effect, &result) {
+                continue;
+            }
             self.events.push_back(Event::Done { effect, result });
         }
         let orders: Vec<Order> = self.orders.try_iter().collect();
@@ -393,7 +397,7 @@ impl Daemon {
         }
     }
 
-    fn is_host(&self) -> bool {
+    pub(crate) fn is_host(&self) -> bool {
         !warren_sys::process::in_container()
     }
 
@@ -417,6 +421,9 @@ impl Daemon {
         // Events that were read and wait to be stepped through are not in what is written now.
         let all_stepped = self.events.is_empty();
         let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
+        let (happenings, lost) = self.core.take_happenings();
+        self.hear(&happenings);
+        self.recorder.take(&happenings, lost);
         let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         self.compact(&late);
         match self.state.append(&self.core, changed.iter().copied(), &renamed, late) {
@@ -424,8 +431,6 @@ impl Daemon {
             Ok(()) => {}
             Err(e) => say!("cannot write run state: {e}"),
         }
-        let (happenings, lost) = self.core.take_happenings();
-        self.recorder.take(&happenings, lost);
         let mut notices = Vec::new();
         let mut replies = Vec::new();
         for effect in effects {
@@ -438,18 +443,7 @@ impl Daemon {
         self.check_conditions();
         self.note_idle(&changed);
         self.publish(changed, notices, replies);
-        self.end_when_stopped();
-    }
-
-    fn end_when_stopped(&mut self) {
-        let Some(action) = self.ending else { return };
-        if self.core.totals().stopping && self.core.totals().jobs == 0 && self.events.is_empty() {
-            let ended = now();
-            self.recorder.shutdown_ended(ended, self.core.graph());
-            let took = ended.monotonic.since(self.stop_began.monotonic);
-            say!("The system is down. Stopping took {:.3} s.", took.as_secs_f64());
-            self.leaving = Some(Leaving::Power(action));
-        }
+        self.go_on_ending();
     }
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.

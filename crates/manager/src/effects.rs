@@ -23,6 +23,15 @@ use crate::{conditions, mounts};
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
+/// Processes of a group that the loop kills by itself; for more a worker does it.
+const KILLED_AT_ONCE_MAX: usize = 16;
+
+/// Workers answer for a group that they killed under this bit and the unit's id.
+const KILLED: u64 = 1 << 60;
+
+/// Left-over processes of one unit that are named.
+const LEFT_OVER_NAMED_MAX: usize = 10;
+
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
 
@@ -229,6 +238,7 @@ impl Daemon {
         };
         self.fresh_pids.extend(pid);
         match self.tools.spawned(id, &result) {
+            Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
             None => self.done(id, result),
@@ -309,6 +319,15 @@ impl Daemon {
     }
 
     fn kill_group(&mut self, unit: UnitId) {
+        if self.groups.processes(unit).len() > KILLED_AT_ONCE_MAX
+            && let Some(task) = self.groups.kill_task(unit)
+        {
+            let id = EffectId(KILLED | u64::from(unit.0));
+            return self.workers.run(id, move || match task() {
+                Ok(()) => Done::Ok,
+                Err(e) => Done::Failed { error: e.to_string() },
+            });
+        }
         if let Err(e) = self.groups.kill(unit) {
             say!("{}: {e}", self.core.graph().name(unit));
             self.kill(unit, KillTarget::Group, 9, FollowUp::default());
@@ -316,6 +335,40 @@ impl Daemon {
         if !self.groups.is_populated(unit) {
             self.events.push_back(Event::CgroupEmpty { unit });
         }
+    }
+
+    /// A worker has killed a group; false if the effect is another one.
+    pub(crate) fn group_killed(&mut self, effect: EffectId, result: &Done) -> bool {
+        if effect.0 & KILLED == 0 {
+            return false;
+        }
+        let unit = UnitId(effect.0 as u32);
+        if let Done::Failed { error } = result {
+            say!("{}: {error}", self.core.graph().name(unit));
+            self.kill(unit, KillTarget::Group, 9, FollowUp::default());
+        }
+        if self.groups.killed(unit) {
+            self.events.push_back(Event::CgroupEmpty { unit });
+        }
+        true
+    }
+
+    /// What `KillMode=` spared, or the kernel holds, is named: nobody looks after it any more.
+    fn name_left_over(&self, unit: UnitId, pids: &[i32]) {
+        if pids.is_empty() {
+            return;
+        }
+        let named: Vec<String> = pids
+            .iter()
+            .take(LEFT_OVER_NAMED_MAX)
+            .map(|&pid| {
+                let command =
+                    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+                format!("{} (pid {pid})", command.trim())
+            })
+            .collect();
+        let name = self.core.graph().name(unit);
+        say!("{name}: left-over processes, {} in all: {}", pids.len(), named.join(", "));
     }
 
     fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>) {
@@ -477,7 +530,8 @@ impl Daemon {
     // ---- the end of a run ----
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
-        self.groups.remove(unit);
+        let left_over = self.groups.remove(unit);
+        self.name_left_over(unit, &left_over);
         self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {
             if !restarting {
@@ -503,6 +557,12 @@ impl Daemon {
     fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
         use warren_init::protocol::control::PowerAction;
         say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
+        let immediate = matches!(
+            action,
+            EmergencyAction::RebootImmediate
+                | EmergencyAction::PoweroffImmediate
+                | EmergencyAction::HaltImmediate
+        );
         let (power, orderly) = match action {
             EmergencyAction::None => return,
             EmergencyAction::Reboot | EmergencyAction::SoftReboot => (PowerAction::Reboot, true),
@@ -524,7 +584,8 @@ impl Daemon {
         };
         match orderly {
             true => self.begin_end(power),
-            false => self.leaving = Some(crate::daemon::Leaving::Power(power)),
+            false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
+            false => self.end_without_stopping(power),
         }
     }
 }

@@ -1,41 +1,237 @@
-//! What is done when everything is stopped, as a number for the state file.
+//! The end: every unit is stopped, then the last steps are taken, then init ends the machine.
+//!
+//! Units are stopped by jobs like any other. While that goes on, what is waited for is told once a
+//! second, and file systems are written out by a process of their own. Nothing here waits: each
+//! stage ends with an event. Start at [`Daemon::begin_end`].
 
+pub mod code;
+pub mod path;
+pub mod waits;
+
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use warren_core::event::{Done, Event};
+use warren_core::ids::EffectId;
+use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
+use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 
-/// The number of an action; never 0.
-pub fn code(action: PowerAction) -> u16 {
-    match action {
-        PowerAction::Reboot => 1,
-        PowerAction::PowerOff => 2,
-        PowerAction::Halt => 3,
-        PowerAction::Kexec => 4,
-        PowerAction::Exit(status) => 0x100 | u16::from(status),
+use crate::daemon::{Daemon, Leaving, now};
+use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
+use crate::say;
+use crate::tools::TOOL;
+
+/// What is waited for is told from this time on.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// And again after each of these.
+const TOLD_APART: Duration = Duration::from_secs(1);
+
+/// After this time the end goes on, whatever is still up.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// Effects that only this room asks for: their numbers are beyond those of the machine.
+const LAST_STEPS_EFFECT: EffectId = EffectId(1 << 61);
+const SYNC_EFFECT: EffectId = EffectId((1 << 61) + 1);
+
+/// Under which the last steps leave their report, below the manager's directory of run-time files.
+const REPORT: &str = "warren/last-steps";
+
+/// The end, once it has begun.
+#[derive(Debug)]
+pub struct Ending {
+    /// What follows.
+    pub action: PowerAction,
+    began: Moment,
+    stage: Stage,
+    stops: path::Stops,
+    told_at: Monotonic,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    /// Jobs stop all units.
+    Units,
+    /// A process takes the last steps.
+    LastSteps,
+}
+
+impl Ending {
+    /// An end that begins now, or that an earlier manager had begun.
+    pub fn new(action: PowerAction) -> Ending {
+        let began = now();
+        let stops = path::Stops::default();
+        Ending { action, began, stage: Stage::Units, stops, told_at: began.monotonic.after(QUIET) }
+    }
+
+    /// When to look again though nothing happens.
+    pub fn deadline(&self) -> Option<Monotonic> {
+        (self.stage == Stage::Units).then_some(self.told_at)
     }
 }
 
-/// The action of a number; none for 0 and for numbers that mean nothing.
-pub fn from_code(code: u16) -> Option<PowerAction> {
-    Some(match code {
-        1 => PowerAction::Reboot,
-        2 => PowerAction::PowerOff,
-        3 => PowerAction::Halt,
-        4 => PowerAction::Kexec,
-        code if code & 0xff00 == 0x100 => PowerAction::Exit((code & 0xff) as u8),
-        _ => return None,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_action_comes_back() {
-        let plain = [PowerAction::Reboot, PowerAction::PowerOff, PowerAction::Halt];
-        let all = plain.into_iter().chain([PowerAction::Kexec, PowerAction::Exit(0)]);
-        for action in all.chain([PowerAction::Exit(255)]) {
-            assert_eq!(from_code(code(action)), Some(action));
+impl Daemon {
+    /// Begins the end, or changes what follows it.
+    pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        self.core.set_ending(code::code(action));
+        if let Some(ending) = &mut self.ending {
+            ending.action = action;
+            return;
         }
-        assert_eq!((from_code(0), from_code(9)), (None, None));
+        crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
+        self.say_dated(&format!("The system is going down: {}.", code::text(action)));
+        let ending = Ending::new(action);
+        self.recorder.shutdown_began(ending.began);
+        self.ending = Some(ending);
+        self.sync_file_systems();
+        self.events.push_back(Event::StopEverything);
+    }
+
+    /// Skips the units: their processes are ended with all others by the last steps.
+    pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
+        self.core.set_ending(code::code(action));
+        if self.ending.is_none() {
+            self.recorder.shutdown_began(now());
+        }
+        let ending = self.ending.get_or_insert_with(|| Ending::new(action));
+        ending.action = action;
+        if ending.stage == Stage::Units {
+            self.take_last_steps();
+        }
+    }
+
+    /// A line with the date and the time of day, for who reads it after the machine is up again.
+    fn say_dated(&self, text: &str) {
+        say!("{} {text}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z"));
+    }
+
+    /// Takes note of what the machine says happened.
+    pub(crate) fn hear(&mut self, happenings: &[warren_core::happening::Happening]) {
+        if let Some(ending) = &mut self.ending {
+            ending.stops.hear(happenings);
+        }
+    }
+
+    /// Goes on when all units are down, and says what is waited for until then.
+    pub(crate) fn go_on_ending(&mut self) {
+        let Some(ending) = &mut self.ending else { return };
+        if ending.stage != Stage::Units || !self.core.totals().stopping || !self.events.is_empty() {
+            return;
+        }
+        let moment = now().monotonic;
+        let overdue = moment.since(ending.began.monotonic) > DEADLINE;
+        if self.core.totals().jobs == 0 || overdue {
+            if overdue {
+                say!("the time for the end is over: {} units are left", self.core.totals().jobs);
+            }
+            return self.take_last_steps();
+        }
+        if moment >= ending.told_at {
+            ending.told_at = moment.after(TOLD_APART);
+            let view = self.core.view();
+            let waits = waits::waits(&view, moment);
+            let dirty = warren_sys::storage::dirty_bytes() >> 20;
+            say!("waiting for {}; {dirty} MiB to be written", waits::line(&view, &waits));
+        }
+    }
+
+    // ---- processes of this room ----
+
+    /// Whether the machine is this manager's to take apart. Everything must say so: in a container
+    /// or beside another process 1, swap areas and loop devices are somebody else's.
+    fn owns_storage(&self) -> bool {
+        let init = std::fs::read_link("/proc/1/exe").unwrap_or_default();
+        self.options.scope == warren_unit::Scope::System
+            && self.is_host()
+            && std::os::unix::process::parent_id() == 1
+            && init.file_name().is_some_and(|name| name == "warren-init")
+    }
+
+    /// Writing out begins with the end, so that little is left to write when units are down.
+    fn sync_file_systems(&mut self) {
+        if self.owns_storage() {
+            let argument = format!("{LAST_STEP}=sync:/");
+            self.run_own(SYNC_EFFECT, vec![argument]);
+        }
+    }
+
+    fn report_path(&self) -> PathBuf {
+        self.options.runtime_dir.join(REPORT)
+    }
+
+    fn take_last_steps(&mut self) {
+        if let Some(ending) = &mut self.ending {
+            ending.stage = Stage::LastSteps;
+        }
+        let storage = self.owns_storage();
+        self.recorder.units_stopped(now(), storage, self.core.graph());
+        let steps = LastSteps {
+            groups: self.shared.tree_path(),
+            storage,
+            report: Some(self.report_path()),
+        };
+        let _ = std::fs::remove_file(self.report_path());
+        if !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
+            self.end_now();
+        }
+    }
+
+    /// Runs warrend with these arguments, beside the manager.
+    fn run_own(&mut self, effect: EffectId, arguments: Vec<String>) -> bool {
+        let Ok(own) = std::env::current_exe() else { return false };
+        let path = own.to_string_lossy().into_owned();
+        let argv = std::iter::once("warrend".to_owned()).chain(arguments).collect();
+        // It says what it does where the manager does.
+        let said = std::io::stderr().as_fd().try_clone_to_owned();
+        let stderr = said.as_ref().map_or(StdOutput::Null, |_| StdOutput::Fd(0));
+        let cgroup = CgroupPlace::Inherit;
+        let spec = ExecSpec { path, argv, cgroup, stderr, ..ExecSpec::default() };
+        let id = EffectId(effect.0 | TOOL);
+        match self.helpers.spawn(id, Box::new(spec), said.into_iter().collect()) {
+            Ok(()) => true,
+            Err(error) => {
+                say!("cannot take the last steps: {error}");
+                false
+            }
+        }
+    }
+
+    /// Takes the answer to an effect of this room; false if it is another's.
+    pub(crate) fn own_effect_done(&mut self, effect: EffectId, result: &Done) -> bool {
+        if effect == LAST_STEPS_EFFECT {
+            if let Done::Failed { error } = result {
+                say!("the last steps: {error}");
+            }
+            self.end_now();
+        }
+        effect == LAST_STEPS_EFFECT || effect == SYNC_EFFECT
+    }
+
+    /// Says the last words and leaves.
+    fn end_now(&mut self) {
+        let Some(ending) = &self.ending else { return };
+        let summary = ending.stops.summary();
+        let last = LastDone::read(&self.report_path()).unwrap_or_default();
+        let ended = now();
+        let took = ended.monotonic.since(ending.began.monotonic);
+        let longest = summary.longest.map_or(String::new(), |(unit, time)| {
+            format!(", longest {} {:.3} s", self.core.graph().name(unit), time.as_secs_f64())
+        });
+        let failed = match last.failed {
+            0 => String::new(),
+            failed => format!(", {failed} things could not be taken apart"),
+        };
+        self.say_dated(&format!(
+            "The system is down. Shutdown took {:.3} s (critical path {:.3} s): {} units{longest}, \
+             {} killed{failed}.",
+            took.as_secs_f64(),
+            summary.critical.as_secs_f64(),
+            summary.units,
+            summary.killed as usize + last.killed,
+        ));
+        self.leaving = Some(Leaving::Power(ending.action));
+        self.recorder.shutdown_ended(ended, self.core.graph());
     }
 }

@@ -1,7 +1,7 @@
 //! The cgroups of units: made when something is to run in them, watched until they are empty,
 //! removed when the unit is down. Only groups of active units are ever touched.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
@@ -12,6 +12,8 @@ use warren_sys::cgroup::watch::{Watch, WatchId};
 use warren_unit::UnitName;
 use warren_unit::config::{CgroupConfig, CpuWeight, Limit, TasksLimit};
 
+const PIDS_MAX: &str = "pids.max";
+
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
     tree: Option<Tree>,
@@ -20,6 +22,9 @@ pub struct Groups {
     made: BTreeMap<UnitId, Group>,
     /// Controllers that the root of the tree offers.
     controllers: Vec<String>,
+    /// Units whose group is being killed elsewhere: until that is over nothing is said of it, so
+    /// that it cannot hit what comes after.
+    killing: BTreeSet<UnitId>,
 }
 
 struct Group {
@@ -33,7 +38,8 @@ impl Groups {
         let watch = tree.as_ref().map(|_| Watch::new()).transpose()?;
         let controllers =
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
-        Ok(Groups { tree, watch, by_watch: BTreeMap::new(), made: BTreeMap::new(), controllers })
+        let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Groups { tree, watch, by_watch, made, controllers, killing: BTreeSet::new() })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -130,9 +136,39 @@ impl Groups {
         }
     }
 
-    /// Removes the unit's group, and groups that its processes made below.
-    pub fn remove(&mut self, unit: UnitId) {
-        let Some(group) = self.made.remove(&unit) else { return };
+    /// The same, as a task for another thread: the kernel visits every process of the group. While
+    /// it does they cannot make others, where the kernel lets that be said.
+    pub fn kill_task(
+        &mut self,
+        unit: UnitId,
+    ) -> Option<impl FnOnce() -> Result<()> + Send + 'static> {
+        let tree = Tree::open(self.tree.as_ref()?.path()).ok()?;
+        let path = self.path(unit)?.to_owned();
+        self.killing.insert(unit);
+        Some(move || {
+            let limit = tree.read(&path, PIDS_MAX).ok();
+            if limit.is_some() {
+                let _ = tree.write(&path, PIDS_MAX, "0");
+            }
+            let killed = tree.kill(&path);
+            if let Some(limit) = limit {
+                let _ = tree.write(&path, PIDS_MAX, limit.trim());
+            }
+            killed
+        })
+    }
+
+    /// The task is done; whether the group is empty now.
+    pub fn killed(&mut self, unit: UnitId) -> bool {
+        self.killing.remove(&unit);
+        !self.is_populated(unit)
+    }
+
+    /// Removes the unit's group, and groups that its processes made below. Returns the processes
+    /// that are left over and keep it.
+    pub fn remove(&mut self, unit: UnitId) -> Vec<i32> {
+        let Some(group) = self.made.remove(&unit) else { return Vec::new() };
+        self.killing.remove(&unit);
         if let Some(id) = group.watch {
             self.by_watch.remove(&id);
             if let Some(watch) = &self.watch {
@@ -145,7 +181,9 @@ impl Groups {
             // Left-over groups of the unit's own: they go if they are empty, else they stay as
             // what they are, processes that KillMode= spared.
             let _ = tree.prune(&group.path);
+            return tree.procs_below(&group.path).unwrap_or_default();
         }
+        Vec::new()
     }
 
     /// The units whose groups were reported and are empty now.
@@ -159,7 +197,7 @@ impl Groups {
         };
         units.sort_unstable();
         units.dedup();
-        units.retain(|&unit| !self.is_populated(unit));
+        units.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
         units
     }
 

@@ -22,6 +22,13 @@ fn main() {
         }
         return;
     }
+    if let Some(step) = &options.last_step {
+        std::process::exit(warren_manager::last::run_step(step));
+    }
+    if let Some(steps) = &options.last_steps {
+        warren_manager::last::run(steps);
+        return;
+    }
     warren_sys::heap::limit_arenas();
     let _ = warren_sys::process::raise_open_files(1 << 20);
     match start::start(options) {

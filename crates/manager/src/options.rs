@@ -6,6 +6,7 @@ use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
 
 use crate::generators::{Generators, RUN_GENERATORS};
+use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -39,6 +40,10 @@ pub struct Options {
     pub run_generators: bool,
     /// Overrides where recordings are kept.
     pub record_path: Option<PathBuf>,
+    /// Take the last steps of a shutdown and end: warrend starts itself with this.
+    pub last_steps: Option<LastSteps>,
+    /// Take one of them and end: those that take the last steps start themselves with this.
+    pub last_step: Option<String>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
@@ -58,10 +63,13 @@ impl Options {
             generator_path: None,
             run_generators: false,
             record_path: None,
+            last_steps: None,
+            last_step: None,
             no_bus: false,
             runtime_dir: PathBuf::from("/run"),
         };
-        for arg in args {
+        let mut args = args;
+        while let Some(arg) = args.next() {
             match arg.split_once('=').unwrap_or((&arg, "")) {
                 ("--help", _) => options.help = true,
                 ("--system", _) => options.scope = Scope::System,
@@ -71,6 +79,8 @@ impl Options {
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
                 ("--record-path", path) => options.record_path = Some(path.into()),
                 (RUN_GENERATORS, _) => options.run_generators = true,
+                (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
+                (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
                     return Err(format!("unknown argument {arg}; see --help"));

@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use warren_bus::backend::{Call, ReplySender};
 use warren_bus::names::NameState;
 use warren_core::graph::Delta;
+use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::Asker;
 use warren_core::time::Monotonic;
@@ -33,6 +34,15 @@ pub enum Order {
         /// What for.
         call: Call,
         /// Where the end goes.
+        reply: Sender<Ended>,
+    },
+    /// Wait no longer for a unit that is being stopped.
+    Hurry {
+        /// Who asks.
+        asker: Asker,
+        /// Which unit.
+        unit: UnitId,
+        /// Where the answer goes.
         reply: Sender<Ended>,
     },
     /// Read the configuration again.

@@ -64,6 +64,8 @@ pub struct Recorder {
     kernel: String,
     boot: Option<UnderWay>,
     shutdown: Option<UnderWay>,
+    /// Something of the shutdown is in its file.
+    part_is_kept: bool,
 }
 
 impl Recorder {
@@ -77,6 +79,7 @@ impl Recorder {
             kernel: context.kernel_release.to_string(),
             boot: None,
             shutdown: None,
+            part_is_kept: false,
         })
     }
 
@@ -160,28 +163,46 @@ impl Recorder {
     /// A file system is about to be unmounted: if recordings lie below it, what there is of the
     /// shutdown is written now, because later it cannot be.
     pub fn before_unmount(&mut self, mount_point: &str, graph: &Arc<Graph>) {
-        let Some(shutdown) = self.shutdown else { return };
-        if !self.records.directory().starts_with(mount_point) || !self.records.is_there() {
-            return;
-        }
-        let material = self.material(Subject::Shutdown, shutdown, graph);
-        if let Err(error) = self.records.keep_part(material) {
-            say!("the recording of the shutdown is lost: {error}");
+        if self.records.directory().starts_with(mount_point) {
+            self.keep_part_of_shutdown(graph);
         }
     }
 
-    /// Everything is stopped. Written at once: this process is about to be ended.
+    /// All units are down; stragglers and, where `storage` says so, file systems are next.
+    pub fn units_stopped(&mut self, at: Moment, storage: bool, graph: &Arc<Graph>) {
+        let next = if storage { Phase::Storage } else { Phase::Stragglers };
+        self.manager(at.monotonic, What::PhaseEnd { phase: Phase::StopUnits, detail: 0 });
+        self.manager(at.monotonic, What::PhaseBegin { phase: next, detail: 0 });
+        if storage {
+            self.keep_part_of_shutdown(graph);
+        }
+    }
+
+    fn keep_part_of_shutdown(&mut self, graph: &Arc<Graph>) {
+        let Some(shutdown) = self.shutdown.filter(|_| self.records.is_there()) else { return };
+        let part = self.material(Subject::Shutdown, shutdown, graph);
+        match self.records.keep_part(part) {
+            Ok(()) => self.part_is_kept = true,
+            Err(error) => say!("the recording of the shutdown is lost: {error}"),
+        }
+    }
+
+    /// Everything is over. Written at once, because this process is about to be ended; where that
+    /// can no longer be, the part that was written before has to do.
     pub fn shutdown_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
         let Some(shutdown) = self.shutdown.take() else { return };
         self.own_cpu(ended.monotonic);
-        for phase in [Phase::StopUnits, Phase::Shutdown] {
-            self.manager(ended.monotonic, What::PhaseEnd { phase, detail: 0 });
-        }
+        // Ends the phases within it too.
+        self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         if !self.records.is_there() {
             return;
         }
-        if let Err(error) = self.records.keep(self.material(Subject::Shutdown, shutdown, graph)) {
-            say!("the recording of the shutdown is lost: {error}");
+        let whole = self.material(Subject::Shutdown, shutdown, graph);
+        match self.records.keep(whole) {
+            Err(error) if !self.part_is_kept => {
+                say!("the recording of the shutdown is lost: {error}");
+            }
+            _ => {}
         }
     }
 

@@ -123,31 +123,38 @@ impl Records {
 
     /// Writes a file aside, piece by piece, and then in its place.
     fn write(&self, material: Material, whole: bool) -> io::Result<()> {
-        let name = name_of(&material.head);
-        let recording = recording(material);
-        let aside = self.directory.join(format!("{name}.tmp"));
-        let mut file = fs::File::create(&aside)?;
-        let mut writer = Writer::new(&recording.head);
-        writer.units(&recording.units);
-        writer.reasons(&recording.reasons);
-        writer.edges(&recording.edges);
-        for events in recording.events.chunks(PIECE_EVENTS) {
-            writer.events(events);
-            file.write_all(writer.bytes())?;
-            writer.clear();
+        let path = self.directory.join(name_of(&material.head));
+        let aside = path.with_extension("tmp");
+        let written = write_to(&aside, &recording(material), whole);
+        let placed = written.and_then(|()| fs::rename(&aside, &path));
+        if placed.is_err() {
+            let _ = fs::remove_file(&aside);
         }
-        if whole {
-            writer.end();
-        }
-        file.write_all(writer.bytes())?;
-        fs::rename(&aside, self.directory.join(name))
+        placed
     }
-
     fn prune(&self) {
         for name in superfluous(&self.list()) {
             let _ = fs::remove_file(self.directory.join(name));
         }
     }
+}
+
+/// Makes a file of a recording, piece by piece.
+fn write_to(path: &Path, recording: &Recording, whole: bool) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    let mut writer = Writer::new(&recording.head);
+    writer.units(&recording.units);
+    writer.reasons(&recording.reasons);
+    writer.edges(&recording.edges);
+    for events in recording.events.chunks(PIECE_EVENTS) {
+        writer.events(events);
+        file.write_all(writer.bytes())?;
+        writer.clear();
+    }
+    if whole {
+        writer.end();
+    }
+    file.write_all(writer.bytes())
 }
 
 fn name_of(head: &Head) -> String {

@@ -60,6 +60,9 @@ impl Daemon {
             Order::CallAndWait { asker, call, reply } => {
                 self.take_job_call(asker, call, Client::Waiter(reply));
             }
+            Order::Hurry { asker, unit, reply } => {
+                self.ask(asker, Request::Hurry(unit), Client::Waiter(reply));
+            }
             Order::Reload { how, reply } => {
                 let after = AfterLoad::Report { reply, ordered: Instant::now() };
                 self.load(|token| LoaderOrder::Reload { how, token }, after);
@@ -359,17 +362,6 @@ impl Daemon {
     /// A new manager takes over; everything it needs is written down already.
     pub(crate) fn reexecute(&mut self) {
         self.leaving = Some(Leaving::Restart);
-    }
-
-    /// Stops everything, then ends.
-    pub(crate) fn begin_end(&mut self, action: PowerAction) {
-        self.core.set_ending(crate::ending::code(action));
-        if self.ending.replace(action).is_none() {
-            crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
-            self.stop_began = now();
-            self.recorder.shutdown_began(self.stop_began);
-            self.events.push_back(Event::StopEverything);
-        }
     }
 
     // ---- unit files ----

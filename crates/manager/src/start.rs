@@ -195,7 +195,6 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         look_for_missing_at: None,
         incarnation: greeting.welcome.incarnation,
         ending: None,
-        stop_began: began,
         doors: Default::default(),
         collector: Default::default(),
         last_ping: began.monotonic,
@@ -374,7 +373,8 @@ impl Daemon {
         // The transaction of the first unit is the first that makes jobs.
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
         self.first_unit_asked = started;
-        self.ending = restored.manager.and_then(|m| crate::ending::from_code(m.ending));
+        let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
+        self.ending = ending.map(crate::ending::Ending::new);
         if self.ending.is_some() {
             // What the last incarnation recorded is gone with it.
             self.recorder.shutdown_began(self.started);

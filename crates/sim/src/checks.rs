@@ -385,7 +385,7 @@ fn nobody_waits(world: &World, unit: UnitId) -> Option<String> {
 /// What the manual promises about active units, unless somebody asked to ignore it.
 fn relations_hold(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
-    if world.lawless || !is_at_rest(world) {
+    if world.lawless || world.core.totals().stopping || !is_at_rest(world) {
         return wrong;
     }
     let graph = world.core.graph();

@@ -56,6 +56,8 @@ pub enum Action {
     Reload,
     /// `crash`: the manager is killed.
     Crash,
+    /// `hurry UNIT`: nobody waits for its stop any more.
+    Hurry(String),
     /// `shutdown`: everything is stopped.
     Shutdown,
     /// Instances of connections that are over are forgotten.
@@ -83,6 +85,7 @@ impl Action {
             "remove" => Action::Remove(unit()?),
             "reload" if first.is_empty() => Action::Reload,
             "crash" => Action::Crash,
+            "hurry" => Action::Hurry(unit()?),
             "shutdown" if first.is_empty() => Action::Shutdown,
             "forget" => Action::Forget,
             _ => {
@@ -124,6 +127,11 @@ impl Action {
                     world.lawless = true;
                     world.request(Request::CancelJob(job));
                 }
+            }
+            Action::Hurry(name) => {
+                let Some(unit) = unit(world, name) else { return };
+                world.lawless = true;
+                world.request(Request::Hurry(unit));
             }
             Action::Clear => {
                 world.lawless = true;
@@ -181,6 +189,7 @@ impl fmt::Display for Action {
             Action::Remove(unit) => write!(f, "remove {unit}"),
             Action::Reload => write!(f, "reload"),
             Action::Crash => write!(f, "crash"),
+            Action::Hurry(unit) => write!(f, "hurry {unit}"),
             Action::Shutdown => write!(f, "shutdown"),
             Action::Forget => write!(f, "forget"),
         }

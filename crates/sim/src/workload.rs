@@ -319,6 +319,7 @@ fn draw_action(random: &mut Random, names: &[String]) -> Option<Action> {
         28..=29 => Action::Reload,
         30 => Action::Crash,
         31 => Action::Forget,
+        32..=33 => Action::Hurry(name),
         _ => Action::Job(draw_verb(random), name, draw_mode(random)),
     })
 }

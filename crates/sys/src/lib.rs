@@ -29,6 +29,7 @@ pub mod random;
 pub mod reboot;
 pub mod signal;
 pub mod socket;
+pub mod storage;
 pub mod terminal;
 mod text;
 pub mod time;

@@ -253,9 +253,13 @@ pub fn raise_open_files(wanted: u64) -> Result<u64> {
 /// Whether this process runs in a container: its PID 1 was told so in the environment
 /// (`container=`, the convention of container managers), or it is not in the initial pid namespace.
 pub fn in_container() -> bool {
+    /// Inode of the initial pid namespace (linux/proc_ns.h, `PROC_PID_INIT_INO`).
+    const INITIAL: &str = "pid:[4026531836]";
     let told = |env: &[u8]| env.split(|&b| b == 0).any(|v| v.starts_with(b"container="));
+    let namespace = std::fs::read_link("/proc/self/ns/pid");
     std::env::var_os("container").is_some()
         || std::fs::read("/proc/1/environ").is_ok_and(|env| told(&env))
+        || !namespace.is_ok_and(|name| name.as_os_str() == INITIAL)
 }
 
 #[cfg(test)]

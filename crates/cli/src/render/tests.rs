@@ -85,11 +85,20 @@ fn why_starts_at_the_root_cause() {
                     "cause": {"kind": "dependency", "unit": "db.service"}}},
         {"name": "db.service", "active": "failed", "sub": "failed", "detail": "No such file",
          "log": ["1", "2", "3", "the last words"],
+         "lost_job": {"type": "stop", "result": "canceled",
+                      "reason": {"code": "WR-0070", "text": "a later request took the job's place",
+                                 "cause": {"kind": "request", "uid": 1, "pid": 9}}},
          "reason": {"code": "WR-0051", "text": "its program could not be executed",
                     "cure": "check the path, the user and the permissions",
                     "cause": {"kind": "request", "uid": 0, "pid": 44}}},
     ]}]});
     check("why", &why(&answer, PLAIN));
+    let stopping = json!({"units": [], "stopping": true, "waits": [
+        {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
+         "so_far_us": 2_500_000, "left_us": 87_500_000},
+        {"unit": "mnt.mount", "phase": "unmounting", "so_far_us": 100_000},
+    ]});
+    check("why-stopping", &why(&stopping, PLAIN));
     check("why-nothing", &why(&json!({"units": []}), PLAIN));
 }
 

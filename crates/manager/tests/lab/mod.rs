@@ -312,6 +312,20 @@ impl Machine {
         }
     }
 
+    // ---- the end ----
+
+    /// Asks for the end: `poweroff`, `reboot`, ...
+    pub fn leave(&self, how: &str) {
+        self.try_call("Leave", &json!({"how": how}));
+    }
+
+    /// Waits until the machine's process 1 has left; returns what was said.
+    #[track_caller]
+    pub fn wait_for_end(&mut self) -> String {
+        until("the machine ends", || self.unshare.try_wait().ok().flatten());
+        self.console()
+    }
+
     // ---- killing ----
 
     /// The manager's process, if there is one now.

@@ -1,0 +1,52 @@
+//! What is done when everything is stopped, as a number for the state file.
+
+use warren_init::protocol::control::PowerAction;
+
+/// The number of an action; never 0.
+pub fn code(action: PowerAction) -> u16 {
+    match action {
+        PowerAction::Reboot => 1,
+        PowerAction::PowerOff => 2,
+        PowerAction::Halt => 3,
+        PowerAction::Kexec => 4,
+        PowerAction::Exit(status) => 0x100 | u16::from(status),
+    }
+}
+
+/// The action of a number; none for 0 and for numbers that mean nothing.
+pub fn from_code(code: u16) -> Option<PowerAction> {
+    Some(match code {
+        1 => PowerAction::Reboot,
+        2 => PowerAction::PowerOff,
+        3 => PowerAction::Halt,
+        4 => PowerAction::Kexec,
+        code if code & 0xff00 == 0x100 => PowerAction::Exit((code & 0xff) as u8),
+        _ => return None,
+    })
+}
+
+/// What is going to happen, for people.
+pub fn text(action: PowerAction) -> &'static str {
+    match action {
+        PowerAction::Reboot => "it boots again",
+        PowerAction::PowerOff => "the power goes off",
+        PowerAction::Halt => "it halts",
+        PowerAction::Kexec => "another kernel starts",
+        PowerAction::Exit(_) => "the manager ends",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_comes_back() {
+        let plain = [PowerAction::Reboot, PowerAction::PowerOff, PowerAction::Halt];
+        let all = plain.into_iter().chain([PowerAction::Kexec, PowerAction::Exit(0)]);
+        for action in all.chain([PowerAction::Exit(255)]) {
+            assert_eq!(from_code(code(action)), Some(action));
+        }
+        assert_eq!((from_code(0), from_code(9)), (None, None));
+    }
+}

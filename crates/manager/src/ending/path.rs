@@ -1,0 +1,129 @@
+//! How long the end had to take: the longest chain of stops, each released by the one before it.
+//!
+//! Made of what the machine says happened, not of the order that files state: a unit that nobody
+//! waited for is on no chain.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use warren_core::happening::{Happening, What};
+use warren_core::ids::UnitId;
+use warren_core::job::JobKind;
+use warren_core::time::Monotonic;
+
+/// Signals that were sent count as killing from here on.
+const SIGKILL: i32 = 9;
+
+/// The stops so far.
+#[derive(Debug, Default)]
+pub struct Stops {
+    stops: BTreeMap<UnitId, Stop>,
+    killed: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    began: Monotonic,
+    ended: Option<Monotonic>,
+    released_by: Option<UnitId>,
+}
+
+/// What the end came to.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Summary {
+    /// Units that were stopped.
+    pub units: usize,
+    /// Time on the longest chain that was spent by the units themselves.
+    pub critical: Duration,
+    /// The unit that took longest, and how long.
+    pub longest: Option<(UnitId, Duration)>,
+    /// Units that were killed.
+    pub killed: u32,
+}
+
+impl Stops {
+    /// Hears what happened.
+    pub fn hear(&mut self, happenings: &[Happening]) {
+        for happening in happenings {
+            let (unit, at) = (happening.unit, happening.at);
+            match happening.what {
+                What::JobBegan { kind: JobKind::Stop, released_by, .. } => {
+                    self.stops.insert(unit, Stop { began: at, ended: None, released_by });
+                }
+                What::JobEnded { kind: JobKind::Stop, .. } => {
+                    if let Some(stop) = self.stops.get_mut(&unit) {
+                        stop.ended = Some(at);
+                    }
+                }
+                What::Signal { signal: SIGKILL, .. } => self.killed += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// What it came to.
+    pub fn summary(&self) -> Summary {
+        let took = |stop: &Stop| stop.ended.map(|at| at.since(stop.began));
+        let longest = self.stops.iter().filter_map(|(&unit, stop)| Some((unit, took(stop)?)));
+        Summary {
+            units: self.stops.len(),
+            critical: self.critical(),
+            longest: longest.max_by_key(|&(unit, time)| (time, std::cmp::Reverse(unit))),
+            killed: self.killed,
+        }
+    }
+
+    /// Back from the stop that ended last, along who released whom.
+    fn critical(&self) -> Duration {
+        let ended = |(unit, stop): (&UnitId, &Stop)| Some((stop.ended?, *unit));
+        let mut at = self.stops.iter().filter_map(ended).max().map(|(_, unit)| unit);
+        let mut sum = Duration::ZERO;
+        // Each is released by one that ended before it began; the count is a bound all the same.
+        for _ in 0..self.stops.len() {
+            let Some(stop) = at.and_then(|unit| self.stops.get(&unit)) else { break };
+            sum += stop.ended.map_or(Duration::ZERO, |end| end.since(stop.began));
+            at = stop.released_by;
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_core::ids::JobId;
+    use warren_core::job::JobResult;
+    use warren_core::reason::Reason;
+
+    /// `UNIT BEGAN ENDED RELEASED-BY` in milliseconds.
+    fn check(stops: &[(u32, u64, u64, Option<u32>)], want: (usize, u64, Option<(u32, u64)>)) {
+        let mut heard = Stops::default();
+        for &(unit, began, ended, released_by) in stops {
+            let (unit, job) = (UnitId(unit), JobId(unit));
+            let released_by = released_by.map(UnitId);
+            let kind = JobKind::Stop;
+            let (result, reason) = (JobResult::Done, Reason::default());
+            let at = |ms: u64| Monotonic(ms * 1000);
+            heard.hear(&[
+                Happening { at: at(began), unit, what: What::JobBegan { job, kind, released_by } },
+                Happening {
+                    at: at(ended),
+                    unit,
+                    what: What::JobEnded { job, kind, result, reason },
+                },
+            ]);
+        }
+        let summary = heard.summary();
+        let ms = |time: Duration| time.as_millis() as u64;
+        let longest = summary.longest.map(|(unit, time)| (unit.0, ms(time)));
+        assert_eq!((summary.units, ms(summary.critical), longest), want, "{stops:?}");
+    }
+
+    #[test]
+    fn the_chain_is_that_of_releases() {
+        check(&[], (0, 0, None));
+        check(&[(1, 0, 40, None), (2, 0, 30, None)], (2, 40, Some((1, 40))));
+        // The manager took 5 ms between the two: that is not the units' own time.
+        check(&[(1, 0, 40, None), (2, 45, 75, Some(1)), (3, 0, 60, None)], (3, 70, Some((3, 60))));
+    }
+}

@@ -1,0 +1,122 @@
+//! The last steps of a shutdown, when every unit is down: processes that outlived their units are
+//! named and ended, and on a host storage is taken apart.
+//!
+//! This runs in a process of its own (`warrend --last-steps`), which has nothing to serve: it may
+//! wait, and what may hang for ever is done by its children, each with a bound. The manager waits
+//! for its end and then lets init end the machine; if the manager is killed meanwhile, the next one
+//! starts the last steps again, which finds less to do. Nothing here sleeps: every wait ends with
+//! the process that it waits for, or at its bound. Start at [`run`].
+
+mod holders;
+mod steps;
+mod storage;
+mod stragglers;
+
+use std::path::{Path, PathBuf};
+
+pub use steps::run_step;
+
+/// The argument with which warrend takes the last steps and ends.
+pub const LAST_STEPS: &str = "--last-steps";
+
+/// The argument with which it takes one of them, in a child: `--last-step=VERB:PATH`.
+pub const LAST_STEP: &str = "--last-step";
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastSteps {
+    /// The root of the units' cgroups; without cgroups, processes that are left are not looked for.
+    pub groups: Option<PathBuf>,
+    /// Take storage apart: this is a host, not a container.
+    pub storage: bool,
+    /// Where the report goes.
+    pub report: Option<PathBuf>,
+}
+
+/// What was done, for the manager's last words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Processes that were left when all units were down.
+    pub left_over: usize,
+    /// Those of them that had to be killed.
+    pub killed: usize,
+    /// What could not be taken apart.
+    pub failed: usize,
+}
+
+impl LastSteps {
+    /// The command line that [`LastSteps::parse`] understands.
+    pub fn arguments(&self) -> Vec<String> {
+        let mut out = vec![LAST_STEPS.to_owned()];
+        let groups = self.groups.iter().map(|path| format!("groups={}", path.display()));
+        out.extend(groups);
+        out.extend(self.storage.then(|| "storage=yes".to_owned()));
+        out.extend(self.report.iter().map(|path| format!("report={}", path.display())));
+        out
+    }
+
+    /// Reads the words after [`LAST_STEPS`].
+    pub fn parse(words: impl Iterator<Item = String>) -> Result<LastSteps, String> {
+        let mut steps = LastSteps::default();
+        for word in words {
+            match word.split_once('=') {
+                Some(("groups", path)) => steps.groups = Some(path.into()),
+                Some(("storage", "yes")) => steps.storage = true,
+                Some(("report", path)) => steps.report = Some(path.into()),
+                _ => return Err(format!("unknown last step {word}")),
+            }
+        }
+        Ok(steps)
+    }
+}
+
+/// Takes the last steps.
+pub fn run(steps: &LastSteps) -> Done {
+    let mut done = Done::default();
+    if let Some(groups) = &steps.groups {
+        let ended = stragglers::end_all(groups);
+        done.left_over = ended.found;
+        done.killed = ended.killed;
+    }
+    if steps.storage {
+        done.failed = storage::take_apart();
+    }
+    if let Some(path) = &steps.report {
+        // The manager does without it.
+        let _ = std::fs::write(path, done.to_line());
+    }
+    done
+}
+
+impl Done {
+    fn to_line(&self) -> String {
+        format!("{} {} {}\n", self.left_over, self.killed, self.failed)
+    }
+
+    /// Reads the report; none if it is not there or not whole.
+    pub fn read(path: &Path) -> Option<Done> {
+        let text = std::fs::read_to_string(path).ok()?;
+        let mut words = text.split_whitespace().map(str::parse);
+        let mut next = || words.next()?.ok();
+        Some(Done { left_over: next()?, killed: next()?, failed: next()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_come_back() {
+        let all = [
+            LastSteps::default(),
+            LastSteps { storage: true, ..LastSteps::default() },
+            LastSteps { groups: Some("/a b".into()), storage: true, report: Some("/r".into()) },
+        ];
+        for steps in all {
+            let words = steps.arguments().into_iter().skip(1);
+            assert_eq!(LastSteps::parse(words), Ok(steps));
+        }
+        assert!(LastSteps::parse(std::iter::once("storage=no".to_owned())).is_err());
+    }
+}

@@ -1,0 +1,67 @@
+//! Who uses a mount: by the directories, files and mappings of every process.
+
+use std::fs;
+use std::path::Path;
+
+/// Holders that are named.
+const NAMED_MAX: usize = 5;
+
+/// Processes that use something below `mount_point`, each with how: `bash (pid 12, cwd)`.
+pub fn holders(mount_point: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for process in processes {
+        let name = process.file_name();
+        let Some(pid) = name.to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
+        if out.len() == NAMED_MAX {
+            break;
+        }
+        if let Some(how) = use_of(&process.path(), mount_point) {
+            let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            out.push(format!("{} (pid {pid}, {how})", command.trim()));
+        }
+    }
+    out
+}
+
+fn use_of(process: &Path, mount_point: &str) -> Option<String> {
+    let below =
+        |link: &Path| fs::read_link(link).ok().filter(|target| target.starts_with(mount_point));
+    for how in ["cwd", "root", "exe"] {
+        if below(&process.join(how)).is_some() {
+            return Some(how.to_owned());
+        }
+    }
+    let fds = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    for fd in fds {
+        if let Some(file) = below(&fd.path()) {
+            return Some(format!("file {}", file.display()));
+        }
+    }
+    let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+    let mapped = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    let mapped = mapped.map(Path::new).find(|path| path.starts_with(mount_point));
+    mapped.map(|path| format!("mapped {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_works_there_is_named() {
+        let dir = std::env::temp_dir().join(format!("warren-holders-{}", std::process::id()));
+        fs::create_dir_all(&dir).expect("a directory");
+        let mut child = std::process::Command::new("cat")
+            .current_dir(&dir)
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat runs");
+        let found = holders(dir.to_str().expect("a plain path"));
+        assert_eq!(found, [format!("cat (pid {}, cwd)", child.id())]);
+        drop(child.stdin.take());
+        child.wait().expect("it ends with its input");
+        assert_eq!(holders(dir.to_str().expect("a plain path")), [""; 0]);
+        fs::remove_dir(&dir).expect("empty");
+    }
+}

@@ -1,0 +1,125 @@
+//! Single steps: each in a child process, because each may hang.
+
+use warren_sys::error::Result;
+use warren_sys::mount::{self, MountFlags, MountOptions, Unmount};
+use warren_sys::storage;
+
+use crate::say;
+
+/// One step.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Step {
+    /// Unmount what is on this path.
+    Unmount(String),
+    /// Make the file system on this path read-only and take it out of sight; it goes when nobody
+    /// uses it any more.
+    Detach(String),
+    /// Make the file system on this path read-only.
+    ReadOnly(String),
+    /// Write out what the file system of this path holds in memory.
+    Sync(String),
+    /// Give up a swap area.
+    SwapOff(String),
+    /// Detach a loop device from its file.
+    Loop(String),
+    /// Stop an MD array.
+    Array(String),
+}
+
+type Make = fn(String) -> Step;
+
+/// The verbs of the command line.
+const VERBS: [(&str, Make); 7] = [
+    ("unmount", Step::Unmount),
+    ("detach", Step::Detach),
+    ("read-only", Step::ReadOnly),
+    ("sync", Step::Sync),
+    ("swapoff", Step::SwapOff),
+    ("loop", Step::Loop),
+    ("array", Step::Array),
+];
+
+impl Step {
+    /// Reads `VERB:PATH`.
+    pub fn parse(text: &str) -> Option<Step> {
+        let (verb, path) = text.split_once(':')?;
+        VERBS.iter().find(|(word, _)| *word == verb).map(|(_, make)| make(path.to_owned()))
+    }
+
+    /// What [`Step::parse`] reads.
+    pub fn to_argument(&self) -> String {
+        let same = |make: &Make| make(self.path().to_owned()) == *self;
+        let verb = VERBS.iter().find(|(_, make)| same(make)).map_or("", |(word, _)| word);
+        format!("{verb}:{}", self.path())
+    }
+
+    /// The path or device that it is about.
+    pub fn path(&self) -> &str {
+        match self {
+            Step::Unmount(path)
+            | Step::Detach(path)
+            | Step::ReadOnly(path)
+            | Step::Sync(path)
+            | Step::SwapOff(path)
+            | Step::Loop(path)
+            | Step::Array(path) => path,
+        }
+    }
+
+    fn take(&self) -> Result<()> {
+        match self {
+            Step::Unmount(path) => mount::unmount(path, Unmount::Normal),
+            Step::Detach(path) => {
+                // Read-only first: what is still open for writing keeps it from that.
+                let _ = read_only(path);
+                mount::unmount(path, Unmount::ForceLazy)
+            }
+            Step::ReadOnly(path) => read_only(path),
+            Step::Sync(path) => storage::sync_file_system(path),
+            Step::SwapOff(path) => storage::swap_off(path),
+            Step::Loop(path) => storage::detach_loop(path),
+            Step::Array(path) => storage::stop_array(path),
+        }
+    }
+}
+
+fn read_only(path: &str) -> Result<()> {
+    let mut options = MountOptions::parse("remount");
+    options.flags |= MountFlags::RDONLY;
+    mount::mount_fs("", path, "", &options)
+}
+
+/// Takes one step, named as on the command line; the exit status is 0, or 16 when somebody still
+/// uses it, or 1.
+pub fn run_step(text: &str) -> i32 {
+    let Some(step) = Step::parse(text) else {
+        say!("unknown step {text}");
+        return 2;
+    };
+    match step.take() {
+        Ok(()) => 0,
+        Err(e) if e.is_busy() => EXIT_BUSY,
+        Err(e) => {
+            say!("{e}");
+            1
+        }
+    }
+}
+
+/// Exit status of a step whose object is in use: EBUSY.
+pub const EXIT_BUSY: i32 = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_come_back() {
+        for (verb, make) in &VERBS {
+            let step = make("/a:b".to_owned());
+            assert_eq!(step.to_argument(), format!("{verb}:/a:b"));
+            assert_eq!(Step::parse(&step.to_argument()), Some(step));
+        }
+        assert_eq!(Step::parse("sweep:/"), None);
+    }
+}

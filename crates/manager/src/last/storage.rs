@@ -1,0 +1,344 @@
+//! Storage, taken apart: unmounts in parallel by tree, swap, then loop devices and MD arrays, then
+//! the root file system read-only and everything written out.
+//!
+//! [`Plan`] decides, [`run_all`] does: each step is a child process with a bound.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::time::{Duration, Instant};
+
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::mount::{self, Mount};
+use warren_sys::process;
+
+use super::holders::holders;
+use super::steps::{EXIT_BUSY, Step};
+use crate::say;
+
+/// Steps that run at the same time.
+const RUNNING_MAX: usize = 16;
+
+/// How long an unmount may take.
+const UNMOUNT_MAX: Duration = Duration::from_secs(10);
+
+/// How long it may take to write or to read back what memory held.
+const WRITE_MAX: Duration = Duration::from_secs(60);
+
+/// Loop devices lie on file systems on loop devices: so often the look is repeated.
+const ROUNDS_MAX: usize = 4;
+
+/// Directories whose mounts are the kernel's own and hold nothing.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Mounts that are needed to the last.
+const KEPT: [&str; 3] = ["/", "/usr", "/run"];
+
+/// Takes everything apart; returns how many things could not be.
+pub fn take_apart() -> usize {
+    let mounts = mount::table().unwrap_or_default();
+    let mut plan = Plan::of_mounts(&mounts);
+    swap_areas().into_iter().for_each(|area| plan.add(Step::SwapOff(area)));
+    let mut failed = run_all(plan);
+    for _ in 0..ROUNDS_MAX {
+        let mut plan = Plan::default();
+        used_loops().into_iter().for_each(|path| plan.add(Step::Loop(path)));
+        running_arrays().into_iter().for_each(|path| plan.add(Step::Array(path)));
+        if plan.items.is_empty() {
+            break;
+        }
+        let count = plan.items.len();
+        let failed_now = run_all(plan);
+        if failed_now == count {
+            failed += failed_now;
+            break;
+        }
+    }
+    let mut plan = Plan::default();
+    plan.add(Step::ReadOnly("/".to_owned()));
+    failed += run_all(plan);
+    let mut plan = Plan::default();
+    plan.add(Step::Sync("/".to_owned()));
+    failed + run_all(plan)
+}
+
+/// Steps in the order that mounts on mounts ask for.
+#[derive(Debug, Default)]
+pub struct Plan {
+    items: Vec<Item>,
+    ready: Vec<usize>,
+    failed: usize,
+}
+
+#[derive(Debug)]
+struct Item {
+    step: Step,
+    /// Steps that must be over first.
+    waits_for: usize,
+    /// The step that waits for this one.
+    below: Option<usize>,
+}
+
+/// How a step ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It was done.
+    Done,
+    /// Somebody uses it.
+    Busy,
+    /// It could not be done.
+    Failed,
+    /// It took longer than it may.
+    TooLong,
+}
+
+impl Plan {
+    /// Unmounts everything but what is needed to the last.
+    pub fn of_mounts(mounts: &[Mount]) -> Plan {
+        let mut plan = Plan::default();
+        let by_id: BTreeMap<u64, &Mount> = mounts.iter().map(|m| (m.id, m)).collect();
+        let mut places: BTreeMap<u64, usize> = BTreeMap::new();
+        // The table has a mount after the one that it is on.
+        for mount in mounts.iter().filter(|m| is_to_go(m)) {
+            let below = nearest_below(mount, &by_id, &places);
+            places.insert(mount.id, plan.items.len());
+            if let Some(below) = below {
+                plan.items[below].waits_for += 1;
+            }
+            let step = Step::Unmount(mount.mount_point.clone());
+            plan.items.push(Item { step, waits_for: 0, below });
+        }
+        plan.ready = (0..plan.items.len()).filter(|&i| plan.items[i].waits_for == 0).collect();
+        plan
+    }
+
+    /// One more step, which waits for none.
+    pub fn add(&mut self, step: Step) {
+        self.ready.push(self.items.len());
+        self.items.push(Item { step, waits_for: 0, below: None });
+    }
+
+    /// The next step that may begin.
+    pub fn next(&mut self) -> Option<(usize, Step)> {
+        let index = self.ready.pop()?;
+        Some((index, self.items[index].step.clone()))
+    }
+
+    /// A step is over. What is in use or hangs is taken out of sight instead, once.
+    pub fn ended(&mut self, index: usize, outcome: Outcome) {
+        let item = &mut self.items[index];
+        if let (Step::Unmount(path), Outcome::Busy | Outcome::TooLong) = (&item.step, outcome) {
+            item.step = Step::Detach(path.clone());
+            self.ready.push(index);
+            return;
+        }
+        self.failed += usize::from(outcome != Outcome::Done);
+        if let Some(below) = item.below {
+            let below_item = &mut self.items[below];
+            below_item.waits_for -= 1;
+            if below_item.waits_for == 0 {
+                self.ready.push(below);
+            }
+        }
+    }
+}
+
+fn is_to_go(mount: &Mount) -> bool {
+    let path = mount.mount_point.as_str();
+    let is_in = |dir: &str| {
+        let rest = path.strip_prefix(dir);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    !KEPT.contains(&path) && !KERNEL.into_iter().any(is_in)
+}
+
+/// The mount to go that this one is on, past those that stay.
+fn nearest_below(
+    mount: &Mount,
+    by_id: &BTreeMap<u64, &Mount>,
+    places: &BTreeMap<u64, usize>,
+) -> Option<usize> {
+    let mut at = mount;
+    while at.parent != at.id {
+        if let Some(&place) = places.get(&at.parent) {
+            return Some(place);
+        }
+        at = by_id.get(&at.parent)?;
+    }
+    None
+}
+
+struct Running {
+    index: usize,
+    step: Step,
+    child: Child,
+    pidfd: OwnedFd,
+    until: Instant,
+}
+
+/// Takes all steps of a plan; returns how many failed.
+fn run_all(mut plan: Plan) -> usize {
+    let Ok(epoll) = Epoll::new() else { return plan.items.len() };
+    let mut running: Vec<Running> = Vec::new();
+    loop {
+        while running.len() < RUNNING_MAX
+            && let Some((index, step)) = plan.next()
+        {
+            match begin(index, step, &epoll) {
+                Ok(one) => running.push(one),
+                Err(text) => {
+                    say!("{text}");
+                    plan.ended(index, Outcome::Failed);
+                }
+            }
+        }
+        let Some(until) = running.iter().map(|one| one.until).min() else { return plan.failed };
+        let mut events = Events::with_capacity(RUNNING_MAX);
+        let time = until.saturating_duration_since(Instant::now());
+        if epoll.wait(&mut events, Some(time)).is_err() {
+            return plan.failed + running.len();
+        }
+        let over = |one: &mut Running| outcome(one).map(|outcome| (one.index, outcome));
+        let ended: Vec<(usize, Outcome)> = running.iter_mut().filter_map(over).collect();
+        for (index, outcome) in ended {
+            if let Some(at) = running.iter().position(|one| one.index == index) {
+                let one = running.swap_remove(at);
+                let _ = epoll.remove(&one.pidfd);
+            }
+            plan.ended(index, outcome);
+        }
+    }
+}
+
+fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
+    let text = |e: &dyn std::fmt::Display| format!("{}: {e}", step.path());
+    let argument = format!("{}={}", super::LAST_STEP, step.to_argument());
+    let child = Command::new("/proc/self/exe").arg(argument).spawn().map_err(|e| text(&e))?;
+    let pidfd = process::pidfd_open(child.id() as i32).map_err(|e| text(&e))?;
+    epoll.add(&pidfd, index as u64, Interest::READ).map_err(|e| text(&e))?;
+    let bound = match step {
+        Step::Unmount(_) | Step::Detach(_) | Step::Loop(_) | Step::Array(_) => UNMOUNT_MAX,
+        Step::ReadOnly(_) | Step::Sync(_) | Step::SwapOff(_) => WRITE_MAX,
+    };
+    Ok(Running { index, step, child, pidfd, until: Instant::now() + bound })
+}
+
+/// How a step ended, if it did or its time is over.
+fn outcome(one: &mut Running) -> Option<Outcome> {
+    let path = one.step.path();
+    match one.child.try_wait() {
+        Ok(Some(status)) if status.success() => Some(Outcome::Done),
+        Ok(Some(status)) if status.code() == Some(EXIT_BUSY) => {
+            let who = holders(path);
+            let who =
+                if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") };
+            say!("{path} is in use by {who}");
+            Some(Outcome::Busy)
+        }
+        Ok(Some(_)) | Err(_) => Some(Outcome::Failed),
+        Ok(None) if Instant::now() < one.until => None,
+        Ok(None) => {
+            say!("{} takes too long and is left behind", one.step.to_argument());
+            let _ = one.child.kill();
+            Some(Outcome::TooLong)
+        }
+    }
+}
+
+/// Swap areas in use, from proc(5), `/proc/swaps`.
+fn swap_areas() -> Vec<String> {
+    let text = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let areas = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    areas.map(|path| path.replace("\\040", " ")).collect()
+}
+
+/// Loop devices with a file behind them.
+fn used_loops() -> Vec<String> {
+    block_devices("loop", |dir| dir.join("loop/backing_file").exists())
+}
+
+/// MD arrays that run.
+fn running_arrays() -> Vec<String> {
+    block_devices("md", |dir| {
+        let state = std::fs::read_to_string(dir.join("md/array_state")).unwrap_or_default();
+        !matches!(state.trim(), "" | "clear" | "inactive")
+    })
+}
+
+fn block_devices(prefix: &str, used: impl Fn(&std::path::Path) -> bool) -> Vec<String> {
+    let all = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let named = all.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let mut paths: Vec<String> = named
+        .filter(|entry| used(&entry.path()))
+        .map(|entry| format!("/dev/{}", entry.file_name().to_string_lossy()))
+        .collect();
+    paths.sort();
+    paths
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ID PARENT PATH` a line → the steps in rounds of what may run side by side, where those
+    /// named in `ends` do not end well.
+    fn check(mounts: &str, ends: &[(&str, Outcome)], want: &str) {
+        let parse = |line: &str| {
+            let mut words = line.split_whitespace();
+            let mut next = || words.next().expect("three words");
+            let (id, parent) = (next().parse().expect("a number"), next().parse().expect("one"));
+            let mount_point = next().to_owned();
+            Mount { id, parent, mount_point, source: String::new(), fstype: String::new() }
+        };
+        let mounts: Vec<Mount> = mounts.lines().map(parse).collect();
+        let mut plan = Plan::of_mounts(&mounts);
+        let mut rounds = Vec::new();
+        loop {
+            let mut round = Vec::new();
+            while let Some(next) = plan.next() {
+                round.push(next);
+            }
+            if round.is_empty() {
+                break;
+            }
+            round.sort();
+            let names: Vec<String> = round.iter().map(|(_, step)| step.to_argument()).collect();
+            for (index, step) in round {
+                let argument = step.to_argument();
+                let end = ends.iter().find(|(name, _)| *name == argument);
+                plan.ended(index, end.map_or(Outcome::Done, |(_, outcome)| *outcome));
+            }
+            rounds.push(names.join(" "));
+        }
+        rounds.push(plan.failed.to_string());
+        assert_eq!(rounds.join("\n"), want);
+    }
+
+    #[test]
+    fn mounts_on_mounts_go_first() {
+        check(
+            "1 1 /\n2 1 /proc\n3 1 /a\n4 3 /a/b\n5 3 /a/c\n6 4 /a/b\n7 1 /devices\n8 1 /dev\n9 8 /dev/shm",
+            &[],
+            "unmount:/a/c unmount:/a/b unmount:/devices\nunmount:/a/b\nunmount:/a\n0",
+        );
+    }
+
+    #[test]
+    fn what_stays_does_not_keep_what_is_below_it_from_going() {
+        check("1 1 /\n2 1 /mnt\n3 2 /run\n4 3 /run/x", &[], "unmount:/run/x\nunmount:/mnt\n0");
+    }
+
+    #[test]
+    fn what_is_in_use_is_detached_and_nothing_waits_for_it() {
+        check(
+            "1 1 /\n2 1 /a\n3 2 /a/b",
+            &[("unmount:/a/b", Outcome::Busy)],
+            "unmount:/a/b\ndetach:/a/b\nunmount:/a\n0",
+        );
+        check(
+            "1 1 /\n2 1 /a\n3 2 /a/b",
+            &[("unmount:/a/b", Outcome::TooLong), ("detach:/a/b", Outcome::TooLong)],
+            "unmount:/a/b\ndetach:/a/b\nunmount:/a\n1",
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! Why units are as they are: from each unit along what explains it, down to what nothing else
+//! explains. All of it comes from the reasons that the machine keeps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warren_bus::backend::Backend;
+use warren_core::ids::UnitId;
+use warren_core::job::{JobKind, must_wait};
+use warren_core::reason::{Cause, Code, Reason};
+use warren_core::request::Asker;
+use warren_core::state::{History, LostJob};
+use warren_core::view::View;
+use warren_unit::{LoadState, Relation};
+
+use crate::control_calls::{Answered, find, log_tail, moment, reason, row};
+use crate::ending::waits;
+use crate::shared::Shared;
+
+/// Units that are looked at for what one unit holds back.
+const IMPACT_MAX: usize = 10_000;
+
+/// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
+pub(crate) fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let view = shared.view();
+    if parameters["unit"].is_string() {
+        let unit = find(&view, parameters)?;
+        return Ok(json!({"units": [one(&view, shared, unit)]}));
+    }
+    let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> = roots(&view).into_iter().collect();
+    roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
+    let units: Vec<Value> =
+        roots.iter().map(|(root, held)| cause_of(&view, shared, *root, held)).collect();
+    let waits = match view.totals.stopping {
+        true => waits::waits(&view, crate::daemon::now().monotonic),
+        false => Vec::new(),
+    };
+    Ok(json!({
+        "units": units,
+        "stopping": view.totals.stopping,
+        "waits": waits::value(&view, &waits),
+    }))
+}
+
+/// One unit with the path to its root cause.
+fn one(view: &View, shared: &Shared, unit: UnitId) -> Value {
+    let steps: Vec<Value> =
+        path(view, unit).into_iter().map(|unit| explained(view, shared, unit)).collect();
+    let held = held_back(view, unit);
+    json!({"unit": view.graph.name(unit).as_str(), "path": steps, "impact": names(view, &held)})
+}
+
+/// A root cause with all that it holds back.
+fn cause_of(view: &View, shared: &Shared, root: UnitId, held: &BTreeSet<UnitId>) -> Value {
+    json!({
+        "unit": view.graph.name(root).as_str(),
+        "path": [explained(view, shared, root)],
+        "impact": names(view, held),
+    })
+}
+
+/// Every unit in trouble, under what explains it.
+fn roots(view: &View) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
+    let mut roots: BTreeMap<UnitId, BTreeSet<UnitId>> = BTreeMap::new();
+    for unit in view.graph.definitions().map(|d| d.id).filter(|&unit| in_trouble(view, unit)) {
+        let root = path(view, unit).pop().unwrap_or(unit);
+        let held = roots.entry(root).or_insert_with(|| held_back(view, root));
+        if unit != root {
+            held.insert(unit);
+        }
+    }
+    roots
+}
+
+fn in_trouble(view: &View, unit: UnitId) -> bool {
+    let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
+    view.active_state(unit).as_str() == "failed" || waits
+}
+
+/// The unit, then what explains it, and so on.
+fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
+    let mut path = vec![unit];
+    while let Some(next) = next_cause(view, path[path.len() - 1], &path) {
+        path.push(next);
+    }
+    path
+}
+
+/// The unit that explains this one's state or waiting, if another does.
+fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
+    let history = view.run(unit).history.as_deref();
+    let by_reason = match history.map(|h| h.reason.cause) {
+        Some(Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other)) => {
+            Some(other)
+        }
+        _ => None,
+    };
+    let by_job =
+        view.job(unit).filter(|job| job.blockers > 0).and_then(|job| blocker(view, unit, job.kind));
+    by_job.or(by_reason).filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+}
+
+/// The first unit whose job this one's job waits for.
+fn blocker(view: &View, unit: UnitId, kind: JobKind) -> Option<UnitId> {
+    view.graph.ordered_with(unit).find(|&other| {
+        view.job(other)
+            .is_some_and(|job| must_wait(kind, job.kind, view.graph.is_before(other, unit)))
+    })
+}
+
+fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
+    let empty = History::default();
+    let history = view.run(unit).history.as_deref().unwrap_or(&empty);
+    let definition = view.definition(unit);
+    let mut out = row(view, definition);
+    let load_reason = match definition.load_state {
+        LoadState::NotFound => Some(Code::NotLoaded),
+        LoadState::Masked => Some(Code::Masked),
+        LoadState::BadSetting | LoadState::Error => Some(Code::BadSetting),
+        _ => None,
+    };
+    let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
+    out["reason"] = reason(view, shown);
+    out["detail"] = json!(history.status_text);
+    out["since"] = moment(history.state_change);
+    out["result"] = json!(history.outcome.as_str());
+    out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
+    out["log"] = json!(log_tail(shared, definition.name.as_str()));
+    out
+}
+
+fn lost_job(view: &View, job: LostJob) -> Value {
+    json!({
+        "type": job.kind.as_str(),
+        "result": job.result.as_str(),
+        "at": moment(job.at),
+        "reason": reason(view, job.reason),
+    })
+}
+
+/// Units that cannot be up without this one, directly or through others, and are not.
+fn held_back(view: &View, unit: UnitId) -> BTreeSet<UnitId> {
+    const NEEDED_BY: [Relation; 3] =
+        [Relation::RequiredBy, Relation::BoundBy, Relation::RequisiteOf];
+    let mut held = BTreeSet::new();
+    if view.active_state(unit).is_up() {
+        return held;
+    }
+    let mut to_do = vec![unit];
+    while let Some(next) = to_do.pop() {
+        for other in NEEDED_BY.into_iter().flat_map(|r| view.graph.related(next, r)) {
+            let counts = other != unit && view.active_state(other).is_down();
+            if counts && held.len() < IMPACT_MAX && held.insert(other) {
+                to_do.push(other);
+            }
+        }
+    }
+    held
+}
+
+fn names(view: &View, units: &BTreeSet<UnitId>) -> Vec<String> {
+    let mut names: Vec<String> =
+        units.iter().map(|&unit| view.graph.name(unit).to_string()).collect();
+    names.sort();
+    names
+}

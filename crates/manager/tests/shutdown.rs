@@ -1,0 +1,185 @@
+//! How a machine ends: in order, side by side, with a bound on everything, and whatever happens to
+//! the manager meanwhile.
+
+mod lab;
+
+use std::time::Duration;
+
+use lab::{Machine, until};
+use serde_json::json;
+
+/// Starts these units, runs `before`, ends the machine and hands what it said to `check`.
+fn end(
+    name: &str,
+    units: &[(&str, &str)],
+    before: impl FnOnce(&Machine),
+    check: impl FnOnce(&Machine, &str),
+) {
+    let Some(mut machine) = Machine::start(name, units) else { return };
+    for (unit, _) in units {
+        machine.expect_job("start", unit, "done");
+    }
+    before(&machine);
+    machine.leave("poweroff");
+    let console = machine.wait_for_end();
+    check(&machine, &console);
+}
+
+/// The last words.
+fn last_words(console: &str) -> &str {
+    let words = console.lines().find(|line| line.contains("The system is down."));
+    words.unwrap_or_else(|| panic!("no last words: {console}"))
+}
+
+#[test]
+fn units_stop_in_the_reverse_of_their_order() {
+    let stop = "ExecStart=@P stay\nExecStop=@P append:@D/out/order:";
+    let units = [
+        ("a.service", format!("[Service]\n{stop}a")),
+        ("b.service", format!("[Unit]\nAfter=a.service\n[Service]\n{stop}b")),
+        ("c.service", format!("[Unit]\nAfter=b.service\n[Service]\n{stop}c")),
+    ];
+    let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (*name, &**text)).collect();
+    end(
+        "order",
+        &units,
+        |_| {},
+        |m, console| {
+            assert_eq!(m.lines("order"), ["c", "b", "a"]);
+            assert!(last_words(console).ends_with(", 0 killed."), "{console}");
+        },
+    );
+}
+
+#[test]
+fn what_ignores_sigterm_is_killed_side_by_side() {
+    let deaf = "[Service]\nTimeoutStopSec=1\nExecStart=@P deaf";
+    let names: Vec<String> = (0..20).map(|n| format!("deaf{n}.service")).collect();
+    let units: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), deaf)).collect();
+    end(
+        "deaf",
+        &units,
+        |_| {},
+        |_, console| {
+            assert!(last_words(console).ends_with(", 20 killed."), "{console}");
+            assert_eq!(console.matches("WR-0044").count(), 20, "{console}");
+        },
+    );
+}
+
+#[test]
+fn what_holds_nothing_to_save_is_not_asked() {
+    let asked = "ExecStop=@P append:@D/out/asked:$UNIT";
+    let clean = format!("[Service]\nType=notify\nExecStart=@P clean ready deaf\n{asked}");
+    let sudden = format!("[Service]\nExecStart=@P deaf\n{asked}\n[X-Warren]\nStopPolicy=sudden");
+    let units = [("clean.service", &*clean), ("sudden.service", &*sudden)];
+    end(
+        "clean",
+        &units,
+        |_| {},
+        |m, console| {
+            assert_eq!(m.lines("asked"), [""; 0]);
+            assert!(last_words(console).ends_with(", 2 killed."), "{console}");
+            assert!(!console.contains("WR-0044"), "{console}");
+        },
+    );
+}
+
+#[test]
+fn what_outlives_its_unit_is_named_and_ended() {
+    let escape = "[Service]\nType=forking\nKillMode=process\nPIDFile=/run/e.pid\n\
+                  ExecStart=@P fork:/run/e.pid fork:/run/f.pid stay";
+    let units = [("escape.service", escape)];
+    end(
+        "escape",
+        &units,
+        |_| {},
+        |_, console| {
+            assert!(console.contains("escape.service: left-over processes, 1 in all"), "{console}");
+            assert!(
+                console.contains("1 process left when all units are down: player"),
+                "{console}"
+            );
+        },
+    );
+}
+
+#[test]
+fn nothing_starts_any_more_and_a_start_is_not_waited_for() {
+    let slow = "[Service]\nExecStart=@P stay\nExecStop=@P wait:500";
+    let hangs = "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=@P stay";
+    let Some(mut m) = Machine::start("starts", &[("slow.service", slow), ("hangs.service", hangs)])
+    else {
+        return;
+    };
+    m.expect_job("start", "slow.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "hangs.service", "wait": false}));
+    m.wait_for("hangs.service", "activating/start");
+    m.leave("poweroff");
+    until("the end begins", || m.call("Shutdown", &json!({}))["stopping"].as_bool()?.then_some(()));
+    let refused = format!("{:?}", m.job("start", "hangs.service"));
+    assert!(refused.contains("shutting down"), "{refused}");
+    last_words(&m.wait_for_end());
+}
+
+#[test]
+fn who_is_waited_for_is_told_and_can_be_skipped() {
+    let deaf = "[Service]\nTimeoutStopSec=infinity\nExecStart=@P deaf";
+    let Some(mut m) = Machine::start("skip", &[("deaf.service", deaf)]) else { return };
+    m.expect_job("start", "deaf.service", "done");
+    m.leave("poweroff");
+    let wait = until("it is waited for", || {
+        let wait = m.call("Shutdown", &json!({}))["waits"][0].clone();
+        wait.is_object().then_some(wait)
+    });
+    assert_eq!((&wait["unit"], &wait["left_us"]), (&json!("deaf.service"), &json!(null)));
+    until("the console tells", || m.console().contains("waiting for deaf.service").then_some(()));
+    m.call("Hurry", &json!({"unit": "deaf.service"}));
+    assert!(last_words(&m.wait_for_end()).ends_with(", 1 killed."), "{}", m.console());
+}
+
+#[test]
+fn a_large_group_that_forks_while_it_dies_goes_at_once() {
+    let bomb = "[Service]\nTimeoutStopSec=1\nExecStart=/bin/sh -c 'trap \"\" TERM; \
+                for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23; do \
+                sh -c \"while :; do /bin/true; done\" & done; wait'";
+    end(
+        "bomb",
+        &[("bomb.service", bomb)],
+        |_| {},
+        |_, console| {
+            assert_eq!(console.matches("bomb.service: WR-0044").count(), 1, "{console}");
+            assert!(last_words(console).ends_with(", 1 killed."), "{console}");
+            assert!(!console.contains("left-over"), "{console}");
+        },
+    );
+}
+
+#[test]
+fn the_manager_may_be_killed_while_it_ends() {
+    let stop = |name: &str| {
+        format!("[Service]\nExecStart=@P stay\nExecStop=@P append:@D/out/stopped:{name} wait:150\n")
+    };
+    let names = ["a", "b", "c", "d", "e"];
+    let texts: Vec<(String, String)> = names
+        .iter()
+        .zip(std::iter::once("").chain(names))
+        .map(|(name, before)| {
+            let after = if before.is_empty() { "" } else { &format!("After={before}.service") };
+            (format!("{name}.service"), format!("[Unit]\n{after}\n{}", stop(name)))
+        })
+        .collect();
+    let units: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let Some(mut m) = Machine::start("killed-end", &units) else { return };
+    for (unit, _) in &units {
+        m.expect_job("start", unit, "done");
+    }
+    m.leave("poweroff");
+    for ms in [3, 20, 45, 70, 110, 150] {
+        lab::pause(Duration::from_millis(ms));
+        m.kill_manager();
+    }
+    let console = m.wait_for_end();
+    last_words(&console);
+    assert_eq!(m.lines("stopped"), ["e", "d", "c", "b", "a"], "{console}");
+}

@@ -1,0 +1,76 @@
+//! Taking storage apart at the end: swap, loop devices, MD arrays, and what is left mounted.
+//!
+//! Every call here can block for as long as a device or a server likes: each is for a process of
+//! its own.
+
+use std::ffi::CString;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use crate::error::{Context, Error, Result};
+
+/// `LOOP_CLR_FD`, linux/loop.h.
+const LOOP_CLR_FD: libc::c_ulong = 0x4c01;
+
+/// `STOP_ARRAY`, linux/raid/md_u.h: `_IO(MD_MAJOR, 0x32)`.
+const STOP_ARRAY: libc::c_ulong = 0x0932;
+
+/// swapoff(2): what lies in this swap area goes back to memory.
+pub fn swap_off(path: &str) -> Result<()> {
+    let name = CString::new(path).map_err(|_| Error::at("swapoff", path, libc::EINVAL))?;
+    // SAFETY: the name is a C string that outlives the call.
+    let ret = unsafe { libc::swapoff(name.as_ptr()) };
+    done(ret, "swapoff", path)
+}
+
+/// Detaches a loop device from its file; at once, or when its last user is gone (loop(4)).
+pub fn detach_loop(path: &str) -> Result<()> {
+    control(path, LOOP_CLR_FD, "LOOP_CLR_FD")
+}
+
+/// Stops an MD array. `EBUSY` while it is in use.
+pub fn stop_array(path: &str) -> Result<()> {
+    control(path, STOP_ARRAY, "STOP_ARRAY")
+}
+
+/// An ioctl without an argument on a block device.
+fn control(path: &str, request: libc::c_ulong, name: &'static str) -> Result<()> {
+    let device = std::fs::File::open(path)
+        .map_err(|e| Error::at(name, path, e.raw_os_error().unwrap_or(0)))?;
+    // SAFETY: the descriptor is open, and the request takes no argument.
+    let ret = unsafe { libc::ioctl(device.as_raw_fd(), request as _, 0) };
+    done(ret, name, path)
+}
+
+/// Writes out what the file system of this path holds in memory, syncfs(2).
+pub fn sync_file_system(path: &str) -> Result<()> {
+    let directory = rustix::fs::open(
+        path,
+        rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .call_on("open", path)?;
+    rustix::fs::syncfs(directory).call_on("syncfs", path)
+}
+
+/// sync(2).
+pub fn sync() {
+    rustix::fs::sync();
+}
+
+/// Bytes that wait to be written to devices, of `/proc/meminfo`.
+pub fn dirty_bytes() -> u64 {
+    let text = std::fs::read_to_string(Path::new("/proc/meminfo")).unwrap_or_default();
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    (kib("Dirty:").unwrap_or(0) + kib("Writeback:").unwrap_or(0)) * 1024
+}
+
+fn done(ret: libc::c_int, call: &'static str, path: &str) -> Result<()> {
+    match ret {
+        0 => Ok(()),
+        _ => Err(Error::last(call).on(path)),
+    }
+}
