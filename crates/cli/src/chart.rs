@@ -1,6 +1,6 @@
 //! `warren chart`: a recording as a page, a picture, a trace or a table.
 //!
-//! Which recordings are meant is decided by [`Which`]; they come from the manager or from a file;
+//! Which recordings are meant is decided by `Which`; they come from the manager or from a file;
 //! drawing is [`warren_trace`]'s. A file needs no manager.
 
 use std::path::{Path, PathBuf};
