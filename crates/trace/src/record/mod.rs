@@ -1,6 +1,6 @@
 //! A recording: a stretch of events with the names that they use, and its form in a file.
 //!
-//! [`write`] makes the bytes, [`read`] takes what is whole out of bytes that may be cut or damaged;
+//! [`write()`] makes the bytes, [`read()`] takes what is whole out of bytes that may be cut or damaged;
 //! this module is what both agree on. The format is written down in
 //! `docs/src/design/trace-format.md`. Neither opens a file.
 

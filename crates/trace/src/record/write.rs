@@ -1,6 +1,6 @@
 //! From a recording to bytes.
 //!
-//! [`write`] makes a whole file. [`Writer`] makes it piece by piece, for a recording that is
+//! [`write()`] makes a whole file. [`Writer`] makes it piece by piece, for a recording that is
 //! written while things still happen (the shutdown's): what was handed out so far can always be
 //! read.
 
