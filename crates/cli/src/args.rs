@@ -78,6 +78,8 @@ pub enum Command {
     Why(WhyArgs),
     /// Draw what happened when: a boot, a reload, a shutdown, or the last minutes
     Chart(ChartArgs),
+    /// Watch what the manager does: jobs, failures, restarts, use of slices; q ends it
+    Top,
     /// Say whether units are up; exit with 3 if none is
     IsActive(Units),
     /// Say whether units have failed; exit with 1 if none has

@@ -8,10 +8,12 @@
 pub mod args;
 pub mod chart;
 pub mod client;
+mod live;
 pub mod machine;
 pub mod nest;
 pub mod output;
 pub mod render;
+pub mod top;
 pub mod tour;
 pub mod verbs;
 pub mod verify;

@@ -114,6 +114,7 @@ impl Session {
             Command::List(a) => self.list(&a),
             Command::Show(a) => self.show(&a.units),
             Command::Cat(a) => self.cat(&a.units),
+            Command::Top => crate::top::run(&mut self.client, self.global.json),
             Command::Why(a) => self.why(&a),
             Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
             Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),

@@ -138,6 +138,8 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     assert_eq!(ask(&["is-active", "multi-user.target"]), "active\n");
     assert_eq!(ask(&["enter", "cat", "/proc/1/comm"]), "warren-init\n");
     check_charts(&ask);
+    let top = ask(&["top"]);
+    assert!(top.starts_with("warren top") && top.contains("system.slice"), "{top}");
     process::kill(machine.id() as i32, 15).expect("it can be signalled");
     let status = machine.wait().expect("it ends");
     assert!(status.success(), "{status}");

@@ -47,6 +47,7 @@ pub const CALLS: &[Method] = &[
     Method { name: "Cat", changes: false, serve: cat },
     Method { name: "Records", changes: false, serve: records },
     Method { name: "Record", changes: false, serve: record },
+    Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
     Method { name: "Job", changes: true, serve: job },
@@ -277,8 +278,13 @@ fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     }))
 }
 
+/// What the manager does now.
+fn top(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    Ok(crate::control_top::top(shared))
+}
+
 /// Resident memory of this process.
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
     line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024

@@ -10,6 +10,7 @@ pub mod collect;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;
+pub mod control_top;
 pub mod daemon;
 pub mod effects;
 mod ending;

@@ -273,7 +273,6 @@ impl RecordsThread {
                 if let Err(error) = records.keep(material) {
                     say!("a recording of a {subject} is lost: {error}");
                 }
-                warren_sys::heap::trim();
             }
         };
         std::thread::Builder::new().name("records".into()).spawn(serve)?;

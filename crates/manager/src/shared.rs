@@ -38,6 +38,19 @@ pub struct Shared {
     pub records: Records,
 }
 
+/// What a cgroup uses and has used; none where its controller is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time so far, in µs.
+    pub cpu_us: Option<u64>,
+    /// Memory now.
+    pub memory_bytes: Option<u64>,
+    /// Read and written so far, on all devices.
+    pub io_bytes: Option<(u64, u64)>,
+    /// Tasks now.
+    pub tasks: Option<u64>,
+}
+
 /// Where things lie that other threads read.
 pub struct Places {
     /// The search directories.
@@ -115,6 +128,17 @@ impl Shared {
     pub fn processes(&self, graph: &Graph, unit: UnitId) -> Vec<i32> {
         let path = group_path(graph, unit);
         self.tree.as_ref().and_then(|tree| tree.procs_below(&path).ok()).unwrap_or_default()
+    }
+
+    /// What a cgroup uses and has used.
+    pub fn usage(&self, group: &str) -> Usage {
+        let Some(tree) = &self.tree else { return Usage::default() };
+        Usage {
+            cpu_us: tree.cpu_usage_us(group).ok(),
+            memory_bytes: tree.memory_current(group).ok(),
+            io_bytes: tree.io_bytes(group).ok(),
+            tasks: tree.pids_current(group).ok(),
+        }
     }
 
     /// The absolute path of the cgroup tree's root.
