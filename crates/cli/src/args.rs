@@ -76,6 +76,10 @@ pub enum Command {
     Cat(Units),
     /// Explain why a unit is as it is, root causes first
     Why(WhyArgs),
+    /// Draw what happened when: a boot, a reload, a shutdown, or the last minutes
+    Chart(ChartArgs),
+    /// Watch what the manager does: jobs, failures, restarts, use of slices; q ends it
+    Top,
     /// Say whether units are up; exit with 3 if none is
     IsActive(Units),
     /// Say whether units have failed; exit with 1 if none has
@@ -232,6 +236,29 @@ pub struct WhyArgs {
     /// All that failed or wait
     #[arg(long, conflicts_with = "unit")]
     pub all: bool,
+}
+
+/// Arguments of chart.
+#[derive(Args, Debug)]
+pub struct ChartArgs {
+    /// boot, reload, shutdown, one before (boot~1), SINCE..UNTIL (-5min.., -1h..-90s,
+    /// @SECONDS..now), or a recording by its name or path
+    #[arg(
+        value_name = "WHAT",
+        default_value = "boot",
+        conflicts_with = "compare",
+        allow_hyphen_values = true
+    )]
+    pub what: String,
+    /// Compare two recordings, named like WHAT; the first is what was before
+    #[arg(long, num_args = 2, value_names = ["A", "B"], allow_hyphen_values = true)]
+    pub compare: Vec<String>,
+    /// Write here; the suffix (.html, .svg, .json, .txt) decides what. Without it, print the table
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// List the recordings that are kept
+    #[arg(long, conflicts_with_all = ["what", "compare", "output"])]
+    pub list: bool,
 }
 
 /// Arguments of verify.

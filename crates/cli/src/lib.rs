@@ -6,11 +6,14 @@
 //! at [`args`] (what there is), then [`client`] and [`verbs`]; [`nest`] is `warren run`.
 
 pub mod args;
+pub mod chart;
 pub mod client;
+mod live;
 pub mod machine;
 pub mod nest;
 pub mod output;
 pub mod render;
+pub mod top;
 pub mod tour;
 pub mod verbs;
 pub mod verify;

@@ -64,6 +64,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::NestInner(args) => crate::nest::inner::run(&args, global.user),
         Command::Tour(args) => crate::tour::run(&args),
         Command::Verify(args) => verify(&args, &global),
+        Command::Chart(args) => crate::chart::run(&args, global.json, || {
+            Client::connect(&control_socket(&global)?).map_err(with_hint)
+        }),
         Command::Enter(args) => enter(&args, &global),
         Command::Completion { shell } => completion(shell),
         Command::Man { dir } => manual_pages(&dir),
@@ -111,6 +114,7 @@ impl Session {
             Command::List(a) => self.list(&a),
             Command::Show(a) => self.show(&a.units),
             Command::Cat(a) => self.cat(&a.units),
+            Command::Top => crate::top::run(&mut self.client, self.global.json),
             Command::Why(a) => self.why(&a),
             Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
             Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),

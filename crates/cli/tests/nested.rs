@@ -10,6 +10,9 @@ use std::process::{Child, Command, Stdio};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
+/// What has not happened by then never will.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
+
 fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_warren"))
 }
@@ -83,8 +86,7 @@ fn start_machine(test: &str) -> (Child, i32) {
         .spawn()
         .expect("the machine can be started");
     let mut buffer = [0u8; 4096];
-    let bound = std::time::Duration::from_secs(60);
-    notify.set_read_timeout(Some(bound)).expect("a bound can be set");
+    notify.set_read_timeout(Some(PATIENCE)).expect("a bound can be set");
     loop {
         let length = notify.recv(&mut buffer).expect("it tells that it is ready");
         if String::from_utf8_lossy(&buffer[..length]).contains("READY=1") {
@@ -95,6 +97,31 @@ fn start_machine(test: &str) -> (Child, i32) {
     let name = format!("nested-{}", machine.id());
     let found = warren_cli::machine::find(&name).expect("the machine can be found");
     (machine, found.pid)
+}
+
+/// The boot that just ended, as a table and in every other form.
+fn check_charts(ask: &dyn Fn(&[&str]) -> String) {
+    let live = ask(&["chart", "-1h.."]);
+    assert!(live.contains("multi-user.target start"), "{live}");
+    // The boot's recording is written aside: readiness may have been told before.
+    let (end, mut boot) = (std::time::Instant::now() + PATIENCE, String::new());
+    while boot.is_empty() && std::time::Instant::now() < end {
+        boot = ask(&["chart"]);
+    }
+    assert!(boot.contains("The system is up. Boot took"), "{boot}");
+    assert!(boot.contains("Critical path\n"), "{boot}");
+    assert!(ask(&["chart", "--list"]).contains(" bytes  boot-"));
+    assert!(ask(&["chart", "--compare", "boot", "-1h.."]).contains("took the same time"));
+    let directory = std::env::temp_dir().join(format!("warren-charts-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory can be made");
+    let begins = [("html", "<!doctype html>"), ("svg", "<svg "), ("json", "{\""), ("txt", "20")];
+    for (form, begin) in begins {
+        let path = directory.join(format!("boot.{form}"));
+        ask(&["chart", "boot", "-o", path.to_str().expect("a text")]);
+        let chart = std::fs::read_to_string(&path).expect("it is written");
+        assert!(chart.starts_with(begin), "{form}: {}", &chart[..chart.len().min(80)]);
+    }
+    std::fs::remove_dir_all(&directory).expect("it is there");
 }
 
 #[test]
@@ -110,6 +137,9 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     };
     assert_eq!(ask(&["is-active", "multi-user.target"]), "active\n");
     assert_eq!(ask(&["enter", "cat", "/proc/1/comm"]), "warren-init\n");
+    check_charts(&ask);
+    let top = ask(&["top"]);
+    assert!(top.starts_with("warren top") && top.contains("system.slice"), "{top}");
     process::kill(machine.id() as i32, 15).expect("it can be signalled");
     let status = machine.wait().expect("it ends");
     assert!(status.success(), "{status}");

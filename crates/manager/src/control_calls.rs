@@ -12,11 +12,12 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::reason::{Cause, Reason};
 use warren_core::request::Asker;
 use warren_core::state::History;
-use warren_core::time::Moment;
+use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::orders::{Ended, Order, Reload, Report};
+use crate::records::Kept;
 use crate::shared::Shared;
 
 /// Lines of a unit's log that `Status` gives.
@@ -44,6 +45,9 @@ pub const CALLS: &[Method] = &[
     Method { name: "Status", changes: false, serve: status },
     Method { name: "Why", changes: false, serve: crate::why::why },
     Method { name: "Cat", changes: false, serve: cat },
+    Method { name: "Records", changes: false, serve: records },
+    Method { name: "Record", changes: false, serve: record },
+    Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
     Method { name: "Job", changes: true, serve: job },
@@ -218,6 +222,35 @@ fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     Ok(json!({"files": files}))
 }
 
+/// Recordings that are kept, the oldest first.
+fn records(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let row = |kept: Kept| {
+        let (subject, began_us) = (kept.subject.text(), kept.realtime_us);
+        json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
+    };
+    Ok(json!({"records": shared.records.list().into_iter().map(row).collect::<Vec<_>>()}))
+}
+
+/// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from
+/// `since_us` to `until_us` (both monotonic; without them, everything that is still there).
+fn record(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let bytes = match parameters["name"].as_str() {
+        Some(name) => shared
+            .records
+            .read(name)
+            .map_err(|e| refused(format!("the recording {name} cannot be read: {e}")))?,
+        None => {
+            let from = Monotonic(parameters["since_us"].as_u64().unwrap_or(0));
+            let until = Monotonic(parameters["until_us"].as_u64().unwrap_or(u64::MAX));
+            let (reply, cut) = channel();
+            shared.order(Order::Cut { from, until, reply });
+            let cut = cut.recv().map_err(|_| refused("the manager was restarted"))?;
+            warren_trace::record::write(&crate::records::recording(cut))
+        }
+    };
+    Ok(json!({"data": warren_trace::base64::encode(&bytes)}))
+}
+
 fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let mut by_state = std::collections::BTreeMap::<&str, u64>::new();
@@ -245,8 +278,13 @@ fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     }))
 }
 
+/// What the manager does now.
+fn top(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    Ok(crate::control_top::top(shared))
+}
+
 /// Resident memory of this process.
-fn resident_bytes() -> u64 {
+pub(crate) fn resident_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = text.lines().find_map(|l| l.strip_prefix("VmRSS:"));
     line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024

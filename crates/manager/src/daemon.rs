@@ -107,6 +107,7 @@ pub struct Daemon {
     pub(crate) notify: NotifySocket,
     pub(crate) workers: Workers,
     pub(crate) mounts: MountTable,
+    pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
     pub(crate) bus: Option<Bus>,
     pub(crate) epoll: Epoll,
@@ -420,8 +421,9 @@ impl Daemon {
         // Events that were read and wait to be stepped through are not in what is written now.
         let all_stepped = self.events.is_empty();
         let (changed, renamed) = (self.core.take_changed(), self.core.take_renamed());
-        let (happenings, _) = self.core.take_happenings();
+        let (happenings, lost) = self.core.take_happenings();
         self.hear(&happenings);
+        self.recorder.take(&happenings, lost);
         let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         self.compact(&late);
         match self.state.append(&self.core, changed.iter().copied(), &renamed, late) {
@@ -520,6 +522,7 @@ impl Daemon {
                 facts.finish = (finished.realtime_us, finished.monotonic.0);
             });
             self.shared.publish(Arc::new(self.core.view()));
+            self.recorder.boot_ended(finished, self.core.graph());
             let took = finished.monotonic.since(self.started.monotonic);
             say!("startup finished in {:.3} s", took.as_secs_f64());
         }

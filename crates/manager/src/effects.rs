@@ -484,6 +484,7 @@ impl Daemon {
 
     fn start_unmount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>) {
         let config = settings.mount();
+        self.recorder.before_unmount(&config.where_, self.core.graph());
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
         }

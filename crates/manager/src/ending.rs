@@ -84,8 +84,7 @@ impl Daemon {
     /// Begins the end, or changes what follows it.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
         self.core.set_ending(code::code(action));
-        let ending = self.ending.get_or_insert_with(|| Ending::new(None));
-        if ending.action.replace(action).is_some() {
+        if self.ending().action.replace(action).is_some() {
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
@@ -97,9 +96,17 @@ impl Daemon {
     /// Units that are up stay so: their processes are ended with all others by the last steps.
     pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
         self.core.set_ending(code::code(action));
-        let ending = self.ending.get_or_insert_with(|| Ending::new(None));
+        let ending = self.ending();
         ending.action = Some(action);
         self.events.push_back(Event::GiveUp);
+    }
+
+    /// The end that is under way, or one that begins now.
+    fn ending(&mut self) -> &mut Ending {
+        if self.ending.is_none() {
+            self.recorder.shutdown_began(now());
+        }
+        self.ending.get_or_insert_with(|| Ending::new(None))
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -114,7 +121,7 @@ impl Daemon {
             let name = UnitName::parse("shutdown.target").expect("a valid name");
             let target = self.core.graph().lookup(&name);
             if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
-                self.ending = Some(Ending::new(None));
+                self.ending();
                 self.say_dated("The system is going down.");
                 self.sync_file_systems();
             }
@@ -135,7 +142,10 @@ impl Daemon {
         let overdue = moment.since(ending.began.monotonic) > DEADLINE;
         match ending.action {
             // What the files described is over, and nothing was to follow.
-            None if jobs == 0 => self.ending = None,
+            None if jobs == 0 => {
+                self.ending = None;
+                self.recorder.shutdown_given_up();
+            }
             Some(_) if self.core.totals().stopping && (jobs == 0 || overdue) => {
                 if jobs > 0 {
                     say!("the time for the end is over: {jobs} units are left");
@@ -187,9 +197,11 @@ impl Daemon {
         if let Some(ending) = &mut self.ending {
             ending.stage = Stage::LastSteps;
         }
+        let storage = self.owns_storage();
+        self.recorder.units_stopped(now(), storage, self.core.graph());
         let steps = LastSteps {
             groups: self.shared.tree_path(),
-            storage: self.owns_storage(),
+            storage,
             report: Some(self.report_path()),
         };
         let _ = std::fs::remove_file(self.report_path());
@@ -234,7 +246,8 @@ impl Daemon {
         let Some(ending) = &self.ending else { return };
         let summary = ending.stops.summary();
         let last = LastDone::read(&self.report_path()).unwrap_or_default();
-        let took = now().monotonic.since(ending.began.monotonic);
+        let ended = now();
+        let took = ended.monotonic.since(ending.began.monotonic);
         let longest = summary.longest.map_or(String::new(), |(unit, time)| {
             format!(", longest {} {:.3} s", self.core.graph().name(unit), time.as_secs_f64())
         });
@@ -251,5 +264,6 @@ impl Daemon {
             summary.killed as usize + last.killed,
         ));
         self.leaving = ending.action.map(Leaving::Power);
+        self.recorder.shutdown_ended(ended, self.core.graph());
     }
 }

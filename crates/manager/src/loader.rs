@@ -188,10 +188,9 @@ impl Loader {
         loading
     }
 
-    /// Looks for changes and loads what they touch. With `full`, every file is looked at. What a
-    /// dry run finds is kept for the next reload.
-    pub fn reload(&mut self, graph: &Arc<Graph>, full: bool, dry_run: bool) -> Loading {
-        self.look(full);
+    /// Loads what changes touch that were found ([`Loader::look`]). What a dry run finds is kept for
+    /// the next reload.
+    pub fn reload(&mut self, graph: &Arc<Graph>, dry_run: bool) -> Loading {
         let changed = match dry_run {
             true => self.pending.clone(),
             false => std::mem::take(&mut self.pending),
@@ -201,7 +200,6 @@ impl Loader {
 
     /// The same for what concerns one unit; other changes wait.
     pub fn refresh(&mut self, graph: &Arc<Graph>, unit: &UnitName, dry_run: bool) -> Loading {
-        self.look(false);
         let concerns =
             |name: &str| self.affected(graph, &BTreeSet::from([name.into()])).contains(unit);
         let mine: BTreeSet<Box<str>> =
@@ -212,7 +210,9 @@ impl Loader {
         self.load_changed(graph, &mine)
     }
 
-    fn look(&mut self, full: bool) {
+    /// Finds out which files changed and reads those: at every file, or only at those that the
+    /// kernel told of.
+    pub fn look(&mut self, full: bool) {
         let changed = if full { self.snapshot.sweep() } else { self.snapshot.update() };
         self.pending.extend(changed);
     }

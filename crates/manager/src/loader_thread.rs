@@ -6,15 +6,24 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use warren_core::graph::{Delta, Graph};
+use warren_core::time::Monotonic;
+use warren_trace::words::Phase;
 use warren_unit::UnitName;
 
+use crate::daemon::now;
 use crate::generators::Generators;
 use crate::loader::{Loader, Loading};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
+use crate::recorder::Done;
 use crate::shared::{FileStates, Shared};
 
 /// Generations that are kept for rollback.
 const KEPT_GENERATIONS_MAX: usize = 16;
+
+/// What began then and has just ended.
+fn did(phase: Phase, began: Monotonic, detail: u64) -> Done {
+    Done { phase, began, ended: now().monotonic, detail }
+}
 
 /// The thread's state.
 pub struct LoaderThread {
@@ -64,7 +73,7 @@ impl LoaderThread {
             }
         }
         let states = (changed && !dry_run).then(|| self.new_states(&loading.delta));
-        LoaderAnswer { token, loading, dry_run, error: None, states }
+        LoaderAnswer { token, loading, dry_run, error: None, done: Vec::new(), states }
     }
 
     fn refuse(&self, token: u64, error: String) -> LoaderAnswer {
@@ -74,7 +83,8 @@ impl LoaderThread {
             diagnostics: Vec::new(),
             work: Default::default(),
         };
-        LoaderAnswer { token, loading, dry_run: true, error: Some(error), states: None }
+        let (error, done) = (Some(error), Vec::new());
+        LoaderAnswer { token, loading, dry_run: true, error, done, states: None }
     }
 
     fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
@@ -83,14 +93,25 @@ impl LoaderThread {
         }
         // A dry run is to change nothing, and they write what they make.
         let all = how.unit.is_none() && !how.dry_run;
+        let mut done = Vec::new();
         if let Some(generators) = self.generators.as_ref().filter(|_| all) {
+            let began = now().monotonic;
             generators.run_apart();
+            done.push(did(Phase::Generators, began, 0));
         }
+        let began = now().monotonic;
+        self.loader.look(how.full && how.unit.is_none());
+        let scanned = did(Phase::Scan, began, 0);
+        let began = scanned.ended;
         let loading = match &how.unit {
             Some(unit) => self.loader.refresh(&self.graph, unit, how.dry_run),
-            None => self.loader.reload(&self.graph, how.full, how.dry_run),
+            None => self.loader.reload(&self.graph, how.dry_run),
         };
-        self.answer(token, loading, how.dry_run)
+        done.push(Done { detail: loading.work.parsed.into(), ..scanned });
+        let delta = &loading.delta;
+        let computed = delta.added.len() + delta.changed.len() + delta.removed.len();
+        done.push(did(Phase::Link, began, computed as u64));
+        LoaderAnswer { done, ..self.answer(token, loading, how.dry_run) }
     }
 
     fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
@@ -106,7 +127,8 @@ impl LoaderThread {
     /// A generation that no reload made: there is no going back to it, and no file differs.
     fn take(&mut self, token: u64, loading: Loading) -> LoaderAnswer {
         self.graph = loading.graph.clone();
-        LoaderAnswer { token, loading, dry_run: false, error: None, states: None }
+        let (error, done) = (None, Vec::new());
+        LoaderAnswer { token, loading, dry_run: false, error, done, states: None }
     }
 
     /// Puts an earlier generation's definitions in force again, as a new generation. The files stay

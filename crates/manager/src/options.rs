@@ -18,6 +18,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
   --generator-path=DIRS look for generators there; with --unit-path and without this, none run
   --no-bus              do not serve systemctl
+  --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --confirm-start       log each unit as it comes up
   --help                this text
 ";
@@ -37,6 +38,8 @@ pub struct Options {
     pub generator_path: Option<String>,
     /// Run the generators and end: warrend starts itself with this.
     pub run_generators: bool,
+    /// Overrides where recordings are kept.
+    pub record_path: Option<PathBuf>,
     /// Take the last steps of a shutdown and end: warrend starts itself with this.
     pub last_steps: Option<LastSteps>,
     /// Take one of them and end: those that take the last steps start themselves with this.
@@ -59,6 +62,7 @@ impl Options {
             unit_path: None,
             generator_path: None,
             run_generators: false,
+            record_path: None,
             last_steps: None,
             last_step: None,
             no_bus: false,
@@ -73,6 +77,7 @@ impl Options {
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
+                ("--record-path", path) => options.record_path = Some(path.into()),
                 (RUN_GENERATORS, _) => options.run_generators = true,
                 (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
                 (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
@@ -147,6 +152,17 @@ impl Options {
     /// Where `warren` connects.
     pub fn control_socket(&self) -> PathBuf {
         self.runtime_dir.join("warren/control")
+    }
+
+    /// Where recordings are kept: of a host where they outlive it, of all others with what else
+    /// they have at run time, because the directories below `/var` may not be theirs.
+    pub fn record_dir(&self) -> PathBuf {
+        let host = self.scope == Scope::System && !warren_sys::process::in_container();
+        match &self.record_path {
+            Some(path) => path.clone(),
+            None if host => PathBuf::from("/var/log/warren/records"),
+            None => self.runtime_dir.join("log/warren/records"),
+        }
     }
 
     /// Where the output of services goes until the log daemon exists.

@@ -8,9 +8,12 @@ use warren_core::graph::Delta;
 use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::Asker;
+use warren_core::time::Monotonic;
 use warren_unit::{Diagnostic, UnitName};
 
 use crate::loader::Loading;
+use crate::recorder::Done;
+use crate::records::Material;
 use crate::snapshot::Work;
 
 /// One order.
@@ -48,6 +51,15 @@ pub enum Order {
         how: Reload,
         /// Where the report goes.
         reply: Sender<Report>,
+    },
+    /// Cut a stretch out of what was recorded.
+    Cut {
+        /// From here.
+        from: Monotonic,
+        /// Until here.
+        until: Monotonic,
+        /// Where it goes.
+        reply: Sender<Material>,
     },
     /// What became of a bus name.
     BusName(String, NameState),
@@ -139,6 +151,8 @@ pub struct LoaderAnswer {
     pub dry_run: bool,
     /// Why nothing was loaded.
     pub error: Option<String>,
+    /// What was done for it.
+    pub done: Vec<Done>,
     /// Installation states, where they may have changed.
     pub states: Option<std::sync::Arc<crate::shared::FileStates>>,
 }

@@ -12,7 +12,9 @@ use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, Reply, Request};
 use warren_core::state::ActiveState;
+use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
+use warren_trace::words::Phase;
 use warren_unit::install::{
     Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree,
 };
@@ -20,6 +22,8 @@ use warren_unit::{LoadState, UnitName};
 
 use crate::daemon::{Client, Daemon, Leaving, now};
 use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
+use crate::recorder::Done;
+use crate::records::Material;
 use crate::say;
 
 /// What is to be done when the loader has answered.
@@ -72,6 +76,11 @@ impl Daemon {
                 if let Some(&unit) = self.bus_names.get(name.as_str()) {
                     self.events.push_back(Event::BusName { unit, state });
                 }
+            }
+            Order::Cut { from, until, reply } => {
+                let (head, events) = self.recorder.between(now(), from, until);
+                // Who no longer waits needs no answer.
+                let _ = reply.send(Material { head, events, graph: self.core.graph().clone() });
             }
             Order::Loaded(answer) => self.take_loaded(*answer),
         }
@@ -226,10 +235,12 @@ impl Daemon {
 
     fn take_loaded(&mut self, answer: LoaderAnswer) {
         let began = Instant::now();
-        let LoaderAnswer { token, loading, dry_run, error, states } = answer;
+        let LoaderAnswer { token, loading, dry_run, error, done, states } = answer;
         let delta = loading.delta.clone();
         if !dry_run {
+            let commit_began = now().monotonic;
             self.commit(&loading.graph, &delta);
+            self.record_reload(done, commit_began);
         }
         if let Some(states) = states {
             self.shared.publish_states(states);
@@ -271,6 +282,21 @@ impl Daemon {
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),
             Some(AfterLoad::Nothing) | None => {}
         }
+    }
+
+    /// Keeps a recording of what the loader did, if that was a reload, and of what followed.
+    fn record_reload(&mut self, mut done: Vec<Done>, commit_began: Monotonic) {
+        let Some(first) = done.first().copied() else { return };
+        let at = now();
+        let detail = done.last().map_or(0, |last| last.detail);
+        let apply = Done { phase: Phase::Apply, began: commit_began, ended: at.monotonic, detail };
+        done.push(apply);
+        let whole = Done { phase: Phase::Reload, began: first.began, ..apply };
+        done.insert(0, whole);
+        let took_us = at.monotonic.0.saturating_sub(first.began.0);
+        let realtime_us = at.realtime_us.saturating_sub(took_us);
+        let began = Moment { monotonic: first.began, realtime_us };
+        self.recorder.reloaded(began, &done, self.core.graph());
     }
 
     /// Puts a generation in force, now: what follows in this turn sees it.
@@ -421,6 +447,7 @@ impl Daemon {
     /// The first transaction: what the manager is started for.
     pub(crate) fn start_first_unit(&mut self) {
         self.first_unit_asked = true;
+        self.recorder.first_unit_asked(now());
         let name = self.options.unit.clone().unwrap_or_else(|| "default.target".to_owned());
         let Ok(unit) = UnitName::parse(&name) else {
             return say!("--unit={name} is no unit name");

@@ -16,6 +16,7 @@ use warren_unit::UnitName;
 
 use crate::groups::group_path;
 use crate::orders::Order;
+use crate::records::Records;
 
 /// Installation states of all unit files, by name.
 pub type FileStates = imbl::OrdMap<UnitName, &'static str>;
@@ -33,6 +34,31 @@ pub struct Shared {
     pub unit_path: Vec<PathBuf>,
     /// Where the output of services goes.
     pub log_dir: PathBuf,
+    /// Recordings that are kept.
+    pub records: Records,
+}
+
+/// What a cgroup uses and has used; none where its controller is missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// CPU time so far, in µs.
+    pub cpu_us: Option<u64>,
+    /// Memory now.
+    pub memory_bytes: Option<u64>,
+    /// Read and written so far, on all devices.
+    pub io_bytes: Option<(u64, u64)>,
+    /// Tasks now.
+    pub tasks: Option<u64>,
+}
+
+/// Where things lie that other threads read.
+pub struct Places {
+    /// The search directories.
+    pub unit_path: Vec<PathBuf>,
+    /// Where the output of services goes.
+    pub log_dir: PathBuf,
+    /// Recordings that are kept.
+    pub records: Records,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -46,8 +72,7 @@ impl Shared {
         settings: Settings,
         tree: Option<Tree>,
         facts: Facts,
-        unit_path: Vec<PathBuf>,
-        log_dir: PathBuf,
+        places: Places,
         orders: Sender<Order>,
         wake: Arc<EventFd>,
     ) -> Shared {
@@ -59,8 +84,9 @@ impl Shared {
             tree,
             orders,
             wake,
-            unit_path,
-            log_dir,
+            unit_path: places.unit_path,
+            log_dir: places.log_dir,
+            records: places.records,
         }
     }
 
@@ -102,6 +128,17 @@ impl Shared {
     pub fn processes(&self, graph: &Graph, unit: UnitId) -> Vec<i32> {
         let path = group_path(graph, unit);
         self.tree.as_ref().and_then(|tree| tree.procs_below(&path).ok()).unwrap_or_default()
+    }
+
+    /// What a cgroup uses and has used.
+    pub fn usage(&self, group: &str) -> Usage {
+        let Some(tree) = &self.tree else { return Usage::default() };
+        Usage {
+            cpu_us: tree.cpu_usage_us(group).ok(),
+            memory_bytes: tree.memory_current(group).ok(),
+            io_bytes: tree.io_bytes(group).ok(),
+            tasks: tree.pids_current(group).ok(),
+        }
     }
 
     /// The absolute path of the cgroup tree's root.

@@ -17,10 +17,12 @@ use warren_core::machine::Core;
 use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
 use warren_core::state::{Automount, ExitStatus, TypeState};
+use warren_core::time::Monotonic;
 use warren_init::protocol::control::{CGROUP_ROOT_ENV, STATE_NAME, StartReason};
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
+use warren_trace::words::Phase;
 use warren_unit::{Defaults, LoadState};
 
 use crate::daemon::{Daemon, now, token};
@@ -33,8 +35,10 @@ use crate::loader_thread::LoaderThread;
 use crate::mount_table::MountTable;
 use crate::notify::NotifySocket;
 use crate::options::Options;
+use crate::recorder::{self, Recorder};
+use crate::records::Records;
 use crate::say;
-use crate::shared::Shared;
+use crate::shared::{Places, Shared};
 use crate::sockets::{self, Sockets};
 use crate::state_file::StateFile;
 use crate::tools::Tools;
@@ -126,15 +130,11 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let unit_path = loader.paths();
     facts.unit_path = unit_path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
-    let shared = Shared::new(
-        settings.clone(),
-        shared_tree,
-        facts,
-        unit_path,
-        options.log_dir(),
-        orders_in,
-        wake.clone(),
-    );
+    let records = Records::open(options.record_dir());
+    let recorder = Recorder::start(records.clone(), &settings.context)
+        .map_err(text("starting the recorder"))?;
+    let places = Places { unit_path, log_dir: options.log_dir(), records };
+    let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
     let shared = Arc::new(shared);
     let (loader_in, loader_orders) = channel();
     let thread = LoaderThread::new(loader, loading.graph.clone(), generators, shared.clone());
@@ -202,6 +202,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         early_exits: BTreeMap::new(),
         fresh_pids: BTreeSet::new(),
         replies: BTreeMap::new(),
+        recorder,
         options,
     };
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
@@ -209,6 +210,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     match restored {
         Some(restored) => daemon.go_on(loading.graph, restored, kept.sockets, kept.fd_store)?,
         None => {
+            daemon.record_beginning(units as u64);
             daemon.begin(loading.graph);
             daemon.serve()?;
         }
@@ -317,6 +319,24 @@ impl Daemon {
         Ok(())
     }
 
+    /// What was done before there was a recorder.
+    fn record_beginning(&mut self, units: u64) {
+        use warren_bus::backend::Backend;
+        self.recorder.boot_began(self.started);
+        let facts = self.shared.facts();
+        let phases = [
+            (Phase::Generators, facts.generators_start.1, facts.generators_finish.1, 0),
+            (Phase::Load, facts.units_load_start.1, facts.units_load_finish.1, units),
+        ];
+        for (phase, began, ended, detail) in phases {
+            // 0: it was not done.
+            if began > 0 {
+                let (began, ended) = (Monotonic(began), Monotonic(ended));
+                self.recorder.did(recorder::Done { phase, began, ended, detail });
+            }
+        }
+    }
+
     /// The first start.
     fn begin(&mut self, graph: Arc<Graph>) {
         for index in 0..self.helpers.count() {
@@ -355,6 +375,10 @@ impl Daemon {
         self.first_unit_asked = started;
         let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
         self.ending = ending.map(|action| crate::ending::Ending::new(Some(action)));
+        if self.ending.is_some() {
+            // What the last incarnation recorded is gone with it.
+            self.recorder.shutdown_began(self.started);
+        }
         let late = restored.late.clone();
         self.take_up_sockets(&graph, &restored, kept_sockets);
         self.take_up_traps(&graph, &restored);

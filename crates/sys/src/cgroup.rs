@@ -279,6 +279,16 @@ impl Tree {
         self.read_number(group, "memory.current")
     }
 
+    /// Bytes read and written on all devices so far. `ENOENT` without the io controller.
+    pub fn io_bytes(&self, group: &str) -> Result<(u64, u64)> {
+        let text = self.read(group, "io.stat")?;
+        let sum = |name: &str| {
+            let values = text.split_ascii_whitespace().filter_map(|word| word.strip_prefix(name));
+            values.filter_map(|value| value.parse::<u64>().ok()).fold(0, u64::saturating_add)
+        };
+        Ok((sum("rbytes="), sum("wbytes=")))
+    }
+
     /// Tasks in the group and below. `ENOENT` without the pids controller.
     pub fn pids_current(&self, group: &str) -> Result<u64> {
         self.read_number(group, "pids.current")

@@ -2,9 +2,15 @@
 
 use std::os::fd::AsFd;
 
-use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::error::{Context, Result};
+
+/// Columns and rows of a terminal; none of what is no terminal, or does not know.
+pub fn size(terminal: impl AsFd) -> Option<(u16, u16)> {
+    let size = tcgetwinsize(terminal).ok()?;
+    (size.ws_col > 0 && size.ws_row > 0).then_some((size.ws_col, size.ws_row))
+}
 
 /// While this lives, the terminal hands out each key at once and shows none. Signals by key
 /// still work.

@@ -7,7 +7,8 @@ use anyhow::{Result, ensure};
 use crate::output;
 
 /// Crates that must stay pure.
-const PURE: [&str; 4] = ["warren-unit", "warren-core", "warren-sim", "warren-fleet"];
+const PURE: [&str; 5] =
+    ["warren-unit", "warren-core", "warren-sim", "warren-fleet", "warren-trace"];
 
 /// What they may use, and why it is harmless: data structures, encoders, checksums; none does
 /// I/O, reads a clock or starts a thread.
@@ -33,6 +34,9 @@ const ALLOWED: &[&str] = &[
     "equivalent",
     // Search in bytes.
     "memchr",
+    // Deflating the data of charts.
+    "miniz_oxide",
+    "adler2",
     // At build time only.
     "cfg-if",
     "proc-macro2",

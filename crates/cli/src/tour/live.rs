@@ -1,20 +1,14 @@
 //! The live table on a terminal: redrawn each second until `q` or Ctrl-C.
 
-use std::io::Read;
 use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::signal::{SignalFd, SignalSet};
-use warren_sys::terminal::KeyByKey;
 
 use super::nested::Nested;
+use crate::live::Watch;
 use crate::output::{Style, print};
 use crate::render;
-
-const SIGINT: i32 = 2;
-const SIGTERM: i32 = 15;
 
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -25,34 +19,21 @@ const ROWS: usize = 12;
 /// Redraws until it is told to end.
 pub fn watch(nested: &mut Nested) -> Result<()> {
     println!("\n{}\n", hints(&nested.machine.name));
-    let stdin = std::io::stdin();
-    let signals = SignalFd::new(SignalSet::EMPTY.with(SIGINT).with(SIGTERM))?;
-    let keys = KeyByKey::new(&stdin)?;
-    let epoll = Epoll::new()?;
-    epoll.add(&stdin, 0, Interest::READ)?;
-    epoll.add(&signals, 1, Interest::READ)?;
-    let mut ready = Events::with_capacity(2);
+    let mut watch = Watch::new()?;
     let mut drawn = 0;
-    while ready.is_empty() || !wants_to_end(&ready)? {
+    loop {
         let picture = picture(nested)?;
         // Back to the first line of the last picture, clear from there.
         let up = if drawn > 0 { format!("\x1b[{drawn}F\x1b[J") } else { String::new() };
         print(&format!("{up}{picture}"));
         drawn = picture.lines().count();
-        epoll.wait(&mut ready, Some(PERIOD))?;
+        if !watch.wait(PERIOD)? {
+            break;
+        }
     }
-    drop(keys);
+    drop(watch);
     println!();
     Ok(())
-}
-
-fn wants_to_end(ready: &Events) -> Result<bool> {
-    if ready.iter().any(|r| r.token == 1) {
-        return Ok(true);
-    }
-    let mut key = [0u8; 1];
-    let read = std::io::stdin().lock().read(&mut key)?;
-    Ok(read == 0 || matches!(key[0], b'q' | b'Q' | 3 | 4))
 }
 
 fn hints(machine: &str) -> String {

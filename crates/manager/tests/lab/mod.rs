@@ -153,6 +153,7 @@ impl Machine {
                 directory.join("units").display()
             ))
             .arg(format!("--generator-path={}", directory.join("generators").display()))
+            .arg(format!("--record-path={}", directory.join("records").display()))
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(console)

@@ -1,0 +1,321 @@
+//! `warren chart`: a recording as a page, a picture, a trace or a table.
+//!
+//! Which recordings are meant is decided by `Which`; they come from the manager or from a file;
+//! drawing is [`warren_trace`]'s. A file needs no manager.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use warren_trace::analysis::Analysis;
+use warren_trace::export::{chrome, html, show, svg, table};
+use warren_trace::record::{self, Damage, Recording};
+use warren_trace::words::Subject;
+
+use crate::args::ChartArgs;
+use crate::client::Client;
+use crate::output::print;
+
+/// Which recording is meant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Which {
+    /// The last of its subject, or one that is so many before it.
+    Kept(Subject, usize),
+    /// The manager's recording of this name.
+    Named(String),
+    /// A file.
+    File(PathBuf),
+    /// What happened between two moments.
+    Between(When, When),
+}
+
+/// An end of a stretch of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum When {
+    /// As far as there is something.
+    Open,
+    /// So long ago.
+    Ago(Duration),
+    /// Seconds since 1970.
+    Unix(u64),
+}
+
+impl Which {
+    fn parse(text: &str) -> Result<Which> {
+        let (word, back) = match text.split_once('~') {
+            Some((word, back)) => (word, back.parse().ok()),
+            None => (text, Some(0)),
+        };
+        let subject = Subject::from_text(word).filter(|subject| *subject != Subject::Live);
+        if let (Some(subject), Some(back)) = (subject, back) {
+            return Ok(Which::Kept(subject, back));
+        }
+        if Path::new(text).is_file() {
+            return Ok(Which::File(text.into()));
+        }
+        if let Some((since, until)) = text.split_once("..") {
+            return Ok(Which::Between(When::parse(since)?, When::parse(until)?));
+        }
+        ensure!(
+            text.ends_with(".record") && !text.contains('/'),
+            "{text} is no file, and neither boot, reload, shutdown, boot~1 nor SINCE..UNTIL"
+        );
+        Ok(Which::Named(text.to_owned()))
+    }
+}
+
+impl When {
+    fn parse(text: &str) -> Result<When> {
+        if text.is_empty() || text == "now" {
+            return Ok(When::Open);
+        }
+        if let Some(seconds) = text.strip_prefix('@') {
+            return Ok(When::Unix(seconds.parse().with_context(|| format!("{text} is no time"))?));
+        }
+        let span = text.strip_prefix('-').and_then(|span| warren_unit::value::span(span).ok());
+        let span = span.flatten().with_context(|| {
+            format!("{text} is no time: use -90s, -5min, @SECONDS since 1970, now, or nothing")
+        })?;
+        Ok(When::Ago(span))
+    }
+
+    /// On the monotonic clock, in µs; none for an open end.
+    fn monotonic_us(self, now: Now) -> Option<u64> {
+        match self {
+            When::Open => None,
+            When::Ago(span) => Some(now.monotonic_us.saturating_sub(span.as_micros() as u64)),
+            When::Unix(seconds) => {
+                let ago_us = now.realtime_us.saturating_sub(seconds.saturating_mul(1_000_000));
+                Some(now.monotonic_us.saturating_sub(ago_us))
+            }
+        }
+    }
+}
+
+/// The same moment on two clocks, in µs.
+#[derive(Clone, Copy)]
+struct Now {
+    monotonic_us: u64,
+    realtime_us: u64,
+}
+
+impl Now {
+    fn read() -> Now {
+        Now {
+            monotonic_us: warren_sys::time::monotonic_ns() / 1000,
+            realtime_us: warren_sys::time::realtime_ns() / 1000,
+        }
+    }
+}
+
+/// The form of a chart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Html,
+    Svg,
+    Json,
+    Text,
+}
+
+impl Form {
+    /// By the file's suffix; text where nothing is written to a file.
+    fn of(output: Option<&Path>) -> Result<Form> {
+        let Some(path) = output else { return Ok(Form::Text) };
+        Ok(match path.extension().and_then(|suffix| suffix.to_str()) {
+            Some("html") => Form::Html,
+            Some("svg") => Form::Svg,
+            Some("json") => Form::Json,
+            Some("txt") => Form::Text,
+            _ => bail!("{}: the name must end in .html, .svg, .json or .txt", path.display()),
+        })
+    }
+
+    fn draw(self, analysis: &Analysis<'_>) -> String {
+        match self {
+            Form::Html => html::html(analysis),
+            Form::Svg => svg::svg(analysis),
+            Form::Json => chrome::chrome(analysis),
+            Form::Text => table::table(analysis),
+        }
+    }
+
+    fn compare(self, a: &Analysis<'_>, b: &Analysis<'_>) -> Result<String> {
+        Ok(match self {
+            Form::Html => html::compared(a, b),
+            Form::Text => table::compared(a, b),
+            Form::Svg | Form::Json => bail!("a comparison is written as .html or .txt"),
+        })
+    }
+}
+
+/// Does what the command line says; `connect` is asked for the manager when it is needed.
+pub fn run(
+    args: &ChartArgs,
+    as_json: bool,
+    connect: impl FnOnce() -> Result<Client>,
+) -> Result<i32> {
+    let mut manager = Manager::Unasked(Some(connect));
+    if args.list {
+        list(&mut manager, as_json)?;
+        return Ok(0);
+    }
+    let form = Form::of(args.output.as_deref())?;
+    let which: Result<Vec<Which>> = match args.compare.is_empty() {
+        true => vec![Which::parse(&args.what)],
+        false => args.compare.iter().map(|text| Which::parse(text)).collect(),
+    }
+    .into_iter()
+    .collect();
+    let recordings: Result<Vec<Recording>> =
+        which?.iter().map(|which| recording(which, &mut manager)).collect();
+    let chart = match recordings?.as_slice() {
+        [a, b] => form.compare(&Analysis::of(a), &Analysis::of(b))?,
+        [one] => form.draw(&Analysis::of(one)),
+        _ => bail!("one recording is drawn, or two are compared"),
+    };
+    match &args.output {
+        Some(path) => std::fs::write(path, chart)
+            .with_context(|| format!("cannot write {}", path.display()))?,
+        None => print(&chart),
+    }
+    Ok(0)
+}
+
+/// The manager, connected to when something is asked of it.
+enum Manager<F> {
+    Unasked(Option<F>),
+    Connected(Client),
+}
+
+impl<F: FnOnce() -> Result<Client>> Manager<F> {
+    fn call(&mut self, method: &str, parameters: Value) -> Result<Value> {
+        if let Manager::Unasked(connect) = self {
+            let connect = connect.take().context("the manager cannot be reached")?;
+            *self = Manager::Connected(connect()?);
+        }
+        match self {
+            Manager::Connected(client) => Ok(client.call(method, parameters)?),
+            Manager::Unasked(_) => bail!("the manager cannot be reached"),
+        }
+    }
+}
+
+fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) -> Result<()> {
+    let answer = manager.call("Records", json!({}))?;
+    for row in answer["records"].as_array().into_iter().flatten() {
+        if as_json {
+            print(&format!("{row}\n"));
+            continue;
+        }
+        let date = show::date(row["began_us"].as_u64().unwrap_or(0));
+        let bytes = show::count(row["bytes"].as_u64().unwrap_or(0));
+        let name = row["name"].as_str().unwrap_or_default();
+        print(&format!("{date} {bytes:>12} bytes  {name}\n"));
+    }
+    Ok(())
+}
+
+fn recording<F>(which: &Which, manager: &mut Manager<F>) -> Result<Recording>
+where
+    F: FnOnce() -> Result<Client>,
+{
+    let bytes = match which {
+        Which::File(path) => {
+            std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?
+        }
+        Which::Named(name) => fetch(manager, json!({"name": name}))?,
+        Which::Kept(subject, back) => {
+            let answer = manager.call("Records", json!({}))?;
+            let rows = answer["records"].as_array().into_iter().flatten();
+            let of_subject = |row: &&Value| row["subject"] == subject.text();
+            let found = rows.filter(of_subject).rev().nth(*back);
+            let name = found.map(|row| row["name"].clone()).with_context(|| missing(*subject))?;
+            fetch(manager, json!({"name": name}))?
+        }
+        Which::Between(since, until) => {
+            let now = Now::read();
+            let [since, until] = [since, until].map(|when| when.monotonic_us(now));
+            fetch(manager, json!({"since_us": since, "until_us": until}))?
+        }
+    };
+    let (recording, damage) = record::read(&bytes)?;
+    if damage != Damage::default() {
+        eprintln!("{}", damaged(damage));
+    }
+    Ok(recording)
+}
+
+fn fetch<F>(manager: &mut Manager<F>, parameters: Value) -> Result<Vec<u8>>
+where
+    F: FnOnce() -> Result<Client>,
+{
+    let answer = manager.call("Record", parameters)?;
+    let data = answer["data"].as_str().unwrap_or_default();
+    warren_trace::base64::decode(data).context("the manager's answer is no recording")
+}
+
+fn missing(subject: Subject) -> String {
+    let when = match subject {
+        Subject::Boot => "; a boot is kept once its first jobs have ended",
+        Subject::Shutdown => "; a shutdown is shown by the next boot",
+        Subject::Reload | Subject::Live => "",
+    };
+    format!("no such {} is kept{when}; see warren chart --list", subject.text())
+}
+
+fn damaged(damage: Damage) -> String {
+    let mut parts = Vec::new();
+    if damage.cut {
+        parts.push("it has no end".to_owned());
+    }
+    if damage.blocks > 0 {
+        parts.push(format!("{} of its blocks are damaged", damage.blocks));
+    }
+    if damage.too_many {
+        parts.push("it is too large, the rest is left out".to_owned());
+    }
+    format!("The recording is not whole: {}.", parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn which(text: &str) -> Option<Which> {
+        Which::parse(text).ok()
+    }
+
+    #[test]
+    fn recordings_are_named_by_subject_age_time_or_name() {
+        let kept = |subject, back| Some(Which::Kept(subject, back));
+        assert_eq!(which("boot"), kept(Subject::Boot, 0));
+        assert_eq!(which("shutdown~2"), kept(Subject::Shutdown, 2));
+        let ago = |seconds| When::Ago(Duration::from_secs(seconds));
+        assert_eq!(which("-5min.."), Some(Which::Between(ago(300), When::Open)));
+        assert_eq!(which("-1h..-90s"), Some(Which::Between(ago(3600), ago(90))));
+        assert_eq!(which("@17..now"), Some(Which::Between(When::Unix(17), When::Open)));
+        assert_eq!(which("boot-1.record"), Some(Which::Named("boot-1.record".into())));
+        for wrong in ["", "boots", "boot~x", "live", "5min..", "../x.record", "-..", "@.."] {
+            assert_eq!(which(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_are_shifted_to_the_other_clock() {
+        let now = Now { monotonic_us: 50_000_000, realtime_us: 1_000_000_000 };
+        assert_eq!(When::Open.monotonic_us(now), None);
+        assert_eq!(When::Ago(Duration::from_secs(20)).monotonic_us(now), Some(30_000_000));
+        assert_eq!(When::Ago(Duration::from_secs(99)).monotonic_us(now), Some(0));
+        assert_eq!(When::Unix(990).monotonic_us(now), Some(40_000_000));
+    }
+
+    #[test]
+    fn the_suffix_decides_the_form() {
+        let form = |name: &str| Form::of(Some(Path::new(name))).ok();
+        assert_eq!(form("a.b.html"), Some(Form::Html));
+        assert_eq!(form("x.svg"), Some(Form::Svg));
+        assert_eq!((form("x.png"), form("html"), form("")), (None, None, None));
+        assert_eq!(Form::of(None).ok(), Some(Form::Text));
+    }
+}

@@ -1,0 +1,75 @@
+//! What pictures that are redrawn on a terminal share: keys and signals that end them, and a
+//! terminal that is left as it was.
+
+use std::io::{Read, Stdin};
+use std::time::Duration;
+
+use anyhow::Result;
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::signal::{SignalFd, SignalSet};
+use warren_sys::terminal::KeyByKey;
+
+use crate::output::print;
+
+const SIGHUP: i32 = 1;
+const SIGINT: i32 = 2;
+const SIGTERM: i32 = 15;
+
+/// Listens to keys and signals while it lives.
+pub struct Watch {
+    _keys: KeyByKey<Stdin>,
+    _signals: SignalFd,
+    epoll: Epoll,
+    ready: Events,
+}
+
+impl Watch {
+    /// Takes the keys of standard input, which must be a terminal, and the signals that end a
+    /// program.
+    pub fn new() -> Result<Watch> {
+        let stdin = std::io::stdin();
+        let ending = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGTERM);
+        let signals = SignalFd::new(ending)?;
+        let epoll = Epoll::new()?;
+        epoll.add(&stdin, 0, Interest::READ)?;
+        epoll.add(&signals, 1, Interest::READ)?;
+        let keys = KeyByKey::new(stdin)?;
+        Ok(Watch { _keys: keys, _signals: signals, epoll, ready: Events::with_capacity(2) })
+    }
+
+    /// Waits for the time of the next picture; false when there is to be none.
+    pub fn wait(&mut self, period: Duration) -> Result<bool> {
+        self.epoll.wait(&mut self.ready, Some(period))?;
+        if self.ready.is_empty() {
+            return Ok(true);
+        }
+        if self.ready.iter().any(|ready| ready.token == 1) {
+            return Ok(false);
+        }
+        let mut key = [0u8; 1];
+        let read = std::io::stdin().lock().read(&mut key)?;
+        Ok(read > 0 && !matches!(key[0], b'q' | b'Q' | 3 | 4))
+    }
+}
+
+/// The terminal's second screen: what was on the first comes back when this goes.
+pub struct Screen;
+
+impl Screen {
+    /// Changes over, and hides the cursor.
+    pub fn enter() -> Screen {
+        print("\x1b[?1049h\x1b[?25l");
+        Screen
+    }
+
+    /// Shows a picture in place of the last one.
+    pub fn show(&self, picture: &str) {
+        print(&format!("\x1b[H\x1b[J{}", picture.trim_end()));
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        print("\x1b[?25h\x1b[?1049l");
+    }
+}

@@ -1,0 +1,271 @@
+//! `warren top`: what the manager does now, redrawn each second on the terminal's second screen.
+//!
+//! The manager answers with counters; rates are differences between two answers. Drawing is pure:
+//! two answers and a size in, text out.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::live::{Screen, Watch};
+use crate::output::{Style, Tone, print};
+
+/// Time between two pictures.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Size of a terminal that does not tell its own: columns and rows.
+const SIZE_DEFAULT: (u16, u16) = (100, 40);
+
+/// Shows it until `q`; once, where output is no terminal or JSON is wanted.
+pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
+    let style = Style::from_environment();
+    let mut now = client.call("Top", json!({}))?;
+    if as_json {
+        print(&format!("{now}\n"));
+        return Ok(0);
+    }
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        print(&picture(None, &now, SIZE_DEFAULT, style));
+        return Ok(0);
+    }
+    let mut watch = Watch::new()?;
+    let screen = Screen::enter();
+    let mut before = None;
+    loop {
+        let size = warren_sys::terminal::size(std::io::stdout()).unwrap_or(SIZE_DEFAULT);
+        screen.show(&picture(before.as_ref(), &now, size, style));
+        if !watch.wait(PERIOD)? {
+            return Ok(0);
+        }
+        let next = client.call("Top", json!({}))?;
+        before = Some(std::mem::replace(&mut now, next));
+    }
+}
+
+/// One picture of so many columns and rows. Without an answer from before there are no rates.
+fn picture(
+    before: Option<&Value>,
+    now: &Value,
+    (columns, rows): (u16, u16),
+    style: Style,
+) -> String {
+    let mut lines = summary(before, now, style);
+    let room = usize::from(rows).saturating_sub(lines.len() + 1);
+    let mut sections = Vec::new();
+    sections.push(section("FAILED", &now["failed"], style, failed_line));
+    sections.push(section("JOBS, the oldest first", &now["job_rows"], style, job_line));
+    sections.push(slices(before, now, style));
+    sections.retain(|section| section.len() > 1);
+    let mut left = room;
+    let count = sections.len();
+    for (index, section) in sections.into_iter().enumerate() {
+        // Each has its share of what is left, the last has all. Below three lines (an empty one,
+        // the heading, a row) there is nothing to be seen of it.
+        let share = (left / (count - index)).min(section.len() + 1);
+        if share >= 3 {
+            lines.push(String::new());
+            lines.extend(section.into_iter().take(share - 1));
+            left -= share;
+        }
+    }
+    let cut = |line: &String| cut_to(line, usize::from(columns), style);
+    lines.iter().map(cut).collect::<Vec<_>>().join("\n") + "\n"
+}
+
+/// A line that is not wider than the terminal; one with colours is left as it is, because its
+/// escape sequences must not be cut.
+fn cut_to(line: &str, columns: usize, style: Style) -> String {
+    if style.colour && line.contains('\x1b') {
+        return line.to_owned();
+    }
+    line.chars().take(columns).collect()
+}
+
+fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
+    let number = |key: &str| now[key].as_u64().unwrap_or(0);
+    let per_second = |key: &str| rate(before, now, |answer| answer[key].as_u64());
+    let cpu = per_second("cpu_us").map_or(String::new(), |us| format!(", {:.1} % CPU", us / 1e4));
+    let restarts = per_second("restarts");
+    let restarts = restarts.map_or("-".to_owned(), |each| format!("{:.0}", each * 60.0));
+    let failed = number("failed_total");
+    let tone = if failed > 0 { Tone::Bad } else { Tone::Good };
+    let doing = match (now["stopping"].as_bool(), number("jobs")) {
+        (Some(true), jobs) => format!("going down, {jobs} jobs left"),
+        (_, 0) => "idle".to_owned(),
+        (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
+    };
+    let resident = bytes(number("resident_bytes"));
+    vec![
+        format!("{}  {doing}", style.paint(Tone::Strong, "warren top")),
+        format!("manager {resident}{cpu}; generation {}", number("generation")),
+        format!(
+            "units   {} loaded, {} active, {}; {restarts} restarts a minute",
+            number("loaded"),
+            number("active"),
+            style.paint(tone, &format!("{failed} failed")),
+        ),
+    ]
+}
+
+/// A heading and a line for each row; only the heading when there is none.
+fn section(
+    title: &str,
+    rows: &Value,
+    style: Style,
+    line: impl Fn(&Value, Style) -> String,
+) -> Vec<String> {
+    let heading = style.paint(Tone::Strong, title);
+    let rows = rows.as_array().into_iter().flatten().map(|row| line(row, style));
+    std::iter::once(heading).chain(rows).collect()
+}
+
+fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap_or_default()
+}
+
+fn failed_line(row: &Value, style: Style) -> String {
+    let (unit, code, why) = (text(row, "unit"), text(row, "code"), text(row, "text"));
+    format!("{}  {code} {why}", style.paint(Tone::Bad, unit))
+}
+
+fn job_line(row: &Value, _: Style) -> String {
+    let age = row["age_us"].as_u64().unwrap_or(0) as f64 / 1e6;
+    let state = match row["waits_for"].as_u64().unwrap_or(0) {
+        0 => "running".to_owned(),
+        others => format!("waits for {others}"),
+    };
+    format!("{age:>8.1} s  {:<8} {state:<16} {}", text(row, "type"), text(row, "unit"))
+}
+
+/// Slices by the CPU time that they use now; by name without an answer from before.
+fn slices(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
+    let empty = Vec::new();
+    let rows = now["slices"].as_array().unwrap_or(&empty);
+    let mut rows: Vec<(f64, String)> = rows
+        .iter()
+        .map(|row| {
+            let find = |answer: &Value, key: &str| {
+                let slices = answer["slices"].as_array()?;
+                slices.iter().find(|slice| slice["name"] == row["name"])?[key].as_u64()
+            };
+            let per_second = |key: &str| rate(before, now, |answer| find(answer, key));
+            let cpu = per_second("cpu_us").unwrap_or(0.0) / 1e4;
+            (cpu, slice_line(row, cpu, per_second("read_bytes"), per_second("written_bytes")))
+        })
+        .collect();
+    rows.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let title = format!(
+        "{:>7} {:>10} {:>7} {:>12} {:>12}  SLICE",
+        "CPU %", "MEMORY", "TASKS", "READ/s", "WRITTEN/s"
+    );
+    std::iter::once(style.paint(Tone::Strong, &title))
+        .chain(rows.into_iter().map(|r| r.1))
+        .collect()
+}
+
+fn slice_line(row: &Value, cpu: f64, read: Option<f64>, written: Option<f64>) -> String {
+    let known = |key: &str| row[key].as_u64();
+    let memory = known("memory_bytes").map_or("-".to_owned(), bytes);
+    let tasks = known("tasks").map_or("-".to_owned(), |tasks| tasks.to_string());
+    let rate = |each: Option<f64>| each.map_or("-".to_owned(), |each| bytes(each as u64));
+    let (read, written, name) = (rate(read), rate(written), text(row, "name"));
+    format!("{cpu:>7.1} {memory:>10} {tasks:>7} {read:>12} {written:>12}  {name}")
+}
+
+/// How much a counter grew in a second between two answers; none where one of them lacks it. A
+/// counter that was set back did not grow.
+fn rate(
+    before: Option<&Value>,
+    now: &Value,
+    counter: impl Fn(&Value) -> Option<u64>,
+) -> Option<f64> {
+    let before = before?;
+    let time = |answer: &Value| answer["now_us"].as_u64();
+    let seconds = time(now)?.checked_sub(time(before)?)? as f64 / 1e6;
+    let grown = counter(now)?.saturating_sub(counter(before)?);
+    (seconds > 0.0).then(|| grown as f64 / seconds)
+}
+
+/// A number of bytes with a unit of 1,024.
+fn bytes(count: u64) -> String {
+    let (mut value, mut units) = (count as f64, ["B", "K", "M", "G", "T"].iter());
+    let mut unit = units.next();
+    while value >= 1024.0
+        && let Some(next) = units.next()
+    {
+        (value, unit) = (value / 1024.0, Some(next));
+    }
+    let digits = usize::from(unit != Some(&"B"));
+    format!("{value:.digits$} {}", unit.copied().unwrap_or("B"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(now_us: u64, cpu_us: u64, restarts: u64, slice_us: u64) -> Value {
+        json!({
+            "now_us": now_us, "cpu_us": cpu_us, "resident_bytes": 17 << 20, "generation": 3,
+            "loaded": 32000, "active": 4000, "jobs": 2, "jobs_running": 1, "stopping": false,
+            "restarts": restarts, "failed_total": 1,
+            "failed": [{"unit": "db.service", "code": "WR-0040", "text": "it left"}],
+            "job_rows": [
+                {"unit": "slow.service", "type": "start", "age_us": 61_500_000, "waits_for": 0},
+                {"unit": "late.service", "type": "stop", "age_us": 1_000_000, "waits_for": 3},
+            ],
+            "slices": [
+                {"name": "a.slice", "cpu_us": 5, "tasks": 1},
+                {"name": "b.slice", "cpu_us": slice_us, "memory_bytes": 3u64 << 30,
+                 "read_bytes": 0, "written_bytes": slice_us, "tasks": 12},
+            ],
+        })
+    }
+
+    #[test]
+    fn rates_are_differences_and_the_failed_come_first() {
+        let (before, now) = (answer(0, 0, 7, 0), answer(2_000_000, 50_000, 8, 3_000_000));
+        let shown = picture(Some(&before), &now, (100, 40), Style::default());
+        let expect = "\
+warren top  2 jobs, 1 of them running
+manager 17.0 M, 2.5 % CPU; generation 3
+units   32000 loaded, 4000 active, 1 failed; 30 restarts a minute
+
+FAILED
+db.service  WR-0040 it left
+
+JOBS, the oldest first
+    61.5 s  start    running          slow.service
+     1.0 s  stop     waits for 3      late.service
+
+  CPU %     MEMORY   TASKS       READ/s    WRITTEN/s  SLICE
+  150.0      3.0 G      12          0 B        1.4 M  b.slice
+    0.0          -       1            -            -  a.slice
+";
+        assert_eq!(shown, expect);
+    }
+
+    #[test]
+    fn a_picture_fits_and_needs_no_answer_from_before() {
+        let mut many = answer(0, 0, 0, 0);
+        let row = json!({"unit": "x".repeat(300), "code": "WR-0040", "text": ""});
+        many["failed"] = Value::Array(vec![row; 500]);
+        for rows in [5, 10, 24, 60] {
+            let shown = picture(None, &many, (80, rows), Style::default());
+            assert!(shown.lines().count() <= usize::from(rows), "{rows} rows: {shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= 80));
+        }
+        let nothing = picture(None, &json!({}), (80, 24), Style::default());
+        assert!(nothing.starts_with("warren top  idle\n"), "{nothing}");
+    }
+
+    #[test]
+    fn a_counter_that_was_set_back_did_not_grow() {
+        let (before, now) = (answer(0, 900, 9, 9), answer(1_000_000, 100, 1, 0));
+        assert_eq!(rate(Some(&before), &now, |a| a["cpu_us"].as_u64()), Some(0.0));
+        assert_eq!(rate(Some(&now), &now, |a| a["cpu_us"].as_u64()), None);
+        assert_eq!(rate(None, &now, |a| a["cpu_us"].as_u64()), None);
+    }
+}

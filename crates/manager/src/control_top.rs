@@ -1,0 +1,102 @@
+//! What `warren top` shows, as counters: the reader makes rates of them.
+//!
+//! Answered from the published view and from cgroup files by a thread of the control socket. It
+//! looks at every unit, once for each question.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warren_bus::backend::Backend;
+use warren_core::graph::Definition;
+use warren_core::ids::UnitId;
+use warren_core::job::Job;
+use warren_core::view::View;
+use warren_unit::{LoadState, UnitType};
+
+use crate::groups::group_path;
+use crate::shared::Shared;
+
+/// Rows of each list at most.
+const ROWS_MAX: usize = 64;
+
+/// Slices whose cgroups are read; those nearest to the root count.
+const SLICES_MAX: usize = 64;
+
+/// The answer.
+pub fn top(shared: &Shared) -> Value {
+    let view = shared.view();
+    let now_us = warren_sys::time::monotonic_ns() / 1000;
+    let loaded: Vec<&Arc<Definition>> =
+        view.graph.definitions().filter(|d| d.load_state == LoadState::Loaded).collect();
+    let active = loaded.iter().filter(|d| view.active_state(d.id).is_up()).count();
+    let restarts = |d: &&Arc<Definition>| view.run(d.id).history.as_ref().map_or(0, |h| h.restarts);
+    let mut jobs = view.jobs();
+    jobs.sort_by_key(|job| (job.since, job.id));
+    let (failed, failed_total) = failed(&view, &loaded);
+    json!({
+        "now_us": now_us,
+        "cpu_us": warren_sys::time::process_cpu_ns() / 1000,
+        "resident_bytes": crate::control_calls::resident_bytes(),
+        "generation": view.graph.generation(),
+        "stopping": view.totals.stopping,
+        "loaded": loaded.len(),
+        "active": active,
+        "restarts": loaded.iter().map(restarts).map(u64::from).sum::<u64>(),
+        "jobs": jobs.len(),
+        "jobs_running": jobs.iter().filter(|job| job.running).count(),
+        "job_rows": jobs.iter().take(ROWS_MAX).map(|j| job(&view, j, now_us)).collect::<Vec<_>>(),
+        "failed_total": failed_total,
+        "failed": failed,
+        "slices": slices(shared, &view, &loaded),
+    })
+}
+
+fn job(view: &View, job: &Job, now_us: u64) -> Value {
+    json!({
+        "unit": view.graph.name(job.unit).as_str(),
+        "type": job.kind.as_str(),
+        "age_us": now_us.saturating_sub(job.since.0),
+        "waits_for": if job.running { 0 } else { job.blockers },
+    })
+}
+
+/// The units that failed last, and how many there are.
+fn failed(view: &View, loaded: &[&Arc<Definition>]) -> (Vec<Value>, usize) {
+    let mut failed: Vec<(u64, UnitId)> = loaded
+        .iter()
+        .filter(|d| view.active_state(d.id).as_str() == "failed")
+        .map(|d| (view.run(d.id).history.as_ref().map_or(0, |h| h.state_change.monotonic.0), d.id))
+        .collect();
+    failed.sort_unstable_by(|a, b| b.cmp(a));
+    let row = |(_, unit): &(u64, UnitId)| {
+        let code = view.run(*unit).history.as_ref().map(|h| h.reason.code).unwrap_or_default();
+        json!({"unit": view.graph.name(*unit).as_str(), "code": code.id(), "text": code.text()})
+    };
+    (failed.iter().take(ROWS_MAX).map(row).collect(), failed.len())
+}
+
+/// Counters of active slices.
+fn slices(shared: &Shared, view: &View, loaded: &[&Arc<Definition>]) -> Vec<Value> {
+    let is_active_slice = |d: &&&Arc<Definition>| {
+        d.unit_type() == UnitType::Slice && d.slice.is_some() && view.active_state(d.id).is_up()
+    };
+    let mut found: Vec<(usize, &str, UnitId)> = loaded
+        .iter()
+        .filter(is_active_slice)
+        .map(|d| (d.name.as_str().matches('-').count(), d.name.as_str(), d.id))
+        .collect();
+    found.sort_unstable();
+    found.truncate(SLICES_MAX);
+    let row = |(_, name, unit): (usize, &str, UnitId)| {
+        let usage = shared.usage(&group_path(&view.graph, unit));
+        json!({
+            "name": name,
+            "cpu_us": usage.cpu_us,
+            "memory_bytes": usage.memory_bytes,
+            "read_bytes": usage.io_bytes.map(|(read, _)| read),
+            "written_bytes": usage.io_bytes.map(|(_, written)| written),
+            "tasks": usage.tasks,
+        })
+    };
+    found.into_iter().map(row).collect()
+}

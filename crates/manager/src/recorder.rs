@@ -1,0 +1,365 @@
+//! The record: what happened, in a ring, and when a stretch of it is kept as a recording.
+//!
+//! The core says what happened after each batch ([`warren_core::happening`]); this turns it into
+//! events of [`warren_trace`] and adds what the core does not know: what the manager itself did and
+//! what it cost. Boot, reloads and shutdown are cut out and handed to [`crate::records`].
+//!
+//! Recording decides nothing and must never fail: what does not fit is counted as lost.
+
+use std::io;
+use std::sync::Arc;
+
+use warren_core::event::KillTarget;
+use warren_core::graph::Graph;
+use warren_core::happening::{Happening, What as Happened};
+use warren_core::ids::UnitId;
+use warren_core::job::{JobKind, JobResult};
+use warren_core::reason::{Cause, Reason};
+use warren_core::state::{ActiveState, CommandList, ExitStatus};
+use warren_core::time::{Moment, Monotonic};
+use warren_trace::event::{Event, NO_UNIT, What};
+use warren_trace::record::{Anchor, Head};
+use warren_trace::ring::Ring;
+use warren_trace::words::{
+    Active, Asked, Command, Ending, Exit, Phase, Release, Sub, Subject, Work,
+};
+
+use crate::records::{Material, Records, RecordsThread};
+use crate::say;
+
+/// Events that are kept while a boot or a shutdown goes on: 16 MB.
+const EVENTS_MAX: usize = 512 << 10;
+
+/// Events that are kept at other times: 2 MB.
+const IDLE_EVENTS_MAX: usize = 64 << 10;
+
+/// Something that the manager did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What.
+    pub phase: Phase,
+    /// Since when.
+    pub began: Monotonic,
+    /// Until when.
+    pub ended: Monotonic,
+    /// A count whose meaning depends on the phase.
+    pub detail: u64,
+}
+
+/// A stretch that is being recorded.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    began: Moment,
+    /// The number of its first event.
+    first: u64,
+}
+
+/// The recorder.
+#[derive(Debug)]
+pub struct Recorder {
+    ring: Ring,
+    records: Records,
+    thread: RecordsThread,
+    host: String,
+    kernel: String,
+    boot: Option<UnderWay>,
+    shutdown: Option<UnderWay>,
+    /// Something of the shutdown is in its file.
+    part_is_kept: bool,
+}
+
+impl Recorder {
+    /// Over a directory of recordings.
+    pub fn start(records: Records, context: &warren_unit::Context) -> io::Result<Recorder> {
+        Ok(Recorder {
+            ring: Ring::new(EVENTS_MAX),
+            thread: RecordsThread::start(records.clone())?,
+            records,
+            host: context.hostname.to_string(),
+            kernel: context.kernel_release.to_string(),
+            boot: None,
+            shutdown: None,
+            part_is_kept: false,
+        })
+    }
+
+    // ---- what happens ----
+
+    /// Takes what the core tells.
+    pub fn take(&mut self, happenings: &[Happening], lost: u64) {
+        for happening in happenings {
+            self.ring.push(event(happening));
+        }
+        if lost > 0 {
+            let time_us = happenings.last().map_or(0, |happening| happening.at.0);
+            self.manager(Monotonic(time_us), What::Lost { count: lost });
+        }
+    }
+
+    /// Something that the manager did and has ended.
+    pub fn did(&mut self, done: Done) {
+        let Done { phase, began, ended, detail } = done;
+        self.manager(began, What::PhaseBegin { phase, detail });
+        self.manager(ended, What::PhaseEnd { phase, detail });
+    }
+
+    fn manager(&mut self, at: Monotonic, what: What) {
+        self.ring.push(Event::new(at.0, NO_UNIT, NO_UNIT, what));
+    }
+
+    fn own_cpu(&mut self, at: Monotonic) {
+        let cpu_us = warren_sys::time::process_cpu_ns() / 1000;
+        self.manager(at, What::OwnCpu { cpu_us });
+    }
+
+    // ---- what is kept ----
+
+    /// The manager was started and everything is to be started.
+    pub fn boot_began(&mut self, began: Moment) {
+        self.boot = Some(UnderWay { began, first: self.ring.next() });
+        self.manager(began.monotonic, What::PhaseBegin { phase: Phase::Boot, detail: 0 });
+    }
+
+    /// The first transaction is asked for.
+    pub fn first_unit_asked(&mut self, at: Moment) {
+        if self.boot.is_some() {
+            self.manager(at.monotonic, What::PhaseBegin { phase: Phase::StartUnits, detail: 0 });
+        }
+    }
+
+    /// The first transaction is worked off.
+    pub fn boot_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
+        let Some(boot) = self.boot.take() else { return };
+        self.own_cpu(ended.monotonic);
+        for phase in [Phase::StartUnits, Phase::Boot] {
+            self.manager(ended.monotonic, What::PhaseEnd { phase, detail: 0 });
+        }
+        self.thread.keep(self.material(Subject::Boot, boot, graph));
+        if self.shutdown.is_none() {
+            self.ring.set_max(IDLE_EVENTS_MAX);
+        }
+    }
+
+    /// A reload that is over: what was done for it, the first the reload itself.
+    pub fn reloaded(&mut self, began: Moment, done: &[Done], graph: &Arc<Graph>) {
+        let reload = UnderWay { began, first: self.ring.next() };
+        done.iter().for_each(|done| self.did(*done));
+        if let Some(whole) = done.first() {
+            self.own_cpu(whole.ended);
+        }
+        self.thread.keep(self.material(Subject::Reload, reload, graph));
+    }
+
+    /// Everything is to be stopped.
+    pub fn shutdown_began(&mut self, began: Moment) {
+        self.ring.set_max(EVENTS_MAX);
+        self.shutdown = Some(UnderWay { began, first: self.ring.next() });
+        self.own_cpu(began.monotonic);
+        for phase in [Phase::Shutdown, Phase::StopUnits] {
+            self.manager(began.monotonic, What::PhaseBegin { phase, detail: 0 });
+        }
+    }
+
+    /// What looked like a shutdown was none.
+    pub fn shutdown_given_up(&mut self) {
+        self.shutdown = None;
+        if self.boot.is_none() {
+            self.ring.set_max(IDLE_EVENTS_MAX);
+        }
+    }
+
+    /// A file system is about to be unmounted: if recordings lie below it, what there is of the
+    /// shutdown is written now, because later it cannot be.
+    pub fn before_unmount(&mut self, mount_point: &str, graph: &Arc<Graph>) {
+        if self.records.directory().starts_with(mount_point) {
+            self.keep_part_of_shutdown(graph);
+        }
+    }
+
+    /// All units are down; stragglers and, where `storage` says so, file systems are next.
+    pub fn units_stopped(&mut self, at: Moment, storage: bool, graph: &Arc<Graph>) {
+        let next = if storage { Phase::Storage } else { Phase::Stragglers };
+        self.manager(at.monotonic, What::PhaseEnd { phase: Phase::StopUnits, detail: 0 });
+        self.manager(at.monotonic, What::PhaseBegin { phase: next, detail: 0 });
+        if storage {
+            self.keep_part_of_shutdown(graph);
+        }
+    }
+
+    fn keep_part_of_shutdown(&mut self, graph: &Arc<Graph>) {
+        let Some(shutdown) = self.shutdown.filter(|_| self.records.is_there()) else { return };
+        let part = self.material(Subject::Shutdown, shutdown, graph);
+        match self.records.keep_part(part) {
+            Ok(()) => self.part_is_kept = true,
+            Err(error) => say!("the recording of the shutdown is lost: {error}"),
+        }
+    }
+
+    /// Everything is over. Written at once, because this process is about to be ended; where that
+    /// can no longer be, the part that was written before has to do.
+    pub fn shutdown_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
+        let Some(shutdown) = self.shutdown.take() else { return };
+        self.own_cpu(ended.monotonic);
+        // Ends the phases within it too.
+        self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
+        if !self.records.is_there() {
+            return;
+        }
+        let whole = self.material(Subject::Shutdown, shutdown, graph);
+        match self.records.keep(whole) {
+            Err(error) if !self.part_is_kept => {
+                say!("the recording of the shutdown is lost: {error}");
+            }
+            _ => {}
+        }
+    }
+
+    /// What happened between two moments, as far as it is still there.
+    pub fn between(&self, now: Moment, from: Monotonic, until: Monotonic) -> (Head, Vec<Event>) {
+        let (first, end) = (self.ring.since(from.0), self.ring.since(until.0.saturating_add(1)));
+        (self.head(Subject::Live, now), self.ring.cut(first, end))
+    }
+
+    fn material(&self, subject: Subject, stretch: UnderWay, graph: &Arc<Graph>) -> Material {
+        let events = self.ring.cut(stretch.first, self.ring.next());
+        Material { head: self.head(subject, stretch.began), events, graph: graph.clone() }
+    }
+
+    fn head(&self, subject: Subject, at: Moment) -> Head {
+        // The three clocks are read apart, within a few µs.
+        let slept_us = (warren_sys::time::boottime_ns() / 1000)
+            .saturating_sub(warren_sys::time::monotonic_ns() / 1000);
+        Head {
+            subject,
+            anchor: Anchor {
+                monotonic_us: at.monotonic.0,
+                realtime_us: at.realtime_us,
+                boottime_us: at.monotonic.0.saturating_add(slept_us),
+            },
+            host: self.host.clone(),
+            kernel: self.kernel.clone(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// The event of a happening.
+fn event(happening: &Happening) -> Event {
+    let event = |cause: Option<UnitId>, what| {
+        let cause = cause.map_or(NO_UNIT, |unit| unit.0);
+        Event::new(happening.at.0, happening.unit.0, cause, what)
+    };
+    match happening.what {
+        Happened::JobQueued { job, kind, reason } => {
+            let (asked, cause, uid, pid) = asked(reason.cause);
+            event(cause, What::JobQueued { job: job.0, work: work(kind), asked, uid, pid })
+        }
+        Happened::JobBegan { job, released_by, .. } => {
+            let by = if released_by.is_some() { Release::Unit } else { Release::AtOnce };
+            event(released_by, What::JobReleased { job: job.0, by })
+        }
+        Happened::JobEnded { job, result, reason, .. } => {
+            let (ending, code) = (ending(result), reason.code as u16);
+            event(cause_unit(reason), What::JobEnded { job: job.0, ending, reason: code })
+        }
+        Happened::State { active, sub, reason } => {
+            let sub = Sub::from_text(sub).unwrap_or(Sub::Unknown);
+            let (active, code) = (self::active(active), reason.code as u16);
+            event(cause_unit(reason), What::State { active, sub, reason: code })
+        }
+        Happened::ProcessStarted { pid, list, main } => {
+            event(None, What::Exec { pid, command: command(list), main })
+        }
+        Happened::ProcessEnded { pid, status } => {
+            let (exit, status) = exit(status);
+            event(None, What::Exit { pid, exit, status, main: false })
+        }
+        Happened::Signal { target, signal } => {
+            let pid = match target {
+                KillTarget::Process(pid) => pid,
+                KillTarget::Group | KillTarget::GroupExcept(_) => 0,
+            };
+            let signal = u8::try_from(signal).unwrap_or(0);
+            event(None, What::Signal { signal, pid, count: 0 })
+        }
+        Happened::GroupEmpty => event(None, What::GroupEmpty { last_pid: 0 }),
+    }
+}
+
+/// Who asked: the kind, the unit, the user and the process, as far as they are known.
+fn asked(cause: Cause) -> (Asked, Option<UnitId>, u32, u32) {
+    match cause {
+        Cause::None => (Asked::Unknown, None, 0, 0),
+        Cause::Request { uid, pid } => (Asked::Request, None, uid, pid),
+        Cause::Dependency(unit) => (Asked::Dependency, Some(unit), 0, 0),
+        Cause::Trigger(unit) => (Asked::Trigger, Some(unit), 0, 0),
+        Cause::Restart => (Asked::Restart, None, 0, 0),
+        Cause::Outcome(unit) => (Asked::Outcome, Some(unit), 0, 0),
+        Cause::Kernel => (Asked::Kernel, None, 0, 0),
+        Cause::Manager => (Asked::Manager, None, 0, 0),
+    }
+}
+
+fn cause_unit(reason: Reason) -> Option<UnitId> {
+    asked(reason.cause).1
+}
+
+fn work(kind: JobKind) -> Work {
+    match kind {
+        JobKind::Start => Work::Start,
+        JobKind::VerifyActive => Work::VerifyActive,
+        JobKind::Stop => Work::Stop,
+        JobKind::Reload => Work::Reload,
+        JobKind::Restart => Work::Restart,
+        JobKind::Nop => Work::Nop,
+    }
+}
+
+fn ending(result: JobResult) -> Ending {
+    match result {
+        JobResult::Done => Ending::Done,
+        JobResult::Canceled => Ending::Canceled,
+        JobResult::Timeout => Ending::Timeout,
+        JobResult::Failed => Ending::Failed,
+        JobResult::Dependency => Ending::Dependency,
+        JobResult::Skipped => Ending::Skipped,
+        JobResult::Invalid => Ending::Invalid,
+        JobResult::Assert => Ending::Assert,
+        JobResult::Unsupported => Ending::Unsupported,
+        JobResult::Collected => Ending::Collected,
+        JobResult::Once => Ending::Once,
+    }
+}
+
+fn active(state: ActiveState) -> Active {
+    match state {
+        ActiveState::Active => Active::Active,
+        ActiveState::Reloading => Active::Reloading,
+        ActiveState::Inactive => Active::Inactive,
+        ActiveState::Failed => Active::Failed,
+        ActiveState::Activating => Active::Activating,
+        ActiveState::Deactivating => Active::Deactivating,
+        ActiveState::Maintenance => Active::Maintenance,
+    }
+}
+
+fn command(list: CommandList) -> Command {
+    match list {
+        CommandList::Condition => Command::Condition,
+        CommandList::StartPre => Command::StartPre,
+        CommandList::Start => Command::Start,
+        CommandList::StartPost => Command::StartPost,
+        CommandList::Reload => Command::Reload,
+        CommandList::Stop => Command::Stop,
+        CommandList::StopPost => Command::StopPost,
+    }
+}
+
+fn exit(status: ExitStatus) -> (Exit, u16) {
+    match status {
+        ExitStatus::Exited(code) => (Exit::Exited, code.into()),
+        ExitStatus::Killed(signal) => (Exit::Killed, signal.into()),
+        ExitStatus::Dumped(signal) => (Exit::Dumped, signal.into()),
+        ExitStatus::Unknown => (Exit::Unknown, 0),
+    }
+}

@@ -1,0 +1,328 @@
+//! Recordings as files: made of events and names, written aside, kept within bounds, found again.
+//!
+//! A thread of its own writes them, so that the loop waits for no disk. What must not be here: the
+//! decision when something is recorded (that is [`crate::recorder`]).
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+
+use warren_core::graph::{Definition, Graph};
+use warren_core::ids::UnitId;
+use warren_core::reason::Code;
+use warren_trace::event::{Event, NO_UNIT};
+use warren_trace::record::{Head, Recording, Unit, Writer};
+use warren_trace::words::Subject;
+use warren_unit::Relation;
+
+use crate::say;
+
+/// Recordings of one subject that are kept; the oldest go first.
+const KEPT_MAX: usize = 10;
+
+/// All recordings together, in bytes; the oldest go first, but never the last of its subject.
+const KEPT_BYTES_MAX: u64 = 128 << 20;
+
+/// Recordings that wait to be written; what comes meanwhile is not kept.
+const WAITING_MAX: usize = 4;
+
+/// Events that are written with one system call: 256 KB.
+const PIECE_EVENTS: usize = 8 << 10;
+
+/// What the names of recordings end with.
+const SUFFIX: &str = ".record";
+
+/// A recording that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The file's name.
+    pub name: String,
+    /// What it is of.
+    pub subject: Subject,
+    /// When it began: wall clock, in µs.
+    pub realtime_us: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// What a recording is made of.
+#[derive(Clone)]
+pub struct Material {
+    /// What it is of.
+    pub head: Head,
+    /// What happened.
+    pub events: Vec<Event>,
+    /// Names and order of the units.
+    pub graph: Arc<Graph>,
+}
+
+/// The directory of recordings.
+#[derive(Clone, Debug)]
+pub struct Records {
+    directory: PathBuf,
+    /// The device that it was on when it was made: it may have been unmounted since.
+    device: Option<u64>,
+}
+
+impl Records {
+    /// Over a directory, which is made; where that cannot be, nothing is kept and that is said.
+    pub fn open(directory: PathBuf) -> Records {
+        let made = fs::create_dir_all(&directory).and_then(|()| fs::metadata(&directory));
+        if let Err(error) = &made {
+            say!("recordings are not kept: {}: {error}", directory.display());
+        }
+        let device = made.ok().map(|metadata| metadata.dev());
+        Records { directory, device }
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What is kept, the oldest first.
+    pub fn list(&self) -> Vec<Kept> {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        let kept = entries.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let (subject, realtime_us) = parse_name(&name)?;
+            let bytes = entry.metadata().ok()?.len();
+            Some(Kept { name, subject, realtime_us, bytes })
+        });
+        let mut kept: Vec<Kept> = kept.collect();
+        kept.sort_by(|a, b| (a.realtime_us, &a.name).cmp(&(b.realtime_us, &b.name)));
+        kept
+    }
+
+    /// The bytes of one that is listed.
+    pub fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        parse_name(name).ok_or(io::ErrorKind::NotFound)?;
+        fs::read(self.directory.join(name))
+    }
+
+    /// Writes a recording and lets the oldest go.
+    pub fn keep(&self, material: Material) -> io::Result<()> {
+        self.write(material, true)?;
+        self.prune();
+        Ok(())
+    }
+
+    /// Writes what there is of a recording that will be written again when it is whole.
+    pub fn keep_part(&self, material: Material) -> io::Result<()> {
+        self.write(material, false)
+    }
+
+    /// Whether the directory is still on the device that it was made on.
+    pub fn is_there(&self) -> bool {
+        let device = fs::metadata(&self.directory).ok().map(|metadata| metadata.dev());
+        device.is_some() && device == self.device
+    }
+
+    /// Writes a file aside, piece by piece, and then in its place.
+    fn write(&self, material: Material, whole: bool) -> io::Result<()> {
+        let path = self.directory.join(name_of(&material.head));
+        let aside = path.with_extension("tmp");
+        let written = write_to(&aside, &recording(material), whole);
+        let placed = written.and_then(|()| fs::rename(&aside, &path));
+        if placed.is_err() {
+            let _ = fs::remove_file(&aside);
+        }
+        placed
+    }
+    fn prune(&self) {
+        for name in superfluous(&self.list()) {
+            let _ = fs::remove_file(self.directory.join(name));
+        }
+    }
+}
+
+/// Makes a file of a recording, piece by piece.
+fn write_to(path: &Path, recording: &Recording, whole: bool) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    let mut writer = Writer::new(&recording.head);
+    writer.units(&recording.units);
+    writer.reasons(&recording.reasons);
+    writer.edges(&recording.edges);
+    for events in recording.events.chunks(PIECE_EVENTS) {
+        writer.events(events);
+        file.write_all(writer.bytes())?;
+        writer.clear();
+    }
+    if whole {
+        writer.end();
+    }
+    file.write_all(writer.bytes())
+}
+
+fn name_of(head: &Head) -> String {
+    format!("{}-{:020}{SUFFIX}", head.subject.text(), head.anchor.realtime_us)
+}
+
+fn parse_name(name: &str) -> Option<(Subject, u64)> {
+    let (subject, realtime) = name.strip_suffix(SUFFIX)?.split_once('-')?;
+    if realtime.len() != 20 || !realtime.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    Some((Subject::from_text(subject)?, realtime.parse().ok()?))
+}
+
+/// Names of those that are too many, from a list with the oldest first.
+fn superfluous(kept: &[Kept]) -> Vec<&str> {
+    let mut bytes: u64 = 0;
+    let mut out = Vec::new();
+    let mut seen: Vec<Subject> = Vec::new();
+    for one in kept.iter().rev() {
+        let newer = seen.iter().filter(|subject| **subject == one.subject).count();
+        bytes = bytes.saturating_add(one.bytes);
+        if newer >= KEPT_MAX || (newer > 0 && bytes > KEPT_BYTES_MAX) {
+            bytes -= one.bytes;
+            out.push(one.name.as_str());
+        } else {
+            seen.push(one.subject);
+        }
+    }
+    out
+}
+
+/// Adds names, texts and order to events. Events are put in the order of their times: what another
+/// thread did is told later than it happened.
+pub fn recording(material: Material) -> Recording {
+    let Material { head, mut events, graph } = material;
+    events.sort_by_key(|event| event.time_us);
+    let named = named(&graph, &events);
+    let mut gathered = Gathered::default();
+    for (id, _) in named.iter().enumerate().filter(|(_, named)| **named) {
+        gathered.add(&graph, UnitId(id as u32), &named);
+    }
+    let Gathered { mut units, mut slices, edges } = gathered;
+    slices.sort_unstable();
+    slices.dedup();
+    units.extend(slices.into_iter().filter_map(|slice| graph.get(slice)).map(|slice| unit(slice)));
+    units.sort_unstable_by_key(|unit| unit.id);
+    Recording { head, units, reasons: reasons(&events), edges, events }
+}
+
+/// For each unit of the graph whether events name it.
+fn named(graph: &Graph, events: &[Event]) -> Vec<bool> {
+    let mut named = vec![false; graph.len()];
+    for unit in events.iter().flat_map(Event::units) {
+        if let Some(named) = named.get_mut(unit as usize) {
+            *named = true;
+        }
+    }
+    named
+}
+
+/// What one pass over the definitions gathers: at this size each further look at them would cost
+/// more than all else.
+#[derive(Default)]
+struct Gathered {
+    units: Vec<Unit>,
+    /// Slices of those that events do not name themselves; may repeat.
+    slices: Vec<UnitId>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Gathered {
+    /// Takes one unit in, with the order that its own files state: what others state against it is
+    /// taken from them.
+    fn add(&mut self, graph: &Graph, id: UnitId, named: &[bool]) {
+        let is_named = |other: UnitId| named.get(other.index()).copied().unwrap_or(false);
+        let Some(definition) = graph.get(id) else { return };
+        self.units.push(unit(definition));
+        self.slices.extend(definition.slice.filter(|slice| !is_named(*slice)));
+        for edge in definition.edges.iter().filter(|edge| is_named(edge.other)) {
+            match edge.relation {
+                Relation::After | Relation::MountsFor => self.edges.push((id.0, edge.other.0)),
+                Relation::Before => self.edges.push((edge.other.0, id.0)),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn unit(definition: &Definition) -> Unit {
+    let slice = definition.slice.map_or(NO_UNIT, |slice| slice.0);
+    Unit { id: definition.id.0, slice, name: definition.name.to_string() }
+}
+
+/// Texts of the reason codes that events carry.
+fn reasons(events: &[Event]) -> Vec<(u16, String)> {
+    let mut carried = vec![false; usize::from(u16::MAX) + 1];
+    events.iter().for_each(|event| carried[usize::from(event.reason())] = true);
+    let codes = Code::ALL.iter().filter(|code| carried[**code as usize]);
+    codes.map(|code| (*code as u16, code.text().to_owned())).collect()
+}
+
+/// The thread that writes recordings.
+#[derive(Debug)]
+pub struct RecordsThread {
+    tasks: SyncSender<Material>,
+}
+
+impl RecordsThread {
+    /// Starts it.
+    pub fn start(records: Records) -> io::Result<RecordsThread> {
+        let (tasks, orders) = sync_channel::<Material>(WAITING_MAX);
+        let serve = move || {
+            for material in orders {
+                let subject = material.head.subject.text();
+                if let Err(error) = records.keep(material) {
+                    say!("a recording of a {subject} is lost: {error}");
+                }
+            }
+        };
+        std::thread::Builder::new().name("records".into()).spawn(serve)?;
+        Ok(RecordsThread { tasks })
+    }
+
+    /// Has a recording written. Never waits: when the disk is that slow, it is lost and that is
+    /// said.
+    pub fn keep(&self, material: Material) {
+        if let Err(TrySendError::Full(material) | TrySendError::Disconnected(material)) =
+            self.tasks.try_send(material)
+        {
+            say!("a recording of a {} is lost: others wait", material.head.subject.text());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `boot 1 900` is a boot of second 1 with 900 MB/10.
+    fn kept(list: &[(Subject, u64, u64)]) -> Vec<Kept> {
+        let one = |(subject, realtime_us, megabytes): &(Subject, u64, u64)| Kept {
+            name: format!("{}-{realtime_us}", subject.text()),
+            subject: *subject,
+            realtime_us: *realtime_us,
+            bytes: megabytes << 20,
+        };
+        list.iter().map(one).collect()
+    }
+
+    #[test]
+    fn the_oldest_beyond_the_bounds_go_but_never_the_last() {
+        let (boot, reload) = (Subject::Boot, Subject::Reload);
+        let few = kept(&[(boot, 1, 1), (reload, 2, 1)]);
+        assert_eq!(superfluous(&few), Vec::<&str>::new());
+        let many: Vec<_> = (1..=12).map(|n| (reload, n, 1)).collect();
+        assert_eq!(superfluous(&kept(&many)), ["reload-2", "reload-1"]);
+        let large = kept(&[(boot, 1, 100), (boot, 2, 100), (reload, 3, 60)]);
+        assert_eq!(superfluous(&large), ["boot-1"], "the last boot stays, large as it is");
+    }
+
+    #[test]
+    fn names_lead_back_and_other_files_are_left_alone() {
+        let name = "shutdown-00001795305600000123.record";
+        assert_eq!(parse_name(name), Some((Subject::Shutdown, 1_795_305_600_000_123)));
+        for other in ["shutdown-1.record", "boot-00001795305600000123", "../x.record", "a-b.record"]
+        {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
+}

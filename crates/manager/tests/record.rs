@@ -1,0 +1,126 @@
+//! Recordings: what happened is in them, with what was waited for, and they survive the end.
+
+mod lab;
+
+use lab::{Machine, until};
+use serde_json::json;
+use warren_trace::analysis::Analysis;
+use warren_trace::analysis::timeline::Bar;
+use warren_trace::record::{self, Damage, Recording};
+use warren_trace::words::{Phase, Release, Work};
+
+/// The last recording of a subject that is whole.
+fn recording(m: &Machine, subject: &str) -> Option<Recording> {
+    let files = std::fs::read_dir(m.directory.join("records")).ok()?.flatten();
+    let ours = files.map(|file| file.path()).filter(|path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.starts_with(subject) && name.ends_with(".record")
+    });
+    let bytes = std::fs::read(ours.max()?).ok()?;
+    let (recording, damage) = record::read(&bytes).expect("a recording");
+    (damage == Damage::default()).then_some(recording)
+}
+
+/// The first bar of a unit with this work.
+#[track_caller]
+fn bar<'a>(analysis: &'a Analysis<'_>, name: &str, work: Work) -> &'a Bar {
+    let bars = &analysis.timeline.bars;
+    let found = bars.iter().find(|bar| analysis.name(bar.row) == name && bar.work == work);
+    found.unwrap_or_else(|| panic!("no {} of {name}: {bars:#?}", work.text()))
+}
+
+/// The name of the unit that the bar waited for last.
+fn held_by<'a>(analysis: &'a Analysis<'_>, bar: &Bar) -> Option<&'a str> {
+    bar.start.and_then(|start| start.edge).map(|row| analysis.name(row))
+}
+
+/// The parts of the headline are the whole, and the path's bars hold each other.
+#[track_caller]
+fn check_path(analysis: &Analysis<'_>) {
+    let total = analysis.timeline.end_us - analysis.timeline.begin_us;
+    assert_eq!(analysis.path.parts.total_us(), total);
+    for pair in analysis.path.steps.windows(2) {
+        assert_eq!(analysis.links.holder[pair[1].bar as usize], Some(pair[0].bar));
+        assert_eq!(pair[1].by, Release::Unit);
+    }
+}
+
+#[test]
+fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
+    let deaf = "[Unit]\nAfter=first.service\n[Service]\nTimeoutStopSec=200ms\n\
+                ExecStart=/bin/sh -c 'trap \"\" TERM; : >@D/out/deaf; while :; do sleep 9; done'";
+    let units = [
+        ("first.service", "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true"),
+        ("second.service", "[Unit]\nAfter=first.service\n[Service]\nExecStart=@P stay"),
+        ("deaf.service", deaf),
+        (
+            "default.target",
+            "[Unit]\nWants=first.service second.service deaf.service\n\
+             After=first.service second.service deaf.service",
+        ),
+    ];
+    let Some(m) = Machine::start("record", &units) else { return };
+    let boot = until("the boot is kept", || recording(&m, "boot"));
+    let analysis = Analysis::of(&boot);
+    check_path(&analysis);
+    let second = bar(&analysis, "second.service", Work::Start);
+    assert_eq!(held_by(&analysis, second), Some("first.service"));
+    assert!(analysis.path.steps.len() >= 3, "{:?}", analysis.path);
+    let id = |name: &str| boot.units.iter().find(|unit| unit.name == name).expect("named").id;
+    let target = (id("default.target"), id("deaf.service"));
+    assert!(boot.edges.contains(&(id("second.service"), id("first.service"))));
+    assert!(boot.edges.contains(&target), "also of what was not waited for last");
+    assert!(boot.units.is_sorted() && boot.units.iter().any(|unit| unit.name == "system.slice"));
+    let phases: Vec<Phase> = analysis.timeline.spans.iter().map(|span| span.phase).collect();
+    assert!(phases.starts_with(&[Phase::Boot]) && phases.contains(&Phase::StartUnits));
+    assert_eq!(boot.reason(10), "a start job brought it up");
+
+    m.write("second.service", "[Unit]\nAfter=first.service deaf.service\n[Service]\nExecStart=@P");
+    m.call("ReloadConfiguration", &json!({}));
+    let reload = until("the reload is kept", || recording(&m, "reload"));
+    let spans = Analysis::of(&reload).timeline.spans;
+    let scan = spans.iter().find(|span| span.phase == Phase::Scan).expect("files are looked at");
+    assert_eq!((scan.detail, scan.depth), (1, 1), "one file was read: {spans:?}");
+    assert!(spans.iter().any(|span| span.phase == Phase::Apply));
+
+    until("the shell is deaf", || m.out("deaf").exists().then_some(()));
+    m.call("Leave", &json!({"how": "exit"}));
+    let shutdown = until("the shutdown is kept", || recording(&m, "shutdown"));
+    let analysis = Analysis::of(&shutdown);
+    check_path(&analysis);
+    let deaf = bar(&analysis, "deaf.service", Work::Stop);
+    assert_eq!((deaf.kills, deaf.end.map(|end| end.reason)), (1, Some(44)), "{deaf:?}");
+    assert!(deaf.last_pid > 0 && deaf.own_us() >= 200_000);
+    assert!(analysis.path.steps.iter().any(|step| analysis.path.has(step.bar)));
+    let goal = analysis.path.goal().expect("something was stopped");
+    let names = analysis
+        .path
+        .steps
+        .iter()
+        .map(|step| analysis.name(analysis.timeline.bars[step.bar as usize].row).to_owned());
+    assert!(names.clone().any(|name| name == "deaf.service"), "{:?}", names.collect::<Vec<_>>());
+    assert!(analysis.timeline.bars[goal as usize].work.is_stopping());
+}
+
+#[test]
+fn the_last_minutes_are_cut_out_while_it_runs() {
+    let units = [("a.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("live", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    let since_us = warren_sys::time::monotonic_ns() / 1000;
+    m.expect_job("restart", "a.service", "done");
+    let answer = m.call("Record", &json!({"since_us": since_us}));
+    let data = answer["data"].as_str().expect("base64");
+    let bytes = warren_trace::base64::decode(data).expect("base64");
+    let (live, damage) = record::read(&bytes).expect("a recording");
+    assert_eq!(damage, Damage::default());
+    let analysis = Analysis::of(&live);
+    let restart = bar(&analysis, "a.service", Work::Restart);
+    assert!(restart.end.is_some() && restart.last_pid > 0, "{restart:?}");
+    let starts = analysis.timeline.bars.iter().filter(|bar| bar.work == Work::Start);
+    assert_eq!(starts.count(), 0, "what was before is not in it");
+
+    let refused = m.try_call("Record", &json!({"name": "../../etc/passwd"}));
+    let refused = refused.expect("it is answered").to_string();
+    assert!(refused.contains("cannot be read"), "{refused}");
+}

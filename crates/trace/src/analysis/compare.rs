@@ -1,0 +1,61 @@
+//! What differs between two recordings, unit by unit, the largest difference first.
+
+use std::collections::BTreeMap;
+
+use super::Analysis;
+
+/// One unit in both recordings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The unit's name.
+    pub name: String,
+    /// Its own time in the first recording, in µs; none when it did nothing there.
+    pub a_us: Option<u64>,
+    /// Its own time in the second recording, in µs; none when it did nothing there.
+    pub b_us: Option<u64>,
+    /// On the critical path of the first, of the second.
+    pub on_path: (bool, bool),
+}
+
+impl Difference {
+    /// How much longer it took in the second recording, in µs. A unit that is not in a recording
+    /// took no time there.
+    pub fn delta_us(&self) -> i64 {
+        self.b_us.unwrap_or(0) as i64 - self.a_us.unwrap_or(0) as i64
+    }
+}
+
+/// All units of both, by the size of their difference, then by name.
+pub fn differences(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Difference> {
+    let (mut first, mut second) = (own_times(a), own_times(b));
+    let (path_a, path_b) = (path_names(a), path_names(b));
+    let mut names: Vec<&str> = first.keys().chain(second.keys()).copied().collect();
+    names.sort_unstable();
+    names.dedup();
+    let difference = |name: &str| Difference {
+        name: name.to_owned(),
+        a_us: first.remove(name),
+        b_us: second.remove(name),
+        on_path: (path_a.binary_search(&name).is_ok(), path_b.binary_search(&name).is_ok()),
+    };
+    let mut out: Vec<Difference> = names.into_iter().map(difference).collect();
+    out.sort_by_key(|difference| std::cmp::Reverse(difference.delta_us().unsigned_abs()));
+    out
+}
+
+/// Own time of all bars of each unit, by name.
+fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
+    let mut out = BTreeMap::new();
+    for bar in &analysis.timeline.bars {
+        *out.entry(analysis.name(bar.row)).or_default() += bar.own_us();
+    }
+    out
+}
+
+fn path_names<'a>(analysis: &'a Analysis<'_>) -> Vec<&'a str> {
+    let row = |bar: u32| analysis.timeline.bars[bar as usize].row;
+    let steps = analysis.path.steps.iter();
+    let mut names: Vec<&str> = steps.map(|step| analysis.name(row(step.bar))).collect();
+    names.sort_unstable();
+    names
+}

@@ -1,0 +1,171 @@
+//! The critical path: who was waited for, from the end back to the beginning.
+//!
+//! Walked over recorded releases. Every µs between the beginning and the end falls to exactly one
+//! part: a unit's own time, a wait for something outside, nothing to do, or the manager. So the
+//! parts of the headline add up to the total, whatever was recorded.
+
+use super::links::Links;
+use super::timeline::{Bar, Timeline};
+use crate::words::{Ending, Release, Subject};
+
+/// One bar of the path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The bar.
+    pub bar: u32,
+    /// When it ran, in µs.
+    pub from_us: u64,
+    /// Until when, in µs.
+    pub until_us: u64,
+    /// Between what held it, or its request, and `from_us`.
+    pub gap_us: u64,
+    /// What it waited for last.
+    pub by: Release,
+}
+
+impl Step {
+    /// The unit's own time.
+    pub fn own_us(&self) -> u64 {
+        self.until_us - self.from_us
+    }
+}
+
+/// Where the total went, in µs. The parts add up to the total.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// Units of the path, while they ran.
+    pub units_us: u64,
+    /// Waits for timers, conditions and devices.
+    pub outside_us: u64,
+    /// Nobody had asked for anything.
+    pub idle_us: u64,
+    /// The rest: the manager.
+    pub manager_us: u64,
+}
+
+impl Parts {
+    /// All of it.
+    pub fn total_us(&self) -> u64 {
+        self.units_us + self.outside_us + self.idle_us + self.manager_us
+    }
+
+    /// What would be left with a manager that costs nothing.
+    pub fn path_us(&self) -> u64 {
+        self.units_us + self.outside_us
+    }
+}
+
+/// The critical path.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    /// From the first to the last.
+    pub steps: Vec<Step>,
+    /// Where the total went.
+    pub parts: Parts,
+}
+
+impl Path {
+    /// The path of a recording of `subject`.
+    pub fn of(subject: Subject, timeline: &Timeline, links: &Links) -> Path {
+        let mut walk = Walk::new(subject, timeline);
+        let Some(goal) = goal(subject, timeline) else { return walk.finish() };
+        walk.unasked_to(timeline.bars[goal as usize].end_us(timeline.end_us));
+        let mut bar = goal;
+        // A holder ended before the bar that it held began, so this ends by itself.
+        loop {
+            let holder = links.holder[bar as usize];
+            walk.step(bar, holder);
+            match holder {
+                Some(next) => bar = next,
+                None => return walk.finish(),
+            }
+        }
+    }
+
+    /// The bar that ended last.
+    pub fn goal(&self) -> Option<u32> {
+        self.steps.last().map(|step| step.bar)
+    }
+
+    /// Whether the bar is on the path.
+    pub fn has(&self, bar: u32) -> bool {
+        self.steps.iter().any(|step| step.bar == bar)
+    }
+}
+
+/// The bar that the whole waited for: the last one that ran and ended within the recording. A
+/// shutdown waits for stops, a boot for everything else.
+fn goal(subject: Subject, timeline: &Timeline) -> Option<u32> {
+    let counts = |bar: &Bar| match subject {
+        Subject::Boot => !bar.work.is_stopping(),
+        Subject::Shutdown => bar.work.is_stopping(),
+        Subject::Reload | Subject::Live => true,
+    };
+    let within = |bar: &Bar| {
+        let end = bar.end.filter(|end| end.ending != Ending::Canceled)?;
+        let inside = (timeline.begin_us..=timeline.end_us).contains(&end.at.time_us);
+        (counts(bar) && bar.start.is_some() && inside).then_some(end.at)
+    };
+    let bars = timeline.bars.iter().enumerate();
+    let ended = bars.filter_map(|(index, bar)| Some((within(bar)?, index as u32)));
+    ended.max().map(|(_, index)| index)
+}
+
+/// Goes back in time; what lies behind `cursor_us` is accounted for.
+struct Walk<'a> {
+    timeline: &'a Timeline,
+    subject: Subject,
+    cursor_us: u64,
+    path: Path,
+}
+
+impl<'a> Walk<'a> {
+    fn new(subject: Subject, timeline: &'a Timeline) -> Walk<'a> {
+        let cursor_us = timeline.end_us.max(timeline.begin_us);
+        Walk { timeline, subject, cursor_us, path: Path::default() }
+    }
+
+    /// Moves back to `to_us`, not past the beginning; how far that was.
+    fn back_to(&mut self, to_us: u64) -> u64 {
+        let to_us = to_us.clamp(self.timeline.begin_us, self.cursor_us);
+        let moved = self.cursor_us - to_us;
+        self.cursor_us = to_us;
+        moved
+    }
+
+    /// Takes the time back to there in which no job of the path was under way: within a boot, a
+    /// reload or a shutdown the manager must have had its reasons.
+    fn unasked_to(&mut self, to_us: u64) {
+        let moved = self.back_to(to_us);
+        match self.subject {
+            Subject::Live => self.path.parts.idle_us += moved,
+            _ => self.path.parts.manager_us += moved,
+        }
+    }
+
+    /// Takes one bar: its own time, then the gap back to what held it or to its request.
+    fn step(&mut self, index: u32, holder: Option<u32>) {
+        let bar = &self.timeline.bars[index as usize];
+        let by = bar.start.map_or(Release::AtOnce, |start| start.by);
+        let until_us = self.cursor_us;
+        self.path.parts.units_us += self.back_to(bar.start_us());
+        let from_us = self.cursor_us;
+        let held_until = match holder {
+            Some(holder) => self.timeline.bars[holder as usize].end_us(from_us),
+            None => bar.queued.time_us,
+        };
+        let gap_us = self.back_to(held_until);
+        if by.is_outside() {
+            self.path.parts.outside_us += gap_us;
+        } else {
+            self.path.parts.manager_us += gap_us;
+        }
+        self.path.steps.push(Step { bar: index, from_us, until_us, gap_us, by });
+    }
+
+    fn finish(mut self) -> Path {
+        self.unasked_to(self.timeline.begin_us);
+        self.path.steps.reverse();
+        self.path
+    }
+}

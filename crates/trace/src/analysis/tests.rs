@@ -1,0 +1,333 @@
+//! The analysis against plans whose outcome is computed by other means: 1,000 random graphs, and
+//! small recordings written down event by event.
+
+use super::*;
+use crate::event::{Event, NO_UNIT, What};
+use crate::sample::{Numbers, Sample, SampleUnit};
+use crate::words::*;
+
+/// Units of a random graph at most.
+const UNITS_MAX: u64 = 40;
+
+fn random(seed: u64) -> Sample {
+    let mut numbers = Numbers(seed);
+    let count = 1 + numbers.below(UNITS_MAX) as usize;
+    let mut units = Vec::new();
+    for unit in 0..count {
+        let wanted = numbers.below(4);
+        let mut after: Vec<usize> = (0..wanted)
+            .map(|_| numbers.below(unit as u64) as usize)
+            .filter(|n| *n < unit)
+            .collect();
+        after.sort_unstable();
+        after.dedup();
+        let own_us = numbers.below(5) * numbers.below(1_000);
+        let name = format!("u{unit}.service");
+        units.push(SampleUnit { name, own_us, after, ..SampleUnit::default() });
+    }
+    let subject = if numbers.below(2) == 0 { Subject::Boot } else { Subject::Shutdown };
+    let latency_us = numbers.below(2) * numbers.below(50);
+    let plan_us = numbers.below(2_000);
+    Sample { subject, units, plan_us, latency_us, begin_us: numbers.below(1 << 40) }
+}
+
+/// The longest path through a plan, found by recursion over the plan itself.
+struct Oracle {
+    waits: Vec<Vec<usize>>,
+    own: Vec<u64>,
+    latency: u64,
+}
+
+impl Oracle {
+    fn of(sample: &Sample) -> Oracle {
+        let count = sample.units.len();
+        let mut waits = vec![Vec::new(); count];
+        for (index, unit) in sample.units.iter().enumerate() {
+            for after in &unit.after {
+                match sample.subject {
+                    Subject::Shutdown => waits[*after].push(index),
+                    _ => waits[index].push(*after),
+                }
+            }
+        }
+        let own = sample.units.iter().map(|unit| unit.own_us).collect();
+        Oracle { waits, own, latency: sample.latency_us }
+    }
+
+    /// When a unit's job ends, from the moment in which all were queued.
+    fn end(&self, unit: usize, known: &mut Vec<Option<u64>>) -> u64 {
+        if let Some(end) = known[unit] {
+            return end;
+        }
+        let before = self.waits[unit].iter().map(|w| self.end(*w, known)).max().unwrap_or(0);
+        let end = before + self.latency + self.own[unit];
+        known[unit] = Some(end);
+        end
+    }
+
+    fn total(&self) -> u64 {
+        let mut known = vec![None; self.own.len()];
+        (0..self.own.len()).map(|unit| self.end(unit, &mut known)).max().unwrap_or(0)
+    }
+
+    /// The same with one unit that takes so much longer.
+    fn total_with(&mut self, unit: usize, own: u64) -> u64 {
+        let kept = std::mem::replace(&mut self.own[unit], own);
+        let total = self.total();
+        self.own[unit] = kept;
+        total
+    }
+}
+
+#[test]
+fn a_thousand_random_graphs_have_the_longest_path_as_critical_path() {
+    for seed in 0..1_000 {
+        let sample = random(seed);
+        let oracle = Oracle::of(&sample);
+        let recording = sample.record();
+        let analysis = Analysis::of(&recording);
+        let parts = analysis.path.parts;
+        let total = analysis.timeline.end_us - analysis.timeline.begin_us;
+        assert_eq!(total, oracle.total() + sample.plan_us, "seed {seed}");
+        assert_eq!(parts.total_us(), total, "seed {seed}: the parts are the total");
+        let releases = analysis.path.steps.len() as u64;
+        let overhead = sample.plan_us + releases * sample.latency_us;
+        assert_eq!(parts.manager_us, overhead, "seed {seed}");
+        let own: u64 = analysis.path.steps.iter().map(|step| step.own_us()).sum();
+        assert_eq!(parts.units_us, own, "seed {seed}");
+        let rows = analysis.path.steps.iter().map(|s| analysis.timeline.bars[s.bar as usize].row);
+        let rows: Vec<usize> = rows.map(|row| row as usize).collect();
+        for pair in rows.windows(2) {
+            assert!(oracle.waits[pair[1]].contains(&pair[0]), "seed {seed}: {rows:?}");
+        }
+    }
+}
+
+#[test]
+fn what_if_and_slack_are_what_another_run_would_show() {
+    for seed in 0..300 {
+        let sample = random(seed);
+        let mut oracle = Oracle::of(&sample);
+        let recording = sample.record();
+        let analysis = Analysis::of(&recording);
+        let total = oracle.total();
+        for unit in 0..sample.units.len() {
+            let without = oracle.total_with(unit, 0);
+            let saved = analysis.saved_without_us(unit as u32);
+            // The goal may be one of several that end last; then nothing is saved by one alone.
+            if analysis.path.has(unit as u32) {
+                assert!(saved >= total - without, "seed {seed}, unit {unit}");
+            }
+            let ends_last = total - oracle.end(unit, &mut vec![None; sample.units.len()]);
+            let slack = analysis.float.slack_us[unit].expect("it ran");
+            let own = sample.units[unit].own_us;
+            assert!(slack <= ends_last);
+            assert_eq!(oracle.total_with(unit, own + slack), total, "seed {seed}, unit {unit}");
+            assert_eq!(oracle.total_with(unit, own + slack + 1), total + 1, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn without_a_unit_the_goal_ends_when_the_next_to_last_lets_it_go() {
+    for seed in 0..300 {
+        let mut sample = random(seed);
+        // One unit after all others: then the goal is always the same.
+        let all: Vec<usize> = (0..sample.units.len()).collect();
+        sample.subject = Subject::Boot;
+        let last = SampleUnit { name: "last.target".into(), after: all, ..SampleUnit::default() };
+        sample.units.push(last);
+        let mut oracle = Oracle::of(&sample);
+        let recording = sample.record();
+        let analysis = Analysis::of(&recording);
+        for unit in 0..sample.units.len() {
+            let saved = oracle.total() - oracle.total_with(unit, 0);
+            assert_eq!(analysis.saved_without_us(unit as u32), saved, "seed {seed}, unit {unit}");
+        }
+    }
+}
+
+/// A recording with units a to e of number 0 to 4, from events as (time, unit, cause, what).
+fn recorded(subject: Subject, events: &[(u64, u32, u32, What)]) -> Recording {
+    let mut recording = Sample {
+        subject,
+        units: ["a", "b", "c", "d", "e"]
+            .map(|name| SampleUnit { name: name.into(), ..SampleUnit::default() })
+            .into(),
+        plan_us: 0,
+        latency_us: 0,
+        begin_us: 0,
+    }
+    .record();
+    let event =
+        |(time, unit, cause, what): &(u64, u32, u32, What)| Event::new(*time, *unit, *cause, *what);
+    recording.events = events.iter().map(event).collect();
+    recording
+}
+
+fn queued(job: u32, work: Work) -> What {
+    What::JobQueued { job, work, asked: Asked::Request, uid: 0, pid: 7 }
+}
+
+fn released(job: u32, by: Release) -> What {
+    What::JobReleased { job, by }
+}
+
+fn ended(job: u32, ending: Ending) -> What {
+    What::JobEnded { job, ending, reason: 10 }
+}
+
+fn state(active: Active) -> What {
+    What::State { active, sub: Sub::Unknown, reason: 40 }
+}
+
+/// Bars as `name work queued-start-end`, `?` where something did not happen.
+fn bars(recording: &Recording) -> Vec<String> {
+    let analysis = Analysis::of(recording);
+    let shown = analysis.timeline.bars.iter().map(|bar| {
+        let time = |mark: Option<timeline::Mark>| {
+            mark.map_or("?".to_owned(), |mark| mark.time_us.to_string())
+        };
+        let start = time(bar.start.map(|start| start.at));
+        let end = time(bar.end.map(|end| end.at));
+        let (name, work) = (analysis.name(bar.row), bar.work.text());
+        format!("{name} {work} {}-{start}-{end}", bar.queued.time_us)
+    });
+    shown.collect()
+}
+
+#[test]
+fn every_restart_is_a_bar_of_its_own() {
+    let recording = recorded(
+        Subject::Live,
+        &[
+            (10, 0, NO_UNIT, queued(1, Work::Start)),
+            (11, 0, NO_UNIT, released(1, Release::AtOnce)),
+            (12, 0, NO_UNIT, state(Active::Activating)),
+            (20, 0, NO_UNIT, state(Active::Active)),
+            (20, 0, NO_UNIT, ended(1, Ending::Done)),
+            (50, 0, NO_UNIT, state(Active::Deactivating)),
+            (53, 0, NO_UNIT, state(Active::Failed)),
+            (60, 0, NO_UNIT, state(Active::Activating)),
+            (70, 0, NO_UNIT, state(Active::Active)),
+            (80, 1, NO_UNIT, queued(2, Work::Stop)),
+        ],
+    );
+    let expect =
+        ["a start 10-11-20", "a by itself 50-50-53", "a by itself 60-60-70", "b stop 80-?-?"];
+    assert_eq!(bars(&recording), expect);
+    let ups = Analysis::of(&recording).timeline.ups;
+    let ups: Vec<_> = ups.iter().map(|up| (up.from_us, up.until_us)).collect();
+    assert_eq!(ups, [(20, Some(50)), (70, None)]);
+}
+
+#[test]
+fn the_time_before_a_request_is_idle_and_a_device_is_outside() {
+    let recording = recorded(
+        Subject::Live,
+        &[
+            (100, NO_UNIT, NO_UNIT, What::BusQueue { depth: 1 }),
+            (130, 0, NO_UNIT, queued(1, Work::Start)),
+            (131, 1, NO_UNIT, queued(2, Work::Start)),
+            (133, 0, NO_UNIT, released(1, Release::AtOnce)),
+            (150, 0, NO_UNIT, ended(1, Ending::Done)),
+            (190, 1, NO_UNIT, released(2, Release::Device)),
+            (200, 1, NO_UNIT, ended(2, Ending::Done)),
+        ],
+    );
+    let parts = Analysis::of(&recording).path.parts;
+    let expect = path::Parts { units_us: 10, outside_us: 59, idle_us: 31, manager_us: 0 };
+    assert_eq!(parts, expect);
+}
+
+#[test]
+fn events_that_make_no_sense_are_survived() {
+    let recording = recorded(
+        Subject::Shutdown,
+        &[
+            (9, 0, 0, ended(1, Ending::Done)),
+            (8, 0, 0, released(1, Release::Unit)),
+            (7, 77, 78, queued(3, Work::Stop)),
+            (6, 0, NO_UNIT, queued(1, Work::Stop)),
+            (5, 0, 0, released(1, Release::Unit)),
+            (4, 0, 0, ended(1, Ending::Done)),
+            (3, 0, NO_UNIT, What::PhaseEnd { phase: Phase::Boot, detail: 0 }),
+            (2, 1, NO_UNIT, What::Signal { signal: 9, pid: 0, count: 0 }),
+        ],
+    );
+    let analysis = Analysis::of(&recording);
+    assert_eq!(bars(&recording), ["a stop 6-5-4"]);
+    let total = analysis.timeline.end_us.saturating_sub(analysis.timeline.begin_us);
+    assert_eq!(analysis.path.parts.total_us(), total);
+}
+
+#[test]
+fn phases_lie_within_each_other() {
+    let begin = |phase| What::PhaseBegin { phase, detail: 1 };
+    let end = |phase| What::PhaseEnd { phase, detail: 2 };
+    let none = NO_UNIT;
+    let recording = recorded(
+        Subject::Reload,
+        &[
+            (10, none, none, begin(Phase::Reload)),
+            (11, none, none, begin(Phase::Scan)),
+            (15, none, none, end(Phase::Scan)),
+            (15, none, none, begin(Phase::Parse)),
+            (20, none, none, end(Phase::Reload)),
+            (25, none, none, begin(Phase::Plan)),
+        ],
+    );
+    let timeline = Analysis::of(&recording).timeline;
+    let spans = timeline.spans.iter().map(|s| (s.phase, s.depth, s.from_us, s.until_us, s.detail));
+    let expect = [
+        (Phase::Reload, 0, 10, 20, 2),
+        (Phase::Scan, 1, 11, 15, 2),
+        (Phase::Parse, 1, 15, 20, 1),
+        (Phase::Plan, 0, 25, 25, 1),
+    ];
+    assert_eq!(spans.collect::<Vec<_>>(), expect);
+    assert_eq!((timeline.begin_us, timeline.end_us), (10, 20));
+}
+
+#[test]
+fn differences_are_ranked_and_name_what_is_new() {
+    let plan = |own: &[u64]| {
+        let unit = |(index, own): (usize, &u64)| SampleUnit {
+            name: format!("u{index}"),
+            own_us: *own,
+            ..SampleUnit::default()
+        };
+        let units = own.iter().enumerate().map(unit).collect();
+        let (plan_us, latency_us, begin_us) = (0, 0, 0);
+        Sample { subject: Subject::Boot, units, plan_us, latency_us, begin_us }.record()
+    };
+    let (a, b) = (plan(&[100, 50, 7]), plan(&[90, 80, 7, 20]));
+    let found = compare::differences(&Analysis::of(&a), &Analysis::of(&b));
+    let shown: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.delta_us(), d.a_us)).collect();
+    let expect =
+        [("u1", 30, Some(50)), ("u3", 20, None), ("u0", -10, Some(100)), ("u2", 0, Some(7))];
+    assert_eq!(shown, expect);
+}
+
+#[test]
+fn blockers_begin_with_the_critical_path() {
+    let unit = |name: &str, own_us, after: &[usize]| SampleUnit {
+        name: name.into(),
+        own_us,
+        after: after.into(),
+        ..SampleUnit::default()
+    };
+    let units = vec![unit("slow", 500, &[]), unit("quick", 450, &[]), unit("end", 10, &[0, 1])];
+    let (plan_us, latency_us, begin_us) = (0, 0, 0);
+    let recording =
+        Sample { subject: Subject::Boot, units, plan_us, latency_us, begin_us }.record();
+    let analysis = Analysis::of(&recording);
+    let table = blockers::blockers(&analysis);
+    let shown = table.iter().map(|b| {
+        let slack = b.slack_us.unwrap_or(u64::MAX);
+        (analysis.name(b.row), b.path_us, b.saved_us, b.released, b.waited_us, slack)
+    });
+    let expect =
+        [("slow", 500, 50, 1, 500, 0), ("end", 10, 10, 0, 0, 0), ("quick", 0, 0, 0, 0, 50)];
+    assert_eq!(shown.collect::<Vec<_>>(), expect);
+}

@@ -1,0 +1,376 @@
+//! Bars from events: every job is one, and so is every start or stop that a unit made by itself.
+//!
+//! Events are read once, in their order. A bar knows the positions of the events that released and
+//! ended it, because equal times do not tell what came first. What has not ended when the recording
+//! does has no end.
+
+use std::collections::BTreeMap;
+
+use crate::event::{Event, NO_UNIT, What};
+use crate::record::Recording;
+use crate::words::{Active, Asked, Counter, Ending, Exit, Phase, Release, Work};
+
+/// SIGKILL's number.
+const SIGKILL: u8 = 9;
+
+/// A unit that occurs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Row {
+    /// Its name; `#` and its number when the name was lost.
+    pub name: String,
+    /// The row of its slice.
+    pub slice: Option<u32>,
+    /// The last reading of each counter, in the order of [`Counter`]'s numbers.
+    pub counters: [Option<u64>; Counter::ALL.len()],
+}
+
+/// A moment and the position of its event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark {
+    /// In µs, monotonic.
+    pub time_us: u64,
+    /// Position among the recording's events.
+    pub event: u32,
+}
+
+/// How a bar ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// When.
+    pub at: Mark,
+    /// The job's result; done or failed for what a unit did by itself.
+    pub ending: Ending,
+    /// Reason code, 0 for none: of a job that was done, why its unit is as it is then; of others,
+    /// why the job ended.
+    pub reason: u16,
+}
+
+/// What let a bar run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// When.
+    pub at: Mark,
+    /// What it waited for last.
+    pub by: Release,
+    /// The row of the unit that it waited for last.
+    pub edge: Option<u32>,
+}
+
+/// One job, or one change that a unit made by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bar {
+    /// The unit's row.
+    pub row: u32,
+    /// What it is.
+    pub work: Work,
+    /// The job's id; none for what a unit did by itself.
+    pub job: Option<u32>,
+    /// When it was asked for.
+    pub queued: Mark,
+    /// Who asked.
+    pub asked: Asked,
+    /// The row of the unit that pulled it in.
+    pub cause: Option<u32>,
+    /// When it could run; none when it never could.
+    pub start: Option<Start>,
+    /// When it ended.
+    pub end: Option<End>,
+    /// SIGKILLs that its unit got meanwhile.
+    pub kills: u32,
+    /// The last process of the unit that ended meanwhile; 0 when none did.
+    pub last_pid: u32,
+}
+
+impl Bar {
+    /// When it could run, or was asked for when it never could, in µs.
+    pub fn start_us(&self) -> u64 {
+        self.start.map_or(self.queued.time_us, |start| start.at.time_us)
+    }
+
+    /// When it ended, or `until_us` when it had not.
+    pub fn end_us(&self, until_us: u64) -> u64 {
+        self.end.map_or(until_us, |end| end.at.time_us).max(self.start_us())
+    }
+
+    /// Its own time: from when it could run to its end, in µs; 0 when it never ran or ended.
+    pub fn own_us(&self) -> u64 {
+        match (self.start, self.end) {
+            (Some(start), Some(end)) => end.at.time_us.saturating_sub(start.at.time_us),
+            _ => 0,
+        }
+    }
+
+    /// From when it was asked for to when it could run, in µs.
+    pub fn waited_us(&self) -> u64 {
+        self.start_us().saturating_sub(self.queued.time_us)
+    }
+}
+
+/// A stretch of time in which a unit was active.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Up {
+    /// The unit's row.
+    pub row: u32,
+    /// Since when, in µs.
+    pub from_us: u64,
+    /// Until when; none when it still was.
+    pub until_us: Option<u64>,
+}
+
+/// Something that the manager did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// What.
+    pub phase: Phase,
+    /// How many phases it lies within.
+    pub depth: u32,
+    /// Since when, in µs.
+    pub from_us: u64,
+    /// Until when, in µs.
+    pub until_us: u64,
+    /// The count that the end of the phase carries, or its begin when it did not end.
+    pub detail: u64,
+}
+
+/// What a sample is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sample {
+    /// Messages that wait for clients of the bus.
+    BusQueue(u64),
+    /// CPU time of the manager, in µs.
+    OwnCpu(u64),
+}
+
+/// Everything on one line of time.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    /// The units, by number in the recording.
+    pub rows: Vec<Row>,
+    /// In the order in which they were asked for.
+    pub bars: Vec<Bar>,
+    /// When units were active, in the order in which they ceased to be.
+    pub ups: Vec<Up>,
+    /// What the manager did, in the order in which it began.
+    pub spans: Vec<Span>,
+    /// Samples with their times in µs.
+    pub samples: Vec<(u64, Sample)>,
+    /// Where it begins: its phase, or the first event, in µs.
+    pub begin_us: u64,
+    /// Where it ends: its phase, or the last event, in µs.
+    pub end_us: u64,
+    /// Events that are missing.
+    pub lost: u64,
+}
+
+impl Timeline {
+    /// The timeline of a recording.
+    pub fn of(recording: &Recording) -> Timeline {
+        let mut builder = Builder::new(recording);
+        for (position, event) in recording.events.iter().enumerate() {
+            if let Some(what) = event.what() {
+                let mark = Mark { time_us: event.time_us, event: position as u32 };
+                builder.event(event, mark, what);
+            }
+        }
+        builder.finish(recording)
+    }
+}
+
+/// What is open of a unit while events are read.
+#[derive(Clone, Copy, Default)]
+struct Open {
+    job: Option<u32>,
+    own: Option<u32>,
+    up_us: Option<u64>,
+    /// Of its last change of state since the job was queued.
+    reason: Option<u16>,
+}
+
+struct Builder<'a> {
+    timeline: Timeline,
+    recording: &'a Recording,
+    open: Vec<Open>,
+    /// Bars of jobs that have not ended, by job id.
+    jobs: BTreeMap<u32, u32>,
+    /// Positions of phases that have not ended.
+    phases: Vec<usize>,
+    last_us: u64,
+}
+
+impl<'a> Builder<'a> {
+    fn new(recording: &'a Recording) -> Builder<'a> {
+        let row_of = |id| recording.units.binary_search_by_key(&id, |unit| unit.id).ok();
+        let row = |unit: &crate::record::Unit| Row {
+            name: unit.name.clone(),
+            slice: row_of(unit.slice).map(|row| row as u32),
+            counters: Default::default(),
+        };
+        let rows: Vec<Row> = recording.units.iter().map(row).collect();
+        let first_us = recording.events.first().map_or(0, |event| event.time_us);
+        Builder {
+            open: vec![Open::default(); rows.len()],
+            timeline: Timeline { rows, begin_us: first_us, ..Timeline::default() },
+            recording,
+            jobs: BTreeMap::new(),
+            phases: Vec::new(),
+            last_us: first_us,
+        }
+    }
+
+    /// The row of a unit; none for units without a name in the recording.
+    fn row(&self, unit: u32) -> Option<u32> {
+        if unit == NO_UNIT {
+            return None;
+        }
+        let found = self.recording.units.binary_search_by_key(&unit, |unit| unit.id);
+        found.ok().map(|row| row as u32)
+    }
+
+    fn event(&mut self, event: &Event, mark: Mark, what: What) {
+        self.last_us = self.last_us.max(mark.time_us);
+        match what {
+            What::PhaseBegin { phase, detail } => self.phase_begin(phase, detail, mark),
+            What::PhaseEnd { phase, detail } => self.phase_end(phase, detail, mark),
+            What::BusQueue { depth } => self.sample(mark, Sample::BusQueue(depth)),
+            What::OwnCpu { cpu_us } => self.sample(mark, Sample::OwnCpu(cpu_us)),
+            What::Lost { count } => self.timeline.lost += count,
+            _ => {
+                if let Some(row) = self.row(event.unit) {
+                    self.unit_event(row, self.row(event.cause), mark, what);
+                }
+            }
+        }
+    }
+
+    fn unit_event(&mut self, row: u32, cause: Option<u32>, mark: Mark, what: What) {
+        match what {
+            What::JobQueued { job, work, asked, .. } => {
+                let bar = bar(row, work, mark, asked, cause);
+                self.jobs.insert(job, self.timeline.bars.len() as u32);
+                let open = &mut self.open[row as usize];
+                (open.job, open.reason) = (Some(self.timeline.bars.len() as u32), None);
+                self.timeline.bars.push(Bar { job: Some(job), ..bar });
+            }
+            What::JobReleased { job, by } => {
+                if let Some(bar) = self.jobs.get(&job) {
+                    let bar = &mut self.timeline.bars[*bar as usize];
+                    bar.start.get_or_insert(Start { at: mark, by, edge: cause });
+                }
+            }
+            What::JobEnded { job, ending, reason } => {
+                self.job_ended(job, row, mark, ending, reason)
+            }
+            What::State { active, reason, .. } => self.state(row, cause, mark, active, reason),
+            What::Exit { pid, exit, .. } if exit != Exit::Unknown || pid != 0 => {
+                self.each_open(row, |bar| bar.last_pid = pid);
+            }
+            What::Signal { signal: SIGKILL, .. } => self.each_open(row, |bar| bar.kills += 1),
+            What::GroupEmpty { last_pid } if last_pid != 0 => {
+                self.each_open(row, |bar| bar.last_pid = last_pid);
+            }
+            What::Counter { counter, value, .. } => {
+                let slot = usize::from(counter.number()) - 1;
+                self.timeline.rows[row as usize].counters[slot] = Some(value);
+            }
+            _ => {}
+        }
+    }
+
+    fn job_ended(&mut self, job: u32, row: u32, mark: Mark, ending: Ending, reason: u16) {
+        let Some(bar) = self.jobs.remove(&job) else { return };
+        let open = &mut self.open[row as usize];
+        let reason = open.reason.filter(|_| ending == Ending::Done).unwrap_or(reason);
+        self.timeline.bars[bar as usize].end = Some(End { at: mark, ending, reason });
+        if open.job == Some(bar) {
+            open.job = None;
+        }
+    }
+
+    /// Keeps the time in which a unit is active, and makes a bar of a change that no job asked for.
+    fn state(&mut self, row: u32, cause: Option<u32>, mark: Mark, active: Active, reason: u16) {
+        let up = matches!(active, Active::Active | Active::Reloading);
+        let open = &mut self.open[row as usize];
+        open.reason = Some(reason);
+        match (up, open.up_us) {
+            (true, None) => open.up_us = Some(mark.time_us),
+            (false, Some(from_us)) => {
+                open.up_us = None;
+                let until_us = Some(mark.time_us);
+                self.timeline.ups.push(Up { row, from_us, until_us });
+            }
+            _ => {}
+        }
+        let open = self.open[row as usize];
+        let under_way = matches!(active, Active::Activating | Active::Deactivating);
+        match open.own {
+            Some(own) if !under_way => {
+                let failed = matches!(active, Active::Failed | Active::Maintenance);
+                let ending = if failed { Ending::Failed } else { Ending::Done };
+                self.timeline.bars[own as usize].end = Some(End { at: mark, ending, reason });
+                self.open[row as usize].own = None;
+            }
+            None if under_way && open.job.is_none() => {
+                let bar = bar(row, Work::Own, mark, Asked::Kernel, cause);
+                let start = Some(Start { at: mark, by: Release::AtOnce, edge: None });
+                self.open[row as usize].own = Some(self.timeline.bars.len() as u32);
+                self.timeline.bars.push(Bar { start, ..bar });
+            }
+            _ => {}
+        }
+    }
+
+    fn each_open(&mut self, row: u32, change: impl Fn(&mut Bar)) {
+        let open = self.open[row as usize];
+        for bar in [open.job, open.own].into_iter().flatten() {
+            change(&mut self.timeline.bars[bar as usize]);
+        }
+    }
+
+    fn sample(&mut self, mark: Mark, sample: Sample) {
+        self.timeline.samples.push((mark.time_us, sample));
+    }
+
+    fn phase_begin(&mut self, phase: Phase, detail: u64, mark: Mark) {
+        let depth = self.phases.len() as u32;
+        self.phases.push(self.timeline.spans.len());
+        let (from_us, until_us) = (mark.time_us, u64::MAX);
+        self.timeline.spans.push(Span { phase, depth, from_us, until_us, detail });
+    }
+
+    /// Ends the innermost phase of this name, and what began within it and was not ended.
+    fn phase_end(&mut self, phase: Phase, detail: u64, mark: Mark) {
+        let spans = &mut self.timeline.spans;
+        let Some(at) = self.phases.iter().rposition(|span| spans[*span].phase == phase) else {
+            return;
+        };
+        for span in self.phases.drain(at..) {
+            spans[span].until_us = mark.time_us;
+            if spans[span].phase == phase {
+                spans[span].detail = detail;
+            }
+        }
+    }
+
+    fn finish(self, recording: &Recording) -> Timeline {
+        let Builder { mut timeline, open, last_us, .. } = self;
+        for (row, open) in open.into_iter().enumerate() {
+            if let Some(from_us) = open.up_us {
+                timeline.ups.push(Up { row: row as u32, from_us, until_us: None });
+            }
+        }
+        for span in &mut timeline.spans {
+            span.until_us = span.until_us.min(last_us);
+        }
+        timeline.end_us = last_us;
+        let whole = Phase::of(recording.head.subject);
+        if let Some(span) = timeline.spans.iter().find(|span| Some(span.phase) == whole) {
+            (timeline.begin_us, timeline.end_us) = (span.from_us, span.until_us);
+        }
+        timeline
+    }
+}
+
+fn bar(row: u32, work: Work, queued: Mark, asked: Asked, cause: Option<u32>) -> Bar {
+    let (job, start, end, kills, last_pid) = Default::default();
+    Bar { row, work, job, queued, asked, cause, start, end, kills, last_pid }
+}

@@ -1,0 +1,347 @@
+//! A picture of fixed size for reports: phases, the critical path, the longest units, and how much
+//! of all others ran at each time.
+//!
+//! Every text has a place of its own: names left of the plot, one row each; lengths right of their
+//! bars, or left of them where the plot ends. The font is monospaced, so that widths are known.
+
+use std::fmt::Write;
+
+use super::show::{self, time};
+use crate::analysis::Analysis;
+use crate::analysis::timeline::Bar;
+
+/// Width of the picture, in pixels.
+const WIDTH: f64 = 1200.0;
+
+/// Where the plot begins and ends, in pixels.
+const PLOT: (f64, f64) = (330.0, 1180.0);
+
+/// Height of a row, in pixels.
+const ROW: f64 = 18.0;
+
+/// Height of the band of the others, in pixels.
+const BAND: f64 = 48.0;
+
+/// Width of a character of the font of 11 pixels.
+const CHARACTER: f64 = 6.7;
+
+/// Characters of a name that fit left of the plot.
+const NAME_CHARACTERS: usize = 46;
+
+/// Rows of the critical path that are shown; of a longer one, the last.
+const STEPS_MAX: usize = 40;
+
+/// Rows of the longest units that are not on the path.
+const LONGEST_MAX: usize = 25;
+
+/// Columns of the band of the others.
+const COLUMNS: usize = 170;
+
+const STYLE: &str = "\
+text{font:11px ui-monospace,'DejaVu Sans Mono',monospace;fill:#1c2024}\
+.bg{fill:#fff}.h{font-size:13px;font-weight:bold}.m{fill:#5d6672}.g{stroke:#e3e6ea}\
+.w{fill:#c6ccd3}.r{fill:#3b7dd8}.c{fill:#e07b00}.f{fill:#d1242f}.s{fill:#8a63d2}.p{fill:#1a9b8e}\
+@media(prefers-color-scheme:dark){text{fill:#e3e6ea}.bg{fill:#15181c}.m{fill:#9aa4b0}\
+.g{stroke:#2b3138}.w{fill:#4a525c}.r{fill:#5b9bf0}.c{fill:#ff9d2e}.f{fill:#ff6b6b}.s{fill:#a98cf0}}";
+
+/// A recording as a picture.
+pub fn svg(analysis: &Analysis<'_>) -> String {
+    let timeline = &analysis.timeline;
+    let total_us = timeline.end_us.saturating_sub(timeline.begin_us).max(1);
+    let mut picture = Picture {
+        body: String::new(),
+        y: ROW / 2.0,
+        begin_us: timeline.begin_us,
+        per_us: (PLOT.1 - PLOT.0) / total_us as f64,
+    };
+    picture.head(analysis);
+    picture.legend();
+    let axis = picture.y;
+    picture.y += ROW;
+    picture.spans(analysis);
+    let shown = picture.path(analysis);
+    let shown = picture.longest(analysis, shown);
+    picture.others(analysis, &shown);
+    picture.axis(axis, total_us);
+    picture.finish()
+}
+
+struct Picture {
+    body: String,
+    /// Where the next row begins, in pixels.
+    y: f64,
+    begin_us: u64,
+    /// Pixels for each µs.
+    per_us: f64,
+}
+
+impl Picture {
+    fn put(&mut self, text: std::fmt::Arguments<'_>) {
+        self.body.write_fmt(text).expect("a string grows");
+        self.body.push('\n');
+    }
+
+    fn x(&self, us: u64) -> f64 {
+        (PLOT.0 + us.saturating_sub(self.begin_us) as f64 * self.per_us).min(PLOT.1)
+    }
+
+    fn text(&mut self, x: f64, class: &str, text: &str) {
+        let (y, text) = (self.y + ROW - 5.0, escaped(text));
+        self.put(format_args!("<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{text}</text>"));
+    }
+
+    fn rect(&mut self, class: &str, (from, until): (f64, f64), (top, height): (f64, f64)) {
+        let (y, width) = (self.y + top, (until - from).max(1.0));
+        self.put(format_args!(
+            "<rect x=\"{from:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" \
+             class=\"{class}\"/>"
+        ));
+    }
+
+    fn head(&mut self, analysis: &Analysis<'_>) {
+        let headline = show::headline(analysis);
+        for line in wrapped(&headline, ((WIDTH - 40.0) / 8.0) as usize) {
+            self.text(20.0, "h", &line);
+            self.y += ROW;
+        }
+        let head = &analysis.recording.head;
+        let host = format!("{}, Linux {}, Warrener {}", head.host, head.kernel, head.version);
+        self.text(20.0, "m", &host);
+        self.y += ROW;
+    }
+
+    fn legend(&mut self) {
+        let mut x = 20.0;
+        let entries = [
+            ("w", "waits"),
+            ("c", "runs, critical path"),
+            ("r", "runs"),
+            ("s", "stops"),
+            ("f", "failed or killed"),
+            ("p", "the manager"),
+        ];
+        for (class, text) in entries {
+            self.rect(class, (x, x + 12.0), (4.0, 10.0));
+            self.text(x + 17.0, "m", text);
+            x += 17.0 + (text.len() as f64 + 3.0) * CHARACTER;
+        }
+        self.y += ROW * 1.5;
+    }
+
+    /// A line of its own above rows.
+    fn title(&mut self, text: &str) {
+        self.y += ROW / 2.0;
+        self.text(20.0, "h", text);
+        self.y += ROW;
+    }
+
+    /// A name left of the plot, further in by `depth`.
+    fn name(&mut self, depth: usize, name: &str) {
+        let most = NAME_CHARACTERS.saturating_sub(depth * 2).max(1);
+        let shown = match name.char_indices().nth(most - 1) {
+            Some((end, last)) if name.len() > end + last.len_utf8() => format!("{}…", &name[..end]),
+            _ => name.to_owned(),
+        };
+        self.text(20.0 + depth as f64 * 2.0 * CHARACTER, "", &shown);
+    }
+
+    /// A text behind a bar, or before its begin where the plot ends.
+    fn note(&mut self, (from, until): (f64, f64), text: &str) {
+        let width = text.chars().count() as f64 * CHARACTER;
+        if until + 4.0 + width <= PLOT.1 {
+            self.text(until + 4.0, "m", text);
+        } else if from - 4.0 - width >= PLOT.0 {
+            self.text(from - 4.0 - width, "m", text);
+        }
+    }
+
+    fn spans(&mut self, analysis: &Analysis<'_>) {
+        if analysis.timeline.spans.is_empty() {
+            return;
+        }
+        self.title("The manager");
+        for span in &analysis.timeline.spans {
+            let (from, until) = (self.x(span.from_us), self.x(span.until_us));
+            self.name(span.depth as usize, span.phase.text());
+            self.rect("p", (from, until), (4.0, 10.0));
+            self.note((from, until), &time(span.until_us.saturating_sub(span.from_us)));
+            self.y += ROW;
+        }
+    }
+
+    /// Rows of the critical path; the bars shown.
+    fn path(&mut self, analysis: &Analysis<'_>) -> Vec<u32> {
+        let steps = &analysis.path.steps;
+        let from = steps.len().saturating_sub(STEPS_MAX);
+        if steps.is_empty() {
+            return Vec::new();
+        }
+        self.title(&match from {
+            0 => "Critical path".to_owned(),
+            _ => format!("Critical path, its last {STEPS_MAX} of {} steps", steps.len()),
+        });
+        let shown: Vec<u32> = steps[from..].iter().map(|step| step.bar).collect();
+        shown.iter().for_each(|bar| self.bar(analysis, *bar));
+        shown
+    }
+
+    /// Rows of the longest that are not yet shown; all bars shown.
+    fn longest(&mut self, analysis: &Analysis<'_>, mut shown: Vec<u32>) -> Vec<u32> {
+        let bars = &analysis.timeline.bars;
+        let mut rest: Vec<u32> = (0..bars.len() as u32).filter(|b| !shown.contains(b)).collect();
+        rest.sort_by_key(|bar| std::cmp::Reverse(bars[*bar as usize].own_us()));
+        rest.truncate(LONGEST_MAX);
+        if rest.is_empty() {
+            return shown;
+        }
+        rest.sort_by_key(|bar| bars[*bar as usize].start_us());
+        self.title("Longest of the others");
+        rest.iter().for_each(|bar| self.bar(analysis, *bar));
+        shown.extend(rest);
+        shown
+    }
+
+    fn bar(&mut self, analysis: &Analysis<'_>, index: u32) {
+        let bar = &analysis.timeline.bars[index as usize];
+        let queued = self.x(bar.queued.time_us);
+        let (from, until) = (self.x(bar.start_us()), self.x(bar.end_us(analysis.timeline.end_us)));
+        self.name(0, analysis.name(bar.row));
+        self.rect("w", (queued, from), (7.0, 4.0));
+        self.rect(class(analysis, index, bar), (from, until), (3.0, 12.0));
+        let killed = if bar.kills > 0 { ", KILLED" } else { "" };
+        self.note((queued.min(from), until), &format!("{}{killed}", time(bar.own_us())));
+        self.y += ROW;
+    }
+
+    /// How many of the bars that have no row ran at each time.
+    fn others(&mut self, analysis: &Analysis<'_>, shown: &[u32]) {
+        let mut shown = shown.to_vec();
+        shown.sort_unstable();
+        let bars = analysis.timeline.bars.iter().enumerate();
+        let others: Vec<&Bar> = bars
+            .filter(|(index, _)| shown.binary_search(&(*index as u32)).is_err())
+            .map(|(_, bar)| bar)
+            .collect();
+        if others.is_empty() {
+            return;
+        }
+        let total = show::count(others.len() as u64);
+        let running = self.running(&others, analysis.timeline.end_us);
+        let most = running.iter().copied().max().unwrap_or(0).max(1);
+        let at_once = show::count(most.into());
+        self.title(&format!("{total} others: how many ran (at most {at_once} at once)"));
+        let step = (PLOT.1 - PLOT.0) / COLUMNS as f64;
+        for (column, count) in running.into_iter().enumerate().filter(|(_, count)| *count > 0) {
+            let from = PLOT.0 + column as f64 * step;
+            let height = BAND * count as f64 / most as f64;
+            self.rect("r", (from, from + step), (BAND - height, height));
+        }
+        self.y += BAND + ROW / 2.0;
+    }
+
+    fn running(&self, bars: &[&Bar], end_us: u64) -> Vec<u32> {
+        let column = |us| {
+            let at = (self.x(us) - PLOT.0) / (PLOT.1 - PLOT.0) * COLUMNS as f64;
+            (at as usize).min(COLUMNS - 1)
+        };
+        let mut out = vec![0; COLUMNS];
+        for bar in bars {
+            out[column(bar.start_us())..=column(bar.end_us(end_us))]
+                .iter_mut()
+                .for_each(|n| *n += 1);
+        }
+        out
+    }
+
+    /// Times above and lines through all rows that were drawn.
+    fn axis(&mut self, top: f64, total_us: u64) {
+        let step = step_us(total_us);
+        let bottom = std::mem::replace(&mut self.y, top);
+        for tick in (0..).map(|n| n * step).take_while(|tick| *tick <= total_us) {
+            let x = PLOT.0 + tick as f64 * self.per_us;
+            let label = if tick == 0 { "0".to_owned() } else { tick_label(tick) };
+            let width = label.len() as f64 * CHARACTER;
+            self.text((x - width / 2.0).min(WIDTH - width), "m", &label);
+            self.put(format_args!(
+                "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{bottom:.1}\" class=\"g\"/>",
+                top + ROW
+            ));
+        }
+        self.y = bottom;
+    }
+
+    /// Lines lie below everything that was drawn before them.
+    fn finish(self) -> String {
+        let height = self.y + 20.0;
+        let (lines, rest): (Vec<&str>, Vec<&str>) =
+            self.body.lines().partition(|line| line.starts_with("<line"));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height:.0}\" \
+             viewBox=\"0 0 {WIDTH} {height:.0}\">\n<style>{STYLE}</style>\n\
+             <rect width=\"100%\" height=\"100%\" class=\"bg\"/>\n{}\n{}\n</svg>\n",
+            lines.join("\n"),
+            rest.join("\n")
+        )
+    }
+}
+
+fn class(analysis: &Analysis<'_>, index: u32, bar: &Bar) -> &'static str {
+    if bar.kills > 0 || show::has_failed(bar) {
+        "f"
+    } else if analysis.path.has(index) {
+        "c"
+    } else if bar.work.is_stopping() {
+        "s"
+    } else {
+        "r"
+    }
+}
+
+/// A step of 1, 2 or 5 times a power of ten that makes at most ten ticks.
+fn step_us(total_us: u64) -> u64 {
+    let steps = (0..19).flat_map(|power| [1, 2, 5].map(|n| n * 10u64.pow(power)));
+    steps.into_iter().find(|step| total_us / step <= 10).unwrap_or(u64::MAX)
+}
+
+/// A time of the axis, without digits that are all zero.
+fn tick_label(us: u64) -> String {
+    let (unit, scale) = match us {
+        0..1_000 => ("us", 1.0),
+        1_000..1_000_000 => ("ms", 1e3),
+        _ => ("s", 1e6),
+    };
+    format!("{} {unit}", us as f64 / scale)
+}
+
+/// Lines of at most so many characters, broken at spaces.
+fn wrapped(text: &str, characters: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("one line at least");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > characters {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// Text within XML; characters that XML does not have are left out.
+fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for character in text.chars() {
+        match character {
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '"' => out.push_str("&quot;"),
+            c if c < ' ' || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,171 @@
+//! The text: headline, where the time went, the critical path, who cost most. What one greps.
+
+use super::json::put;
+use super::show::{self, time};
+use crate::analysis::Analysis;
+use crate::analysis::blockers::{Blocker, blockers};
+use crate::analysis::compare::{Difference, differences};
+use crate::analysis::path::Step;
+use crate::words::Release;
+
+/// Rows of the tables of blockers and differences.
+const ROWS_MAX: usize = 40;
+
+/// Steps of the critical path that are listed; of a longer path, the last.
+const STEPS_MAX: usize = 100;
+
+/// A recording as text.
+pub fn table(analysis: &Analysis<'_>) -> String {
+    let mut out = show::headline(analysis);
+    out.push('\n');
+    parts(&mut out, analysis);
+    phases(&mut out, analysis);
+    steps(&mut out, analysis);
+    worst(&mut out, analysis);
+    out
+}
+
+/// Two recordings as text: both headlines, then units by the size of their difference.
+pub fn compared(a: &Analysis<'_>, b: &Analysis<'_>) -> String {
+    let mut out = format!("A: {}\nB: {}\n", show::headline(a), show::headline(b));
+    let (total_a, total_b) = (a.path.parts.total_us(), b.path.parts.total_us());
+    let delta = total_b as i64 - total_a as i64;
+    put(&mut out, format_args!("B took {} than A.\n\n", longer(delta)));
+    put(&mut out, format_args!("{:>12} {:>11} {:>11}  unit\n", "difference", "A", "B"));
+    let all = differences(a, b);
+    for row in all.iter().filter(|row| row.a_us != row.b_us).take(ROWS_MAX) {
+        difference(&mut out, row);
+    }
+    let same = all.iter().filter(|row| row.a_us == row.b_us).count();
+    put(&mut out, format_args!("{same} of {} units took the same time.\n", all.len()));
+    out
+}
+
+fn longer(delta_us: i64) -> String {
+    let word = if delta_us < 0 { "shorter" } else { "longer" };
+    format!("{} {word}", time(delta_us.unsigned_abs()))
+}
+
+fn difference(out: &mut String, row: &Difference) {
+    let shown = |us: Option<u64>| us.map_or("-".to_owned(), time);
+    let note = match (row.a_us, row.b_us, row.on_path) {
+        (None, _, _) => "  new",
+        (_, None, _) => "  vanished",
+        (_, _, (false, true)) => "  now on the critical path",
+        (_, _, (true, false)) => "  no longer on the critical path",
+        _ => "",
+    };
+    let (a, b) = (shown(row.a_us), shown(row.b_us));
+    let delta = signed(row.delta_us());
+    put(out, format_args!("{delta:>12} {a:>11} {b:>11}  {}{note}\n", row.name));
+}
+
+fn signed(delta_us: i64) -> String {
+    let sign = if delta_us < 0 { "-" } else { "+" };
+    format!("{sign}{}", time(delta_us.unsigned_abs()))
+}
+
+fn parts(out: &mut String, analysis: &Analysis<'_>) {
+    let parts = analysis.path.parts;
+    let all = [
+        (parts.units_us, "units of the critical path"),
+        (parts.outside_us, "waiting for timers, conditions and devices"),
+        (parts.idle_us, "nothing was asked for"),
+        (parts.manager_us, "the manager"),
+    ];
+    let total = parts.total_us().max(1);
+    for (us, name) in all.into_iter().filter(|(us, _)| *us > 0) {
+        let percent = us as f64 * 100.0 / total as f64;
+        put(out, format_args!("{:>12}  {percent:>5.1} %  {name}\n", time(us)));
+    }
+    if analysis.timeline.lost > 0 {
+        let lost = show::count(analysis.timeline.lost);
+        put(out, format_args!("{lost} events were lost: the ring of events was too small.\n"));
+    }
+}
+
+fn phases(out: &mut String, analysis: &Analysis<'_>) {
+    let timeline = &analysis.timeline;
+    if timeline.spans.is_empty() {
+        return;
+    }
+    out.push_str("\nPhases of the manager\n");
+    for span in &timeline.spans {
+        let indent = span.depth as usize * 2;
+        let at = time(span.from_us.saturating_sub(timeline.begin_us));
+        let took = time(span.until_us.saturating_sub(span.from_us));
+        let name = span.phase.text();
+        put(out, format_args!("{at:>12} {took:>11}  {:indent$}{name}", ""));
+        if span.detail > 0 {
+            put(out, format_args!(" ({})", show::count(span.detail)));
+        }
+        out.push('\n');
+    }
+}
+
+fn steps(out: &mut String, analysis: &Analysis<'_>) {
+    let steps = &analysis.path.steps;
+    if steps.is_empty() {
+        return;
+    }
+    out.push_str("\nCritical path\n");
+    let (at, waited, own) = ("at", "before", "own time");
+    put(out, format_args!("{at:>12} {waited:>11} {own:>11}  unit\n"));
+    let left_out = steps.len().saturating_sub(STEPS_MAX);
+    if left_out > 0 {
+        put(out, format_args!("{:>12} {left_out} steps before these are not shown\n", "..."));
+    }
+    steps[left_out..].iter().for_each(|one| step(out, analysis, one));
+}
+
+fn step(out: &mut String, analysis: &Analysis<'_>, step: &Step) {
+    let bar = &analysis.timeline.bars[step.bar as usize];
+    let at = time(step.from_us - analysis.timeline.begin_us);
+    let (gap, own) = (time(step.gap_us), time(step.own_us()));
+    let (name, work) = (analysis.name(bar.row), bar.work.text());
+    put(out, format_args!("{at:>12} {gap:>11} {own:>11}  {name} {work}"));
+    if step.by != Release::Unit && step.by != Release::AtOnce {
+        put(out, format_args!(", waited for {}", step.by.text()));
+    }
+    if let Some(end) = bar.end.filter(|_| show::has_failed(bar)) {
+        let reason = analysis.recording.reason(end.reason);
+        put(out, format_args!(", {}: {reason}", end.ending.text()));
+    }
+    if bar.kills > 0 {
+        put(out, format_args!(", KILLED (last process {})", bar.last_pid));
+    }
+    out.push('\n');
+}
+
+fn worst(out: &mut String, analysis: &Analysis<'_>) {
+    let table = blockers(analysis);
+    if table.is_empty() {
+        return;
+    }
+    out.push_str("\nWho cost most\n");
+    let heads = ["without it", "own time", "slack", "released", "waited"];
+    let [saved, own, slack, released, waited] = heads;
+    put(out, format_args!("{saved:>12} {own:>11} {slack:>11} {released:>9} {waited:>11}  unit\n"));
+    table.iter().take(ROWS_MAX).for_each(|row| blocker(out, analysis, row));
+    if table.len() > ROWS_MAX {
+        let rest = show::count((table.len() - ROWS_MAX) as u64);
+        put(out, format_args!("{:>12} {rest} more units\n", "..."));
+    }
+}
+
+fn blocker(out: &mut String, analysis: &Analysis<'_>, row: &Blocker) {
+    let saved = match row.path_us {
+        0 => "-".to_owned(),
+        _ => signed(-(row.saved_us as i64)),
+    };
+    let slack = row.slack_us.map_or("-".to_owned(), time);
+    let (own, waited, name) = (time(row.own_us), time(row.waited_us), analysis.name(row.row));
+    let released = show::count(row.released.into());
+    let killed = if row.kills > 0 { "  KILLED" } else { "" };
+    put(
+        out,
+        format_args!(
+            "{saved:>12} {own:>11} {slack:>11} {released:>9} {waited:>11}  {name}{killed}\n"
+        ),
+    );
+}

@@ -1,0 +1,191 @@
+//! What the exporters write is read back: JSON by a JSON parser, SVG by its own coordinates.
+
+use super::*;
+use crate::analysis::Analysis;
+use crate::record::Recording;
+use crate::sample::host;
+use crate::words::Subject;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+fn recordings() -> Vec<Recording> {
+    let subjects = [(Subject::Boot, 60), (Subject::Shutdown, 150), (Subject::Boot, 0)];
+    let mut all: Vec<Recording> =
+        subjects.iter().map(|(subject, sets)| host(*subject, *sets, 3).record()).collect();
+    // A recording that ends in the middle: jobs without an end, phases without one.
+    let mut cut = all[0].clone();
+    cut.events.truncate(cut.events.len() / 2);
+    all.push(cut);
+    let mut nothing = all[0].clone();
+    nothing.events.clear();
+    all.push(nothing);
+    let mut hostile = all[1].clone();
+    hostile.head.host = "</script><b>\u{2028}\u{0}\"'&".into();
+    hostile.units.iter_mut().for_each(|unit| unit.name.push_str("</script>\\]]>\u{1}"));
+    all.push(hostile);
+    all
+}
+
+fn number(event: &Value, field: &str) -> f64 {
+    event[field].as_f64().unwrap_or_else(|| panic!("{field} of {event}"))
+}
+
+/// From the text of a time in µs with three digits to ns.
+fn ns(event: &Value, field: &str) -> i64 {
+    (number(event, field) * 1e3).round() as i64
+}
+
+#[test]
+fn no_event_of_a_thread_overlaps_another_without_lying_within() {
+    for recording in recordings() {
+        let text = chrome::chrome(&Analysis::of(&recording));
+        let trace: Value = serde_json::from_str(&text).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("a list");
+        let times: Vec<i64> = events.iter().map(|event| ns(event, "ts")).collect();
+        assert!(times.is_sorted(), "events come in the order of their times");
+        let mut open: BTreeMap<(u64, u64), Vec<i64>> = BTreeMap::new();
+        for event in events.iter().filter(|event| event["ph"] == "X") {
+            let thread = (number(event, "pid") as u64, number(event, "tid") as u64);
+            let (from, length) = (ns(event, "ts"), ns(event, "dur"));
+            let stack = open.entry(thread).or_default();
+            while stack.last().is_some_and(|end| *end <= from) {
+                stack.pop();
+            }
+            assert!(stack.last().is_none_or(|end| from + length <= *end), "misplaced: {event}");
+            stack.push(from + length);
+        }
+    }
+}
+
+#[test]
+fn every_wait_ends_and_every_arrow_lies_on_bars() {
+    for recording in recordings() {
+        let text = chrome::chrome(&Analysis::of(&recording));
+        let trace: Value = serde_json::from_str(&text).expect("JSON");
+        let events = trace["traceEvents"].as_array().expect("a list");
+        let mut begun: BTreeMap<(String, String), i64> = BTreeMap::new();
+        let key = |event: &Value| (event["cat"].to_string(), event["id"].to_string());
+        for event in events {
+            let at = ns(event, "ts");
+            match event["ph"].as_str() {
+                Some("b" | "s") => assert_eq!(begun.insert(key(event), at), None, "{event}"),
+                Some("e" | "f") => assert!(begun.remove(&key(event)).expect("begun") <= at),
+                _ => {}
+            }
+            if matches!(event["ph"].as_str(), Some("s" | "f")) {
+                let on_bar = |bar: &&Value| {
+                    let (from, until) = (ns(bar, "ts"), ns(bar, "ts") + ns(bar, "dur"));
+                    (from == at || (from..until).contains(&at)) && bar["tid"] == event["tid"]
+                };
+                let bars =
+                    events.iter().filter(|bar| bar["ph"] == "X" && bar["pid"] == event["pid"]);
+                assert!(bars.filter(on_bar).count() >= 1, "{event}");
+            }
+        }
+        assert!(begun.is_empty(), "{begun:?}");
+    }
+}
+
+/// The value of an attribute of a line of SVG.
+fn attribute(line: &str, name: &str) -> Option<f64> {
+    let (_, rest) = line.split_once(&format!(" {name}=\""))?;
+    rest.split_once('"')?.0.parse().ok()
+}
+
+#[test]
+fn no_text_of_a_picture_lies_on_another_or_leaves_it() {
+    for recording in recordings() {
+        let picture = svg::svg(&Analysis::of(&recording));
+        let mut rows: BTreeMap<i64, Vec<(f64, f64)>> = BTreeMap::new();
+        for line in picture.lines().filter(|line| line.starts_with("<text")) {
+            let text = line.split_once('>').expect("closed").1.trim_end_matches("</text>");
+            let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+            let (x, y) = (attribute(line, "x").expect("x"), attribute(line, "y").expect("y"));
+            let wide = if line.contains("class=\"h\"") { 8.0 } else { 6.7 };
+            let row = rows.entry((y * 10.0) as i64).or_default();
+            row.push((x, x + text.chars().count() as f64 * wide));
+        }
+        for (y, mut row) in rows {
+            row.sort_by(|a, b| a.0.total_cmp(&b.0));
+            assert!(row.windows(2).all(|pair| pair[0].1 <= pair[1].0), "overlap at {y}: {row:?}");
+            assert!(row.iter().all(|(from, until)| *from >= 0.0 && *until <= 1_200.0), "{row:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_has_one_program_and_nothing_from_outside() {
+    let recordings = recordings();
+    let hostile = Analysis::of(recordings.last().expect("the hostile one"));
+    for page in [html::html(&hostile), html::compared(&hostile, &hostile)] {
+        assert_eq!(page.matches("<script").count(), 2, "the data and the program");
+        assert_eq!(page.matches("</script>").count(), 2);
+        for word in ["http://", "https://", "src=", "{{", "<b>"] {
+            assert!(!page.contains(word), "{word}");
+        }
+    }
+}
+
+#[test]
+fn the_data_of_a_page_is_json_with_columns_of_one_length() {
+    for recording in recordings() {
+        let analysis = Analysis::of(&recording);
+        let text = data::data(&[&analysis]);
+        let data: Value = serde_json::from_str(&text).expect("JSON");
+        let run = &data["runs"][0];
+        let bars = run["bars"].as_object().expect("an object");
+        for (name, column) in bars.iter().filter(|(name, _)| *name != "waited") {
+            let length = column.as_array().expect("a column").len();
+            assert_eq!(length, analysis.timeline.bars.len(), "{name}");
+        }
+        assert_eq!(run["names"].as_array().expect("names").len(), recording.units.len());
+        assert_eq!(data["words"]["release"][2], "a unit");
+    }
+}
+
+#[test]
+fn the_text_says_where_the_time_went() {
+    let recordings = recordings();
+    let text = table::table(&Analysis::of(&recordings[2]));
+    let expect = "\
+2026-11-22 00:00:03 UTC The system is up. Boot took 0.833 s (critical path 0.821 s, manager \
+12.1 ms): 5 units, longest database.service 0.640 s, 0 failed.
+      821 ms   98.6 %  units of the critical path
+     12.1 ms    1.4 %  the manager
+
+Phases of the manager
+        0 us      833 ms  boot (5)
+        0 us     12.0 ms    plan (5)
+     12.0 ms      821 ms    start units (5)
+
+Critical path
+          at      before    own time  unit
+     12.0 ms       15 us      400 us  local-fs.target start
+     12.4 ms       15 us      180 ms  network.service start
+      192 ms       15 us      640 ms  database.service start
+      832 ms       15 us      500 us  multi-user.target start
+
+Who cost most
+  without it    own time       slack  released      waited  unit
+     -640 ms      640 ms        0 us         1      820 ms  database.service
+     -180 ms      180 ms        0 us         1      180 ms  network.service
+     -500 us      500 us        0 us         0        0 us  multi-user.target
+     -400 us      400 us        0 us         2      860 us  local-fs.target
+           -      300 us      820 ms         0        0 us  sockets.target
+";
+    assert_eq!(text, expect);
+}
+
+#[test]
+fn times_and_dates_are_shown_as_people_write_them() {
+    let times = [(0, "0 us"), (999, "999 us"), (4_100, "4.1 ms"), (842_499, "842 ms")];
+    for (us, text) in times.into_iter().chain([(1_533_000, "1.533 s"), (123_000_000, "2 min 3 s")])
+    {
+        assert_eq!(show::time(us), text);
+    }
+    let days = [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_709_164_800, "2024-02-29")];
+    for (seconds, day) in days.into_iter().chain([(4_107_542_400, "2100-03-01")]) {
+        assert_eq!(show::date(seconds * 1_000_000), format!("{day} 00:00:00 UTC"));
+    }
+    assert_eq!(show::count(1_234_567), "1,234,567");
+}

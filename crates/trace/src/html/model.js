@@ -1,0 +1,171 @@
+"use strict";
+// The recording as the page holds it: typed columns, what-if, and texts. Nothing here touches the
+// page. The other side of the columns is export/data.rs.
+
+const NONE = -1;
+
+/** Inflates the data of the page and decodes it. */
+async function readData(base64) {
+  if (typeof DecompressionStream === "undefined") {
+    throw new Error("this browser is too old: it cannot inflate data");
+  }
+  const packed = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const data = JSON.parse(await new Response(stream).text());
+  return { words: data.words, runs: data.runs.map((run) => decodeRun(run)) };
+}
+
+/** Columns of lengths become columns of times. */
+function decodeRun(run) {
+  const bars = {};
+  for (const [name, values] of Object.entries(run.bars)) {
+    bars[name] = name === "waited" ? values : Float64Array.from(values);
+  }
+  const count = bars.row.length;
+  bars.count = count;
+  bars.start = new Float64Array(count);
+  bars.end = new Float64Array(count);
+  bars.waitedFrom = new Uint32Array(count + 1);
+  let queued = 0;
+  for (let bar = 0; bar < count; bar++) {
+    queued += bars.queued[bar];
+    bars.queued[bar] = queued;
+    bars.start[bar] = queued + Math.max(0, bars.wait[bar]);
+    bars.end[bar] = bars.own[bar] === NONE ? Math.max(run.total, bars.start[bar])
+      : bars.start[bar] + bars.own[bar];
+    bars.waitedFrom[bar + 1] = bars.waitedFrom[bar] + bars.waitedCount[bar];
+  }
+  bars.waited = Uint32Array.from(expandWaited(bars));
+  const onPath = new Set(run.path);
+  const counters = new Map(run.counters.map((row) => [row[0], row.slice(1)]));
+  return { ...run, bars, onPath, counters, barsOfRow: barsOfRow(run.names.length, bars),
+    upsOfRow: upsOfRow(run), order: endOrder(bars) };
+}
+
+function* expandWaited(bars) {
+  for (let bar = 0; bar < bars.count; bar++) {
+    for (let at = bars.waitedFrom[bar]; at < bars.waitedFrom[bar + 1]; at++) {
+      yield bar - bars.waited[at];
+    }
+  }
+}
+
+function barsOfRow(rows, bars) {
+  const out = Array.from({ length: rows }, () => []);
+  for (let bar = 0; bar < bars.count; bar++) out[bars.row[bar]].push(bar);
+  return out;
+}
+
+function upsOfRow(run) {
+  const out = new Map();
+  run.ups.row.forEach((row, at) => {
+    const from = run.ups.from[at];
+    const length = run.ups.length[at];
+    const until = length === NONE ? Infinity : from + length;
+    if (!out.has(row)) out.set(row, []);
+    out.get(row).push([from, until]);
+  });
+  return out;
+}
+
+/** Whether the bar ran and ended. */
+function hasRun(bars, bar) {
+  return bars.wait[bar] !== NONE && bars.own[bar] !== NONE;
+}
+
+/** Bars that ran and ended, each after all that it waited for. */
+function endOrder(bars) {
+  const ran = [];
+  for (let bar = 0; bar < bars.count; bar++) if (hasRun(bars, bar)) ran.push(bar);
+  const before = new Uint32Array(bars.count);
+  const after = Array.from({ length: bars.count }, () => []);
+  for (const bar of ran) {
+    for (const held of waitedFor(bars, bar)) {
+      if (!hasRun(bars, held)) continue;
+      before[bar]++;
+      after[held].push(bar);
+    }
+  }
+  const order = ran.filter((bar) => before[bar] === 0);
+  for (let at = 0; at < order.length; at++) {
+    for (const next of after[order[at]]) if (--before[next] === 0) order.push(next);
+  }
+  return order;
+}
+
+function waitedFor(bars, bar) {
+  return bars.waited.subarray(bars.waitedFrom[bar], bars.waitedFrom[bar + 1]);
+}
+
+/** Whether a word of `words.release` tells of something that is no unit. */
+function isOutside(words, by) {
+  return ["a timer", "a condition", "a device"].includes(words.release[by]);
+}
+
+/** How much earlier the last bar of the path would have ended without a row's own time, in µs. */
+function savedWithout(run, words, row) {
+  const { bars } = run;
+  if (run.path.length === 0) return 0;
+  const goal = run.path[run.path.length - 1];
+  const ends = Float64Array.from(bars.end);
+  for (const bar of run.order) {
+    let released = NONE;
+    let was = NONE;
+    for (const held of waitedFor(bars, bar)) {
+      released = Math.max(released, ends[held]);
+      was = Math.max(was, bars.end[held]);
+    }
+    let begin = bars.start[bar];
+    if (was !== NONE) {
+      begin = isOutside(words, bars.by[bar]) ? Math.max(released, begin)
+        : released + Math.max(0, begin - was);
+    }
+    ends[bar] = begin + (bars.row[bar] === row ? 0 : bars.own[bar]);
+  }
+  return Math.max(0, bars.end[goal] - ends[goal]);
+}
+
+/** The bars that held this one, the last first: what one waits for in turn. */
+function waitingChain(run, bar) {
+  const chain = [];
+  for (let held = run.bars.holder[bar]; held !== NONE; held = run.bars.holder[held]) {
+    chain.push(held);
+    if (chain.length > run.bars.count) break;
+  }
+  return chain;
+}
+
+/** A name without what distinguishes its many like: instance and numbers. */
+function templateOf(name) {
+  const at = name.indexOf("@");
+  const dot = name.lastIndexOf(".");
+  if (at > 0 && dot > at + 1) return name.slice(0, at + 1) + "*" + name.slice(dot);
+  return name.replace(/[0-9]+/g, "*");
+}
+
+/** A length of time; the same text as show.rs makes. */
+function timeText(us) {
+  const size = Math.abs(us);
+  if (size < 1e3) return `${Math.round(us)} us`;
+  if (size < 1e5) return `${(us / 1e3).toFixed(1)} ms`;
+  if (size < 1e6) return `${Math.round(us / 1e3)} ms`;
+  if (size < 12e7) return `${(us / 1e6).toFixed(3)} s`;
+  return `${Math.trunc(us / 6e7)} min ${Math.trunc(size / 1e6) % 60} s`;
+}
+
+function signedText(us) {
+  if (us === 0) return timeText(0);
+  return us < 0 ? `\u2212${timeText(-us)}` : `+${timeText(us)}`;
+}
+
+/** Bytes with a power of 1,024. */
+function bytesText(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let power = 0;
+  while (bytes >= 1024 && power < units.length - 1) { bytes /= 1024; power++; }
+  return `${power === 0 ? bytes : bytes.toFixed(1)} ${units[power]}`;
+}
+
+function countText(count) {
+  return count.toLocaleString("en-US");
+}

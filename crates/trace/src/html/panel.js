@@ -1,0 +1,218 @@
+"use strict";
+// The words beside the chart: headline, the chosen row, the waiting chain, the tip. Text is set as
+// text, never as HTML.
+
+/** An element with a class, a text and children. */
+function element(name, { text, kind, children = [] } = {}) {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  if (text !== undefined) made.textContent = text;
+  made.append(...children);
+  return made;
+}
+
+/** A table of two columns; rows without a value are left out. */
+function pairs(rows) {
+  const made = rows.filter(([, value]) => value !== undefined && value !== "").map(
+    ([name, value]) => element("tr", { children: [element("th", { text: name }),
+      value instanceof Node ? element("td", { children: [value] }) : element("td", { text: value })] }));
+  return element("table", { children: made });
+}
+
+/** A name that chooses its unit. */
+function unitLink(name, page) {
+  const made = element("button", { kind: "link", text: name });
+  made.addEventListener("click", () => page.chooseName(name));
+  return made;
+}
+
+const PART_NAMES = ["units of the critical path", "waiting for what is outside",
+  "nothing was asked for", "the manager"];
+const PART_COLORS = ["critical", "wait", "grid", "manager"];
+
+/** The top of the page. */
+function showHead(model, colors) {
+  const headline = document.getElementById("headline");
+  const host = document.getElementById("host");
+  const last = model.runs[model.runs.length - 1];
+  headline.replaceChildren(...model.runs.map((run, which) => element("div", {
+    text: model.runs.length > 1 ? `${"AB"[which]}: ${run.headline}` : run.headline })));
+  host.textContent = last.host + (last.lost > 0 ? `. ${countText(last.lost)} events were lost.` : "");
+  showParts(last, colors);
+  showLegend(model, colors);
+}
+
+/** Where the total went, as one bar. */
+function showParts(run, colors) {
+  const parts = document.getElementById("parts");
+  const total = run.parts.reduce((a, b) => a + b, 0) || 1;
+  const texts = run.parts.map((us, at) =>
+    `${PART_NAMES[at]} ${timeText(us)} (${((us * 100) / total).toFixed(1)} %)`);
+  parts.setAttribute("aria-label", texts.join(", "));
+  parts.replaceChildren(...run.parts.map((us, at) => {
+    const made = element("div");
+    made.style.width = `${(us * 100) / total}%`;
+    made.style.background = colors[PART_COLORS[at]];
+    made.title = texts[at];
+    return made;
+  }));
+}
+
+function showLegend(model, colors) {
+  const run = model.runs[model.runs.length - 1];
+  const parts = run.parts.map((us, at) => [PART_COLORS[at], PART_NAMES[at], us])
+    .filter(([, , us]) => us > 0)
+    .map(([color, name, us]) => [color, `${name} ${timeText(us)}`]);
+  const bars = [["run", "starts"], ["stop", "stops"], ["wait", "waits"], ["own", "by itself"],
+    ["up", "active"], ["bad", "failed or killed"]];
+  const before = model.runs.length > 1 ? [["before", "A, before"]] : [];
+  const legend = document.getElementById("legend");
+  legend.replaceChildren(...[...parts, ...bars, ...before].map(([color, text]) => {
+    const swatch = element("i");
+    swatch.style.background = colors[color];
+    return element("span", { children: [swatch, document.createTextNode(text)] });
+  }));
+}
+
+/** What the panel shows when nothing is chosen. */
+function showPath(panel, page) {
+  const { model } = page;
+  const which = model.runs.length - 1;
+  const run = model.runs[which];
+  const rows = [...new Set(run.path.map((bar) => run.bars.row[bar]))];
+  const worth = rows.map((row) => ({ row, saved: savedWithout(run, model.words, row) }))
+    .sort((a, b) => b.saved - a.saved).slice(0, 15);
+  const lines = worth.map(({ row, saved }) => element("tr", { children: [
+    element("td", { kind: "n", text: signedText(-saved) }),
+    element("td", { children: [unitLink(run.names[row], page)] })] }));
+  panel.replaceChildren(element("h2", { text: "What would be saved" }),
+    element("p", { text: "Without the time that one unit of the critical path took itself:" }),
+    element("table", { children: lines }), ...comparison(page));
+}
+
+/** The largest differences between two runs. */
+function comparison(page) {
+  const { model } = page;
+  if (model.runs.length < 2) return [];
+  const units = model.units.filter((unit) => unit.delta !== 0 || unit.differs)
+    .sort((a, b) => Math.abs(b.delta) - Math.abs(a.delta)).slice(0, 20);
+  const lines = units.map((unit) => element("tr", { children: [
+    element("td", { kind: "n", text: signedText(unit.delta) }),
+    element("td", { children: [unitLink(unit.name, page)] }),
+    element("td", { text: unit.rows[0] === NONE ? "new" : unit.rows[1] === NONE ? "gone" : "" })] }));
+  return [element("h3", { text: "Largest differences, B against A" }),
+    element("table", { children: lines })];
+}
+
+/** What the panel shows of a group. */
+function showGroup(panel, row) {
+  const { p50, p95, max, bad } = row.stats;
+  panel.replaceChildren(element("h2", { text: row.key }), pairs([
+    ["units", countText(row.members.length)],
+    ["own time, median", timeText(p50)],
+    ["95 % below", timeText(p95)],
+    ["longest", timeText(max)],
+    ["failed or killed", bad.length > 0 ? countText(bad.length) : ""],
+  ]), element("p", { text: "Enter opens and closes the group." }));
+}
+
+/** What the panel shows of a unit. */
+function showUnit(panel, unit, page) {
+  const { model } = page;
+  const which = unit.rows[model.runs.length - 1] === NONE ? 0 : model.runs.length - 1;
+  const run = model.runs[which];
+  const row = unit.rows[which];
+  const saved = savedWithout(run, model.words, row);
+  const text = saved > 0 ? `Without it: ${signedText(-saved)}` : "Without it nothing would end earlier.";
+  const bars = run.barsOfRow[row];
+  panel.replaceChildren(element("h2", { text: unit.name }),
+    element("p", { kind: saved > 0 ? "saved" : "", text }),
+    ...differenceOf(unit, model), ...bars.slice(0, 20).flatMap((bar) => barDetails(run, bar, page)),
+    ...(bars.length > 20 ? [element("p", { text: `${bars.length - 20} more bars` })] : []),
+    ...counterDetails(run, row));
+}
+
+function differenceOf(unit, model) {
+  if (model.runs.length < 2) return [];
+  const text = unit.rows[0] === NONE ? "New: it is not in A." : unit.rows[1] === NONE
+    ? "Gone: it is not in B." : `Own time ${signedText(unit.delta)} against A.`;
+  return [element("p", { text })];
+}
+
+function barDetails(run, bar, page) {
+  const { bars } = run;
+  const { words } = page.model;
+  const cause = bars.cause[bar] === NONE ? "" : ` (${run.names[bars.cause[bar]]})`;
+  const ending = bars.own[bar] === NONE ? "not yet" : words.ending[bars.ending[bar]];
+  const table = pairs([
+    ["asked for at", `${timeText(bars.queued[bar])} by ${words.asked[bars.asked[bar]]}${cause}`],
+    ["waited", bars.wait[bar] === NONE ? "never ran" : timeText(bars.wait[bar])],
+    ["own time", bars.own[bar] === NONE ? "" : timeText(bars.own[bar])],
+    ["ended", ending],
+    ["reason", reasonText(run, bar)],
+    ["slack", bars.slack[bar] === NONE ? "" : timeText(bars.slack[bar])],
+    ["last process", bars.pid[bar] > 0 ? String(bars.pid[bar]) : ""],
+    ["", bars.kills[bar] > 0 ? element("span", { kind: "bad", text: "KILLED" }) : ""],
+  ]);
+  return [element("h3", { text: words.work[bars.work[bar]] }), table, ...chainDetails(run, bar, page)];
+}
+
+function reasonText(run, bar) {
+  const code = run.bars.reason[bar];
+  if (code === 0) return "";
+  return `WR-${String(code).padStart(4, "0")} ${run.reasons[code] ?? ""}`;
+}
+
+/** Who was waited for in turn. */
+function chainDetails(run, bar, page) {
+  const chain = waitingChain(run, bar).slice(0, 30);
+  if (chain.length === 0) return [];
+  const items = chain.map((held) => element("li", { children: [
+    unitLink(run.names[run.bars.row[held]], page),
+    document.createTextNode(` ${timeText(Math.max(0, run.bars.own[held]))}`)] }));
+  return [element("h3", { text: "It waited for, the last first" }), element("ol", { children: items })];
+}
+
+function counterDetails(run, row) {
+  const counters = run.counters.get(row);
+  if (counters === undefined) return [];
+  const [cpu, memory, read, written, tasks] = counters;
+  const known = (value, text) => (value === NONE ? "" : text(value));
+  return [element("h3", { text: "Counters of its cgroup" }), pairs([
+    ["CPU time", known(cpu, timeText)], ["memory peak", known(memory, bytesText)],
+    ["read", known(read, bytesText)], ["written", known(written, bytesText)],
+    ["tasks", known(tasks, String)]])];
+}
+
+/** The few lines of the tip at the pointer. */
+function tipText(page, row, us) {
+  const { model } = page;
+  if (row.kind === "span") {
+    const [text, , from, until] = row.span;
+    return `${text}\nfrom ${timeText(from)} to ${timeText(until)}: ${timeText(until - from)}`;
+  }
+  if (row.kind === "group") {
+    const { p50, p95, max } = row.stats;
+    return `${row.key}: ${countText(row.members.length)} units\n` +
+      `own time: median ${timeText(p50)}, 95 % below ${timeText(p95)}, longest ${timeText(max)}`;
+  }
+  if (row.kind !== "unit") return "";
+  const which = row.unit.rows[model.runs.length - 1] === NONE ? 0 : model.runs.length - 1;
+  const run = model.runs[which];
+  const bars = run.barsOfRow[row.unit.rows[which]];
+  const bar = bars.find((bar) => run.bars.end[bar] >= us) ?? bars[bars.length - 1];
+  return bar === undefined ? row.unit.name : `${row.unit.name}\n${barTip(run, bar, model.words)}`;
+}
+
+function barTip(run, bar, words) {
+  const { bars } = run;
+  const lines = [`${words.work[bars.work[bar]]}: own time ${timeText(Math.max(0, bars.own[bar]))}`];
+  const held = bars.edge[bar] === NONE ? words.release[bars.by[bar]] ?? "" : run.names[bars.edge[bar]];
+  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}, at last for ${held}`);
+  const chain = waitingChain(run, bar).slice(1, 5).map((at) => run.names[run.bars.row[at]]);
+  if (chain.length > 0) lines.push(`which waited for ${chain.join(", which waited for ")}`);
+  if (bars.kills[bar] > 0) lines.push(`KILLED, last process ${bars.pid[bar]}`);
+  const reason = reasonText(run, bar);
+  if (reason !== "") lines.push(reason);
+  return lines.join("\n");
+}

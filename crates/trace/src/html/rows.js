@@ -1,0 +1,170 @@
+"use strict";
+// Units and the rows that show them: which, in which order, in which groups. Nothing here touches
+// the page.
+
+/** Members from which on likes become one row. */
+const GROUP_MEMBERS_MIN = 5;
+
+/** One unit of one or two runs: what rows are made of. */
+function makeUnits(runs) {
+  const byName = new Map();
+  runs.forEach((run, which) => {
+    run.names.forEach((name, row) => {
+      if (run.barsOfRow[row].length === 0 && !run.upsOfRow.has(row)) return;
+      if (!byName.has(name)) byName.set(name, { name, rows: runs.map(() => NONE) });
+      byName.get(name).rows[which] = row;
+    });
+  });
+  return [...byName.values()].map((unit) => ({ ...unit, ...measure(runs, unit) }));
+}
+
+/** What units are sorted and filtered by. The last run counts; the first where it has none. */
+function measure(runs, unit) {
+  const own = runs.map((run, which) => sumOf(run, unit.rows[which], "own"));
+  const which = unit.rows[runs.length - 1] !== NONE ? runs.length - 1 : 0;
+  const run = runs[which];
+  const bars = run.barsOfRow[unit.rows[which]] ?? [];
+  const slice = run.slices[unit.rows[which]];
+  return {
+    own: own[which],
+    delta: runs.length > 1 ? own[1] - own[0] : 0,
+    differs: runs.length > 1 && unit.rows.includes(NONE),
+    wait: Math.max(0, ...bars.map((bar) => run.bars.wait[bar])),
+    begin: bars.length > 0 ? run.bars.queued[bars[0]] : 0,
+    start: bars.length > 0 ? run.bars.start[bars[0]] : 0,
+    slack: Math.min(Infinity, ...bars.map((b) => run.bars.slack[b]).filter((s) => s !== NONE)),
+    critical: runs.some((r, w) => (r.barsOfRow[unit.rows[w]] ?? []).some((b) => r.onPath.has(b))),
+    failed: bars.some((bar) => hasFailed(run, bar)),
+    killed: bars.some((bar) => run.bars.kills[bar] > 0),
+    again: bars.length > 1,
+    slice: slice === NONE || slice === undefined ? "no slice" : run.names[slice],
+    template: templateOf(unit.name),
+  };
+}
+
+function sumOf(run, row, column) {
+  const bars = row === NONE ? [] : run.barsOfRow[row];
+  return bars.reduce((sum, bar) => sum + Math.max(0, run.bars[column][bar]), 0);
+}
+
+/** Endings 1, 2, 6 and 10 are done, canceled, skipped and collected; 0 is none yet. */
+function hasFailed(run, bar) {
+  return ![0, 1, 2, 6, 10].includes(run.bars.ending[bar]);
+}
+
+/** A function that says whether a name is searched for; words must all occur. */
+function matcher(text) {
+  const pattern = text.match(/^\/(.+)\/$/);
+  if (pattern) {
+    try {
+      const expression = new RegExp(pattern[1], "i");
+      return (name) => expression.test(name);
+    } catch {
+      return () => false;
+    }
+  }
+  const words = text.toLowerCase().split(/\s+/).filter((word) => word !== "");
+  return (name) => words.every((word) => name.toLowerCase().includes(word));
+}
+
+const ORDERS = {
+  begin: (a, b) => a.start - b.start,
+  own: (a, b) => b.own - a.own,
+  wait: (a, b) => b.wait - a.wait,
+  slack: (a, b) => a.slack - b.slack,
+  delta: (a, b) => Math.abs(b.delta) - Math.abs(a.delta),
+  name: () => 0,
+};
+
+/**
+ * The rows to be shown. `choice` has the search text and what is chosen in the menus; `open` the
+ * keys of groups that are open.
+ */
+function makeRows(model, choice, open) {
+  const matches = matcher(choice.search);
+  const shown = choice.show === "all" ? () => true : (unit) => unit[
+    choice.show === "waited" ? "wait" : choice.show];
+  const units = model.units.filter((unit) => shown(unit) && matches(unit.name));
+  const order = ORDERS[choice.sort];
+  units.sort((a, b) => order(a, b) || (a.name < b.name ? -1 : 1));
+  const rows = [];
+  const plain = choice.search === "" && choice.show === "all";
+  if (plain) rows.push(...managerRows(model), ...pathRows(model));
+  const title = plain ? "All units" : "Found units";
+  rows.push({ kind: "section", label: `${title} (${countText(units.length)})` });
+  if (choice.group === "none") rows.push(...units.map(unitRow));
+  else rows.push(...groupRows(units, choice.group, open));
+  return { rows, found: units.length };
+}
+
+function unitRow(unit) {
+  return { kind: "unit", unit, depth: 0 };
+}
+
+function managerRows(model) {
+  const rows = [];
+  model.runs.forEach((run, which) => {
+    run.spans.forEach((span) => rows.push({ kind: "span", span, which, depth: span[1] }));
+  });
+  return rows.length > 0 ? [{ kind: "section", label: "The manager" }, ...rows] : [];
+}
+
+function pathRows(model) {
+  const run = model.runs[model.runs.length - 1];
+  if (run.path.length === 0) return [];
+  const byName = new Map(model.units.map((unit) => [unit.name, unit]));
+  const units = run.path.map((bar) => byName.get(run.names[run.bars.row[bar]]));
+  const label = `Critical path (${countText(units.length)})`;
+  const rows = [...new Set(units)].map((unit) => ({ ...unitRow(unit), section: "path" }));
+  return [{ kind: "section", label }, ...rows];
+}
+
+/** Groups stand where their first unit would; few likes stay single. */
+function groupRows(units, by, open) {
+  const groups = new Map();
+  for (const unit of units) {
+    const key = unit[by];
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(unit);
+  }
+  const rows = [];
+  for (const [key, members] of groups) {
+    if (members.length < GROUP_MEMBERS_MIN) {
+      rows.push(...members.map(unitRow));
+      continue;
+    }
+    const isOpen = open.has(key);
+    rows.push({ kind: "group", key, members, isOpen, stats: groupStats(members), depth: 0 });
+    if (isOpen) rows.push(...members.map((unit) => ({ ...unitRow(unit), depth: 1 })));
+  }
+  return rows;
+}
+
+function groupStats(members) {
+  const own = members.map((unit) => unit.own).sort((a, b) => a - b);
+  const at = (share) => own[Math.min(own.length - 1, Math.floor(own.length * share))];
+  return {
+    p50: at(0.5), p95: at(0.95), max: own[own.length - 1],
+    delta: members.reduce((sum, unit) => sum + unit.delta, 0),
+    bad: members.filter((unit) => unit.failed || unit.killed),
+  };
+}
+
+/** How many bars of units run at each of `columns` columns of the view. */
+function density(run, which, members, view, columns) {
+  const steps = new Int32Array(columns + 1);
+  const scale = columns / (view.until - view.from);
+  for (const unit of members) {
+    const row = unit.rows[which];
+    if (row === NONE) continue;
+    for (const bar of run.barsOfRow[row]) {
+      const from = (run.bars.start[bar] - view.from) * scale;
+      const until = (run.bars.end[bar] - view.from) * scale;
+      if (until < 0 || from >= columns) continue;
+      steps[Math.max(0, Math.floor(from))]++;
+      steps[Math.min(columns, Math.floor(until) + 1)]--;
+    }
+  }
+  for (let column = 1; column < columns; column++) steps[column] += steps[column - 1];
+  return steps.subarray(0, columns);
+}

@@ -1,0 +1,188 @@
+//! The page in a real browser, with 32,000 rows: it opens, pans, zooms, filters, explains and
+//! compares without an error in the console, and its program computes what the library computes.
+//!
+//! Prints `NOT RUN` where no Chromium is installed. `CHART_SCREENSHOTS=DIRECTORY` keeps pictures.
+
+mod devtools;
+
+use devtools::Browser;
+use serde_json::Value;
+use warren_trace::analysis::Analysis;
+use warren_trace::export::html;
+use warren_trace::record::Recording;
+use warren_trace::sample::host;
+use warren_trace::words::Subject;
+
+/// Four units each, and some more: 32,085 rows.
+const SETS: usize = 8_000;
+
+/// A point of the plot, in pixels.
+const PLOT: (f64, f64) = (800.0, 600.0);
+
+/// Runs `test` with a browser; complains of what the console complains of.
+fn in_browser(name: &str, test: impl FnOnce(&mut Browser)) {
+    let Some(program) = devtools::installed() else {
+        println!("NOT RUN: no Chromium is installed");
+        return;
+    };
+    let directory =
+        std::env::temp_dir().join(format!("warren-chart-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a temporary directory");
+    let mut browser = Browser::start(&program, &directory);
+    test(&mut browser);
+    let complaints = std::mem::take(&mut browser.complaints);
+    drop(browser);
+    std::fs::remove_dir_all(&directory).expect("it is removed");
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+fn boot() -> Recording {
+    host(Subject::Boot, SETS, 1).record()
+}
+
+/// From and until of the view, in µs.
+fn view(browser: &mut Browser) -> (f64, f64) {
+    let view = browser.eval("[page.state.view.from, page.state.view.until]");
+    (view[0].as_f64().expect("a number"), view[1].as_f64().expect("a number"))
+}
+
+fn text(browser: &mut Browser, id: &str) -> String {
+    let text = browser.eval(&format!("document.getElementById('{id}').innerText"));
+    text.as_str().expect("a text").to_owned()
+}
+
+/// Whether something is painted: the canvas has more than a few colours.
+fn colors(browser: &mut Browser) -> u64 {
+    let count = browser.eval(
+        "(() => { const c = document.getElementById('rows'); \
+         const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; \
+         return new Set(new Uint32Array(d.buffer)).size; })()",
+    );
+    count.as_u64().expect("a count")
+}
+
+#[test]
+fn opens_pans_zooms_and_filters_32_000_rows() {
+    in_browser("moves", |browser| {
+        let recording = boot();
+        browser.open("boot.html", &html::html(&Analysis::of(&recording)));
+        assert!(text(browser, "headline").contains("Boot took 0.833 s"));
+        assert!(text(browser, "count").contains("32,085 of 32,085"));
+        assert!(colors(browser) > 8, "nothing is painted");
+        browser.picture("boot.png");
+
+        let whole = view(browser);
+        browser.zoom_wheel(PLOT, -400.0);
+        let near = view(browser);
+        assert!(near.0 > whole.0 && near.1 < whole.1, "{whole:?} {near:?}");
+        browser.eval("document.getElementById('scroll').focus()");
+        browser.key("ArrowRight");
+        let right = view(browser);
+        assert!(right.0 > near.0 && (right.1 - right.0 - (near.1 - near.0)).abs() < 1.0);
+        browser.mouse("mousePressed", PLOT);
+        browser.mouse("mouseMoved", (PLOT.0 + 100.0, PLOT.1));
+        browser.mouse("mouseReleased", (PLOT.0 + 100.0, PLOT.1));
+        let dragged = view(browser);
+        assert!(dragged.0 < right.0, "dragging to the right shows what was before");
+        browser.key("0");
+        assert_eq!(view(browser), whole);
+
+        browser.key("/");
+        browser.write("nginx-77 service");
+        let found = browser.eval(
+            "makeRows(page.model, {search: 'nginx-77 service', \
+            show: 'all', group: 'none', sort: 'name'}, page.open).found",
+        );
+        assert!(text(browser, "count").starts_with(&format!("{found} of")), "{found}");
+        assert_eq!(found, 111, "77, 770 to 779 and 7700 to 7799");
+        browser.key("Escape");
+        browser.eval(
+            "(() => { const g = document.getElementById('group'); g.value = 'none'; \
+            const s = document.getElementById('search'); s.value = ''; \
+            g.dispatchEvent(new Event('input')); })()",
+        );
+        assert!(browser.eval("page.state.rows.length").as_u64() > Some(32_085));
+        browser.key("End");
+        assert!(browser.eval("page.scroll.scrollTop").as_f64() > Some(600_000.0));
+        assert!(colors(browser) > 3, "the last rows are painted");
+        let took = browser.eval(
+            "(() => { const t = performance.now(); \
+            for (let n = 0; n < 50; n++) { page.state.view.from += 1; page.paintNow(); } \
+            return (performance.now() - t) / 50; })()",
+        );
+        let groups = browser.eval(
+            "(() => { document.getElementById('group').value = 'template'; \
+            page.rebuild(); page.scroll.scrollTop = 0; const t = performance.now(); \
+            for (let n = 0; n < 50; n++) { page.state.view.from += 1; page.paintNow(); } \
+            return (performance.now() - t) / 50; })()",
+        );
+        println!("a frame took {took} ms with single rows, {groups} ms with all groups");
+    });
+}
+
+#[test]
+fn explains_a_unit_and_computes_what_the_library_computes() {
+    in_browser("explains", |browser| {
+        let recording = boot();
+        let analysis = Analysis::of(&recording);
+        browser.open("boot.html", &html::html(&analysis));
+        let mut rows: Vec<u32> = (0..40).map(|n| n * 800).collect();
+        rows.extend(analysis.path.steps.iter().map(|s| analysis.timeline.bars[s.bar as usize].row));
+        for row in rows {
+            let expression = format!("savedWithout(page.model.runs[0], page.model.words, {row})");
+            let saved = browser.eval(&expression).as_f64().expect("a number");
+            assert_eq!(saved as u64, analysis.saved_without_us(row), "{}", analysis.name(row));
+        }
+        browser.eval("page.chooseName('database.service')");
+        let panel = text(browser, "panel");
+        for part in
+            ["Without it: \u{2212}321 ms", "network.service", "WR-0010 a start job", "slack"]
+        {
+            assert!(panel.contains(part), "{part} in {panel}");
+        }
+        browser.eval("document.getElementById('scroll').focus()");
+        browser.key("h");
+        assert!(text(browser, "panel").starts_with("network.service"), "to what held it");
+        browser.key("Enter");
+        browser.picture("unit.png");
+        let at = browser.eval(
+            "(() => { const r = page.canvas.getBoundingClientRect(); const at = \
+            page.state.rows.findIndex((row) => row.unit?.name === 'multi-user.target'); \
+            return [r.left + NAME_WIDTH + 40, r.top + page.painter.rowTop(at) + 10]; })()",
+        );
+        let at = (at[0].as_f64().expect("x"), at[1].as_f64().expect("y"));
+        browser.mouse("mouseMoved", at);
+        let tip = text(browser, "tip");
+        assert!(tip.contains("at last for database.service"), "{tip}");
+        assert!(tip.contains("which waited for network.service"), "{tip}");
+    });
+}
+
+#[test]
+fn compares_two_boots_and_shows_kills_in_both_themes() {
+    in_browser("compares", |browser| {
+        let before = boot();
+        let mut after = host(Subject::Boot, SETS + 1, 2);
+        after.units[2].own_us /= 3;
+        let after = after.record();
+        let (a, b) = (Analysis::of(&before), Analysis::of(&after));
+        browser.open("compare.html", &html::compared(&a, &b));
+        let first = browser.eval(
+            "page.state.rows.slice(page.state.rows.findIndex((r) => r.label?.startsWith('All'))) \
+             .find((r) => r.kind === 'unit').unit.name",
+        );
+        assert_eq!(first, Value::from("database.service"), "the largest difference is first");
+        browser.picture("compare.png");
+        browser.eval("page.chooseName('test-nginx-8000.service')");
+        assert!(text(browser, "panel").contains("New: it is not in A."));
+
+        let shutdown = host(Subject::Shutdown, SETS, 1).record();
+        browser.open("shutdown.html", &html::html(&Analysis::of(&shutdown)));
+        let killed = browser.eval("page.model.units.filter((unit) => unit.killed).length");
+        assert!(text(browser, "headline").contains(&format!("{killed} killed")));
+        browser.theme("dark");
+        browser.eval("page.chooseName('database.service')");
+        assert!(text(browser, "panel").contains("KILLED"));
+        browser.picture("shutdown.png");
+    });
+}
