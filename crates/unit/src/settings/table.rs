@@ -221,7 +221,8 @@ rows! {
     @Exec Parsed Last (Bool): SyslogLevelPrefix TTYReset TTYVHangup TTYVTDisallocate;
     @Exec Parsed Last (COUNT): TTYRows TTYColumns LogRateLimitBurst;
     @Exec Parsed Last (Span): LogRateLimitIntervalSec TimeoutCleanSec;
-    @Exec Parsed Append (Raw): LogExtraFields LogFilterPatterns;
+    @Exec Parsed Append (Words): LogExtraFields;
+    @Exec Parsed Append (Raw): LogFilterPatterns;
     @Exec Parsed Last (Text): LogNamespace UtmpIdentifier;
     @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
     @Exec Parsed Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
