@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use warren_sys::fdpass::Credentials;
 
+use crate::daemon::units::Units;
 use crate::entry::{Fields, Id128};
 use crate::input::cgroup;
 
@@ -21,6 +22,9 @@ const STALE_US: u64 = 5_000_000;
 
 /// Most processes that are remembered.
 const SENDERS_MAX: usize = 1 << 14;
+
+/// The unit that the manager's own processes are in; systemd.special(7).
+pub const MANAGER_UNIT: &str = "init.scope";
 
 /// Longest command line that is kept, bytes.
 const CMDLINE_BYTES_MAX: usize = 4096;
@@ -34,6 +38,8 @@ pub enum Transport {
     Syslog,
     /// A service's output.
     Stdout,
+    /// The manager, over its link; told as native.
+    Manager,
     /// The daemon itself.
     Driver,
 }
@@ -41,7 +47,7 @@ pub enum Transport {
 impl Transport {
     fn name(self) -> &'static str {
         match self {
-            Transport::Journal => "journal",
+            Transport::Journal | Transport::Manager => "journal",
             Transport::Syslog => "syslog",
             Transport::Stdout => "stdout",
             Transport::Driver => "driver",
@@ -94,6 +100,7 @@ impl Senders {
         &mut self,
         transport: Transport,
         sender: Credentials,
+        units: &Units,
         now_us: u64,
     ) -> Arc<Fields> {
         let key = (sender.pid, sender.uid, sender.gid, transport);
@@ -107,7 +114,9 @@ impl Senders {
         {
             return known.context.clone();
         }
-        let read = self.build(transport, sender, process.as_ref(), &Fields::new());
+        let mut read = self.build(transport, sender, process.as_ref(), &Fields::new());
+        let unit = read.get("_SYSTEMD_UNIT").and_then(|unit| units.get(unit));
+        unit.into_iter().for_each(|unit| unit.put_extra(&mut read));
         self.remember(key, read, now_us)
     }
 
@@ -137,10 +146,22 @@ impl Senders {
         Arc::new(self.build(Transport::Stdout, sender, process.as_ref(), more))
     }
 
+    /// The trusted fields of the manager.
+    pub fn of_manager(&mut self, sender: Credentials, now_us: u64) -> Arc<Fields> {
+        let key = (sender.pid, sender.uid, sender.gid, Transport::Manager);
+        if let Some(known) = self.known.get(&key) {
+            return known.context.clone();
+        }
+        let process = Process::read(sender.pid);
+        let more = [("_SYSTEMD_UNIT", MANAGER_UNIT)].into_iter().collect();
+        let read = self.build(Transport::Manager, sender, process.as_ref(), &more);
+        self.remember(key, read, now_us)
+    }
+
     /// The daemon's own context.
-    pub fn own(&mut self, now_us: u64) -> Arc<Fields> {
+    pub fn own(&mut self, units: &Units, now_us: u64) -> Arc<Fields> {
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
-        self.context(Transport::Driver, Credentials { pid, uid: 0, gid: 0 }, now_us)
+        self.context(Transport::Driver, Credentials { pid, uid: 0, gid: 0 }, units, now_us)
     }
 
     fn build(
@@ -162,7 +183,8 @@ impl Senders {
         put("_HOSTNAME", &self.host.name);
         put("_RUNTIME_SCOPE", "system");
         if let Some(process) = process {
-            process.put(&mut fields, more.get("_SYSTEMD_UNIT").is_some());
+            let unit_is_known = more.get("_SYSTEMD_UNIT").is_some();
+            process.put(&mut fields, unit_is_known, more.get("_SYSTEMD_CGROUP").is_some());
         }
         more.iter().for_each(|(name, value)| fields.push(name, value));
         fields
@@ -203,8 +225,11 @@ impl Process {
         Some(Process { fields, cgroup })
     }
 
-    fn put(&self, fields: &mut Fields, unit_is_known: bool) {
+    fn put(&self, fields: &mut Fields, unit_is_known: bool, cgroup_is_known: bool) {
         self.fields.iter().for_each(|(name, value)| fields.push(name, value));
+        if cgroup_is_known {
+            return;
+        }
         let Some(path) = self.cgroup.as_deref().and_then(cgroup::path_of) else { return };
         if unit_is_known {
             return fields.push(b"_SYSTEMD_CGROUP", path.as_bytes());
