@@ -628,7 +628,7 @@ impl Core {
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
             self.tell(Notice::Log { unit, reason, detail });
         }
-        self.tell(Notice::JobRemoved { job: job.id, unit, result });
+        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result });
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, &job, reason);
         }
