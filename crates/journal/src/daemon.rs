@@ -233,19 +233,21 @@ impl Daemon {
     }
 
     fn take_packet(&mut self, received: Received) {
+        let Received { packets, mut fd, sender, faults } = received;
         let core = &mut self.core;
-        received.faults.iter().for_each(|fault| core.note(fault));
-        match (received.packet, received.fd) {
-            (Some(Packet::Stream { key, unit }), Some(fd)) => {
-                let unit = core.units.put(unit);
-                self.streams.take(&self.epoll, key, fd, unit, self.boot);
+        faults.iter().for_each(|fault| core.note(fault));
+        for packet in packets {
+            match packet {
+                Packet::Unit(unit) => _ = core.units.put(unit),
+                Packet::Entry { time_us, fields } => core.manager(sender, time_us, fields),
+                Packet::Stream { key, unit } => match fd.take() {
+                    Some(fd) => {
+                        let unit = core.units.put(unit);
+                        self.streams.take(&self.epoll, key, fd, unit, self.boot);
+                    }
+                    None => core.note("A stream of the manager came without its descriptor"),
+                },
             }
-            (Some(Packet::Unit(unit)), None) => _ = core.units.put(unit),
-            (Some(Packet::Entry { time_us, fields }), None) => {
-                core.manager(received.sender, time_us, fields);
-            }
-            (Some(_), _) => core.note("A packet of the manager came without its stream"),
-            (None, _) => {}
         }
     }
 

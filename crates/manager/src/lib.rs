@@ -23,6 +23,7 @@ pub mod install;
 pub mod loader;
 pub mod loader_thread;
 pub mod log;
+pub mod log_link;
 pub mod mount_table;
 pub mod mounts;
 pub mod notify;

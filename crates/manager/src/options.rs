@@ -6,6 +6,7 @@ use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
 
 use crate::generators::{Generators, RUN_GENERATORS};
+use crate::log::Target;
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -17,6 +18,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
   --generator-path=DIRS look for generators there; with --unit-path and without this, none run
   --no-bus              do not serve systemctl
+  --log-target=TARGET   where own messages go: auto, console, journal or null
   --confirm-start       log each unit as it comes up
   --help                this text
 ";
@@ -38,6 +40,8 @@ pub struct Options {
     pub run_generators: bool,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
+    /// Where the manager's own messages go.
+    pub log_target: Target,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: PathBuf,
 }
@@ -55,6 +59,7 @@ impl Options {
             generator_path: None,
             run_generators: false,
             no_bus: false,
+            log_target: Target::default(),
             runtime_dir: PathBuf::from("/run"),
         };
         for arg in args {
@@ -66,6 +71,10 @@ impl Options {
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
                 (RUN_GENERATORS, _) => options.run_generators = true,
+                ("--log-target", target) => {
+                    let unknown = || format!("--log-target={target}: no such target");
+                    options.log_target = Target::parse(target).ok_or_else(unknown)?;
+                }
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
                     return Err(format!("unknown argument {arg}; see --help"));
@@ -94,8 +103,13 @@ impl Options {
             data_dirs: variable("XDG_DATA_DIRS"),
             runtime_dir: variable("XDG_RUNTIME_DIR"),
         };
+        let mut all: Vec<PathBuf> =
+            search_path(self.scope, &environment).into_iter().map(PathBuf::from).collect();
+        if self.scope == Scope::System && environment.unit_path.is_none() {
+            add_own_units(&mut all);
+        }
         let mut paths: Vec<PathBuf> = Vec::new();
-        for path in search_path(self.scope, &environment).into_iter().map(PathBuf::from) {
+        for path in all {
             // /lib is a link to /usr/lib on most hosts: one of the two is enough.
             let again = |other: &PathBuf| same_directory(other, &path);
             if !paths.iter().any(again) {
@@ -139,10 +153,20 @@ impl Options {
         self.runtime_dir.join("warren/control")
     }
 
-    /// Where the output of services goes until the log daemon exists.
+    /// Where the output of services goes while there is no log daemon.
     pub fn log_dir(&self) -> PathBuf {
         self.runtime_dir.join("log/warren/units")
     }
+}
+
+/// Units that stand in for systemd's own daemons lie beside this program, where systemd does not
+/// look, and count more than what distributions install.
+fn add_own_units(paths: &mut Vec<PathBuf>) {
+    let program = std::env::current_exe().unwrap_or_default();
+    let Some(own) = program.parent().map(|directory| directory.join("system")) else { return };
+    let vendor = |path: &PathBuf| path.ends_with("lib/systemd/system");
+    let at = paths.iter().position(vendor).unwrap_or(paths.len());
+    paths.insert(at, own);
 }
 
 fn same_directory(a: &Path, b: &Path) -> bool {

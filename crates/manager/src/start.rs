@@ -30,6 +30,7 @@ use crate::helpers::Helpers;
 use crate::init_link::InitLink;
 use crate::loader::Loader;
 use crate::loader_thread::LoaderThread;
+use crate::log_link::{KeptLog, LogLink};
 use crate::mount_table::MountTable;
 use crate::notify::NotifySocket;
 use crate::options::Options;
@@ -56,6 +57,7 @@ struct Kept {
     pipe: [Option<OwnedFd>; 2],
     sockets: Vec<(String, OwnedFd)>,
     fd_store: Vec<(String, OwnedFd)>,
+    log: KeptLog,
 }
 
 /// A process that is gone for so long has no record to come.
@@ -66,6 +68,7 @@ const NOTIFY_NAME: &str = "notify";
 fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     let mut kept = Kept::default();
     for (name, fd) in stored {
+        let Some((name, fd)) = kept.log.take(name, fd) else { continue };
         match name.as_str() {
             STATE_NAME => kept.state = Some(fd),
             NOTIFY_NAME => kept.notify = Some(fd),
@@ -94,6 +97,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let (state, restored) = open_state(kept.state.take())?;
     let tree = open_tree();
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
+    crate::log::set_up(options.log_target, options.scope, wake.clone());
+    let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
 
@@ -160,6 +165,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         shared: shared.clone(),
         init,
         helpers: Helpers::new(greeting.helpers),
+        log_link,
         groups,
         sockets: Sockets::default(),
         traps: traps.map_err(text("making the autofs pipe"))?,
@@ -311,6 +317,7 @@ impl Daemon {
         self.epoll.add(self.init.wake_fd(), token::EXITS, Interest::READ)?;
         self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
         self.epoll.add(self.notify.fd(), token::NOTIFY, Interest::READ)?;
+        self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
         if let Some(watch) = self.groups.watch() {
             self.epoll.add(watch, token::GROUPS, Interest::READ)?;

@@ -6,8 +6,8 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::net::{SocketType, getsockname, sockopt};
-use warren_sys::fdpass;
 use warren_sys::socket::{self, Address, Kind, SocketOptions};
+use warren_sys::{fdpass, file};
 
 /// The first file descriptor that is handed over.
 const FIRST_FD: i32 = 3;
@@ -53,8 +53,10 @@ impl Inherited {
         let last = FIRST_FD + count.clamp(0, FDS_MAX);
         for number in FIRST_FD..last {
             let name = names.next().unwrap_or_default();
-            // Above all numbers that are still to come.
-            if let Ok(fd) = fdpass::take_inherited(number, last) {
+            // Above all numbers that are still to come. Sockets come as `NonBlocking=` says.
+            let taken = fdpass::take_inherited(number, last)
+                .and_then(|fd| file::set_nonblocking(fd.as_fd(), true).map(|()| fd));
+            if let Ok(fd) = taken {
                 inherited.sort_in(name, fd);
             }
         }

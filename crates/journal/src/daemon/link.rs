@@ -17,8 +17,8 @@ pub struct Link {
 
 /// What came over it.
 pub struct Received {
-    /// The packet, if it says anything.
-    pub packet: Option<Packet>,
+    /// What it says.
+    pub packets: Vec<Packet>,
     /// The stream of [`Packet::Stream`].
     pub fd: Option<OwnedFd>,
     /// Who said it.
@@ -48,11 +48,11 @@ impl Link {
         let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let sender = received.credentials.unwrap_or(unknown);
         let packet = self.buffer.get(..received.bytes).filter(|_| !received.truncated);
-        let (packet, faults) = match packet {
+        let (packets, faults) = match packet {
             Some(packet) => parse(packet),
-            None => (None, vec!["A packet of the manager was too large and is lost".to_owned()]),
+            None => (Vec::new(), vec!["A packet of the manager was too large".to_owned()]),
         };
-        Some(Received { packet, fd: fds.pop(), sender, faults })
+        Some(Received { packets, fd: fds.pop(), sender, faults })
     }
 
     /// Asks for every stream that there is.

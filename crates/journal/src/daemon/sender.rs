@@ -116,7 +116,12 @@ impl Senders {
         }
         let mut read = self.build(transport, sender, process.as_ref(), &Fields::new());
         let unit = read.get("_SYSTEMD_UNIT").and_then(|unit| units.get(unit));
-        unit.into_iter().for_each(|unit| unit.put_extra(&mut read));
+        if let Some(unit) = unit {
+            if read.get("_SYSTEMD_INVOCATION_ID").is_none() {
+                unit.put_invocation(&mut read);
+            }
+            unit.put_extra(&mut read);
+        }
         self.remember(key, read, now_us)
     }
 

@@ -1,9 +1,9 @@
 //! What the manager tells the log daemon over their link: streams, units and its own messages.
 //!
-//! Each packet is an entry of the native protocol ([`super::native`]) whose field `KIND` says
-//! what it is:
+//! A packet is one entry of the native protocol ([`super::native`]) or several, each of which says
+//! by its field `KIND` what it is:
 //!
-//! - `stream`, with one file descriptor: the reading end of a service's output. `STREAM` is the
+//! - `stream`, alone in its packet and with one file descriptor: the reading end of a service's output. `STREAM` is the
 //!   number that the manager knows it by; the rest says which unit it is of, as in `unit`.
 //! - `unit`: what the settings of a unit say about its messages, whatever way they come; see
 //!   [`UnitLog`]. It replaces what was said before of the unit of that name.
@@ -81,23 +81,28 @@ pub struct UnitLog {
     denied: Vec<Regex>,
 }
 
-/// Reads a packet, with what of it was left out and why; `None` for one that says nothing.
-pub fn parse(packet: &[u8]) -> (Option<Packet>, Vec<String>) {
-    let mut faults = Vec::new();
-    let Some(fields) = native::parse(packet).entries.into_iter().next() else {
-        return (None, faults);
-    };
-    let parsed = match fields.get("KIND") {
-        Some(b"stream") => number(&fields, "STREAM")
-            .map(|key| Packet::Stream { key, unit: UnitLog::read(&fields, &mut faults) }),
-        Some(b"unit") => Some(Packet::Unit(UnitLog::read(&fields, &mut faults))),
-        Some(b"entry") => Some(entry(&fields)),
-        _ => None,
-    };
-    if parsed.is_none() {
-        faults.push("A packet of the manager is not understood".to_owned());
+/// What a packet says, and what of it was left out and why.
+pub fn parse(packet: &[u8]) -> (Vec<Packet>, Vec<String>) {
+    let (mut parsed, mut faults) = (Vec::new(), Vec::new());
+    for fields in native::parse(packet).entries {
+        match parse_one(&fields, &mut faults) {
+            Some(one) => parsed.push(one),
+            None => faults.push("A packet of the manager is not understood".to_owned()),
+        }
     }
     (parsed, faults)
+}
+
+fn parse_one(fields: &Fields, faults: &mut Vec<String>) -> Option<Packet> {
+    match fields.get("KIND")? {
+        b"stream" => {
+            let key = number(fields, "STREAM")?;
+            Some(Packet::Stream { key, unit: UnitLog::read(fields, faults) })
+        }
+        b"unit" => Some(Packet::Unit(UnitLog::read(fields, faults))),
+        b"entry" => Some(entry(fields)),
+        _ => None,
+    }
 }
 
 fn entry(packet: &Fields) -> Packet {
@@ -191,6 +196,11 @@ impl UnitLog {
         } else {
             cgroup::put_fields(&self.cgroup, fields);
         }
+        self.put_invocation(fields);
+    }
+
+    /// Appends the id of the unit's run.
+    pub fn put_invocation(&self, fields: &mut Fields) {
         if let Some(id) = self.invocation {
             fields.push(b"_SYSTEMD_INVOCATION_ID", id.to_string().as_bytes());
         }
@@ -206,8 +216,14 @@ impl UnitLog {
 mod tests {
     use super::*;
 
+    fn parse_one(packet: &str) -> (Option<Packet>, Vec<String>) {
+        let (mut packets, faults) = parse(packet.as_bytes());
+        assert!(packets.len() <= 1, "{packets:?}");
+        (packets.pop(), faults)
+    }
+
     fn unit(more: &str) -> (UnitLog, Vec<String>) {
-        match parse(format!("KIND=unit\nUNIT=a.service\n{more}").as_bytes()) {
+        match parse_one(&format!("KIND=unit\nUNIT=a.service\n{more}")) {
             (Some(Packet::Unit(unit)), faults) => (unit, faults),
             other => panic!("no unit: {other:?}"),
         }
@@ -272,13 +288,15 @@ mod tests {
         let Some(Packet::Stream { key: 7, unit }) = packet else { panic!("{packet:?}") };
         assert_eq!(unit.header.priority, 30);
         assert_eq!(unit.extra, [("A", "1")].into_iter().collect());
-        let (packet, _) = parse(b"KIND=entry\nTIME_US=5\nMESSAGE=hi\nUNIT=a.service\n");
+        let (packet, _) = parse_one("KIND=entry\nTIME_US=5\nMESSAGE=hi\nUNIT=a.service\n");
         let Some(Packet::Entry { time_us: Some(5), fields }) = packet else { panic!("{packet:?}") };
         assert_eq!(fields, [("MESSAGE", "hi"), ("UNIT", "a.service")].into_iter().collect());
         for bad in ["KIND=stream\nUNIT=a\n", "KIND=other\n", "UNIT=a\n"] {
-            let (packet, faults) = parse(bad.as_bytes());
+            let (packet, faults) = parse_one(bad);
             assert!(packet.is_none() && faults.len() == 1, "{bad}");
         }
-        assert!(parse(b"").0.is_none());
+        assert!(parse(b"").0.is_empty());
+        let two = parse(b"KIND=entry\nMESSAGE=1\n\nKIND=unit\nUNIT=a\n\nKIND=x\n");
+        assert_eq!((two.0.len(), two.1.len()), (2, 1));
     }
 }
