@@ -153,7 +153,7 @@ fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
         let made = memfd::create("warren-pending").ok()?;
         inherit::keep(PENDING_NAME, made.as_fd()).then_some(made)
     });
-    memory.map_or_else(Default::default, Pending::over)
+    memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
 }
 
 impl Daemon {
@@ -170,10 +170,11 @@ impl Daemon {
         signal::set_blocked(set).map_err(system)?;
         let inherited = Inherited::take();
         let managed = inherited.link.is_some();
-        let (pending, found) = match managed {
+        let (pending, mut found) = match managed {
             true => take_up_pending(inherited.pending),
-            false => Default::default(),
+            false => (Pending::none(), Found::default()),
         };
+        let old = std::mem::take(&mut found.entries);
         let directory = &options.socket_directory;
         let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
@@ -182,15 +183,16 @@ impl Daemon {
             syslog: socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
-            streams: Streams::new(found.lines, managed.then(|| directory.join("streams"))),
-            core: Core::start(options, pending, found.entries)?,
+            streams: Streams::new(found, managed.then(|| directory.join("streams"))),
+            core: Core::start(options, pending, old)?,
             boot: Host::read().boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             stopping: false,
         };
         daemon.watch()?;
         for (name, stream) in inherited.streams {
-            daemon.streams.take_up_client(&daemon.epoll, &name, stream);
+            let pending = daemon.core.pending();
+            daemon.streams.take_up_client(&daemon.epoll, &name, stream, pending);
         }
         daemon.link.iter().for_each(Link::hello);
         Ok(daemon)
@@ -212,16 +214,10 @@ impl Daemon {
             TOKEN_SIGNAL => self.signal(),
             TOKEN_NATIVE => _ = self.datagrams(Transport::Journal),
             TOKEN_SYSLOG => _ = self.datagrams(Transport::Syslog),
-            TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream),
+            TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream, self.core.pending()),
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => self.hear_manager(),
-            token => {
-                let Daemon { epoll, streams, buffer, core, link, .. } = self;
-                let ended = streams.read(epoll, token, buffer, core);
-                if let (Some(key), Some(link)) = (ended, link) {
-                    link.ended(key);
-                }
-            }
+            token => self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core),
         }
     }
 
@@ -243,7 +239,8 @@ impl Daemon {
                 Packet::Stream { key, unit } => match fd.take() {
                     Some(fd) => {
                         let unit = core.units.put(unit);
-                        self.streams.take(&self.epoll, key, fd, unit, self.boot);
+                        let pending = core.pending();
+                        self.streams.take(&self.epoll, (key, fd), unit, self.boot, pending);
                     }
                     None => core.note("A stream of the manager came without its descriptor"),
                 },
@@ -268,6 +265,9 @@ impl Daemon {
         let socket = if transport == Transport::Journal { native } else { syslog };
         let mut fds = Vec::new();
         for _ in 0..TURN_MESSAGES_MAX {
+            if core.is_full() {
+                return true;
+            }
             let Ok(received) = fdpass::recv(socket.as_fd(), buffer, &mut fds, false) else {
                 return false;
             };
@@ -296,23 +296,38 @@ impl Daemon {
         self.core.due_us().map(|due| due.saturating_sub(now_us()))
     }
 
+    /// Puts what was taken where it outlives this process, and only then takes it from the
+    /// streams' sockets; writes and syncs what is due.
     fn end_turn(&mut self) {
-        self.core.end_turn();
-        self.streams.put_lines(self.core.pending());
-        self.core.pending().write();
+        let Daemon { streams, core, buffer, link, .. } = self;
+        if let Some(writer) = core.pending().writer() {
+            streams.put_turn(writer);
+        }
+        core.pending().write();
+        streams.take_looked_at(buffer, core.pending().writer());
+        match core.end_turn() {
+            true => core.pending().begin_anew(|writer| streams.put_lines(writer)),
+            false => core.pending().write(),
+        }
+        let ended = streams.take_ended();
+        link.iter().for_each(|link| ended.iter().for_each(|key| link.ended(*key)));
     }
 
     /// Takes what is still in the sockets, and leaves everything durable but the beginnings of
     /// lines, which the next daemon goes on with.
     fn finish(mut self) -> Result<()> {
         self.hear_manager();
-        for transport in [Transport::Journal, Transport::Syslog] {
-            (0..LAST_TURNS_MAX).take_while(|_| self.datagrams(transport)).for_each(drop);
+        for _ in 0..LAST_TURNS_MAX {
+            let datagrams = [Transport::Journal, Transport::Syslog].map(|t| self.datagrams(t));
+            let streams = self.streams.read_all(&mut self.buffer, &mut self.core);
+            self.end_turn();
+            if datagrams == [false, false] && !streams {
+                break;
+            }
         }
-        self.streams.finish(&mut self.buffer, &mut self.core);
+        self.streams.cut_unkept(&mut self.core);
         self.core.rotate()?;
-        self.streams.put_lines(self.core.pending());
-        self.core.pending().write();
+        self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
         self.core.upkeep.finish();
         Ok(())
     }

@@ -185,6 +185,25 @@ pub fn start_peeking(socket: BorrowedFd<'_>) -> Result<()> {
     check("setsockopt SO_PEEK_OFF", done as _).map(|_| ())
 }
 
+/// How many bytes were looked at and not taken since [`start_peeking`]: the socket counts them,
+/// whichever process looks.
+pub fn peeked(socket: BorrowedFd<'_>) -> Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: value and length are live and of the size that is given.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEEK_OFF,
+            (&raw mut bytes).cast(),
+            &raw mut length,
+        )
+    };
+    check("getsockopt SO_PEEK_OFF", done as _)?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
+
 /// Takes the first message and throws it away; false if there is none.
 pub fn discard(socket: BorrowedFd<'_>) -> bool {
     receive(socket, &mut [], &mut Vec::new(), libc::MSG_DONTWAIT).is_ok()
@@ -286,6 +305,35 @@ pub fn duplicate(fd: impl AsFd, min: RawFd) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stream_counts_what_was_looked_at() {
+        use std::io::Write;
+        use std::os::unix::net::UnixStream;
+        let (mut writer, reader) = UnixStream::pair().expect("a pair");
+        pass_credentials(reader.as_fd()).expect("allowed");
+        start_peeking(reader.as_fd()).expect("allowed");
+        let (mut room, mut fds) = ([0; 4], Vec::new());
+        let mut look = |count: usize| {
+            let got = peek(reader.as_fd(), &mut room[..count], &mut fds).map(|got| got.bytes);
+            got.map(|n| String::from_utf8_lossy(&room[..n]).into_owned())
+        };
+        writer.write_all(b"abcdef").expect("room");
+        assert_eq!(look(4).as_deref(), Ok("abcd"));
+        assert_eq!(look(4).as_deref(), Ok("ef"));
+        assert!(look(4).is_err_and(|e| e.is_would_block()));
+        assert_eq!(peeked(reader.as_fd()), Ok(6));
+        // Another process would see the same: it is the socket's.
+        let other = reader.try_clone().expect("dup");
+        let taken = recv(other.as_fd(), &mut [0; 4], &mut Vec::new(), false).expect("there");
+        assert_eq!((taken.bytes, peeked(reader.as_fd())), (4, Ok(2)));
+        writer.write_all(b"gh").expect("room");
+        assert_eq!(look(4).as_deref(), Ok("gh"));
+        drop(writer);
+        assert_eq!(look(4).as_deref(), Ok(""), "the end");
+        start_peeking(reader.as_fd()).expect("allowed");
+        assert_eq!(look(4).as_deref(), Ok("efgh"));
+    }
 
     /// Sends datagrams of these lengths, then plays `p` (peek), `d` (discard) and says the lengths
     /// seen; `-` for nothing.

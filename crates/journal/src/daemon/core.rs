@@ -72,7 +72,7 @@ impl Core {
     /// Entries that the last daemon had taken and that are in no file are taken again.
     fn recover(&mut self, recovery: &Recovery, old: Vec<Entry>) {
         // They are in the memory for the next daemon already.
-        let pending = std::mem::take(&mut self.pending);
+        let pending = std::mem::replace(&mut self.pending, Pending::none());
         let lost = |entry: &Entry| entry.seqnum > recovery.last_seqnum;
         for entry in old.into_iter().filter(lost) {
             self.append_at(&entry.stamp, &entry.context, &entry.fields);
@@ -100,6 +100,10 @@ impl Core {
     pub fn native(&mut self, data: &[u8], sender: Credentials) {
         for fields in native::parse(data).entries {
             self.take(Transport::Journal, sender, fields);
+            // One message may be more than the store keeps in memory.
+            if self.is_full() {
+                self.flush();
+            }
         }
     }
 
@@ -168,11 +172,12 @@ impl Core {
             }
             Err(e) => self.trouble(&e),
         }
-        // A turn may bring more than the store keeps in memory. While the disk refuses, the next
-        // try is left to the clock.
-        if self.trouble.is_none() && self.store.wants_flush() {
-            self.flush();
-        }
+    }
+
+    /// So much waits to be written that the turn should end. While the disk refuses, this is left
+    /// to the clock.
+    pub fn is_full(&self) -> bool {
+        self.trouble.is_none() && self.store.wants_flush()
     }
 
     /// An entry of the daemon's own.
@@ -201,14 +206,17 @@ impl Core {
         due.into_iter().flatten().min()
     }
 
-    /// Writes and syncs what is due.
-    pub fn end_turn(&mut self) {
+    /// Writes and syncs what is due; true when everything is in files.
+    pub fn end_turn(&mut self) -> bool {
         let now = now_us();
         if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
             self.sync();
-        } else if self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
+        } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
             self.flush();
+        } else {
+            return false;
         }
+        self.unwritten_us.is_none()
     }
 
     /// What is kept for the next daemon.
@@ -221,7 +229,6 @@ impl Core {
             Ok(()) => {
                 self.unwritten_us = None;
                 self.trouble = None;
-                self.pending.clear();
             }
             Err(e) => {
                 self.trouble(&e);
@@ -246,7 +253,7 @@ impl Core {
     pub fn rotate(&mut self) -> Result<()> {
         let rotated = self.store.rotate();
         match &rotated {
-            Ok(()) => self.pending.clear(),
+            Ok(()) => self.unwritten_us = None,
             Err(e) => self.trouble(e),
         }
         self.hand_over();

@@ -4,6 +4,10 @@
 //! says what unit it is of ([`Origin::Handed`]): nothing is looked up. Or a client connects to the
 //! socket `stdout` and says in a header what it is ([`Origin::Client`]), as `systemd-cat` does.
 //! The manager keeps both over the end of this daemon, which tells it when a stream has ended.
+//!
+//! What is read in a turn stays in the socket until the end of the turn ([`Streams::end_turn`]), so
+//! that a daemon that is killed at any instruction loses no line and doubles none;
+//! [`crate::input::pending`] says how.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,9 +21,10 @@ use warren_sys::fdpass::{self, Credentials, pass_credentials};
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
-use crate::daemon::{LAST_TURNS_MAX, TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
+use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
+use crate::input::pending::{Found, Writer};
 use crate::input::stream::{Header, LineBreak, Stream, fields};
 
 /// Most streams at a time.
@@ -37,14 +42,16 @@ pub struct Streams {
     next: u64,
     /// Those that the manager handed over, by its number.
     handed: BTreeMap<u64, u64>,
-    /// Beginnings of lines that the last daemon read, by name of the stream.
-    begun: BTreeMap<String, Vec<u8>>,
+    /// What the last daemon left of streams.
+    left: Found,
     /// Those that have the beginning of a line.
     open_lines: BTreeSet<u64>,
     /// Those among them whose beginning is another than at the end of the last turn.
     changed: BTreeSet<u64>,
-    /// [`Pending::generation`] at the end of the last turn.
-    generation: u64,
+    /// Those that were read in this turn.
+    looked_at: BTreeSet<u64>,
+    /// Those that ended in this turn.
+    ended: Vec<u64>,
     /// Where the headers of clients' streams are kept; none without a manager.
     directory: Option<PathBuf>,
 }
@@ -70,55 +77,64 @@ struct Connection {
     /// What is known of the writer; made with its first line.
     context: Option<Arc<Fields>>,
     unit: Option<Arc<UnitLog>>,
+    /// Bytes at the head of the socket whose lines were taken.
+    looked_at: usize,
 }
 
 impl Streams {
-    /// No streams yet. `begun` is what the last daemon left of lines; `directory` keeps headers.
-    pub fn new(begun: BTreeMap<String, Vec<u8>>, directory: Option<PathBuf>) -> Streams {
+    /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers.
+    pub fn new(left: Found, directory: Option<PathBuf>) -> Streams {
         Streams {
             connections: BTreeMap::new(),
             next: 0,
             handed: BTreeMap::new(),
-            begun,
+            left,
             open_lines: BTreeSet::new(),
             changed: BTreeSet::new(),
-            generation: 0,
+            looked_at: BTreeSet::new(),
+            ended: Vec::new(),
             directory,
         }
     }
 
     /// Takes new connections.
-    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd) {
+    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, pending: &mut Pending) {
         use rustix::net::{SocketFlags, accept_with};
         for _ in 0..TURN_MESSAGES_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(listener, flags) else { return };
             let id = Id128(warren_sys::random::u128().to_le_bytes());
             if pass_credentials(socket.as_fd()).is_ok() {
-                self.add_client(epoll, socket, id, Stream::default(), false);
+                self.add_client(epoll, socket, (id, Stream::default()), false, pending);
             }
         }
     }
 
     /// Goes on with a client's stream that the last daemon had; one whose header was never read
     /// whole begins anew.
-    pub fn take_up_client(&mut self, epoll: &Epoll, name: &str, socket: OwnedFd) {
+    pub fn take_up_client(
+        &mut self,
+        epoll: &Epoll,
+        name: &str,
+        socket: OwnedFd,
+        pending: &mut Pending,
+    ) {
         let Some(id) = Id128::parse(name) else { return };
         let header = self.directory.as_deref().and_then(|directory| read_header(directory, id));
         let stream = match header {
             Some(header) => Stream::with_header(header, self.take_begun(&name_of_client(id))),
             None => Stream::default(),
         };
-        self.add_client(epoll, socket, id, stream, true);
+        self.add_client(epoll, socket, (id, stream), true, pending);
     }
 
     fn add_client(
         &mut self,
         epoll: &Epoll,
         socket: OwnedFd,
-        id: Id128,
-        stream: Stream,
+        (id, stream): (Id128, Stream),
         kept: bool,
+        pending: &mut Pending,
     ) {
         let Ok(peer) = credentials::peer(socket.as_fd()) else { return };
         let kept = kept
@@ -135,7 +151,9 @@ impl Streams {
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
                 context: None,
                 unit: None,
+                looked_at: 0,
             },
+            pending,
         );
     }
 
@@ -144,10 +162,10 @@ impl Streams {
     pub fn take(
         &mut self,
         epoll: &Epoll,
-        key: u64,
-        socket: OwnedFd,
+        (key, socket): (u64, OwnedFd),
         unit: Arc<UnitLog>,
         boot: Id128,
+        pending: &mut Pending,
     ) {
         if self.handed.contains_key(&key) {
             return;
@@ -166,7 +184,9 @@ impl Streams {
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
                 context: None,
                 unit: Some(unit),
+                looked_at: 0,
             },
+            pending,
         );
         if let Some(token) = added {
             self.handed.insert(key, token);
@@ -174,12 +194,25 @@ impl Streams {
     }
 
     fn take_begun(&mut self, name: &str) -> Vec<u8> {
-        self.begun.remove(name).unwrap_or_default()
+        self.left.lines.remove(name).unwrap_or_default()
     }
 
-    fn add(&mut self, epoll: &Epoll, connection: Connection) -> Option<u64> {
+    fn add(
+        &mut self,
+        epoll: &Epoll,
+        mut connection: Connection,
+        pending: &mut Pending,
+    ) -> Option<u64> {
         let token = TOKEN_STREAMS + self.next;
         let fits = self.connections.len() < STREAMS_MAX;
+        let name = connection.name();
+        let in_records = self.left.looked_at.remove(&name).is_some_and(|bytes| bytes > 0);
+        connection.begin(in_records).ok()?;
+        if in_records && let Some(writer) = pending.writer() {
+            // Before it is looked at again.
+            writer.looked_at(&name, 0);
+            pending.write();
+        }
         if !fits || epoll.add(&connection.socket, token, Interest::READ).is_err() {
             return None;
         }
@@ -192,25 +225,49 @@ impl Streams {
         Some(token)
     }
 
-    /// Reads from a stream that is ready. Gives the manager's number of one that has ended.
-    pub fn read(
-        &mut self,
-        epoll: &Epoll,
-        token: u64,
-        buffer: &mut [u8],
-        core: &mut Core,
-    ) -> Option<u64> {
+    /// Reads from a stream that is ready.
+    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
+        if self.read_one(token, buffer, core) == Some(Turn::Ended)
+            && let Some(connection) = self.connections.get(&token)
+        {
+            // Others may hold it too, so closing it is not enough.
+            let _ = epoll.remove(&connection.socket);
+        }
+    }
+
+    fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
         let connection = self.connections.get_mut(&token)?;
         let had_header = connection.stream.has_header();
         let turn = connection.read(buffer, core);
-        if turn == Turn::Ended {
-            return self.end(epoll, token);
-        }
         if connection.stream.has_header() && !had_header {
             connection.keep_header(self.directory.as_deref());
         }
+        if connection.looked_at > 0 {
+            self.looked_at.insert(token);
+        }
+        if turn == Turn::Ended {
+            self.ended.push(token);
+        }
         self.note_line(token);
-        None
+        Some(turn)
+    }
+
+    /// Reads from all, at the end of the daemon; true when there may be more.
+    pub fn read_all(&mut self, buffer: &mut [u8], core: &mut Core) -> bool {
+        let tokens: Vec<u64> = self.connections.keys().copied().collect();
+        let mut more = false;
+        for token in tokens {
+            more |= self.read_one(token, buffer, core) == Some(Turn::More);
+        }
+        more
+    }
+
+    /// At the end of the daemon: cuts the lines of streams that nobody keeps.
+    pub fn cut_unkept(&mut self, core: &mut Core) {
+        let unkept =
+            |connection: &&mut Connection| connection.origin == (Origin::Client { kept: false });
+        let connections = self.connections.values_mut();
+        connections.filter(unkept).for_each(|connection| connection.cut(LineBreak::Eof, core));
     }
 
     fn note_line(&mut self, token: u64) {
@@ -225,12 +282,53 @@ impl Streams {
         }
     }
 
-    fn end(&mut self, epoll: &Epoll, token: u64) -> Option<u64> {
+    /// Puts down what was read in this turn: how much of each stream, and beginnings of lines.
+    pub fn put_turn(&mut self, writer: &mut Writer) {
+        for token in std::mem::take(&mut self.changed) {
+            self.put_line(token, writer);
+        }
+        for token in &self.looked_at {
+            if let Some(connection) = self.connections.get(token) {
+                writer.looked_at(&connection.name(), connection.looked_at as u64);
+            }
+        }
+    }
+
+    /// Puts down all beginnings of lines, and what the last daemon left of streams that have not
+    /// come yet.
+    pub fn put_lines(&self, writer: &mut Writer) {
+        self.open_lines.iter().for_each(|token| self.put_line(*token, writer));
+        self.left.lines.iter().for_each(|(name, begun)| writer.line(name, begun));
+        self.left.looked_at.iter().for_each(|(name, bytes)| writer.looked_at(name, *bytes));
+    }
+
+    fn put_line(&self, token: u64, writer: &mut Writer) {
+        if let Some(connection) = self.connections.get(&token) {
+            writer.line(&connection.name(), connection.stream.begun());
+        }
+    }
+
+    /// What was read is put down: takes it from the sockets, and says so.
+    pub fn take_looked_at(&mut self, buffer: &mut [u8], mut writer: Option<&mut Writer>) {
+        for token in std::mem::take(&mut self.looked_at) {
+            let Some(connection) = self.connections.get_mut(&token) else { continue };
+            connection.take_looked_at(buffer);
+            if let Some(writer) = &mut writer {
+                writer.looked_at(&connection.name(), 0);
+            }
+        }
+    }
+
+    /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.
+    pub fn take_ended(&mut self) -> Vec<u64> {
+        let ended = std::mem::take(&mut self.ended);
+        ended.into_iter().filter_map(|token| self.forget(token)).collect()
+    }
+
+    fn forget(&mut self, token: u64) -> Option<u64> {
         let connection = self.connections.remove(&token)?;
         self.open_lines.remove(&token);
         self.changed.remove(&token);
-        // Others may hold it too, so closing it is not enough.
-        let _ = epoll.remove(&connection.socket);
         match connection.origin {
             Origin::Handed(key) => {
                 self.handed.remove(&key);
@@ -246,34 +344,6 @@ impl Streams {
                 }
                 None
             }
-        }
-    }
-
-    /// Puts down the beginnings of lines for the next daemon: those that changed, or all when what
-    /// was put down before is void.
-    pub fn put_lines(&mut self, pending: &mut Pending) {
-        let all = self.generation != pending.generation();
-        self.generation = pending.generation();
-        let changed = std::mem::take(&mut self.changed);
-        for token in if all { &self.open_lines } else { &changed } {
-            if let Some(connection) = self.connections.get(token) {
-                pending.line(&connection.name(), connection.stream.begun());
-            }
-        }
-    }
-
-    /// At the end of this daemon: takes what is still there, and cuts the lines of streams that
-    /// nobody keeps.
-    pub fn finish(&mut self, buffer: &mut [u8], core: &mut Core) {
-        let tokens: Vec<u64> = self.connections.keys().copied().collect();
-        for token in tokens {
-            let Some(connection) = self.connections.get_mut(&token) else { continue };
-            let more = |_: &usize| connection.read(buffer, core) == Turn::More;
-            (0..LAST_TURNS_MAX).take_while(more).for_each(drop);
-            if connection.origin == (Origin::Client { kept: false }) {
-                connection.cut(LineBreak::Eof, core);
-            }
-            self.note_line(token);
         }
     }
 }
@@ -316,11 +386,25 @@ impl Connection {
         }
     }
 
+    /// Begins to look at the socket. What the last daemon looked at and did not come to take is
+    /// taken now if it is in its records.
+    fn begin(&mut self, in_records: bool) -> warren_sys::Result<()> {
+        if in_records {
+            self.looked_at = fdpass::peeked(self.socket.as_fd())?;
+            self.take_looked_at(&mut vec![0; READ_BYTES]);
+        }
+        fdpass::start_peeking(self.socket.as_fd())
+    }
+
+    /// Reads what is there, up to the bound of a turn; it stays in the socket.
     fn read(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
         let mut fds = Vec::new();
         let room = &mut buffer[..READ_BYTES];
         for _ in 0..TURN_READS_MAX {
-            let received = match fdpass::recv(self.socket.as_fd(), room, &mut fds, false) {
+            if core.is_full() {
+                return Turn::More;
+            }
+            let received = match fdpass::peek(self.socket.as_fd(), room, &mut fds) {
                 Ok(received) if received.bytes > 0 => received,
                 Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
@@ -329,12 +413,27 @@ impl Connection {
                 }
             };
             fds.clear();
+            self.looked_at += received.bytes;
             self.set_writer(received.credentials.unwrap_or(self.writer), core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
             let Ok(lines) = lines else { return Turn::Ended };
             self.log(&lines, core);
         }
         Turn::More
+    }
+
+    fn take_looked_at(&mut self, buffer: &mut [u8]) {
+        let mut fds = Vec::new();
+        while self.looked_at > 0 {
+            let length = self.looked_at.min(buffer.len());
+            let taken = fdpass::recv(self.socket.as_fd(), &mut buffer[..length], &mut fds, false);
+            fds.clear();
+            match taken {
+                Ok(taken) if taken.bytes > 0 => self.looked_at -= taken.bytes,
+                // It was there to be looked at; without it there is nothing to take.
+                _ => self.looked_at = 0,
+            }
+        }
     }
 
     /// A line ends where another process writes on.

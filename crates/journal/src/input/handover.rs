@@ -282,8 +282,8 @@ mod tests {
 
     #[test]
     fn packets() {
-        let (packet, _) = parse(
-            b"KIND=stream\nSTREAM=7\nUNIT=a.service\nPRIORITY=30\nEXTRA=A=1\nEXTRA=_B=2\nEXTRA=C\n",
+        let (packet, _) = parse_one(
+            "KIND=stream\nSTREAM=7\nUNIT=a.service\nPRIORITY=30\nEXTRA=A=1\nEXTRA=_B=2\nEXTRA=C\n",
         );
         let Some(Packet::Stream { key: 7, unit }) = packet else { panic!("{packet:?}") };
         assert_eq!(unit.header.priority, 30);
