@@ -13,12 +13,14 @@
 //! is gone before it was looked up has no unit. On a disk so full that no log can be sealed, and
 //! that has no segment to remove, new messages are lost and said to be on stderr.
 
+mod control;
 mod core;
 mod inherit;
 mod link;
 mod pending;
 mod sender;
 mod streams;
+mod tails;
 mod units;
 mod upkeep;
 
@@ -32,6 +34,7 @@ use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
 
+use crate::daemon::control::Control;
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::link::{Link, Received};
@@ -73,8 +76,11 @@ const TOKEN_SYSLOG: u64 = 2;
 const TOKEN_STREAM: u64 = 3;
 const TOKEN_UPKEEP: u64 = 4;
 const TOKEN_LINK: u64 = 5;
+const TOKEN_CONTROL: u64 = 6;
 /// Streams have this and higher ones.
 const TOKEN_STREAMS: u64 = 16;
+/// Those who ask have this and higher ones.
+const TOKEN_QUESTIONS: u64 = 1 << 63;
 
 /// Signals of systemd-journald.service(8): rotate, and sync.
 const SIGUSR2: i32 = 12;
@@ -106,8 +112,11 @@ pub fn run(options: &Options) -> Result<()> {
     while !daemon.stopping {
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
-        let tokens: Vec<u64> = events.iter().map(|ready| ready.token).collect();
-        tokens.into_iter().for_each(|token| daemon.ready(token));
+        let tokens = events.iter().map(|ready| ready.token);
+        // Who asks for what is written means what others wrote before.
+        let (questions, sources): (Vec<u64>, Vec<u64>) =
+            tokens.partition(|token| *token >= TOKEN_QUESTIONS);
+        sources.into_iter().chain(questions).for_each(|token| daemon.ready(token));
         daemon.end_turn();
     }
     daemon.finish()
@@ -120,6 +129,7 @@ struct Daemon {
     syslog: OwnedFd,
     stream: OwnedFd,
     link: Option<Link>,
+    control: Control,
     streams: Streams,
     core: Core,
     boot: Id128,
@@ -176,6 +186,7 @@ impl Daemon {
         };
         let old = std::mem::take(&mut found.entries);
         let directory = &options.socket_directory;
+        let control = directory.join(control::SOCKET_NAME).display().to_string();
         let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
             signals: SignalFd::new(set).map_err(system)?,
@@ -183,6 +194,7 @@ impl Daemon {
             syslog: socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
+            control: Control::new(inherit::bind_private(control).map_err(system)?),
             streams: Streams::new(found, managed.then(|| directory.join("streams"))),
             core: Core::start(options, pending, old)?,
             boot: Host::read().boot,
@@ -206,6 +218,7 @@ impl Daemon {
         add(self.syslog.as_fd(), TOKEN_SYSLOG)?;
         add(self.stream.as_fd(), TOKEN_STREAM)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
+        add(self.control.listener().as_fd(), TOKEN_CONTROL)?;
         add(self.core.upkeep.event().as_fd(), TOKEN_UPKEEP)
     }
 
@@ -217,6 +230,8 @@ impl Daemon {
             TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream, self.core.pending()),
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => self.hear_manager(),
+            TOKEN_CONTROL => self.control.accept(&self.epoll),
+            token if token >= TOKEN_QUESTIONS => self.control.read(token, &mut self.core),
             token => self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core),
         }
     }

@@ -24,6 +24,7 @@ pub mod loader;
 pub mod loader_thread;
 pub mod log;
 pub mod log_link;
+pub mod log_tail;
 pub mod mount_table;
 pub mod mounts;
 pub mod notify;

@@ -153,6 +153,11 @@ impl Options {
         self.runtime_dir.join("warren/control")
     }
 
+    /// Where the log daemon answers questions.
+    pub fn journal_socket(&self) -> PathBuf {
+        self.runtime_dir.join("systemd/journal/io.warrener.journal")
+    }
+
     /// Where the output of services goes while there is no log daemon.
     pub fn log_dir(&self) -> PathBuf {
         self.runtime_dir.join("log/warren/units")

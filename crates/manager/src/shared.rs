@@ -31,8 +31,10 @@ pub struct Shared {
     wake: Arc<EventFd>,
     /// The search directories.
     pub unit_path: Vec<PathBuf>,
-    /// Where the output of services goes.
+    /// Where the output of services goes while there is no log daemon.
     pub log_dir: PathBuf,
+    /// Where the log daemon is asked.
+    pub journal_socket: PathBuf,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -47,7 +49,7 @@ impl Shared {
         tree: Option<Tree>,
         facts: Facts,
         unit_path: Vec<PathBuf>,
-        log_dir: PathBuf,
+        (log_dir, journal_socket): (PathBuf, PathBuf),
         orders: Sender<Order>,
         wake: Arc<EventFd>,
     ) -> Shared {
@@ -61,6 +63,7 @@ impl Shared {
             wake,
             unit_path,
             log_dir,
+            journal_socket,
         }
     }
 

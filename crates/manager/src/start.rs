@@ -136,7 +136,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         shared_tree,
         facts,
         unit_path,
-        options.log_dir(),
+        (options.log_dir(), options.journal_socket()),
         orders_in,
         wake.clone(),
     );

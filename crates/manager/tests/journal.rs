@@ -140,6 +140,49 @@ fn output_is_logged_under_its_unit_as_the_settings_say() {
 }
 
 #[test]
+fn the_last_lines_come_from_memory_and_the_daemon_does_what_it_is_asked() {
+    let units = [(
+        "talk.service",
+        "[Service]\nExecStart=/bin/sh -c \"for i in $$(seq 30); do echo line $$i; done; sleep 1000\"",
+    )];
+    let Some(m) = start("asked", &units) else { return };
+    m.expect_job("start", "talk.service", "done");
+    let lines = until("ten lines are told", || {
+        let lines = m.status("talk.service")["log"].as_array().cloned().unwrap_or_default();
+        let last = lines.last().and_then(Value::as_str).unwrap_or_default();
+        last.ends_with(": line 30").then_some(lines)
+    });
+    let first = lines[0].as_str().expect("text");
+    assert!(lines.len() == 10 && first.ends_with(": line 21"), "{lines:?}");
+
+    let reader = lab::program_of("warren-journal", "warren-journalctl");
+    let root = m.inside("");
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(&reader);
+        let output = command.arg("--root").arg(&root).args(arguments).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // What was said a moment ago is read, though the daemon writes some time later.
+    m.expect_job("stop", "talk.service", "done");
+    assert!(ask(&["-u", "talk", "-n", "1", "-o", "cat"]).starts_with("Stopped talk.service"));
+    let logs = || {
+        let entries = std::fs::read_dir(m.inside(STORE)).expect("the store is there");
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(".log")).collect::<Vec<String>>()
+    };
+    let before = logs();
+    ask(&["--sync"]);
+    ask(&["--rotate"]);
+    m.expect_job("start", "talk.service", "done");
+    let begun = until("a new log is begun", || {
+        ask(&["-n", "1"]);
+        Some(logs()).filter(|now| now.iter().any(|name| !before.contains(name)))
+    });
+    assert!(!begun.is_empty());
+}
+
+#[test]
 fn killed_daemon_and_killed_manager_lose_no_line() {
     const LINES: usize = 600;
     let script =

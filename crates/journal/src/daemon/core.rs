@@ -8,6 +8,7 @@ use warren_sys::{memfd, time};
 
 use crate::daemon::pending::Pending;
 use crate::daemon::sender::{Host, Senders, Transport};
+use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
 use crate::daemon::upkeep::Upkeep;
 use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, SYNC_US, now_us};
@@ -25,6 +26,7 @@ pub struct Core {
     pub(super) upkeep: Upkeep,
     pub(super) senders: Senders,
     pub(super) units: Units,
+    pub(super) tails: Tails,
     limiter: Limiter,
     rate: Rate,
     boot: Id128,
@@ -55,6 +57,7 @@ impl Core {
             upkeep,
             senders: Senders::new(host),
             units: Units::default(),
+            tails: Tails::default(),
             limiter: Limiter::default(),
             rate: options.rate,
             boot,
@@ -82,7 +85,7 @@ impl Core {
         for (name, bytes) in &recovery.lost {
             self.note(&format!("{name} is damaged from byte {} to {}", bytes.start, bytes.end));
         }
-        self.flush();
+        self.flush_or_say();
     }
 
     /// Takes a message that came as a file.
@@ -102,7 +105,7 @@ impl Core {
             self.take(Transport::Journal, sender, fields);
             // One message may be more than the store keeps in memory.
             if self.is_full() {
-                self.flush();
+                self.flush_or_say();
             }
         }
     }
@@ -140,6 +143,7 @@ impl Core {
             }
         }
         self.append(context, fields, now);
+        self.tails.put(who, time::realtime_ns() / 1000, context, fields);
     }
 
     /// Takes a message of the manager. Of a unit it tells with the unit's own extra fields.
@@ -152,6 +156,9 @@ impl Core {
         }
         let context = self.senders.of_manager(sender, now);
         self.append(&context, &fields, now);
+        if let Some(unit) = fields.get("UNIT") {
+            self.tails.put(unit, time::realtime_ns() / 1000, &context, &fields);
+        }
     }
 
     fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) {
@@ -210,9 +217,10 @@ impl Core {
     pub fn end_turn(&mut self) -> bool {
         let now = now_us();
         if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
-            self.sync();
+            // What is wrong was said.
+            let _ = self.sync();
         } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
-            self.flush();
+            self.flush_or_say();
         } else {
             return false;
         }
@@ -224,29 +232,35 @@ impl Core {
         &mut self.pending
     }
 
-    fn flush(&mut self) {
-        match self.store.flush() {
+    /// Writes everything that was taken. What fails is said, and tried again by the clock.
+    pub fn flush(&mut self) -> Result<()> {
+        let flushed = self.store.flush();
+        match &flushed {
             Ok(()) => {
                 self.unwritten_us = None;
                 self.trouble = None;
             }
             Err(e) => {
-                self.trouble(&e);
+                self.trouble(e);
                 self.unwritten_us = Some(now_us());
             }
         }
         self.hand_over();
+        flushed
     }
 
-    fn sync(&mut self) {
-        self.flush();
-        match self.store.sync() {
-            Ok(_) => (self.unsynced_us, self.sync_now) = (None, false),
-            Err(e) => {
-                self.trouble(&e);
-                (self.unsynced_us, self.sync_now) = (Some(now_us()), false);
-            }
-        }
+    /// What is wrong was said, and the clock tries again.
+    fn flush_or_say(&mut self) {
+        let _ = self.flush();
+    }
+
+    /// Makes everything that was taken durable. What fails is tried again by the clock.
+    pub fn sync(&mut self) -> Result<()> {
+        self.flush_or_say();
+        let synced = self.store.sync().map(|_| ());
+        self.sync_now = false;
+        self.unsynced_us = synced.is_err().then(now_us);
+        synced.inspect_err(|e| self.trouble(e))
     }
 
     /// Closes the logs that are open, so that they are sealed.

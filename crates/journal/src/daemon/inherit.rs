@@ -134,6 +134,12 @@ fn send_to(path: &str, data: &[u8], fds: &[BorrowedFd<'_>]) -> std::io::Result<(
     fdpass::send(socket.as_fd(), data, fds).map_err(|e| std::io::Error::from_raw_os_error(e.errno))
 }
 
+/// A listening socket that only this user can connect to.
+pub fn bind_private(path: String) -> warren_sys::Result<OwnedFd> {
+    let options = SocketOptions { mode: 0o600, ..SocketOptions::default() };
+    Ok(socket::listen(Kind::Stream, &Address::Path(path), &options)?.fd)
+}
+
 /// A socket of the daemon's own, where the manager gave none.
 pub fn bind(path: String, kind: Kind, receive_buffer: u32) -> warren_sys::Result<OwnedFd> {
     let options = SocketOptions {

@@ -90,6 +90,11 @@ struct Known {
 }
 
 impl Senders {
+    /// The host's name.
+    pub fn host_name(&self) -> &str {
+        &self.host.name
+    }
+
     /// Remembers nobody.
     pub fn new(host: Host) -> Senders {
         Senders { host, known: BTreeMap::new() }
