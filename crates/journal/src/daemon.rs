@@ -166,6 +166,24 @@ fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
     memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
 }
 
+/// The next datagram. A pidfd is made only for a sender that is not known: it takes longer than
+/// everything else.
+fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+    transport: Transport,
+    core: &Core,
+) -> Option<fdpass::Received> {
+    let seen = fdpass::look(socket).ok()?;
+    let is_fresh = |sender| core.senders.is_fresh(transport, sender, now_us());
+    // An empty one comes with a file.
+    match seen.bytes > 0 && seen.credentials.is_some_and(is_fresh) {
+        true => fdpass::recv_plain(socket, buffer).ok(),
+        false => fdpass::recv(socket, buffer, fds, false).ok(),
+    }
+}
+
 impl Daemon {
     fn start(options: &Options) -> Result<Daemon> {
         let make = |path: &Path| {
@@ -201,6 +219,10 @@ impl Daemon {
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             stopping: false,
         };
+        for socket in [&daemon.native, &daemon.syslog] {
+            // Without, senders that are gone have no unit.
+            let _ = fdpass::pass_pidfds(socket.as_fd());
+        }
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
@@ -283,14 +305,11 @@ impl Daemon {
             if core.is_full() {
                 return true;
             }
-            let Ok(received) = fdpass::recv(socket.as_fd(), buffer, &mut fds, false) else {
+            let Some(received) = receive(socket.as_fd(), buffer, &mut fds, transport, core) else {
                 return false;
             };
-            let sender = received.credentials.unwrap_or(Credentials {
-                pid: 0,
-                uid: u32::MAX,
-                gid: u32::MAX,
-            });
+            let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+            let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
             let data = &buffer[..received.bytes.min(buffer.len())];
             match (transport, fds.pop()) {
                 _ if received.truncated => core.note("A datagram was too large and is lost"),

@@ -199,7 +199,12 @@ pub(crate) fn put_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// What the daemon is told of a unit, and of a stream of it.
-fn packet(name: &StreamName, is_stream: bool, cgroup: Option<&str>, exec: &ExecConfig) -> Vec<u8> {
+fn packet(
+    name: &StreamName,
+    is_stream: bool,
+    cgroup: Option<(&str, Option<u64>)>,
+    exec: &ExecConfig,
+) -> Vec<u8> {
     let mut out = Vec::new();
     let mut put = |field: &str, value: &[u8]| put_field(&mut out, field, value);
     let mut number = |field: &str, value: u64| put(field, value.to_string().as_bytes());
@@ -208,6 +213,9 @@ fn packet(name: &StreamName, is_stream: bool, cgroup: Option<&str>, exec: &ExecC
     }
     number("PRIORITY", u64::from(exec.syslog_facility) << 3 | u64::from(exec.syslog_level));
     number("LEVEL_PREFIX", u64::from(exec.syslog_level_prefix));
+    if let Some((_, Some(id))) = cgroup {
+        number("CGROUP_ID", id);
+    }
     if let Some(level) = exec.log_level_max {
         number("LEVEL_MAX", u64::from(level));
     }
@@ -222,7 +230,7 @@ fn packet(name: &StreamName, is_stream: bool, cgroup: Option<&str>, exec: &ExecC
     if name.invocation != 0 {
         put("INVOCATION", format!("{:032x}", name.invocation).as_bytes());
     }
-    if let Some(cgroup) = cgroup {
+    if let Some((cgroup, _)) = cgroup {
         put("CGROUP", format!("/{cgroup}").as_bytes());
     }
     let identifier = exec.syslog_identifier.as_deref().unwrap_or(&name.identifier);
@@ -261,8 +269,8 @@ impl Daemon {
         match self.make_stream(&name) {
             Ok((stream, reader)) => {
                 self.log_link.streams.insert(key, name.clone());
-                let packet =
-                    exec_of(settings).map(|exec| packet(&name, true, self.groups.path(unit), exec));
+                let group = self.groups.path_and_id(unit);
+                let packet = exec_of(settings).map(|exec| packet(&name, true, group, exec));
                 self.send_stream(key, reader, packet);
                 Some(stream)
             }
@@ -305,7 +313,7 @@ impl Daemon {
         let Some(exec) = exec_of(settings).filter(|_| self.log_link.heard) else { return };
         let name = self.core.graph().name(unit).as_str().to_owned();
         let name = StreamName { key: 0, unit: name, invocation, identifier: String::new() };
-        let packet = packet(&name, false, self.groups.path(unit), exec);
+        let packet = packet(&name, false, self.groups.path_and_id(unit), exec);
         self.log_link.told.insert(unit);
         log::packet(packet);
     }
@@ -349,7 +357,7 @@ impl Daemon {
         });
         let default = ExecConfig::default();
         let exec = settings.as_ref().and_then(exec_of).unwrap_or(&default);
-        packet(name, true, unit.and_then(|unit| self.groups.path(unit)), exec)
+        packet(name, true, unit.and_then(|unit| self.groups.path_and_id(unit)), exec)
     }
 
     fn watch_log_room(&mut self) {
@@ -497,8 +505,8 @@ mod tests {
         };
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace('\n', " ");
         assert_eq!(
-            text(packet(&name, true, Some("system.slice/a.service"), &exec)),
-            "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
+            text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
+            "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
              KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
              CGROUP=/system.slice/a.service IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
         );

@@ -183,6 +183,48 @@ fn the_last_lines_come_from_memory_and_the_daemon_does_what_it_is_asked() {
 }
 
 #[test]
+fn processes_that_log_once_and_are_gone_have_their_unit() {
+    const PROCESSES: usize = 2_000;
+    const WITHOUT_MAX: usize = PROCESSES / 1000;
+    let script = |transport: &str| {
+        format!(
+            "[Service]\nType=oneshot\nLogRateLimitIntervalSec=0\nLogExtraFields=KIND=short\n\
+             TimeoutStartSec=infinity\nExecStart=/bin/sh -c \"i=0; while [ $$i -lt {PROCESSES} ]; \
+             do i=$$((i+1)); @P log:{transport}:short-{transport}; done\""
+        )
+    };
+    let transports = ["native", "syslog", "stdout"];
+    let texts: Vec<(String, String)> =
+        transports.iter().map(|t| (format!("{t}.service"), script(t))).collect();
+    let units: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (&**n, &**t)).collect();
+    let Some(m) = start("short", &units) else { return };
+    for transport in transports {
+        let unit = format!("{transport}.service");
+        m.expect_job("start", &unit, "done");
+        let message = format!("MESSAGE=short-{transport}");
+        wait_for(&m, PROCESSES, &[&message]);
+        let known = entries(&m, &[&message, &format!("_SYSTEMD_UNIT={unit}"), "KIND=short"]).len();
+        let all = entries(&m, &[&message]).len();
+        println!("{transport}: {known} of {all} have their unit");
+        assert_eq!(all, PROCESSES, "{transport}");
+        if knows_cgroups_of_the_dead() {
+            assert!(all - known <= WITHOUT_MAX, "{transport}: {known} of {all} have their unit");
+        } else {
+            lab::not_run(&format!("attribution of {transport}"), "Linux 6.16 or newer");
+        }
+    }
+}
+
+/// Whether the kernel tells of a process that has ended what cgroup it was in.
+fn knows_cgroups_of_the_dead() -> bool {
+    use std::os::fd::AsFd;
+    let Ok(mut child) = Command::new("true").spawn() else { return false };
+    let pidfd = warren_sys::process::pidfd_open(child.id() as i32);
+    let _ = child.wait();
+    pidfd.is_ok_and(|fd| warren_sys::process::pidfd_cgroup_id(fd.as_fd()).is_some())
+}
+
+#[test]
 fn killed_daemon_and_killed_manager_lose_no_line() {
     const LINES: usize = 600;
     let script =

@@ -20,6 +20,9 @@ use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::native;
 use crate::store::{DEFAULT_CLASS, Recovery, Setup, Store};
 
+/// Who sent a datagram, and what names it for sure.
+pub type Sender<'a> = (Credentials, Option<&'a OwnedFd>);
+
 /// Store, limits and what is known of senders.
 pub struct Core {
     store: Store,
@@ -89,7 +92,7 @@ impl Core {
     }
 
     /// Takes a message that came as a file.
-    pub fn memfd(&mut self, fd: &OwnedFd, sender: Credentials) {
+    pub fn memfd(&mut self, fd: &OwnedFd, sender: Sender<'_>) {
         if !memfd::is_sealed(fd) {
             return self.note("A file that its sender may still change is refused");
         }
@@ -100,7 +103,7 @@ impl Core {
     }
 
     /// Takes a datagram of the native protocol.
-    pub fn native(&mut self, data: &[u8], sender: Credentials) {
+    pub fn native(&mut self, data: &[u8], sender: Sender<'_>) {
         for fields in native::parse(data).entries {
             self.take(Transport::Journal, sender, fields);
             // One message may be more than the store keeps in memory.
@@ -111,7 +114,7 @@ impl Core {
     }
 
     /// Takes an entry of a client.
-    pub fn take(&mut self, transport: Transport, sender: Credentials, fields: Fields) {
+    pub fn take(&mut self, transport: Transport, sender: Sender<'_>, fields: Fields) {
         let now = now_us();
         let context = self.senders.context(transport, sender, &self.units, now);
         let unit = context.get("_SYSTEMD_UNIT").and_then(|unit| self.units.get(unit));

@@ -1,18 +1,22 @@
 //! Who sent it: the trusted fields, from /proc, remembered for a moment.
 //!
 //! What was read of a process counts for [`FRESH_US`]; of one that is gone, for [`STALE_US`], so
-//! that what it sent just before its end has its unit. A process that was never looked up while
-//! it ran has only its credentials.
+//! that what it sent just before its end has its unit. The kernel says what cgroup the sender is in
+//! or was in when it ended, and the manager what unit that is of; where either does not, /proc
+//! counts, and of a process that was never looked up while it ran there are only its credentials.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use warren_sys::fdpass::Credentials;
+use warren_sys::process;
 
 use crate::daemon::units::Units;
 use crate::entry::{Fields, Id128};
 use crate::input::cgroup;
+use crate::input::handover::UnitLog;
 
 /// A process is looked up again after so long, µs.
 const FRESH_US: u64 = 1_000_000;
@@ -100,11 +104,17 @@ impl Senders {
         Senders { host, known: BTreeMap::new() }
     }
 
-    /// The trusted fields of a sender.
+    /// Whether [`Senders::context`] has an answer without looking.
+    pub fn is_fresh(&self, transport: Transport, sender: Credentials, now_us: u64) -> bool {
+        let key = (sender.pid, sender.uid, sender.gid, transport);
+        self.known.get(&key).is_some_and(|known| now_us.saturating_sub(known.read_us) < FRESH_US)
+    }
+
+    /// The trusted fields of a sender. `pidfd` names it for sure, if there is one.
     pub fn context(
         &mut self,
         transport: Transport,
-        sender: Credentials,
+        (sender, pidfd): (Credentials, Option<&OwnedFd>),
         units: &Units,
         now_us: u64,
     ) -> Arc<Fields> {
@@ -119,7 +129,11 @@ impl Senders {
         {
             return known.context.clone();
         }
-        let mut read = self.build(transport, sender, process.as_ref(), &Fields::new());
+        // What /proc says may be of a process that is half gone, or of the next with that pid.
+        let mut more = Fields::new();
+        let unit = pidfd.and_then(|pidfd| unit_of(pidfd, units));
+        unit.into_iter().for_each(|unit| unit.put_identity(&mut more));
+        let mut read = self.build(transport, sender, process.as_ref(), &more);
         let unit = read.get("_SYSTEMD_UNIT").and_then(|unit| units.get(unit));
         if let Some(unit) = unit {
             if read.get("_SYSTEMD_INVOCATION_ID").is_none() {
@@ -171,7 +185,7 @@ impl Senders {
     /// The daemon's own context.
     pub fn own(&mut self, units: &Units, now_us: u64) -> Arc<Fields> {
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
-        self.context(Transport::Driver, Credentials { pid, uid: 0, gid: 0 }, units, now_us)
+        self.context(Transport::Driver, (Credentials { pid, uid: 0, gid: 0 }, None), units, now_us)
     }
 
     fn build(
@@ -199,6 +213,11 @@ impl Senders {
         more.iter().for_each(|(name, value)| fields.push(name, value));
         fields
     }
+}
+
+/// The unit whose cgroup a process is in or was in.
+pub fn unit_of<'a>(pidfd: &OwnedFd, units: &'a Units) -> Option<&'a Arc<UnitLog>> {
+    units.by_cgroup(process::pidfd_cgroup_id(pidfd.as_fd())?)
 }
 
 /// What /proc says of a process.

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use warren_sys::credentials;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
+use warren_sys::process;
 
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{self, STREAM_NAME};
@@ -77,6 +78,8 @@ struct Connection {
     /// What is known of the writer; made with its first line.
     context: Option<Arc<Fields>>,
     unit: Option<Arc<UnitLog>>,
+    /// The cgroup of the client that connected, until its unit was looked up.
+    peer_cgroup: Option<u64>,
     /// Bytes at the head of the socket whose lines were taken.
     looked_at: usize,
 }
@@ -137,6 +140,9 @@ impl Streams {
         pending: &mut Pending,
     ) {
         let Ok(peer) = credentials::peer(socket.as_fd()) else { return };
+        // It may end before its first line is read.
+        let pidfd = credentials::peer_pidfd(socket.as_fd()).ok();
+        let peer_cgroup = pidfd.and_then(|pidfd| process::pidfd_cgroup_id(pidfd.as_fd()));
         let kept = kept
             || self.directory.is_some()
                 && inherit::keep(&format!("{STREAM_NAME}{id}"), socket.as_fd());
@@ -151,6 +157,7 @@ impl Streams {
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
                 context: None,
                 unit: None,
+                peer_cgroup,
                 looked_at: 0,
             },
             pending,
@@ -184,6 +191,7 @@ impl Streams {
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
                 context: None,
                 unit: Some(unit),
+                peer_cgroup: None,
                 looked_at: 0,
             },
             pending,
@@ -459,6 +467,11 @@ impl Connection {
         }
     }
 
+    /// Only root may say what unit it is.
+    fn names_its_unit(&self) -> bool {
+        self.is_root && !self.stream.header().unit.is_empty()
+    }
+
     fn make_context(&self, core: &Core) -> Arc<Fields> {
         let mut more = Fields::new();
         more.push(b"_STREAM_ID", self.id.to_string().as_bytes());
@@ -467,7 +480,7 @@ impl Connection {
                 unit.put_identity(&mut more);
                 unit.put_extra(&mut more);
             }
-            None if self.is_root && !self.stream.header().unit.is_empty() => {
+            None if self.names_its_unit() => {
                 more.push(b"_SYSTEMD_UNIT", &self.stream.header().unit);
             }
             None => {}
@@ -484,6 +497,10 @@ impl Connection {
     fn log(&mut self, lines: &[Fields], core: &mut Core) {
         if lines.is_empty() {
             return;
+        }
+        if self.unit.is_none() && !self.names_its_unit() {
+            let unit = self.peer_cgroup.take().and_then(|id| core.units.by_cgroup(id));
+            self.unit = unit.cloned();
         }
         let known = self.context.take();
         let context = known.unwrap_or_else(|| self.make_context(core));

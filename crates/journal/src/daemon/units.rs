@@ -12,6 +12,9 @@ const UNITS_MAX: usize = 1 << 16;
 #[derive(Default)]
 pub struct Units {
     known: BTreeMap<Vec<u8>, Arc<UnitLog>>,
+    /// By the ids of their cgroups, which are never given out again: a unit that ran before is the
+    /// one that its last processes belong to.
+    by_cgroup: BTreeMap<u64, Arc<UnitLog>>,
 }
 
 impl Units {
@@ -23,7 +26,18 @@ impl Units {
         }
         let unit = Arc::new(unit);
         self.known.insert(unit.name.clone().into_bytes(), unit.clone());
+        if let Some(id) = unit.cgroup_id {
+            if self.by_cgroup.len() >= UNITS_MAX && !self.by_cgroup.contains_key(&id) {
+                self.by_cgroup.pop_first();
+            }
+            self.by_cgroup.insert(id, unit.clone());
+        }
         unit
+    }
+
+    /// The unit that a cgroup is of.
+    pub fn by_cgroup(&self, id: u64) -> Option<&Arc<UnitLog>> {
+        self.by_cgroup.get(&id)
     }
 
     /// What is known of a unit.

@@ -66,6 +66,8 @@ pub struct UnitLog {
     pub invocation: Option<Id128>,
     /// Its cgroup, from the root of the tree; empty where there is none.
     pub cgroup: String,
+    /// The kernel's id of that cgroup.
+    pub cgroup_id: Option<u64>,
     /// Identifier, priority and prefix of lines of its output.
     pub header: Header,
     /// `LogLevelMax=`.
@@ -127,6 +129,7 @@ impl UnitLog {
         let mut unit = UnitLog {
             invocation: text(fields, "INVOCATION").and_then(|id| Id128::parse(&id)),
             cgroup: text(fields, "CGROUP").unwrap_or_default(),
+            cgroup_id: number(fields, "CGROUP_ID"),
             header: Header {
                 identifier: fields.get("IDENTIFIER").unwrap_or_default().to_vec(),
                 unit: name.clone().into_bytes(),
