@@ -9,13 +9,13 @@
 //! ([`pending`]); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
 //! once for `crit` and worse.
 //!
-//! Not here yet: /dev/kmsg, audit, forwarding and namespaces; a client of the datagram sockets that
-//! is gone before it was looked up has no unit. On a disk so full that no log can be sealed, and
+//! Not here yet: audit, forwarding and namespaces. On a disk so full that no log can be sealed, and
 //! that has no segment to remove, new messages are lost and said to be on stderr.
 
 mod control;
 mod core;
 mod inherit;
+mod kmsg;
 mod link;
 mod pending;
 mod sender;
@@ -37,6 +37,7 @@ use warren_sys::{memfd, time};
 use crate::daemon::control::Control;
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
+use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
 use crate::daemon::pending::Pending;
 use crate::daemon::sender::{Host, Transport};
@@ -77,6 +78,7 @@ const TOKEN_STREAM: u64 = 3;
 const TOKEN_UPKEEP: u64 = 4;
 const TOKEN_LINK: u64 = 5;
 const TOKEN_CONTROL: u64 = 6;
+const TOKEN_KMSG: u64 = 7;
 /// Streams have this and higher ones.
 const TOKEN_STREAMS: u64 = 16;
 /// Those who ask have this and higher ones.
@@ -97,6 +99,8 @@ pub struct Options {
     pub socket_directory: PathBuf,
     /// `RateLimitIntervalSec=` and `RateLimitBurst=`.
     pub rate: Rate,
+    /// Read the kernel's log.
+    pub kmsg: bool,
     /// What to keep.
     pub limits: Limits,
 }
@@ -130,6 +134,7 @@ struct Daemon {
     stream: OwnedFd,
     link: Option<Link>,
     control: Control,
+    kmsg: Option<Kmsg>,
     streams: Streams,
     core: Core,
     boot: Id128,
@@ -203,6 +208,11 @@ impl Daemon {
             false => (Pending::none(), Found::default()),
         };
         let old = std::mem::take(&mut found.entries);
+        let next = found.next.get(kmsg::NAME).copied();
+        let boot = Host::read().boot;
+        let open = || Kmsg::open(&options.socket_directory, boot, next);
+        let kmsg = options.kmsg.then(open).transpose();
+        let kmsg = kmsg.map_err(|e| Error::io("open", "/dev/kmsg", &e))?;
         let directory = &options.socket_directory;
         let control = directory.join(control::SOCKET_NAME).display().to_string();
         let mut daemon = Daemon {
@@ -212,10 +222,11 @@ impl Daemon {
             syslog: socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
+            kmsg,
             control: Control::new(inherit::bind_private(control).map_err(system)?),
             streams: Streams::new(found, managed.then(|| directory.join("streams"))),
             core: Core::start(options, pending, old)?,
-            boot: Host::read().boot,
+            boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             stopping: false,
         };
@@ -240,6 +251,7 @@ impl Daemon {
         add(self.syslog.as_fd(), TOKEN_SYSLOG)?;
         add(self.stream.as_fd(), TOKEN_STREAM)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
+        self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
         add(self.control.listener().as_fd(), TOKEN_CONTROL)?;
         add(self.core.upkeep.event().as_fd(), TOKEN_UPKEEP)
     }
@@ -252,10 +264,15 @@ impl Daemon {
             TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream, self.core.pending()),
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => self.hear_manager(),
+            TOKEN_KMSG => _ = self.read_kmsg(),
             TOKEN_CONTROL => self.control.accept(&self.epoll),
             token if token >= TOKEN_QUESTIONS => self.control.read(token, &mut self.core),
             token => self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core),
         }
+    }
+
+    fn read_kmsg(&mut self) -> bool {
+        self.kmsg.as_mut().is_some_and(|kmsg| kmsg.read(&mut self.core))
     }
 
     fn hear_manager(&mut self) {
@@ -333,14 +350,21 @@ impl Daemon {
     /// Puts what was taken where it outlives this process, and only then takes it from the
     /// streams' sockets; writes and syncs what is due.
     fn end_turn(&mut self) {
-        let Daemon { streams, core, buffer, link, .. } = self;
+        let Daemon { streams, core, buffer, link, kmsg, .. } = self;
         if let Some(writer) = core.pending().writer() {
             streams.put_turn(writer);
+            if let Some(next) = kmsg.as_ref().and_then(Kmsg::next).filter(|_| !writer.is_empty()) {
+                writer.next(kmsg::NAME, next);
+            }
         }
         core.pending().write();
         streams.take_looked_at(buffer, core.pending().writer());
         match core.end_turn() {
-            true => core.pending().begin_anew(|writer| streams.put_lines(writer)),
+            true => core.pending().begin_anew(|writer| {
+                streams.put_lines(writer);
+                let next = kmsg.as_ref().and_then(Kmsg::next);
+                next.into_iter().for_each(|next| writer.next(kmsg::NAME, next));
+            }),
             false => core.pending().write(),
         }
         let ended = streams.take_ended();
@@ -354,14 +378,16 @@ impl Daemon {
         for _ in 0..LAST_TURNS_MAX {
             let datagrams = [Transport::Journal, Transport::Syslog].map(|t| self.datagrams(t));
             let streams = self.streams.read_all(&mut self.buffer, &mut self.core);
+            let kernel = self.read_kmsg();
             self.end_turn();
-            if datagrams == [false, false] && !streams {
+            if datagrams == [false, false] && !streams && !kernel {
                 break;
             }
         }
         self.streams.cut_unkept(&mut self.core);
         self.core.rotate()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
+        self.kmsg.iter().for_each(Kmsg::finish);
         self.core.upkeep.finish();
         Ok(())
     }

@@ -6,6 +6,7 @@
 
 pub mod cgroup;
 pub mod handover;
+pub mod kmsg;
 pub mod limit;
 pub mod native;
 pub mod pending;

@@ -84,8 +84,9 @@ pub fn write(directory: &Path, programs: &Path) -> io::Result<()> {
 
 fn write_journal_units(directory: &Path, journald: &str) -> io::Result<()> {
     for (name, text) in JOURNAL_UNITS {
-        // /dev is the host's: no link is made there.
+        // /dev is the host's: no link is made there, and its kernel's log is not the machine's.
         let text = text.replace(JOURNALD, journald).replace("Symlinks=/dev/log\n", "");
+        let text = text.replace(" --kmsg ", " ");
         fs::write(directory.join(name), text)?;
         let target = if name.ends_with(".socket") { "sockets.target" } else { "sysinit.target" };
         let wants = directory.join(format!("{target}.wants"));

@@ -20,6 +20,9 @@ struct Args {
     /// Where to make the sockets `socket`, `stdout` and `dev-log`.
     #[arg(long, default_value = "/run/systemd/journal")]
     socket_directory: PathBuf,
+    /// Read the kernel's log too.
+    #[arg(long)]
+    kmsg: bool,
     /// Seconds in which a service may log a burst; 0: no limit.
     #[arg(long, default_value_t = 30)]
     rate_limit_interval: u64,
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
             interval_us: args.rate_limit_interval.saturating_mul(1_000_000),
             burst: args.rate_limit_burst,
         },
+        kmsg: args.kmsg,
         limits: Limits {
             bytes_max: Some(args.max_use),
             keep_free_bytes: Some(args.keep_free),

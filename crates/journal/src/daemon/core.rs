@@ -164,6 +164,12 @@ impl Core {
         }
     }
 
+    /// Takes a message of the kernel.
+    pub fn kernel(&mut self, fields: &Fields) {
+        let context = self.senders.kernel();
+        self.append(&context, fields, now_us());
+    }
+
     fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) {
         let realtime_us = time::realtime_ns() / 1000;
         let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };

@@ -44,6 +44,8 @@ pub enum Transport {
     Stdout,
     /// The manager, over its link; told as native.
     Manager,
+    /// The kernel.
+    Kernel,
     /// The daemon itself.
     Driver,
 }
@@ -54,6 +56,7 @@ impl Transport {
             Transport::Journal | Transport::Manager => "journal",
             Transport::Syslog => "syslog",
             Transport::Stdout => "stdout",
+            Transport::Kernel => "kernel",
             Transport::Driver => "driver",
         }
     }
@@ -85,6 +88,7 @@ impl Host {
 /// What is remembered of processes.
 pub struct Senders {
     host: Host,
+    kernel: Arc<Fields>,
     known: BTreeMap<(i32, u32, u32, Transport), Known>,
 }
 
@@ -101,7 +105,10 @@ impl Senders {
 
     /// Remembers nobody.
     pub fn new(host: Host) -> Senders {
-        Senders { host, known: BTreeMap::new() }
+        let mut senders = Senders { host, kernel: Arc::default(), known: BTreeMap::new() };
+        let nobody = Credentials { pid: 0, uid: 0, gid: 0 };
+        senders.kernel = Arc::new(senders.build(Transport::Kernel, nobody, None, &Fields::new()));
+        senders
     }
 
     /// Whether [`Senders::context`] has an answer without looking.
@@ -180,6 +187,11 @@ impl Senders {
         let more = [("_SYSTEMD_UNIT", MANAGER_UNIT)].into_iter().collect();
         let read = self.build(Transport::Manager, sender, process.as_ref(), &more);
         self.remember(key, read, now_us)
+    }
+
+    /// The kernel's context.
+    pub fn kernel(&self) -> Arc<Fields> {
+        self.kernel.clone()
     }
 
     /// The daemon's own context.

@@ -29,6 +29,7 @@ const CONTEXT: u8 = 1;
 const ENTRY: u8 = 2;
 const LINE: u8 = 3;
 const LOOKED_AT: u8 = 4;
+const NEXT: u8 = 5;
 
 /// Makes a frame.
 #[derive(Debug, Default)]
@@ -64,6 +65,13 @@ impl Writer {
         let out = self.record(LOOKED_AT);
         put_bytes(out, stream.as_bytes());
         put_varint(out, bytes);
+    }
+
+    /// Says which record of a numbered source is the next.
+    pub fn next(&mut self, source: &str, number: u64) {
+        let out = self.record(NEXT);
+        put_bytes(out, source.as_bytes());
+        put_varint(out, number);
     }
 
     /// What was added since the last call, as one frame.
@@ -124,6 +132,8 @@ pub struct Found {
     pub lines: BTreeMap<String, Vec<u8>>,
     /// Bytes that are in records and maybe still in their sockets, by stream.
     pub looked_at: BTreeMap<String, u64>,
+    /// The next record of numbered sources, by source.
+    pub next: BTreeMap<String, u64>,
 }
 
 /// Reads frames up to the first that is not whole; also gives how many bytes they are.
@@ -178,6 +188,10 @@ fn read_record(
             let stream = String::from_utf8_lossy(input.bytes()?).into_owned();
             found.looked_at.insert(stream, input.varint()?);
         }
+        [NEXT] => {
+            let source = String::from_utf8_lossy(input.bytes()?).into_owned();
+            found.next.insert(source, input.varint()?);
+        }
         _ => return Err(Damage("an unknown record")),
     }
     Ok(())
@@ -224,6 +238,7 @@ mod tests {
         writer.line("s1", b"");
         writer.looked_at("s1", 0);
         writer.looked_at("s2", 7);
+        writer.next("kmsg", 9);
         bytes.extend(writer.take());
         (bytes, entries)
     }
@@ -233,7 +248,8 @@ mod tests {
         let (bytes, entries) = sample();
         let lines = [("s1".to_owned(), Vec::new()), ("s2".to_owned(), b"x".to_vec())];
         let looked_at = [("s1".to_owned(), 0), ("s2".to_owned(), 7)].into();
-        let found = Found { entries, lines: lines.into(), looked_at };
+        let next = [("kmsg".to_owned(), 9)].into();
+        let found = Found { entries, lines: lines.into(), looked_at, next };
         assert_eq!(read(&bytes), (found, bytes.len()));
         assert_eq!(read(&[&bytes[..], &[0; 8]].concat()).1, bytes.len(), "zeros are no record");
     }
