@@ -171,24 +171,6 @@ fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
     memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
 }
 
-/// The next datagram. A pidfd is made only for a sender that is not known: it takes longer than
-/// everything else.
-fn receive(
-    socket: BorrowedFd<'_>,
-    buffer: &mut [u8],
-    fds: &mut Vec<OwnedFd>,
-    transport: Transport,
-    core: &Core,
-) -> Option<fdpass::Received> {
-    let seen = fdpass::look(socket).ok()?;
-    let is_fresh = |sender| core.senders.is_fresh(transport, sender, now_us());
-    // An empty one comes with a file.
-    match seen.bytes > 0 && seen.credentials.is_some_and(is_fresh) {
-        true => fdpass::recv_plain(socket, buffer).ok(),
-        false => fdpass::recv(socket, buffer, fds, false).ok(),
-    }
-}
-
 impl Daemon {
     fn start(options: &Options) -> Result<Daemon> {
         let make = |path: &Path| {
@@ -267,7 +249,12 @@ impl Daemon {
             TOKEN_KMSG => _ = self.read_kmsg(),
             TOKEN_CONTROL => self.control.accept(&self.epoll),
             token if token >= TOKEN_QUESTIONS => self.control.read(token, &mut self.core),
-            token => self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core),
+            token => {
+                if self.streams.wants_unit(token) {
+                    self.hear_manager();
+                }
+                self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core);
+            }
         }
     }
 
@@ -315,29 +302,53 @@ impl Daemon {
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
+        for _ in 0..TURN_MESSAGES_MAX {
+            if self.core.is_full() {
+                return true;
+            }
+            let Ok(seen) = fdpass::look(self.socket(transport)) else { return false };
+            let senders = &self.core.senders;
+            let is_fresh = |sender| senders.is_fresh(transport, sender, now_us());
+            // An empty one comes with a file.
+            let plain = seen.bytes > 0 && seen.credentials.is_some_and(is_fresh);
+            if !plain {
+                // The manager told of its unit before it was there.
+                self.hear_manager();
+            }
+            if !self.datagram(transport, plain) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn socket(&self, transport: Transport) -> BorrowedFd<'_> {
+        let socket = if transport == Transport::Journal { &self.native } else { &self.syslog };
+        socket.as_fd()
+    }
+
+    /// Takes a datagram; false when there is none. `plain`: it has no file, and its sender is known.
+    /// A pidfd is made only for one that is not: it takes longer than everything else.
+    fn datagram(&mut self, transport: Transport, plain: bool) -> bool {
         let Daemon { native, syslog, core, buffer, .. } = self;
         let socket = if transport == Transport::Journal { native } else { syslog };
         let mut fds = Vec::new();
-        for _ in 0..TURN_MESSAGES_MAX {
-            if core.is_full() {
-                return true;
+        let received = match plain {
+            true => fdpass::recv_plain(socket.as_fd(), buffer),
+            false => fdpass::recv(socket.as_fd(), buffer, &mut fds, false),
+        };
+        let Ok(received) = received else { return false };
+        let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
+        let data = &buffer[..received.bytes.min(buffer.len())];
+        match (transport, fds.pop()) {
+            _ if received.truncated => core.note("A datagram was too large and is lost"),
+            (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
+                core.memfd(&fd, sender);
             }
-            let Some(received) = receive(socket.as_fd(), buffer, &mut fds, transport, core) else {
-                return false;
-            };
-            let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
-            let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
-            let data = &buffer[..received.bytes.min(buffer.len())];
-            match (transport, fds.pop()) {
-                _ if received.truncated => core.note("A datagram was too large and is lost"),
-                (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
-                    core.memfd(&fd, sender);
-                }
-                (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
-                (Transport::Journal, None) => core.native(data, sender),
-                (_, None) => core.take(transport, sender, syslog::parse(data)),
-            }
-            fds.clear();
+            (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
+            (Transport::Journal, None) => core.native(data, sender),
+            (_, None) => core.take(transport, sender, syslog::parse(data)),
         }
         true
     }

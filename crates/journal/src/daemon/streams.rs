@@ -233,6 +233,11 @@ impl Streams {
         Some(token)
     }
 
+    /// Whether the stream's unit is to be looked up with its next line.
+    pub fn wants_unit(&self, token: u64) -> bool {
+        self.connections.get(&token).is_some_and(|connection| connection.peer_cgroup.is_some())
+    }
+
     /// Reads from a stream that is ready.
     pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
         if self.read_one(token, buffer, core) == Some(Turn::Ended)
