@@ -133,5 +133,5 @@ fn done(result: crate::error::Result<()>) -> Value {
 /// As the short output has it.
 fn shown(line: &Line, host: &str, zone: &TimeZone) -> String {
     let time = when::print(line.realtime_us, zone, "%b %d %H:%M:%S");
-    format!("{time} {host} {}: {}", line.who, line.text)
+    format!("{time} {host} {}: {}", line.who(), line.text())
 }

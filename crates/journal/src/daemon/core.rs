@@ -145,8 +145,8 @@ impl Core {
                 self.note(&format!("Suppressed {count} messages from {who}"));
             }
         }
-        self.append(context, fields, now);
-        self.tails.put(who, time::realtime_ns() / 1000, context, fields);
+        let realtime_us = self.append(context, fields, now);
+        self.tails.put(who, realtime_us, context, fields);
     }
 
     /// Takes a message of the manager. Of a unit it tells with the unit's own extra fields.
@@ -158,9 +158,9 @@ impl Core {
             fields.push(b"_SOURCE_REALTIME_TIMESTAMP", time_us.to_string().as_bytes());
         }
         let context = self.senders.of_manager(sender, now);
-        self.append(&context, &fields, now);
+        let realtime_us = self.append(&context, &fields, now);
         if let Some(unit) = fields.get("UNIT") {
-            self.tails.put(unit, time::realtime_ns() / 1000, &context, &fields);
+            self.tails.put(unit, realtime_us, &context, &fields);
         }
     }
 
@@ -170,10 +170,12 @@ impl Core {
         self.append(&context, fields, now_us());
     }
 
-    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) {
+    /// Takes an entry now; gives the wall clock, µs.
+    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) -> u64 {
         let realtime_us = time::realtime_ns() / 1000;
         let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };
         self.append_at(&stamp, context, fields);
+        realtime_us
     }
 
     fn append_at(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {

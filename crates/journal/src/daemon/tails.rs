@@ -2,6 +2,7 @@
 //! disk. A new daemon begins without any.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use crate::entry::Fields;
 
@@ -17,15 +18,16 @@ const IDENTIFIER_BYTES_MAX: usize = 60;
 /// Most units whose lines are kept.
 const UNITS_MAX: usize = 1 << 15;
 
-/// One line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One line, as it came: it is made into text when somebody asks.
+#[derive(Debug, Default)]
 pub struct Line {
     /// When it came, µs since 1970.
     pub realtime_us: u64,
-    /// Who wrote it: identifier or command, and pid.
-    pub who: Box<str>,
+    context: Arc<Fields>,
+    /// Empty: its context says who wrote it.
+    identifier: Vec<u8>,
     /// The beginning of its text.
-    pub text: Box<str>,
+    text: Vec<u8>,
 }
 
 /// The last lines of all units.
@@ -36,23 +38,26 @@ pub struct Tails {
 
 impl Tails {
     /// Takes an entry of a unit, or of the manager about it.
-    pub fn put(&mut self, unit: &[u8], realtime_us: u64, context: &Fields, fields: &Fields) {
+    pub fn put(&mut self, unit: &[u8], realtime_us: u64, context: &Arc<Fields>, fields: &Fields) {
         let Some(message) = fields.get("MESSAGE") else { return };
-        let line = Line {
-            realtime_us,
-            who: who(context, fields),
-            text: beginning(message, TEXT_BYTES_MAX),
-        };
-        if let Some(lines) = self.units.get_mut(unit) {
-            if lines.len() >= TAIL_LINES {
-                lines.pop_front();
+        if !self.units.contains_key(unit) {
+            if self.units.len() >= UNITS_MAX {
+                self.units.pop_first();
             }
-            return lines.push_back(line);
+            self.units.insert(unit.to_vec(), VecDeque::new());
         }
-        if self.units.len() >= UNITS_MAX {
-            self.units.pop_first();
+        let lines = self.units.get_mut(unit).expect("it was put there if it was missing");
+        // The oldest gives its memory to the newest.
+        let oldest = (lines.len() >= TAIL_LINES).then(|| lines.pop_front()).flatten();
+        let mut line = oldest.unwrap_or_default();
+        line.realtime_us = realtime_us;
+        if !Arc::ptr_eq(&line.context, context) {
+            line.context = context.clone();
         }
-        self.units.insert(unit.to_vec(), VecDeque::from([line]));
+        let identifier = fields.get("SYSLOG_IDENTIFIER").unwrap_or_default();
+        copy_beginning(&mut line.identifier, identifier, IDENTIFIER_BYTES_MAX);
+        copy_beginning(&mut line.text, message, TEXT_BYTES_MAX);
+        lines.push_back(line);
     }
 
     /// The last lines of a unit, oldest first.
@@ -61,24 +66,34 @@ impl Tails {
     }
 }
 
-/// `identifier[pid]`, as the short output has it.
-fn who(context: &Fields, fields: &Fields) -> Box<str> {
-    let first = |names: [&str; 2]| {
-        names.iter().find_map(|name| fields.get(name).or_else(|| context.get(name)))
-    };
-    let name = first(["SYSLOG_IDENTIFIER", "_COMM"]).unwrap_or(b"unknown");
-    let name = beginning(name, IDENTIFIER_BYTES_MAX);
-    match first(["_PID", "SYSLOG_PID"]) {
-        Some(pid) => format!("{name}[{}]", beginning(pid, IDENTIFIER_BYTES_MAX)).into(),
-        None => name,
+fn copy_beginning(to: &mut Vec<u8>, from: &[u8], most: usize) {
+    to.clear();
+    to.extend_from_slice(&from[..from.len().min(most)]);
+}
+
+impl Line {
+    /// Who wrote it, as the short output has it: `identifier[pid]`.
+    pub fn who(&self) -> String {
+        let name = match self.identifier.is_empty() {
+            true => self.context.get("_COMM").unwrap_or(b"unknown"),
+            false => &self.identifier,
+        };
+        match self.context.get("_PID") {
+            Some(pid) => format!("{}[{}]", printable(name), printable(pid)),
+            None => printable(name),
+        }
+    }
+
+    /// Its text.
+    pub fn text(&self) -> String {
+        printable(&self.text)
     }
 }
 
 /// Text without what a terminal would act on.
-fn beginning(bytes: &[u8], most: usize) -> Box<str> {
-    let bytes = &bytes[..bytes.len().min(most)];
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    String::from_utf8_lossy(bytes).chars().map(printable).collect::<String>().into()
+fn printable(bytes: &[u8]) -> String {
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    String::from_utf8_lossy(bytes).chars().map(plain).collect()
 }
 
 #[cfg(test)]
@@ -86,7 +101,7 @@ mod tests {
     use super::*;
 
     fn put(tails: &mut Tails, unit: &str, text: &str) {
-        let context = [("_PID", "7"), ("_COMM", "sh")].into_iter().collect();
+        let context = Arc::new([("_PID", "7"), ("_COMM", "sh")].into_iter().collect());
         tails.put(unit.as_bytes(), 1, &context, &[("MESSAGE", text)].into_iter().collect());
     }
 
@@ -95,10 +110,10 @@ mod tests {
         let mut tails = Tails::default();
         (0..25).for_each(|number| put(&mut tails, "a", &number.to_string()));
         put(&mut tails, "b", "\x1b[1mbold\n");
-        let texts: Vec<&str> = tails.get(b"a").map(|line| &*line.text).collect();
+        let texts: Vec<String> = tails.get(b"a").map(Line::text).collect();
         assert_eq!(texts.join(" "), "15 16 17 18 19 20 21 22 23 24");
         let line = tails.get(b"b").next().expect("one line");
-        assert_eq!((&*line.who, &*line.text), ("sh[7]", " [1mbold "));
+        assert_eq!((&*line.who(), &*line.text()), ("sh[7]", " [1mbold "));
         assert_eq!(tails.get(b"c").count(), 0);
     }
 
