@@ -17,6 +17,8 @@ OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
 DAEMONS = warren-init warren-exec warrend warren-journald
 COMMANDS = warren warren-journalctl
+# Units that stand in for systemd's own: only Warrener looks there.
+UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system
 
 .PHONY: help run test build install docs clean tools
 .DEFAULT_GOAL := help
@@ -47,10 +49,13 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/warren $(DESTDIR)$(PREFIX)/share/man/man1
 	for p in $(DAEMONS) warren-echo; do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren/; done
 	for p in $(COMMANDS); do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/; done
-	install -d $(DESTDIR)$(PREFIX)/lib/warren/system/sysinit.target.wants $(DESTDIR)$(PREFIX)/lib/warren/system/sockets.target.wants
-	for u in units/*; do sed 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' $$u > $(DESTDIR)$(PREFIX)/lib/warren/system/$${u##*/}; done
-	ln -sf ../systemd-journald.service $(DESTDIR)$(PREFIX)/lib/warren/system/sysinit.target.wants/
-	for s in systemd-journald systemd-journald-dev-log; do ln -sf ../$$s.socket $(DESTDIR)$(PREFIX)/lib/warren/system/sockets.target.wants/; done
+	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
+	for u in units/*; do sed 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' $$u > $(UNITS)/$${u##*/}; done
+	ln -sf ../systemd-journald.service $(UNITS)/sysinit.target.wants/
+	for s in systemd-journald systemd-journald-dev-log; do \
+	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done
+	for u in systemd-journal-flush.service systemd-journald-audit.socket; do \
+	    ln -sf /dev/null $(UNITS)/$$u; done
 	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 	    $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions \

@@ -1,12 +1,12 @@
 //! The log daemon: sockets in, store out. By hand:
 //! `warren-journald --directory DIR --socket-directory DIR`. As a service of the manager it gets
-//! its sockets and the streams of services from it ([`link`], [`inherit`]), and the manager keeps
+//! its sockets and the streams of services from it (`link`, `inherit`), and the manager keeps
 //! them while it is away.
 //!
 //! One thread receives and writes; a second one (`upkeep`) seals, merges and vacuums. A turn of
 //! the loop takes what is ready, up to a bound for each source, so that one that floods does not
 //! delay the others. What a turn took is put at its end where it outlives this process
-//! ([`pending`]); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
+//! (`pending`); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
 //! once for `crit` and worse.
 //!
 //! Not here yet: audit, forwarding and namespaces. On a disk so full that no log can be sealed, and

@@ -2,7 +2,7 @@
 //! init has connected to the console or to a file, for as long as there is no daemon.
 //!
 //! Any thread may say something; the loop alone sends ([`flush`], at the end of its turn), and
-//! neither waits. Until a daemon takes entries they wait in [`Outbox`], so that the log has the
+//! neither waits. Until a daemon takes entries they wait in `OUTBOX`, so that the log has the
 //! beginning too; what does not fit is counted, and told with the next entry that does.
 //!
 //! [`line()`] is for everything; what concerns a unit has fields as systemd.journal-fields(7) has

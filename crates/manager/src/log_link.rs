@@ -6,7 +6,7 @@
 //! end. So neither the daemon's death nor this process's loses a line: the next daemon says `HELLO`
 //! and gets every stream again, under the number that it had.
 //!
-//! Nothing here waits: what the daemon does not take at once is in [`LogLink::outgoing`] until its
+//! Nothing here waits: what the daemon does not take at once is in a queue until its
 //! socket has room. While there is no daemon that has said `HELLO`, output goes to a file for each
 //! unit, as [`crate::spawn`] says.
 

@@ -168,7 +168,12 @@ impl Options {
 /// look, and count more than what distributions install.
 fn add_own_units(paths: &mut Vec<PathBuf>) {
     let program = std::env::current_exe().unwrap_or_default();
-    let Some(own) = program.parent().map(|directory| directory.join("system")) else { return };
+    if let Some(directory) = program.parent() {
+        insert_own_units(paths, directory.join("system"));
+    }
+}
+
+fn insert_own_units(paths: &mut Vec<PathBuf>, own: PathBuf) {
     let vendor = |path: &PathBuf| path.ends_with("lib/systemd/system");
     let at = paths.iter().position(vendor).unwrap_or(paths.len());
     paths.insert(at, own);
@@ -176,4 +181,23 @@ fn add_own_units(paths: &mut Vec<PathBuf>) {
 
 fn same_directory(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_units_count_more_than_the_distribution_s_and_less_than_the_admin_s() {
+        let paths = search_path(Scope::System, &SearchEnvironment::default());
+        let mut paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
+        insert_own_units(&mut paths, PathBuf::from("/own"));
+        let place = |path: &str| paths.iter().position(|p| p == Path::new(path));
+        let [admin, run, own] = ["/etc/systemd/system", "/run/systemd/system", "/own"].map(place);
+        assert!(admin.is_some() && run.is_some() && own.is_some(), "{paths:?}");
+        assert!(admin < own && run < own, "{paths:?}");
+        for vendor in ["/usr/local/lib/systemd/system", "/usr/lib/systemd/system"].map(place) {
+            assert!(own < vendor, "{paths:?}");
+        }
+    }
 }
