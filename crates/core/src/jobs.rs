@@ -692,7 +692,7 @@ impl Core {
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
             self.tell(Notice::Log { unit, reason, detail });
         }
-        self.tell(Notice::JobRemoved { job: job.id, unit, result });
+        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result });
         self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, &job, reason);

@@ -268,7 +268,7 @@ impl World {
             Effect::Reply { client, reply } => {
                 self.replies.insert(*client, reply.clone());
             }
-            Effect::Tell(Notice::JobRemoved { job, unit, result }) => {
+            Effect::Tell(Notice::JobRemoved { job, unit, result, .. }) => {
                 self.results.push((*job, *unit, *result));
             }
             _ => {}
