@@ -105,6 +105,7 @@ impl Daemon {
     fn ending(&mut self) -> &mut Ending {
         if self.ending.is_none() {
             self.recorder.shutdown_began(now());
+            crate::log::set_ending(true);
         }
         self.ending.get_or_insert_with(|| Ending::new(None))
     }
@@ -145,6 +146,7 @@ impl Daemon {
             None if jobs == 0 => {
                 self.ending = None;
                 self.recorder.shutdown_given_up();
+                crate::log::set_ending(false);
             }
             Some(_) if self.core.totals().stopping && (jobs == 0 || overdue) => {
                 if jobs > 0 {

@@ -53,6 +53,9 @@ static OUTBOX: Mutex<Outbox> = Mutex::new(Outbox { packets: VecDeque::new(), byt
 /// A log daemon takes entries.
 static HEARD: AtomicBool = AtomicBool::new(false);
 
+/// Everything is being stopped, the log daemon too: who watches the console is to see it.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
 static SETUP: OnceLock<Setup> = OnceLock::new();
 
 struct Setup {
@@ -100,6 +103,11 @@ pub fn set_up(target: Target, scope: Scope, wake: Arc<EventFd>) {
 /// Says whether there is a log daemon.
 pub fn set_heard(heard: bool) {
     HEARD.store(heard, Ordering::Relaxed);
+}
+
+/// Says whether everything is being stopped.
+pub fn set_ending(ending: bool) {
+    ENDING.store(ending, Ordering::Relaxed);
 }
 
 fn outbox() -> MutexGuard<'static, Outbox> {
@@ -164,7 +172,7 @@ impl Message<'_> {
     /// Sends it, and prints it if it is of the kind that is printed and there is nobody to take it.
     fn say(&self, to_console: bool) {
         let target = SETUP.get().map_or(Target::Auto, |setup| setup.target);
-        let heard = HEARD.load(Ordering::Relaxed);
+        let heard = HEARD.load(Ordering::Relaxed) && !ENDING.load(Ordering::Relaxed);
         if to_console && (target == Target::Console || target == Target::Auto && !heard) {
             self.print();
         }

@@ -384,6 +384,7 @@ impl Daemon {
         let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
         self.ending = ending.map(|action| crate::ending::Ending::new(Some(action)));
         if self.ending.is_some() {
+            crate::log::set_ending(true);
             // What the last incarnation recorded is gone with it.
             self.recorder.shutdown_began(self.started);
         }
