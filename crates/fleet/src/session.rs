@@ -1,0 +1,169 @@
+//! A fleet configuration that stays loaded: what its rules made, and what became of a change.
+//!
+//! A session is what the manager and `warren fleet` hold: it owns the types, the files and the
+//! world, and hands out unit files that are free of them. Start at [`Session::load`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::engine::{self, Fleet, Options};
+use crate::eval::World;
+use crate::made::{Product, Shared, Weaver};
+use crate::modules::Modules;
+use crate::outside::Outside;
+use crate::schema::warrener;
+use crate::source::Source;
+use crate::types::Types;
+use crate::units::Units;
+
+/// What rules made, by path below the directory of all.
+pub type Products = BTreeMap<Box<str>, Product>;
+
+/// A fault or a warning, without a tie to the files that it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// How bad it is.
+    pub severity: Severity,
+    /// The file, and line and column from 1.
+    pub path: Arc<str>,
+    /// The line.
+    pub line: u32,
+    /// The column, in bytes.
+    pub column: u32,
+    /// What it is, in one line.
+    pub message: String,
+    /// The same for people: with the lines it is about, what belongs to it, and advice.
+    pub rendered: String,
+}
+
+impl Message {
+    /// A fault for others than this run's files.
+    pub fn of(diagnostic: &Diagnostic, modules: &Modules) -> Message {
+        let place = diagnostic.place;
+        let source = modules.source(place.file.0);
+        let (line, column) =
+            source.as_ref().map_or((0, 0), |source| source.line_column(place.span.start));
+        Message {
+            severity: diagnostic.severity,
+            path: source.map_or_else(|| "".into(), |source| source.path),
+            line,
+            column,
+            message: diagnostic.message.clone(),
+            rendered: diagnostic::render(diagnostic, &|file| modules.source(file)),
+        }
+    }
+}
+
+/// A loaded configuration.
+#[derive(Debug)]
+pub struct Session {
+    pub(crate) types: Types,
+    pub(crate) modules: Modules,
+    pub(crate) world: World,
+    pub(crate) directory: String,
+    pub(crate) shared: Shared,
+    pub(crate) products: Products,
+}
+
+/// What came of a load: the session unless there are faults, and what there is to tell.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What was loaded; nothing if one of the messages is an error.
+    pub session: Option<Session>,
+    /// Faults and warnings.
+    pub messages: Vec<Message>,
+}
+
+impl Session {
+    /// Loads a file and all it includes. `directory` is where the unit files say they are.
+    pub fn load(
+        root: Source,
+        outside: Box<dyn Outside + '_>,
+        options: &Options<'_>,
+        directory: &str,
+    ) -> Loaded {
+        let (types, modules) = (Types::new(warrener::types()), Modules::default());
+        let Fleet { world, faults, warnings } =
+            engine::load(root, &types, &modules, outside, options);
+        let is_sound = faults.is_empty();
+        let mut all: Vec<Diagnostic> = faults.into_iter().chain(warnings).collect();
+        let mut session = Session {
+            types,
+            modules,
+            world,
+            directory: directory.to_owned(),
+            shared: Shared::default(),
+            products: Products::new(),
+        };
+        if is_sound {
+            all.extend(session.make_all(options.threads));
+        }
+        let is_sound = all.iter().all(|fault| fault.severity != Severity::Error);
+        let messages = all.iter().map(|fault| Message::of(fault, &session.modules)).collect();
+        Loaded { session: is_sound.then_some(session), messages }
+    }
+
+    /// Unit files of all objects that are units.
+    fn make_all(&mut self, threads: usize) -> Vec<Diagnostic> {
+        let units = Units { world: &self.world, types: &self.types, directory: &self.directory };
+        let (units, faults) = units.all(threads);
+        let mut weaver = Weaver {
+            world: &self.world,
+            types: &self.types,
+            modules: &self.modules,
+            shared: &mut self.shared,
+        };
+        let made = units.into_iter().map(|(path, unit)| (path, weaver.product(&unit)));
+        self.products = made.collect();
+        faults
+    }
+
+    /// What the rules made.
+    pub fn products(&self) -> &Products {
+        &self.products
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outside::Nothing;
+    use warren_unit::UnitType;
+
+    fn load(text: &str) -> Loaded {
+        let root = Source::new("f.conf", text.as_bytes());
+        Session::load(root, Box::new(Nothing::default()), &Options::default(), "/run/f")
+    }
+
+    #[test]
+    fn texts_say_why_they_are_there() {
+        let loaded = load(
+            "object Container \"shop\" {}\ntemplate Service \"base\" {\n  Restart = \"always\"\n  \
+             Type = \"exec\"\n}\napply Service \"web\" to Container {\n  import \"base\"\n  \
+             ExecStart = \"/bin/web\"\n  assign where true\n}",
+        );
+        assert_eq!(loaded.messages, []);
+        let session = loaded.session.expect("there are no faults");
+        let text = session.products()["shop-web.service"].text(UnitType::Service);
+        assert_eq!(
+            text,
+            "# Made by apply Service \"web\" (f.conf:6) for Container 'shop' (f.conf:1)\n\
+             [Service]\n# f.conf:8\nExecStart=/bin/web\n# f.conf:3\nRestart=always\n\
+             # f.conf:4\nType=exec\n"
+        );
+    }
+
+    #[test]
+    fn nothing_is_made_when_one_rule_fails_for_one_target() {
+        let loaded = load(
+            "for (n in range(100)) { object Container \"c\" + n use (n) { vars.n = n } }\n\
+             apply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  \
+             Description = 100 / (container.vars.n - 42)\n  assign where true\n}",
+        );
+        assert!(loaded.session.is_none());
+        let [message] = &loaded.messages[..] else { panic!("{:?}", loaded.messages) };
+        assert_eq!((&*message.path, message.line), ("f.conf", 4));
+        assert!(message.rendered.contains("Container 'c42'"), "{}", message.rendered);
+    }
+}
