@@ -26,7 +26,7 @@ pub(crate) fn glob_paths(pattern: &Path, listed: &mut Vec<PathBuf>) -> Vec<PathB
                 .flat_map(|directory| {
                     names(directory, listed).into_iter().map(move |n| (directory, n))
                 })
-                .filter(|(_, name)| matches(&text, name))
+                .filter(|(_, name)| name_fits(&text, name))
                 .map(|(directory, name)| directory.join(name))
                 .take(FOUND_MAX)
                 .collect(),
@@ -57,7 +57,7 @@ fn descend(
             Ok(m) if m.is_dir() && depth > 0 => {
                 descend(&path, pattern, depth - 1, found, listed);
             }
-            Ok(m) if m.is_file() && matches(pattern, &name) && found.len() < FOUND_MAX => {
+            Ok(m) if m.is_file() && name_fits(pattern, &name) && found.len() < FOUND_MAX => {
                 found.push(path);
             }
             _ => {}
@@ -76,8 +76,19 @@ fn names(directory: &Path, listed: &mut Vec<PathBuf>) -> Vec<String> {
     names
 }
 
-fn matches(pattern: &str, name: &str) -> bool {
+/// Whether a pattern matches a name.
+pub(crate) fn name_fits(pattern: &str, name: &str) -> bool {
     !name.starts_with('.') && fits(pattern.as_bytes(), name.as_bytes())
+}
+
+/// Whether a pattern of a path matches it, part by part.
+pub(crate) fn path_fits(pattern: &Path, path: &Path) -> bool {
+    let text = |part: Component<'_>| part.as_os_str().to_string_lossy().into_owned();
+    let part_fits = |(pattern, part): (Component<'_>, Component<'_>)| {
+        pattern == part || name_fits(&text(pattern), &text(part))
+    };
+    pattern.components().count() == path.components().count()
+        && pattern.components().zip(path.components()).all(part_fits)
 }
 
 fn fits(mut pattern: &[u8], mut text: &[u8]) -> bool {
@@ -111,7 +122,7 @@ mod tests {
     #[test]
     fn names_match_patterns() {
         let check = |pattern, name, expected| {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+            assert_eq!(name_fits(pattern, name), expected, "{pattern} {name}");
         };
         check("*.conf", "a.conf", true);
         check("*.conf", "a.conf~", false);

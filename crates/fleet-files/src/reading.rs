@@ -20,12 +20,12 @@ pub(crate) struct Known {
     pub source: Source,
 }
 
-/// What a pattern found.
+/// Which files an `include` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
-    /// `include "*.conf"`
-    Pattern(PathBuf),
-    /// `include_recursive "dir", "*.conf"`
+pub enum Asked {
+    /// `include "a.conf"`, `include "*.conf"`: the path, which may be a pattern.
+    Path(PathBuf),
+    /// `include_recursive "dir", "*.conf"`: the directory and the pattern of names below it.
     Below(PathBuf, String),
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Seen {
 }
 
 /// Takes a line that a configuration logs.
-pub type Log<'l> = &'l mut dyn FnMut(&str);
+pub type Log<'l> = &'l mut (dyn FnMut(&str) + Send);
 
 /// Answers what an evaluation asks, and notes what it looked at.
 pub struct Reading<'r> {
@@ -50,9 +50,40 @@ pub struct Reading<'r> {
 }
 
 impl Asked {
+    /// What an `include` asks for.
+    ///
+    /// # Errors
+    /// In words: `include <...>` has no search path here.
+    pub fn of(include: &Include) -> Result<Asked, String> {
+        let directory = Path::new(&include.from).parent().unwrap_or(Path::new(""));
+        let path = directory.join(&include.path);
+        match include.kind {
+            IncludeKind::Search => {
+                let name = &include.path;
+                Err(format!("Include file '{name}' does not exist: there is no search path here"))
+            }
+            IncludeKind::Recursive | IncludeKind::Zones => {
+                let pattern = include.pattern.clone().unwrap_or_else(|| "*.conf".to_owned());
+                Ok(Asked::Below(path, pattern))
+            }
+            IncludeKind::Relative => Ok(Asked::Path(path)),
+        }
+    }
+
+    /// Whether it asks for this file.
+    pub fn covers(&self, path: &Path) -> bool {
+        match self {
+            Asked::Path(pattern) => find::path_fits(pattern, path),
+            Asked::Below(directory, pattern) => {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                path.starts_with(directory) && find::name_fits(pattern, name)
+            }
+        }
+    }
+
     pub(crate) fn find(&self, listed: &mut Vec<PathBuf>) -> Vec<PathBuf> {
         match self {
-            Asked::Pattern(pattern) => find::glob_paths(pattern, listed),
+            Asked::Path(pattern) => find::glob_paths(pattern, listed),
             Asked::Below(directory, pattern) => find::below(directory, pattern, listed),
         }
     }
@@ -106,24 +137,14 @@ impl Reading<'_> {
 
 impl Outside for Reading<'_> {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
-        let directory = Path::new(&include.from).parent().unwrap_or(Path::new(""));
-        let path = directory.join(&include.path);
-        match include.kind {
-            IncludeKind::Search => {
-                let name = &include.path;
-                Err(format!("Include file '{name}' does not exist: there is no search path here"))
+        match Asked::of(include)? {
+            Asked::Path(path) if !find::is_pattern(&include.path) => {
+                if path.symlink_metadata().is_err() {
+                    return Err(format!("Include file '{}' does not exist", path.display()));
+                }
+                self.file(&path).map(|source| vec![source])
             }
-            IncludeKind::Recursive | IncludeKind::Zones => {
-                let pattern = include.pattern.clone().unwrap_or_else(|| "*.conf".to_owned());
-                self.files(Asked::Below(path, pattern))
-            }
-            IncludeKind::Relative if find::is_pattern(&include.path) => {
-                self.files(Asked::Pattern(path))
-            }
-            IncludeKind::Relative if path.symlink_metadata().is_err() => {
-                Err(format!("Include file '{}' does not exist", path.display()))
-            }
-            IncludeKind::Relative => self.file(&path).map(|source| vec![source]),
+            asked => self.files(asked),
         }
     }
 

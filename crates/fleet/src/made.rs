@@ -63,7 +63,7 @@ impl fmt::Display for Origin {
 }
 
 /// A unit file or a drop-in that rules made.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product {
     /// What it says.
     pub file: Arc<UnitFile>,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
 
+use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
 
 /// Text of `--help`.
@@ -16,6 +17,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --unit=UNIT           what is started first; default: default.target
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
   --generator-path=DIRS look for generators there; with --unit-path and without this, none run
+  --fleet-path=DIR      rules that make units; with --unit-path and without this, there are none
   --no-bus              do not serve systemctl
   --confirm-start       log each unit as it comes up
   --help                this text
@@ -34,6 +36,8 @@ pub struct Options {
     pub unit_path: Option<String>,
     /// Overrides where generators are looked for.
     pub generator_path: Option<String>,
+    /// Overrides where the rules are that make units.
+    pub fleet_path: Option<PathBuf>,
     /// Run the generators and end: warrend starts itself with this.
     pub run_generators: bool,
     /// Do not serve D-Bus clients.
@@ -53,6 +57,7 @@ impl Options {
             unit: None,
             unit_path: None,
             generator_path: None,
+            fleet_path: None,
             run_generators: false,
             no_bus: false,
             runtime_dir: PathBuf::from("/run"),
@@ -65,6 +70,7 @@ impl Options {
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
+                ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
                 (RUN_GENERATORS, _) => options.run_generators = true,
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
@@ -114,6 +120,22 @@ impl Options {
         }
         let runtime = self.runtime_dir.join("systemd");
         Some(Generators::new(self.scope, own, runtime, architecture))
+    }
+
+    /// The rules that make units. None where units come from elsewhere than from the host.
+    pub fn fleet(&self) -> Option<Fleet> {
+        let usual = || match (self.scope, &self.unit_path) {
+            (_, Some(_)) => None,
+            (Scope::System, None) => Some(PathBuf::from(warren_fleet_files::SYSTEM_DIRECTORY)),
+            (Scope::User, None) => warren_fleet_files::user_directory(),
+        };
+        let rules = self.fleet_path.clone().or_else(usual)?;
+        Some(Fleet::new(rules, self.rules_directory()))
+    }
+
+    /// Where units that rules make say they are.
+    pub fn rules_directory(&self) -> PathBuf {
+        self.runtime_dir.join("warren/fleet")
     }
 
     /// Where systemd's own clients connect.

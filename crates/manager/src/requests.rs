@@ -107,7 +107,7 @@ impl Daemon {
             }
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
-                let how = Reload { full: false, dry_run: false, unit: None, rollback: None };
+                let how = Reload::ALL;
                 let after = AfterLoad::BusReload(reply);
                 self.load(|token| LoaderOrder::Reload { how, token }, after);
             }
@@ -231,6 +231,9 @@ impl Daemon {
         if let Some(states) = states {
             self.shared.publish_states(states);
         }
+        if let Some(rules) = loading.rules.as_ref().filter(|_| !dry_run) {
+            self.shared.publish_rules(rules.after.clone());
+        }
         if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
             crate::log::diagnostics(&loading.diagnostics);
         }
@@ -259,6 +262,9 @@ impl Daemon {
                     ..Report::default()
                 };
                 report.name(&loading.graph, &delta);
+                if let Some(rules) = &loading.rules {
+                    report.explain(rules);
+                }
                 report.needs_restart = self.needs_restart(&delta);
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;
@@ -326,7 +332,7 @@ impl Daemon {
     }
 
     pub(crate) fn reload_by_signal(&mut self) {
-        let how = Reload { full: false, dry_run: false, unit: None, rollback: None };
+        let how = Reload::ALL;
         self.load(|token| LoaderOrder::Reload { how, token }, AfterLoad::Nothing);
     }
 
@@ -356,6 +362,7 @@ impl Daemon {
 
     fn unit_files(&mut self, operation: &UnitFileOp) -> Outcome {
         let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
+        self.refuse_made_units(operation, &names)?;
         let tree = self.install_tree(&names);
         let plan = plan(&tree, operation, &names)?;
         if let Some(error) = plan.errors.first() {
@@ -375,6 +382,22 @@ impl Daemon {
         })
     }
 
+    /// What rules make is enabled by them, and is no file that a link could lead to. It can be
+    /// masked: the mask is a file that hides it.
+    fn refuse_made_units(&self, operation: &UnitFileOp, names: &[&str]) -> Result<(), BusError> {
+        if matches!(operation.verb, UnitFileVerb::Mask | UnitFileVerb::Unmask) {
+            return Ok(());
+        }
+        let rules = self.shared.rules();
+        let made = names.iter().find_map(|name| Some((name, rules.get(*name)?)));
+        made.map_or(Ok(()), |(name, product)| {
+            let (path, origin) = (product.file.path(), &product.origin);
+            let message =
+                format!("Unit {path} is transient or generated: {name} is made by {origin}");
+            Err(BusError::failed(message))
+        })
+    }
+
     fn unit_file_list(&self) -> Vec<(String, &'static str)> {
         let states = self.shared.states();
         let tree = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
@@ -385,7 +408,11 @@ impl Daemon {
                     .get(name.as_str())
                     .is_some_and(|e| !matches!(e, crate::snapshot::Entry::Directory(_)))
             });
-            if let Some(directory) = directory {
+            if let Some(product) =
+                self.shared.rules().get(name.as_str()).filter(|_| *state == "generated")
+            {
+                out.push((product.file.path().to_string(), *state));
+            } else if let Some(directory) = directory {
                 out.push((
                     directory.path.join(name.as_str()).to_string_lossy().into_owned(),
                     *state,

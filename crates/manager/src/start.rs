@@ -34,7 +34,7 @@ use crate::mount_table::MountTable;
 use crate::notify::NotifySocket;
 use crate::options::Options;
 use crate::say;
-use crate::shared::Shared;
+use crate::shared::{Directories, Shared};
 use crate::sockets::{self, Sockets};
 use crate::state_file::StateFile;
 use crate::tools::Tools;
@@ -109,7 +109,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
-    let mut loader = Loader::new(options.search_path(), settings.clone());
+    let mut loader = Loader::new(options.search_path(), settings.clone(), options.fleet());
     let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
@@ -123,19 +123,17 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         crate::log::diagnostics(&loading.diagnostics);
     }
 
-    let unit_path = loader.paths();
-    facts.unit_path = unit_path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    facts.unit_path = loader.paths().iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
-    let shared = Shared::new(
-        settings.clone(),
-        shared_tree,
-        facts,
-        unit_path,
-        options.log_dir(),
-        orders_in,
-        wake.clone(),
-    );
+    let directories = Directories {
+        units: loader.paths_on_disk(),
+        logs: options.log_dir(),
+        rules: options.rules_directory(),
+    };
+    let shared =
+        Shared::new(settings.clone(), shared_tree, facts, directories, orders_in, wake.clone());
     let shared = Arc::new(shared);
+    shared.publish_rules(loader.applied());
     let (loader_in, loader_orders) = channel();
     let thread = LoaderThread::new(loader, loading.graph.clone(), generators, shared.clone());
     std::thread::Builder::new()
