@@ -7,6 +7,7 @@
 
 pub mod args;
 pub mod client;
+pub mod fleet;
 pub mod machine;
 pub mod nest;
 pub mod output;

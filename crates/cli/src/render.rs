@@ -86,6 +86,9 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
         false => put!(out, "{dot} {name} - {description}"),
     }
     put!(out, "     Loaded: {}", loaded(unit, style));
+    for rule in rules(unit) {
+        put!(out, "    Made by: {rule}");
+    }
     let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
     processes(&mut out, unit, style);
@@ -231,13 +234,21 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
     put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {}", reason_text(root));
-    if let Some(detail) = root["detail"].as_str() {
+    for rule in rules(root) {
+        put!(out, "   Made by {rule}");
+    }
+    if let Some(detail) = root["detail"].as_str().filter(|detail| !detail.is_empty()) {
         put!(out, "   It said: {detail}");
     }
     let cure = text(&root["reason"], "cure");
     if !cure.is_empty() {
         put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
     }
+}
+
+/// The rules that made a unit and its drop-ins.
+fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
+    unit["made_by"].as_array().into_iter().flatten().map(crate::fleet::changes::origin)
 }
 
 fn reason_text(step: &Value) -> String {
@@ -378,6 +389,9 @@ pub fn show(unit: &Value) -> String {
         }
     }
     put!(out, "X-Warren-Reason={}", text(&unit["reason"], "code"));
+    for rule in rules(unit) {
+        put!(out, "X-Warren-MadeBy={rule}");
+    }
     out
 }
 

@@ -45,6 +45,7 @@ pub struct Reading<'r> {
     pub(crate) seen: &'r mut Seen,
     /// What was read before: a file that is as it was then is not read again.
     pub(crate) before: &'r BTreeMap<PathBuf, Known>,
+    pub(crate) search: &'r [PathBuf],
     pub(crate) bytes: u64,
     pub(crate) log: Log<'r>,
 }
@@ -60,7 +61,9 @@ impl Asked {
         match include.kind {
             IncludeKind::Search => {
                 let name = &include.path;
-                Err(format!("Include file '{name}' does not exist: there is no search path here"))
+                Err(format!(
+                    "Include file '{name}' does not exist: nothing of that name is in the search path"
+                ))
             }
             IncludeKind::Recursive | IncludeKind::Zones => {
                 let pattern = include.pattern.clone().unwrap_or_else(|| "*.conf".to_owned());
@@ -137,6 +140,12 @@ impl Reading<'_> {
 
 impl Outside for Reading<'_> {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
+        if include.kind == IncludeKind::Search {
+            let mut places = self.search.iter().map(|directory| directory.join(&include.path));
+            if let Some(path) = places.find(|path| path.symlink_metadata().is_ok()) {
+                return self.file(&path).map(|source| vec![source]);
+            }
+        }
         match Asked::of(include)? {
             Asked::Path(path) if !find::is_pattern(&include.path) => {
                 if path.symlink_metadata().is_err() {

@@ -27,6 +27,8 @@ impl Changes {
 /// The files of one configuration: every `*.conf` in a directory, and what those include.
 pub struct Files {
     directory: PathBuf,
+    /// Where `include <...>` looks.
+    search: Vec<PathBuf>,
     seen: Seen,
     watch: Option<Inotify>,
     watched: BTreeMap<WatchId, PathBuf>,
@@ -41,12 +43,18 @@ impl Files {
     pub fn new(directory: PathBuf, watched: bool) -> Files {
         Files {
             directory,
+            search: Vec::new(),
             seen: Seen::default(),
             watch: if watched { Inotify::new().ok() } else { None },
             watched: BTreeMap::new(),
             directories: BTreeSet::new(),
             is_blind: false,
         }
+    }
+
+    /// The same, with directories where `include <...>` looks.
+    pub fn with_search_path(self, search: Vec<PathBuf>) -> Files {
+        Files { search, ..self }
     }
 
     /// The directory.
@@ -77,7 +85,8 @@ impl Files {
         self.watch_directory(&self.directory.clone());
         before.directories.iter().for_each(|directory| self.watch_directory(directory));
         let mut seen = Seen::default();
-        let reading = Reading { seen: &mut seen, before: &before.files, bytes: 0, log };
+        let (before_files, search) = (&before.files, &self.search);
+        let reading = Reading { seen: &mut seen, before: before_files, search, bytes: 0, log };
         let out = evaluate(reading);
         seen.directories.sort();
         seen.directories.dedup();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::engine::{self, Fleet, Options};
-use crate::eval::World;
+use crate::eval::{Interpreter, Scope, World};
 use crate::made::{Product, Shared, Weaver};
 use crate::modules::Modules;
 use crate::outside::Outside;
@@ -117,6 +117,22 @@ impl Session {
         let made = units.into_iter().map(|(path, unit)| (path, weaver.product(&unit)));
         self.products = made.collect();
         faults
+    }
+
+    /// An interpreter over the world, which stays as it is.
+    pub(crate) fn interpreter<'s>(&'s self, outside: Box<dyn Outside + 's>) -> Interpreter<'s> {
+        let steps_max = crate::eval::STEPS_MAX;
+        let scope = Scope { types: &self.types, modules: &self.modules, steps_max };
+        Interpreter::over(&self.world, &scope, outside)
+    }
+
+    /// All objects as text; see [`crate::dump`].
+    pub fn objects(&self) -> String {
+        let describe = |place: crate::Place| {
+            let source = self.modules.source(place.file.0);
+            source.map_or("?".to_owned(), |source| source.describe(place.span.start))
+        };
+        crate::dump::objects(&self.world, &self.types, &describe)
     }
 
     /// What the rules made.

@@ -16,7 +16,7 @@ use warren_init::protocol::control::PowerAction;
 use warren_unit::install::{
     Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree,
 };
-use warren_unit::{LoadState, UnitName};
+use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::daemon::{Client, Daemon, Leaving, now};
 use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
@@ -313,14 +313,14 @@ impl Daemon {
         }
     }
 
-    /// Active units whose settings changed.
+    /// Active units whose settings changed. A target has none that a restart would apply.
     fn needs_restart(&self, delta: &Delta) -> Vec<UnitName> {
         let graph = self.core.graph();
         let active = |unit: &&warren_core::ids::UnitId| {
             matches!(
                 self.core.unit_run(**unit).active_state(),
                 ActiveState::Active | ActiveState::Reloading
-            )
+            ) && graph.definition(**unit).unit_type() != UnitType::Target
         };
         delta.changed.iter().filter(active).map(|unit| graph.name(*unit).clone()).collect()
     }

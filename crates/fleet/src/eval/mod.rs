@@ -238,6 +238,8 @@ impl<'p> Interpreter<'p> {
         interpreter.objects = Cow::Borrowed(&world.objects);
         interpreter.steps_max = scope.steps_max;
         interpreter.defines = false;
+        // Files that it reads itself come after those of the world.
+        interpreter.files = world.links.len() as u32;
         interpreter
     }
 
