@@ -412,6 +412,9 @@ pub struct TourArgs {
     /// A slice for each set
     #[arg(long)]
     pub slices: bool,
+    /// Show the example of rules in this directory instead: examples/hosting
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sets", "slices"])]
+    pub fleet: Option<PathBuf>,
     /// Print the tour and end, also on a terminal
     #[arg(long)]
     pub once: bool,
