@@ -86,15 +86,29 @@ impl Units<'_> {
         (out, diagnostic::limited(all))
     }
 
+    /// The paths of these objects' units.
+    pub fn paths(&self, objects: &[ObjectId]) -> Vec<Box<str>> {
+        let heap = Heap::over(&self.world.layer);
+        let path = |id: &ObjectId| {
+            let writer = self.writer(&heap, *id)?;
+            let sections = writer.sections().ok()?;
+            writer.place(&sections).ok().map(|place| place.path)
+        };
+        objects.iter().filter_map(path).collect()
+    }
+
+    fn writer<'w>(&'w self, heap: &'w Heap<'w>, id: ObjectId) -> Option<Writer<'w>> {
+        let object = heap.object(id);
+        let unit_type = unit_type(&self.types.get(object.of_type).name)?;
+        Some(Writer { heap, types: self.types, object, unit_type, all: self })
+    }
+
     /// The units of these objects, and what is wrong with each.
     pub fn some(&self, objects: &[ObjectId]) -> (Vec<Unit>, Vec<(Box<str>, Diagnostic)>) {
         let heap = Heap::over(&self.world.layer);
         let (mut units, mut faults) = (Vec::new(), Vec::new());
         for id in objects {
-            let object = heap.object(*id);
-            let unit_type = unit_type(&self.types.get(object.of_type).name);
-            let Some(unit_type) = unit_type else { continue };
-            let writer = Writer { heap: &heap, types: self.types, object, unit_type, all: self };
+            let Some(writer) = self.writer(&heap, *id) else { continue };
             match writer.unit(*id) {
                 Ok((unit, found)) => {
                     faults.extend(found.into_iter().map(|fault| (unit.path.clone(), fault)));
@@ -143,8 +157,8 @@ struct Writer<'w> {
     all: &'w Units<'w>,
 }
 
-/// What a drop-in is for.
-struct DropIn {
+/// Which file: a unit's own or a drop-in's.
+struct FilePlace {
     /// The unit; none if it is for all of its type.
     owner: Option<UnitName>,
     path: Box<str>,
@@ -154,15 +168,18 @@ struct DropIn {
 type Line = (String, String, Place);
 
 impl Writer<'_> {
+    /// The unit that the file is for, if that has a name, and the file's path.
+    fn place(&self, sections: &[(&'static str, Vec<Line>)]) -> Result<FilePlace, Diagnostic> {
+        if let Some(drop_in) = self.drop_in()? {
+            return Ok(drop_in);
+        }
+        let name = self.name(sections)?;
+        Ok(FilePlace { path: name.as_str().into(), owner: Some(name) })
+    }
+
     fn unit(&self, id: ObjectId) -> Result<(Unit, Vec<Diagnostic>), Diagnostic> {
         let sections = self.sections()?;
-        let (owner, path) = match self.drop_in()? {
-            Some(DropIn { owner, path }) => (owner, path),
-            None => {
-                let name = self.name(&sections)?;
-                (Some(name.clone()), name.as_str().into())
-            }
-        };
+        let FilePlace { owner, path } = self.place(&sections)?;
         let (text, lines) = write(&sections);
         let full: Arc<str> = format!("{}/{path}", self.all.directory).into();
         let (file, found) = parse::parse(full, text.as_bytes(), self.unit_type);
@@ -173,7 +190,7 @@ impl Writer<'_> {
     }
 
     /// Which drop-in this is; nothing if it is a unit.
-    fn drop_in(&self) -> Result<Option<DropIn>, Diagnostic> {
+    fn drop_in(&self) -> Result<Option<FilePlace>, Diagnostic> {
         let key = self.heap.find(warrener::DROP_IN_OF.as_bytes());
         let value = key.and_then(|key| self.object.attributes.get(key)).unwrap_or(Value::Empty);
         if matches!(value, Value::Empty) {
@@ -196,7 +213,7 @@ impl Writer<'_> {
             return Err(Diagnostic::error(self.object.origin, message));
         }
         let path = format!("{owner}.d/{name}.conf").into();
-        Ok(Some(DropIn { owner: unit, path }))
+        Ok(Some(FilePlace { owner: unit, path }))
     }
 
     /// Settings by section, in the order of a unit file; sections without settings are left out,

@@ -10,7 +10,8 @@ mod define;
 mod statement;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
 
@@ -154,9 +155,14 @@ pub struct World {
     pub by_type: BTreeMap<TypeId, Vec<ObjectId>>,
     /// The members that `assign where` gave to groups.
     pub members: BTreeMap<ObjectId, Vec<ObjectId>>,
+    /// What making objects and matching rules looked up, other than their own targets.
+    pub reads: Reads,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
 }
+
+/// Objects that were looked up by type and name; without a name, all of the type.
+pub type Reads = BTreeSet<(TypeId, Option<Box<[u8]>>)>;
 
 /// What all interpreters of a run share and none changes.
 #[derive(Clone, Copy)]
@@ -188,6 +194,8 @@ pub struct Interpreter<'p> {
     pub(crate) defines: bool,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
+    /// What was looked up; noted by readers too, which change nothing else.
+    pub(crate) reads: RefCell<Reads>,
     /// The state of `random()`.
     pub(crate) random: u64,
     /// Files that are being included, to find circles.
@@ -219,6 +227,7 @@ impl<'p> Interpreter<'p> {
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
             warnings: Vec::new(),
+            reads: RefCell::default(),
             random: 0,
             including: Vec::new(),
             files: 0,
@@ -256,6 +265,7 @@ impl<'p> Interpreter<'p> {
             objects: self.objects.into_owned(),
             by_type: BTreeMap::new(),
             members: BTreeMap::new(),
+            reads: Reads::new(),
         }
     }
 

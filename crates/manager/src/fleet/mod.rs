@@ -25,7 +25,7 @@ use imbl::ordmap::DiffItem;
 use warren_fleet::Severity;
 use warren_fleet::engine::Options;
 use warren_fleet::made::{Origin, Product, Spot};
-use warren_fleet::session::{Loaded, Message, Session};
+use warren_fleet::session::{Delta, Loaded, Message, Session};
 use warren_fleet_files::{Changes, Files, Reading};
 use warren_unit::search::dropin_directories;
 use warren_unit::{Code, Diagnostic, UnitName};
@@ -41,6 +41,9 @@ const THREADS_MAX: usize = 4;
 
 /// Evaluation may be some hundred levels deep, in bytes.
 const STACK_BYTES: usize = 64 << 20;
+
+/// Warnings that are kept, those of earlier edits among them.
+const WARNINGS_MAX: usize = 200;
 
 /// What rules made, by path below the layer's directory.
 pub type Applied = imbl::OrdMap<Box<str>, Product>;
@@ -125,11 +128,40 @@ impl Fleet {
         }
     }
 
-    fn evaluate_changes(&mut self, _changes: &Changes) {
-        self.evaluate();
+    /// An edit of objects makes again what reads them; anything else is evaluated from scratch.
+    fn evaluate_changes(&mut self, changes: &Changes) {
+        let session = self.session.take_if(|_| self.faults.is_empty() && !changes.others);
+        let edit =
+            |session: Session| on_deep_stack(|| session.change(&changes.modified, &options()));
+        match session.and_then(edit) {
+            Some((session, delta)) => self.take_change(session, delta),
+            None => self.evaluate(),
+        }
+    }
+
+    fn take_change(&mut self, session: Session, delta: Delta) {
+        self.session = Some(session);
+        self.warnings.extend(delta.warnings);
+        self.warnings.truncate(WARNINGS_MAX);
+        match std::mem::take(&mut self.is_set_back) {
+            true => self.compare(),
+            false => delta.paths.into_iter().for_each(|path| self.compare_one(path)),
+        }
+    }
+
+    /// Notes whether the newest evaluation differs in one file from what is in force.
+    fn compare_one(&mut self, path: Box<str>) {
+        let product = self.session.as_ref().and_then(|session| session.products().get(&path));
+        match product == self.applied.get(&path) {
+            true => self.pending.remove(&path),
+            false => self.pending.insert(path),
+        };
     }
 
     fn evaluate(&mut self) {
+        // Two sessions at once would be twice the memory.
+        self.session = None;
+        self.pending.clear();
         let (root, directory) = (self.files.root(), self.directory_text());
         let mut log = |line: &str| say!("rules: {line}");
         let load = |reading: Reading<'_>| {

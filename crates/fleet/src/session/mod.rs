@@ -1,24 +1,32 @@
 //! A fleet configuration that stays loaded: what its rules made, and what became of a change.
 //!
 //! A session is what the manager and `warren fleet` hold: it owns the types, the files and the
-//! world, and hands out unit files that are free of them. Start at [`Session::load`].
+//! world, and hands out unit files that are free of them. Start at [`Session::load`]; `change` is
+//! what becomes of an edit.
 
-use std::collections::BTreeMap;
+mod change;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::diagnostic::{self, Diagnostic, Severity};
+use crate::engine::change::Products as MadeFor;
 use crate::engine::{self, Fleet, Options};
 use crate::eval::{Interpreter, Scope, World};
+use crate::heap::Heap;
 use crate::made::{Product, Shared, Weaver};
 use crate::modules::Modules;
 use crate::outside::Outside;
 use crate::schema::warrener;
-use crate::source::Source;
+use crate::source::{FileId, Source};
 use crate::types::Types;
 use crate::units::Units;
+use crate::value::ObjectId;
 
 /// What rules made, by path below the directory of all.
 pub type Products = BTreeMap<Box<str>, Product>;
+
+pub use change::Delta;
 
 /// A fault or a warning, without a tie to the files that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,6 +72,14 @@ pub struct Session {
     pub(crate) directory: String,
     pub(crate) shared: Shared,
     pub(crate) products: Products,
+    /// What rules made for each target.
+    made_for: MadeFor,
+    /// The newest file of each path; none if a load reads two of it.
+    files: BTreeMap<Arc<str>, Option<FileId>>,
+    /// A file calls what says something else each time: by the order of calls, or by the clock.
+    has_luck: bool,
+    /// How many objects were made since the load: each leaves an old one behind.
+    remade: usize,
 }
 
 /// What came of a load: the session unless there are faults, and what there is to tell.
@@ -95,9 +111,17 @@ impl Session {
             directory: directory.to_owned(),
             shared: Shared::default(),
             products: Products::new(),
+            made_for: MadeFor::new(),
+            files: BTreeMap::new(),
+            has_luck: false,
+            remade: 0,
         };
+        session.note_files();
         if is_sound {
             all.extend(session.make_all(options.threads));
+            session.note_products(
+                &session.world.by_type.values().flatten().copied().collect::<Vec<_>>(),
+            );
         }
         let is_sound = all.iter().all(|fault| fault.severity != Severity::Error);
         let messages = all.iter().map(|fault| Message::of(fault, &session.modules)).collect();
@@ -117,6 +141,34 @@ impl Session {
         let made = units.into_iter().map(|(path, unit)| (path, weaver.product(&unit)));
         self.products = made.collect();
         faults
+    }
+
+    /// Notes all files of a load.
+    fn note_files(&mut self) {
+        let mut paths = BTreeSet::new();
+        for file in (0..self.world.links.len() as u32).map(FileId) {
+            self.note_file(file);
+            let path = self.modules.get(file).map(|module| module.source.path.clone());
+            if let Some(path) = path.filter(|path| !paths.insert(path.clone())) {
+                self.files.insert(path, None);
+            }
+        }
+    }
+
+    fn note_file(&mut self, file: FileId) {
+        let Some(module) = self.modules.get(file) else { return };
+        self.files.insert(module.source.path.clone(), Some(file));
+        let has_luck = module.atoms.iter().any(|atom| matches!(&**atom, b"random" | b"get_time"));
+        self.has_luck |= has_luck;
+    }
+
+    fn note_products(&mut self, objects: &[ObjectId]) {
+        let heap = Heap::over(&self.world.layer);
+        for id in objects {
+            if let Some(target) = heap.object(*id).target {
+                self.made_for.entry(target).or_default().push(*id);
+            }
+        }
     }
 
     /// An interpreter over the world, which stays as it is.
@@ -142,44 +194,4 @@ impl Session {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outside::Nothing;
-    use warren_unit::UnitType;
-
-    fn load(text: &str) -> Loaded {
-        let root = Source::new("f.conf", text.as_bytes());
-        Session::load(root, Box::new(Nothing::default()), &Options::default(), "/run/f")
-    }
-
-    #[test]
-    fn texts_say_why_they_are_there() {
-        let loaded = load(
-            "object Container \"shop\" {}\ntemplate Service \"base\" {\n  Restart = \"always\"\n  \
-             Type = \"exec\"\n}\napply Service \"web\" to Container {\n  import \"base\"\n  \
-             ExecStart = \"/bin/web\"\n  assign where true\n}",
-        );
-        assert_eq!(loaded.messages, []);
-        let session = loaded.session.expect("there are no faults");
-        let text = session.products()["shop-web.service"].text(UnitType::Service);
-        assert_eq!(
-            text,
-            "# Made by apply Service \"web\" (f.conf:6) for Container 'shop' (f.conf:1)\n\
-             [Service]\n# f.conf:8\nExecStart=/bin/web\n# f.conf:3\nRestart=always\n\
-             # f.conf:4\nType=exec\n"
-        );
-    }
-
-    #[test]
-    fn nothing_is_made_when_one_rule_fails_for_one_target() {
-        let loaded = load(
-            "for (n in range(100)) { object Container \"c\" + n use (n) { vars.n = n } }\n\
-             apply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  \
-             Description = 100 / (container.vars.n - 42)\n  assign where true\n}",
-        );
-        assert!(loaded.session.is_none());
-        let [message] = &loaded.messages[..] else { panic!("{:?}", loaded.messages) };
-        assert_eq!((&*message.path, message.line), ("f.conf", 4));
-        assert!(message.rendered.contains("Container 'c42'"), "{}", message.rendered);
-    }
-}
+mod tests;
