@@ -154,3 +154,41 @@ fn configurations_of_icinga_are_checked() {
     let said = rules.warren(&format!("icinga check {path}"), "");
     assert!(said.contains("No such file") && said.ends_with("= 1"), "{said}");
 }
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_example_has_no_faults_and_is_short() {
+    let example = repository().join("examples/hosting");
+    let rules = Rules::new("example", &[]);
+    let said = rules.warren(&format!("fleet check {}", example.display()), "");
+    let expected = "The rules make 25122 unit files: 5003 automount, 1 drop-in, 5003 mount, \
+                    5056 service, 5004 slice, 5002 socket, 1 target, 52 timer.\n= 0";
+    assert_eq!(said, expected);
+    let files = std::fs::read_dir(&example).expect("it is there").flatten();
+    let lines = files.map(|f| std::fs::read_to_string(f.path()).expect("text").lines().count());
+    assert!(lines.sum::<usize>() <= 150, "the example is to stay short");
+    let said = rules.warren(&format!("fleet fmt --check {}/20-rules.conf", example.display()), "");
+    assert_eq!(said, "= 0");
+}
+
+/// What stands in the tutorial between fences that say `conf`.
+fn tutorial() -> String {
+    let text = std::fs::read_to_string(repository().join("docs/src/fleet.md")).expect("text");
+    let blocks = text.split("```conf\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn the_tutorial_has_no_faults() {
+    let rules = Rules::new("tutorial", &[("hosting.conf", &tutorial())]);
+    let said = rules.warren("fleet check .", "");
+    assert_eq!(said, "The rules make 10 unit files: 1 drop-in, 5 service, 3 slice, 1 target.\n= 0");
+    let wrong = tutorial().replacen("\"gold\"", "\"golden\"", 1);
+    let rules = Rules::new("mistake", &[("hosting.conf", &wrong)]);
+    let said = rules.warren("fleet check .", "");
+    assert!(said.contains("evaluating this rule for Container 'shop'"), "{said}");
+    assert!(said.contains("hosting.conf:26:16"), "{said}");
+}
