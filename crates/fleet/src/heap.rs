@@ -322,6 +322,14 @@ impl<'b> Heap<'b> {
         }
     }
 
+    /// Forgets what an object of the own layer says; what it is and whose stays known.
+    pub fn empty_object(&mut self, id: ObjectId) {
+        if let Ok(object) = self.object_mut(id) {
+            object.attributes = Table::default();
+            (object.hints, object.templates) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// Every object, in the order in which they were made.
     pub fn objects(&self) -> impl Iterator<Item = ObjectId> + use<> {
         let count = self.floor.objects + self.own.objects.len();

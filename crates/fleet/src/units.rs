@@ -86,17 +86,6 @@ impl Units<'_> {
         (out, diagnostic::limited(all))
     }
 
-    /// The paths of these objects' units.
-    pub fn paths(&self, objects: &[ObjectId]) -> Vec<Box<str>> {
-        let heap = Heap::over(&self.world.layer);
-        let path = |id: &ObjectId| {
-            let writer = self.writer(&heap, *id)?;
-            let sections = writer.sections().ok()?;
-            writer.place(&sections).ok().map(|place| place.path)
-        };
-        objects.iter().filter_map(path).collect()
-    }
-
     fn writer<'w>(&'w self, heap: &'w Heap<'w>, id: ObjectId) -> Option<Writer<'w>> {
         let object = heap.object(id);
         let unit_type = unit_type(&self.types.get(object.of_type).name)?;

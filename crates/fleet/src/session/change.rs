@@ -70,11 +70,11 @@ impl Session {
 
     /// The unit files of what was made, in the place of those of what is gone.
     fn take(&mut self, gone: &[ObjectId], made: &[ObjectId], delta: &mut Delta) -> Option<()> {
-        let units = Units { world: &self.world, types: &self.types, directory: &self.directory };
-        for path in units.paths(gone) {
+        for path in gone.iter().filter_map(|id| self.paths.remove(id)) {
             self.products.remove(&path);
             delta.paths.insert(path);
         }
+        let units = Units { world: &self.world, types: &self.types, directory: &self.directory };
         let (made, faults) = units.some(made);
         for (unit, fault) in faults {
             if fault.severity == Severity::Error {
@@ -88,13 +88,19 @@ impl Session {
             modules: &self.modules,
             shared: &mut self.shared,
         };
+        let mut written = Vec::new();
         for unit in made {
             let product = weaver.product(&unit);
             // Something else makes this unit too.
             if self.products.insert(unit.path.clone(), product).is_some() {
                 return None;
             }
+            self.paths.insert(unit.object, unit.path.clone());
+            written.push(unit.object);
             delta.paths.insert(unit.path);
+        }
+        if self.is_slim {
+            self.empty(&written);
         }
         Some(())
     }

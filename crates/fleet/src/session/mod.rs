@@ -72,6 +72,10 @@ pub struct Session {
     pub(crate) directory: String,
     pub(crate) shared: Shared,
     pub(crate) products: Products,
+    /// The unit file of each object that is one.
+    paths: BTreeMap<ObjectId, Box<str>>,
+    /// Objects that are unit files are emptied once the files are made.
+    is_slim: bool,
     /// What rules made for each target.
     made_for: MadeFor,
     /// The newest file of each path; none if a load reads two of it.
@@ -111,6 +115,8 @@ impl Session {
             directory: directory.to_owned(),
             shared: Shared::default(),
             products: Products::new(),
+            paths: BTreeMap::new(),
+            is_slim: false,
             made_for: MadeFor::new(),
             files: BTreeMap::new(),
             has_luck: false,
@@ -138,9 +144,26 @@ impl Session {
             modules: &self.modules,
             shared: &mut self.shared,
         };
-        let made = units.into_iter().map(|(path, unit)| (path, weaver.product(&unit)));
-        self.products = made.collect();
+        for (path, unit) in units {
+            self.products.insert(path.clone(), weaver.product(&unit));
+            self.paths.insert(unit.object, path);
+        }
         faults
+    }
+
+    /// Forgets the attributes of objects that are unit files: nobody can look those up, and the
+    /// files say the same. Half of the memory of a session is theirs.
+    pub fn slim(mut self) -> Session {
+        self.is_slim = true;
+        let all: Vec<ObjectId> = self.paths.keys().copied().collect();
+        self.empty(&all);
+        self
+    }
+
+    fn empty(&mut self, objects: &[ObjectId]) {
+        let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
+        objects.iter().for_each(|id| heap.empty_object(*id));
+        self.world.layer = heap.into_layer();
     }
 
     /// Notes all files of a load.

@@ -177,7 +177,7 @@ impl Fleet {
     }
 
     fn take_session(&mut self, session: Session) {
-        self.session = Some(session);
+        self.session = Some(session.slim());
         self.is_set_back = false;
         self.compare();
     }
