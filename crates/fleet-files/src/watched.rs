@@ -11,9 +11,10 @@ use crate::reading::{Log, Reading, Seen, read};
 /// What became of the files of a configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Changes {
-    /// Files with another text than before.
+    /// Files with another text than before, and those that a pattern finds now; of those that it
+    /// finds no more the text is empty.
     pub modified: Vec<Source>,
-    /// Files that are new or gone, or that cannot be read any more.
+    /// Something else: files that are named and gone, or that cannot be read any more.
     pub others: bool,
 }
 
@@ -123,33 +124,62 @@ impl Files {
             true => self.seen.files.keys().cloned().collect(),
             false => touched.iter().filter(|p| self.seen.files.contains_key(*p)).cloned().collect(),
         };
-        known.iter().for_each(|path| self.look_at(path, &mut changes));
-        if all || touched.iter().any(|path| !self.seen.files.contains_key(path)) || changes.others {
-            changes.others |= self.patterns_differ();
+        let mut gone: Vec<PathBuf> = Vec::new();
+        for path in known {
+            if !self.look_at(&path, &mut changes) {
+                gone.push(path);
+            }
         }
+        let is_new = |path: &PathBuf| !self.seen.files.contains_key(path);
+        if all || !gone.is_empty() || touched.iter().any(is_new) {
+            self.look_at_patterns(&mut changes);
+        }
+        changes.others |= gone.iter().any(|path| self.seen.files.contains_key(path));
         changes
     }
 
-    fn look_at(&mut self, path: &Path, changes: &mut Changes) {
-        let Some(known) = self.seen.files.get_mut(path) else { return };
-        match read(path, Some(known)) {
-            Ok(now) => {
-                let same = std::sync::Arc::ptr_eq(&now.source.text, &known.source.text);
-                if !same {
-                    changes.modified.push(now.source.clone());
-                }
-                *known = now;
-            }
-            Err(_) => changes.others = true,
+    /// Reads a known file again; false if it cannot be read.
+    fn look_at(&mut self, path: &Path, changes: &mut Changes) -> bool {
+        let Some(known) = self.seen.files.get_mut(path) else { return true };
+        let Ok(now) = read(path, Some(known)) else { return false };
+        if !std::sync::Arc::ptr_eq(&now.source.text, &known.source.text) {
+            changes.modified.push(now.source.clone());
         }
+        *known = now;
+        true
     }
 
-    fn patterns_differ(&self) -> bool {
-        let nothing_read = self.seen.patterns.is_empty();
-        let mut listed = Vec::new();
-        let differs =
-            self.seen.patterns.iter().any(|(asked, found)| asked.find(&mut listed) != *found);
-        differs || nothing_read
+    /// Files that patterns find now and did not before, or the other way round.
+    fn look_at_patterns(&mut self, changes: &mut Changes) {
+        let mut patterns = std::mem::take(&mut self.seen.patterns);
+        changes.others |= patterns.is_empty();
+        for index in 0..patterns.len() {
+            let now = patterns[index].0.find(&mut self.seen.directories);
+            let before = std::mem::replace(&mut patterns[index].1, now.clone());
+            let of_others = patterns.iter().enumerate().filter(|(other, _)| *other != index);
+            let elsewhere: BTreeSet<&PathBuf> = of_others.flat_map(|(_, (_, all))| all).collect();
+            for path in now.iter().filter(|path| before.binary_search(path).is_err()) {
+                match read(path, None) {
+                    Ok(new) if !elsewhere.contains(path) && !self.seen.files.contains_key(path) => {
+                        changes.modified.push(new.source.clone());
+                        self.seen.files.insert(path.clone(), new);
+                    }
+                    _ => changes.others = true,
+                }
+            }
+            for path in before.iter().filter(|path| now.binary_search(path).is_err()) {
+                changes.others |= elsewhere.contains(path);
+                if self.seen.files.remove(path).is_some() {
+                    changes.modified.push(Source::new(&path.to_string_lossy(), b""));
+                }
+            }
+        }
+        self.seen.patterns = patterns;
+        let directories = std::mem::take(&mut self.seen.directories);
+        directories.iter().for_each(|directory| self.watch_directory(directory));
+        self.seen.directories = directories;
+        self.seen.directories.sort();
+        self.seen.directories.dedup();
     }
 
     /// Paths that the watches reported, and whether reports may be missing.
@@ -222,6 +252,22 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_file_that_is_named_is_missed() {
+        let scratch = Scratch::new("named");
+        let mut files = Files::new(scratch.0.clone(), true);
+        scratch.write("more/named", "x");
+        let root = files.root().path.to_string();
+        let kind = warren_fleet::ast::IncludeKind::Relative;
+        let path = "more/named".to_owned();
+        let include = warren_fleet::outside::Include { kind, from: root, path, pattern: None };
+        let found = files.read(&mut |_| {}, |mut reading| reading.include(&include));
+        assert!(found.is_ok());
+        files.changes(false);
+        fs::remove_file(scratch.0.join("more/named")).expect("removed");
+        assert!(files.changes(false).others);
+    }
+
     fn modified(changes: &Changes) -> Vec<String> {
         let name = |s: &Source| s.path.rsplit('/').next().unwrap_or_default().to_owned();
         changes.modified.iter().map(name).collect()
@@ -245,18 +291,21 @@ mod tests {
         scratch.write("a.conf", "a");
         assert!(files.changes(true).is_empty(), "touched is not changed");
         scratch.write("more/d.conf", "d");
-        assert!(files.changes(false).others);
-        assert_eq!(evaluate(&mut files), ["a", "cc", "d"]);
+        let changes = files.changes(false);
+        assert_eq!((modified(&changes), changes.others), (vec!["d.conf".to_owned()], false));
+        assert!(files.changes(false).is_empty());
         fs::remove_file(scratch.0.join("more/c.conf")).expect("removed");
-        assert!(files.changes(false).others);
+        let changes = files.changes(false);
+        assert_eq!((modified(&changes), changes.others), (vec!["c.conf".to_owned()], false));
+        assert_eq!(&*changes.modified[0].text, b"");
         assert_eq!(evaluate(&mut files), ["a", "d"]);
         fs::remove_dir_all(&scratch.0).expect("removed");
-        assert!(files.changes(false).others);
+        assert_eq!(modified(&files.changes(false)), ["a.conf", "d.conf"]);
+        assert!(files.changes(false).is_empty());
         assert_eq!(evaluate(&mut files), [""; 0]);
-        assert!(!files.changes(false).others || !watched);
         fs::create_dir_all(&scratch.0).expect("made");
         scratch.write("a.conf", "again");
-        assert!(files.changes(false).others);
+        assert_eq!(modified(&files.changes(false)), ["a.conf"]);
         assert_eq!(evaluate(&mut files), ["again"]);
     }
 

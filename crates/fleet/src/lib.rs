@@ -14,6 +14,7 @@
 //! a mode for configurations that write to what is frozen, and `get_template` and the `get_*` functions of Icinga's own objects. `tests/data` lists where the
 //! language differs from the installed program on purpose, with the reasons.
 
+pub mod assist;
 pub mod ast;
 pub mod console;
 pub mod diagnostic;

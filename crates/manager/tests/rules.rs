@@ -143,6 +143,18 @@ fn a_change_costs_what_it_changes() {
     check(&reload(&m, &json!({"rules_only": true})), expected);
 }
 
+#[test]
+fn containers_come_and_go_with_their_files() {
+    let Some(m) = start("files") else { return };
+    m.write_rules("d.conf", "object Container \"d\" { vars.web = true; vars.note = \"new\" }\n");
+    check(&reload(&m, &json!({})), ["d-web.service", "all.target", "", ""]);
+    m.write_rules("d.conf", "object Container \"e\" { vars.web = true; vars.note = \"new\" }\n");
+    check(&reload(&m, &json!({})), ["e-web.service", "all.target", "d-web.service", ""]);
+    std::fs::remove_file(m.directory.join("rules/d.conf")).expect("it is there");
+    check(&reload(&m, &json!({})), ["", "all.target", "e-web.service", ""]);
+    check(&reload(&m, &json!({"full": true})), ["", "", "", ""]);
+}
+
 /// The error of a call.
 fn refused(m: &Machine, parameters: &Value) -> String {
     let answer = m.try_call("ReloadConfiguration", parameters).unwrap_or_default();

@@ -23,7 +23,8 @@ pub struct Delta {
 }
 
 impl Session {
-    /// Takes over new texts of files that do nothing but define objects, making again what reads
+    /// Takes over new texts of files that do nothing but define objects (a new file was empty
+    /// before, one that is gone is empty now), making again what reads
     /// those and nothing else. Nothing if that is not possible, or if there are faults: a load
     /// from scratch says which.
     pub fn change(
@@ -33,7 +34,10 @@ impl Session {
     ) -> Option<(Session, Delta)> {
         let mut delta = Delta::default();
         for source in modified {
-            let old = (*self.files.get(&source.path)?)?;
+            let old = match self.files.get(&source.path) {
+                Some(file) => (*file)?,
+                None => self.read(&Source::new(&source.path, b""))?,
+            };
             let new = self.read(source)?;
             if self.has_luck || self.remade > self.products.len() {
                 return None;
