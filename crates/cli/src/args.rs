@@ -307,6 +307,8 @@ pub enum FleetCommand {
     Console(ConsoleArgs),
     /// Lay files of rules out one way
     Fmt(FmtArgs),
+    /// Serve an editor: the language server protocol on standard input and output
+    Lsp(LspArgs),
 }
 
 /// Where rules are.
@@ -367,6 +369,14 @@ pub struct FmtArgs {
     /// Change nothing; exit with 1 if a file would change
     #[arg(long)]
     pub check: bool,
+}
+
+/// Arguments of lsp.
+#[derive(Args, Debug)]
+pub struct LspArgs {
+    /// Where all rules are; default: the directory of what is edited
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 /// What can be done with configurations of Icinga 2.

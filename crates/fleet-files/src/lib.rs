@@ -31,3 +31,16 @@ pub fn user_directory() -> Option<PathBuf> {
     let home = || variable("HOME").map(|home| Path::new(&home).join(".config"));
     variable("XDG_CONFIG_HOME").map(PathBuf::from).or_else(home).map(|d| d.join(USER_DIRECTORY))
 }
+
+/// Every `*.conf` below a directory, sorted.
+pub fn rules_below(directory: &Path) -> Vec<PathBuf> {
+    find::below(directory, "*.conf", &mut Vec::new())
+}
+
+/// The bytes of a file, no more than [`FILE_BYTES_MAX`].
+///
+/// # Errors
+/// In words: it is not there, no file, too large, or not readable.
+pub fn read_text(path: &Path) -> Result<Vec<u8>, String> {
+    reading::read(path, None).map(|known| known.source.text.to_vec())
+}

@@ -1,7 +1,7 @@
 //! `warren fleet` and `warren icinga`: rules checked here, or by the manager that has them in
 //! force.
 //!
-//! What needs no manager (`check`, `dump`, `console`, `fmt`, and all of `icinga`) is done by
+//! What needs no manager (`check`, `dump`, `console`, `fmt`, `lsp`, and all of `icinga`) is done by
 //! `warren-fleet` in this process; `plan`, `apply`, `diff` and `rollback` are calls of the
 //! manager's, so that what is shown is what it would do.
 
@@ -11,6 +11,7 @@ mod dump;
 mod fmt;
 mod icinga;
 mod lines;
+mod lsp;
 mod rules;
 
 use anyhow::Result;
@@ -28,6 +29,7 @@ pub fn run(command: FleetCommand, global: &Global) -> Result<Result<i32, FleetCo
         FleetCommand::Dump(args) => dump::run(&args, global),
         FleetCommand::Console(args) => console::run(&args, global),
         FleetCommand::Fmt(args) => fmt::run(&args),
+        FleetCommand::Lsp(args) => lsp::run(args.dir),
         other => return Ok(Err(other)),
     }
     .map(Ok)

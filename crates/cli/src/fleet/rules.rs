@@ -15,7 +15,7 @@ use crate::args::{Global, RulesArgs};
 use crate::output::print;
 
 /// Where units that rules make say they are, in the system's manager.
-const LAYER: &str = "/run/warren/fleet";
+pub(super) const LAYER: &str = "/run/warren/fleet";
 
 /// Evaluation may be some hundred levels deep, in bytes.
 const STACK_BYTES: usize = 64 << 20;
