@@ -93,6 +93,21 @@ fn a_rule_that_fails_for_one_target_names_it() {
 }
 
 #[test]
+fn what_never_ends_is_given_up() {
+    let check = |text: &str, expected: &str| {
+        let rules = Rules::new("endless", &[("a.conf", text)]);
+        let said = rules.warren("fleet check .", "");
+        assert!(said.contains(expected) && said.ends_with("= 1"), "{text}: {said}");
+    };
+    check("function f(n) { return f(n + 1) }; f(1)", "levels deep");
+    check("var a = [ 1 ]; while (true) { a = a + a }", "too");
+    check("var s = \"x\"; while (true) { s = s + s }", "too long");
+    check("include \"*.conf\"", "includes itself");
+    check("include \"../nothing.conf\"", "does not exist");
+    check("\u{0}\u{1}\u{fffd}", "error");
+}
+
+#[test]
 fn what_rules_make_is_dumped() {
     let rules = Rules::new("dump", &[("a.conf", GOOD)]);
     let text = "# Made by apply Service \"web\" (./a.conf:2) for Container 'shop' (./a.conf:1)\n\

@@ -34,7 +34,7 @@ pub fn evaluate(
     let mut heap = Heap::default();
     let roots = library::install(&mut heap, types, &[]);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
-    run.steps_max = steps_max;
+    run.bounds.steps = steps_max;
     let value = run.run_file(source, None);
     let value = value.map(|value| {
         String::from_utf8_lossy(&text::json(&run.heap, run.types, value)).into_owned()
@@ -56,7 +56,7 @@ impl<'s> Console<'s> {
     /// Over a session. `steps_max` bounds all texts together.
     pub fn over(session: &'s Session, outside: Box<dyn Outside + 's>, steps_max: u64) -> Self {
         let mut run = session.interpreter(outside);
-        run.steps_max = steps_max;
+        run.bounds.steps = steps_max;
         let this = run.heap.dictionary_of(Table::default(), crate::Place::default());
         let locals = run.heap.make_dictionary(Dictionary::default());
         Console { run, modules: &session.modules, this, locals, texts: 0 }
@@ -103,7 +103,7 @@ mod tests {
         check("a * b", Ok("10"));
         check("get_object(Container, \"shop\").vars.tier", Ok("\"gold\""));
         check("1 +", Err("expected an expression, found the end of the file"));
-        check("Limit = 4; Limit", Ok("4"));
+        check("Limit = 4", Err("this namespace is frozen and cannot be changed"));
         check("function f(x) { return x + 1 }; f(1)", Ok("2"));
         check("while (true) { }", Err("evaluation was given up after 10000 steps"));
     }

@@ -4,6 +4,7 @@
 //! reading it takes neither lock nor counter. The upper one belongs to one thread and can be cut
 //! back to a [`Mark`]. Numbers below the lower layer's lengths point into it.
 
+use crate::eval::Bounds;
 use crate::source::Place;
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, FunctionId, Object, ObjectId, Reference,
@@ -360,10 +361,12 @@ impl<'b> Heap<'b> {
     }
 
     /// Whether there is room for more.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room(&self, bounds: &Bounds) -> bool {
         let mark = self.own.mark();
         let most = mark.strings.max(mark.arrays).max(mark.dictionaries).max(mark.functions);
-        most < ITEMS_MAX - self.floor.strings && self.own.strings.bytes.len() < STRING_BYTES_MAX
+        let items = bounds.items.min(ITEMS_MAX - self.floor.strings);
+        let bytes = bounds.string_bytes.min(STRING_BYTES_MAX);
+        most < items && self.own.strings.bytes.len() < bytes
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub use matcher::Matching;
 
 use crate::diagnostic::{Diagnostic, Sink};
-use crate::eval::{Fault, Interpreter, Reads, Roots, STEPS_MAX, Scope, World};
+use crate::eval::{Bounds, Fault, Interpreter, Reads, Roots, Scope, World};
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
@@ -38,8 +38,8 @@ pub struct Options<'o> {
     pub threads: usize,
     /// How rules are matched.
     pub matching: Matching,
-    /// How many steps each thread may make.
-    pub steps_max: u64,
+    /// How much the top level, and each thread after it, may do.
+    pub bounds: Bounds,
     /// What time it is, in seconds since 1970.
     pub now: f64,
     /// Strings that are members of `globals`.
@@ -49,7 +49,7 @@ pub struct Options<'o> {
 impl Default for Options<'_> {
     fn default() -> Self {
         let matching = Matching::default();
-        Options { threads: 1, matching, steps_max: STEPS_MAX, now: 0.0, constants: &[] }
+        Options { threads: 1, matching, bounds: Bounds::default(), now: 0.0, constants: &[] }
     }
 }
 
@@ -75,7 +75,7 @@ pub fn load(
     let mut heap = Heap::default();
     let roots: Roots = library::install(&mut heap, types, options.constants);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
-    run.steps_max = options.steps_max;
+    run.bounds = options.bounds;
     let mut faults = Sink::default();
     let outcome = run.run_file(source, None);
     if let Err(fault) = outcome {
@@ -87,7 +87,7 @@ pub fn load(
     let errors: Vec<Diagnostic> = errors;
     errors.into_iter().for_each(|error| faults.push(error));
     let world = run.into_world();
-    let scope = Scope { types, modules, steps_max: options.steps_max };
+    let scope = Scope { types, modules, bounds: options.bounds };
     let notes = Notes { faults, reads: Reads::new() };
     let mut loading = Loading { world, scope, options: *options, notes };
     if loading.notes.faults.is_empty() {

@@ -17,7 +17,7 @@ pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
-use crate::heap::{Frozen, Heap, Layer};
+use crate::heap::{self, Frozen, Heap, Layer};
 use crate::modules::Modules;
 use crate::ops::{self, Ops};
 use crate::outside::Outside;
@@ -171,8 +171,25 @@ pub struct Scope<'p> {
     pub types: &'p Types,
     /// The files.
     pub modules: &'p Modules,
-    /// How many steps each interpreter may make.
-    pub steps_max: u64,
+    /// How much each interpreter may do.
+    pub bounds: Bounds,
+}
+
+/// How much an interpreter may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Steps of evaluation.
+    pub steps: u64,
+    /// Arrays, dictionaries, functions and strings, of each kind.
+    pub items: usize,
+    /// Bytes of all strings.
+    pub string_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { steps: STEPS_MAX, items: heap::ITEMS_MAX, string_bytes: heap::STRING_BYTES_MAX }
+    }
 }
 
 /// Evaluates.
@@ -203,8 +220,8 @@ pub struct Interpreter<'p> {
     files: u32,
     depth: usize,
     steps: u64,
-    /// How many steps may be made.
-    pub steps_max: u64,
+    /// How much may be done.
+    pub bounds: Bounds,
 }
 
 impl<'p> Interpreter<'p> {
@@ -233,7 +250,7 @@ impl<'p> Interpreter<'p> {
             files: 0,
             depth: 0,
             steps: 0,
-            steps_max: STEPS_MAX,
+            bounds: Bounds::default(),
         }
     }
 
@@ -245,7 +262,7 @@ impl<'p> Interpreter<'p> {
         interpreter.links = Cow::Borrowed(&world.links);
         interpreter.definitions = Cow::Borrowed(&world.definitions);
         interpreter.objects = Cow::Borrowed(&world.objects);
-        interpreter.steps_max = scope.steps_max;
+        interpreter.bounds = scope.bounds;
         interpreter.defines = false;
         // Files that it reads itself come after those of the world.
         interpreter.files = world.links.len() as u32;
@@ -293,9 +310,9 @@ impl<'p> Interpreter<'p> {
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
-        } else if self.steps > self.steps_max {
-            format!("evaluation was given up after {} steps", self.steps_max)
-        } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room() {
+        } else if self.steps > self.bounds.steps {
+            format!("evaluation was given up after {} steps", self.bounds.steps)
+        } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
             "there is no room for more values".to_owned()
         } else {
             return Ok(());

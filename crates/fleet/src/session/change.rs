@@ -43,7 +43,7 @@ impl Session {
                 return None;
             }
             let scope =
-                Scope { types: &self.types, modules: &self.modules, steps_max: options.steps_max };
+                Scope { types: &self.types, modules: &self.modules, bounds: options.bounds };
             let Remade { world, gone, made } =
                 change::remake(self.world, scope, *options, (old, new), &self.made_for)?;
             self.world = world;

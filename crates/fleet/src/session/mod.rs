@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::diagnostic::{self, Diagnostic, Severity};
 use crate::engine::change::Products as MadeFor;
 use crate::engine::{self, Fleet, Options};
-use crate::eval::{Interpreter, Scope, World};
+use crate::eval::{Bounds, Interpreter, Scope, World};
 use crate::heap::Heap;
 use crate::made::{Product, Shared, Weaver};
 use crate::modules::Modules;
@@ -27,6 +27,10 @@ use crate::value::ObjectId;
 pub type Products = BTreeMap<Box<str>, Product>;
 
 pub use change::Delta;
+
+/// How much a load may do whose rules may be wrong: 100,000 units take a tenth of it. What never
+/// ends is given up after some seconds, before it has taken the memory of the machine.
+pub const BOUNDS: Bounds = Bounds { steps: 50_000_000, items: 1 << 22, string_bytes: 256 << 20 };
 
 /// A fault or a warning, without a tie to the files that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -196,8 +200,7 @@ impl Session {
 
     /// An interpreter over the world, which stays as it is.
     pub(crate) fn interpreter<'s>(&'s self, outside: Box<dyn Outside + 's>) -> Interpreter<'s> {
-        let steps_max = crate::eval::STEPS_MAX;
-        let scope = Scope { types: &self.types, modules: &self.modules, steps_max };
+        let scope = Scope { types: &self.types, modules: &self.modules, bounds: BOUNDS };
         Interpreter::over(&self.world, &scope, outside)
     }
 

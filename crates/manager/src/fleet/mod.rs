@@ -25,7 +25,7 @@ use imbl::ordmap::DiffItem;
 use warren_fleet::Severity;
 use warren_fleet::engine::Options;
 use warren_fleet::made::{Origin, Product, Spot};
-use warren_fleet::session::{Delta, Loaded, Message, Session};
+use warren_fleet::session::{BOUNDS, Delta, Loaded, Message, Session};
 use warren_fleet_files::{Changes, Files, Reading};
 use warren_unit::search::dropin_directories;
 use warren_unit::{Code, Diagnostic, UnitName};
@@ -321,7 +321,7 @@ impl Fleet {
 fn options() -> Options<'static> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
     let now = (warren_sys::time::realtime_ns() / 1_000_000_000) as f64;
-    Options { threads, now, ..Options::default() }
+    Options { threads, now, bounds: BOUNDS, ..Options::default() }
 }
 
 /// Evaluation is recursive: it gets a thread with room for that.
