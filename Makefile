@@ -1,10 +1,12 @@
 # Everything is done by cargo and `cargo xtask`; this file is the front door. See `make help`.
 #
 # SETS=8000 SLICES=1 make run      a larger tour
+# FLEET=1 make run                 5,000 containers made by the rules in examples/hosting
 # make install DESTDIR=/tmp/x PREFIX=/usr
 
 SETS ?= 1000
 SLICES ?= 0
+FLEET ?= 0
 PREFIX ?= /usr
 DESTDIR ?=
 CARGO_HOME ?= $(HOME)/.cargo
@@ -30,7 +32,8 @@ tools: ## install what building needs (Debian packages as root, the pinned toolc
 	@sh scripts/tools.sh
 
 run: build ## show the main job on SETS x 4 units in a nested manager
-	@$(OUT)/warren tour --sets $(SETS) $(if $(filter 1 yes,$(SLICES)),--slices)
+	@$(OUT)/warren tour $(if $(filter 1 yes,$(FLEET)),--fleet examples/hosting,\
+	    --sets $(SETS) $(if $(filter 1 yes,$(SLICES)),--slices))
 
 test: tools ## everything that CI runs
 	@cargo xtask test

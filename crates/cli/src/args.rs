@@ -116,6 +116,18 @@ pub enum Command {
     ResetFailed(MaybeUnits),
     /// Check unit files, without a manager
     Verify(VerifyArgs),
+    /// Rules that make units: check, plan, apply
+    Fleet {
+        /// What to do
+        #[command(subcommand)]
+        command: FleetCommand,
+    },
+    /// Configurations of Icinga 2: check, list objects
+    Icinga {
+        /// What to do
+        #[command(subcommand)]
+        command: IcingaCommand,
+    },
     /// Let a new manager take over; no service notices
     Reexec,
     /// Count units by state, with what the manager costs
@@ -293,6 +305,9 @@ pub struct RunArgs {
     /// Unit files; shown inside at /etc/systemd/system where that exists
     #[arg(long, value_name = "DIR")]
     pub units: Option<PathBuf>,
+    /// Rules that make units; shown inside at /run/warren/fleet.d
+    #[arg(long, value_name = "DIR")]
+    pub fleet: Option<PathBuf>,
     /// What is started first
     #[arg(long, value_name = "UNIT", default_value = "default.target")]
     pub unit: String,
@@ -330,6 +345,127 @@ pub struct NestArgs {
     pub user_namespace: bool,
 }
 
+/// What can be done with rules.
+#[derive(Subcommand, Debug)]
+pub enum FleetCommand {
+    /// Evaluate rules without a manager, and say what is wrong with them
+    Check(RulesArgs),
+    /// Say which units would be added, changed, removed and restarted, and why
+    Plan(PlanArgs),
+    /// Put what the rules make into force
+    Apply(PlanArgs),
+    /// Put an earlier generation back in force
+    Rollback {
+        /// Its number, as apply and plan print it
+        #[arg(value_name = "N")]
+        generation: u64,
+    },
+    /// Show how unit files would differ; exit with 1 if any does
+    Diff(DiffArgs),
+    /// Print what the rules make, or write it as unit files for systemd
+    Dump(DumpArgs),
+    /// Evaluate expressions
+    Console(ConsoleArgs),
+    /// Lay files of rules out one way
+    Fmt(FmtArgs),
+    /// Serve an editor: the language server protocol on standard input and output
+    Lsp(LspArgs),
+}
+
+/// Where rules are.
+#[derive(Args, Debug)]
+pub struct RulesArgs {
+    /// Rules; default: /etc/warren/fleet.d
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// Arguments of plan and apply.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// List every unit, also where one rule makes many
+    #[arg(long, short)]
+    pub all: bool,
+}
+
+/// Arguments of diff.
+#[derive(Args, Debug)]
+pub struct DiffArgs {
+    /// Only these units
+    #[arg(value_name = "UNIT")]
+    pub units: Vec<String>,
+}
+
+/// Arguments of dump.
+#[derive(Args, Debug)]
+pub struct DumpArgs {
+    /// Where the rules are
+    #[command(flatten)]
+    pub rules: RulesArgs,
+    /// Write the units here; the directory is made and must be empty
+    #[arg(long, value_name = "OUT")]
+    pub unit_files: Option<PathBuf>,
+    /// Print objects with their attributes and the places that set them
+    #[arg(long, conflicts_with = "unit_files")]
+    pub objects: bool,
+}
+
+/// Arguments of console.
+#[derive(Args, Debug)]
+pub struct ConsoleArgs {
+    /// Where the rules are
+    #[command(flatten)]
+    pub rules: RulesArgs,
+    /// Evaluate this and end; may be repeated
+    #[arg(long, short, value_name = "EXPR", allow_hyphen_values = true)]
+    pub expression: Vec<String>,
+}
+
+/// Arguments of fmt.
+#[derive(Args, Debug)]
+pub struct FmtArgs {
+    /// Files; - reads standard input and prints
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Change nothing; exit with 1 if a file would change
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// Arguments of lsp.
+#[derive(Args, Debug)]
+pub struct LspArgs {
+    /// Where all rules are; default: the directory of what is edited
+    #[arg(value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// What can be done with configurations of Icinga 2.
+#[derive(Subcommand, Debug)]
+pub enum IcingaCommand {
+    /// Load a configuration and say what is wrong with it
+    Check(IcingaArgs),
+    /// Print its objects with the places that set their attributes
+    Objects(IcingaArgs),
+}
+
+/// Which configuration of Icinga 2.
+#[derive(Args, Debug)]
+pub struct IcingaArgs {
+    /// A file that includes the others, or a directory of them
+    #[arg(value_name = "FILE|DIR", default_value = "/etc/icinga2/icinga2.conf")]
+    pub path: PathBuf,
+    /// Where include <...> looks; may be repeated
+    #[arg(long, short = 'I', value_name = "DIR", default_value = "/usr/share/icinga2/include")]
+    pub include: Vec<PathBuf>,
+    /// Set a global constant; may be repeated
+    #[arg(long, short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
+    /// How many threads make objects
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
+}
+
 /// Arguments of enter.
 #[derive(Args, Debug)]
 pub struct EnterArgs {
@@ -347,6 +483,9 @@ pub struct TourArgs {
     /// A slice for each set
     #[arg(long)]
     pub slices: bool,
+    /// Show the example of rules in this directory instead: examples/hosting
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["sets", "slices"])]
+    pub fleet: Option<PathBuf>,
     /// Print the tour and end, also on a terminal
     #[arg(long)]
     pub once: bool,

@@ -119,6 +119,9 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
         false => put!(out, "{dot} {name} - {description}"),
     }
     put!(out, "     Loaded: {}", loaded(unit, style));
+    for rule in rules(unit) {
+        put!(out, "    Made by: {rule}");
+    }
     let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
     processes(&mut out, unit, style);
@@ -267,6 +270,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
     put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
+    for rule in rules(root) {
+        put!(out, "   Made by {rule}");
+    }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
     let same = text(&job["reason"], "code") == text(&root["reason"], "code");
@@ -285,6 +291,11 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if !cure.is_empty() {
         put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
     }
+}
+
+/// The rules that made a unit and its drop-ins.
+fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
+    unit["made_by"].as_array().into_iter().flatten().map(crate::fleet::changes::origin)
 }
 
 fn reason_text(reason: &Value) -> String {
@@ -425,6 +436,9 @@ pub fn show(unit: &Value) -> String {
         }
     }
     put!(out, "X-Warren-Reason={}", text(&unit["reason"], "code"));
+    for rule in rules(unit) {
+        put!(out, "X-Warren-MadeBy={rule}");
+    }
     out
 }
 

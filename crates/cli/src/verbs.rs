@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, EnterArgs, Global, ListArgs, RefreshArgs, ShutdownArgs, ShutdownCommand,
-    UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, EnterArgs, FleetCommand, Global, ListArgs, RefreshArgs, ShutdownArgs,
+    ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::machine::{self, Machine};
@@ -21,7 +21,7 @@ use crate::render;
 use crate::verify::Verifier;
 
 /// Version of what `--json` prints.
-const JSON_VERSION: u64 = 1;
+pub(crate) const JSON_VERSION: u64 = 1;
 
 /// systemctl's status for a unit that is not up.
 const EXIT_NOT_ACTIVE: i32 = 3;
@@ -71,6 +71,11 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Logs(args) => logs(*args, &global),
         Command::Completion { shell } => completion(shell),
         Command::Man { dir } => manual_pages(&dir),
+        Command::Icinga { command } => crate::fleet::icinga(&command, &global),
+        Command::Fleet { command } => match crate::fleet::run(command, &global)? {
+            Ok(status) => Ok(status),
+            Err(command) => Session::open(global)?.fleet(command),
+        },
         command => Session::open(global)?.run(command),
     }
 }
@@ -220,6 +225,49 @@ impl Session {
             print(&render::refresh(&answer, args.dry_run, self.style));
         }
         Ok(0)
+    }
+
+    /// Rules that the manager has, or would have, in force.
+    fn fleet(&mut self, command: FleetCommand) -> Result<i32> {
+        match command {
+            FleetCommand::Plan(args) => self.rules(true, args.all),
+            FleetCommand::Apply(args) => self.rules(false, args.all),
+            FleetCommand::Diff(args) => self.rules_diff(&args.units),
+            FleetCommand::Rollback { generation } => {
+                let parameters = json!({"rollback": generation});
+                let answer = self.client.call("ReloadConfiguration", parameters)?;
+                self.print_changed_rules(answer, false, false);
+                Ok(0)
+            }
+            other => bail!("{other:?} needs no manager"),
+        }
+    }
+
+    fn rules(&mut self, dry_run: bool, all: bool) -> Result<i32> {
+        let parameters = json!({"rules_only": true, "dry_run": dry_run});
+        let answer = self.client.call("ReloadConfiguration", parameters)?;
+        self.print_changed_rules(answer, dry_run, all);
+        Ok(0)
+    }
+
+    fn print_changed_rules(&self, answer: Value, dry_run: bool, all: bool) {
+        if self.global.json {
+            self.print_json(answer);
+        } else if !self.global.quiet {
+            print(&crate::fleet::changes::plan(&answer, dry_run, all, self.style));
+        }
+    }
+
+    fn rules_diff(&mut self, units: &[String]) -> Result<i32> {
+        let parameters = json!({"rules_only": true, "dry_run": true, "texts": true});
+        let answer = self.client.call("ReloadConfiguration", parameters)?;
+        let units: Vec<String> = units.iter().map(|unit| with_suffix(unit)).collect();
+        let text = crate::fleet::changes::diff(&answer, &units, self.style);
+        match self.global.json {
+            true => self.print_json(json!({"texts": answer["texts"]})),
+            false => print(&text),
+        }
+        Ok(i32::from(!text.is_empty()))
     }
 
     /// Names as they are, patterns as the units they match.

@@ -73,6 +73,30 @@ fn the_tour_works_and_leaves_nothing() {
     assert_eq!(left_behind(pid), Vec::<PathBuf>::new());
 }
 
+#[test]
+fn the_tour_of_rules_works() {
+    if let Some(why) = lacks() {
+        return not_run("the_tour_of_rules_works", why);
+    }
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/hosting");
+    let few = std::env::temp_dir().join(format!("warren-test-rules-{}", std::process::id()));
+    std::fs::create_dir_all(&few).expect("a temporary directory can be made");
+    for entry in std::fs::read_dir(example).expect("it is there").flatten() {
+        let text = std::fs::read_to_string(entry.path()).expect("text");
+        let text = text.replace("range(1, 5001)", "range(1, 21)");
+        std::fs::write(few.join(entry.file_name()), text).expect("it can be written");
+    }
+    let tour = command().args(["tour", "--once", "--fleet"]).arg(&few).output();
+    let tour = tour.expect("the tour can be started");
+    std::fs::remove_dir_all(&few).expect("it is there");
+    let (said, errors) =
+        (String::from_utf8_lossy(&tour.stdout), String::from_utf8_lossy(&tour.stderr));
+    assert!(tour.status.success(), "{said}{errors}");
+    assert!(said.contains("\"ok shop\" from shop-web.service"), "{said}");
+    assert!(said.contains("0 added, 1 changed, 0 removed"), "{said}");
+    assert!(said.contains("~ shop-web.service  apply Service \"web\""), "{said}");
+}
+
 /// Starts an empty machine and waits until it is up. The name says whose it is.
 fn start_machine(test: &str) -> (Child, i32) {
     let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));

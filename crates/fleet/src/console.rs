@@ -1,4 +1,4 @@
-//! One text evaluated by itself: what a console and tests need.
+//! Texts evaluated one after another, by themselves or over a loaded configuration.
 
 use std::borrow::Cow;
 
@@ -8,9 +8,11 @@ use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
 use crate::outside::Outside;
+use crate::session::{Message, Session};
 use crate::source::Source;
 use crate::text;
 use crate::types::Types;
+use crate::value::{Dictionary, DictionaryId, Table, Value};
 
 /// What a text came to.
 #[derive(Clone, Debug)]
@@ -32,10 +34,77 @@ pub fn evaluate(
     let mut heap = Heap::default();
     let roots = library::install(&mut heap, types, &[]);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
-    run.steps_max = steps_max;
+    run.bounds.steps = steps_max;
     let value = run.run_file(source, None);
     let value = value.map(|value| {
         String::from_utf8_lossy(&text::json(&run.heap, run.types, value)).into_owned()
     });
     Answer { value, warnings: run.warnings }
+}
+
+/// Evaluates one text after another over a configuration, which stays as it is. Variables that a
+/// text sets are there for the next.
+pub struct Console<'s> {
+    run: Interpreter<'s>,
+    modules: &'s Modules,
+    this: Value,
+    locals: DictionaryId,
+    texts: usize,
+}
+
+impl<'s> Console<'s> {
+    /// Over a session. `steps_max` bounds all texts together.
+    pub fn over(session: &'s Session, outside: Box<dyn Outside + 's>, steps_max: u64) -> Self {
+        let mut run = session.interpreter(outside);
+        run.bounds.steps = steps_max;
+        let this = run.heap.dictionary_of(Table::default(), crate::Place::default());
+        let locals = run.heap.make_dictionary(Dictionary::default());
+        Console { run, modules: &session.modules, this, locals, texts: 0 }
+    }
+
+    /// JSON of the last statement's value.
+    ///
+    /// # Errors
+    /// The fault that ended the evaluation.
+    pub fn evaluate(&mut self, text: &str) -> Result<String, Message> {
+        self.texts += 1;
+        let source = Source::new(&format!("<{}>", self.texts), text.as_bytes());
+        match self.run.run_text(source, self.this, self.locals) {
+            Ok(value) => {
+                let json = text::json(&self.run.heap, self.run.types, value);
+                Ok(String::from_utf8_lossy(&json).into_owned())
+            }
+            Err(fault) => Err(Message::of(&fault.diagnostic(), self.modules)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Options;
+    use crate::outside::Nothing;
+
+    #[test]
+    fn texts_see_the_configuration_and_those_before() {
+        let text = "const Limit = 3\nobject Container \"shop\" { vars.tier = \"gold\" }";
+        let root = Source::new("f.conf", text.as_bytes());
+        let nothing = || Box::new(Nothing::default());
+        let loaded = Session::load(root, nothing(), &Options::default(), "/f");
+        let session = loaded.session.expect("no faults");
+        let mut console = Console::over(&session, nothing(), 10_000);
+        let mut check = |text: &str, expected: Result<&str, &str>| {
+            let found = console.evaluate(text);
+            let found = found.as_deref().map_err(|message| message.message.as_str());
+            assert_eq!(found, expected, "{text}");
+        };
+        check("Limit + 1", Ok("4"));
+        check("var a = 2; b = 5", Ok("null"));
+        check("a * b", Ok("10"));
+        check("get_object(Container, \"shop\").vars.tier", Ok("\"gold\""));
+        check("1 +", Err("expected an expression, found the end of the file"));
+        check("Limit = 4", Err("this namespace is frozen and cannot be changed"));
+        check("function f(x) { return x + 1 }; f(1)", Ok("2"));
+        check("while (true) { }", Err("evaluation was given up after 10000 steps"));
+    }
 }

@@ -148,6 +148,26 @@ impl Sink {
     }
 }
 
+/// The diagnostics by place, no more than [`DIAGNOSTICS_MAX`] errors and as many others.
+pub fn limited(mut all: Vec<Diagnostic>) -> Vec<Diagnostic> {
+    all.sort();
+    all.dedup();
+    let (mut errors, mut others): (Vec<Diagnostic>, Vec<Diagnostic>) =
+        all.into_iter().partition(|fault| fault.severity == Severity::Error);
+    for list in [&mut errors, &mut others] {
+        if let Some(last) = list.get(DIAGNOSTICS_MAX - 1).filter(|_| list.len() > DIAGNOSTICS_MAX) {
+            let message = "there are more faults; not listed".to_owned();
+            let last =
+                Diagnostic { severity: last.severity, ..Diagnostic::error(last.place, message) };
+            list.truncate(DIAGNOSTICS_MAX - 1);
+            list.push(last);
+        }
+    }
+    errors.extend(others);
+    errors.sort();
+    errors
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +183,16 @@ mod tests {
         check("Vars", Some("vars"));
         check("zone", None);
         check("", None);
+    }
+
+    #[test]
+    fn many_warnings_do_not_hide_an_error() {
+        let place = |start: u32| Place { span: Span { start, end: start }, ..Place::default() };
+        let warning = |n: u32| Diagnostic::warning(place(n), n.to_string());
+        let all = (0..1000).map(warning).chain([Diagnostic::error(place(5000), "bad")]).collect();
+        let list = limited(all);
+        let errors: Vec<_> = list.iter().filter(|d| d.severity == Severity::Error).collect();
+        assert_eq!((list.len(), errors.len()), (DIAGNOSTICS_MAX + 1, 1));
     }
 
     #[test]

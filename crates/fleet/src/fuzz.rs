@@ -6,6 +6,7 @@ use crate::ast::{Definition, Kind, Module};
 use crate::diagnostic;
 use crate::dump;
 use crate::engine::{Matching, Options, load};
+use crate::eval::Bounds;
 use crate::modules::Modules;
 use crate::outside::Nothing;
 use crate::schema::warrener;
@@ -40,7 +41,8 @@ pub fn file(data: &[u8]) {
 pub fn configuration(data: &[u8]) {
     let shown = |matching, threads| {
         let (types, modules) = (Types::new(warrener::types()), Modules::default());
-        let options = Options { matching, threads, steps_max: STEPS_MAX, ..Options::default() };
+        let bounds = Bounds { steps: STEPS_MAX, ..Bounds::default() };
+        let options = Options { matching, threads, bounds, ..Options::default() };
         let outside = Box::new(Nothing::default());
         let fleet = load(Source::new("fuzz", data), &types, &modules, outside, &options);
         let sources = |file| modules.source(file);

@@ -4,6 +4,7 @@
 //! reading it takes neither lock nor counter. The upper one belongs to one thread and can be cut
 //! back to a [`Mark`]. Numbers below the lower layer's lengths point into it.
 
+use crate::eval::Bounds;
 use crate::source::Place;
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, FunctionId, Object, ObjectId, Reference,
@@ -322,6 +323,14 @@ impl<'b> Heap<'b> {
         }
     }
 
+    /// Forgets what an object of the own layer says; what it is and whose stays known.
+    pub fn empty_object(&mut self, id: ObjectId) {
+        if let Ok(object) = self.object_mut(id) {
+            object.attributes = Table::default();
+            (object.hints, object.templates) = (Vec::new(), Vec::new());
+        }
+    }
+
     /// Every object, in the order in which they were made.
     pub fn objects(&self) -> impl Iterator<Item = ObjectId> + use<> {
         let count = self.floor.objects + self.own.objects.len();
@@ -352,10 +361,12 @@ impl<'b> Heap<'b> {
     }
 
     /// Whether there is room for more.
-    pub fn has_room(&self) -> bool {
+    pub fn has_room(&self, bounds: &Bounds) -> bool {
         let mark = self.own.mark();
         let most = mark.strings.max(mark.arrays).max(mark.dictionaries).max(mark.functions);
-        most < ITEMS_MAX - self.floor.strings && self.own.strings.bytes.len() < STRING_BYTES_MAX
+        let items = bounds.items.min(ITEMS_MAX - self.floor.strings);
+        let bytes = bounds.string_bytes.min(STRING_BYTES_MAX);
+        most < items && self.own.strings.bytes.len() < bytes
     }
 }
 

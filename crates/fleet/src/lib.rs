@@ -8,13 +8,13 @@
 //! is read, and no input makes it panic. Parsing never fails; it returns a tree and diagnostics.
 //!
 //! Where to start: `parse` (text to tree), [`engine::load`] (a configuration to objects),
-//! [`units::units`] (objects to units), `format` (the formatter), `console` (one expression).
+//! [`units::Units`] (objects to units), [`session::Session`] (all of it, kept), `format` (the formatter), `console` (one expression).
 //!
 //! What is not here yet: re-evaluation of what a change touches (a change is a load from scratch),
-//! a mode for configurations that write to what is frozen, drop-ins for existing units, and
-//! `get_template` and the `get_*` functions of Icinga's own objects. `tests/data` lists where the
+//! a mode for configurations that write to what is frozen, and `get_template` and the `get_*` functions of Icinga's own objects. `tests/data` lists where the
 //! language differs from the installed program on purpose, with the reasons.
 
+pub mod assist;
 pub mod ast;
 pub mod console;
 pub mod diagnostic;
@@ -26,11 +26,13 @@ pub mod fuzz;
 pub mod heap;
 pub mod lexer;
 pub mod library;
+pub mod made;
 pub mod modules;
 pub mod ops;
 pub mod outside;
 pub mod parse;
 pub mod schema;
+pub mod session;
 pub mod source;
 pub mod text;
 pub mod time;

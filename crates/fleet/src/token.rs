@@ -144,6 +144,19 @@ pub enum TokenKind {
     SetOr,
 }
 
+impl TokenKind {
+    /// How many brackets it opens, or, below zero, closes.
+    pub fn nesting(self) -> i32 {
+        match self {
+            TokenKind::Open | TokenKind::OpenBracket | TokenKind::OpenBrace => 1,
+            // It is closed by two braces.
+            TokenKind::OpenLambda => 2,
+            TokenKind::Close | TokenKind::CloseBracket | TokenKind::CloseBrace => -1,
+            _ => 0,
+        }
+    }
+}
+
 /// Signs, longest first where one begins another.
 pub(crate) const SIGNS: &[(&str, TokenKind)] = &[
     ("<<", TokenKind::ShiftLeft),

@@ -1,17 +1,18 @@
-//! Objects of Warrener's schema as units: names, texts of unit files, and for every line the place
-//! that says why it is there.
+//! Objects of Warrener's schema as unit files and drop-ins: their text, parsed, and for every line
+//! the place that says why it is there.
 //!
 //! What is wrong with a unit is found by `warren-unit`, as for any unit file, and reported at the
-//! place that set it. Start at [`units`].
+//! place that set it. Start at [`Units::all`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use warren_unit::compile::Compiler;
+use warren_unit::parse::UnitFile;
 use warren_unit::settings::Section;
 use warren_unit::{Context, Defaults, Severity, Sources, UnitName, UnitType, parse};
 
-use crate::diagnostic::{Diagnostic, Sink};
+use crate::diagnostic::{self, Diagnostic};
 use crate::eval::World;
 use crate::heap::Heap;
 use crate::schema::{place_of, warrener};
@@ -20,14 +21,20 @@ use crate::text;
 use crate::types::Types;
 use crate::value::{Object, ObjectId, Value};
 
-/// A unit.
+/// Longest name of a drop-in, in bytes: with `.conf` it is a file name.
+const DROP_IN_NAME_BYTES_MAX: usize = 250;
+
+/// Units for which a further thread pays.
+const UNITS_PER_THREAD_MIN: usize = 512;
+
+/// A unit file or a drop-in.
 #[derive(Clone, Debug)]
 pub struct Unit {
-    /// Its name.
-    pub name: UnitName,
-    /// The text of its file.
-    pub text: String,
-    /// For each line of the text, the assignment that made it; none for headers and empty lines.
+    /// Its place below the directory of all: `web.service`, `web.service.d/50-limits.conf`.
+    pub path: Box<str>,
+    /// What the file says.
+    pub file: Arc<UnitFile>,
+    /// For each line of the file, the assignment that made it; none for headers and empty lines.
     pub lines: Vec<Option<Place>>,
     /// The definition or the rule that made it.
     pub origin: Place,
@@ -35,22 +42,72 @@ pub struct Unit {
     pub object: ObjectId,
 }
 
-/// The units of a world, by name, and what is wrong with them.
-pub fn units(world: &World, types: &Types) -> (Vec<Unit>, Vec<Diagnostic>) {
-    let heap = Heap::over(&world.layer);
-    let mut sink = Sink::default();
-    let mut out: BTreeMap<UnitName, Unit> = BTreeMap::new();
-    for (id, objects) in &world.by_type {
-        let Some(unit_type) = unit_type(&types.get(*id).name) else { continue };
-        for object in objects {
-            let writer = Writer { heap: &heap, types, object: heap.object(*object), unit_type };
-            match writer.unit(*object, &mut sink) {
-                Ok(unit) => insert(&mut out, unit, &mut sink),
-                Err(fault) => sink.push(fault),
+/// Units by path, and what is wrong with them.
+pub type Made = (BTreeMap<Box<str>, Unit>, Vec<Diagnostic>);
+
+/// Writes the units of a world.
+#[derive(Clone, Copy)]
+pub struct Units<'w> {
+    /// The objects.
+    pub world: &'w World,
+    /// Their types.
+    pub types: &'w Types,
+    /// The directory that the files say they are in.
+    pub directory: &'w str,
+}
+
+impl Units<'_> {
+    /// The objects that are units, in the order of their types.
+    fn objects(&self) -> Vec<ObjectId> {
+        let is_unit = |id: &crate::value::TypeId| unit_type(&self.types.get(*id).name).is_some();
+        let of_units = self.world.by_type.iter().filter(|(id, _)| is_unit(id));
+        of_units.flat_map(|(_, objects)| objects).copied().collect()
+    }
+
+    /// All units, written by several threads.
+    pub fn all(&self, threads: usize) -> Made {
+        let objects = self.objects();
+        let share = objects.len().div_ceil(threads.max(1)).max(UNITS_PER_THREAD_MIN);
+        let shares: Vec<_> = std::thread::scope(|scope| {
+            let start = |share| scope.spawn(move || self.some(share));
+            let started: Vec<_> = objects.chunks(share).map(start).collect();
+            started.into_iter().map(|t| t.join().expect("writing units does not panic")).collect()
+        });
+        let (mut out, mut all, mut told) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        for (units, faults) in shares {
+            all.extend(units.into_iter().filter_map(|unit| insert(&mut out, unit)));
+            for (unit, fault) in faults {
+                // One line of a rule may be wrong in each of its units: it is told of once.
+                if told.insert((fault.place, fault.message.clone())) {
+                    all.push(named(unit, fault));
+                }
             }
         }
+        (out, diagnostic::limited(all))
     }
-    (out.into_values().collect(), sink.finish())
+
+    fn writer<'w>(&'w self, heap: &'w Heap<'w>, id: ObjectId) -> Option<Writer<'w>> {
+        let object = heap.object(id);
+        let unit_type = unit_type(&self.types.get(object.of_type).name)?;
+        Some(Writer { heap, types: self.types, object, unit_type, all: self })
+    }
+
+    /// The units of these objects, and what is wrong with each.
+    pub fn some(&self, objects: &[ObjectId]) -> (Vec<Unit>, Vec<(Box<str>, Diagnostic)>) {
+        let heap = Heap::over(&self.world.layer);
+        let (mut units, mut faults) = (Vec::new(), Vec::new());
+        for id in objects {
+            let Some(writer) = self.writer(&heap, *id) else { continue };
+            match writer.unit(*id) {
+                Ok((unit, found)) => {
+                    faults.extend(found.into_iter().map(|fault| (unit.path.clone(), fault)));
+                    units.push(unit);
+                }
+                Err(fault) => faults.push((Box::default(), fault)),
+            }
+        }
+        (units, faults)
+    }
 }
 
 /// The unit type whose objects have this type.
@@ -58,15 +115,27 @@ fn unit_type(name: &str) -> Option<UnitType> {
     UnitType::ALL.into_iter().find(|unit_type| unit_type.section() == name)
 }
 
-/// Two objects can make one unit: two mounts of one place.
-fn insert(out: &mut BTreeMap<UnitName, Unit>, unit: Unit, sink: &mut Sink) {
-    if let Some(before) = out.get(&unit.name) {
-        let message = format!("the unit {} is made twice", unit.name);
-        let fault = Diagnostic::error(unit.origin, message);
-        sink.push(fault.note(before.origin, "the other one is made here"));
-        return;
+/// The fault with the unit that it was found in.
+pub(crate) fn named(unit: Box<str>, fault: Diagnostic) -> Diagnostic {
+    match unit.is_empty() {
+        true => fault,
+        false => Diagnostic { message: format!("{unit}: {}", fault.message), ..fault },
     }
-    out.insert(unit.name.clone(), unit);
+}
+
+/// Two objects can make one unit: two mounts of one place.
+fn insert(out: &mut BTreeMap<Box<str>, Unit>, unit: Unit) -> Option<Diagnostic> {
+    if let Some(before) = out.get(&unit.path) {
+        return Some(made_twice(&unit, before.origin));
+    }
+    out.insert(unit.path.clone(), unit);
+    None
+}
+
+/// The fault of a unit that is there already.
+pub(crate) fn made_twice(unit: &Unit, before: Place) -> Diagnostic {
+    let message = format!("the unit {} is made twice", unit.path);
+    Diagnostic::error(unit.origin, message).note(before, "the other one is made here")
 }
 
 struct Writer<'w> {
@@ -74,31 +143,66 @@ struct Writer<'w> {
     types: &'w Types,
     object: &'w Object,
     unit_type: UnitType,
+    all: &'w Units<'w>,
+}
+
+/// Which file: a unit's own or a drop-in's.
+struct FilePlace {
+    /// The unit; none if it is for all of its type.
+    owner: Option<UnitName>,
+    path: Box<str>,
 }
 
 /// A line of a section: name, value, place.
 type Line = (String, String, Place);
 
 impl Writer<'_> {
-    fn unit(&self, id: ObjectId, sink: &mut Sink) -> Result<Unit, Diagnostic> {
-        let sections = self.sections()?;
-        let name = self.name(&sections)?;
-        let (mut text, mut lines) = (String::new(), Vec::new());
-        for (section, settings) in &sections {
-            if !text.is_empty() {
-                text.push('\n');
-                lines.push(None);
-            }
-            text.push_str(&format!("[{section}]\n"));
-            lines.push(None);
-            for (setting, value, place) in settings {
-                text.push_str(&format!("{setting}={value}\n"));
-                lines.push(Some(*place));
-            }
+    /// The unit that the file is for, if that has a name, and the file's path.
+    fn place(&self, sections: &[(&'static str, Vec<Line>)]) -> Result<FilePlace, Diagnostic> {
+        if let Some(drop_in) = self.drop_in()? {
+            return Ok(drop_in);
         }
-        let unit = Unit { name, text, lines, origin: self.object.origin, object: id };
-        check(&unit).into_iter().for_each(|found| sink.push(found));
-        Ok(unit)
+        let name = self.name(sections)?;
+        Ok(FilePlace { path: name.as_str().into(), owner: Some(name) })
+    }
+
+    fn unit(&self, id: ObjectId) -> Result<(Unit, Vec<Diagnostic>), Diagnostic> {
+        let sections = self.sections()?;
+        let FilePlace { owner, path } = self.place(&sections)?;
+        let (text, lines) = write(&sections);
+        let full: Arc<str> = format!("{}/{path}", self.all.directory).into();
+        let (file, found) = parse::parse(full, text.as_bytes(), self.unit_type);
+        let origin = self.object.origin;
+        let unit = Unit { path, file: Arc::new(file), lines, origin, object: id };
+        let found = check(&unit, owner.as_ref(), found);
+        Ok((unit, found))
+    }
+
+    /// Which drop-in this is; nothing if it is a unit.
+    fn drop_in(&self) -> Result<Option<FilePlace>, Diagnostic> {
+        let key = self.heap.find(warrener::DROP_IN_OF.as_bytes());
+        let value = key.and_then(|key| self.object.attributes.get(key)).unwrap_or(Value::Empty);
+        if matches!(value, Value::Empty) {
+            return Ok(None);
+        }
+        let owner = text::string(self.heap, self.types, value);
+        let owner = String::from_utf8_lossy(&owner).into_owned();
+        let place = place_of(self.heap, self.object, warrener::DROP_IN_OF);
+        let suffix = self.unit_type.suffix();
+        let unit = UnitName::parse(&owner).ok().filter(|u| u.unit_type() == self.unit_type);
+        if unit.is_none() && owner != suffix {
+            let message = format!("'{owner}' is no {suffix}, so this cannot be a drop-in of it");
+            return Err(Diagnostic::error(place, message));
+        }
+        let name = self.heap.text(self.object.name);
+        let is_bad = |c: char| c == '/' || c.is_control();
+        let fits = (1..=DROP_IN_NAME_BYTES_MAX).contains(&name.len());
+        if !fits || name.starts_with('.') || name.contains(is_bad) {
+            let message = format!("'{name}' cannot be the name of a drop-in");
+            return Err(Diagnostic::error(self.object.origin, message));
+        }
+        let path = format!("{owner}.d/{name}.conf").into();
+        Ok(Some(FilePlace { owner: unit, path }))
     }
 
     /// Settings by section, in the order of a unit file; sections without settings are left out,
@@ -182,28 +286,56 @@ impl Writer<'_> {
     }
 }
 
-/// What `warren-unit` finds wrong with a unit, at the places that set it.
-fn check(unit: &Unit) -> Vec<Diagnostic> {
-    let path: Arc<str> = unit.name.as_str().into();
-    let (file, mut found) = parse::parse(path, unit.text.as_bytes(), unit.name.unit_type());
-    let file = Arc::new(file);
+/// The text of a file and the place of each of its lines.
+fn write(sections: &[(&'static str, Vec<Line>)]) -> (String, Vec<Option<Place>>) {
+    let (mut text, mut lines) = (String::new(), Vec::new());
+    for (section, settings) in sections {
+        if !text.is_empty() {
+            text.push('\n');
+            lines.push(None);
+        }
+        text.push_str(&format!("[{section}]\n"));
+        lines.push(None);
+        for (setting, value, place) in settings {
+            text.push_str(&format!("{setting}={value}\n"));
+            lines.push(Some(*place));
+        }
+    }
+    (text, lines)
+}
+
+/// What `warren-unit` finds wrong with a unit, at the places that set it. A drop-in for all units
+/// of a type has no owner, and is checked as far as it can be read.
+fn check(
+    unit: &Unit,
+    owner: Option<&UnitName>,
+    mut found: Vec<warren_unit::Diagnostic>,
+) -> Vec<Diagnostic> {
     let (context, defaults) = (Context::system(), Defaults::default());
-    let sources = Sources { fragment: Some(&file), ..Sources::default() };
-    let (name, sources) = (&unit.name, &sources);
-    let (_, more) = warren_unit::load(name, sources, &context, &defaults);
-    found.extend(more);
-    found.extend(Compiler { name, sources, context: &context, defaults: &defaults }.check());
+    let is_drop_in = owner.is_none_or(|owner| owner.as_str() != &*unit.path);
+    let file = std::slice::from_ref(&unit.file);
+    let sources = match is_drop_in {
+        true => Sources { dropins: file, ..Sources::default() },
+        false => Sources { fragment: Some(&unit.file), ..Sources::default() },
+    };
+    let sources = &sources;
+    if let (Some(name), false) = (owner, is_drop_in) {
+        found.extend(warren_unit::load(name, sources, &context, &defaults).1);
+    }
+    if let Some(name) = owner {
+        found.extend(Compiler { name, sources, context: &context, defaults: &defaults }.check());
+    }
     found.sort();
     found.dedup();
     // Notes are about what this version does not act on; `warren verify` shows them.
-    found.retain(|fault| fault.severity > Severity::Note);
+    found.retain(|fault| fault.severity > Severity::Note && (fault.line > 0 || !is_drop_in));
     let place = |line: u32| {
         let line = (line as usize).checked_sub(1).and_then(|line| unit.lines.get(line));
         line.copied().flatten().unwrap_or(unit.origin)
     };
     let diagnostic = |fault: warren_unit::Diagnostic| Diagnostic {
         severity: fault.severity,
-        ..Diagnostic::error(place(fault.line), format!("{}: {}", unit.name, fault.message))
+        ..Diagnostic::error(place(fault.line), fault.message)
     };
     found.into_iter().map(diagnostic).collect()
 }
@@ -229,10 +361,15 @@ mod tests {
             modules.source(place.file.0).map_or(0, |source| source.line_column(place.span.start).0)
         };
         let mut found = String::new();
-        let (units, faults) = super::units(&fleet.world, &types);
-        for unit in units {
-            found.push_str(&format!("# {} ({})\n", unit.name, line(unit.origin)));
-            for (text, place) in unit.text.lines().zip(&unit.lines) {
+        let units = super::Units { world: &fleet.world, types: &types, directory: "/f" };
+        let (units, faults) = units.all(1);
+        for (path, unit) in units {
+            assert_eq!(**unit.file.path(), format!("/f/{path}"));
+            found.push_str(&format!("# {path} ({})\n", line(unit.origin)));
+            let suffix = path.split('/').next().map(|owner| owner.trim_end_matches(".d"));
+            let suffix = suffix.and_then(|owner| owner.rsplit('.').next()).unwrap_or_default();
+            let unit_type = warren_unit::UnitType::from_suffix(suffix).expect("a type");
+            for (text, place) in unit.file.print(unit_type).lines().zip(&unit.lines) {
                 let from = place.map_or(String::new(), |place| format!("  # {}", line(place)));
                 found.push_str(&format!("{text}{from}\n"));
             }
@@ -291,6 +428,39 @@ mod tests {
              3 error: the value of ExecStart of 'c' cannot be written in one line\n\
              5 error: Mount 'd' has no Where\n\
              7 error: the unit m.mount is made twice\n",
+        );
+    }
+
+    #[test]
+    fn drop_ins_are_products_too() {
+        check(
+            "object Container \"shop\" {}\n\
+             apply Service \"50-limits\" to Container {\n  drop_in_of = \"db.service\"\n  \
+             MemoryMax = \"1G\"\n  assign where true\n}\n\
+             object Service \"all\" {\n  drop_in_of = \"service\"\n  CPUWeight = 20\n}\n\
+             object Service \"bad\" {\n  drop_in_of = \"db.socket\"\n}\n\
+             object Socket \"a/b\" { drop_in_of = \"x.socket\" }\n\
+             object Service \"wrong\" {\n  drop_in_of = \"db.service\"\n  MemoryMax = \"much\"\n}",
+            "# db.service.d/shop-50-limits.conf (2)\n[Service]\nMemoryMax=1G  # 4\n\
+             # db.service.d/wrong.conf (15)\n[Service]\nMemoryMax=much  # 17\n\
+             # service.d/all.conf (7)\n[Service]\nCPUWeight=20  # 9\n\
+             12 error: 'db.socket' is no service, so this cannot be a drop-in of it\n\
+             14 error: 'a/b' cannot be the name of a drop-in\n\
+             17 warning: db.service.d/wrong.conf: MemoryMax=: 'much' is not a size in bytes, \
+             ignored\n",
+        );
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_rule_is_told_once() {
+        check(
+            "object Container \"a\" {}\nobject Container \"b\" {}\n\
+             apply Service \"s\" to Container {\n  ExecStart = \"/bin/x\"\n  \
+             Restart = \"often\"\n  assign where true\n}",
+            "# a-s.service (3)\n[Service]\nExecStart=/bin/x  # 4\nRestart=often  # 5\n\
+             # b-s.service (3)\n[Service]\nExecStart=/bin/x  # 4\nRestart=often  # 5\n\
+             5 warning: a-s.service: Restart=: 'often' is none of: no, on-success, on-failure, \
+             on-abnormal, on-watchdog, on-abort, always, ignored\n",
         );
     }
 }

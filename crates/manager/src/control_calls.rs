@@ -14,6 +14,7 @@ use warren_core::request::Asker;
 use warren_core::state::History;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
+use warren_fleet::made::Origin;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::orders::{Ended, Order, Reload, Report};
@@ -141,6 +142,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let mut out = row(&view, definition);
     let more = json!({
         "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
+        "made_by": rules_of(shared, definition),
         "file_state": shared.states().get(&definition.name),
         "since": moment(history.state_change),
         "active_since": moment(history.active_enter),
@@ -195,11 +197,32 @@ pub(crate) fn reason(view: &View, reason: Reason) -> Value {
     })
 }
 
+/// The rule behind a unit file, and what it made it for.
+fn origin_of(origin: &Origin) -> Value {
+    json!({
+        "rule": &*origin.head,
+        "path": &*origin.spot.path,
+        "line": origin.spot.line,
+        "target": origin.target.as_ref().map(|(name, spot)| {
+            json!({"name": &**name, "path": &*spot.path, "line": spot.line})
+        }),
+    })
+}
+
+/// The rules behind a unit and its drop-ins.
+pub(crate) fn rules_of(shared: &Shared, definition: &Definition) -> Vec<Value> {
+    let origins = crate::fleet::origins(&shared.rules(), &definition.name);
+    origins.iter().map(|origin| origin_of(origin)).collect()
+}
+
 fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let view = shared.view();
     let unit = find(&view, parameters)?;
     let files = crate::loader::file_paths(view.definition(unit));
-    let text = |path: &Arc<str>| std::fs::read_to_string(&**path).unwrap_or_default();
+    let text = |path: &Arc<str>| {
+        let made = shared.made_text(path);
+        made.unwrap_or_else(|| std::fs::read_to_string(&**path).unwrap_or_default())
+    };
     let files: Vec<Value> = files.iter().map(|p| json!({"path": &**p, "text": text(p)})).collect();
     Ok(json!({"files": files}))
 }
@@ -356,6 +379,7 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let how = Reload {
         full: flag("full"),
         dry_run: flag("dry_run"),
+        rules_only: flag("rules_only"),
         unit,
         rollback: parameters["rollback"].as_u64(),
     };
@@ -366,18 +390,28 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         return Err(refused(error));
     }
     let names = |units: &[UnitName]| units.iter().map(|u| u.to_string()).collect::<Vec<_>>();
+    let texts = report.rules.as_ref().filter(|_| flag("texts")).map(crate::fleet::texts);
+    let text = |(path, before, after)| json!({"path": path, "before": before, "after": after});
     Ok(json!({
+        "texts": texts.unwrap_or_default().into_iter().map(text).collect::<Vec<_>>(),
         "generation": report.generation,
         "added": names(&report.added),
         "changed": names(&report.changed),
         "removed": names(&report.removed),
         "needs_restart": names(&report.needs_restart),
+        "made_by": report.made_by.iter().map(made_by).collect::<Vec<_>>(),
         "diagnostics": report.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
         "files_looked_at": report.work.looked_at,
         "files_parsed": report.work.parsed,
         "took_us": report.took_us,
         "loop_us": report.loop_us,
     }))
+}
+
+fn made_by((unit, origin): &(UnitName, Arc<Origin>)) -> Value {
+    let mut out = origin_of(origin);
+    out["unit"] = json!(unit.as_str());
+    out
 }
 
 fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_unit::install::{Change, Node, Plan, Tree};
-use warren_unit::{Scope, UnitType};
+use warren_unit::install::{Change, Node, Plan, Tree, UnitFileState};
+use warren_unit::{Scope, UnitName, UnitType};
 
 use crate::shared::FileStates;
 use crate::snapshot::{Entry, Snapshot, directory_kind};
@@ -83,8 +83,20 @@ fn config_directories(search_path: &[String], scope: Scope) -> (String, String) 
 
 /// `UnitFileState` of every unit file.
 pub fn states(snapshot: &Snapshot, scope: Scope) -> FileStates {
-    let states = tree(snapshot, scope).states();
+    let mut states = tree(snapshot, scope).states();
+    for name in made(snapshot) {
+        states.insert(name, UnitFileState::Generated);
+    }
     states.into_iter().map(|(name, state)| (name, state.as_str())).collect()
+}
+
+/// The units that rules make and no file hides.
+fn made(snapshot: &Snapshot) -> Vec<UnitName> {
+    let Some(own) = snapshot.directories.iter().position(|d| d.is_made) else { return Vec::new() };
+    let (stronger, own) = (&snapshot.directories[..own], &snapshot.directories[own]);
+    let files = own.entries.iter().filter(|(_, entry)| matches!(entry, Entry::File(_)));
+    let shown = files.filter(|(name, _)| !stronger.iter().any(|d| d.entries.contains_key(*name)));
+    shown.filter_map(|(name, _)| UnitName::parse(name).ok()).collect()
 }
 
 /// Reads files that are named by path and are not in the listing.

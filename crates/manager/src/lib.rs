@@ -15,6 +15,7 @@ pub mod daemon;
 pub mod effects;
 mod ending;
 pub mod fd_store;
+pub mod fleet;
 pub mod generators;
 pub mod groups;
 pub mod helpers;

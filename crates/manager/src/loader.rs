@@ -16,6 +16,7 @@ use warren_unit::parse::UnitFile;
 use warren_unit::search;
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
+use crate::fleet::{self, Applied, Fleet};
 use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
 
 /// Links that are followed from one name to the next.
@@ -38,6 +39,24 @@ pub struct Loading {
     pub diagnostics: Vec<Diagnostic>,
     /// What it cost.
     pub work: Work,
+    /// What rules made, if that differs.
+    pub rules: Option<RulesChange>,
+}
+
+/// What rules made before a load and after it.
+#[derive(Clone, Debug)]
+pub struct RulesChange {
+    /// Before.
+    pub before: Applied,
+    /// After.
+    pub after: Applied,
+}
+
+impl Loading {
+    /// A load that came to this generation.
+    pub fn new(graph: Arc<Graph>, delta: Delta, work: Work) -> Loading {
+        Loading { graph, delta, diagnostics: Vec::new(), work, rules: None }
+    }
 }
 
 /// The loader's state.
@@ -55,6 +74,8 @@ pub struct Loader {
     dropin_names: BTreeSet<Box<str>>,
     /// Every X that has an `X.wants`, `X.requires` or `X.upholds` directory.
     link_owners: BTreeSet<Box<str>>,
+    /// The rules that make units, if there may be any.
+    fleet: Option<Fleet>,
 }
 
 /// How a name resolves.
@@ -135,21 +156,34 @@ impl LoadWork {
         let (next, delta) = self.edit.finish();
         let same = delta.is_empty() && names_stay;
         let graph = if same { before.clone() } else { Arc::new(next) };
-        Loading { graph, delta, diagnostics: self.diagnostics, work }
+        Loading { diagnostics: self.diagnostics, ..Loading::new(graph, delta, work) }
     }
 }
 
 impl Loader {
-    /// A loader over these search directories.
-    pub fn new(paths: Vec<PathBuf>, settings: Settings) -> Loader {
+    /// A loader over these search directories, with these rules among them.
+    pub fn new(paths: Vec<PathBuf>, settings: Settings, mut fleet: Option<Fleet>) -> Loader {
+        let mut snapshot = std::thread::scope(|scope| {
+            if let Some(fleet) = &mut fleet {
+                scope.spawn(|| fleet.start());
+            }
+            Snapshot::read(paths)
+        });
+        if let Some(fleet) = &mut fleet {
+            let paths: Vec<PathBuf> = snapshot.paths().map(Path::to_path_buf).collect();
+            snapshot.add_made(fleet::place_in(&paths), fleet.directory().to_owned());
+            fleet.apply(&mut snapshot);
+            fleet.keep();
+        }
         let mut loader = Loader {
-            snapshot: Snapshot::read(paths),
+            snapshot,
             settings,
             aliases: BTreeMap::new(),
             pending: BTreeSet::new(),
             links_changed: true,
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
+            fleet,
         };
         loader.index();
         loader.snapshot.structure_changed = false;
@@ -159,6 +193,12 @@ impl Loader {
     /// The search directories, highest precedence first.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.snapshot.paths().map(Path::to_path_buf).collect()
+    }
+
+    /// Those of them that lie on a disk.
+    pub fn paths_on_disk(&self) -> Vec<PathBuf> {
+        let on_disk = self.snapshot.directories.iter().filter(|directory| !directory.is_made);
+        on_disk.map(|directory| directory.path.clone()).collect()
     }
 
     /// System or user units.
@@ -185,6 +225,11 @@ impl Loader {
         names.extend(graph.names().map(|(name, _)| name.clone()).filter(|n| n.is_instance()));
         let mut loading = self.load_names(graph, names);
         loading.work = self.snapshot.work;
+        if let Some(fleet) = &self.fleet {
+            let made: BTreeSet<Box<str>> = fleet.applied().keys().cloned().collect();
+            loading.diagnostics.extend(fleet.diagnostics());
+            loading.diagnostics.extend(fleet.collisions(&self.snapshot, &made));
+        }
         loading
     }
 
@@ -195,7 +240,80 @@ impl Loader {
             true => self.pending.clone(),
             false => std::mem::take(&mut self.pending),
         };
-        self.load_changed(graph, &changed)
+        self.load_with_rules(graph, changed, dry_run)
+    }
+
+    // ---- rules ----
+
+    /// What rules made that is in force.
+    pub fn applied(&self) -> Applied {
+        self.fleet.as_ref().map(|fleet| fleet.applied().clone()).unwrap_or_default()
+    }
+
+    /// Reads what changed of the rules. Nothing may be loaded if they came to nothing.
+    ///
+    /// # Errors
+    /// Their faults, in words.
+    pub fn look_at_rules(&mut self, full: bool) -> Result<(), String> {
+        let Some(fleet) = &mut self.fleet else { return Ok(()) };
+        fleet.look(full);
+        match fleet.faults() {
+            [] => Ok(()),
+            faults => Err(fleet::in_words(faults)),
+        }
+    }
+
+    /// Loads what the rules make now; other changes wait.
+    pub fn reload_rules(&mut self, graph: &Arc<Graph>, dry_run: bool) -> Loading {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.insist();
+        }
+        self.load_with_rules(graph, BTreeSet::new(), dry_run)
+    }
+
+    /// Loads what has changed, and what rules make otherwise than before. After a dry run they
+    /// make what they made.
+    fn load_with_rules(
+        &mut self,
+        graph: &Arc<Graph>,
+        mut changed: BTreeSet<Box<str>>,
+        dry_run: bool,
+    ) -> Loading {
+        let before = match &mut self.fleet {
+            Some(fleet) if fleet.is_pending() => {
+                let (names, before) = fleet.apply(&mut self.snapshot);
+                changed.extend(names);
+                Some(before)
+            }
+            _ => None,
+        };
+        let mut loading = self.load_changed(graph, &changed);
+        let Some(fleet) = &mut self.fleet else { return loading };
+        loading.diagnostics.extend(fleet.collisions(&self.snapshot, &changed));
+        let Some(before) = before else { return loading };
+        loading.diagnostics.extend(fleet.diagnostics());
+        loading.rules =
+            Some(RulesChange { before: before.clone(), after: fleet.applied().clone() });
+        match dry_run {
+            true => {
+                fleet.undo(before, &mut self.snapshot);
+                if self.snapshot.structure_changed {
+                    self.index();
+                }
+            }
+            false => fleet.keep(),
+        }
+        loading
+    }
+
+    /// Puts what rules made for an earlier generation into force again.
+    pub fn set_rules_back(&mut self, to: Applied) {
+        if let Some(fleet) = &mut self.fleet {
+            fleet.set_back(to, &mut self.snapshot);
+            if self.snapshot.structure_changed {
+                self.index();
+            }
+        }
     }
 
     /// The same for what concerns one unit; other changes wait.
@@ -220,8 +338,7 @@ impl Loader {
     fn load_changed(&mut self, graph: &Arc<Graph>, changed: &BTreeSet<Box<str>>) -> Loading {
         let work = self.snapshot.work;
         if changed.is_empty() {
-            let (graph, delta) = (graph.clone(), Delta::default());
-            return Loading { graph, delta, diagnostics: Vec::new(), work };
+            return Loading::new(graph.clone(), Delta::default(), work);
         }
         let mut names = self.affected(graph, changed);
         if std::mem::take(&mut self.snapshot.structure_changed) {
@@ -252,7 +369,7 @@ impl Loader {
             names.iter().filter(|name| self.entry(name.as_str()).is_none()).cloned().collect();
         let (next, delta) = graph.forget(&without_file);
         let graph = if delta.is_empty() { graph.clone() } else { Arc::new(next) };
-        Loading { graph, delta, diagnostics: Vec::new(), work: Work::default() }
+        Loading::new(graph, delta, Work::default())
     }
 
     fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
@@ -472,7 +589,11 @@ impl Loader {
                 work.apply_if_many();
             }
         }
-        work.finish(graph, self.snapshot.work)
+        let mut loading = work.finish(graph, self.snapshot.work);
+        if let Some(fleet) = &self.fleet {
+            fleet.explain(&mut loading.diagnostics);
+        }
+        loading
     }
 
     /// Loads these names while another thread makes the definitions of those to come; returns

@@ -11,8 +11,9 @@ use warren_trace::words::Phase;
 use warren_unit::UnitName;
 
 use crate::daemon::now;
+use crate::fleet::Applied;
 use crate::generators::Generators;
-use crate::loader::{Loader, Loading};
+use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::recorder::Done;
 use crate::shared::{FileStates, Shared};
@@ -29,7 +30,8 @@ fn did(phase: Phase, began: Monotonic, detail: u64) -> Done {
 pub struct LoaderThread {
     loader: Loader,
     graph: Arc<Graph>,
-    kept: VecDeque<Arc<Graph>>,
+    /// Generations, and what rules made for each.
+    kept: VecDeque<(Arc<Graph>, Applied)>,
     generators: Option<Generators>,
     shared: Arc<Shared>,
 }
@@ -42,7 +44,7 @@ impl LoaderThread {
         generators: Option<Generators>,
         shared: Arc<Shared>,
     ) -> LoaderThread {
-        let kept = VecDeque::from([graph.clone()]);
+        let kept = VecDeque::from([(graph.clone(), loader.applied())]);
         LoaderThread { loader, graph, kept, generators, shared }
     }
 
@@ -67,7 +69,7 @@ impl LoaderThread {
             self.graph = loading.graph.clone();
         }
         if changed && !dry_run {
-            self.kept.push_back(self.graph.clone());
+            self.kept.push_back((self.graph.clone(), self.loader.applied()));
             if self.kept.len() > KEPT_GENERATIONS_MAX {
                 self.kept.pop_front();
             }
@@ -77,12 +79,7 @@ impl LoaderThread {
     }
 
     fn refuse(&self, token: u64, error: String) -> LoaderAnswer {
-        let loading = Loading {
-            graph: self.graph.clone(),
-            delta: Delta::default(),
-            diagnostics: Vec::new(),
-            work: Default::default(),
-        };
+        let loading = Loading::new(self.graph.clone(), Delta::default(), Default::default());
         let (error, done) = (Some(error), Vec::new());
         LoaderAnswer { token, loading, dry_run: true, error, done, states: None }
     }
@@ -90,6 +87,16 @@ impl LoaderThread {
     fn reload(&mut self, how: &Reload, token: u64) -> LoaderAnswer {
         if let Some(generation) = how.rollback {
             return self.rollback(generation, token);
+        }
+        // Faulty rules leave everything as it is.
+        if how.unit.is_none()
+            && let Err(faults) = self.loader.look_at_rules(how.full)
+        {
+            return self.refuse(token, faults);
+        }
+        if how.rules_only {
+            let loading = self.loader.reload_rules(&self.graph, how.dry_run);
+            return self.answer(token, loading, how.dry_run);
         }
         // A dry run is to change nothing, and they write what they make.
         let all = how.unit.is_none() && !how.dry_run;
@@ -134,19 +141,19 @@ impl LoaderThread {
     /// Puts an earlier generation's definitions in force again, as a new generation. The files stay
     /// as they are: the next reload that finds them changed brings them back.
     fn rollback(&mut self, generation: u64, token: u64) -> LoaderAnswer {
-        let Some(old) = self.kept.iter().find(|g| g.generation() == generation).cloned() else {
-            let kept: Vec<String> = self.kept.iter().map(|g| g.generation().to_string()).collect();
+        let found = self.kept.iter().find(|(graph, _)| graph.generation() == generation).cloned();
+        let Some((old, rules)) = found else {
+            let kept: Vec<String> =
+                self.kept.iter().map(|(graph, _)| graph.generation().to_string()).collect();
             let kept = kept.join(", ");
             return self
                 .refuse(token, format!("generation {generation} is not kept; kept are {kept}"));
         };
         let (graph, delta) = self.graph.restored_to(&old);
-        let loading = Loading {
-            graph: Arc::new(graph),
-            delta,
-            diagnostics: Vec::new(),
-            work: Default::default(),
-        };
+        let before = self.loader.applied();
+        self.loader.set_rules_back(rules.clone());
+        let mut loading = Loading::new(Arc::new(graph), delta, Default::default());
+        loading.rules = Some(RulesChange { before, after: rules });
         self.answer(token, loading, false)
     }
 

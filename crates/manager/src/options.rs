@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
 
+use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
 use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
 use crate::log::Target;
@@ -18,6 +19,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --unit=UNIT           what is started first; default: default.target
   --unit-path=DIRS      search directories instead of the usual ones, colon separated
   --generator-path=DIRS look for generators there; with --unit-path and without this, none run
+  --fleet-path=DIR      rules that make units; with --unit-path and without this, there are none
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
   --log-target=TARGET   where own messages go: auto, console, journal or null
@@ -38,6 +40,8 @@ pub struct Options {
     pub unit_path: Option<String>,
     /// Overrides where generators are looked for.
     pub generator_path: Option<String>,
+    /// Overrides where the rules are that make units.
+    pub fleet_path: Option<PathBuf>,
     /// Run the generators and end: warrend starts itself with this.
     pub run_generators: bool,
     /// Overrides where recordings are kept.
@@ -65,6 +69,7 @@ impl Options {
             unit: None,
             unit_path: None,
             generator_path: None,
+            fleet_path: None,
             run_generators: false,
             record_path: None,
             last_steps: None,
@@ -83,6 +88,7 @@ impl Options {
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
                 ("--record-path", path) => options.record_path = Some(path.into()),
+                ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
                 (RUN_GENERATORS, _) => options.run_generators = true,
                 (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
                 (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
@@ -143,6 +149,22 @@ impl Options {
         }
         let runtime = self.runtime_dir.join("systemd");
         Some(Generators::new(self.scope, own, runtime, architecture))
+    }
+
+    /// The rules that make units. None where units come from elsewhere than from the host.
+    pub fn fleet(&self) -> Option<Fleet> {
+        let usual = || match (self.scope, &self.unit_path) {
+            (_, Some(_)) => None,
+            (Scope::System, None) => Some(PathBuf::from(warren_fleet_files::SYSTEM_DIRECTORY)),
+            (Scope::User, None) => warren_fleet_files::user_directory(),
+        };
+        let rules = self.fleet_path.clone().or_else(usual)?;
+        Some(Fleet::new(rules, self.rules_directory()))
+    }
+
+    /// Where units that rules make say they are.
+    pub fn rules_directory(&self) -> PathBuf {
+        self.runtime_dir.join("warren/fleet")
     }
 
     /// Where systemd's own clients connect.

@@ -1,5 +1,6 @@
 //! What other threads ask of the loop.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use warren_bus::backend::{Call, ReplySender};
@@ -9,9 +10,10 @@ use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::Asker;
 use warren_core::time::Monotonic;
+use warren_fleet::made::Origin;
 use warren_unit::{Diagnostic, UnitName};
 
-use crate::loader::Loading;
+use crate::loader::{Loading, RulesChange};
 use crate::recorder::Done;
 use crate::records::Material;
 use crate::snapshot::Work;
@@ -87,8 +89,16 @@ pub struct Reload {
     pub dry_run: bool,
     /// Only what concerns this unit.
     pub unit: Option<UnitName>,
+    /// Only what rules make.
+    pub rules_only: bool,
     /// Back to this generation instead.
     pub rollback: Option<u64>,
+}
+
+impl Reload {
+    /// All that changed.
+    pub const ALL: Reload =
+        Reload { full: false, dry_run: false, unit: None, rules_only: false, rollback: None };
 }
 
 /// What a reload did, or would do.
@@ -104,6 +114,10 @@ pub struct Report {
     pub removed: Vec<UnitName>,
     /// Active units whose settings changed: a restart would apply them.
     pub needs_restart: Vec<UnitName>,
+    /// Which rules made these units, or parts of them.
+    pub made_by: Vec<(UnitName, Arc<Origin>)>,
+    /// What rules made before and after, where that differs.
+    pub rules: Option<RulesChange>,
     /// What was wrong.
     pub diagnostics: Vec<Diagnostic>,
     /// What it cost.
@@ -154,7 +168,7 @@ pub struct LoaderAnswer {
     /// What was done for it.
     pub done: Vec<Done>,
     /// Installation states, where they may have changed.
-    pub states: Option<std::sync::Arc<crate::shared::FileStates>>,
+    pub states: Option<Arc<crate::shared::FileStates>>,
 }
 
 impl Report {
@@ -167,5 +181,17 @@ impl Report {
         self.changed = names(&delta.changed);
         self.removed = names(&delta.removed);
         self.generation = graph.generation();
+    }
+
+    /// The rules behind the units that differ: of those that are removed, the rules of before.
+    pub fn explain(&mut self, rules: &RulesChange) {
+        let now = self.added.iter().chain(&self.changed).map(|unit| (unit, &rules.after));
+        let all = now.chain(self.removed.iter().map(|unit| (unit, &rules.before)));
+        let made_by = |(unit, applied)| {
+            let origins = crate::fleet::origins(applied, unit);
+            origins.into_iter().map(move |origin| (UnitName::clone(unit), origin))
+        };
+        self.made_by = all.flat_map(made_by).collect();
+        self.rules = Some(rules.clone());
     }
 }

@@ -18,7 +18,7 @@ use warren_trace::words::Phase;
 use warren_unit::install::{
     Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree,
 };
-use warren_unit::{LoadState, UnitName};
+use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::daemon::{Client, Daemon, Leaving, now};
 use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
@@ -119,7 +119,7 @@ impl Daemon {
             }
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
-                let how = Reload { full: false, dry_run: false, unit: None, rollback: None };
+                let how = Reload::ALL;
                 let after = AfterLoad::BusReload(reply);
                 self.load(|token| LoaderOrder::Reload { how, token }, after);
             }
@@ -245,6 +245,9 @@ impl Daemon {
         if let Some(states) = states {
             self.shared.publish_states(states);
         }
+        if let Some(rules) = loading.rules.as_ref().filter(|_| !dry_run) {
+            self.shared.publish_rules(rules.after.clone());
+        }
         if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
             crate::log::diagnostics(&loading.diagnostics);
         }
@@ -273,6 +276,9 @@ impl Daemon {
                     ..Report::default()
                 };
                 report.name(&loading.graph, &delta);
+                if let Some(rules) = &loading.rules {
+                    report.explain(rules);
+                }
                 report.needs_restart = self.needs_restart(&delta);
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;
@@ -336,14 +342,14 @@ impl Daemon {
         }
     }
 
-    /// Active units whose settings changed.
+    /// Active units whose settings changed. A target has none that a restart would apply.
     fn needs_restart(&self, delta: &Delta) -> Vec<UnitName> {
         let graph = self.core.graph();
         let active = |unit: &&warren_core::ids::UnitId| {
             matches!(
                 self.core.unit_run(**unit).active_state(),
                 ActiveState::Active | ActiveState::Reloading
-            )
+            ) && graph.definition(**unit).unit_type() != UnitType::Target
         };
         delta.changed.iter().filter(active).map(|unit| graph.name(*unit).clone()).collect()
     }
@@ -355,7 +361,7 @@ impl Daemon {
     }
 
     pub(crate) fn reload_by_signal(&mut self) {
-        let how = Reload { full: false, dry_run: false, unit: None, rollback: None };
+        let how = Reload::ALL;
         self.load(|token| LoaderOrder::Reload { how, token }, AfterLoad::Nothing);
     }
 
@@ -375,6 +381,7 @@ impl Daemon {
 
     fn unit_files(&mut self, operation: &UnitFileOp) -> Outcome {
         let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
+        self.refuse_made_units(operation, &names)?;
         let tree = self.install_tree(&names);
         let plan = plan(&tree, operation, &names)?;
         if let Some(error) = plan.errors.first() {
@@ -394,6 +401,22 @@ impl Daemon {
         })
     }
 
+    /// What rules make is enabled by them, and is no file that a link could lead to. It can be
+    /// masked: the mask is a file that hides it.
+    fn refuse_made_units(&self, operation: &UnitFileOp, names: &[&str]) -> Result<(), BusError> {
+        if matches!(operation.verb, UnitFileVerb::Mask | UnitFileVerb::Unmask) {
+            return Ok(());
+        }
+        let rules = self.shared.rules();
+        let made = names.iter().find_map(|name| Some((name, rules.get(*name)?)));
+        made.map_or(Ok(()), |(name, product)| {
+            let (path, origin) = (product.file.path(), &product.origin);
+            let message =
+                format!("Unit {path} is transient or generated: {name} is made by {origin}");
+            Err(BusError::failed(message))
+        })
+    }
+
     fn unit_file_list(&self) -> Vec<(String, &'static str)> {
         let states = self.shared.states();
         let tree = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
@@ -404,7 +427,11 @@ impl Daemon {
                     .get(name.as_str())
                     .is_some_and(|e| !matches!(e, crate::snapshot::Entry::Directory(_)))
             });
-            if let Some(directory) = directory {
+            if let Some(product) =
+                self.shared.rules().get(name.as_str()).filter(|_| *state == "generated")
+            {
+                out.push((product.file.path().to_string(), *state));
+            } else if let Some(directory) = directory {
                 out.push((
                     directory.path.join(name.as_str()).to_string_lossy().into_owned(),
                     *state,

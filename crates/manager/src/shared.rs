@@ -14,6 +14,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_unit::UnitName;
 
+use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
 use crate::orders::Order;
 use crate::records::Records;
@@ -26,6 +27,8 @@ pub struct Shared {
     view: Mutex<Arc<View>>,
     facts: Mutex<Arc<Facts>>,
     states: Mutex<Arc<FileStates>>,
+    rules: Mutex<Applied>,
+    shown: Mutex<Shown>,
     settings: Settings,
     tree: Option<Tree>,
     orders: Sender<Order>,
@@ -61,12 +64,15 @@ pub struct Places {
     pub log_dir: PathBuf,
     /// Where the log daemon is asked.
     pub journal_socket: PathBuf,
+    /// Where units that rules make say they are.
+    pub rules: PathBuf,
     /// Recordings that are kept.
     pub records: Records,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing that is done under these locks can panic half-way.
+    // Nothing that is done under these locks can panic half-way. `shown` is held while files are
+    // written below /run; the loop never takes it.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -84,6 +90,8 @@ impl Shared {
             view: Mutex::default(),
             facts: Mutex::new(Arc::new(facts)),
             states: Mutex::default(),
+            rules: Mutex::default(),
+            shown: Mutex::new(Shown::new(places.rules)),
             settings,
             tree,
             orders,
@@ -108,6 +116,35 @@ impl Shared {
     /// Installation states of all unit files.
     pub fn states(&self) -> Arc<FileStates> {
         lock(&self.states).clone()
+    }
+
+    /// Puts up what rules made that goes with a generation.
+    pub fn publish_rules(&self, rules: Applied) {
+        *lock(&self.rules) = rules;
+    }
+
+    /// What rules made.
+    pub fn rules(&self) -> Applied {
+        lock(&self.rules).clone()
+    }
+
+    /// The text of a file that rules made; nothing if the path is that of another file.
+    pub fn made_text(&self, path: &str) -> Option<String> {
+        let directory = lock(&self.shown).directory().to_owned();
+        Shown::text(&directory, &self.rules(), path)
+    }
+
+    /// Has the files of a definition on the disk that rules made: whoever asks for their paths
+    /// wants to read them.
+    fn show_made(&self, definition: &Definition) {
+        let rules = self.rules();
+        if rules.is_empty() {
+            return;
+        }
+        let mut shown = lock(&self.shown);
+        for path in crate::loader::file_paths(definition) {
+            shown.show(&rules, &path);
+        }
     }
 
     /// Changes the facts.
@@ -166,6 +203,7 @@ impl Backend for Shared {
     }
 
     fn files(&self, definition: &Definition) -> UnitFiles {
+        self.show_made(definition);
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
         let fragment = definition.files.fragment.as_ref().map(path);
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));

@@ -66,7 +66,8 @@ pub enum Entry {
 }
 
 impl Entry {
-    fn link(target: &Path, outside: Option<File>) -> Entry {
+    /// A link that leads there.
+    pub(crate) fn link(target: &Path, outside: Option<File>) -> Entry {
         Entry::Link(Box::new(Link { target: target.to_string_lossy().into(), outside }))
     }
 }
@@ -88,11 +89,20 @@ pub struct File {
     pub parsed: Arc<UnitFile>,
 }
 
+impl File {
+    /// A file that is on no disk.
+    pub(crate) fn made(parsed: Arc<UnitFile>) -> File {
+        File { identity: Identity(0), parsed }
+    }
+}
+
 /// One search directory.
 #[derive(Debug)]
 pub struct Directory {
     /// Its path.
     pub path: PathBuf,
+    /// Nobody reads it from a disk: it is what rules made (see `fleet`).
+    pub is_made: bool,
     /// Units, templates and their directories by name.
     pub entries: BTreeMap<Box<str>, Entry>,
 }
@@ -151,8 +161,8 @@ impl Snapshot {
     }
 
     fn read_with(paths: Vec<PathBuf>, watch: Option<Inotify>) -> Snapshot {
-        let directories =
-            paths.into_iter().map(|path| Directory { path, entries: BTreeMap::new() }).collect();
+        let directory = |path| Directory { path, is_made: false, entries: BTreeMap::new() };
+        let directories = paths.into_iter().map(directory).collect();
         let mut snapshot = Snapshot {
             directories,
             watch,
@@ -167,6 +177,22 @@ impl Snapshot {
         snapshot
     }
 
+    /// Enters a directory that nobody reads from a disk, at this place in the order.
+    pub(crate) fn add_made(&mut self, at: usize, path: PathBuf) {
+        let directory = Directory { path, is_made: true, entries: BTreeMap::new() };
+        self.directories.insert(at, directory);
+        let shifted = |index: usize| index + usize::from(index >= at);
+        self.watched.values_mut().for_each(|(index, _)| *index = shifted(*index));
+        self.outside =
+            std::mem::take(&mut self.outside).into_iter().map(|(i, n)| (shifted(i), n)).collect();
+        self.missing = std::mem::take(&mut self.missing).into_iter().map(shifted).collect();
+    }
+
+    /// What rules made, if there is room for it.
+    pub(crate) fn made_mut(&mut self) -> Option<&mut Directory> {
+        self.directories.iter_mut().find(|directory| directory.is_made)
+    }
+
     /// The search directories.
     pub fn paths(&self) -> impl Iterator<Item = &Path> {
         self.directories.iter().map(|d| d.path.as_path())
@@ -177,6 +203,9 @@ impl Snapshot {
         self.work = Work::default();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
+            if self.directories[index].is_made {
+                continue;
+            }
             self.watch_directory(index, None);
             changed.extend(self.sweep_directory(index));
         }

@@ -118,7 +118,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
-    let mut loader = Loader::new(options.search_path(), settings.clone());
+    let mut loader = Loader::new(options.search_path(), settings.clone(), options.fleet());
     let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
@@ -132,16 +132,21 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         crate::log::diagnostics(&loading.diagnostics);
     }
 
-    let unit_path = loader.paths();
-    facts.unit_path = unit_path.iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    facts.unit_path = loader.paths().iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
     let records = Records::open(options.record_dir());
     let recorder = Recorder::start(records.clone(), &settings.context)
         .map_err(text("starting the recorder"))?;
-    let (log_dir, journal_socket) = (options.log_dir(), options.journal_socket());
-    let places = Places { unit_path, log_dir, journal_socket, records };
+    let places = Places {
+        unit_path: loader.paths_on_disk(),
+        log_dir: options.log_dir(),
+        journal_socket: options.journal_socket(),
+        rules: options.rules_directory(),
+        records,
+    };
     let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
     let shared = Arc::new(shared);
+    shared.publish_rules(loader.applied());
     let (loader_in, loader_orders) = channel();
     let thread = LoaderThread::new(loader, loading.graph.clone(), generators, shared.clone());
     std::thread::Builder::new()

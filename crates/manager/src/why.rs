@@ -14,7 +14,7 @@ use warren_core::state::{History, LostJob};
 use warren_core::view::View;
 use warren_unit::{LoadState, Relation};
 
-use crate::control_calls::{Answered, find, log_tail, moment, reason, row};
+use crate::control_calls::{Answered, find, log_tail, moment, reason, row, rules_of};
 use crate::ending::waits;
 use crate::shared::Shared;
 
@@ -122,6 +122,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     };
     let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
     out["reason"] = reason(view, shown);
+    out["made_by"] = json!(rules_of(shared, definition));
     out["detail"] = json!(history.status_text);
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());

@@ -95,6 +95,10 @@ codes! {
     TooManyValues = "too-many-values",
     /// A link in a search directory that is no valid alias.
     BadAlias = "bad-alias",
+    /// A fault in the rules that make units; `warren fleet check` shows its lines.
+    Rule = "rule",
+    /// A unit made by rules that hides a file, or is hidden by one.
+    HiddenFile = "hidden-file",
 }
 
 /// One fault at one place.

@@ -48,12 +48,16 @@ fn commands() -> String {
         "# Commands\n\nGenerated from the table of commands. The same text is in `warren --help`, \
          in the manual pages and in the shell completions.\n\n",
     );
-    section(&mut out, "warren", &mut command.clone());
-    for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
-        let title = format!("warren {}", sub.get_name());
-        section(&mut out, &title, sub);
-    }
+    sections(&mut out, "warren", &mut command);
     out
+}
+
+/// A command, and those below it.
+fn sections(out: &mut String, title: &str, command: &mut clap::Command) {
+    section(out, title, &mut command.clone());
+    for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set()) {
+        sections(out, &format!("{title} {}", sub.get_name()), sub);
+    }
 }
 
 fn section(out: &mut String, title: &str, command: &mut clap::Command) {

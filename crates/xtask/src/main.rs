@@ -22,6 +22,7 @@ Usage: cargo xtask COMMAND
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
   bench units       the figures of SPECIFICATION.md, section Units
+  bench fleet       the same, section Fleet configuration, beside icinga2
   bench spawn       the spawn path against vfork and exec
 ";
 
@@ -47,6 +48,7 @@ fn run(args: &[String]) -> Result<()> {
         ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
+        ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {
             print!("{HELP}");

@@ -13,17 +13,25 @@ use anyhow::{Context, Result};
 use warren_sys::mount::{self, MountFlags, MountOptions, Sharing};
 use warren_sys::namespace;
 
+use crate::args::RunArgs;
+
 /// The new root is built here: the machine gets a `/run` of its own anyway.
 const NEW_ROOT: &str = "/run";
 
 /// Where unit files are shown, as long as the host has the directory.
 const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 
-/// Replaces the root of this mount namespace. `units` is shown where the system's unit files lie.
-pub fn build(units: Option<&Path>, init: Option<&Path>, cgroups: bool) -> Result<()> {
+/// Where rules are shown. The host may have no directory for them in `/etc`.
+pub const RULES_DIRECTORY: &str = "/run/warren/fleet.d";
+
+/// Replaces the root of this mount namespace. Unit files are shown where the system's lie, rules
+/// at [`RULES_DIRECTORY`].
+pub fn build(args: &RunArgs, cgroups: bool) -> Result<()> {
     mount::set_propagation("/", (Sharing::Private, true))?;
     // Held open: these may lie below what is about to be covered.
-    let units = units.map(open_directory).transpose()?;
+    let units = args.units.as_deref().map(open_directory).transpose()?;
+    let rules = args.fleet.as_deref().map(open_directory).transpose()?;
+    let init = args.init.as_deref();
     let programs = init.and_then(Path::parent).map(open_directory).transpose()?;
     let covered = init.is_some_and(|path| path.starts_with(NEW_ROOT));
     let data = MountFlags::NOSUID | MountFlags::NODEV;
@@ -38,6 +46,11 @@ pub fn build(units: Option<&Path>, init: Option<&Path>, cgroups: bool) -> Result
         mount_cgroups();
     }
     show_units(units.as_ref())?;
+    if let Some(rules) = &rules {
+        let place = format!("{NEW_ROOT}{RULES_DIRECTORY}");
+        fs::create_dir_all(&place)?;
+        bind(&by_fd(rules), &place)?;
+    }
     if let (true, Some(programs), Some(init)) = (covered, &programs, init) {
         let place = format!("{NEW_ROOT}{}", init.parent().unwrap_or(Path::new("/")).display());
         fs::create_dir_all(&place)?;

@@ -36,7 +36,7 @@ pub fn run(args: &NestArgs, user: bool) -> Result<i32> {
     if args.run.private_network {
         namespace::loopback_up()?;
     }
-    ground::build(args.run.units.as_deref(), args.run.init.as_deref(), cgroups)?;
+    ground::build(&args.run, cgroups)?;
     let programs = args.run.init.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
     base::write(Path::new(base::DIRECTORY), programs).context("cannot write the base units")?;
     let mut init = init_command(args, user, cgroups)?;
@@ -75,6 +75,9 @@ fn init_command(args: &NestArgs, user: bool, cgroups: bool) -> Result<Command> {
     command.arg("--").arg(if user { "--user" } else { "--system" });
     command.arg(format!("--unit={}", args.run.unit));
     command.arg(format!("--unit-path={SYSTEM_UNIT_PATH}:{}", base::DIRECTORY));
+    if args.run.fleet.is_some() {
+        command.arg(format!("--fleet-path={}", ground::RULES_DIRECTORY));
+    }
     command.args(&args.run.manager_args);
     Ok(command)
 }

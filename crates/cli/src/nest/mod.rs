@@ -110,6 +110,9 @@ fn stage_arguments(args: &RunArgs, name: &str) -> Result<Vec<std::ffi::OsString>
     if let Some(units) = &args.units {
         out.extend(["--units".into(), absolute(units)?.into()]);
     }
+    if let Some(rules) = &args.fleet {
+        out.extend(["--fleet".into(), absolute(rules)?.into()]);
+    }
     out.extend(args.private_network.then(|| "--private-network".into()));
     out.extend(args.no_cgroup.then(|| "--no-cgroup".into()));
     Ok(out)

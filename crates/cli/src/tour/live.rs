@@ -16,9 +16,17 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// Units that have a row of their own.
 const ROWS: usize = 12;
 
+/// What to try on sets of unit files.
+pub const SETS: [&str; 4] = [
+    "status test-nginx-1",
+    "restart test-nginx-1",
+    "why test-nginx-2",
+    "enter systemctl list-units --type=service",
+];
+
 /// Redraws until it is told to end.
-pub fn watch(nested: &mut Nested) -> Result<()> {
-    println!("\n{}\n", hints(&nested.machine.name));
+pub fn watch(nested: &mut Nested, commands: &[&str]) -> Result<()> {
+    println!("\n{}\n", hints(&nested.machine.name, commands));
     let mut watch = Watch::new()?;
     let mut drawn = 0;
     loop {
@@ -36,15 +44,10 @@ pub fn watch(nested: &mut Nested) -> Result<()> {
     Ok(())
 }
 
-fn hints(machine: &str) -> String {
-    format!(
-        "It stays up. From another terminal, try:\n  \
-         warren -M {machine} status test-nginx-1\n  \
-         warren -M {machine} restart test-nginx-1\n  \
-         warren -M {machine} why test-nginx-2\n  \
-         warren -M {machine} enter systemctl list-units --type=service\n\
-         q ends it."
-    )
+fn hints(machine: &str, commands: &[&str]) -> String {
+    let line = |command: &&str| format!("  warren -M {machine} {command}\n");
+    let lines: String = commands.iter().map(line).collect();
+    format!("It stays up. From another terminal, try:\n{lines}q ends it.")
 }
 
 fn picture(nested: &Nested) -> Result<String> {

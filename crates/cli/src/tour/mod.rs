@@ -4,6 +4,7 @@
 //! does with figures, stops it. Leaves nothing behind. A step that cannot be shown here (no
 //! autofs in a user namespace, say) is told in words and is no error.
 
+mod hosting;
 pub mod layout;
 mod live;
 pub mod nested;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::args::TourArgs;
-use nested::Nested;
+use nested::{Nested, Over};
 
 /// The temporary directory, removed at the end whatever happens.
 struct Scratch(PathBuf);
@@ -38,14 +39,17 @@ impl Drop for Scratch {
 /// Shows the tour; on a terminal it stays up afterwards until it is told to end.
 pub fn run(args: &TourArgs) -> Result<i32> {
     let scratch = Scratch::make()?;
+    if let Some(rules) = &args.fleet {
+        return hosting::run(rules, &scratch.0, args.once);
+    }
     let units = scratch.0.join("units");
     let echo = beside("warren-echo")?;
     let count = layout::write(&units, args.sets, args.slices, &echo)
         .with_context(|| format!("{}", units.display()))?;
     println!("Warrener: {count} unit files, {} sets, in a manager of their own.\n", args.sets);
-    let interactive =
-        !args.once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal();
-    let mut nested = Nested::start(Path::new("/proc/self/exe"), &scratch.0, &units, args.sets)?;
+    let interactive = is_interactive(args.once);
+    let over = Over { flag: "--units", directory: &units, target: layout::TARGET, sets: args.sets };
+    let mut nested = Nested::start(Path::new("/proc/self/exe"), &scratch.0, &over)?;
     if let Err(error) = show(&mut nested, &units, args, &echo, interactive) {
         nested.abandon();
         return Err(error);
@@ -54,9 +58,13 @@ pub fn run(args: &TourArgs) -> Result<i32> {
     Ok(0)
 }
 
+fn is_interactive(once: bool) -> bool {
+    !once && std::io::stdout().is_terminal() && std::io::stdin().is_terminal()
+}
+
 fn show(nested: &mut Nested, units: &Path, args: &TourArgs, echo: &Path, live: bool) -> Result<()> {
     steps::show(nested, units, args.sets, echo)?;
-    if live { live::watch(nested) } else { Ok(()) }
+    if live { live::watch(nested, &live::SETS) } else { Ok(()) }
 }
 
 /// A program of ours beside this one, or where it is installed.

@@ -12,7 +12,6 @@ use serde_json::Value;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
-use super::layout::TARGET;
 use crate::client::Client;
 use crate::machine::{self, Machine};
 
@@ -39,17 +38,29 @@ pub struct Nested {
     log: PathBuf,
 }
 
+/// What a nested manager is started over.
+pub struct Over<'o> {
+    /// `--units` or `--fleet`.
+    pub flag: &'o str,
+    /// The directory of unit files or rules.
+    pub directory: &'o Path,
+    /// What is started first.
+    pub target: &'o str,
+    /// How many sets of units there are.
+    pub sets: u32,
+}
+
 impl Nested {
-    /// Starts one, by this `warren`, over these unit files and waits until its first transaction is done.
-    pub fn start(program: &Path, scratch: &Path, units: &Path, sets: u32) -> Result<Nested> {
+    /// Starts one by this `warren` and waits until its first transaction is done.
+    pub fn start(program: &Path, scratch: &Path, over: &Over<'_>) -> Result<Nested> {
         let (notify_path, log) = (scratch.join("notify"), scratch.join("log"));
         let notify = UnixDatagram::bind(&notify_path)?;
         let name = format!("tour-{}", std::process::id());
         let output = File::create(&log)?;
         let mut child = Command::new(program)
             .arg0("warren")
-            .args(["run", "--with-parent", "--name", &name, "--unit", TARGET, "--units"])
-            .arg(units)
+            .args(["run", "--with-parent", "--name", &name, "--unit", over.target, over.flag])
+            .arg(over.directory)
             .env("NOTIFY_SOCKET", &notify_path)
             .stdin(Stdio::null())
             .stdout(output.try_clone()?)
@@ -57,7 +68,7 @@ impl Nested {
             .process_group(0)
             .spawn()
             .context("cannot start warren run")?;
-        let bound = Duration::from_millis(READY_MS + READY_MS_PER_SET * u64::from(sets));
+        let bound = Duration::from_millis(READY_MS + READY_MS_PER_SET * u64::from(over.sets));
         let found = wait_ready(&notify, &child, bound)
             .and_then(|()| machine::find(&name).context("process 1 cannot be looked into"));
         match found.with_context(|| tail(&log)) {

@@ -18,7 +18,7 @@ use crate::output::{bytes, span_us};
 const ANSWER_WAIT: Duration = Duration::from_secs(20);
 
 /// Prints a step: what, how long, and a remark.
-fn line(what: &str, figure: &str, remark: &str) {
+pub(super) fn line(what: &str, figure: &str, remark: &str) {
     println!("  {what:<44} {figure:>12}   {remark}");
 }
 
@@ -28,25 +28,36 @@ pub fn show(nested: &mut Nested, units: &Path, sets: u32, echo: &Path) -> Result
         println!("  ({})", complaint.trim_start_matches("warren: "));
     }
     loaded(nested)?;
-    connection(nested, 1)?;
-    or_say("an automount entered for the first time", automount(nested, sets.min(2), echo));
+    connection(nested, &socket_path(1), "1", &service(1))?;
+    let set = sets.min(2);
+    or_say("an automount entered for the first time", automount(nested, &trap(set), echo));
     edit(nested, units, sets.min(3))?;
     let answer = nested.call("ReloadConfiguration", json!({}))?;
     reloaded("reload, nothing changed", &answer);
     let answer = nested.call("ReloadConfiguration", json!({"full": true}))?;
     reloaded("reload, every file looked at", &answer);
-    restart(nested, 1)?;
+    restart(nested, &service(1))?;
     memory(nested)
 }
 
+/// An automount: its unit's name without the suffix, and its place.
+pub(super) struct Trap {
+    pub name: String,
+    pub path: String,
+}
+
+fn trap(set: u32) -> Trap {
+    Trap { name: format!("test-{set}"), path: mount_path(set) }
+}
+
 /// A step that needs more than every machine has: said in words when it fails.
-fn or_say(what: &str, step: Result<()>) {
+pub(super) fn or_say(what: &str, step: Result<()>) {
     if let Err(error) = step {
         line(what, "not here", &format!("{error:#}").replace('\n', " "));
     }
 }
 
-fn loaded(nested: &Nested) -> Result<()> {
+pub(super) fn loaded(nested: &Nested) -> Result<()> {
     let totals = nested.call("Totals", json!({}))?;
     let us = |key: &str| totals[key].as_u64().unwrap_or(0);
     let count = totals["loaded"].as_u64().unwrap_or(0);
@@ -69,8 +80,8 @@ fn first_failure(nested: &Nested) -> Option<String> {
     Some(format!("{unit}: {}", said.unwrap_or("no reason known")))
 }
 
-fn ask(nested: &Nested, set: u32) -> Result<(u64, String)> {
-    let path = nested.path(&socket_path(set));
+fn ask(nested: &Nested, socket: &str) -> Result<(u64, String)> {
+    let path = nested.path(socket);
     let began = Instant::now();
     let mut stream = UnixStream::connect(&path).with_context(|| format!("{}", path.display()))?;
     stream.set_read_timeout(Some(ANSWER_WAIT))?;
@@ -79,34 +90,35 @@ fn ask(nested: &Nested, set: u32) -> Result<(u64, String)> {
     Ok((began.elapsed().as_micros() as u64, answer.trim().to_owned()))
 }
 
-fn connection(nested: &Nested, set: u32) -> Result<()> {
-    let (first_us, answer) = ask(nested, set)?;
-    ensure!(answer == format!("ok {set}"), "the service answered {answer:?}");
+/// The service answers with the word that it was started with.
+pub(super) fn connection(nested: &Nested, socket: &str, word: &str, service: &str) -> Result<()> {
+    let (first_us, answer) = ask(nested, socket)?;
+    ensure!(answer == format!("ok {word}"), "the service answered {answer:?}");
     line(
         "a socket's first connection answered",
         &span_us(first_us),
-        &format!("\"{answer}\" from {}", service(set)),
+        &format!("\"{answer}\" from {service}"),
     );
-    let (second_us, _) = ask(nested, set)?;
+    let (second_us, _) = ask(nested, socket)?;
     line("the second connection", &span_us(second_us), "the service is up now");
     Ok(())
 }
 
 /// From a process inside: the kernel lets only its own pid namespace trigger an automount.
-fn automount(nested: &Nested, set: u32, echo: &Path) -> Result<()> {
-    let path = mount_path(set);
-    let trap = nested.call("Status", json!({"unit": format!("test-{set}.automount")}))?;
-    let said = trap["status_text"].as_str().unwrap_or("the automount unit is not up");
-    ensure!(trap["active"] == "active", "{said}");
+pub(super) fn automount(nested: &Nested, trap: &Trap, echo: &Path) -> Result<()> {
+    let Trap { name, path } = trap;
+    let status = nested.call("Status", json!({"unit": format!("{name}.automount")}))?;
+    let said = status["status_text"].as_str().unwrap_or("the automount unit is not up");
+    ensure!(status["active"] == "active", "{said}");
     let output = Command::new("/proc/self/exe")
         .args(["--machine", &nested.machine.pid.to_string(), "enter"])
         .arg(echo)
-        .args(["--stat", &path])
+        .args(["--stat", path])
         .output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
     let text = String::from_utf8_lossy(&output.stdout);
     let us = text.split(' ').next().and_then(|n| n.parse().ok()).context("no answer")?;
-    let mount = format!("test-{set}.mount");
+    let mount = format!("{name}.mount");
     let status = nested.call("Status", json!({"unit": mount}))?;
     ensure!(status["active"] == "active", "{mount} is {}", status["active"]);
     line("an automount entered for the first time", &span_us(us), &format!("{path}, by {mount}"));
@@ -125,7 +137,7 @@ fn edit(nested: &Nested, units: &Path, set: u32) -> Result<()> {
     Ok(())
 }
 
-fn reloaded(what: &str, answer: &serde_json::Value) {
+pub(super) fn reloaded(what: &str, answer: &serde_json::Value) {
     let count = |key: &str| answer[key].as_array().map_or(0, Vec::len);
     let us = |key: &str| answer[key].as_u64().unwrap_or(0);
     let delta = format!(
@@ -138,16 +150,16 @@ fn reloaded(what: &str, answer: &serde_json::Value) {
     line(what, &span_us(us("took_us")), &delta);
 }
 
-fn restart(nested: &Nested, set: u32) -> Result<()> {
+pub(super) fn restart(nested: &Nested, service: &str) -> Result<()> {
     let began = Instant::now();
-    let answer = nested.call("Job", json!({"unit": service(set), "type": "restart"}))?;
+    let answer = nested.call("Job", json!({"unit": service, "type": "restart"}))?;
     let us = began.elapsed().as_micros() as u64;
     ensure!(answer["result"] == "done", "the restart ended with {}", answer["result"]);
-    line("a service restarted", &span_us(us), &service(set));
+    line("a service restarted", &span_us(us), service);
     Ok(())
 }
 
-fn memory(nested: &Nested) -> Result<()> {
+pub(super) fn memory(nested: &Nested) -> Result<()> {
     let totals = nested.call("Totals", json!({}))?;
     let resident = totals["resident_bytes"].as_u64().unwrap_or(0);
     let units = totals["loaded"].as_u64().unwrap_or(0);

@@ -10,7 +10,7 @@ use super::Options;
 use super::plan::{self, Item};
 use super::transfer::Transfer;
 use crate::ast::{DefinitionKind, Loop};
-use crate::eval::{Definition, Fault, Flow, Frame, Instance, Interpreter, Scope, World};
+use crate::eval::{Definition, Fault, Flow, Frame, Instance, Interpreter, Reads, Scope, World};
 use crate::heap::{Detached, Heap};
 use crate::outside::Nothing;
 use crate::text;
@@ -38,6 +38,8 @@ pub(super) struct Chunk {
     pub heap: Detached,
     /// The items, in order.
     pub made: Vec<Made>,
+    /// What making them looked up.
+    pub reads: Reads,
 }
 
 /// Makes all items; the chunks are in the order of the plan.
@@ -93,7 +95,8 @@ impl<'w> Worker<'w> {
             let Some(rest) = items.get(start..).filter(|rest| !rest.is_empty()) else { break };
             let part = &rest[..rest.len().min(CHUNK_ITEMS)];
             let made = self.chunk(start, part);
-            chunks.push(Chunk { number, heap: self.kept.detach(), made });
+            let reads = self.run.reads.take();
+            chunks.push(Chunk { number, heap: self.kept.detach(), made, reads });
         }
         chunks
     }

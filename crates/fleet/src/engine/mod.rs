@@ -6,6 +6,7 @@
 //! seen in them. Start at [`load`].
 
 pub mod bits;
+pub(crate) mod change;
 pub mod column;
 mod expand;
 pub mod filter;
@@ -19,7 +20,7 @@ use std::collections::BTreeMap;
 pub use matcher::Matching;
 
 use crate::diagnostic::{Diagnostic, Sink};
-use crate::eval::{Fault, Interpreter, Roots, STEPS_MAX, Scope, World};
+use crate::eval::{Bounds, Fault, Interpreter, Reads, Roots, Scope, World};
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
@@ -37,8 +38,8 @@ pub struct Options<'o> {
     pub threads: usize,
     /// How rules are matched.
     pub matching: Matching,
-    /// How many steps each thread may make.
-    pub steps_max: u64,
+    /// How much the top level, and each thread after it, may do.
+    pub bounds: Bounds,
     /// What time it is, in seconds since 1970.
     pub now: f64,
     /// Strings that are members of `globals`.
@@ -48,7 +49,7 @@ pub struct Options<'o> {
 impl Default for Options<'_> {
     fn default() -> Self {
         let matching = Matching::default();
-        Options { threads: 1, matching, steps_max: STEPS_MAX, now: 0.0, constants: &[] }
+        Options { threads: 1, matching, bounds: Bounds::default(), now: 0.0, constants: &[] }
     }
 }
 
@@ -74,7 +75,7 @@ pub fn load(
     let mut heap = Heap::default();
     let roots: Roots = library::install(&mut heap, types, options.constants);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
-    run.steps_max = options.steps_max;
+    run.bounds = options.bounds;
     let mut faults = Sink::default();
     let outcome = run.run_file(source, None);
     if let Err(fault) = outcome {
@@ -86,52 +87,72 @@ pub fn load(
     let errors: Vec<Diagnostic> = errors;
     errors.into_iter().for_each(|error| faults.push(error));
     let world = run.into_world();
-    let scope = Scope { types, modules, steps_max: options.steps_max };
-    let mut loading = Loading { world, scope, options: *options, faults, warnings };
-    if loading.faults.is_empty() {
+    let scope = Scope { types, modules, bounds: options.bounds };
+    let notes = Notes { faults, reads: Reads::new() };
+    let mut loading = Loading { world, scope, options: *options, notes };
+    if loading.notes.faults.is_empty() {
         loading.stages();
     }
-    let Loading { world, faults, warnings, .. } = loading;
-    Fleet { world, faults: faults.finish(), warnings }
+    let Loading { mut world, notes, .. } = loading;
+    world.reads = notes.reads;
+    Fleet { world, faults: notes.faults.finish(), warnings }
+}
+
+/// What stages have to tell, besides what they make.
+#[derive(Debug, Default)]
+struct Notes {
+    faults: Sink,
+    /// What was looked up.
+    reads: Reads,
 }
 
 struct Loading<'l> {
     world: World,
     scope: Scope<'l>,
     options: Options<'l>,
-    faults: Sink,
-    warnings: Vec<Diagnostic>,
+    notes: Notes,
 }
 
 impl Loading<'_> {
     /// Every stage, until one has faults.
     fn stages(&mut self) {
+        for types in self.types_by_stage().values() {
+            let items = plan::plan(&self.world, &self.scope, &self.options, types, &mut self.notes);
+            if !self.notes.faults.is_empty() {
+                return;
+            }
+            let chunks = expand::expand(&self.world, &self.scope, &self.options, &items);
+            let (_, groups) = self.join(&items, chunks);
+            if !self.notes.faults.is_empty() {
+                return;
+            }
+            let found = self.find_members(&groups, None);
+            self.set_members(&found);
+            self.world.members.extend(found);
+        }
+    }
+
+    /// The types of objects that are made together.
+    fn types_by_stage(&self) -> BTreeMap<u8, Vec<TypeId>> {
         let mut stages: BTreeMap<u8, Vec<TypeId>> = BTreeMap::new();
         for id in self.scope.types.of_objects() {
             let stage = self.scope.types.get(id).rules.as_ref().map_or(0, |rules| rules.stage);
             stages.entry(stage).or_default().push(id);
         }
-        for types in stages.values() {
-            let items =
-                plan::plan(&self.world, &self.scope, &self.options, types, &mut self.faults);
-            if !self.faults.is_empty() {
-                return;
-            }
-            let chunks = expand::expand(&self.world, &self.scope, &self.options, &items);
-            let groups = self.join(&items, chunks);
-            if !self.faults.is_empty() {
-                return;
-            }
-            self.members(&groups);
-        }
+        stages
     }
 
-    /// Takes what threads made into the world, in the order of the plan. Returns the objects that
-    /// have members by `assign where`, with their definitions.
-    fn join(&mut self, items: &[Item], chunks: Vec<Chunk>) -> Vec<(u32, ObjectId)> {
+    /// Takes what threads made into the world, in the order of the plan. Returns it, and the
+    /// objects that have members by `assign where`, with their definitions.
+    fn join(
+        &mut self,
+        items: &[Item],
+        chunks: Vec<Chunk>,
+    ) -> (Vec<ObjectId>, Vec<(u32, ObjectId)>) {
         let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
-        let mut groups = Vec::new();
-        for chunk in chunks {
+        let (mut all, mut groups) = (Vec::new(), Vec::new());
+        for mut chunk in chunks {
+            self.notes.reads.append(&mut chunk.reads);
             let mut transfer = transfer::Transfer::new(&chunk.heap, &mut heap);
             let mut moved = Vec::new();
             for made in chunk.made {
@@ -142,18 +163,19 @@ impl Loading<'_> {
                             moved.push((made.item, transfer.object(object)));
                         }
                     }
-                    Err(fault) => self.faults.push(fault.diagnostic()),
+                    Err(fault) => self.notes.faults.push(fault.diagnostic()),
                 }
             }
             for (item, object) in moved {
                 self.register(&heap, object);
+                all.push(object);
                 if let Item::Object { definition, has_members: true } = items[item] {
                     groups.push((definition, object));
                 }
             }
         }
         self.world.layer = heap.into_layer();
-        groups
+        (all, groups)
     }
 
     /// Enters an object under its name; two of one name are a fault that names both.
@@ -165,31 +187,47 @@ impl Loading<'_> {
             let message = format!("two objects of type '{of_type}' have the name '{name}'");
             let fault = Fault::at(object.origin, message);
             let first = heap.object(before).origin;
-            self.faults.push(fault.note(first, "the other one is made here").diagnostic());
+            self.notes.faults.push(fault.note(first, "the other one is made here").diagnostic());
         }
         self.world.by_type.entry(object.of_type).or_default().push(id);
     }
 
-    /// Finds the members of groups, and tells the members.
-    fn members(&mut self, groups: &[(u32, ObjectId)]) {
+    /// The members of groups, among these objects or among all.
+    fn find_members(&mut self, groups: &[(u32, ObjectId)], among: Option<&[ObjectId]>) -> Members {
         if groups.is_empty() {
+            return Members::new();
+        }
+        let world = &self.world;
+        let rows = |of_type: TypeId| match among {
+            None => plan::all(world, of_type),
+            Some(some) => {
+                let heap = Heap::over(&world.layer);
+                some.iter().copied().filter(|id| heap.object(*id).of_type == of_type).collect()
+            }
+        };
+        plan::members(world, &self.scope, &self.options, groups, &rows, &mut self.notes)
+    }
+
+    /// Tells members which groups they are in.
+    fn set_members(&mut self, found: &Members) {
+        if found.is_empty() {
             return;
         }
-        let found =
-            plan::members(&self.world, &self.scope, &self.options, groups, &mut self.faults);
         let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let attribute = heap.intern(b"groups");
-        for (group, members) in &found {
+        for (group, members) in found {
             let object = heap.object(*group);
             let (name, place) = (Value::String(object.name), object.origin);
             for member in members {
                 add_to_array(&mut heap, *member, attribute, name, place);
             }
         }
-        self.world.members.extend(found);
         self.world.layer = heap.into_layer();
     }
 }
+
+/// Members by group.
+type Members = BTreeMap<ObjectId, Vec<ObjectId>>;
 
 /// Adds to an array attribute; the array it had may belong to others, so it gets one of its own.
 fn add_to_array(

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Options;
 use super::matcher::{Matcher, Targets, Written};
+use super::{Notes, Options};
 use crate::ast::{self, DefinitionKind, Kind, Module, NodeId};
-use crate::diagnostic::Sink;
 use crate::eval::{Definition, Interpreter, Scope, World};
 use crate::heap::Heap;
 use crate::outside::Nothing;
@@ -58,7 +57,7 @@ pub(super) fn plan(
     scope: &Scope<'_>,
     options: &Options<'_>,
     types: &[TypeId],
-    faults: &mut Sink,
+    notes: &mut Notes,
 ) -> Vec<Item> {
     let mut items = Vec::new();
     for (number, definition) in world.definitions.objects.iter().enumerate() {
@@ -76,24 +75,29 @@ pub(super) fn plan(
     }
     let mut products: Vec<(u32, Vec<Item>)> = Vec::new();
     for (target, rules) in by_target {
-        products.extend(matches(world, scope, options, target, &rules, faults));
+        products.extend(matches(world, scope, options, all(world, target), &rules, notes));
     }
     products.sort_by_key(|(rule, _)| *rule);
     items.extend(products.into_iter().flat_map(|(_, items)| items));
     items
 }
 
-/// The targets of rules for one type.
-fn matches(
+/// The objects of a type, in the order in which they were made.
+pub(super) fn all(world: &World, of_type: TypeId) -> Vec<ObjectId> {
+    world.by_type.get(&of_type).cloned().unwrap_or_default()
+}
+
+/// What rules for one type make for these objects of it.
+pub(super) fn matches(
     world: &World,
     scope: &Scope<'_>,
     options: &Options<'_>,
-    target: TypeId,
+    rows: Vec<ObjectId>,
     rules: &[u32],
-    faults: &mut Sink,
+    notes: &mut Notes,
 ) -> Vec<(u32, Vec<Item>)> {
     let mut run = Interpreter::over(world, scope, Box::new(Nothing { now: options.now }));
-    let targets = targets(&run, world, target);
+    let targets = targets(&run, rows);
     let mut written = Vec::new();
     for number in rules {
         let definition = &world.definitions.rules[*number as usize].definition;
@@ -130,10 +134,11 @@ fn matches(
             Err((row, fault)) => {
                 let object = world_object(world, scope, targets.rows[row]);
                 let note = format!("evaluating this rule for {object}");
-                faults.push(fault.note(definition.place, &note).diagnostic());
+                notes.faults.push(fault.note(definition.place, &note).diagnostic());
             }
         }
     }
+    notes.reads.append(&mut run.reads.borrow_mut());
     out
 }
 
@@ -160,9 +165,8 @@ fn mentions(run: &Interpreter<'_>, module: &Module, id: NodeId, names: &[StringI
     })
 }
 
-/// The objects of a type and the variables that stand for them and for what they belong to.
-fn targets(run: &Interpreter<'_>, world: &World, target: TypeId) -> Targets {
-    let rows = world.by_type.get(&target).cloned().unwrap_or_default();
+/// Objects and the variables that stand for them and for what they belong to.
+fn targets(run: &Interpreter<'_>, rows: Vec<ObjectId>) -> Targets {
     let mut variables: BTreeMap<StringId, Vec<Option<ObjectId>>> = BTreeMap::new();
     for (row, id) in rows.iter().enumerate() {
         for (name, object) in variables_of(run, *id) {
@@ -187,13 +191,14 @@ pub(super) fn variables_of(run: &Interpreter<'_>, id: ObjectId) -> Vec<(StringId
     out
 }
 
-/// The members of groups.
+/// The members of groups among the objects of each type that `rows` gives.
 pub(super) fn members(
     world: &World,
     scope: &Scope<'_>,
     options: &Options<'_>,
     groups: &[(u32, ObjectId)],
-    faults: &mut Sink,
+    rows: &dyn Fn(TypeId) -> Vec<ObjectId>,
+    notes: &mut Notes,
 ) -> BTreeMap<ObjectId, Vec<ObjectId>> {
     let mut by_type: BTreeMap<TypeId, Vec<(u32, ObjectId)>> = BTreeMap::new();
     for (definition, group) in groups {
@@ -207,7 +212,7 @@ pub(super) fn members(
     let mut out = BTreeMap::new();
     for (member_type, groups) in by_type {
         let mut run = Interpreter::over(world, scope, Box::new(Nothing { now: options.now }));
-        let targets = targets(&run, world, member_type);
+        let targets = targets(&run, rows(member_type));
         let mut matcher = Matcher::new(&mut run, &targets, options.matching);
         for (number, group) in groups {
             let definition = &world.definitions.objects[number as usize];
@@ -228,10 +233,11 @@ pub(super) fn members(
                 Err((row, fault)) => {
                     let object = world_object(world, scope, targets.rows[row]);
                     let note = format!("evaluating membership of {object}");
-                    faults.push(fault.note(definition.place, &note).diagnostic());
+                    notes.faults.push(fault.note(definition.place, &note).diagnostic());
                 }
             }
         }
+        notes.reads.append(&mut run.reads.borrow_mut());
     }
     out
 }

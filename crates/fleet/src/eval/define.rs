@@ -64,6 +64,29 @@ impl DefinitionIndex {
         template.or_else(|| object().map(|at| &self.objects[*at as usize]))
     }
 
+    /// Whether an `import` of this name means an object's definition.
+    fn imports_object(&self, of_type: TypeId, name: StringId) -> bool {
+        !self.templates_by_name.contains_key(&(of_type, name))
+    }
+
+    /// The number of an object's definition.
+    pub fn object(&self, of_type: TypeId, name: StringId) -> Option<u32> {
+        self.objects_by_name.get(&(of_type, name)).copied()
+    }
+
+    /// Adds a definition of which there is none of its name; returns its number.
+    pub(crate) fn add_object(&mut self, made: Definition) -> u32 {
+        let number = self.objects.len() as u32;
+        self.objects_by_name.insert((made.of_type, made.name), number);
+        self.objects.push(made);
+        number
+    }
+
+    /// Forgets the name of a definition, which is used no more.
+    pub(crate) fn forget_object(&mut self, of_type: TypeId, name: StringId) {
+        self.objects_by_name.remove(&(of_type, name));
+    }
+
     fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
         let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
         numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
@@ -282,6 +305,9 @@ impl<'p> Interpreter<'p> {
         for name in names {
             let name = ops::to_key(&mut self.heap, self.types, name);
             let of_type = self.heap.object(object).of_type;
+            if self.definitions.imports_object(of_type, name) {
+                self.note_read(of_type, Some(name));
+            }
             let Some(template) = self.definitions.importable(of_type, name).cloned() else {
                 return Err(self.unknown_template(of_type, name, place).into());
             };
@@ -373,11 +399,21 @@ impl<'p> Interpreter<'p> {
 
     /// An object of an earlier stage.
     pub fn find_object(&self, of_type: TypeId, name: StringId) -> Option<ObjectId> {
+        self.note_read(of_type, Some(name));
         self.objects.get(&(of_type, name)).copied()
+    }
+
+    /// The top level sees no objects, so it reads none.
+    fn note_read(&self, of_type: TypeId, name: Option<StringId>) {
+        if !self.defines {
+            let name = name.map(|name| self.heap.bytes(name).into());
+            self.reads.borrow_mut().insert((of_type, name));
+        }
     }
 
     /// The objects of a type of an earlier stage, by name.
     pub fn objects_of(&self, of_type: TypeId) -> Vec<ObjectId> {
+        self.note_read(of_type, None);
         let range = (of_type, StringId(0))..=(of_type, StringId(u32::MAX));
         let mut found: Vec<_> = self.objects.range(range).map(|(_, id)| *id).collect();
         let name = |id: &ObjectId| self.heap.bytes(self.heap.object(*id).name);

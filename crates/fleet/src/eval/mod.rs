@@ -10,13 +10,14 @@ mod define;
 mod statement;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
 use crate::diagnostic::Diagnostic;
-use crate::heap::{Frozen, Heap, Layer};
+use crate::heap::{self, Frozen, Heap, Layer};
 use crate::modules::Modules;
 use crate::ops::{self, Ops};
 use crate::outside::Outside;
@@ -154,9 +155,14 @@ pub struct World {
     pub by_type: BTreeMap<TypeId, Vec<ObjectId>>,
     /// The members that `assign where` gave to groups.
     pub members: BTreeMap<ObjectId, Vec<ObjectId>>,
+    /// What making objects and matching rules looked up, other than their own targets.
+    pub reads: Reads,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
 }
+
+/// Objects that were looked up by type and name; without a name, all of the type.
+pub type Reads = BTreeSet<(TypeId, Option<Box<[u8]>>)>;
 
 /// What all interpreters of a run share and none changes.
 #[derive(Clone, Copy)]
@@ -165,8 +171,25 @@ pub struct Scope<'p> {
     pub types: &'p Types,
     /// The files.
     pub modules: &'p Modules,
-    /// How many steps each interpreter may make.
-    pub steps_max: u64,
+    /// How much each interpreter may do.
+    pub bounds: Bounds,
+}
+
+/// How much an interpreter may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Steps of evaluation.
+    pub steps: u64,
+    /// Arrays, dictionaries, functions and strings, of each kind.
+    pub items: usize,
+    /// Bytes of all strings.
+    pub string_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds { steps: STEPS_MAX, items: heap::ITEMS_MAX, string_bytes: heap::STRING_BYTES_MAX }
+    }
 }
 
 /// Evaluates.
@@ -188,6 +211,8 @@ pub struct Interpreter<'p> {
     pub(crate) defines: bool,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
+    /// What was looked up; noted by readers too, which change nothing else.
+    pub(crate) reads: RefCell<Reads>,
     /// The state of `random()`.
     pub(crate) random: u64,
     /// Files that are being included, to find circles.
@@ -195,8 +220,8 @@ pub struct Interpreter<'p> {
     files: u32,
     depth: usize,
     steps: u64,
-    /// How many steps may be made.
-    pub steps_max: u64,
+    /// How much may be done.
+    pub bounds: Bounds,
 }
 
 impl<'p> Interpreter<'p> {
@@ -219,12 +244,13 @@ impl<'p> Interpreter<'p> {
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
             warnings: Vec::new(),
+            reads: RefCell::default(),
             random: 0,
             including: Vec::new(),
             files: 0,
             depth: 0,
             steps: 0,
-            steps_max: STEPS_MAX,
+            bounds: Bounds::default(),
         }
     }
 
@@ -236,8 +262,10 @@ impl<'p> Interpreter<'p> {
         interpreter.links = Cow::Borrowed(&world.links);
         interpreter.definitions = Cow::Borrowed(&world.definitions);
         interpreter.objects = Cow::Borrowed(&world.objects);
-        interpreter.steps_max = scope.steps_max;
+        interpreter.bounds = scope.bounds;
         interpreter.defines = false;
+        // Files that it reads itself come after those of the world.
+        interpreter.files = world.links.len() as u32;
         interpreter
     }
 
@@ -254,6 +282,7 @@ impl<'p> Interpreter<'p> {
             objects: self.objects.into_owned(),
             by_type: BTreeMap::new(),
             members: BTreeMap::new(),
+            reads: Reads::new(),
         }
     }
 
@@ -281,9 +310,9 @@ impl<'p> Interpreter<'p> {
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
-        } else if self.steps > self.steps_max {
-            format!("evaluation was given up after {} steps", self.steps_max)
-        } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room() {
+        } else if self.steps > self.bounds.steps {
+            format!("evaluation was given up after {} steps", self.bounds.steps)
+        } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
             "there is no room for more values".to_owned()
         } else {
             return Ok(());

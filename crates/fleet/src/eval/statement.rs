@@ -252,6 +252,26 @@ impl<'p> Interpreter<'p> {
     ) -> Result<Value, Box<Fault>> {
         let place = from.unwrap_or_default();
         self.check_include(&source, place)?;
+        let module = self.read_file(source, place)?;
+        self.including.push(module.file);
+        let frame = self.frame(module, Value::Namespace(self.roots.globals));
+        let outcome = self.file_body(&frame);
+        self.including.pop();
+        outcome
+    }
+
+    /// Parses and evaluates a text whose variables are these.
+    pub(crate) fn run_text(
+        &mut self,
+        source: Source,
+        this: Value,
+        locals: DictionaryId,
+    ) -> Result<Value, Box<Fault>> {
+        let module = self.read_file(source, Place::default())?;
+        self.file_body(&Frame { module, this, locals })
+    }
+
+    fn read_file(&mut self, source: Source, place: Place) -> Result<&'p Module, Box<Fault>> {
         let (module, faults) = crate::parse(self.next_file(), source);
         let fatal = faults.iter().find(|fault| fault.severity == crate::Severity::Error).cloned();
         let module: &'p Module = match self.modules.add(module) {
@@ -265,11 +285,7 @@ impl<'p> Interpreter<'p> {
         }
         self.warnings.extend(faults);
         self.link(module);
-        self.including.push(module.file);
-        let frame = self.frame(module, Value::Namespace(self.roots.globals));
-        let outcome = self.file_body(&frame);
-        self.including.pop();
-        outcome
+        Ok(module)
     }
 
     /// At the top level there is nothing to return from.

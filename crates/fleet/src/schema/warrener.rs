@@ -12,6 +12,9 @@ use crate::types::{Kind, Naming, Rules, Type};
 /// Types that rules can be applied to.
 const TARGETS: [&str; 3] = ["Container", "Machine", "Group"];
 
+/// The attribute of a product that is no unit of its own but a drop-in, with the unit that it is for.
+pub const DROP_IN_OF: &str = "drop_in_of";
+
 /// Sections of a unit that attributes are looked for in, in this order.
 fn sections(unit_type: UnitType) -> [Section; 3] {
     [Section::Type(unit_type), Section::Unit, Section::Install]
@@ -55,6 +58,7 @@ fn target(name: &str, variable: &'static str, stage: u8, members: Option<&'stati
 fn product(unit_type: UnitType) -> Type {
     let mut fields = vec![
         field("container", Kind::Name("Container")),
+        field(DROP_IN_OF, Kind::Text),
         field("group", Kind::Name("Group")),
         field("machine", Kind::Name("Machine")),
         field("name", Kind::Text),

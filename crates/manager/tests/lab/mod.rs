@@ -137,7 +137,7 @@ impl Machine {
         };
         let directory = std::env::temp_dir().join(&group);
         let _ = std::fs::remove_dir_all(&directory);
-        for below in ["", "units", "out", "generators"] {
+        for below in ["", "units", "out", "generators", "rules"] {
             std::fs::create_dir(directory.join(below)).expect("a scratch directory can be made");
         }
         let script = "mount --make-rprivate / && mount -t proc proc /proc \
@@ -161,6 +161,7 @@ impl Machine {
             ))
             .arg(format!("--generator-path={}", directory.join("generators").display()))
             .arg(format!("--record-path={}", directory.join("records").display()))
+            .arg(format!("--fleet-path={}", directory.join("rules").display()))
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(console)
@@ -179,6 +180,12 @@ impl Machine {
     /// Writes a file below the unit directory.
     pub fn write(&self, file: &str, text: &str) {
         write_unit(&self.directory, file, text);
+    }
+
+    /// Writes a file of rules.
+    pub fn write_rules(&self, file: &str, text: &str) {
+        let text = text.replace("@P", &player());
+        std::fs::write(self.directory.join("rules").join(file), text).expect("it can be written");
     }
 
     /// Writes a generator: a shell script.

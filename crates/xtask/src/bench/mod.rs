@@ -10,6 +10,7 @@
 //! 4000s 8000s. systemd needs many minutes from 4,000 sets on: it is measured up to
 //! `PEER_SETS_MAX` sets (default 1000). Needs root and a release build (`make build`).
 
+pub mod fleet;
 mod rows;
 mod subject;
 
@@ -65,7 +66,7 @@ pub fn units(args: &[&str]) -> Result<()> {
             }
         }
     }
-    write(&results)
+    write("units.json", &results)
 }
 
 fn measure(place: &Place, size: Size, programs: &std::path::Path) -> Result<Vec<Value>> {
@@ -86,7 +87,7 @@ fn programs() -> Result<PathBuf> {
     Ok(directory)
 }
 
-fn write(results: &[Value]) -> Result<()> {
+fn write(file: &str, results: &[Value]) -> Result<()> {
     let commit = output("git", &["rev-parse", "--short", "HEAD"])?;
     let date = warren_cli::render::date(warren_sys::time::realtime_ns() / 1000);
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -95,7 +96,7 @@ fn write(results: &[Value]) -> Result<()> {
         "date": date, "commit": commit.trim(), "cpus": cpus, "kernel": kernel.trim(),
         "results": results,
     });
-    let path = root().join("bench/results/units.json");
+    let path = root().join("bench/results").join(file);
     fs::create_dir_all(path.parent().context("a directory")?)?;
     fs::write(&path, format!("{all:#}\n"))?;
     println!("\nwritten: {}", path.display());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use warren_cli::tour::layout;
-use warren_cli::tour::nested::Nested;
+use warren_cli::tour::nested::{Nested, Over};
 use warren_sys::epoll::{Epoll, Events, Interest};
 
 use super::Size;
@@ -101,7 +101,9 @@ impl Subject {
         let (pid, nested) = match place {
             Place::Nested => {
                 let program = programs.join("warren");
-                let nested = Nested::start(&program, &scratch, &units, size.sets)?;
+                let (directory, target) = (&*units, layout::TARGET);
+                let over = Over { flag: "--units", directory, target, sets: size.sets };
+                let nested = Nested::start(&program, &scratch, &over)?;
                 (nested.machine.pid, Some(nested))
             }
             Place::Lab(_, rootfs, init) => (boot_lab(rootfs, init, &units)?, None),

@@ -1,0 +1,101 @@
+//! `warren fleet console`: expressions over the rules, one a line.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use anyhow::Result;
+use serde_json::json;
+use warren_fleet::Source;
+use warren_fleet::console::Console;
+use warren_fleet::outside::Nothing;
+use warren_fleet::session::{Loaded, Session};
+
+use super::{rules, tell};
+use crate::args::{ConsoleArgs, Global};
+use crate::output::print;
+
+/// How many steps all expressions of a console may make.
+const STEPS_MAX: u64 = 1_000_000_000;
+
+pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
+    let is_there = args.rules.dir.is_some() || rules::directory(&args.rules, global).is_ok();
+    let loaded = if is_there { rules::load(&args.rules, global)? } else { nothing() };
+    let Loaded { session, messages } = loaded;
+    tell(&messages, &Global { json: false, ..global.clone() });
+    let Some(session) = session.or_else(|| nothing().session) else { return Ok(1) };
+    let now = rules::options().now;
+    rules::deep(|| {
+        let mut console = Console::over(&session, Box::new(Nothing { now }), STEPS_MAX);
+        match args.expression.is_empty() {
+            true => interactive(&mut console, global),
+            false => Ok(args
+                .expression
+                .iter()
+                .map(|e| answer(&mut console, e, global))
+                .max()
+                .unwrap_or(0)),
+        }
+    })
+}
+
+/// A configuration without anything in it.
+fn nothing() -> Loaded {
+    let outside = Box::new(Nothing::default());
+    Session::load(Source::new("nothing", b""), outside, &rules::options(), "/run/warren/fleet")
+}
+
+/// Prints what an expression comes to; 1 if it fails.
+fn answer(console: &mut Console<'_>, text: &str, global: &Global) -> i32 {
+    match console.evaluate(text) {
+        Ok(value) if global.json => {
+            let value: serde_json::Value = serde_json::from_str(&value).unwrap_or_default();
+            let version = crate::verbs::JSON_VERSION;
+            print(&format!("{}\n", json!({"value": value, "format": version})));
+            0
+        }
+        Ok(value) => {
+            print(&format!("{value}\n"));
+            0
+        }
+        Err(message) => {
+            tell(&[message], global);
+            1
+        }
+    }
+}
+
+/// Reads lines until the end. A line that opens a bracket and does not close it goes on in the
+/// next one.
+fn interactive(console: &mut Console<'_>, global: &Global) -> Result<i32> {
+    let is_terminal = std::io::stdin().is_terminal();
+    let prompt = |text: &str| {
+        if is_terminal {
+            eprint!("{text}");
+            let _ = std::io::stderr().flush();
+        }
+    };
+    let (mut status, mut text) = (0, String::new());
+    prompt("fleet> ");
+    for line in std::io::stdin().lock().lines() {
+        text.push_str(&line?);
+        text.push('\n');
+        if is_open(&text) {
+            prompt("   ... ");
+            continue;
+        }
+        if !text.trim().is_empty() {
+            status = answer(console, &text, global);
+        }
+        text.clear();
+        prompt("fleet> ");
+    }
+    // What was typed at a terminal is nobody's status.
+    Ok(if is_terminal { 0 } else { status })
+}
+
+/// Whether brackets are still open.
+fn is_open(text: &str) -> bool {
+    let (module, _) =
+        warren_fleet::parse(warren_fleet::FileId(0), Source::new("", text.as_bytes()));
+    let depth = module.tokens.iter().map(|token| token.kind.nesting()).sum::<i32>();
+    depth > 0
+}

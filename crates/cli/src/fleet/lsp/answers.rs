@@ -1,0 +1,158 @@
+//! What an editor asks about a place.
+
+use serde_json::{Value, json};
+use warren_fleet::ast::Module;
+use warren_fleet::token::Keyword;
+use warren_fleet::types::{Kind, Type};
+use warren_fleet::{FileId, Severity, Source, assist, format, parse, schema};
+use warren_unit::settings::Id;
+
+use super::documents::{Documents, offset, position, uri_of};
+
+/// LSP's kinds of completions: a property, a class.
+const PROPERTY: u8 = 10;
+const CLASS: u8 = 7;
+
+/// A document and the byte that a question is about.
+fn place(documents: &Documents, parameters: &Value) -> Option<(String, Module, u32)> {
+    let uri = parameters["textDocument"]["uri"].as_str()?.to_owned();
+    let at = offset(documents.text(&uri)?, &parameters["position"]);
+    let module = documents.module(&uri)?;
+    Some((uri, module, at))
+}
+
+fn type_called(name: &str) -> Option<Type> {
+    schema::warrener::types().into_iter().find(|of_type| of_type.name == name)
+}
+
+/// A setting in a few lines: what it takes, what more than one means, what is done with it.
+fn setting_text(id: Id) -> Option<String> {
+    let setting = id.setting();
+    let value = warren_unit::doc::kind(setting.kind);
+    Some(format!(
+        "`{}=` {value}\n\n{}; {}",
+        setting.name,
+        setting.group.manual(),
+        setting.status.as_str()
+    ))
+}
+
+/// What is known of the word at a place.
+pub(super) fn hover(documents: &Documents, parameters: &Value) -> Value {
+    let found = || {
+        let (uri, module, at) = place(documents, parameters)?;
+        let word = assist::word_at(&module, at)?;
+        attribute(&module, at, &word).or_else(|| definitions_text(documents, &uri, &word))
+    };
+    match found() {
+        Some(text) => json!({"contents": {"kind": "markdown", "value": text}}),
+        None => Value::Null,
+    }
+}
+
+/// An attribute of the type around a place.
+fn attribute(module: &Module, at: u32, word: &str) -> Option<String> {
+    let of_type = type_called(&assist::type_around(module, at)?)?;
+    let field = of_type.fields.into_iter().find(|field| field.name == word)?;
+    match field.kind {
+        Kind::Setting(id) => setting_text(id),
+        kind => Some(format!("`{word}` of {}: {kind:?}", of_type.name)),
+    }
+}
+
+/// The definitions of a name.
+fn definitions_text(documents: &Documents, uri: &str, word: &str) -> Option<String> {
+    let mut lines = Vec::new();
+    for module in documents.modules(uri) {
+        for named in assist::named(&module).into_iter().filter(|named| named.name == word) {
+            let source = &module.source;
+            let (keyword, at) = (named.keyword.text(), source.describe(named.span.start));
+            lines.push(format!("`{keyword} {} \"{word}\"` {at}", named.of_type));
+        }
+    }
+    (!lines.is_empty()).then(|| lines.join("\n\n"))
+}
+
+/// Where the template, object, constant or attribute at a place is set.
+pub(super) fn definition(documents: &Documents, parameters: &Value) -> Value {
+    let Some((uri, module, at)) = place(documents, parameters) else { return Value::Null };
+    let Some(word) = assist::word_at(&module, at) else { return Value::Null };
+    let mut found = Vec::new();
+    let modules = documents.modules(&uri);
+    for module in &modules {
+        let named = assist::named(module).into_iter().filter(|named| named.name == word);
+        found.extend(named.map(|named| location(module, named.span)));
+    }
+    if found.is_empty() {
+        for module in &modules {
+            let set = assist::set(module, &word);
+            found.extend(set.into_iter().map(|span| location(module, span)));
+        }
+    }
+    json!(found)
+}
+
+fn location(module: &Module, span: warren_fleet::Span) -> Value {
+    let source = &module.source;
+    json!({
+        "uri": uri_of(&source.path),
+        "range": {"start": position(source, span.start), "end": position(source, span.end)},
+    })
+}
+
+/// Settings of the type around a place; behind `import`, the templates there are.
+pub(super) fn completion(documents: &Documents, parameters: &Value) -> Value {
+    let Some((uri, module, at)) = place(documents, parameters) else { return Value::Null };
+    if assist::is_after_import(&module, at) {
+        let of_type = assist::type_around(&module, at);
+        let mut names: Vec<String> = documents
+            .modules(&uri)
+            .iter()
+            .flat_map(assist::named)
+            .filter(|named| named.keyword == Keyword::Template)
+            .filter(|named| of_type.as_ref().is_none_or(|of_type| named.of_type == *of_type))
+            .map(|named| named.name)
+            .collect();
+        names.sort();
+        names.dedup();
+        let items = names.into_iter().map(|name| json!({"label": name, "kind": CLASS}));
+        return items.collect();
+    }
+    match assist::type_around(&module, at).and_then(|name| type_called(&name)) {
+        Some(of_type) => of_type.fields.iter().map(item).collect(),
+        None => types(),
+    }
+}
+
+fn item(field: &warren_fleet::types::Field) -> Value {
+    let detail = match field.kind {
+        Kind::Setting(id) => Some(warren_unit::doc::kind(id.setting().kind)),
+        _ => None,
+    };
+    json!({
+        "label": field.name, "kind": PROPERTY, "detail": detail,
+        "insertText": format!("{} = ", field.name),
+    })
+}
+
+fn types() -> Value {
+    let all = schema::warrener::types().into_iter();
+    all.map(|of_type| json!({"label": of_type.name, "kind": CLASS})).collect()
+}
+
+/// The whole text laid out; nothing to do for one with faults.
+pub(super) fn formatting(documents: &Documents, parameters: &Value) -> Value {
+    let uri = parameters["textDocument"]["uri"].as_str().unwrap_or_default();
+    let Some(text) = documents.text(uri) else { return Value::Null };
+    let source = Source::new(uri, text.as_bytes());
+    let (module, faults) = parse(FileId(0), source.clone());
+    if faults.iter().any(|fault| fault.severity == Severity::Error) {
+        return Value::Null;
+    }
+    let new = String::from_utf8_lossy(&format::format(&module)).into_owned();
+    if new == *text {
+        return json!([]);
+    }
+    let end = position(&source, text.len() as u32);
+    json!([{"range": {"start": {"line": 0, "character": 0}, "end": end}, "newText": new}])
+}

@@ -1,0 +1,259 @@
+//! What is open in the editor, and the files beside it; and what is wrong with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use warren_fleet::ast::Module;
+use warren_fleet::outside::{Include, Outside};
+use warren_fleet::session::{Message, Session};
+use warren_fleet::{Diagnostic, FileId, Severity, Source, parse};
+use warren_fleet_files::{Files, Reading};
+
+use super::super::rules;
+
+/// Texts by URI, and the directory of the rules.
+pub(super) struct Documents {
+    /// Where the rules are; else the directory of what is edited.
+    root: Option<PathBuf>,
+    open: BTreeMap<String, String>,
+    /// What diagnostics were told of at the last evaluation.
+    told: BTreeSet<String>,
+}
+
+/// Diagnostics to publish, by URI.
+pub(super) type Published = Vec<(String, Vec<Value>)>;
+
+/// The path of a `file:` URI.
+pub(super) fn path_of(uri: &str) -> Option<PathBuf> {
+    let text = uri.strip_prefix("file://")?;
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let [first, others @ ..] = rest {
+        let hex = (*first == b'%').then(|| others.get(..2)).flatten();
+        let byte = hex
+            .and_then(|hex| std::str::from_utf8(hex).ok())
+            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &others[2..] } else { others };
+    }
+    String::from_utf8(bytes).ok().map(PathBuf::from)
+}
+
+/// The URI of a path.
+pub(super) fn uri_of(path: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    let one =
+        |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    format!("file://{}", path.bytes().map(one).collect::<String>())
+}
+
+/// The place of a byte: lines from 0, columns in UTF-16 units.
+pub(super) fn position(source: &Source, at: u32) -> Value {
+    let (line, column) = source.line_column(at);
+    let text = String::from_utf8_lossy(source.line(line)).into_owned();
+    let before: usize = text
+        .char_indices()
+        .take_while(|(index, _)| *index < column as usize - 1)
+        .map(|(_, c)| c.len_utf16())
+        .sum();
+    json!({"line": line - 1, "character": before})
+}
+
+/// The byte of a place; the end of the line if it is beyond that.
+pub(super) fn offset(text: &str, position: &Value) -> u32 {
+    let number = |key: &str| position[key].as_u64().unwrap_or(0) as usize;
+    let (line, wanted) = (number("line"), number("character"));
+    let start: usize = text.split_inclusive('\n').take(line).map(str::len).sum();
+    let rest = text.get(start..).unwrap_or_default();
+    let mut units = 0;
+    for (index, c) in rest.char_indices() {
+        if units >= wanted || c == '\n' {
+            return (start + index) as u32;
+        }
+        units += c.len_utf16();
+    }
+    text.len() as u32
+}
+
+/// The texts in the editor before those on the disk.
+struct Overlaid<'r, 'o> {
+    files: Reading<'r>,
+    open: &'o BTreeMap<PathBuf, &'o String>,
+}
+
+impl Outside for Overlaid<'_, '_> {
+    fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
+        let mut sources = self.files.include(include)?;
+        for source in &mut sources {
+            if let Some(text) = self.open.get(Path::new(&*source.path)) {
+                *source = Source::new(&source.path, text.as_bytes());
+            }
+        }
+        Ok(sources)
+    }
+
+    fn now(&self) -> f64 {
+        self.files.now()
+    }
+}
+
+impl Documents {
+    pub(super) fn new(root: Option<PathBuf>) -> Documents {
+        Documents { root, open: BTreeMap::new(), told: BTreeSet::new() }
+    }
+
+    /// Takes a notification; returns the diagnostics that it leads to.
+    pub(super) fn take(&mut self, method: &str, parameters: &Value) -> Published {
+        let document = &parameters["textDocument"];
+        let Some(uri) = document["uri"].as_str().map(str::to_owned) else { return Vec::new() };
+        match method {
+            "textDocument/didOpen" => {
+                let text = document["text"].as_str().unwrap_or_default();
+                self.open.insert(uri.clone(), text.to_owned());
+                self.evaluate(&uri)
+            }
+            "textDocument/didChange" => {
+                let last = parameters["contentChanges"].as_array().and_then(|all| all.last());
+                let text = last.and_then(|change| change["text"].as_str()).unwrap_or_default();
+                self.open.insert(uri.clone(), text.to_owned());
+                vec![(uri.clone(), self.syntax(&uri))]
+            }
+            "textDocument/didSave" => self.evaluate(&uri),
+            "textDocument/didClose" => {
+                self.open.remove(&uri);
+                vec![(uri, Vec::new())]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The text of an open document.
+    pub(super) fn text(&self, uri: &str) -> Option<&String> {
+        self.open.get(uri)
+    }
+
+    /// A document parsed; it has a tree whatever is wrong with it.
+    pub(super) fn module(&self, uri: &str) -> Option<Module> {
+        let source = Source::new(&path_of(uri)?.to_string_lossy(), self.open.get(uri)?.as_bytes());
+        Some(parse(FileId(0), source).0)
+    }
+
+    /// The document, then all other rules of its directory and below, parsed.
+    pub(super) fn modules(&self, uri: &str) -> Vec<Module> {
+        let own = self.module(uri);
+        let directory = self.directory(uri);
+        let found = directory.map(|d| warren_fleet_files::rules_below(&d)).unwrap_or_default();
+        let open = self.open_paths();
+        let others = found.into_iter().filter(|path| Some(path) != path_of(uri).as_ref());
+        let parsed = others.filter_map(|path| {
+            let text = match open.get(&path) {
+                Some(text) => text.as_bytes().to_vec(),
+                None => warren_fleet_files::read_text(&path).ok()?,
+            };
+            Some(parse(FileId(0), Source::new(&path.to_string_lossy(), &text)).0)
+        });
+        own.into_iter().chain(parsed).collect()
+    }
+
+    fn directory(&self, uri: &str) -> Option<PathBuf> {
+        let own = || path_of(uri).and_then(|path| path.parent().map(Path::to_path_buf));
+        self.root.clone().or_else(own)
+    }
+
+    fn open_paths(&self) -> BTreeMap<PathBuf, &String> {
+        self.open.iter().filter_map(|(uri, text)| Some((path_of(uri)?, text))).collect()
+    }
+
+    fn syntax(&self, uri: &str) -> Vec<Value> {
+        let Some(text) = self.open.get(uri) else { return Vec::new() };
+        let source = Source::new(uri, text.as_bytes());
+        let (_, faults) = parse(FileId(0), source.clone());
+        faults.iter().map(|fault| fault_of_syntax(fault, &source)).collect()
+    }
+
+    /// Evaluates all rules of a directory. Files that were told of and are sound now are told so.
+    fn evaluate(&mut self, uri: &str) -> Published {
+        let own = (uri.to_owned(), self.syntax(uri));
+        let directory = self.directory(uri).filter(|directory| directory.is_dir());
+        let (true, Some(directory)) = (own.1.is_empty(), directory) else { return vec![own] };
+        let mut files = Files::new(directory, false);
+        let (root, open) = (files.root(), self.open_paths());
+        let options = rules::options();
+        let mut log = |_: &str| {};
+        let loaded = files.read(&mut log, |reading| {
+            let outside = Box::new(Overlaid { files: reading, open: &open });
+            rules::deep(|| Session::load(root, outside, &options, rules::LAYER))
+        });
+        let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::from([own]);
+        for uri in std::mem::take(&mut self.told) {
+            all.entry(uri).or_default();
+        }
+        for message in &loaded.messages {
+            all.entry(uri_of(&message.path)).or_default().push(fault_of_rules(message));
+        }
+        let told = all.iter().filter(|(_, faults)| !faults.is_empty()).map(|(uri, _)| uri.clone());
+        self.told = told.collect();
+        all.into_iter().collect()
+    }
+}
+
+fn severity(severity: Severity) -> u8 {
+    match severity {
+        Severity::Error => 1,
+        Severity::Warning => 2,
+        Severity::Note => 3,
+    }
+}
+
+fn fault_of_syntax(fault: &Diagnostic, source: &Source) -> Value {
+    let span = fault.place.span;
+    let help = fault.help.as_ref().map(|help| format!("\n{help}")).unwrap_or_default();
+    json!({
+        "range": {"start": position(source, span.start), "end": position(source, span.end)},
+        "severity": severity(fault.severity),
+        "source": "warren",
+        "message": format!("{}{help}", fault.message),
+    })
+}
+
+/// A whole line: the text that it was found in may be another one than the editor shows by now.
+fn fault_of_rules(message: &Message) -> Value {
+    let line = message.line.saturating_sub(1);
+    json!({
+        "range": {
+            "start": {"line": line, "character": message.column.saturating_sub(1)},
+            "end": {"line": line + 1, "character": 0},
+        },
+        "severity": severity(message.severity),
+        "source": "warren",
+        "message": message.rendered.split_once(": ").map_or("", |(_, text)| text).trim_end(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_count_what_editors_count() {
+        let text = "a = 1\nb = \"ä𝄞\" + c\n";
+        let source = Source::new("t", text.as_bytes());
+        for at in text.char_indices().map(|(at, _)| at as u32) {
+            assert_eq!(offset(text, &position(&source, at)), at);
+        }
+        let c = text.find('c').expect("it is there") as u32;
+        assert_eq!(position(&source, c), json!({"line": 1, "character": 12}));
+        assert_eq!(offset(text, &json!({"line": 0, "character": 99})), 5);
+        assert_eq!(offset(text, &json!({"line": 99, "character": 0})), text.len() as u32);
+    }
+
+    #[test]
+    fn paths_are_written_as_uris() {
+        for path in ["/a/b.conf", "/with space/100%/ä.conf"] {
+            assert_eq!(path_of(&uri_of(path)), Some(PathBuf::from(path)));
+        }
+        assert_eq!(path_of("untitled:1"), None);
+        assert_eq!(path_of("file:///a%2"), Some(PathBuf::from("/a%2")));
+    }
+}

@@ -1,0 +1,209 @@
+//! `warren fleet` and `warren icinga` as programs, without a manager.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+/// A directory of rules of this test alone, removed at the end.
+struct Rules(PathBuf);
+
+impl Rules {
+    fn new(test: &str, files: &[(&str, &str)]) -> Rules {
+        let path = std::env::temp_dir().join(format!("warren-rules-{test}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a temporary directory can be made");
+        for (name, text) in files {
+            std::fs::write(path.join(name), text).expect("it can be written");
+        }
+        Rules(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.join(name)).unwrap_or_default()
+    }
+
+    /// Runs the command in the directory; what it printed, what it complained of, its status.
+    fn warren(&self, arguments: &str, input: &str) -> String {
+        use std::io::Write;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_warren"))
+            .args(arguments.split(' '))
+            .current_dir(&self.0)
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the command can be run");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(input.as_bytes()).expect("it reads");
+        drop(stdin);
+        let output = child.wait_with_output().expect("it ends");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        format!("{out}{err}= {}", output.status.code().unwrap_or(-1))
+    }
+
+    #[track_caller]
+    fn check(&self, arguments: &str, expected: &str) {
+        assert_eq!(self.warren(arguments, ""), expected, "{arguments}");
+    }
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+const GOOD: &str = "\
+object Container \"shop\" { vars.size = 2 }
+apply Service \"web\" to Container {
+  ExecStart = \"/bin/web\"
+  assign where container.vars.size > 1
+}
+";
+
+#[test]
+fn rules_are_checked() {
+    let rules = Rules::new("check", &[("a.conf", GOOD)]);
+    rules.check("fleet check .", "The rules make 1 unit files: 1 service.\n= 0");
+    rules.check("fleet check . --json", "{\"made\":{\"service\":1},\"format\":1}\n= 0");
+    let rules = Rules::new("faulty", &[("a.conf", GOOD), ("b.conf", "x = \n")]);
+    let said = rules.warren("fleet check .", "");
+    assert!(
+        said.starts_with("error: ") && said.contains("./b.conf:1:5") && said.ends_with("= 1"),
+        "{said}"
+    );
+    let said = rules.warren("fleet check . --json", "");
+    assert!(said.contains("\"path\":\"./b.conf\",\"line\":1,\"column\":5"), "{said}");
+    rules.check("fleet check nowhere", "warren: nowhere: not a directory\n= 1");
+    rules.check("fleet check a.conf", "warren: a.conf: not a directory\n= 1");
+}
+
+#[test]
+fn a_rule_that_fails_for_one_target_names_it() {
+    let fails = "object Container \"b\" { vars.size = \"x\" }\n";
+    let rules = Rules::new("throws", &[("a.conf", GOOD), ("b.conf", fails)]);
+    let said = rules.warren("fleet check .", "");
+    assert!(said.contains("evaluating this rule for Container 'b'"), "{said}");
+    assert!(said.contains("./a.conf:4") && said.ends_with("= 1"), "{said}");
+}
+
+#[test]
+fn what_never_ends_is_given_up() {
+    let check = |text: &str, expected: &str| {
+        let rules = Rules::new("endless", &[("a.conf", text)]);
+        let said = rules.warren("fleet check .", "");
+        assert!(said.contains(expected) && said.ends_with("= 1"), "{text}: {said}");
+    };
+    check("function f(n) { return f(n + 1) }; f(1)", "levels deep");
+    check("var a = [ 1 ]; while (true) { a = a + a }", "too");
+    check("var s = \"x\"; while (true) { s = s + s }", "too long");
+    check("include \"*.conf\"", "includes itself");
+    check("include \"../nothing.conf\"", "does not exist");
+    check("\u{0}\u{1}\u{fffd}", "error");
+}
+
+#[test]
+fn what_rules_make_is_dumped() {
+    let rules = Rules::new("dump", &[("a.conf", GOOD)]);
+    let text = "# Made by apply Service \"web\" (./a.conf:2) for Container 'shop' (./a.conf:1)\n\
+                [Service]\n# ./a.conf:3\nExecStart=/bin/web\n";
+    rules.check("fleet dump .", &format!("# shop-web.service\n{text}\n= 0"));
+    rules.check("fleet dump . --unit-files out -q", "= 0");
+    assert_eq!(rules.read("out/shop-web.service"), text);
+    rules.check("fleet dump . --unit-files out", "warren: out: is not empty\n= 1");
+    let said = rules.warren("fleet dump . --objects", "");
+    assert!(said.contains("Container shop (./a.conf:1:1)\n"), "{said}");
+    assert!(said.contains("  ExecStart = \"/bin/web\" [./a.conf:3:3]\n"), "{said}");
+}
+
+#[test]
+fn expressions_are_evaluated() {
+    let rules = Rules::new("console", &[("a.conf", GOOD)]);
+    rules.check("fleet console . -e 1+1 -e len(get_objects(Container))", "2\n1\n= 0");
+    rules.check("fleet console . -e 1+1 --json", "{\"value\":2,\"format\":1}\n= 0");
+    let said = rules.warren("fleet console . -e 1+ -e 2", "");
+    assert!(
+        said.starts_with("2\nerror: expected an expression") && said.ends_with("= 1"),
+        "{said}"
+    );
+    let said = rules.warren("fleet console .", "var x = {\n a = 4\n}\nx.a * 2\n\n");
+    assert_eq!(said, "null\n8\n= 0");
+}
+
+#[test]
+fn files_are_laid_out() {
+    let (bad, good) = ("x=1 // one\n\n\n\ny = { a=2 }\n", "x = 1 // one\n\ny = { a = 2 }\n");
+    let rules = Rules::new("fmt", &[("a.conf", bad), ("b.conf", "x = (\n")]);
+    rules.check("fleet fmt --check a.conf", "a.conf would change\n= 1");
+    assert_eq!(rules.read("a.conf"), bad);
+    rules.check("fleet fmt a.conf", "= 0");
+    assert_eq!(rules.read("a.conf"), good);
+    rules.check("fleet fmt --check a.conf", "= 0");
+    assert_eq!(rules.warren("fleet fmt -", bad), format!("{good}= 0"));
+    let said = rules.warren("fleet fmt b.conf", "");
+    assert!(said.starts_with("warren: b.conf is left as it is") && said.ends_with("= 1"), "{said}");
+    assert_eq!(rules.read("b.conf"), "x = (\n");
+    assert_eq!(std::fs::read_dir(&rules.0).expect("it is there").count(), 2);
+}
+
+#[test]
+fn configurations_of_icinga_are_checked() {
+    let text = "include <lib.conf>\nobject Host \"h\" { import \"base\" }\n\
+                apply Service \"s\" { check_command = Command; assign where host.name == \"h\" }\n";
+    let library = "template Host \"base\" { check_command = Command }\n";
+    let rules = Rules::new("icinga", &[("main.conf", text), ("lib.conf", library)]);
+    rules.check(
+        "icinga check main.conf -I . -D Command=dummy",
+        "Instantiated 1 Host.\nInstantiated 1 Service.\nConfiguration is valid.\n= 0",
+    );
+    let said = rules.warren("icinga objects main.conf -I . -D Command=dummy", "");
+    assert!(said.contains("Service h!s (main.conf:3:1)\n"), "{said}");
+    let said = rules.warren("icinga check main.conf -I .", "");
+    assert!(said.contains("Command") && said.ends_with("1 errors, 0 warnings.\n= 1"), "{said}");
+    let path = rules.path("nothing.conf");
+    let said = rules.warren(&format!("icinga check {path}"), "");
+    assert!(said.contains("No such file") && said.ends_with("= 1"), "{said}");
+}
+
+fn repository() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+#[test]
+fn the_example_has_no_faults_and_is_short() {
+    let example = repository().join("examples/hosting");
+    let rules = Rules::new("example", &[]);
+    let said = rules.warren(&format!("fleet check {}", example.display()), "");
+    let expected = "The rules make 25122 unit files: 5003 automount, 1 drop-in, 5003 mount, \
+                    5056 service, 5004 slice, 5002 socket, 1 target, 52 timer.\n= 0";
+    assert_eq!(said, expected);
+    let files = std::fs::read_dir(&example).expect("it is there").flatten();
+    let lines = files.map(|f| std::fs::read_to_string(f.path()).expect("text").lines().count());
+    assert!(lines.sum::<usize>() <= 150, "the example is to stay short");
+    let said = rules.warren(&format!("fleet fmt --check {}/20-rules.conf", example.display()), "");
+    assert_eq!(said, "= 0");
+}
+
+/// What stands in the tutorial between fences that say `conf`.
+fn tutorial() -> String {
+    let text = std::fs::read_to_string(repository().join("docs/src/fleet.md")).expect("text");
+    let blocks = text.split("```conf\n").skip(1);
+    blocks.map(|block| block.split("```").next().unwrap_or_default()).collect()
+}
+
+#[test]
+fn the_tutorial_has_no_faults() {
+    let rules = Rules::new("tutorial", &[("hosting.conf", &tutorial())]);
+    let said = rules.warren("fleet check .", "");
+    assert_eq!(said, "The rules make 10 unit files: 1 drop-in, 5 service, 3 slice, 1 target.\n= 0");
+    let wrong = tutorial().replacen("\"gold\"", "\"golden\"", 1);
+    let rules = Rules::new("mistake", &[("hosting.conf", &wrong)]);
+    let said = rules.warren("fleet check .", "");
+    assert!(said.contains("evaluating this rule for Container 'shop'"), "{said}");
+    assert!(said.contains("hosting.conf:26:16"), "{said}");
+}

@@ -1,0 +1,211 @@
+//! `warren fleet lsp` as an editor uses it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+const RULES: &str = "\
+template Service \"base\" {
+  Restart = \"always\"
+}
+const Limit = 3
+apply Service \"web\" to Container {
+  import \"base\"
+  ExecStart = \"/bin/ä\" + Limit
+  assign where container.vars.web
+}
+";
+
+/// A server over a directory of rules, and the editor's end of it.
+struct Editor {
+    server: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    directory: PathBuf,
+    next: u64,
+}
+
+impl Editor {
+    fn start(test: &str) -> Editor {
+        let name = format!("warren lsp {test}-{}", std::process::id());
+        let directory = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir_all(&directory).expect("a temporary directory can be made");
+        std::fs::write(directory.join("a.conf"), RULES).expect("written");
+        let mut server = Command::new(env!("CARGO_BIN_EXE_warren"))
+            .args(["fleet", "lsp"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let input = server.stdin.take().expect("piped");
+        let output = BufReader::new(server.stdout.take().expect("piped"));
+        let mut editor = Editor { server, input, output, directory, next: 1 };
+        let answer = editor.ask("initialize", json!({"capabilities": {}}));
+        assert_eq!(answer["capabilities"]["hoverProvider"], true, "{answer}");
+        editor.tell("initialized", json!({}));
+        editor
+    }
+
+    fn uri(&self, file: &str) -> String {
+        format!("file://{}/{file}", self.directory.display()).replace(' ', "%20")
+    }
+
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        let message = format!("Content-Length: {}\r\n\r\n{text}", text.len());
+        self.input.write_all(message.as_bytes()).expect("the server reads");
+    }
+
+    fn tell(&mut self, method: &str, parameters: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "method": method, "params": parameters}));
+    }
+
+    fn receive(&mut self) -> Value {
+        let (mut line, mut length) = (String::new(), 0);
+        while self.output.read_line(&mut line).expect("it answers") > 2 {
+            let number = line.trim_end().strip_prefix("Content-Length: ").expect("a length");
+            length = number.parse().expect("a number");
+            line.clear();
+        }
+        let mut bytes = vec![0; length];
+        self.output.read_exact(&mut bytes).expect("it answers");
+        serde_json::from_slice(&bytes).expect("it is JSON")
+    }
+
+    fn ask(&mut self, method: &str, parameters: Value) -> Value {
+        let id = self.next;
+        self.next += 1;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": parameters}));
+        let answer = self.receive();
+        assert_eq!(answer["id"], id, "{answer}");
+        if answer["result"].is_null() { answer["error"].clone() } else { answer["result"].clone() }
+    }
+
+    /// Opens a text; the diagnostics of each file: `a.conf 3:5 message`.
+    fn open(&mut self, file: &str, text: &str, files: usize) -> Vec<String> {
+        let uri = self.uri(file);
+        let document = json!({"uri": uri, "languageId": "warren", "version": 1, "text": text});
+        self.tell("textDocument/didOpen", json!({"textDocument": document}));
+        self.diagnostics(files)
+    }
+
+    fn diagnostics(&mut self, files: usize) -> Vec<String> {
+        let mut out = Vec::new();
+        for _ in 0..files {
+            let told = self.receive();
+            assert_eq!(told["method"], "textDocument/publishDiagnostics", "{told}");
+            let uri = told["params"]["uri"].as_str().unwrap_or_default();
+            let file = uri.rsplit('/').next().unwrap_or_default();
+            for fault in told["params"]["diagnostics"].as_array().expect("a list") {
+                let start = &fault["range"]["start"];
+                let message = fault["message"].as_str().unwrap_or_default();
+                let message = message.lines().next().unwrap_or_default();
+                out.push(format!("{file} {}:{} {message}", start["line"], start["character"]));
+            }
+        }
+        out
+    }
+
+    /// Asks about the place where a part of the rules begins.
+    fn about(&mut self, method: &str, text: &str, part: &str) -> Value {
+        let at = text.find(part).expect("it is there");
+        let line = text[..at].matches('\n').count();
+        let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+        let character = text[start..at].encode_utf16().count();
+        let document = json!({"uri": self.uri("a.conf")});
+        let position = json!({"line": line, "character": character});
+        self.ask(method, json!({"textDocument": document, "position": position}))
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+#[test]
+fn faults_are_told_where_they_are() {
+    let mut editor = Editor::start("faults");
+    assert_eq!(editor.open("a.conf", RULES, 1), [""; 0]);
+    // What is open counts, not what is on the disk; another file's fault is told for that file.
+    let containers = "object Container \"c\" { vars.web = Nowhere }\n";
+    std::fs::write(editor.directory.join("b.conf"), "").expect("written");
+    let told = editor.open("b.conf", containers, 1);
+    assert_eq!(told, ["b.conf 0:34 Tried to access undefined script variable 'Nowhere'"]);
+    let uri = editor.uri("b.conf");
+    let change = |text: &str| json!({"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": text}]});
+    editor.tell("textDocument/didChange", change("x = \n"));
+    assert_eq!(
+        editor.diagnostics(1),
+        ["b.conf 0:4 expected an expression, found the end of the line"]
+    );
+    editor.tell("textDocument/didChange", change("object Container \"c\" { vars.web = 1 }\n"));
+    assert_eq!(editor.diagnostics(1), [""; 0]);
+    editor.tell("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
+    assert_eq!(editor.diagnostics(1), [""; 0]);
+    let bad = RULES.replace("\"always\"", "\"sometimes\"");
+    let uri = editor.uri("a.conf");
+    editor.tell(
+        "textDocument/didChange",
+        json!({"textDocument": {"uri": uri, "version": 2}, "contentChanges": [{"text": bad}]}),
+    );
+    assert_eq!(editor.diagnostics(1), [""; 0]);
+    editor.tell("textDocument/didSave", json!({"textDocument": {"uri": uri}}));
+    let told = editor.diagnostics(1);
+    assert!(told[0].starts_with("a.conf 1:2 c-web.service: Restart=: 'sometimes'"), "{told:?}");
+}
+
+#[test]
+fn questions_are_answered() {
+    let mut editor = Editor::start("questions");
+    editor.open("a.conf", RULES, 1);
+    let hover = editor.about("textDocument/hover", RULES, "ExecStart");
+    let text = hover["contents"]["value"].as_str().unwrap_or_default();
+    assert!(text.starts_with("`ExecStart=` command lines") && text.contains("acted on"), "{text}");
+    let hover = editor.about("textDocument/hover", RULES, "base\"\n  Exec");
+    let text = hover["contents"]["value"].as_str().unwrap_or_default();
+    assert!(text.contains("`template Service \"base\"`") && text.contains("a.conf:1:1"), "{text}");
+    assert_eq!(editor.about("textDocument/hover", RULES, "= 3"), Value::Null);
+
+    let found = editor.about("textDocument/definition", RULES, "base\"\n  Exec");
+    assert_eq!(found[0]["range"]["start"], json!({"line": 0, "character": 0}), "{found}");
+    assert_eq!(found[0]["uri"], editor.uri("a.conf"));
+    // Behind a letter of two bytes.
+    let found = editor.about("textDocument/definition", RULES, "Limit\n  assign");
+    assert_eq!(found[0]["range"]["start"], json!({"line": 3, "character": 0}), "{found}");
+
+    let items = editor.about("textDocument/completion", RULES, "assign");
+    let labels: Vec<&str> =
+        items.as_array().expect("a list").iter().filter_map(|i| i["label"].as_str()).collect();
+    assert!(labels.contains(&"MemoryMax") && labels.contains(&"drop_in_of"), "{labels:?}");
+    assert!(!labels.contains(&"ListenStream"), "{labels:?}");
+    let items = editor.about("textDocument/completion", RULES, "base\"\n  Exec");
+    assert_eq!(items, json!([{"label": "base", "kind": 7}]));
+}
+
+#[test]
+fn texts_are_laid_out_and_rubbish_is_borne() {
+    let mut editor = Editor::start("layout");
+    let untidy = "const  A=1 // kept\n";
+    editor.open("a.conf", untidy, 1);
+    let document = json!({"textDocument": {"uri": editor.uri("a.conf")}});
+    let edits = editor.ask("textDocument/formatting", document.clone());
+    assert_eq!(edits[0]["newText"], "const A = 1 // kept\n");
+    assert_eq!(edits[0]["range"]["end"], json!({"line": 1, "character": 0}));
+    assert_eq!(editor.ask("workspace/nonsense", json!(null))["code"], -32601);
+    editor.tell("$/nonsense", json!({}));
+    editor.tell("textDocument/didOpen", json!({}));
+    assert_eq!(editor.ask("textDocument/hover", json!({"position": 7})), Value::Null);
+    editor.open("a.conf", "object Container \"", 1);
+    assert_eq!(editor.ask("textDocument/formatting", document), Value::Null);
+    editor.ask("shutdown", json!(null));
+    assert_eq!(editor.ask("textDocument/hover", json!({}))["code"], -32600);
+    editor.tell("exit", json!(null));
+    assert_eq!(editor.server.wait().expect("it ends").code(), Some(0));
+}

@@ -1,0 +1,195 @@
+//! Answers for one evaluation: files, patterns, the clock, the environment.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use warren_fleet::Source;
+use warren_fleet::ast::IncludeKind;
+use warren_fleet::outside::{Include, Outside};
+
+use crate::find;
+use crate::identity::Identity;
+use crate::{ALL_BYTES_MAX, FILE_BYTES_MAX};
+
+/// A file that was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub identity: Identity,
+    pub source: Source,
+}
+
+/// Which files an `include` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// `include "a.conf"`, `include "*.conf"`: the path, which may be a pattern.
+    Path(PathBuf),
+    /// `include_recursive "dir", "*.conf"`: the directory and the pattern of names below it.
+    Below(PathBuf, String),
+}
+
+/// What an evaluation looked at.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub files: BTreeMap<PathBuf, Known>,
+    pub patterns: Vec<(Asked, Vec<PathBuf>)>,
+    pub directories: Vec<PathBuf>,
+}
+
+/// Takes a line that a configuration logs.
+pub type Log<'l> = &'l mut (dyn FnMut(&str) + Send);
+
+/// Answers what an evaluation asks, and notes what it looked at.
+pub struct Reading<'r> {
+    pub(crate) seen: &'r mut Seen,
+    /// What was read before: a file that is as it was then is not read again.
+    pub(crate) before: &'r BTreeMap<PathBuf, Known>,
+    pub(crate) search: &'r [PathBuf],
+    pub(crate) bytes: u64,
+    pub(crate) log: Log<'r>,
+}
+
+impl Asked {
+    /// What an `include` asks for.
+    ///
+    /// # Errors
+    /// In words: `include <...>` has no search path here.
+    pub fn of(include: &Include) -> Result<Asked, String> {
+        let directory = Path::new(&include.from).parent().unwrap_or(Path::new(""));
+        let path = directory.join(&include.path);
+        match include.kind {
+            IncludeKind::Search => {
+                let name = &include.path;
+                Err(format!(
+                    "Include file '{name}' does not exist: nothing of that name is in the search path"
+                ))
+            }
+            IncludeKind::Recursive | IncludeKind::Zones => {
+                let pattern = include.pattern.clone().unwrap_or_else(|| "*.conf".to_owned());
+                Ok(Asked::Below(path, pattern))
+            }
+            IncludeKind::Relative => Ok(Asked::Path(path)),
+        }
+    }
+
+    /// Whether it asks for this file.
+    pub fn covers(&self, path: &Path) -> bool {
+        match self {
+            Asked::Path(pattern) => find::path_fits(pattern, path),
+            Asked::Below(directory, pattern) => {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                path.starts_with(directory) && find::name_fits(pattern, name)
+            }
+        }
+    }
+
+    pub(crate) fn find(&self, listed: &mut Vec<PathBuf>) -> Vec<PathBuf> {
+        match self {
+            Asked::Path(pattern) => find::glob_paths(pattern, listed),
+            Asked::Below(directory, pattern) => find::below(directory, pattern, listed),
+        }
+    }
+}
+
+/// A file's state and text, bounded. What is neither a file nor readable is an error in words.
+pub(crate) fn read(path: &Path, before: Option<&Known>) -> Result<Known, String> {
+    let says = |error: std::io::Error| format!("{}: {error}", path.display());
+    let metadata = fs::metadata(path).map_err(says)?;
+    let identity = Identity::of(&metadata);
+    if let Some(known) = before.filter(|known| known.identity == identity) {
+        return Ok(known.clone());
+    }
+    if !metadata.is_file() {
+        return Err(format!("{}: is not a regular file", path.display()));
+    }
+    if metadata.len() > FILE_BYTES_MAX {
+        return Err(format!("{}: is larger than {FILE_BYTES_MAX} bytes", path.display()));
+    }
+    let mut bytes = Vec::with_capacity(metadata.len() as usize + 1);
+    let file = fs::File::open(path).map_err(says)?;
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(says)?;
+    // Touched but the same: the old text stays the text.
+    let source = match before {
+        Some(known) if *known.source.text == *bytes => known.source.clone(),
+        _ => Source::new(&path.to_string_lossy(), &bytes),
+    };
+    Ok(Known { identity, source })
+}
+
+impl Reading<'_> {
+    fn file(&mut self, path: &Path) -> Result<Source, String> {
+        let one = read(path, self.before.get(path))?;
+        self.bytes += one.source.text.len() as u64;
+        if self.bytes > ALL_BYTES_MAX {
+            return Err(format!("all files together are larger than {ALL_BYTES_MAX} bytes"));
+        }
+        let source = one.source.clone();
+        self.seen.directories.extend(path.parent().map(Path::to_path_buf));
+        self.seen.files.insert(path.to_owned(), one);
+        Ok(source)
+    }
+
+    fn files(&mut self, asked: Asked) -> Result<Vec<Source>, String> {
+        let found = asked.find(&mut self.seen.directories);
+        let sources = found.iter().map(|path| self.file(path)).collect();
+        self.seen.patterns.push((asked, found));
+        sources
+    }
+}
+
+impl Outside for Reading<'_> {
+    fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
+        if include.kind == IncludeKind::Search {
+            let mut places = self.search.iter().map(|directory| directory.join(&include.path));
+            if let Some(path) = places.find(|path| path.symlink_metadata().is_ok()) {
+                return self.file(&path).map(|source| vec![source]);
+            }
+        }
+        match Asked::of(include)? {
+            Asked::Path(path) if !find::is_pattern(&include.path) => {
+                if path.symlink_metadata().is_err() {
+                    return Err(format!("Include file '{}' does not exist", path.display()));
+                }
+                self.file(&path).map(|source| vec![source])
+            }
+            asked => self.files(asked),
+        }
+    }
+
+    fn log(&mut self, _severity: u8, facility: &str, text: &[u8]) {
+        (self.log)(&format!("{facility}: {}", String::from_utf8_lossy(text)));
+    }
+
+    fn now(&self) -> f64 {
+        (warren_sys::time::realtime_ns() / 1_000_000_000) as f64
+    }
+
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn path_exists(&self, path: &str) -> bool {
+        Path::new(path).exists()
+    }
+
+    fn glob(
+        &self,
+        pattern: &str,
+        below: Option<&str>,
+        files: bool,
+        directories: bool,
+    ) -> Vec<String> {
+        let mut listed = Vec::new();
+        let found = match below {
+            Some(directory) => find::below(Path::new(directory), pattern, &mut listed),
+            None => find::glob_paths(Path::new(pattern), &mut listed),
+        };
+        let wanted = |path: &PathBuf| match fs::metadata(path) {
+            Ok(m) => m.is_dir() && directories || !m.is_dir() && files,
+            Err(_) => false,
+        };
+        let text = |path: PathBuf| path.to_string_lossy().into_owned();
+        found.into_iter().filter(wanted).map(text).collect()
+    }
+}

@@ -1,0 +1,321 @@
+//! One configuration over time: which of its files changed since it was last evaluated.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use warren_fleet::Source;
+use warren_sys::inotify::{Inotify, WatchFor, WatchId};
+
+use crate::reading::{Log, Reading, Seen, read};
+
+/// What became of the files of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct Changes {
+    /// Files with another text than before, and those that a pattern finds now; of those that it
+    /// finds no more the text is empty.
+    pub modified: Vec<Source>,
+    /// Something else: files that are named and gone, or that cannot be read any more.
+    pub others: bool,
+}
+
+impl Changes {
+    /// Whether all is as it was.
+    pub fn is_empty(&self) -> bool {
+        self.modified.is_empty() && !self.others
+    }
+}
+
+/// The files of one configuration: every `*.conf` in a directory, and what those include.
+pub struct Files {
+    directory: PathBuf,
+    /// Where `include <...>` looks.
+    search: Vec<PathBuf>,
+    seen: Seen,
+    watch: Option<Inotify>,
+    watched: BTreeMap<WatchId, PathBuf>,
+    /// The directories that are watched.
+    directories: BTreeSet<PathBuf>,
+    /// A watch could not be placed or ended: everything is looked at.
+    is_blind: bool,
+}
+
+impl Files {
+    /// The files below `directory`. With `watched`, later changes are heard of.
+    pub fn new(directory: PathBuf, watched: bool) -> Files {
+        Files {
+            directory,
+            search: Vec::new(),
+            seen: Seen::default(),
+            watch: if watched { Inotify::new().ok() } else { None },
+            watched: BTreeMap::new(),
+            directories: BTreeSet::new(),
+            is_blind: false,
+        }
+    }
+
+    /// The same, with directories where `include <...>` looks.
+    pub fn with_search_path(self, search: Vec<PathBuf>) -> Files {
+        Files { search, ..self }
+    }
+
+    /// The directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Whether there was any file when it was last read.
+    pub fn is_empty(&self) -> bool {
+        self.seen.files.is_empty()
+    }
+
+    /// Paths and texts of all files that were read last.
+    pub fn sources(&self) -> impl Iterator<Item = &Source> {
+        self.seen.files.values().map(|read| &read.source)
+    }
+
+    /// What to evaluate: a text that includes the files of the directory.
+    pub fn root(&self) -> Source {
+        let path = self.directory.join("(all files)");
+        Source::new(&path.to_string_lossy(), b"include \"*.conf\"\n")
+    }
+
+    /// Has `evaluate` ask for files; watches what it asks for.
+    pub fn read<T>(&mut self, log: Log<'_>, evaluate: impl FnOnce(Reading<'_>) -> T) -> T {
+        let before = std::mem::take(&mut self.seen);
+        // Watched first: what changes while it is read is heard of.
+        self.watch_directory(&self.directory.clone());
+        before.directories.iter().for_each(|directory| self.watch_directory(directory));
+        let mut seen = Seen::default();
+        let (before_files, search) = (&before.files, &self.search);
+        let reading = Reading { seen: &mut seen, before: before_files, search, bytes: 0, log };
+        let out = evaluate(reading);
+        seen.directories.sort();
+        seen.directories.dedup();
+        for directory in &seen.directories {
+            let is_new = !self.directories.contains(directory);
+            self.watch_directory(directory);
+            // It may have changed between the reading and the watch.
+            self.is_blind |= is_new && self.watch.is_some();
+        }
+        self.seen = seen;
+        out
+    }
+
+    fn watch_directory(&mut self, directory: &Path) {
+        let Some(watch) = &self.watch else { return };
+        if !self.directories.contains(directory)
+            && let Ok(id) = watch.add(directory, WatchFor::Entries)
+        {
+            self.watched.insert(id, directory.to_owned());
+            self.directories.insert(directory.to_owned());
+        }
+    }
+
+    /// What changed since the files were last read or looked at. With `full`, or when nothing is
+    /// watched, every file is looked at.
+    pub fn changes(&mut self, full: bool) -> Changes {
+        let (touched, all) = self.touched();
+        let all = all || full || std::mem::take(&mut self.is_blind) || self.watch.is_none();
+        if !all && touched.is_empty() {
+            return Changes::default();
+        }
+        let mut changes = Changes::default();
+        let known: Vec<PathBuf> = match all {
+            true => self.seen.files.keys().cloned().collect(),
+            false => touched.iter().filter(|p| self.seen.files.contains_key(*p)).cloned().collect(),
+        };
+        let mut gone: Vec<PathBuf> = Vec::new();
+        for path in known {
+            if !self.look_at(&path, &mut changes) {
+                gone.push(path);
+            }
+        }
+        let is_new = |path: &PathBuf| !self.seen.files.contains_key(path);
+        if all || !gone.is_empty() || touched.iter().any(is_new) {
+            self.look_at_patterns(&mut changes);
+        }
+        changes.others |= gone.iter().any(|path| self.seen.files.contains_key(path));
+        changes
+    }
+
+    /// Reads a known file again; false if it cannot be read.
+    fn look_at(&mut self, path: &Path, changes: &mut Changes) -> bool {
+        let Some(known) = self.seen.files.get_mut(path) else { return true };
+        let Ok(now) = read(path, Some(known)) else { return false };
+        if !std::sync::Arc::ptr_eq(&now.source.text, &known.source.text) {
+            changes.modified.push(now.source.clone());
+        }
+        *known = now;
+        true
+    }
+
+    /// Files that patterns find now and did not before, or the other way round.
+    fn look_at_patterns(&mut self, changes: &mut Changes) {
+        let mut patterns = std::mem::take(&mut self.seen.patterns);
+        changes.others |= patterns.is_empty();
+        for index in 0..patterns.len() {
+            let now = patterns[index].0.find(&mut self.seen.directories);
+            let before = std::mem::replace(&mut patterns[index].1, now.clone());
+            let of_others = patterns.iter().enumerate().filter(|(other, _)| *other != index);
+            let elsewhere: BTreeSet<&PathBuf> = of_others.flat_map(|(_, (_, all))| all).collect();
+            for path in now.iter().filter(|path| before.binary_search(path).is_err()) {
+                match read(path, None) {
+                    Ok(new) if !elsewhere.contains(path) && !self.seen.files.contains_key(path) => {
+                        changes.modified.push(new.source.clone());
+                        self.seen.files.insert(path.clone(), new);
+                    }
+                    _ => changes.others = true,
+                }
+            }
+            for path in before.iter().filter(|path| now.binary_search(path).is_err()) {
+                changes.others |= elsewhere.contains(path);
+                if self.seen.files.remove(path).is_some() {
+                    changes.modified.push(Source::new(&path.to_string_lossy(), b""));
+                }
+            }
+        }
+        self.seen.patterns = patterns;
+        let directories = std::mem::take(&mut self.seen.directories);
+        directories.iter().for_each(|directory| self.watch_directory(directory));
+        self.seen.directories = directories;
+        self.seen.directories.sort();
+        self.seen.directories.dedup();
+    }
+
+    /// Paths that the watches reported, and whether reports may be missing.
+    fn touched(&mut self) -> (BTreeSet<PathBuf>, bool) {
+        let mut touched = BTreeSet::new();
+        let Some(watch) = &self.watch else { return (touched, true) };
+        let mut events = Vec::new();
+        let mut lost = !matches!(watch.drain(&mut events), Ok(false));
+        // A directory that was not there when it was to be watched.
+        lost |= !self.directories.contains(&self.directory) && self.directory.is_dir();
+        for event in events {
+            let Some(directory) = self.watched.get(&event.watch) else { continue };
+            lost |= event.name.is_empty();
+            touched.insert(directory.join(&event.name));
+            if event.ended {
+                let gone = self.watched.remove(&event.watch);
+                gone.iter().for_each(|directory| {
+                    self.directories.remove(directory);
+                });
+            }
+        }
+        (touched, lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use warren_fleet::outside::Outside;
+
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path =
+                std::env::temp_dir().join(format!("warren-fleet-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            fs::create_dir_all(path.join("more")).expect("a scratch directory can be made");
+            Scratch(path)
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::write(self.0.join(name), text).expect("written");
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// Reads as a configuration with `include "more/*.conf"` in its first file would.
+    fn evaluate(files: &mut Files) -> Vec<String> {
+        let root = files.root().path.to_string();
+        files.read(&mut |_| {}, |mut reading| {
+            let plain = warren_fleet::ast::IncludeKind::Relative;
+            let mut include = |from: &str, path: &str| {
+                let (from, path) = (from.to_owned(), path.to_owned());
+                let include =
+                    warren_fleet::outside::Include { kind: plain, from, path, pattern: None };
+                reading.include(&include).unwrap_or_default()
+            };
+            let mut sources = include(&root, "*.conf");
+            if let Some(first) = sources.first().map(|source| source.path.to_string()) {
+                sources.extend(include(&first, "more/*.conf"));
+            }
+            sources.iter().map(|s| String::from_utf8_lossy(&s.text).into_owned()).collect()
+        })
+    }
+
+    #[test]
+    fn a_file_that_is_named_is_missed() {
+        let scratch = Scratch::new("named");
+        let mut files = Files::new(scratch.0.clone(), true);
+        scratch.write("more/named", "x");
+        let root = files.root().path.to_string();
+        let kind = warren_fleet::ast::IncludeKind::Relative;
+        let path = "more/named".to_owned();
+        let include = warren_fleet::outside::Include { kind, from: root, path, pattern: None };
+        let found = files.read(&mut |_| {}, |mut reading| reading.include(&include));
+        assert!(found.is_ok());
+        files.changes(false);
+        fs::remove_file(scratch.0.join("more/named")).expect("removed");
+        assert!(files.changes(false).others);
+    }
+
+    fn modified(changes: &Changes) -> Vec<String> {
+        let name = |s: &Source| s.path.rsplit('/').next().unwrap_or_default().to_owned();
+        changes.modified.iter().map(name).collect()
+    }
+
+    fn check_all_changes_are_seen(watched: bool) {
+        let scratch = Scratch::new(if watched { "watched" } else { "looked" });
+        let mut files = Files::new(scratch.0.clone(), watched);
+        scratch.write("a.conf", "a");
+        scratch.write("b.conf~", "no");
+        scratch.write("more/c.conf", "c");
+        assert_eq!(evaluate(&mut files), ["a", "c"]);
+        // A new watch may have missed something once.
+        files.changes(false);
+        assert!(files.changes(false).is_empty());
+        scratch.write("more/c.conf", "cc");
+        scratch.write("b.conf~", "still no");
+        let changes = files.changes(false);
+        assert_eq!((modified(&changes), changes.others), (vec!["c.conf".to_owned()], false));
+        assert!(files.changes(false).is_empty());
+        scratch.write("a.conf", "a");
+        assert!(files.changes(true).is_empty(), "touched is not changed");
+        scratch.write("more/d.conf", "d");
+        let changes = files.changes(false);
+        assert_eq!((modified(&changes), changes.others), (vec!["d.conf".to_owned()], false));
+        assert!(files.changes(false).is_empty());
+        fs::remove_file(scratch.0.join("more/c.conf")).expect("removed");
+        let changes = files.changes(false);
+        assert_eq!((modified(&changes), changes.others), (vec!["c.conf".to_owned()], false));
+        assert_eq!(&*changes.modified[0].text, b"");
+        assert_eq!(evaluate(&mut files), ["a", "d"]);
+        fs::remove_dir_all(&scratch.0).expect("removed");
+        assert_eq!(modified(&files.changes(false)), ["a.conf", "d.conf"]);
+        assert!(files.changes(false).is_empty());
+        assert_eq!(evaluate(&mut files), [""; 0]);
+        fs::create_dir_all(&scratch.0).expect("made");
+        scratch.write("a.conf", "again");
+        assert_eq!(modified(&files.changes(false)), ["a.conf"]);
+        assert_eq!(evaluate(&mut files), ["again"]);
+    }
+
+    #[test]
+    fn changes_are_heard_of() {
+        check_all_changes_are_seen(true);
+    }
+
+    #[test]
+    fn changes_are_found_without_watches() {
+        check_all_changes_are_seen(false);
+    }
+}

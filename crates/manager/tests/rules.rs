@@ -1,0 +1,235 @@
+//! Units made by rules: they come and go with a reload, say why they are there, and a fault in one
+//! rule changes nothing.
+
+mod lab;
+
+use lab::Machine;
+use serde_json::{Value, json};
+
+const RULES: &str = "\
+template Service \"answering\" {
+  ExecStart = \"@P stay\"
+}
+apply Service \"web\" to Container {
+  import \"answering\"
+  Description = \"web of \" + container.name + \" \" + container.vars.note
+  WantedBy = \"all.target\"
+  assign where container.vars.web
+}
+apply Service \"50-note\" to Container {
+  drop_in_of = \"plain.service\"
+  Environment = \"NOTE=\" + container.vars.note
+  assign where container.vars.drop
+}
+";
+
+const CONTAINERS: &str = "\
+object Container \"a\" { vars.web = true; vars.note = \"one\" }
+object Container \"b\" { vars.web = true; vars.note = \"two\" }
+object Container \"c\" { vars.drop = true; vars.note = \"three\" }
+";
+
+fn start(name: &str) -> Option<Machine> {
+    let plain = ("plain.service", "[Service]\nExecStart=@P stay");
+    let m = Machine::start(name, &[plain, ("all.target", "[Unit]\nDescription=all")])?;
+    m.write_rules("rules.conf", RULES);
+    m.write_rules("containers.conf", CONTAINERS);
+    check(
+        &reload(&m, &json!({})),
+        ["a-web.service b-web.service", "all.target plain.service", "", ""],
+    );
+    Some(m)
+}
+
+fn reload(m: &Machine, parameters: &Value) -> Value {
+    m.call("ReloadConfiguration", parameters)
+}
+
+fn names(report: &Value, key: &str) -> String {
+    let list = report[key].as_array().into_iter().flatten();
+    let mut names: Vec<&str> = list.filter_map(Value::as_str).collect();
+    names.sort_unstable();
+    names.join(" ")
+}
+
+/// What a report says: added, changed, removed, to be restarted.
+#[track_caller]
+fn check(report: &Value, expected: [&str; 4]) {
+    let keys = ["added", "changed", "removed", "needs_restart"];
+    assert_eq!(keys.map(|key| names(report, key)), expected, "{report}");
+}
+
+/// `apply Service "web" rules.conf:4 Container 'a' containers.conf:1`
+fn made_by(origin: &Value) -> String {
+    let spot = |value: &Value| {
+        let path = value["path"].as_str().unwrap_or_default();
+        format!("{}:{}", path.rsplit('/').next().unwrap_or_default(), value["line"])
+    };
+    let (rule, target) = (origin["rule"].as_str().unwrap_or_default(), &origin["target"]);
+    let name = target["name"].as_str().unwrap_or_default();
+    format!("{rule} {} {name} {}", spot(origin), spot(target))
+}
+
+#[test]
+fn units_of_rules_run_and_say_why_they_are_there() {
+    let Some(m) = start("made") else { return };
+    m.expect_job("start", "all.target", "done");
+    m.wait_for("a-web.service", "active/running");
+    let status = m.status("a-web.service");
+    assert_eq!(status["description"], "web of a one");
+    assert_eq!(status["file_state"], "generated");
+    assert_eq!(status["files"], json!(["/run/warren/fleet/a-web.service"]));
+    let why = "apply Service \"web\" rules.conf:4 Container 'a' containers.conf:1";
+    assert_eq!(made_by(&status["made_by"][0]), why);
+    let explained = m.call("Why", &json!({"unit": "a-web.service"}));
+    assert_eq!(made_by(&explained["units"][0]["path"][0]["made_by"][0]), why);
+    let drop_in = "apply Service \"50-note\" rules.conf:10 Container 'c' containers.conf:3";
+    assert_eq!(made_by(&m.status("plain.service")["made_by"][0]), drop_in);
+
+    let cat = m.call("Cat", &json!({"unit": "a-web.service"}));
+    let text = cat["files"][0]["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("# Made by apply Service \"web\""), "{text}");
+    assert!(text.contains("/rules/rules.conf:2\nExecStart="), "{text}");
+    let cat = m.call("Cat", &json!({"unit": "plain.service"}));
+    let text = cat["files"][1]["text"].as_str().unwrap_or_default();
+    assert!(text.contains("/rules/rules.conf:12\nEnvironment=NOTE=three\n"), "{text}");
+}
+
+#[test]
+fn a_change_costs_what_it_changes() {
+    let Some(m) = start("change") else { return };
+    m.expect_job("start", "b-web.service", "done");
+    check(&reload(&m, &json!({})), ["", "", "", ""]);
+    check(&reload(&m, &json!({"full": true})), ["", "", "", ""]);
+    let before = m.totals()["generation"].clone();
+    // Lines move, nothing else: no unit differs.
+    m.write_rules("rules.conf", &format!("// A comment.\n\n{RULES}"));
+    check(&reload(&m, &json!({})), ["", "", "", ""]);
+    assert_eq!(m.totals()["generation"], before);
+    let made = made_by(&m.status("a-web.service")["made_by"][0]);
+    assert!(made.contains("rules.conf:6"), "{made}");
+
+    m.write_rules("containers.conf", &CONTAINERS.replace("two", "2").replace("\"a\"", "\"x\""));
+    let expected = ["x-web.service", "all.target b-web.service", "a-web.service", "b-web.service"];
+    let plan = reload(&m, &json!({"dry_run": true, "rules_only": true}));
+    check(&plan, expected);
+    let of =
+        |unit: &str| plan["made_by"].as_array().into_iter().flatten().find(|o| o["unit"] == unit);
+    let why = "apply Service \"web\" rules.conf:6 Container 'x' containers.conf:1";
+    assert_eq!(of("x-web.service").map(made_by).as_deref(), Some(why));
+    assert!(of("a-web.service").is_some(), "{plan}");
+    // A plan is a plan.
+    assert_eq!(m.totals()["generation"], before);
+    assert_eq!(m.status("b-web.service")["description"], "web of b two");
+    m.write("other.service", "[Service]\nExecStart=@P stay");
+    check(&reload(&m, &json!({"rules_only": true})), expected);
+    assert_eq!(m.status("b-web.service")["description"], "web of b 2");
+    check(&reload(&m, &json!({})), ["other.service", "", "", ""]);
+
+    let back = reload(&m, &json!({"rollback": before}));
+    check(
+        &back,
+        [
+            "a-web.service",
+            "all.target b-web.service",
+            "other.service x-web.service",
+            "b-web.service",
+        ],
+    );
+    let made = made_by(&m.status("b-web.service")["made_by"][0]);
+    assert!(made.contains("containers.conf:2"), "{made}");
+    // Set back stays set back, until somebody says otherwise.
+    check(&reload(&m, &json!({})), ["", "", "", ""]);
+    check(&reload(&m, &json!({"rules_only": true})), expected);
+}
+
+#[test]
+fn containers_come_and_go_with_their_files() {
+    let Some(m) = start("files") else { return };
+    m.write_rules("d.conf", "object Container \"d\" { vars.web = true; vars.note = \"new\" }\n");
+    check(&reload(&m, &json!({})), ["d-web.service", "all.target", "", ""]);
+    m.write_rules("d.conf", "object Container \"e\" { vars.web = true; vars.note = \"new\" }\n");
+    check(&reload(&m, &json!({})), ["e-web.service", "all.target", "d-web.service", ""]);
+    std::fs::remove_file(m.directory.join("rules/d.conf")).expect("it is there");
+    check(&reload(&m, &json!({})), ["", "all.target", "e-web.service", ""]);
+    check(&reload(&m, &json!({"full": true})), ["", "", "", ""]);
+}
+
+/// The error of a call.
+fn refused(m: &Machine, parameters: &Value) -> String {
+    let answer = m.try_call("ReloadConfiguration", parameters).unwrap_or_default();
+    assert!(answer["error"].is_string(), "{answer}");
+    answer["parameters"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_fault_leaves_everything_as_it_was() {
+    let Some(m) = start("fault") else { return };
+    m.expect_job("start", "a-web.service", "done");
+    let pid = m.main_pid("a-web.service");
+    let before = m.totals()["generation"].clone();
+    let throws = "apply Slice \"x\" to Container {\n  MemoryMax = 100 / container.vars.size\n  \
+                  assign where container.vars.size == 0\n}\n";
+    m.write_rules("throws.conf", throws);
+    m.write_rules("containers.conf", &CONTAINERS.replace("\"two\" }", "\"2\"; vars.size = 0 }"));
+    m.write("other.service", "[Service]\nExecStart=@P stay");
+    for _ in 0..2 {
+        let fault = refused(&m, &json!({}));
+        assert!(fault.contains("Container 'b'") && fault.contains("throws.conf:2"), "{fault}");
+    }
+    assert!(refused(&m, &json!({"rules_only": true})).contains("Container 'b'"));
+    assert_eq!(m.totals()["generation"], before);
+    assert_eq!(m.status("b-web.service")["description"], "web of b two");
+    // One unit's file can be read again all the same.
+    check(&reload(&m, &json!({"unit": "other.service"})), ["other.service", "", "", ""]);
+
+    // A manager that comes after this one goes on with the rules that were in force.
+    assert!(m.kill_manager());
+    assert_eq!(m.status("b-web.service")["description"], "web of b two");
+    assert_eq!(
+        (m.main_pid("a-web.service"), m.state("a-web.service").as_str()),
+        (pid, "active/running")
+    );
+    assert!(refused(&m, &json!({})).contains("Container 'b'"));
+    m.write_rules("throws.conf", "");
+    check(&reload(&m, &json!({})), ["", "b-web.service", "", ""]);
+}
+
+#[test]
+fn files_by_hand_come_before_rules_and_rules_before_generators() {
+    let Some(m) = start("precedence") else { return };
+    m.write("a-web.service", "[Unit]\nDescription=by hand\n[Service]\nExecStart=@P stay");
+    m.write_generator("g", "printf '[Unit]\\nDescription=g\\n' > $1/b-web.service");
+    let report = reload(&m, &json!({}));
+    check(&report, ["", "a-web.service", "", ""]);
+    let told = report["diagnostics"].to_string();
+    assert!(told.contains("is hidden by") && told.contains("/units/a-web.service"), "{told}");
+    assert!(told.contains("hides /run/systemd/generator/b-web.service"), "{told}");
+    assert_eq!(m.status("a-web.service")["description"], "by hand");
+    assert_eq!(m.status("b-web.service")["description"], "web of b two");
+    std::fs::remove_file(m.directory.join("units/a-web.service")).expect("it is there");
+    check(&reload(&m, &json!({})), ["", "a-web.service", "", ""]);
+    assert_eq!(m.status("a-web.service")["description"], "web of a one");
+}
+
+#[test]
+fn systemctl_reads_them_as_files() {
+    let Some(m) = start("systemctl") else { return };
+    if m.run(&["systemctl", "--version"]).is_err() {
+        return lab::not_run("systemctl_reads_them_as_files", "systemctl");
+    }
+    let shown = m.run(&["systemctl", "cat", "a-web.service"]).expect("cat works");
+    assert!(shown.contains("# Made by apply Service") && shown.contains("ExecStart="), "{shown}");
+    let shown = m.run(&["systemctl", "cat", "plain.service"]).expect("cat works");
+    assert!(shown.contains("Environment=NOTE=three"), "{shown}");
+    let state = m.run(&["systemctl", "is-enabled", "a-web.service"]).expect("it is");
+    assert_eq!(state.trim(), "generated");
+    let listed = m.run(&["systemctl", "list-unit-files", "*-web.service"]).expect("listed");
+    assert!(listed.contains("a-web.service") && listed.contains("generated"), "{listed}");
+    let refused = m.run(&["systemctl", "enable", "a-web.service"]).expect_err("it cannot be");
+    assert!(refused.contains("made by apply Service"), "{refused}");
+    m.write_rules("containers.conf", &CONTAINERS.replace("one", "first"));
+    m.run(&["systemctl", "daemon-reload"]).expect("it works");
+    let shown = m.run(&["systemctl", "cat", "a-web.service"]).expect("cat works");
+    assert!(shown.contains("web of a first"), "{shown}");
+}

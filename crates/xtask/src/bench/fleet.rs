@@ -1,0 +1,234 @@
+//! `cargo xtask bench fleet`: the figures of SPECIFICATION.md's table of fleet configuration.
+//!
+//! Configurations are made up here: hosts and rules that match none of them, and hosts that each
+//! get twenty services. Our engine and the installed icinga2 load the same files one after the other
+//! in one run, with 1, 2, 4 and 8 threads; edits are measured by the example `change`. What is not
+//! installed (icinga2, strace, GNU time) is said to be NOT RUN.
+//!
+//! Arguments: `HOSTS RULES` of the first case; default: 10000 1000, for which icinga2 takes minutes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+
+use crate::{cargo, root};
+
+/// Hosts and rules of the second case.
+const SERVICES: (usize, usize) = (5000, 20);
+
+const THREADS: [usize; 4] = [1, 2, 4, 8];
+
+/// Where Debian has the program itself; the command is a wrapper that wants its user.
+const ICINGA: &str = "/usr/lib/x86_64-linux-gnu/icinga2/sbin/icinga2";
+
+/// What GNU time is to print: wall, user and system seconds, KB at most, voluntary switches.
+const FORMAT: &str = "%e %U %S %M %w";
+
+/// A made-up configuration.
+struct Case {
+    name: &'static str,
+    directory: PathBuf,
+    /// What is made, and must be made by both.
+    objects: usize,
+}
+
+/// Measures, prints the table, writes `bench/results/fleet.json`.
+pub fn run(args: &[&str]) -> Result<()> {
+    let sizes: Vec<usize> =
+        args.iter().map(|word| word.parse().context("HOSTS RULES")).collect::<Result<_>>()?;
+    let (hosts, rules) = match sizes[..] {
+        [] => (10_000, 1_000),
+        [hosts, rules] => (hosts, rules),
+        _ => anyhow::bail!("usage: bench fleet [HOSTS RULES]"),
+    };
+    ensure!(Path::new("/usr/bin/time").exists(), "NOT RUN: GNU time is not installed");
+    cargo(&["build", "--locked", "--release", "--package", "warren-fleet", "--examples"])?;
+    let scratch = std::env::temp_dir().join(format!("warren-bench-fleet-{}", std::process::id()));
+    let measured = measure(&scratch, (hosts, rules));
+    let removed = fs::remove_dir_all(&scratch);
+    let results = measured?;
+    removed.context("removing the scratch directory")?;
+    super::write("fleet.json", &results)
+}
+
+fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {
+    let cases = [
+        Case::write(scratch, "no match", none, false)?,
+        Case::write(scratch, "services", SERVICES, true)?,
+    ];
+    let mut results = Vec::new();
+    for case in &cases {
+        println!("\n{}: {} objects", case.name, case.objects);
+        for threads in THREADS {
+            results.push(case.own(threads, "indexed")?);
+        }
+        results.push(case.own(1, "scan")?);
+        results.extend(case.futexes()?);
+        for threads in THREADS {
+            results.extend(case.icinga(threads, scratch)?);
+        }
+    }
+    results.push(edits()?);
+    Ok(results)
+}
+
+impl Case {
+    fn write(
+        scratch: &Path,
+        name: &'static str,
+        (hosts, rules): (usize, usize),
+        matches: bool,
+    ) -> Result<Case> {
+        let directory = scratch.join(name);
+        fs::create_dir_all(&directory)?;
+        let mut text = String::from(HEAD);
+        for n in 0..hosts {
+            writeln!(
+                text,
+                "object Host \"fra-web-{n:05}\" {{ import \"base\"; vars.rank = {}; vars.role = \"r{}\" }}",
+                n % 50,
+                n % 8
+            )?;
+        }
+        for n in 0..rules {
+            let filter = match matches {
+                true => "host.vars.role".to_owned(),
+                false => format!(
+                    "match(Fleet.Site.Names.pattern + \"{n}\", host.name) && host.vars.rank == Fleet.Limits.Wanted"
+                ),
+            };
+            writeln!(
+                text,
+                "apply Service \"s{n}\" {{ import \"base\"; vars.n = {n}; vars.of = host.name; assign where {filter} }}"
+            )?;
+        }
+        fs::write(directory.join("main.conf"), text)?;
+        let objects = hosts + if matches { hosts * rules } else { 0 };
+        Ok(Case { name, directory, objects })
+    }
+
+    fn file(&self) -> PathBuf {
+        self.directory.join("main.conf")
+    }
+
+    fn program() -> PathBuf {
+        root().join("target/release/examples/bench")
+    }
+
+    fn own(&self, threads: usize, matching: &str) -> Result<Value> {
+        let mut command = timed(&self.directory);
+        command.arg(Case::program()).arg(self.file()).args([matching, &threads.to_string()]);
+        let name = format!("warrener, {matching}");
+        row(&self.directory, command, (&name, self.name, threads))
+    }
+
+    /// futex(2) calls with one thread and with four, where strace can count them.
+    fn futexes(&self) -> Result<Option<Value>> {
+        let mut counts = Vec::new();
+        for threads in ["1", "4"] {
+            let file = self.directory.join("futexes");
+            let mut command = Command::new("strace");
+            command.args(["-f", "-c", "-e", "trace=futex", "-o"]).arg(&file);
+            command.arg(Case::program()).arg(self.file()).args(["indexed", threads]);
+            let Ok(status) = command.stdout(Stdio::null()).status() else {
+                println!("  NOT RUN: futex calls need strace");
+                return Ok(None);
+            };
+            ensure!(status.success(), "strace ended with {status}");
+            let text = fs::read_to_string(&file)?;
+            let line = text.lines().find(|line| line.trim_end().ends_with("futex"));
+            let calls = line.and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
+            counts.push(calls.unwrap_or(0));
+        }
+        println!("  futex calls with 1 and 4 threads: {} and {}", counts[0], counts[1]);
+        Ok(Some(json!({"case": self.name, "futex_calls_1_and_4_threads": counts})))
+    }
+
+    fn icinga(&self, threads: usize, scratch: &Path) -> Result<Option<Value>> {
+        if !Path::new(ICINGA).exists() {
+            println!("  NOT RUN: icinga2 is not installed");
+            return Ok(None);
+        }
+        let state = scratch.join("icinga");
+        let mut command = timed(&self.directory);
+        command.arg(ICINGA).args(["daemon", "-C", "-c"]).arg(self.file());
+        command.env("ICINGA2_USER", "root").env("ICINGA2_GROUP", "root");
+        command.args(["-D", &format!("Configuration.Concurrency={threads}")]);
+        command.args(["-D", "Configuration.RunAsUser=root", "-D", "Configuration.RunAsGroup=root"]);
+        for (name, below) in [
+            ("CacheDir", "cache"),
+            ("DataDir", "data"),
+            ("LogDir", "log"),
+            ("InitRunDir", "run"),
+            ("SpoolDir", "spool"),
+            ("ObjectsPath", "cache/objects"),
+            ("VarsPath", "cache/vars"),
+        ] {
+            let path = state.join(below);
+            let directory = if below.contains('/') { path.parent() } else { Some(&*path) };
+            directory.map_or(Ok(()), fs::create_dir_all)?;
+            command.args(["-D", &format!("Configuration.{name}={}", path.display())]);
+        }
+        row(&self.directory, command, ("icinga2", self.name, threads)).map(Some)
+    }
+}
+
+/// Namespaces as the report of 2023 has them, and what both cases need.
+const HEAD: &str = "\
+namespace Fleet {
+  namespace Site { namespace Names { const pattern = \"fra-*-zz\" } }
+  namespace Limits { const Wanted = 99 }
+}
+object CheckCommand \"dummy\" { command = [ \"/bin/true\" ] }
+template Host \"base\" { check_command = \"dummy\" }
+template Service \"base\" { check_command = \"dummy\" }
+";
+
+/// GNU time, which writes its figures beside the configuration.
+fn timed(directory: &Path) -> Command {
+    let mut command = Command::new("/usr/bin/time");
+    command.args(["-f", FORMAT, "-o"]).arg(directory.join("time"));
+    command
+}
+
+fn row(
+    directory: &Path,
+    mut command: Command,
+    (who, case, threads): (&str, &str, usize),
+) -> Result<Value> {
+    let output = command.output().with_context(|| who.to_owned())?;
+    ensure!(
+        output.status.success(),
+        "{who} ended with {}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout)
+    );
+    let text = fs::read_to_string(directory.join("time"))?;
+    let figures: Vec<f64> =
+        text.split_whitespace().map(str::parse).collect::<Result<_, _>>().context("GNU time")?;
+    let [wall, user, system, kb, switches] = figures[..] else {
+        anyhow::bail!("GNU time printed {text:?}")
+    };
+    println!(
+        "  {who:<20} {threads} threads: {:8.2} CPU s, {wall:8.2} s, {:6.0} MB, {switches:6.0} voluntary switches",
+        user + system,
+        kb / 1024.0
+    );
+    Ok(json!({
+        "who": who, "case": case, "threads": threads, "cpu_s": user + system, "wall_s": wall,
+        "kb": kb, "voluntary_switches": switches,
+    }))
+}
+
+/// One attribute of one container of 5,000.
+fn edits() -> Result<Value> {
+    let output = Command::new(root().join("target/release/examples/change")).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "the example change: {text}");
+    print!("\nedits:\n{text}");
+    Ok(json!({"edits": text.lines().collect::<Vec<_>>()}))
+}
