@@ -257,7 +257,7 @@ impl Daemon {
                 }
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
-                FromInit::Stored(listed) => self.take_listed(listed),
+                FromInit::Stored { listed, last } => self.take_listed(listed, last),
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("init is gone");

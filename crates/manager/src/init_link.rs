@@ -35,7 +35,12 @@ pub enum FromInit {
         connection: std::result::Result<OwnedFd, i32>,
     },
     /// Answer to [`InitLink::list_stored`]: some of what is kept.
-    Stored(Vec<(String, OwnedFd)>),
+    Stored {
+        /// With their names.
+        listed: Vec<(String, OwnedFd)>,
+        /// No more parts follow.
+        last: bool,
+    },
     /// Init is gone: nothing can be done any more.
     Gone,
 }
@@ -195,7 +200,7 @@ fn understood(event: InitEvent) -> Option<FromInit> {
         InitEvent::Signal(signal) => Some(FromInit::Signal(signal)),
         InitEvent::Refused(why, name) => Some(FromInit::Refused(format!("{why:?} {name}"))),
         InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
-        InitEvent::Stored(batch, _) => Some(FromInit::Stored(batch)),
+        InitEvent::Stored(listed, last) => Some(FromInit::Stored { listed, last }),
         InitEvent::Welcome(_) | InitEvent::Pong(_) => None,
     }
 }

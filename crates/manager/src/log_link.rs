@@ -7,7 +7,7 @@
 //! and gets every stream again, under the number that it had.
 //!
 //! Nothing here waits: what the daemon does not take at once is in a queue until its
-//! socket has room. While there is no daemon that has said `HELLO`, output goes to a file for each
+//! socket has room, and what is too much for the queue is asked of init again. While there is no daemon that has said `HELLO`, output goes to a file for each
 //! unit, as [`crate::spawn`] says.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -47,6 +47,13 @@ const PACKET_BYTES_MAX: usize = 64;
 
 /// Packets of the daemon taken in one turn.
 const PACKETS_PER_TURN_MAX: usize = 4096;
+
+/// Most streams at a time: init's store has room for other things beside them. With more, output
+/// goes to files.
+const STREAMS_MAX: usize = 48 << 10;
+
+/// Most streams that this process holds because the daemon has not taken them yet.
+const OUTGOING_MAX: usize = 1024;
 
 /// Longest identifier in the name of a stream that init keeps, bytes.
 const IDENTIFIER_BYTES_MAX: usize = 64;
@@ -118,10 +125,18 @@ pub struct LogLink {
     next: u64,
     /// Streams that the daemon has not taken yet.
     outgoing: VecDeque<(u64, OwnedFd)>,
+    /// Those that init alone has, and that it is to be asked for.
+    left_out: BTreeSet<u64>,
     /// Units whose settings the daemon was told of.
     told: BTreeSet<UnitId>,
     /// Waiting for room in the socket.
     watches_room: bool,
+    /// Init was asked for streams and has not sent all yet.
+    asked: bool,
+    /// More were left out since it was asked, and it may have passed them by.
+    ask_again: bool,
+    /// That output goes to files was said since there was a daemon last.
+    said_files: bool,
 }
 
 impl LogLink {
@@ -146,8 +161,12 @@ impl LogLink {
             streams: BTreeMap::new(),
             next: now().monotonic.0,
             outgoing: VecDeque::new(),
+            left_out: BTreeSet::new(),
             told: BTreeSet::new(),
             watches_room: false,
+            asked: false,
+            ask_again: false,
+            said_files: false,
         };
         log::set_heard(kept.heard);
         for (name, fd) in kept.streams {
@@ -160,8 +179,16 @@ impl LogLink {
     fn take_up(&mut self, name: &str, fd: OwnedFd) {
         let Some(name) = StreamName::parse(name) else { return };
         self.next = self.next.max(name.key + 1);
-        self.outgoing.push_back((name.key, fd));
+        self.queue(name.key, fd);
         self.streams.insert(name.key, name);
+    }
+
+    fn queue(&mut self, key: u64, fd: OwnedFd) {
+        if self.outgoing.len() < OUTGOING_MAX {
+            self.outgoing.push_back((key, fd));
+        } else {
+            self.left_out.insert(key);
+        }
     }
 
     /// To be watched, and for the log.
@@ -259,7 +286,11 @@ impl Daemon {
         identifier: &str,
     ) -> Option<NewStream> {
         let name = self.core.graph().name(unit).as_str().to_owned();
-        if name == LOG_DAEMON || !self.has_log_daemon() {
+        if name == LOG_DAEMON {
+            return None;
+        }
+        if !self.has_log_daemon() || self.log_link.streams.len() >= STREAMS_MAX {
+            self.say_files();
             return None;
         }
         let identifier: String = identifier.chars().take(IDENTIFIER_BYTES_MAX / 4).collect();
@@ -278,6 +309,17 @@ impl Daemon {
                 say!("{}: its output goes to a file: {e}", name.unit);
                 None
             }
+        }
+    }
+
+    fn say_files(&mut self) {
+        if !std::mem::replace(&mut self.log_link.said_files, true) {
+            let directory = self.options.log_dir();
+            let what = match self.log_link.heard {
+                true => "there are too many streams",
+                false => "there is no log daemon",
+            };
+            say!("{what}: output goes to files in {}", directory.display());
         }
     }
 
@@ -327,7 +369,7 @@ impl Daemon {
             None => false,
         };
         if !sent {
-            self.log_link.outgoing.push_back((key, reader));
+            self.log_link.queue(key, reader);
             self.watch_log_room();
         }
     }
@@ -345,7 +387,23 @@ impl Daemon {
             }
         }
         log::flush(self.log_link.fd());
+        if self.log_link.heard
+            && self.log_link.outgoing.is_empty()
+            && !self.log_link.left_out.is_empty()
+        {
+            self.ask_for_streams();
+        }
         self.watch_log_room();
+    }
+
+    /// Asks init for the streams that are left out; [`Daemon::take_listed`] gets them.
+    fn ask_for_streams(&mut self) {
+        if std::mem::replace(&mut self.log_link.asked, true) {
+            return;
+        }
+        if let Err(e) = self.init.list_stored() {
+            say!("cannot ask init for the streams of services: {e}");
+        }
     }
 
     /// What is told of a stream again: by what the unit's files say now.
@@ -391,6 +449,7 @@ impl Daemon {
     }
 
     fn stream_ended(&mut self, key: u64) {
+        self.log_link.left_out.remove(&key);
         if let Some(name) = self.log_link.streams.remove(&key) {
             let _ = self.init.drop_stored(&name.stored());
         }
@@ -400,16 +459,14 @@ impl Daemon {
     fn greet_log_daemon(&mut self) {
         if !self.log_link.heard {
             self.log_link.heard = true;
+            self.log_link.said_files = false;
             log::set_heard(true);
             if let Err(e) = self.init.store(HEARD, self.log_link.daemon.as_fd()) {
                 say!("init cannot keep that the log daemon is there: {e}");
             }
         }
-        if !self.log_link.streams.is_empty()
-            && let Err(e) = self.init.list_stored()
-        {
-            say!("cannot ask init for the streams of services: {e}");
-        }
+        self.log_link.left_out = self.log_link.streams.keys().copied().collect();
+        self.log_link.ask_again = self.log_link.asked;
         for unit in std::mem::take(&mut self.log_link.told) {
             let Some(definition) = self.core.graph().get(unit) else { continue };
             let settings = self.core.settings().compile(definition);
@@ -418,12 +475,20 @@ impl Daemon {
         }
     }
 
-    /// What init keeps, as it was asked for.
-    pub(crate) fn take_listed(&mut self, listed: Vec<(String, OwnedFd)>) {
+    /// A part of what init keeps, as it was asked for.
+    pub(crate) fn take_listed(&mut self, listed: Vec<(String, OwnedFd)>, last: bool) {
         for (name, fd) in listed {
             let Some(name) = StreamName::parse(&name) else { continue };
-            if self.log_link.streams.contains_key(&name.key) {
-                self.log_link.outgoing.push_back((name.key, fd));
+            if self.log_link.left_out.remove(&name.key) {
+                self.log_link.queue(name.key, fd);
+            }
+        }
+        if last {
+            self.log_link.asked = false;
+            let again = std::mem::take(&mut self.log_link.ask_again);
+            if !again && self.log_link.outgoing.is_empty() {
+                // Init does not have the others.
+                self.log_link.left_out.clear();
             }
         }
         self.send_outgoing();
@@ -449,6 +514,7 @@ impl Daemon {
         log::set_heard(false);
         let _ = self.init.drop_stored(HEARD);
         self.log_link.outgoing.clear();
+        self.log_link.left_out.clear();
         let streams = std::mem::take(&mut self.log_link.streams);
         for name in streams.values() {
             let _ = self.init.drop_stored(&name.stored());

@@ -300,6 +300,7 @@ fn without_a_daemon_output_goes_to_files_and_nobody_waits() {
         std::fs::read_to_string(path).unwrap_or_default()
     };
     assert_eq!(file(&m, "early"), "early\n");
+    assert!(m.console().contains("output goes to files in /run/log/warren/units"));
     drop(m);
 
     let Some(m) = start("stopped", &units) else { return };

@@ -155,10 +155,20 @@ pub fn pidfd_cgroup_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
     const _: () = assert!(size_of::<Info>() == 64);
     /// `_IOWR(0xff, 11, struct pidfd_info)`.
     const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
-    let mut info = Info { mask: CGROUP_ID | EXIT, cgroup_id: 0, rest: [0; 12] };
-    // SAFETY: the number names the size of `Info`, so the kernel writes at most that.
-    let done = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO as _, &raw mut info) };
-    (done == 0 && info.mask & CGROUP_ID != 0).then_some(info.cgroup_id)
+    /// How often a process is asked for that is being reaped just now: the kernel has taken its
+    /// pid away and not said yet how it ended.
+    const TRIES_MAX: usize = 100;
+    for _ in 0..TRIES_MAX {
+        let mut info = Info { mask: CGROUP_ID | EXIT, cgroup_id: 0, rest: [0; 12] };
+        // SAFETY: the number names the size of `Info`, so the kernel writes at most that.
+        let done = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO as _, &raw mut info) };
+        match check("ioctl PIDFD_GET_INFO", done as _) {
+            Ok(_) => return (info.mask & CGROUP_ID != 0).then_some(info.cgroup_id),
+            Err(e) if e.errno == libc::ESRCH => {}
+            Err(_) => return None,
+        }
+    }
+    None
 }
 
 /// The pid behind a pidfd, from `/proc/self/fdinfo`; `ESRCH` when the process has been reaped.
