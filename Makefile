@@ -15,8 +15,10 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 TARGET = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
-DAEMONS = warren-init warren-exec warrend
-COMMANDS = warren
+DAEMONS = warren-init warren-exec warrend warren-journald
+COMMANDS = warren warren-journalctl
+# Units that stand in for systemd's own: only Warrener looks there.
+UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system
 
 .PHONY: help run test build install docs clean tools
 .DEFAULT_GOAL := help
@@ -39,13 +41,21 @@ build: tools ## static release programs in target/
 .PHONY: programs
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
-	    --package warren-cli --package warren-init --package warren-manager --bins
+	    --package warren-cli --package warren-init --package warren-manager \
+	    --package warren-journal --bins
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/warren $(DESTDIR)$(PREFIX)/share/man/man1
 	for p in $(DAEMONS) warren-echo; do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren/; done
 	for p in $(COMMANDS); do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/; done
+	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
+	for u in units/*; do sed 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' $$u > $(UNITS)/$${u##*/}; done
+	ln -sf ../systemd-journald.service $(UNITS)/sysinit.target.wants/
+	for s in systemd-journald systemd-journald-dev-log; do \
+	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done
+	for u in systemd-journal-flush.service systemd-journald-audit.socket; do \
+	    ln -sf /dev/null $(UNITS)/$$u; done
 	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 	    $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions \

@@ -3,10 +3,23 @@
 //!
 //! Spelling follows systemctl(1) where systemctl has the same thing. Usage errors exit with 2.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use warren_journal::show::args::complete;
+
+/// The command line, with what the options of `logs` leave out put in; see
+/// [`warren_journal::show::args::complete`].
+pub fn words(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = words.collect();
+    let Some(at) = words.iter().position(|word| word == "logs") else { return words };
+    let options = words.split_off(at + 1);
+    let text = options.into_iter().map(|word| word.to_string_lossy().into_owned());
+    words.extend(complete(text).into_iter().map(OsString::from));
+    words
+}
 
 /// Manage services: start, stop, explain and reload units.
 #[derive(Parser, Debug)]
@@ -65,6 +78,8 @@ pub enum Command {
     ReloadOrRestart(Units),
     /// Read unit files again: all that changed, or one unit's
     Refresh(RefreshArgs),
+    /// Show messages of units, or of all
+    Logs(Box<warren_journal::show::Args>),
     /// Show how units are, with the last lines of their logs
     Status(MaybeUnits),
     /// List units
@@ -341,6 +356,18 @@ pub struct TourArgs {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn options_of_logs_without_their_values() {
+        let all =
+            words(["warren", "-M", "x", "logs", "-b", "web", "-n"].map(OsString::from).into_iter());
+        assert_eq!(
+            all,
+            ["warren", "-M", "x", "logs", "-b", "0", "web", "-n", "10"].map(OsString::from)
+        );
+        let all = words(["warren", "status", "-b"].map(OsString::from).into_iter());
+        assert_eq!(all, ["warren", "status", "-b"].map(OsString::from));
+    }
 
     #[test]
     fn the_table_is_sound() {

@@ -1,10 +1,10 @@
 //! `warren`: reads the arguments, does what they say, turns errors into a message and a status.
 
 use clap::Parser;
-use warren_cli::args::Cli;
+use warren_cli::args::{Cli, words};
 
 fn main() {
-    let status = match warren_cli::verbs::run(Cli::parse()) {
+    let status = match warren_cli::verbs::run(Cli::parse_from(words(std::env::args_os()))) {
         Ok(status) => status,
         Err(error) => {
             eprintln!("warren: {error:#}");

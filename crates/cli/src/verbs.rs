@@ -68,6 +68,7 @@ pub fn run(cli: Cli) -> Result<i32> {
             Client::connect(&control_socket(&global)?).map_err(with_hint)
         }),
         Command::Enter(args) => enter(&args, &global),
+        Command::Logs(args) => logs(*args, &global),
         Command::Completion { shell } => completion(shell),
         Command::Man { dir } => manual_pages(&dir),
         command => Session::open(global)?.run(command),
@@ -479,6 +480,24 @@ fn fault_json(fault: &warren_unit::Diagnostic) -> Value {
         "severity": fault.severity.to_string(), "code": fault.code.as_str(),
         "message": fault.message, "format": JSON_VERSION,
     })
+}
+
+/// Messages of the log, read from its files: no manager is asked.
+fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
+    args.take_units();
+    args.unit = args.unit.iter().map(|unit| with_suffix(unit)).collect();
+    args.quiet |= global.quiet;
+    if global.json && args.output == "short" {
+        args.output = "json".to_owned();
+    }
+    if let Some(name) = &global.machine {
+        let root = PathBuf::from(format!("/proc/{}/root", find_machine(name)?.pid));
+        args.root.get_or_insert(root);
+    }
+    match warren_journal::show::run(&args, &mut std::io::stdout().lock()) {
+        Ok(found) => Ok(i32::from(!found)),
+        Err(failure) => bail!("{}", failure.0),
+    }
 }
 
 /// Runs a command inside the namespaces of a machine's process 1.

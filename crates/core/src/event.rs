@@ -117,6 +117,8 @@ pub enum Event {
     },
     /// Everything is to be stopped; nothing can be started any more.
     StopEverything,
+    /// Nothing can be started or stopped by jobs any more: what is left is ended by other means.
+    GiveUp,
     /// A new generation takes effect.
     Commit {
         /// The generation.

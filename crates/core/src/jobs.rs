@@ -312,6 +312,15 @@ impl Core {
         self.break_circles();
     }
 
+    /// The end without stops: all jobs are over, and no `Restart=` brings anything back.
+    pub(crate) fn give_up(&mut self) {
+        self.totals.stopping = true;
+        let reason = Reason::new(Code::ManagerExit, Cause::Manager);
+        for unit in self.busy() {
+            self.finish_job(unit, JobResult::Canceled, reason);
+        }
+    }
+
     /// A start is not waited for: who is ordered after it did not get what it promised.
     fn stopping_mode(&self, unit: UnitId) -> JobMode {
         match self.active_state(unit) {
@@ -683,7 +692,7 @@ impl Core {
             let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
             self.tell(Notice::Log { unit, reason, detail });
         }
-        self.tell(Notice::JobRemoved { job: job.id, unit, result });
+        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result });
         self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
         if result == JobResult::Timeout || result.is_failure() {
             self.note_never_begun(unit, &job, reason);

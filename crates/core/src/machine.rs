@@ -254,6 +254,7 @@ impl Core {
             Event::TrapGone { unit } => self.trap_gone(unit),
             Event::BusName { unit, state } => self.service_bus_name(unit, state),
             Event::StopEverything => self.stop_everything(),
+            Event::GiveUp => self.give_up(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
         }
     }

@@ -2,7 +2,7 @@
 //! both speak these types.
 
 use crate::ids::{JobId, UnitId};
-use crate::job::{JobMode, JobResult, JobType};
+use crate::job::{JobKind, JobMode, JobResult, JobType};
 use crate::reason::{Code, Reason};
 use serde::{Deserialize, Serialize};
 use warren_unit::UnitName;
@@ -168,6 +168,8 @@ pub enum Notice {
         job: JobId,
         /// Its unit.
         unit: UnitId,
+        /// What it was to do.
+        kind: JobKind,
         /// How.
         result: JobResult,
     },

@@ -256,6 +256,7 @@ impl Core {
             self.upheld_again.insert(unit, at);
             return self.touched.push(unit);
         }
+        self.count_upheld(unit);
         let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
         self.enqueue_for(anchor, Reason::new(Code::Upheld, Cause::Dependency(upholder)));
     }

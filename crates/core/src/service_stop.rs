@@ -369,7 +369,10 @@ impl Core {
         let history = self.history_mut(unit);
         history.outcome = run.outcome;
         history.has_cgroup = false;
-        self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting: restarts });
+        // The job that restarts it comes by here too, after RestartSec= or when it was asked for.
+        let job = self.run(unit).job.as_ref();
+        let restarting = restarts || job.is_some_and(|job| job.kind == JobKind::Restart);
+        self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
         self.transit(unit, restarts, |u| {
             u.state =
                 TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });

@@ -144,11 +144,21 @@ impl Core {
         self.history_mut(unit).starts.count_one(now, interval, burst)
     }
 
-    /// If one more start now would be one too many: when it would not be any more.
+    /// Types without a start limit go by it all the same when they are upheld: files may let such a
+    /// unit come up and go down for ever, in no time.
+    pub(crate) fn count_upheld(&mut self, unit: UnitId) {
+        let (interval, burst) = self.start_limit(unit);
+        let now = self.now.monotonic;
+        if !self.is_limited(unit) && !interval.is_zero() {
+            self.history_mut(unit).starts.count_one(now, interval, burst);
+        }
+    }
+
+    /// If one more start now would be one too many for its type, or for a unit that is upheld: when it would not be any more.
     pub(crate) fn start_limit_ends(&mut self, unit: UnitId) -> Option<Monotonic> {
         let (interval, burst) = self.start_limit(unit);
         let now = self.now.monotonic;
-        let limited = !interval.is_zero() && burst > 0 && self.is_limited(unit);
+        let limited = !interval.is_zero() && burst > 0;
         let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
     }

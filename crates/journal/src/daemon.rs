@@ -1,40 +1,54 @@
 //! The log daemon: sockets in, store out. By hand:
-//! `warren-journald --directory DIR --socket-directory DIR`.
+//! `warren-journald --directory DIR --socket-directory DIR`. As a service of the manager it gets
+//! its sockets and the streams of services from it (`link`, `inherit`), and the manager keeps
+//! them while it is away.
 //!
 //! One thread receives and writes; a second one (`upkeep`) seals, merges and vacuums. A turn of
 //! the loop takes what is ready, up to a bound for each source, so that one that floods does not
-//! delay the others; entries are written at most `FLUSH_US` after they came and synced every
-//! `SYNC_US`, at once for `crit` and worse.
+//! delay the others. What a turn took is put at its end where it outlives this process
+//! (`pending`); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
+//! once for `crit` and worse.
 //!
-//! Not here yet: /dev/kmsg, audit, forwarding, namespaces, and the manager's own table of units;
-//! a sender that is gone before it was looked up has no unit. On a disk so full that no log can be
-//! sealed, and that has no segment to remove, new messages are lost and said to be on stderr.
+//! Not here yet: audit, forwarding and namespaces. On a disk so full that no log can be sealed, and
+//! that has no segment to remove, new messages are lost and said to be on stderr.
 
+mod control;
+mod core;
+mod inherit;
+mod kmsg;
+mod link;
+mod pending;
 mod sender;
 mod streams;
+mod tails;
+mod units;
 mod upkeep;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::fdpass::{self, Credentials};
 use warren_sys::signal::{self, SignalFd, SignalSet};
-use warren_sys::socket::{Address, Kind, SocketOptions, listen};
+use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
 
-use crate::daemon::sender::{Host, Senders, Transport};
+use crate::daemon::control::Control;
+use crate::daemon::core::Core;
+use crate::daemon::inherit::{Inherited, PENDING_NAME};
+use crate::daemon::kmsg::Kmsg;
+use crate::daemon::link::{Link, Received};
+use crate::daemon::pending::Pending;
+use crate::daemon::sender::{Host, Transport};
 use crate::daemon::streams::Streams;
-use crate::daemon::upkeep::Upkeep;
-use crate::entry::{ENTRY_BYTES_MAX, Fields, Id128, Stamp};
+use crate::entry::Id128;
 use crate::error::{Error, Result};
-use crate::files::Disk;
-use crate::input::limit::{Limiter, Verdict};
-use crate::input::{native, syslog};
+use crate::input::handover::Packet;
+pub use crate::input::limit::Rate;
+use crate::input::pending::Found;
+use crate::input::syslog;
 use crate::store::vacuum::Limits;
-use crate::store::{DEFAULT_CLASS, Setup, Store};
 
 /// An entry is written so long after it came at the latest, µs.
 const FLUSH_US: u64 = 250_000;
@@ -62,8 +76,13 @@ const TOKEN_NATIVE: u64 = 1;
 const TOKEN_SYSLOG: u64 = 2;
 const TOKEN_STREAM: u64 = 3;
 const TOKEN_UPKEEP: u64 = 4;
+const TOKEN_LINK: u64 = 5;
+const TOKEN_CONTROL: u64 = 6;
+const TOKEN_KMSG: u64 = 7;
 /// Streams have this and higher ones.
 const TOKEN_STREAMS: u64 = 16;
+/// Those who ask have this and higher ones.
+const TOKEN_QUESTIONS: u64 = 1 << 63;
 
 /// Signals of systemd-journald.service(8): rotate, and sync.
 const SIGUSR2: i32 = 12;
@@ -78,10 +97,10 @@ pub struct Options {
     pub directory: PathBuf,
     /// Where the sockets `socket`, `stdout` and `dev-log` are made.
     pub socket_directory: PathBuf,
-    /// `RateLimitIntervalSec=`, µs.
-    pub rate_limit_interval_us: u64,
-    /// `RateLimitBurst=`.
-    pub rate_limit_burst: u64,
+    /// `RateLimitIntervalSec=` and `RateLimitBurst=`.
+    pub rate: Rate,
+    /// Read the kernel's log.
+    pub kmsg: bool,
     /// What to keep.
     pub limits: Limits,
 }
@@ -93,32 +112,18 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<()> {
     let mut daemon = Daemon::start(options)?;
     let mut events = Events::with_capacity(TURN_MESSAGES_MAX);
-    tell_ready();
+    inherit::tell_ready();
     while !daemon.stopping {
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
-        let tokens: Vec<u64> = events.iter().map(|ready| ready.token).collect();
-        tokens.into_iter().for_each(|token| daemon.ready(token));
+        let tokens = events.iter().map(|ready| ready.token);
+        // Who asks for what is written means what others wrote before.
+        let (questions, sources): (Vec<u64>, Vec<u64>) =
+            tokens.partition(|token| *token >= TOKEN_QUESTIONS);
+        sources.into_iter().chain(questions).for_each(|token| daemon.ready(token));
         daemon.end_turn();
     }
     daemon.finish()
-}
-
-/// Tells who started us that the sockets are there; sd_notify(3). Without a listener nothing is
-/// lost.
-fn tell_ready() {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixDatagram};
-    let Ok(path) = std::env::var("NOTIFY_SOCKET") else { return };
-    let address = match path.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&path),
-    };
-    let told =
-        address.and_then(|address| UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address));
-    if let Err(e) = told {
-        eprintln!("warren-journald: NOTIFY_SOCKET: {e}");
-    }
 }
 
 struct Daemon {
@@ -127,26 +132,14 @@ struct Daemon {
     native: OwnedFd,
     syslog: OwnedFd,
     stream: OwnedFd,
+    link: Option<Link>,
+    control: Control,
+    kmsg: Option<Kmsg>,
     streams: Streams,
     core: Core,
+    boot: Id128,
     buffer: Vec<u8>,
     stopping: bool,
-}
-
-/// What every input ends in.
-struct Core {
-    store: Store,
-    upkeep: Upkeep,
-    senders: Senders,
-    limiter: Limiter,
-    boot: Id128,
-    /// When the oldest entry that is not written came, monotonic µs.
-    unwritten_us: Option<u64>,
-    /// When the oldest entry that is not synced came, monotonic µs.
-    unsynced_us: Option<u64>,
-    sync_now: bool,
-    /// The last trouble, so that it is logged once and not each turn.
-    trouble: Option<String>,
 }
 
 fn system(error: warren_sys::Error) -> Error {
@@ -158,15 +151,24 @@ fn now_us() -> u64 {
     time::monotonic_ns() / 1000
 }
 
-fn bind(directory: &Path, name: &str, kind: Kind) -> Result<OwnedFd> {
-    let path = directory.join(name);
-    let options = SocketOptions {
-        pass_credentials: true,
-        receive_buffer: Some(RECEIVE_BUFFER_BYTES),
-        ..SocketOptions::default()
-    };
-    let address = Address::Path(path.display().to_string());
-    Ok(listen(kind, &address, &options).map_err(system)?.fd)
+/// The socket of that name: the manager's, or one of our own.
+fn socket(given: Option<OwnedFd>, directory: &Path, name: &str, kind: Kind) -> Result<OwnedFd> {
+    match given {
+        Some(fd) => Ok(fd),
+        None => {
+            let path = directory.join(name).display().to_string();
+            inherit::bind(path, kind, RECEIVE_BUFFER_BYTES).map_err(system)
+        }
+    }
+}
+
+/// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
+fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
+    let memory = given.or_else(|| {
+        let made = memfd::create("warren-pending").ok()?;
+        inherit::keep(PENDING_NAME, made.as_fd()).then_some(made)
+    });
+    memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
 }
 
 impl Daemon {
@@ -181,20 +183,45 @@ impl Daemon {
         let set = set.iter().fold(SignalSet::EMPTY, |set, &signal| set.with(signal));
         // Blocked before the second thread is made, which inherits it.
         signal::set_blocked(set).map_err(system)?;
-        let core = Core::start(options)?;
+        let inherited = Inherited::take();
+        let managed = inherited.link.is_some();
+        let (pending, mut found) = match managed {
+            true => take_up_pending(inherited.pending),
+            false => (Pending::none(), Found::default()),
+        };
+        let old = std::mem::take(&mut found.entries);
+        let next = found.next.get(kmsg::NAME).copied();
+        let boot = Host::read().boot;
+        let open = || Kmsg::open(&options.socket_directory, boot, next);
+        let kmsg = options.kmsg.then(open).transpose();
+        let kmsg = kmsg.map_err(|e| Error::io("open", "/dev/kmsg", &e))?;
         let directory = &options.socket_directory;
-        let daemon = Daemon {
+        let control = directory.join(control::SOCKET_NAME).display().to_string();
+        let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
             signals: SignalFd::new(set).map_err(system)?,
-            native: bind(directory, "socket", Kind::Datagram)?,
-            syslog: bind(directory, "dev-log", Kind::Datagram)?,
-            stream: bind(directory, "stdout", Kind::Stream)?,
-            streams: Streams::default(),
-            core,
+            native: socket(inherited.native, directory, "socket", Kind::Datagram)?,
+            syslog: socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
+            stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
+            link: inherited.link.map(Link::new),
+            kmsg,
+            control: Control::new(inherit::bind_private(control).map_err(system)?),
+            streams: Streams::new(found, managed.then(|| directory.join("streams"))),
+            core: Core::start(options, pending, old)?,
+            boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             stopping: false,
         };
+        for socket in [&daemon.native, &daemon.syslog] {
+            // Without, senders that are gone have no unit.
+            let _ = fdpass::pass_pidfds(socket.as_fd());
+        }
         daemon.watch()?;
+        for (name, stream) in inherited.streams {
+            let pending = daemon.core.pending();
+            daemon.streams.take_up_client(&daemon.epoll, &name, stream, pending);
+        }
+        daemon.link.iter().for_each(Link::hello);
         Ok(daemon)
     }
 
@@ -205,6 +232,9 @@ impl Daemon {
         add(self.native.as_fd(), TOKEN_NATIVE)?;
         add(self.syslog.as_fd(), TOKEN_SYSLOG)?;
         add(self.stream.as_fd(), TOKEN_STREAM)?;
+        self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
+        self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
+        add(self.control.listener().as_fd(), TOKEN_CONTROL)?;
         add(self.core.upkeep.event().as_fd(), TOKEN_UPKEEP)
     }
 
@@ -213,16 +243,57 @@ impl Daemon {
             TOKEN_SIGNAL => self.signal(),
             TOKEN_NATIVE => _ = self.datagrams(Transport::Journal),
             TOKEN_SYSLOG => _ = self.datagrams(Transport::Syslog),
-            TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream),
+            TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream, self.core.pending()),
             TOKEN_UPKEEP => self.core.hear_upkeep(),
-            token => self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core),
+            TOKEN_LINK => self.hear_manager(),
+            TOKEN_KMSG => _ = self.read_kmsg(),
+            TOKEN_CONTROL => self.control.accept(&self.epoll),
+            token if token >= TOKEN_QUESTIONS => self.control.read(token, &mut self.core),
+            token => {
+                if self.streams.wants_unit(token) {
+                    self.hear_manager();
+                }
+                self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core);
+            }
+        }
+    }
+
+    fn read_kmsg(&mut self) -> bool {
+        self.kmsg.as_mut().is_some_and(|kmsg| kmsg.read(&mut self.core))
+    }
+
+    fn hear_manager(&mut self) {
+        for _ in 0..TURN_MESSAGES_MAX {
+            let Some(received) = self.link.as_mut().and_then(Link::receive) else { return };
+            self.take_packet(received);
+        }
+    }
+
+    fn take_packet(&mut self, received: Received) {
+        let Received { packets, mut fd, sender, faults } = received;
+        let core = &mut self.core;
+        faults.iter().for_each(|fault| core.note(fault));
+        for packet in packets {
+            match packet {
+                Packet::Unit(unit) => _ = core.units.put(unit),
+                Packet::Entry { time_us, fields } => core.manager(sender, time_us, fields),
+                Packet::Stream { key, unit } => match fd.take() {
+                    Some(fd) => {
+                        let unit = core.units.put(unit);
+                        let pending = core.pending();
+                        self.streams.take(&self.epoll, (key, fd), unit, self.boot, pending);
+                    }
+                    None => core.note("A stream of the manager came without its descriptor"),
+                },
+            }
         }
     }
 
     fn signal(&mut self) {
         while let Ok(Some(info)) = self.signals.read() {
             match info.signal {
-                SIGUSR2 => self.core.rotate(),
+                // What is wrong was said.
+                SIGUSR2 => _ = self.core.rotate(),
                 SIGRTMIN_1 => self.core.sync_now = true,
                 _ => self.stopping = true,
             }
@@ -231,211 +302,104 @@ impl Daemon {
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
+        for _ in 0..TURN_MESSAGES_MAX {
+            if self.core.is_full() {
+                return true;
+            }
+            let Ok(seen) = fdpass::look(self.socket(transport)) else { return false };
+            let senders = &self.core.senders;
+            let is_fresh = |sender| senders.is_fresh(transport, sender, now_us());
+            // An empty one comes with a file.
+            let plain = seen.bytes > 0 && seen.credentials.is_some_and(is_fresh);
+            if !plain {
+                // The manager told of its unit before it was there.
+                self.hear_manager();
+            }
+            if !self.datagram(transport, plain) {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn socket(&self, transport: Transport) -> BorrowedFd<'_> {
+        let socket = if transport == Transport::Journal { &self.native } else { &self.syslog };
+        socket.as_fd()
+    }
+
+    /// Takes a datagram; false when there is none. `plain`: it has no file, and its sender is known.
+    /// A pidfd is made only for one that is not: it takes longer than everything else.
+    fn datagram(&mut self, transport: Transport, plain: bool) -> bool {
         let Daemon { native, syslog, core, buffer, .. } = self;
         let socket = if transport == Transport::Journal { native } else { syslog };
         let mut fds = Vec::new();
-        for _ in 0..TURN_MESSAGES_MAX {
-            let Ok(received) = fdpass::recv(socket.as_fd(), buffer, &mut fds, false) else {
-                return false;
-            };
-            let sender = received.credentials.unwrap_or(Credentials {
-                pid: 0,
-                uid: u32::MAX,
-                gid: u32::MAX,
-            });
-            let data = &buffer[..received.bytes.min(buffer.len())];
-            match (transport, fds.pop()) {
-                _ if received.truncated => core.note("A datagram was too large and is lost"),
-                (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
-                    core.memfd(&fd, sender);
-                }
-                (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
-                (Transport::Journal, None) => core.native(data, sender),
-                (_, None) => core.take(transport, sender, syslog::parse(data)),
+        let received = match plain {
+            true => fdpass::recv_plain(socket.as_fd(), buffer),
+            false => fdpass::recv(socket.as_fd(), buffer, &mut fds, false),
+        };
+        let Ok(received) = received else { return false };
+        let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
+        let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
+        let data = &buffer[..received.bytes.min(buffer.len())];
+        match (transport, fds.pop()) {
+            _ if received.truncated => core.note("A datagram was too large and is lost"),
+            (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
+                core.memfd(&fd, sender);
             }
-            fds.clear();
+            (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
+            (Transport::Journal, None) => core.native(data, sender),
+            (_, None) => core.take(transport, sender, syslog::parse(data)),
         }
         true
     }
 
     /// How long may pass before something must be written or synced, µs.
     fn timeout_us(&self) -> Option<u64> {
-        let core = &self.core;
-        let due =
-            [core.unwritten_us.map(|at| at + FLUSH_US), core.unsynced_us.map(|at| at + SYNC_US)];
-        due.into_iter().flatten().min().map(|due| due.saturating_sub(now_us()))
+        self.core.due_us().map(|due| due.saturating_sub(now_us()))
     }
 
+    /// Puts what was taken where it outlives this process, and only then takes it from the
+    /// streams' sockets; writes and syncs what is due.
     fn end_turn(&mut self) {
-        let (core, now) = (&mut self.core, now_us());
-        if core.sync_now || core.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
-            core.sync();
-        } else if core.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
-            core.flush();
+        let Daemon { streams, core, buffer, link, kmsg, .. } = self;
+        if let Some(writer) = core.pending().writer() {
+            streams.put_turn(writer);
+            if let Some(next) = kmsg.as_ref().and_then(Kmsg::next).filter(|_| !writer.is_empty()) {
+                writer.next(kmsg::NAME, next);
+            }
         }
+        core.pending().write();
+        streams.take_looked_at(buffer, core.pending().writer());
+        match core.end_turn() {
+            true => core.pending().begin_anew(|writer| {
+                streams.put_lines(writer);
+                let next = kmsg.as_ref().and_then(Kmsg::next);
+                next.into_iter().for_each(|next| writer.next(kmsg::NAME, next));
+            }),
+            false => core.pending().write(),
+        }
+        let ended = streams.take_ended();
+        link.iter().for_each(|link| ended.iter().for_each(|key| link.ended(*key)));
     }
 
-    /// Takes what is still in the sockets, and leaves everything durable.
+    /// Takes what is still in the sockets, and leaves everything durable but the beginnings of
+    /// lines, which the next daemon goes on with.
     fn finish(mut self) -> Result<()> {
-        for transport in [Transport::Journal, Transport::Syslog] {
-            (0..LAST_TURNS_MAX).take_while(|_| self.datagrams(transport)).for_each(drop);
+        self.hear_manager();
+        for _ in 0..LAST_TURNS_MAX {
+            let datagrams = [Transport::Journal, Transport::Syslog].map(|t| self.datagrams(t));
+            let streams = self.streams.read_all(&mut self.buffer, &mut self.core);
+            let kernel = self.read_kmsg();
+            self.end_turn();
+            if datagrams == [false, false] && !streams && !kernel {
+                break;
+            }
         }
-        self.streams.end(&mut self.buffer, &mut self.core);
-        self.core.store.rotate()?;
-        self.core.hand_over();
+        self.streams.cut_unkept(&mut self.core);
+        self.core.rotate()?;
+        self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
+        self.kmsg.iter().for_each(Kmsg::finish);
         self.core.upkeep.finish();
         Ok(())
-    }
-}
-
-impl Core {
-    fn start(options: &Options) -> Result<Core> {
-        let disk = Disk::new(&options.directory);
-        let lock = disk.lock()?;
-        let files = Arc::new(disk);
-        let host = Host::read();
-        let boot = host.boot;
-        let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
-        let setup = Setup { machine: host.machine, new_id: Box::new(new_id) };
-        let (store, recovery) = Store::open(files.clone(), setup)?;
-        let upkeep = Upkeep::start(files, lock, host.machine, options.limits.clone())?;
-        let mut core = Core {
-            store,
-            upkeep,
-            senders: Senders::new(host),
-            limiter: Limiter::new(options.rate_limit_interval_us, options.rate_limit_burst),
-            boot,
-            unwritten_us: None,
-            unsynced_us: None,
-            sync_now: false,
-            trouble: None,
-        };
-        core.hand_over();
-        core.note("Journal started");
-        for (name, bytes) in recovery.lost {
-            core.note(&format!("{name} is damaged from byte {} to {}", bytes.start, bytes.end));
-        }
-        Ok(core)
-    }
-
-    fn memfd(&mut self, fd: &OwnedFd, sender: Credentials) {
-        if !memfd::is_sealed(fd) {
-            return self.note("A file that its sender may still change is refused");
-        }
-        match memfd::read_all(fd.as_fd(), ENTRY_BYTES_MAX) {
-            Ok(data) => self.native(&data, sender),
-            Err(e) => self.note(&format!("A message in a file is lost: {e}")),
-        }
-    }
-
-    fn native(&mut self, data: &[u8], sender: Credentials) {
-        for fields in native::parse(data).entries {
-            self.take(Transport::Journal, sender, fields);
-        }
-    }
-
-    /// Takes an entry of a client.
-    fn take(&mut self, transport: Transport, sender: Credentials, fields: Fields) {
-        let now = now_us();
-        let context = self.senders.context(transport, sender, now);
-        self.take_with(&context, &fields, now);
-    }
-
-    /// Takes an entry whose context is known, unless its service logs too much.
-    fn take_with(&mut self, context: &Arc<Fields>, fields: &Fields, now: u64) {
-        let who = context.get("_SYSTEMD_UNIT").or(context.get("_SYSTEMD_CGROUP")).unwrap_or(b"");
-        match self.limiter.check(who, now) {
-            Verdict::Drop => return,
-            Verdict::Keep => {}
-            Verdict::KeepAfter(count) => {
-                let who = String::from_utf8_lossy(who).into_owned();
-                self.note(&format!("Suppressed {count} messages from {who}"));
-            }
-        }
-        self.append(context, fields, now);
-    }
-
-    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) {
-        let realtime_us = time::realtime_ns() / 1000;
-        let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };
-        match self.store.append(DEFAULT_CLASS, &stamp, context, fields) {
-            Ok(_) => {
-                self.unwritten_us.get_or_insert(monotonic_us);
-                self.unsynced_us.get_or_insert(monotonic_us);
-                let urgent = |priority: &[u8]| matches!(priority, [p] if *p <= SYNC_PRIORITY_MAX);
-                self.sync_now |= fields.get("PRIORITY").is_some_and(urgent);
-            }
-            Err(e) => self.trouble(&e),
-        }
-        // A turn may bring more than the store keeps in memory. While the disk refuses, the next
-        // try is left to the clock.
-        if self.trouble.is_none() && self.store.wants_flush() {
-            self.flush();
-        }
-    }
-
-    /// An entry of the daemon's own.
-    fn note(&mut self, text: &str) {
-        let fields =
-            [("PRIORITY", "5"), ("SYSLOG_IDENTIFIER", "warren-journald"), ("MESSAGE", text)];
-        let now = now_us();
-        let context = self.senders.own(now);
-        self.append(&context, &fields.into_iter().collect(), now);
-    }
-
-    /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
-    fn trouble(&mut self, error: &Error) {
-        let text = error.to_string();
-        if self.trouble.as_ref() != Some(&text) {
-            eprintln!("warren-journald: {text}");
-            self.upkeep.make_room();
-            self.trouble = Some(text);
-        }
-    }
-
-    fn flush(&mut self) {
-        match self.store.flush() {
-            Ok(()) => {
-                self.unwritten_us = None;
-                self.trouble = None;
-            }
-            Err(e) => {
-                self.trouble(&e);
-                self.unwritten_us = Some(now_us());
-            }
-        }
-        self.hand_over();
-    }
-
-    fn sync(&mut self) {
-        self.flush();
-        match self.store.sync() {
-            Ok(_) => (self.unsynced_us, self.sync_now) = (None, false),
-            Err(e) => {
-                self.trouble(&e);
-                (self.unsynced_us, self.sync_now) = (Some(now_us()), false);
-            }
-        }
-    }
-
-    fn rotate(&mut self) {
-        if let Err(e) = self.store.rotate() {
-            self.trouble(&e);
-        }
-        self.hand_over();
-    }
-
-    /// Gives closed logs to the other thread.
-    fn hand_over(&mut self) {
-        let logs = self.store.take_sealable();
-        if !logs.is_empty() {
-            self.upkeep.seal(logs);
-        }
-    }
-
-    fn hear_upkeep(&mut self) {
-        for report in self.upkeep.reports() {
-            self.note(&report);
-        }
     }
 }

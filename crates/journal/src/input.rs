@@ -5,8 +5,11 @@
 //! `_` never comes from a client. The sockets are in [`crate::daemon`].
 
 pub mod cgroup;
+pub mod handover;
+pub mod kmsg;
 pub mod limit;
 pub mod native;
+pub mod pending;
 pub mod stream;
 pub mod syslog;
 

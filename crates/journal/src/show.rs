@@ -5,6 +5,7 @@
 //! unknown option, never ignored.
 
 pub mod args;
+mod ask;
 pub mod format;
 pub mod run;
 pub mod select;

@@ -71,6 +71,8 @@ pub struct Recovery {
     pub unclean: bool,
     /// Damaged parts of them, by file, in bytes.
     pub lost: Vec<(String, std::ops::Range<u64>)>,
+    /// The highest sequence number that was found in a file.
+    pub last_seqnum: u64,
     /// Leftovers that were removed: temporary files, and files that others replace.
     pub removed: Vec<String>,
 }
@@ -89,6 +91,7 @@ impl Store {
             recovery.lost.extend(salvage.0.lost.into_iter().map(|gap| (log.to_string(), gap)));
             recovery.logs.push(log.clone());
         }
+        recovery.last_seqnum = last;
         let gap = if recovery.unclean { SEQNUM_GAP } else { 0 };
         let sequence = find_sequence(&*files, &catalogue)?;
         let sequence = sequence.unwrap_or_else(|| (setup.new_id)());

@@ -176,6 +176,41 @@ fn a_torrent_of_lines_is_kept_whole_and_in_order() {
     assert!(entries.iter().map(number).eq(0..LINES));
 }
 
+/// Records that the kernel's log has now, which must begin with the first one of the boot to be
+/// counted; `None` where it may not be read or has lost some.
+fn kernel_records() -> Option<usize> {
+    use std::io::Read;
+    use std::os::unix::fs::OpenOptionsExt;
+    /// O_NONBLOCK
+    const NONBLOCK: i32 = 0o4000;
+    let mut options = std::fs::File::options();
+    let mut file = options.read(true).custom_flags(NONBLOCK).open("/dev/kmsg").ok()?;
+    let (mut room, mut count) = ([0; 8192], 0);
+    while file.read(&mut room).is_ok() {
+        count += 1;
+    }
+    Some(count)
+}
+
+#[test]
+fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
+    let mut lab = Lab::new("kmsg");
+    let Some(before) = kernel_records() else {
+        eprintln!("NOT RUN: the_kernel_s_records_come_once: /dev/kmsg may not be read");
+        return;
+    };
+    for _ in 0..3 {
+        lab.start(&["--kmsg"]);
+        lab.stop();
+    }
+    let after = kernel_records().expect("it could be read before");
+    let entries = lab.read(Expr::field("_TRANSPORT", "kernel"));
+    assert!((before..=after).contains(&entries.len()), "{} of {before} to {after}", entries.len());
+    let first = entries.first().expect("a kernel has something to say");
+    assert!(first.get("_SOURCE_MONOTONIC_TIMESTAMP").is_some());
+    assert!(first.get("_PID").is_none() && first.get("_HOSTNAME").is_some());
+}
+
 #[test]
 fn a_second_daemon_is_refused() {
     let mut lab = Lab::new("second");

@@ -11,7 +11,8 @@
 //! wait:MS            do nothing
 //! reloads            from here on: SIGHUP is a reload (of Type=notify-reload), SIGTERM the end
 //! stay               do nothing until SIGTERM
-//! deaf               do nothing, whatever signal comes
+//! deaf  deaf:ready   do nothing, whatever signal comes; say READY=1 when that is so
+//! log:TRANSPORT:TEXT one message to the log: by native, syslog or stdout
 //! fork:FILE          go on in the background with the pid in FILE; the parent leaves
 //! exit:CODE  die:SIGNAL
 //! ```
@@ -53,11 +54,15 @@ fn play(word: &str, rest: &str) {
         "watchdog" => feed(number(first), number(second)),
         "store" => store(rest),
         "fds" => append(rest, "$LISTEN_FDNAMES"),
+        "log" => log(first, second),
         "serve" => serve(),
         "answer" => answer(UnixStream::from(inherited())),
         "wait" => pause(Duration::from_millis(number(rest))),
         "deaf" => {
             hold_signals(&[SIGHUP, SIGTERM, 2]);
+            if rest == "ready" {
+                tell("READY=1");
+            }
             pause(Duration::from_secs(3600));
         }
         "exit" => std::process::exit(number(rest) as i32),
@@ -74,6 +79,24 @@ fn number(text: &str) -> u64 {
 
 fn monotonic_us() -> u64 {
     warren_sys::time::monotonic_ns() / 1000
+}
+
+/// One message, as Debian's senders write it.
+fn log(transport: &str, text: &str) {
+    let to = |name: &str| format!("/run/systemd/journal/{name}");
+    let datagram = |text: String, name: &str| {
+        let socket = UnixDatagram::unbound().expect("a socket");
+        socket.send_to(text.as_bytes(), to(name)).expect("the log daemon listens");
+    };
+    match transport {
+        "native" => datagram(format!("MESSAGE={text}\nPRIORITY=6\n"), "socket"),
+        "syslog" => datagram(format!("<14>player: {text}"), "dev-log"),
+        _ => {
+            let mut stream = UnixStream::connect(to("stdout")).expect("the log daemon listens");
+            let text = format!("player\n\n6\n0\n0\n0\n0\n{text}\n");
+            stream.write_all(text.as_bytes()).expect("it takes a line");
+        }
+    }
 }
 
 fn append(file: &str, text: &str) {

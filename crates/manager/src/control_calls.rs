@@ -20,12 +20,6 @@ use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
 use crate::shared::Shared;
 
-/// Lines of a unit's log that `Status` gives.
-const LOG_LINES: usize = 10;
-
-/// Bytes at the end of a log that are looked at for them.
-const LOG_TAIL_BYTES: u64 = 16 << 10;
-
 /// What a method answers, or the name and text of an error.
 pub(crate) type Answered = Result<Value, (&'static str, String)>;
 
@@ -175,19 +169,7 @@ fn command_line(pid: i32) -> String {
 }
 
 pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
-    use std::io::{Read, Seek, SeekFrom};
-    let path = shared.log_dir.join(format!("{unit}.log"));
-    let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = std::fs::File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
-        let mut bytes = Vec::new();
-        file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
-    let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|l| (*l).to_owned()).collect()
+    crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit)
 }
 
 fn cause(view: &View, cause: Cause) -> Value {

@@ -65,6 +65,7 @@ pub(crate) mod token {
     pub const GROUPS: u64 = 6 << 32;
     pub const TRAPS: u64 = 7 << 32;
     pub const SOCKET: u64 = 8 << 32;
+    pub const LOG: u64 = 9 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -101,6 +102,7 @@ pub struct Daemon {
     pub(crate) shared: Arc<Shared>,
     pub(crate) init: InitLink,
     pub(crate) helpers: Helpers,
+    pub(crate) log_link: crate::log_link::LogLink,
     pub(crate) groups: Groups,
     pub(crate) sockets: Sockets,
     pub(crate) traps: Traps,
@@ -238,6 +240,7 @@ impl Daemon {
                     });
                 }
             }
+            token::LOG => self.read_log_link(),
             token::SOCKET => self.socket_ready(UnitId(number)),
             _ => {}
         }
@@ -254,6 +257,7 @@ impl Daemon {
                 }
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
+                FromInit::Stored(listed) => self.take_listed(listed),
                 FromInit::Accepted { token, connection } => self.accepted(token, connection),
                 FromInit::Gone => {
                     say!("init is gone");
@@ -442,8 +446,10 @@ impl Daemon {
         }
         self.check_conditions();
         self.note_idle(&changed);
+        self.log_daemon_changed(&changed);
         self.publish(changed, notices, replies);
         self.go_on_ending();
+        self.send_outgoing();
     }
 
     /// What led to this batch is written down: it need not be told again to the next incarnation.

@@ -8,16 +8,17 @@ use warren_bus::names::{NameState, NameWatcher};
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
-use warren_init::protocol::exec::SpawnReply;
+use warren_init::protocol::exec::{SpawnReply, StdOutput};
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
 use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
 use crate::helpers::Lost;
+use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::orders::Order;
 use crate::say;
-use crate::spawn::{SpawnHost, directory_bases, exec_spec};
+use crate::spawn::{LogOutput, SpawnHost, command_of, directory_bases, exec_spec, writes_to_log};
 use crate::{conditions, mounts};
 
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
@@ -171,20 +172,43 @@ impl Daemon {
         if spawn.main {
             fds.extend(self.stored_fds.for_unit(spawn.unit).map_err(|e| e.to_string())?);
         }
+        if spawn.main && unit == LOG_DAEMON {
+            let end = self.log_link.daemon_end().map_err(|e| e.to_string())?;
+            fds.push((LINK_FD_NAME.to_owned(), end));
+        }
+        let (log, stream) = self.log_output(spawn, &unit);
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let host = SpawnHost {
             context: &self.core.settings().context,
             environment: &self.environment,
             notify_socket: &notify_socket,
             cgroup: self.groups.path(spawn.unit),
-            log_file: self.log_file(&unit),
+            log,
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
             connection: is_connection,
             connection_environment,
         };
         let spec = exec_spec(spawn, &host)?;
-        let fds = fds.into_iter().map(|(_, fd)| fd).collect();
+        let fds = fds.into_iter().map(|(_, fd)| fd).chain(stream).collect();
         self.helpers.spawn(id, Box::new(spec), fds)
+    }
+
+    /// Where the output of a process goes if it goes to the log, and the stream if there is one.
+    fn log_output(&mut self, spawn: &Spawn, unit: &str) -> (LogOutput, Option<OwnedFd>) {
+        let command = command_of(&spawn.settings, spawn.list, spawn.index);
+        let writes = command.is_some_and(|(_, exec)| writes_to_log(exec));
+        let program = command.and_then(|(command, _)| command.path.rsplit('/').next());
+        let program = program.unwrap_or_default().to_owned();
+        if !writes && spawn.main {
+            self.tell_log_settings(spawn.unit, &spawn.settings, spawn.invocation);
+        }
+        let open = |daemon: &mut Daemon| {
+            daemon.open_stream(spawn.unit, &spawn.settings, spawn.invocation, &program)
+        };
+        match if writes { open(self) } else { None } {
+            Some(stream) => (LogOutput::Stream(stream.name), Some(stream.fd)),
+            None => (LogOutput::File(self.log_file(unit)), None),
+        }
     }
 
     /// A setting that protects the host and is not applied is said so at every start.
@@ -522,9 +546,15 @@ impl Daemon {
             return Err(error);
         }
         let name = self.unit_name(unit);
-        let log_file = self.log_file(&name);
-        let (spawn_id, spec) = self.tools.spec(id, argv, self.groups.path(unit), log_file);
-        self.helpers.spawn(spawn_id, Box::new(spec), Vec::new())
+        let program = argv.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
+        let stream = self.open_stream(unit, settings, invocation, program);
+        let (output, fds) = match stream {
+            Some(stream) => (StdOutput::Fd(0), vec![stream.fd]),
+            None => (StdOutput::Append(self.log_file(&name)), Vec::new()),
+        };
+        let (spawn_id, spec) = self.tools.spec(id, argv, self.groups.path(unit), output);
+        self.helpers.spawn(spawn_id, Box::new(spec), fds)
     }
 
     // ---- the end of a run ----
@@ -532,6 +562,7 @@ impl Daemon {
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
         let left_over = self.groups.remove(unit);
         self.name_left_over(unit, &left_over);
+        self.forget_log_settings(unit);
         self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {
             if !restarting {

@@ -13,10 +13,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use warren_core::event::{Done, Event};
+use warren_core::happening::{Happening, What};
 use warren_core::ids::EffectId;
+use warren_core::job::JobKind;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
+use warren_unit::UnitName;
 
 use crate::daemon::{Daemon, Leaving, now};
 use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
@@ -42,8 +45,9 @@ const REPORT: &str = "warren/last-steps";
 /// The end, once it has begun.
 #[derive(Debug)]
 pub struct Ending {
-    /// What follows.
-    pub action: PowerAction,
+    /// What follows; none while units are stopped by a `shutdown.target` of files, which name what
+    /// follows by an action of theirs when that is over.
+    action: Option<PowerAction>,
     began: Moment,
     stage: Stage,
     stops: path::Stops,
@@ -58,9 +62,13 @@ enum Stage {
     LastSteps,
 }
 
+fn is_start(happening: &Happening) -> bool {
+    matches!(happening.what, What::JobQueued { kind: JobKind::Start, .. })
+}
+
 impl Ending {
     /// An end that begins now, or that an earlier manager had begun.
-    pub fn new(action: PowerAction) -> Ending {
+    pub fn new(action: Option<PowerAction>) -> Ending {
         let began = now();
         let stops = path::Stops::default();
         Ending { action, began, stage: Stage::Units, stops, told_at: began.monotonic.after(QUIET) }
@@ -76,30 +84,30 @@ impl Daemon {
     /// Begins the end, or changes what follows it.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
         self.core.set_ending(code::code(action));
-        if let Some(ending) = &mut self.ending {
-            ending.action = action;
+        if self.ending().action.replace(action).is_some() {
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
         self.say_dated(&format!("The system is going down: {}.", code::text(action)));
-        let ending = Ending::new(action);
-        self.recorder.shutdown_began(ending.began);
-        self.ending = Some(ending);
         self.sync_file_systems();
         self.events.push_back(Event::StopEverything);
     }
 
-    /// Skips the units: their processes are ended with all others by the last steps.
+    /// Units that are up stay so: their processes are ended with all others by the last steps.
     pub(crate) fn end_without_stopping(&mut self, action: PowerAction) {
         self.core.set_ending(code::code(action));
+        let ending = self.ending();
+        ending.action = Some(action);
+        self.events.push_back(Event::GiveUp);
+    }
+
+    /// The end that is under way, or one that begins now.
+    fn ending(&mut self) -> &mut Ending {
         if self.ending.is_none() {
             self.recorder.shutdown_began(now());
+            crate::log::set_ending(true);
         }
-        let ending = self.ending.get_or_insert_with(|| Ending::new(action));
-        ending.action = action;
-        if ending.stage == Stage::Units {
-            self.take_last_steps();
-        }
+        self.ending.get_or_insert_with(|| Ending::new(None))
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
@@ -107,8 +115,18 @@ impl Daemon {
         say!("{} {text}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z"));
     }
 
-    /// Takes note of what the machine says happened.
-    pub(crate) fn hear(&mut self, happenings: &[warren_core::happening::Happening]) {
+    /// Takes note of what the machine says happened. A start of `shutdown.target`, which conflicts
+    /// with all others (systemd.special(7)), is the beginning of an end that files describe.
+    pub(crate) fn hear(&mut self, happenings: &[Happening]) {
+        if self.ending.is_none() && happenings.iter().any(is_start) {
+            let name = UnitName::parse("shutdown.target").expect("a valid name");
+            let target = self.core.graph().lookup(&name);
+            if happenings.iter().any(|h| is_start(h) && Some(h.unit) == target) {
+                self.ending();
+                self.say_dated("The system is going down.");
+                self.sync_file_systems();
+            }
+        }
         if let Some(ending) = &mut self.ending {
             ending.stops.hear(happenings);
         }
@@ -117,21 +135,37 @@ impl Daemon {
     /// Goes on when all units are down, and says what is waited for until then.
     pub(crate) fn go_on_ending(&mut self) {
         let Some(ending) = &mut self.ending else { return };
-        if ending.stage != Stage::Units || !self.core.totals().stopping || !self.events.is_empty() {
+        if ending.stage != Stage::Units || !self.events.is_empty() {
             return;
         }
+        let jobs = self.core.totals().jobs;
         let moment = now().monotonic;
         let overdue = moment.since(ending.began.monotonic) > DEADLINE;
-        if self.core.totals().jobs == 0 || overdue {
-            if overdue {
-                say!("the time for the end is over: {} units are left", self.core.totals().jobs);
+        match ending.action {
+            // What the files described is over, and nothing was to follow.
+            None if jobs == 0 => {
+                self.ending = None;
+                self.recorder.shutdown_given_up();
+                crate::log::set_ending(false);
             }
-            return self.take_last_steps();
+            Some(_) if self.core.totals().stopping && (jobs == 0 || overdue) => {
+                if jobs > 0 {
+                    say!("the time for the end is over: {jobs} units are left");
+                }
+                self.take_last_steps();
+            }
+            _ if moment >= ending.told_at => {
+                ending.told_at = moment.after(TOLD_APART);
+                self.tell_waits(moment);
+            }
+            _ => {}
         }
-        if moment >= ending.told_at {
-            ending.told_at = moment.after(TOLD_APART);
-            let view = self.core.view();
-            let waits = waits::waits(&view, moment);
+    }
+
+    fn tell_waits(&self, moment: Monotonic) {
+        let view = self.core.view();
+        let waits = waits::waits(&view, moment);
+        if !waits.is_empty() {
             let dirty = warren_sys::storage::dirty_bytes() >> 20;
             say!("waiting for {}; {dirty} MiB to be written", waits::line(&view, &waits));
         }
@@ -231,7 +265,7 @@ impl Daemon {
             summary.units,
             summary.killed as usize + last.killed,
         ));
-        self.leaving = Some(Leaving::Power(ending.action));
+        self.leaving = ending.action.map(Leaving::Power);
         self.recorder.shutdown_ended(ended, self.core.graph());
     }
 }

@@ -67,6 +67,12 @@ impl Groups {
         self.made.get(&unit).map(|g| g.path.as_str())
     }
 
+    /// The same, with the kernel's id of the group.
+    pub fn path_and_id(&self, unit: UnitId) -> Option<(&str, Option<u64>)> {
+        let path = self.path(unit)?;
+        Some((path, self.tree.as_ref().and_then(|tree| tree.id(path).ok())))
+    }
+
     /// Makes and watches the unit's group; fine if it is there. Limits that cannot be applied are
     /// returned by name.
     pub fn make(

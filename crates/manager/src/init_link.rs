@@ -34,6 +34,8 @@ pub enum FromInit {
         /// The connection, or why there is none (EAGAIN: none waits).
         connection: std::result::Result<OwnedFd, i32>,
     },
+    /// Answer to [`InitLink::list_stored`]: some of what is kept.
+    Stored(Vec<(String, OwnedFd)>),
     /// Init is gone: nothing can be done any more.
     Gone,
 }
@@ -155,6 +157,11 @@ impl InitLink {
         client::send_control(self.socket(), &InitRequest::DropFd { name }, None)
     }
 
+    /// Asks for all that init keeps: [`FromInit::Stored`] comes, in several parts.
+    pub fn list_stored(&self) -> Result<()> {
+        client::send_control(self.socket(), &InitRequest::ListFds, None)
+    }
+
     /// Asks init to take a connection from a socket that it keeps and to keep it under `name`;
     /// [`FromInit::Accepted`] is the answer.
     pub fn accept(&self, token: u64, listener: &str, name: &str) -> Result<()> {
@@ -188,6 +195,7 @@ fn understood(event: InitEvent) -> Option<FromInit> {
         InitEvent::Signal(signal) => Some(FromInit::Signal(signal)),
         InitEvent::Refused(why, name) => Some(FromInit::Refused(format!("{why:?} {name}"))),
         InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
-        InitEvent::Welcome(_) | InitEvent::Stored(..) | InitEvent::Pong(_) => None,
+        InitEvent::Stored(batch, _) => Some(FromInit::Stored(batch)),
+        InitEvent::Welcome(_) | InitEvent::Pong(_) => None,
     }
 }

@@ -25,6 +25,8 @@ pub mod last;
 pub mod loader;
 pub mod loader_thread;
 pub mod log;
+pub mod log_link;
+pub mod log_tail;
 pub mod mount_table;
 pub mod mounts;
 pub mod notify;

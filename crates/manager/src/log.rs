@@ -1,22 +1,222 @@
-//! What the manager itself says: one line per event on standard error, which init has connected to
-//! the console or to a file. Until the log daemon exists this is the only log.
+//! What the manager itself says: entries for the log daemon, and lines on standard error, which
+//! init has connected to the console or to a file, for as long as there is no daemon.
+//!
+//! Any thread may say something; the loop alone sends ([`flush`], at the end of its turn), and
+//! neither waits. Until a daemon takes entries they wait in `OUTBOX`, so that the log has the
+//! beginning too; what does not fit is counted, and told with the next entry that does.
+//!
+//! [`line()`] is for everything; what concerns a unit has fields as systemd.journal-fields(7) has
+//! them and, where systemd has an id for such a message (`journalctl --list-catalog`), that id.
 
+use std::collections::VecDeque;
 use std::io::Write;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::ThreadId;
 
+use warren_core::ids::UnitId;
+use warren_core::job::{JobKind, JobResult};
 use warren_core::reason::Cause;
 use warren_core::request::Notice;
 use warren_core::view::View;
-use warren_unit::Diagnostic;
+use warren_sys::eventfd::EventFd;
+use warren_sys::fdpass;
+use warren_unit::{Diagnostic, Scope};
+
+use crate::log_link::put_field;
 
 /// Diagnostics that are written out after one load; the rest is counted.
 const DIAGNOSTICS_SHOWN_MAX: usize = 50;
 
-/// Writes one line. A log that cannot be written to is no reason to stop.
+/// Entries are put together up to this size of a packet, bytes.
+const PACKET_BYTES: usize = 32 << 10;
+
+/// What waits for the log daemon at most, bytes.
+const OUTBOX_BYTES_MAX: usize = 1 << 20;
+
+/// syslog(3): levels of entries.
+const ERR: u8 = 3;
+const WARNING: u8 = 4;
+const INFO: u8 = 6;
+
+/// What waits to be sent.
+#[derive(Default)]
+struct Outbox {
+    packets: VecDeque<Vec<u8>>,
+    bytes: usize,
+    lost: u64,
+}
+
+static OUTBOX: Mutex<Outbox> = Mutex::new(Outbox { packets: VecDeque::new(), bytes: 0, lost: 0 });
+
+/// A log daemon takes entries.
+static HEARD: AtomicBool = AtomicBool::new(false);
+
+/// Everything is being stopped, the log daemon too: who watches the console is to see it.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+static SETUP: OnceLock<Setup> = OnceLock::new();
+
+struct Setup {
+    target: Target,
+    scope: Scope,
+    /// Wakes the loop, which has this thread.
+    wake: Arc<EventFd>,
+    loop_thread: ThreadId,
+}
+
+/// Where the manager's own messages go; systemd(1), `--log-target=`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// To the log daemon; while there is none, to standard error too.
+    #[default]
+    Auto,
+    /// To standard error only.
+    Console,
+    /// To the log daemon only.
+    Journal,
+    /// Nowhere.
+    Null,
+}
+
+impl Target {
+    /// A target by its name.
+    pub fn parse(name: &str) -> Option<Target> {
+        Some(match name {
+            "auto" => Target::Auto,
+            "console" => Target::Console,
+            "journal" => Target::Journal,
+            "null" => Target::Null,
+            _ => return None,
+        })
+    }
+}
+
+/// Says how messages are to be sent, once, from the thread of the loop. Before that they wait.
+pub fn set_up(target: Target, scope: Scope, wake: Arc<EventFd>) {
+    let loop_thread = std::thread::current().id();
+    // A second call would be a second loop, which does not exist.
+    let _ = SETUP.set(Setup { target, scope, wake, loop_thread });
+}
+
+/// Says whether there is a log daemon.
+pub fn set_heard(heard: bool) {
+    HEARD.store(heard, Ordering::Relaxed);
+}
+
+/// Says whether everything is being stopped.
+pub fn set_ending(ending: bool) {
+    ENDING.store(ending, Ordering::Relaxed);
+}
+
+fn outbox() -> MutexGuard<'static, Outbox> {
+    // Nothing that is done under this lock can panic half-way.
+    OUTBOX.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Something waits to be sent.
+pub fn is_behind() -> bool {
+    !outbox().packets.is_empty()
+}
+
+/// Sends what waits, as far as it is taken. For the loop.
+pub fn flush(socket: BorrowedFd<'_>) {
+    loop {
+        let Some(packet) = outbox().packets.pop_front() else { return };
+        let sent = fdpass::try_send(socket, &packet, &[]);
+        let mut outbox = outbox();
+        match sent {
+            Ok(()) => outbox.bytes -= packet.len(),
+            Err(_) => return outbox.packets.push_front(packet),
+        }
+    }
+}
+
+/// Has a packet's part sent with the next [`flush`].
+pub fn packet(part: Vec<u8>) {
+    let is_first = outbox().push(part);
+    if let Some(setup) = SETUP.get().filter(|_| is_first)
+        && std::thread::current().id() != setup.loop_thread
+    {
+        setup.wake.notify();
+    }
+}
+
+impl Outbox {
+    /// Adds a part; true when nothing was waiting.
+    fn push(&mut self, mut part: Vec<u8>) -> bool {
+        let is_first = self.packets.is_empty();
+        part.push(b'\n');
+        if self.bytes + part.len() > OUTBOX_BYTES_MAX {
+            self.lost += 1;
+            return is_first;
+        }
+        self.bytes += part.len();
+        match self.packets.back_mut() {
+            Some(last) if last.len() + part.len() <= PACKET_BYTES => last.extend(part),
+            _ => self.packets.push_back(part),
+        }
+        is_first
+    }
+}
+
+/// One message.
+struct Message<'a> {
+    level: u8,
+    text: &'a str,
+    fields: &'a [(&'a str, &'a str)],
+}
+
+impl Message<'_> {
+    /// Sends it, and prints it if it is of the kind that is printed and there is nobody to take it.
+    fn say(&self, to_console: bool) {
+        let target = SETUP.get().map_or(Target::Auto, |setup| setup.target);
+        let heard = HEARD.load(Ordering::Relaxed) && !ENDING.load(Ordering::Relaxed);
+        if to_console && (target == Target::Console || target == Target::Auto && !heard) {
+            self.print();
+        }
+        if matches!(target, Target::Auto | Target::Journal) {
+            let lost = std::mem::take(&mut outbox().lost);
+            if lost > 0 {
+                let text = format!("{lost} messages of the manager were lost: nobody took them");
+                packet(Message { level: WARNING, text: &text, fields: &[] }.encode());
+            }
+            packet(self.encode());
+        }
+    }
+
+    /// A log that cannot be written to is no reason to stop.
+    fn print(&self) {
+        let now = warren_sys::time::monotonic_ns();
+        let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
+        let mut out = std::io::stderr().lock();
+        let _ = writeln!(out, "[{seconds:>5}.{micros:06}] warrend: {}", self.text);
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let time_us = warren_sys::time::realtime_ns() / 1000;
+        for (name, value) in [
+            ("KIND", "entry"),
+            ("TIME_US", &time_us.to_string()),
+            ("PRIORITY", &self.level.to_string()),
+            ("SYSLOG_FACILITY", "3"),
+            ("SYSLOG_IDENTIFIER", "warrend"),
+            ("MESSAGE", self.text),
+        ] {
+            put_field(&mut out, name, value.as_bytes());
+        }
+        for (name, value) in self.fields {
+            put_field(&mut out, name, value.as_bytes());
+        }
+        out
+    }
+}
+
+/// Says one line.
 pub fn line(text: std::fmt::Arguments<'_>) {
-    let now = warren_sys::time::monotonic_ns();
-    let mut out = std::io::stderr().lock();
-    let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
-    let _ = writeln!(out, "[{seconds:>5}.{micros:06}] warrend: {text}");
+    Message { level: INFO, text: &text.to_string(), fields: &[] }.say(true);
 }
 
 /// [`line()`] with format arguments.
@@ -25,11 +225,11 @@ macro_rules! say {
     ($($arg:tt)*) => { $crate::log::line(format_args!($($arg)*)) };
 }
 
-/// Writes what a notice has for the log.
+/// Says what a notice has for the log.
 pub fn notice(view: &View, notice: &Notice) {
     match notice {
         Notice::Log { unit, reason, detail } => {
-            let name = view.graph.name(*unit);
+            let name = view.graph.name(*unit).as_str();
             if !reason.code.is_trouble() {
                 return;
             }
@@ -40,18 +240,95 @@ pub fn notice(view: &View, notice: &Notice) {
                 _ => String::new(),
             };
             let detail = if detail.is_empty() { String::new() } else { format!(": {detail}") };
-            say!("{name}: {} {}{by}{detail}", reason.code.id(), reason.code.text());
+            let code = reason.code.id();
+            let text = format!("{name}: {code} {}{by}{detail}", reason.code.text());
+            about(view, *unit, WARNING, &text, &[("WARREN_REASON", &code)], true);
         }
         Notice::CycleBroken { units, dropped } => {
             let names: Vec<&str> = units.iter().map(|u| view.graph.name(*u).as_str()).collect();
-            let dropped = view.graph.name(*dropped);
-            say!("ordering circle {}: the job of {dropped} was dropped", names.join(" -> "));
+            let name = view.graph.name(*dropped);
+            let text =
+                format!("ordering circle {}: the job of {name} was dropped", names.join(" -> "));
+            about(view, *dropped, WARNING, &text, &[], true);
         }
+        Notice::JobRemoved { unit, kind, result, .. } => job_ended(view, *unit, *kind, *result),
         _ => {}
     }
 }
 
-/// Writes what was wrong with unit files.
+/// Says something about a unit, with the fields that name it.
+fn about(
+    view: &View,
+    unit: UnitId,
+    level: u8,
+    text: &str,
+    more: &[(&str, &str)],
+    to_console: bool,
+) {
+    let scope = SETUP.get().map_or(Scope::System, |setup| setup.scope);
+    let (unit_field, invocation_field) = match scope {
+        Scope::System => ("UNIT", "INVOCATION_ID"),
+        Scope::User => ("USER_UNIT", "USER_INVOCATION_ID"),
+    };
+    let invocation = view.run(unit).history.as_ref().map_or(0, |h| h.invocation);
+    let invocation = format!("{invocation:032x}");
+    let mut fields = vec![(unit_field, view.graph.name(unit).as_str())];
+    if invocation.bytes().any(|digit| digit != b'0') {
+        fields.push((invocation_field, &invocation));
+    }
+    fields.extend(more);
+    Message { level, text, fields: &fields }.say(to_console);
+}
+
+/// What is said at the end of a job.
+struct Words {
+    level: u8,
+    /// Before and after the unit's name and description.
+    before: &'static str,
+    after: &'static str,
+    /// The id under which systemd says the same.
+    id: &'static str,
+}
+
+fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
+    const START_FAILED: &str = "be02cf6855d2428ba40df7e9d022f03d";
+    use JobResult::{Assert, Dependency, Done, Failed, Skipped, Timeout};
+    let words = |level, before, after, id| Some(Words { level, before, after, id });
+    let failed = |before| words(ERR, before, ".", START_FAILED);
+    match (kind, result) {
+        (JobKind::Start, Done) => words(INFO, "Started ", ".", "39f53479d3a045ac8e11786248231fbf"),
+        (JobKind::Stop, Done) => words(INFO, "Stopped ", ".", "9d1aaa27d60140bd96365438aad20286"),
+        (JobKind::Reload, Done) => {
+            words(INFO, "Reloaded ", ".", "7b05ebc668384222baa8881179cfda54")
+        }
+        (JobKind::Start, Skipped) => {
+            words(INFO, "", " was skipped.", "0e4284a0caca4bfc81c0bb6786972673")
+        }
+        (JobKind::Start, Failed) => failed("Failed to start "),
+        (JobKind::Start, Timeout) => failed("Timed out starting "),
+        (JobKind::Start, Dependency) => failed("Dependency failed for "),
+        (JobKind::Start, Assert) => failed("Assertion failed for "),
+        _ => None,
+    }
+}
+
+/// Not on the console, where a boot of thousands of units would be told one by one: what went
+/// wrong is there by its reason.
+fn job_ended(view: &View, unit: UnitId, kind: JobKind, result: JobResult) {
+    let Some(words) = words_of(kind, result) else { return };
+    let definition = view.definition(unit);
+    let (name, description) = (definition.name.as_str(), &*definition.description);
+    let what = match description.is_empty() || description == name {
+        true => name.to_owned(),
+        false => format!("{name} - {description}"),
+    };
+    let text = format!("{}{what}{}", words.before, words.after);
+    let more =
+        [("JOB_TYPE", kind.as_str()), ("JOB_RESULT", result.as_str()), ("MESSAGE_ID", words.id)];
+    about(view, unit, words.level, &text, &more, false);
+}
+
+/// Says what was wrong with unit files.
 pub fn diagnostics(all: &[Diagnostic]) {
     for diagnostic in all.iter().take(DIAGNOSTICS_SHOWN_MAX) {
         say!(
@@ -65,5 +342,36 @@ pub fn diagnostics(all: &[Diagnostic]) {
     }
     if all.len() > DIAGNOSTICS_SHOWN_MAX {
         say!("and {} more; see warren verify", all.len() - DIAGNOSTICS_SHOWN_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_put_together_and_what_is_too_much_is_counted() {
+        let mut outbox = Outbox::default();
+        assert!(outbox.push(b"A=1\n".to_vec()));
+        assert!(!outbox.push(b"B=2\n".to_vec()));
+        assert_eq!(outbox.packets, [b"A=1\n\nB=2\n\n".to_vec()]);
+        while outbox.lost == 0 {
+            outbox.push(vec![b'x'; 999]);
+            assert!(outbox.bytes <= OUTBOX_BYTES_MAX);
+        }
+        assert!(outbox.packets.iter().all(|packet| packet.len() <= PACKET_BYTES));
+        let bytes: usize = outbox.packets.iter().map(Vec::len).sum();
+        assert_eq!(bytes, outbox.bytes);
+    }
+
+    #[test]
+    fn a_message_has_its_fields() {
+        let fields = [("UNIT", "a.service")];
+        let bytes = Message { level: ERR, text: "two\nlines", fields: &fields }.encode();
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        assert!(text.starts_with("KIND=entry\nTIME_US="), "{text:?}");
+        let end = "PRIORITY=3\nSYSLOG_FACILITY=3\nSYSLOG_IDENTIFIER=warrend\n\
+                   MESSAGE\n\u{9}\0\0\0\0\0\0\0two\nlines\nUNIT=a.service\n";
+        assert!(text.ends_with(end), "{text:?}");
     }
 }

@@ -7,6 +7,7 @@ use warren_unit::search::{SearchEnvironment, search_path};
 
 use crate::generators::{Generators, RUN_GENERATORS};
 use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
+use crate::log::Target;
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -19,6 +20,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --generator-path=DIRS look for generators there; with --unit-path and without this, none run
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
+  --log-target=TARGET   where own messages go: auto, console, journal or null
   --confirm-start       log each unit as it comes up
   --help                this text
 ";
@@ -46,6 +48,8 @@ pub struct Options {
     pub last_step: Option<String>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
+    /// Where the manager's own messages go.
+    pub log_target: Target,
     /// The directory for run-time files: `/run` or `$XDG_RUNTIME_DIR`.
     pub runtime_dir: PathBuf,
 }
@@ -66,6 +70,7 @@ impl Options {
             last_steps: None,
             last_step: None,
             no_bus: false,
+            log_target: Target::default(),
             runtime_dir: PathBuf::from("/run"),
         };
         let mut args = args;
@@ -81,6 +86,10 @@ impl Options {
                 (RUN_GENERATORS, _) => options.run_generators = true,
                 (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
                 (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
+                ("--log-target", target) => {
+                    let unknown = || format!("--log-target={target}: no such target");
+                    options.log_target = Target::parse(target).ok_or_else(unknown)?;
+                }
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
                     return Err(format!("unknown argument {arg}; see --help"));
@@ -109,8 +118,13 @@ impl Options {
             data_dirs: variable("XDG_DATA_DIRS"),
             runtime_dir: variable("XDG_RUNTIME_DIR"),
         };
+        let mut all: Vec<PathBuf> =
+            search_path(self.scope, &environment).into_iter().map(PathBuf::from).collect();
+        if self.scope == Scope::System && environment.unit_path.is_none() {
+            add_own_units(&mut all);
+        }
         let mut paths: Vec<PathBuf> = Vec::new();
-        for path in search_path(self.scope, &environment).into_iter().map(PathBuf::from) {
+        for path in all {
             // /lib is a link to /usr/lib on most hosts: one of the two is enough.
             let again = |other: &PathBuf| same_directory(other, &path);
             if !paths.iter().any(again) {
@@ -165,12 +179,51 @@ impl Options {
         }
     }
 
-    /// Where the output of services goes until the log daemon exists.
+    /// Where the log daemon answers questions.
+    pub fn journal_socket(&self) -> PathBuf {
+        self.runtime_dir.join("systemd/journal/io.warrener.journal")
+    }
+
+    /// Where the output of services goes while there is no log daemon.
     pub fn log_dir(&self) -> PathBuf {
         self.runtime_dir.join("log/warren/units")
     }
 }
 
+/// Units that stand in for systemd's own daemons lie beside this program, where systemd does not
+/// look, and count more than what distributions install.
+fn add_own_units(paths: &mut Vec<PathBuf>) {
+    let program = std::env::current_exe().unwrap_or_default();
+    if let Some(directory) = program.parent() {
+        insert_own_units(paths, directory.join("system"));
+    }
+}
+
+fn insert_own_units(paths: &mut Vec<PathBuf>, own: PathBuf) {
+    let vendor = |path: &PathBuf| path.ends_with("lib/systemd/system");
+    let at = paths.iter().position(vendor).unwrap_or(paths.len());
+    paths.insert(at, own);
+}
+
 fn same_directory(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_units_count_more_than_the_distribution_s_and_less_than_the_admin_s() {
+        let paths = search_path(Scope::System, &SearchEnvironment::default());
+        let mut paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
+        insert_own_units(&mut paths, PathBuf::from("/own"));
+        let place = |path: &str| paths.iter().position(|p| p == Path::new(path));
+        let [admin, run, own] = ["/etc/systemd/system", "/run/systemd/system", "/own"].map(place);
+        assert!(admin.is_some() && run.is_some() && own.is_some(), "{paths:?}");
+        assert!(admin < own && run < own, "{paths:?}");
+        for vendor in ["/usr/local/lib/systemd/system", "/usr/lib/systemd/system"].map(place) {
+            assert!(own < vendor, "{paths:?}");
+        }
+    }
 }

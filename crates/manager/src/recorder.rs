@@ -160,6 +160,14 @@ impl Recorder {
         }
     }
 
+    /// What looked like a shutdown was none.
+    pub fn shutdown_given_up(&mut self) {
+        self.shutdown = None;
+        if self.boot.is_none() {
+            self.ring.set_max(IDLE_EVENTS_MAX);
+        }
+    }
+
     /// A file system is about to be unmounted: if recordings lie below it, what there is of the
     /// shutdown is written now, because later it cannot be.
     pub fn before_unmount(&mut self, mount_point: &str, graph: &Arc<Graph>) {

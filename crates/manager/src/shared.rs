@@ -32,8 +32,10 @@ pub struct Shared {
     wake: Arc<EventFd>,
     /// The search directories.
     pub unit_path: Vec<PathBuf>,
-    /// Where the output of services goes.
+    /// Where the output of services goes while there is no log daemon.
     pub log_dir: PathBuf,
+    /// Where the log daemon is asked.
+    pub journal_socket: PathBuf,
     /// Recordings that are kept.
     pub records: Records,
 }
@@ -55,8 +57,10 @@ pub struct Usage {
 pub struct Places {
     /// The search directories.
     pub unit_path: Vec<PathBuf>,
-    /// Where the output of services goes.
+    /// Where the output of services goes while there is no log daemon.
     pub log_dir: PathBuf,
+    /// Where the log daemon is asked.
+    pub journal_socket: PathBuf,
     /// Recordings that are kept.
     pub records: Records,
 }
@@ -86,6 +90,7 @@ impl Shared {
             wake,
             unit_path: places.unit_path,
             log_dir: places.log_dir,
+            journal_socket: places.journal_socket,
             records: places.records,
         }
     }

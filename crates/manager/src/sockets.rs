@@ -165,6 +165,13 @@ fn open_one(
             let path = path_of(&listen.address).unwrap_or_default();
             return socket::open_fifo(path, options).map(|l| l.fd).map_err(|e| e.to_string());
         }
+        ListenKind::Netlink => {
+            let Address::Netlink { protocol, group, .. } = listen.address else {
+                return Err("no netlink address".to_owned());
+            };
+            let opened = socket::open_netlink(protocol, group, options);
+            return opened.map(|l| l.fd).map_err(|e| e.to_string());
+        }
         other => return Err(format!("{}= is not acted on by this version", other.as_str())),
     };
     if config.protocol.is_some() {

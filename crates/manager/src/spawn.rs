@@ -31,14 +31,34 @@ pub struct SpawnHost<'a> {
     pub notify_socket: &'a str,
     /// Path of the cgroup below the tree's root; none where there are no cgroups.
     pub cgroup: Option<&'a str>,
-    /// The file that takes the output of this unit.
-    pub log_file: String,
+    /// What takes the output of this unit.
+    pub log: LogOutput,
     /// Names of the file descriptors that are handed over as 3, 4, ...
     pub fd_names: Vec<String>,
     /// The connection of an `Accept=yes` instance is handed over, as the first of those fds.
     pub connection: bool,
     /// Environment of that connection (`REMOTE_ADDR`, `REMOTE_PORT`).
     pub connection_environment: Vec<(&'static str, String)>,
+}
+
+/// Where `StandardOutput=journal` leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogOutput {
+    /// A file, while there is no log daemon.
+    File(String),
+    /// A stream to the log daemon, with its name for `$JOURNAL_STREAM`. It is the last of the
+    /// packet's fds.
+    Stream(String),
+}
+
+impl LogOutput {
+    /// The standard output that it is; `fds` are the others of the packet.
+    pub fn as_output(&self, fds: usize) -> StdOutput {
+        match self {
+            LogOutput::File(path) => StdOutput::Append(path.clone()),
+            LogOutput::Stream(_) => StdOutput::Fd(fds as u16),
+        }
+    }
 }
 
 /// Why a request could not be made; the text is for people.
@@ -95,6 +115,13 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     pass_fds(&mut spec, spawn, host);
     standard_streams(&mut spec, exec, host)?;
     Ok(spec)
+}
+
+/// Whether a process of these settings writes to the log.
+pub fn writes_to_log(exec: &ExecConfig) -> bool {
+    let to_log = |output: &Output| matches!(output, Output::Journal | Output::JournalConsole);
+    let inetd = exec.standard_input == Input::Socket;
+    to_log(&exec.standard_output) && !inetd || to_log(&exec.standard_error)
 }
 
 /// A command of a unit and the environment it runs in.
@@ -275,6 +302,9 @@ fn environment(
             set("WATCHDOG_USEC", watchdog.as_micros().to_string());
         }
     }
+    if let LogOutput::Stream(name) = &host.log {
+        set("JOURNAL_STREAM", name.clone());
+    }
     if !host.fd_names.is_empty() {
         set("LISTEN_FDS", host.fd_names.len().to_string());
         set("LISTEN_FDNAMES", host.fd_names.join(":"));
@@ -365,7 +395,7 @@ fn standard_streams(
             Output::Inherit => StdOutput::Inherit,
             Output::Null => StdOutput::Null,
             Output::Tty => StdOutput::Tty,
-            Output::Journal | Output::JournalConsole => StdOutput::Append(host.log_file.clone()),
+            Output::Journal | Output::JournalConsole => host.log.as_output(host.fd_names.len()),
             Output::Kmsg | Output::KmsgConsole => StdOutput::File("/dev/kmsg".to_owned()),
             Output::File(path) => StdOutput::File(path.to_string()),
             Output::Append(path) => StdOutput::Append(path.to_string()),

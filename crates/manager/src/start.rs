@@ -32,6 +32,7 @@ use crate::helpers::Helpers;
 use crate::init_link::InitLink;
 use crate::loader::Loader;
 use crate::loader_thread::LoaderThread;
+use crate::log_link::{KeptLog, LogLink};
 use crate::mount_table::MountTable;
 use crate::notify::NotifySocket;
 use crate::options::Options;
@@ -60,6 +61,7 @@ struct Kept {
     pipe: [Option<OwnedFd>; 2],
     sockets: Vec<(String, OwnedFd)>,
     fd_store: Vec<(String, OwnedFd)>,
+    log: KeptLog,
 }
 
 /// A process that is gone for so long has no record to come.
@@ -70,6 +72,7 @@ const NOTIFY_NAME: &str = "notify";
 fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     let mut kept = Kept::default();
     for (name, fd) in stored {
+        let Some((name, fd)) = kept.log.take(name, fd) else { continue };
         match name.as_str() {
             STATE_NAME => kept.state = Some(fd),
             NOTIFY_NAME => kept.notify = Some(fd),
@@ -98,6 +101,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let (state, restored) = open_state(kept.state.take())?;
     let tree = open_tree();
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
+    crate::log::set_up(options.log_target, options.scope, wake.clone());
+    let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
 
@@ -133,7 +138,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let records = Records::open(options.record_dir());
     let recorder = Recorder::start(records.clone(), &settings.context)
         .map_err(text("starting the recorder"))?;
-    let places = Places { unit_path, log_dir: options.log_dir(), records };
+    let (log_dir, journal_socket) = (options.log_dir(), options.journal_socket());
+    let places = Places { unit_path, log_dir, journal_socket, records };
     let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
     let shared = Arc::new(shared);
     let (loader_in, loader_orders) = channel();
@@ -160,6 +166,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         shared: shared.clone(),
         init,
         helpers: Helpers::new(greeting.helpers),
+        log_link,
         groups,
         sockets: Sockets::default(),
         traps: traps.map_err(text("making the autofs pipe"))?,
@@ -312,6 +319,7 @@ impl Daemon {
         self.epoll.add(self.init.wake_fd(), token::EXITS, Interest::READ)?;
         self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
         self.epoll.add(self.notify.fd(), token::NOTIFY, Interest::READ)?;
+        self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
         if let Some(watch) = self.groups.watch() {
             self.epoll.add(watch, token::GROUPS, Interest::READ)?;
@@ -374,8 +382,9 @@ impl Daemon {
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
         self.first_unit_asked = started;
         let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
-        self.ending = ending.map(crate::ending::Ending::new);
+        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action)));
         if self.ending.is_some() {
+            crate::log::set_ending(true);
             // What the last incarnation recorded is gone with it.
             self.recorder.shutdown_began(self.started);
         }

@@ -24,7 +24,7 @@ impl Tools {
         effect: EffectId,
         argv: Vec<String>,
         cgroup: Option<&str>,
-        log_file: String,
+        output: StdOutput,
     ) -> (EffectId, ExecSpec) {
         let spec = ExecSpec {
             path: argv.first().cloned().unwrap_or_default(),
@@ -32,7 +32,7 @@ impl Tools {
             argv,
             env: vec!["PATH=/usr/sbin:/usr/bin:/sbin:/bin".to_owned(), "LC_ALL=C".to_owned()],
             cgroup: cgroup.map_or(CgroupPlace::Inherit, |path| CgroupPlace::Path(path.to_owned())),
-            stdout: StdOutput::Append(log_file),
+            stdout: output,
             // Only the manager's process group passes its own automount points.
             keep_session: true,
             ..ExecSpec::default()

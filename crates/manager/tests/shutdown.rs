@@ -53,7 +53,7 @@ fn units_stop_in_the_reverse_of_their_order() {
 
 #[test]
 fn what_ignores_sigterm_is_killed_side_by_side() {
-    let deaf = "[Service]\nTimeoutStopSec=1\nExecStart=@P deaf";
+    let deaf = "[Service]\nType=notify\nTimeoutStopSec=1\nExecStart=@P deaf:ready";
     let names: Vec<String> = (0..20).map(|n| format!("deaf{n}.service")).collect();
     let units: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), deaf)).collect();
     end(
@@ -70,8 +70,10 @@ fn what_ignores_sigterm_is_killed_side_by_side() {
 #[test]
 fn what_holds_nothing_to_save_is_not_asked() {
     let asked = "ExecStop=@P append:@D/out/asked:$UNIT";
-    let clean = format!("[Service]\nType=notify\nExecStart=@P clean ready deaf\n{asked}");
-    let sudden = format!("[Service]\nExecStart=@P deaf\n{asked}\n[X-Warren]\nStopPolicy=sudden");
+    let clean = format!("[Service]\nType=notify\nExecStart=@P clean deaf:ready\n{asked}");
+    let sudden = format!(
+        "[Service]\nType=notify\nExecStart=@P deaf:ready\n{asked}\n[X-Warren]\nStopPolicy=sudden"
+    );
     let units = [("clean.service", &*clean), ("sudden.service", &*sudden)];
     end(
         "clean",
@@ -87,8 +89,8 @@ fn what_holds_nothing_to_save_is_not_asked() {
 
 #[test]
 fn what_outlives_its_unit_is_named_and_ended() {
-    let escape = "[Service]\nType=forking\nKillMode=process\nPIDFile=/run/e.pid\n\
-                  ExecStart=@P fork:/run/e.pid fork:/run/f.pid stay";
+    let escape = "[Service]\nKillMode=process\nExecStart=@P stay\n\
+                  ExecStartPost=@P fork:/run/f.pid stay";
     let units = [("escape.service", escape)];
     end(
         "escape",
@@ -124,7 +126,7 @@ fn nothing_starts_any_more_and_a_start_is_not_waited_for() {
 
 #[test]
 fn who_is_waited_for_is_told_and_can_be_skipped() {
-    let deaf = "[Service]\nTimeoutStopSec=infinity\nExecStart=@P deaf";
+    let deaf = "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P deaf:ready";
     let Some(mut m) = Machine::start("skip", &[("deaf.service", deaf)]) else { return };
     m.expect_job("start", "deaf.service", "done");
     m.leave("poweroff");

@@ -268,7 +268,7 @@ impl World {
             Effect::Reply { client, reply } => {
                 self.replies.insert(*client, reply.clone());
             }
-            Effect::Tell(Notice::JobRemoved { job, unit, result }) => {
+            Effect::Tell(Notice::JobRemoved { job, unit, result, .. }) => {
                 self.results.push((*job, *unit, *result));
             }
             _ => {}
@@ -484,6 +484,7 @@ impl World {
             Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
             Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
             Event::StopEverything => "stop everything".to_owned(),
+            Event::GiveUp => "give up".to_owned(),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),
         }
     }

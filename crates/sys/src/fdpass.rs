@@ -45,6 +45,8 @@ pub struct Received {
     pub fds: usize,
     /// Sender; only with `SO_PASSCRED` ([`pass_credentials`]).
     pub credentials: Option<Credentials>,
+    /// Sender as a pidfd, also of one that has ended; only with [`pass_pidfds`].
+    pub pidfd: Option<OwnedFd>,
     /// True when the message or its control part did not fit and was discarded.
     pub truncated: bool,
 }
@@ -62,6 +64,26 @@ pub fn seqpacket_pair(nonblocking: bool) -> Result<(OwnedFd, OwnedFd)> {
 /// Makes the socket report the sender of each message.
 pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
     rustix::net::sockopt::set_socket_passcred(socket, true).call("setsockopt SO_PASSCRED")
+}
+
+/// Makes the socket report the sender of each message as a pidfd too. `ENOPROTOOPT` before
+/// Linux 6.5; of a process that has ended there is one since 6.16. The kernel makes a file for each
+/// message, which [`recv_plain`] saves.
+pub fn pass_pidfds(socket: BorrowedFd<'_>) -> Result<()> {
+    /// SO_PASSPIDFD of the kernel.
+    const SO_PASSPIDFD: libc::c_int = 76;
+    let one: libc::c_int = 1;
+    // SAFETY: the value is a live c_int of the size that is given.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSPIDFD,
+            (&raw const one).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    check("setsockopt SO_PASSPIDFD", done as _).map(|_| ())
 }
 
 /// Sets the send buffer size in bytes (the kernel doubles it and applies its own limit).
@@ -162,6 +184,35 @@ pub fn recv(
     receive(socket, data, fds, if wait { 0 } else { libc::MSG_DONTWAIT })
 }
 
+/// Says of the next datagram how long it is and who sent it, without taking it or blocking.
+pub fn look(socket: BorrowedFd<'_>) -> Result<Received> {
+    receive_plain(socket, &mut [], libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_TRUNC)
+}
+
+/// Receives a datagram without fds and pidfd, which are dropped, and without blocking.
+pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
+    let room = data.len();
+    let received = receive_plain(socket, data, libc::MSG_DONTWAIT | libc::MSG_TRUNC)?;
+    Ok(Received { truncated: received.bytes > room, ..received })
+}
+
+/// There is room for the credentials alone: nothing else is made for us.
+fn receive_plain(socket: BorrowedFd<'_>, data: &mut [u8], flags: i32) -> Result<Received> {
+    let mut control = Control::new();
+    let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
+    // SAFETY: an all-zero msghdr is valid.
+    let mut msg: libc::msghdr = unsafe { std::mem::zeroed() };
+    msg.msg_iov = &mut iov;
+    msg.msg_iovlen = 1;
+    msg.msg_control = control.0.as_mut_ptr().cast();
+    // SAFETY: CMSG_SPACE only computes.
+    msg.msg_controllen = unsafe { libc::CMSG_SPACE(size_of::<libc::ucred>() as u32) } as _;
+    let bytes = recv_retry(socket, &mut msg, libc::MSG_CMSG_CLOEXEC | flags)?;
+    let mut fds = Vec::new();
+    let (credentials, _) = take_control(&msg, &mut fds);
+    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated: false })
+}
+
 /// Looks at the next message that was not looked at yet, without taking it and without blocking.
 /// The socket counts bytes, not messages, so one that is larger than `data` ends the looking: see
 /// [`start_peeking`].
@@ -183,6 +234,25 @@ pub fn start_peeking(socket: BorrowedFd<'_>) -> Result<()> {
         )
     };
     check("setsockopt SO_PEEK_OFF", done as _).map(|_| ())
+}
+
+/// How many bytes were looked at and not taken since [`start_peeking`]: the socket counts them,
+/// whichever process looks.
+pub fn peeked(socket: BorrowedFd<'_>) -> Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: value and length are live and of the size that is given.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEEK_OFF,
+            (&raw mut bytes).cast(),
+            &raw mut length,
+        )
+    };
+    check("getsockopt SO_PEEK_OFF", done as _)?;
+    Ok(usize::try_from(bytes).unwrap_or(0))
 }
 
 /// Takes the first message and throws it away; false if there is none.
@@ -207,12 +277,12 @@ fn receive(
     let flags = libc::MSG_CMSG_CLOEXEC | flags;
     let bytes = recv_retry(socket, &mut msg, flags)?;
     let before = fds.len();
-    let credentials = take_control(&msg, fds);
+    let (credentials, pidfd) = take_control(&msg, fds);
     let truncated = msg.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
     if truncated {
         fds.truncate(before);
     }
-    Ok(Received { bytes, fds: fds.len() - before, credentials, truncated })
+    Ok(Received { bytes, fds: fds.len() - before, credentials, pidfd, truncated })
 }
 
 /// A Unix socket whose peer closed it with messages unread reports `ECONNRESET` once, and
@@ -233,8 +303,13 @@ fn recv_retry(socket: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: i32) -> Res
 }
 
 /// Walks the control records: owns every fd received, reports the sender.
-fn take_control(msg: &libc::msghdr, fds: &mut Vec<OwnedFd>) -> Option<Credentials> {
-    let mut credentials = None;
+fn take_control(
+    msg: &libc::msghdr,
+    fds: &mut Vec<OwnedFd>,
+) -> (Option<Credentials>, Option<OwnedFd>) {
+    /// SCM_PIDFD of the kernel.
+    const SCM_PIDFD: libc::c_int = 4;
+    let (mut credentials, mut pidfd) = (None, None);
     // SAFETY: msg was filled by a successful recvmsg; CMSG_* stay inside msg_controllen. Each
     // fd in SCM_RIGHTS is new and owned by nobody else.
     unsafe {
@@ -253,12 +328,17 @@ fn take_control(msg: &libc::msghdr, fds: &mut Vec<OwnedFd>) -> Option<Credential
                     let c = data.cast::<libc::ucred>().read_unaligned();
                     credentials = Some(Credentials { pid: c.pid, uid: c.uid, gid: c.gid });
                 }
+                (libc::SOL_SOCKET, SCM_PIDFD) if payload >= size_of::<RawFd>() => {
+                    // A negative number is an errno.
+                    let fd = data.cast::<RawFd>().read_unaligned();
+                    pidfd = (fd >= 0).then(|| OwnedFd::from_raw_fd(fd));
+                }
                 _ => {}
             }
             header = libc::CMSG_NXTHDR(msg, header);
         }
     }
-    credentials
+    (credentials, pidfd)
 }
 
 /// Takes an fd that this program was started with, at `min` or above, close-on-exec; the number
@@ -286,6 +366,59 @@ pub fn duplicate(fd: impl AsFd, min: RawFd) -> Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_datagram_is_looked_at_and_taken_without_what_costs() {
+        use std::os::unix::net::UnixDatagram;
+        let (sender, receiver) = UnixDatagram::pair().expect("a pair");
+        pass_credentials(receiver.as_fd()).expect("allowed");
+        let with_pidfds = pass_pidfds(receiver.as_fd()).is_ok();
+        sender.send(b"hello").expect("room");
+        sender.send(b"").expect("room");
+        let own = std::process::id() as i32;
+        let seen = look(receiver.as_fd()).expect("there is one");
+        assert_eq!((seen.bytes, seen.credentials.map(|c| c.pid)), (5, Some(own)));
+        let mut room = [0; 3];
+        let cut = recv_plain(receiver.as_fd(), &mut room).expect("there is one");
+        assert_eq!(
+            (cut.bytes, cut.truncated, cut.pidfd.is_some(), &room),
+            (5, true, false, b"hel")
+        );
+        assert_eq!(look(receiver.as_fd()).map(|seen| seen.bytes), Ok(0));
+        let whole =
+            recv(receiver.as_fd(), &mut room, &mut Vec::new(), false).expect("there is one");
+        assert_eq!((whole.bytes, whole.pidfd.is_some()), (0, with_pidfds));
+        assert!(look(receiver.as_fd()).is_err_and(|e| e.is_would_block()));
+    }
+
+    #[test]
+    fn a_stream_counts_what_was_looked_at() {
+        use std::io::Write;
+        use std::os::unix::net::UnixStream;
+        let (mut writer, reader) = UnixStream::pair().expect("a pair");
+        pass_credentials(reader.as_fd()).expect("allowed");
+        start_peeking(reader.as_fd()).expect("allowed");
+        let (mut room, mut fds) = ([0; 4], Vec::new());
+        let mut look = |count: usize| {
+            let got = peek(reader.as_fd(), &mut room[..count], &mut fds).map(|got| got.bytes);
+            got.map(|n| String::from_utf8_lossy(&room[..n]).into_owned())
+        };
+        writer.write_all(b"abcdef").expect("room");
+        assert_eq!(look(4).as_deref(), Ok("abcd"));
+        assert_eq!(look(4).as_deref(), Ok("ef"));
+        assert!(look(4).is_err_and(|e| e.is_would_block()));
+        assert_eq!(peeked(reader.as_fd()), Ok(6));
+        // Another process would see the same: it is the socket's.
+        let other = reader.try_clone().expect("dup");
+        let taken = recv(other.as_fd(), &mut [0; 4], &mut Vec::new(), false).expect("there");
+        assert_eq!((taken.bytes, peeked(reader.as_fd())), (4, Ok(2)));
+        writer.write_all(b"gh").expect("room");
+        assert_eq!(look(4).as_deref(), Ok("gh"));
+        drop(writer);
+        assert_eq!(look(4).as_deref(), Ok(""), "the end");
+        start_peeking(reader.as_fd()).expect("allowed");
+        assert_eq!(look(4).as_deref(), Ok("efgh"));
+    }
 
     /// Sends datagrams of these lengths, then plays `p` (peek), `d` (discard) and says the lengths
     /// seen; `-` for nothing.

@@ -138,6 +138,29 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     check("pidfd_send_signal", ret).map(|_| ())
 }
 
+/// The id of the cgroup that a process is in, or was in when it ended (pidfd_open(2), "ioctls").
+/// `None` from a kernel that does not know: before Linux 6.13, of a process that has ended before
+/// 6.15.
+pub fn pidfd_cgroup_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
+    /// `PIDFD_INFO_CGROUPID` and `PIDFD_INFO_EXIT` of the kernel.
+    const CGROUP_ID: u64 = 1 << 2;
+    const EXIT: u64 = 1 << 3;
+    /// `struct pidfd_info` of the first version.
+    #[repr(C)]
+    struct Info {
+        mask: u64,
+        cgroup_id: u64,
+        rest: [u32; 12],
+    }
+    const _: () = assert!(size_of::<Info>() == 64);
+    /// `_IOWR(0xff, 11, struct pidfd_info)`.
+    const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
+    let mut info = Info { mask: CGROUP_ID | EXIT, cgroup_id: 0, rest: [0; 12] };
+    // SAFETY: the number names the size of `Info`, so the kernel writes at most that.
+    let done = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO as _, &raw mut info) };
+    (done == 0 && info.mask & CGROUP_ID != 0).then_some(info.cgroup_id)
+}
+
 /// The pid behind a pidfd, from `/proc/self/fdinfo`; `ESRCH` when the process has been reaped.
 pub fn pidfd_pid(pidfd: BorrowedFd<'_>) -> Result<i32> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());

@@ -447,6 +447,18 @@ pub fn open_fifo(path: &str, options: &SocketOptions) -> Result<Listening> {
     Ok(Listening { fd, refused })
 }
 
+/// A netlink socket of this protocol (netlink(7)), bound to these multicast groups, a bit each.
+pub fn open_netlink(protocol: u32, groups: u32, options: &SocketOptions) -> Result<Listening> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let protocol = std::num::NonZeroU32::new(protocol).map(rustix::net::Protocol::from_raw);
+    let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
+    let fd = rustix::net::socket_with(family, kind, flags, protocol).call("socket")?;
+    let refused = set_options(fd.as_fd(), family, Kind::Datagram, options);
+    let address = rustix::net::netlink::SocketAddrNetlink::new(0, groups);
+    rustix::net::bind(&fd, &address).call("bind")?;
+    Ok(Listening { fd, refused })
+}
+
 /// Symlinks=: makes links to a socket file, replacing links that point elsewhere.
 pub fn make_symlink(target: &str, link: &str, directory_mode: u32) -> Result<()> {
     make_parents(link, directory_mode)?;

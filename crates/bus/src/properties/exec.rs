@@ -94,8 +94,8 @@ properties! {
     SyslogLevel "i" Const => |s, w| w.i32(i32::from(s.exec().syslog_level));
     SyslogFacility "i" Const => |s, w| w.i32(i32::from(s.exec().syslog_facility));
     LogLevelMax "i" Const => |s, w| w.i32(s.exec().log_level_max.map_or(-1, i32::from));
-    LogRateLimitIntervalUSec "t" Const ~ "0";
-    LogRateLimitBurst "u" Const ~ "0";
+    LogRateLimitIntervalUSec "t" Const => |s, w| w.u64(s.exec().log_rate_limit_interval.map_or(0, micros));
+    LogRateLimitBurst "u" Const => |s, w| w.u32(s.exec().log_rate_limit_burst.unwrap_or(0));
     LogExtraFields "aay" Const ~ "0";
     LogNamespace "s" Const ~ "\"\"";
     SecureBits "i" Const => |s, w| w.i32(s.exec().secure_bits.cast_signed());

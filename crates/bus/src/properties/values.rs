@@ -131,7 +131,7 @@ fn address(address: &Address) -> String {
         Address::Ipv6(ip, port, Some(scope)) => format!("[{ip}]:{port}%{scope}"),
         Address::Vsock { cid: Some(cid), port } => format!("vsock:{cid}:{port}"),
         Address::Vsock { cid: None, port } => format!("vsock::{port}"),
-        Address::Netlink { family, group } => format!("{family} {group}"),
+        Address::Netlink { family, group, .. } => format!("{family} {group}"),
     }
 }
 

@@ -54,12 +54,44 @@ const UNITS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Writes them into `directory`, which is made.
-pub fn write(directory: &Path) -> io::Result<()> {
+/// The log daemon's units, which are installed for the system too.
+const JOURNAL_UNITS: [(&str, &str); 3] = [
+    ("systemd-journald.service", include_str!("../../../../units/systemd-journald.service")),
+    ("systemd-journald.socket", include_str!("../../../../units/systemd-journald.socket")),
+    (
+        "systemd-journald-dev-log.socket",
+        include_str!("../../../../units/systemd-journald-dev-log.socket"),
+    ),
+];
+
+/// Where the log daemon is when it is installed.
+const JOURNALD: &str = "/usr/lib/warren/warren-journald";
+
+/// Writes them into `directory`, which is made. The log daemon's are among them if it is beside
+/// the other programs.
+pub fn write(directory: &Path, programs: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     for (name, description, lines) in UNITS {
         let text = format!("[Unit]\nDescription={description}\n{lines}");
         fs::write(directory.join(name), text)?;
+    }
+    let journald = programs.join("warren-journald");
+    if journald.exists() {
+        write_journal_units(directory, &journald.display().to_string())?;
+    }
+    Ok(())
+}
+
+fn write_journal_units(directory: &Path, journald: &str) -> io::Result<()> {
+    for (name, text) in JOURNAL_UNITS {
+        // /dev is the host's: no link is made there, and its kernel's log is not the machine's.
+        let text = text.replace(JOURNALD, journald).replace("Symlinks=/dev/log\n", "");
+        let text = text.replace(" --kmsg ", " ");
+        fs::write(directory.join(name), text)?;
+        let target = if name.ends_with(".socket") { "sockets.target" } else { "sysinit.target" };
+        let wants = directory.join(format!("{target}.wants"));
+        fs::create_dir_all(&wants)?;
+        std::os::unix::fs::symlink(Path::new("..").join(name), wants.join(name))?;
     }
     Ok(())
 }
@@ -77,6 +109,12 @@ mod tests {
             let text = format!("[Unit]\nDescription={description}\n{lines}");
             let (_, faults) = parse::parse(Arc::from(*name), text.as_bytes(), unit.unit_type());
             assert_eq!(faults, [], "{name}");
+        }
+        for (name, text) in JOURNAL_UNITS {
+            let unit = UnitName::parse(name).expect("a valid name");
+            let (_, faults) = parse::parse(Arc::from(name), text.as_bytes(), unit.unit_type());
+            assert_eq!(faults, [], "{name}");
+            assert!(!name.ends_with(".service") || text.contains(JOURNALD), "{name}");
         }
     }
 }

@@ -37,7 +37,8 @@ pub fn run(args: &NestArgs, user: bool) -> Result<i32> {
         namespace::loopback_up()?;
     }
     ground::build(args.run.units.as_deref(), args.run.init.as_deref(), cgroups)?;
-    base::write(Path::new(base::DIRECTORY)).context("cannot write the base units")?;
+    let programs = args.run.init.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
+    base::write(Path::new(base::DIRECTORY), programs).context("cannot write the base units")?;
     let mut init = init_command(args, user, cgroups)?;
     let error = init.exec();
     Err(error).with_context(|| format!("{}", init.get_program().display()))

@@ -4,8 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use warren_journal::daemon::{Options, run};
+use warren_journal::daemon::{Options, Rate, run};
 use warren_journal::store::vacuum::{ClassLimits, Limits};
+
+/// Open files that this daemon asks for.
+const OPEN_FILES: u64 = 1 << 17;
 
 /// Receives log messages and keeps them.
 #[derive(Debug, Parser)]
@@ -17,6 +20,9 @@ struct Args {
     /// Where to make the sockets `socket`, `stdout` and `dev-log`.
     #[arg(long, default_value = "/run/systemd/journal")]
     socket_directory: PathBuf,
+    /// Read the kernel's log too.
+    #[arg(long)]
+    kmsg: bool,
     /// Seconds in which a service may log a burst; 0: no limit.
     #[arg(long, default_value_t = 30)]
     rate_limit_interval: u64,
@@ -41,8 +47,11 @@ fn main() -> ExitCode {
     let options = Options {
         directory: args.directory,
         socket_directory: args.socket_directory,
-        rate_limit_interval_us: args.rate_limit_interval.saturating_mul(1_000_000),
-        rate_limit_burst: args.rate_limit_burst,
+        rate: Rate {
+            interval_us: args.rate_limit_interval.saturating_mul(1_000_000),
+            burst: args.rate_limit_burst,
+        },
+        kmsg: args.kmsg,
         limits: Limits {
             bytes_max: Some(args.max_use),
             keep_free_bytes: Some(args.keep_free),
@@ -50,6 +59,8 @@ fn main() -> ExitCode {
             ..Limits::default()
         },
     };
+    // One for each service that runs; with fewer, later streams are refused.
+    let _ = warren_sys::process::raise_open_files(OPEN_FILES);
     match run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

@@ -1,17 +1,22 @@
 //! Who sent it: the trusted fields, from /proc, remembered for a moment.
 //!
 //! What was read of a process counts for [`FRESH_US`]; of one that is gone, for [`STALE_US`], so
-//! that what it sent just before its end has its unit. A process that was never looked up while
-//! it ran has only its credentials.
+//! that what it sent just before its end has its unit. The kernel says what cgroup the sender is in
+//! or was in when it ended, and the manager what unit that is of; where either does not, /proc
+//! counts, and of a process that was never looked up while it ran there are only its credentials.
 
 use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
 use warren_sys::fdpass::Credentials;
+use warren_sys::process;
 
+use crate::daemon::units::Units;
 use crate::entry::{Fields, Id128};
 use crate::input::cgroup;
+use crate::input::handover::UnitLog;
 
 /// A process is looked up again after so long, µs.
 const FRESH_US: u64 = 1_000_000;
@@ -21,6 +26,9 @@ const STALE_US: u64 = 5_000_000;
 
 /// Most processes that are remembered.
 const SENDERS_MAX: usize = 1 << 14;
+
+/// The unit that the manager's own processes are in; systemd.special(7).
+pub const MANAGER_UNIT: &str = "init.scope";
 
 /// Longest command line that is kept, bytes.
 const CMDLINE_BYTES_MAX: usize = 4096;
@@ -34,6 +42,10 @@ pub enum Transport {
     Syslog,
     /// A service's output.
     Stdout,
+    /// The manager, over its link; told as native.
+    Manager,
+    /// The kernel.
+    Kernel,
     /// The daemon itself.
     Driver,
 }
@@ -41,9 +53,10 @@ pub enum Transport {
 impl Transport {
     fn name(self) -> &'static str {
         match self {
-            Transport::Journal => "journal",
+            Transport::Journal | Transport::Manager => "journal",
             Transport::Syslog => "syslog",
             Transport::Stdout => "stdout",
+            Transport::Kernel => "kernel",
             Transport::Driver => "driver",
         }
     }
@@ -75,6 +88,7 @@ impl Host {
 /// What is remembered of processes.
 pub struct Senders {
     host: Host,
+    kernel: Arc<Fields>,
     known: BTreeMap<(i32, u32, u32, Transport), Known>,
 }
 
@@ -84,16 +98,31 @@ struct Known {
 }
 
 impl Senders {
-    /// Remembers nobody.
-    pub fn new(host: Host) -> Senders {
-        Senders { host, known: BTreeMap::new() }
+    /// The host's name.
+    pub fn host_name(&self) -> &str {
+        &self.host.name
     }
 
-    /// The trusted fields of a sender.
+    /// Remembers nobody.
+    pub fn new(host: Host) -> Senders {
+        let mut senders = Senders { host, kernel: Arc::default(), known: BTreeMap::new() };
+        let nobody = Credentials { pid: 0, uid: 0, gid: 0 };
+        senders.kernel = Arc::new(senders.build(Transport::Kernel, nobody, None, &Fields::new()));
+        senders
+    }
+
+    /// Whether [`Senders::context`] has an answer without looking.
+    pub fn is_fresh(&self, transport: Transport, sender: Credentials, now_us: u64) -> bool {
+        let key = (sender.pid, sender.uid, sender.gid, transport);
+        self.known.get(&key).is_some_and(|known| now_us.saturating_sub(known.read_us) < FRESH_US)
+    }
+
+    /// The trusted fields of a sender. `pidfd` names it for sure, if there is one.
     pub fn context(
         &mut self,
         transport: Transport,
-        sender: Credentials,
+        (sender, pidfd): (Credentials, Option<&OwnedFd>),
+        units: &Units,
         now_us: u64,
     ) -> Arc<Fields> {
         let key = (sender.pid, sender.uid, sender.gid, transport);
@@ -107,7 +136,18 @@ impl Senders {
         {
             return known.context.clone();
         }
-        let read = self.build(transport, sender, process.as_ref(), &Fields::new());
+        // What /proc says may be of a process that is half gone, or of the next with that pid.
+        let mut more = Fields::new();
+        let unit = pidfd.and_then(|pidfd| unit_of(pidfd, units));
+        unit.into_iter().for_each(|unit| unit.put_identity(&mut more));
+        let mut read = self.build(transport, sender, process.as_ref(), &more);
+        let unit = read.get("_SYSTEMD_UNIT").and_then(|unit| units.get(unit));
+        if let Some(unit) = unit {
+            if read.get("_SYSTEMD_INVOCATION_ID").is_none() {
+                unit.put_invocation(&mut read);
+            }
+            unit.put_extra(&mut read);
+        }
         self.remember(key, read, now_us)
     }
 
@@ -137,10 +177,27 @@ impl Senders {
         Arc::new(self.build(Transport::Stdout, sender, process.as_ref(), more))
     }
 
+    /// The trusted fields of the manager.
+    pub fn of_manager(&mut self, sender: Credentials, now_us: u64) -> Arc<Fields> {
+        let key = (sender.pid, sender.uid, sender.gid, Transport::Manager);
+        if let Some(known) = self.known.get(&key) {
+            return known.context.clone();
+        }
+        let process = Process::read(sender.pid);
+        let more = [("_SYSTEMD_UNIT", MANAGER_UNIT)].into_iter().collect();
+        let read = self.build(Transport::Manager, sender, process.as_ref(), &more);
+        self.remember(key, read, now_us)
+    }
+
+    /// The kernel's context.
+    pub fn kernel(&self) -> Arc<Fields> {
+        self.kernel.clone()
+    }
+
     /// The daemon's own context.
-    pub fn own(&mut self, now_us: u64) -> Arc<Fields> {
+    pub fn own(&mut self, units: &Units, now_us: u64) -> Arc<Fields> {
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
-        self.context(Transport::Driver, Credentials { pid, uid: 0, gid: 0 }, now_us)
+        self.context(Transport::Driver, (Credentials { pid, uid: 0, gid: 0 }, None), units, now_us)
     }
 
     fn build(
@@ -162,11 +219,17 @@ impl Senders {
         put("_HOSTNAME", &self.host.name);
         put("_RUNTIME_SCOPE", "system");
         if let Some(process) = process {
-            process.put(&mut fields, more.get("_SYSTEMD_UNIT").is_some());
+            let unit_is_known = more.get("_SYSTEMD_UNIT").is_some();
+            process.put(&mut fields, unit_is_known, more.get("_SYSTEMD_CGROUP").is_some());
         }
         more.iter().for_each(|(name, value)| fields.push(name, value));
         fields
     }
+}
+
+/// The unit whose cgroup a process is in or was in.
+pub fn unit_of<'a>(pidfd: &OwnedFd, units: &'a Units) -> Option<&'a Arc<UnitLog>> {
+    units.by_cgroup(process::pidfd_cgroup_id(pidfd.as_fd())?)
 }
 
 /// What /proc says of a process.
@@ -203,8 +266,11 @@ impl Process {
         Some(Process { fields, cgroup })
     }
 
-    fn put(&self, fields: &mut Fields, unit_is_known: bool) {
+    fn put(&self, fields: &mut Fields, unit_is_known: bool, cgroup_is_known: bool) {
         self.fields.iter().for_each(|(name, value)| fields.push(name, value));
+        if cgroup_is_known {
+            return;
+        }
         let Some(path) = self.cgroup.as_deref().and_then(cgroup::path_of) else { return };
         if unit_is_known {
             return fields.push(b"_SYSTEMD_CGROUP", path.as_bytes());

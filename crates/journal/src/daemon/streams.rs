@@ -1,35 +1,74 @@
-//! The connections of services' output.
+//! The streams of services' output.
+//!
+//! A stream comes in one of two ways. The manager hands over the reading end of a socket pair and
+//! says what unit it is of ([`Origin::Handed`]): nothing is looked up. Or a client connects to the
+//! socket `stdout` and says in a header what it is ([`Origin::Client`]), as `systemd-cat` does.
+//! The manager keeps both over the end of this daemon, which tells it when a stream has ended.
+//!
+//! What is read in a turn stays in the socket until the end of the turn ([`Streams::end_turn`]), so
+//! that a daemon that is killed at any instruction loses no line and doubles none;
+//! [`crate::input::pending`] says how.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_sys::credentials;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
+use warren_sys::process;
 
-use crate::daemon::{Core, LAST_TURNS_MAX, TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
+use crate::daemon::core::Core;
+use crate::daemon::inherit::{self, STREAM_NAME};
+use crate::daemon::pending::Pending;
+use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
 use crate::entry::{Fields, Id128};
+use crate::input::handover::UnitLog;
+use crate::input::pending::{Found, Writer};
 use crate::input::stream::{Header, LineBreak, Stream, fields};
 
-/// Most connections at a time.
+/// Most streams at a time.
 const STREAMS_MAX: usize = 1 << 16;
 
-/// Bytes read from one connection at once.
+/// Bytes read from one stream at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Most reads from one connection in a turn.
+/// Most reads from one stream in a turn.
 const TURN_READS_MAX: usize = 8;
 
-/// All connections, by token.
-#[derive(Default)]
+/// All streams, by token.
 pub struct Streams {
     connections: BTreeMap<u64, Connection>,
     next: u64,
+    /// Those that the manager handed over, by its number.
+    handed: BTreeMap<u64, u64>,
+    /// What the last daemon left of streams.
+    left: Found,
+    /// Those that have the beginning of a line.
+    open_lines: BTreeSet<u64>,
+    /// Those among them whose beginning is another than at the end of the last turn.
+    changed: BTreeSet<u64>,
+    /// Those that were read in this turn.
+    looked_at: BTreeSet<u64>,
+    /// Those that ended in this turn.
+    ended: Vec<u64>,
+    /// Where the headers of clients' streams are kept; none without a manager.
+    directory: Option<PathBuf>,
+}
+
+/// How a stream came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    /// Somebody connected. `kept`: the manager has it too.
+    Client { kept: bool },
+    /// From the manager, under this number.
+    Handed(u64),
 }
 
 struct Connection {
     socket: OwnedFd,
+    origin: Origin,
     /// Who connected is root: the unit in the header counts.
     is_root: bool,
     id: Id128,
@@ -38,54 +77,310 @@ struct Connection {
     writer: Credentials,
     /// What is known of the writer; made with its first line.
     context: Option<Arc<Fields>>,
+    unit: Option<Arc<UnitLog>>,
+    /// The cgroup of the client that connected, until its unit was looked up.
+    peer_cgroup: Option<u64>,
+    /// Bytes at the head of the socket whose lines were taken.
+    looked_at: usize,
 }
 
 impl Streams {
+    /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers.
+    pub fn new(left: Found, directory: Option<PathBuf>) -> Streams {
+        Streams {
+            connections: BTreeMap::new(),
+            next: 0,
+            handed: BTreeMap::new(),
+            left,
+            open_lines: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            looked_at: BTreeSet::new(),
+            ended: Vec::new(),
+            directory,
+        }
+    }
+
     /// Takes new connections.
-    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd) {
+    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, pending: &mut Pending) {
         use rustix::net::{SocketFlags, accept_with};
         for _ in 0..TURN_MESSAGES_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
             let Ok(socket) = accept_with(listener, flags) else { return };
-            if self.connections.len() >= STREAMS_MAX {
-                continue;
-            }
-            let Ok(peer) = credentials::peer(socket.as_fd()) else { continue };
-            let token = TOKEN_STREAMS + self.next;
-            let watched = pass_credentials(socket.as_fd())
-                .and_then(|()| epoll.add(&socket, token, Interest::READ));
-            if watched.is_ok() {
-                self.next += 1;
-                let id = Id128(warren_sys::random::u128().to_le_bytes());
-                let writer = Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid };
-                let (is_root, stream, context) = (peer.uid == 0, Stream::default(), None);
-                let connection = Connection { socket, is_root, id, stream, writer, context };
-                self.connections.insert(token, connection);
+            let id = Id128(warren_sys::random::u128().to_le_bytes());
+            if pass_credentials(socket.as_fd()).is_ok() {
+                self.add_client(epoll, socket, (id, Stream::default()), false, pending);
             }
         }
     }
 
-    /// Reads from a connection that is ready.
-    pub(super) fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
-        let Some(connection) = self.connections.get_mut(&token) else { return };
-        if connection.read(buffer, core) == Turn::Ended {
-            // Closing it does the same; nothing else refers to it.
+    /// Goes on with a client's stream that the last daemon had; one whose header was never read
+    /// whole begins anew.
+    pub fn take_up_client(
+        &mut self,
+        epoll: &Epoll,
+        name: &str,
+        socket: OwnedFd,
+        pending: &mut Pending,
+    ) {
+        let Some(id) = Id128::parse(name) else { return };
+        let header = self.directory.as_deref().and_then(|directory| read_header(directory, id));
+        let stream = match header {
+            Some(header) => Stream::with_header(header, self.take_begun(&name_of_client(id))),
+            None => Stream::default(),
+        };
+        self.add_client(epoll, socket, (id, stream), true, pending);
+    }
+
+    fn add_client(
+        &mut self,
+        epoll: &Epoll,
+        socket: OwnedFd,
+        (id, stream): (Id128, Stream),
+        kept: bool,
+        pending: &mut Pending,
+    ) {
+        let Ok(peer) = credentials::peer(socket.as_fd()) else { return };
+        // It may end before its first line is read.
+        let pidfd = credentials::peer_pidfd(socket.as_fd()).ok();
+        let peer_cgroup = pidfd.and_then(|pidfd| process::pidfd_cgroup_id(pidfd.as_fd()));
+        let kept = kept
+            || self.directory.is_some()
+                && inherit::keep(&format!("{STREAM_NAME}{id}"), socket.as_fd());
+        self.add(
+            epoll,
+            Connection {
+                socket,
+                origin: Origin::Client { kept },
+                is_root: peer.uid == 0,
+                id,
+                stream,
+                writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
+                context: None,
+                unit: None,
+                peer_cgroup,
+                looked_at: 0,
+            },
+            pending,
+        );
+    }
+
+    /// Takes a stream from the manager, unless it is here already. Its id is made of `boot` and
+    /// the number, so that it stays the same with the next daemon.
+    pub fn take(
+        &mut self,
+        epoll: &Epoll,
+        (key, socket): (u64, OwnedFd),
+        unit: Arc<UnitLog>,
+        boot: Id128,
+        pending: &mut Pending,
+    ) {
+        if self.handed.contains_key(&key) {
+            return;
+        }
+        let mut id = boot;
+        id.0[8..].copy_from_slice(&key.to_be_bytes());
+        let begun = self.take_begun(&name_of_handed(key));
+        let added = self.add(
+            epoll,
+            Connection {
+                socket,
+                origin: Origin::Handed(key),
+                is_root: true,
+                id,
+                stream: Stream::with_header(unit.header.clone(), begun),
+                writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
+                context: None,
+                unit: Some(unit),
+                peer_cgroup: None,
+                looked_at: 0,
+            },
+            pending,
+        );
+        if let Some(token) = added {
+            self.handed.insert(key, token);
+        }
+    }
+
+    fn take_begun(&mut self, name: &str) -> Vec<u8> {
+        self.left.lines.remove(name).unwrap_or_default()
+    }
+
+    fn add(
+        &mut self,
+        epoll: &Epoll,
+        mut connection: Connection,
+        pending: &mut Pending,
+    ) -> Option<u64> {
+        let token = TOKEN_STREAMS + self.next;
+        let fits = self.connections.len() < STREAMS_MAX;
+        let name = connection.name();
+        let in_records = self.left.looked_at.remove(&name).is_some_and(|bytes| bytes > 0);
+        connection.begin(in_records).ok()?;
+        if in_records && let Some(writer) = pending.writer() {
+            // Before it is looked at again.
+            writer.looked_at(&name, 0);
+            pending.write();
+        }
+        if !fits || epoll.add(&connection.socket, token, Interest::READ).is_err() {
+            return None;
+        }
+        self.next += 1;
+        if !connection.stream.begun().is_empty() {
+            self.open_lines.insert(token);
+            self.changed.insert(token);
+        }
+        self.connections.insert(token, connection);
+        Some(token)
+    }
+
+    /// Whether the stream's unit is to be looked up with its next line.
+    pub fn wants_unit(&self, token: u64) -> bool {
+        self.connections.get(&token).is_some_and(|connection| connection.peer_cgroup.is_some())
+    }
+
+    /// Reads from a stream that is ready.
+    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
+        if self.read_one(token, buffer, core) == Some(Turn::Ended)
+            && let Some(connection) = self.connections.get(&token)
+        {
+            // Others may hold it too, so closing it is not enough.
             let _ = epoll.remove(&connection.socket);
-            self.connections.remove(&token);
         }
     }
 
-    /// Takes what is still there, and the lines without an end.
-    pub(super) fn end(&mut self, buffer: &mut [u8], core: &mut Core) {
-        for connection in self.connections.values_mut() {
-            let more = |_: &usize| connection.read(buffer, core) == Turn::More;
-            (0..LAST_TURNS_MAX).take_while(more).for_each(drop);
-            connection.cut(LineBreak::Eof, core);
+    fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
+        let connection = self.connections.get_mut(&token)?;
+        let had_header = connection.stream.has_header();
+        let turn = connection.read(buffer, core);
+        if connection.stream.has_header() && !had_header {
+            connection.keep_header(self.directory.as_deref());
+        }
+        if connection.looked_at > 0 {
+            self.looked_at.insert(token);
+        }
+        if turn == Turn::Ended {
+            self.ended.push(token);
+        }
+        self.note_line(token);
+        Some(turn)
+    }
+
+    /// Reads from all, at the end of the daemon; true when there may be more.
+    pub fn read_all(&mut self, buffer: &mut [u8], core: &mut Core) -> bool {
+        let tokens: Vec<u64> = self.connections.keys().copied().collect();
+        let mut more = false;
+        for token in tokens {
+            more |= self.read_one(token, buffer, core) == Some(Turn::More);
+        }
+        more
+    }
+
+    /// At the end of the daemon: cuts the lines of streams that nobody keeps.
+    pub fn cut_unkept(&mut self, core: &mut Core) {
+        let unkept =
+            |connection: &&mut Connection| connection.origin == (Origin::Client { kept: false });
+        let connections = self.connections.values_mut();
+        connections.filter(unkept).for_each(|connection| connection.cut(LineBreak::Eof, core));
+    }
+
+    fn note_line(&mut self, token: u64) {
+        let Some(connection) = self.connections.get(&token) else { return };
+        let is_open = !connection.stream.begun().is_empty();
+        let was_open = match is_open {
+            true => !self.open_lines.insert(token),
+            false => self.open_lines.remove(&token),
+        };
+        if is_open || was_open {
+            self.changed.insert(token);
+        }
+    }
+
+    /// Puts down what was read in this turn: how much of each stream, and beginnings of lines.
+    pub fn put_turn(&mut self, writer: &mut Writer) {
+        for token in std::mem::take(&mut self.changed) {
+            self.put_line(token, writer);
+        }
+        for token in &self.looked_at {
+            if let Some(connection) = self.connections.get(token) {
+                writer.looked_at(&connection.name(), connection.looked_at as u64);
+            }
+        }
+    }
+
+    /// Puts down all beginnings of lines, and what the last daemon left of streams that have not
+    /// come yet.
+    pub fn put_lines(&self, writer: &mut Writer) {
+        self.open_lines.iter().for_each(|token| self.put_line(*token, writer));
+        self.left.lines.iter().for_each(|(name, begun)| writer.line(name, begun));
+        self.left.looked_at.iter().for_each(|(name, bytes)| writer.looked_at(name, *bytes));
+    }
+
+    fn put_line(&self, token: u64, writer: &mut Writer) {
+        if let Some(connection) = self.connections.get(&token) {
+            writer.line(&connection.name(), connection.stream.begun());
+        }
+    }
+
+    /// What was read is put down: takes it from the sockets, and says so.
+    pub fn take_looked_at(&mut self, buffer: &mut [u8], mut writer: Option<&mut Writer>) {
+        for token in std::mem::take(&mut self.looked_at) {
+            let Some(connection) = self.connections.get_mut(&token) else { continue };
+            connection.take_looked_at(buffer);
+            if let Some(writer) = &mut writer {
+                writer.looked_at(&connection.name(), 0);
+            }
+        }
+    }
+
+    /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.
+    pub fn take_ended(&mut self) -> Vec<u64> {
+        let ended = std::mem::take(&mut self.ended);
+        ended.into_iter().filter_map(|token| self.forget(token)).collect()
+    }
+
+    fn forget(&mut self, token: u64) -> Option<u64> {
+        let connection = self.connections.remove(&token)?;
+        self.open_lines.remove(&token);
+        self.changed.remove(&token);
+        match connection.origin {
+            Origin::Handed(key) => {
+                self.handed.remove(&key);
+                Some(key)
+            }
+            Origin::Client { kept } => {
+                if kept {
+                    inherit::let_go(&format!("{STREAM_NAME}{}", connection.id));
+                }
+                if let Some(directory) = &self.directory {
+                    // There is none before the header is whole.
+                    let _ = std::fs::remove_file(header_path(directory, connection.id));
+                }
+                None
+            }
         }
     }
 }
 
-/// How reading from a connection ended.
+fn name_of_client(id: Id128) -> String {
+    format!("client {id}")
+}
+
+fn name_of_handed(key: u64) -> String {
+    format!("handed {key}")
+}
+
+fn header_path(directory: &Path, id: Id128) -> PathBuf {
+    directory.join(id.to_string())
+}
+
+fn read_header(directory: &Path, id: Id128) -> Option<Header> {
+    let bytes = std::fs::read(header_path(directory, id)).ok()?;
+    let mut stream = Stream::default();
+    stream.push(&bytes, |_, _, _| {}).ok()?;
+    stream.has_header().then(|| stream.header().clone())
+}
+
+/// How reading from a stream ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     /// It has no more for now.
@@ -97,11 +392,32 @@ enum Turn {
 }
 
 impl Connection {
+    fn name(&self) -> String {
+        match self.origin {
+            Origin::Client { .. } => name_of_client(self.id),
+            Origin::Handed(key) => name_of_handed(key),
+        }
+    }
+
+    /// Begins to look at the socket. What the last daemon looked at and did not come to take is
+    /// taken now if it is in its records.
+    fn begin(&mut self, in_records: bool) -> warren_sys::Result<()> {
+        if in_records {
+            self.looked_at = fdpass::peeked(self.socket.as_fd())?;
+            self.take_looked_at(&mut vec![0; READ_BYTES]);
+        }
+        fdpass::start_peeking(self.socket.as_fd())
+    }
+
+    /// Reads what is there, up to the bound of a turn; it stays in the socket.
     fn read(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
         let mut fds = Vec::new();
         let room = &mut buffer[..READ_BYTES];
         for _ in 0..TURN_READS_MAX {
-            let received = match fdpass::recv(self.socket.as_fd(), room, &mut fds, false) {
+            if core.is_full() {
+                return Turn::More;
+            }
+            let received = match fdpass::peek(self.socket.as_fd(), room, &mut fds) {
                 Ok(received) if received.bytes > 0 => received,
                 Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
@@ -110,12 +426,27 @@ impl Connection {
                 }
             };
             fds.clear();
+            self.looked_at += received.bytes;
             self.set_writer(received.credentials.unwrap_or(self.writer), core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
             let Ok(lines) = lines else { return Turn::Ended };
             self.log(&lines, core);
         }
         Turn::More
+    }
+
+    fn take_looked_at(&mut self, buffer: &mut [u8]) {
+        let mut fds = Vec::new();
+        while self.looked_at > 0 {
+            let length = self.looked_at.min(buffer.len());
+            let taken = fdpass::recv(self.socket.as_fd(), &mut buffer[..length], &mut fds, false);
+            fds.clear();
+            match taken {
+                Ok(taken) if taken.bytes > 0 => self.looked_at -= taken.bytes,
+                // It was there to be looked at; without it there is nothing to take.
+                _ => self.looked_at = 0,
+            }
+        }
     }
 
     /// A line ends where another process writes on.
@@ -128,12 +459,36 @@ impl Connection {
         }
     }
 
+    /// For the daemon that goes on with it.
+    fn keep_header(&self, directory: Option<&Path>) {
+        let (Some(directory), Origin::Client { kept: true }) = (directory, self.origin) else {
+            return;
+        };
+        let written = std::fs::create_dir_all(directory).and_then(|()| {
+            std::fs::write(header_path(directory, self.id), self.stream.header().to_bytes())
+        });
+        if let Err(e) = written {
+            eprintln!("warren-journald: {}: {e}", directory.display());
+        }
+    }
+
+    /// Only root may say what unit it is.
+    fn names_its_unit(&self) -> bool {
+        self.is_root && !self.stream.header().unit.is_empty()
+    }
+
     fn make_context(&self, core: &Core) -> Arc<Fields> {
         let mut more = Fields::new();
         more.push(b"_STREAM_ID", self.id.to_string().as_bytes());
-        let unit = &self.stream.header().unit;
-        if self.is_root && !unit.is_empty() {
-            more.push(b"_SYSTEMD_UNIT", unit);
+        match &self.unit {
+            Some(unit) => {
+                unit.put_identity(&mut more);
+                unit.put_extra(&mut more);
+            }
+            None if self.names_its_unit() => {
+                more.push(b"_SYSTEMD_UNIT", &self.stream.header().unit);
+            }
+            None => {}
         }
         core.senders.of_stream(self.writer, &more)
     }
@@ -148,10 +503,14 @@ impl Connection {
         if lines.is_empty() {
             return;
         }
+        if self.unit.is_none() && !self.names_its_unit() {
+            let unit = self.peer_cgroup.take().and_then(|id| core.units.by_cgroup(id));
+            self.unit = unit.cloned();
+        }
         let known = self.context.take();
         let context = known.unwrap_or_else(|| self.make_context(core));
         let now = now_us();
-        lines.iter().for_each(|line| core.take_with(&context, line, now));
+        lines.iter().for_each(|line| core.take_with(&context, self.unit.as_deref(), line, now));
         self.context = Some(context);
     }
 }

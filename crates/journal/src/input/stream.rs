@@ -26,6 +26,15 @@ pub struct Header {
     pub level_prefix: bool,
 }
 
+impl Header {
+    /// The seven lines, from which [`Stream::push`] reads the same header again.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let (priority, prefix) = (self.priority, u8::from(self.level_prefix));
+        let flags = format!("{priority}\n{prefix}\n0\n0\n0\n");
+        [&self.identifier[..], b"\n", &self.unit, b"\n", flags.as_bytes()].concat()
+    }
+}
+
 /// Why an entry ends where it does; `_LINE_BREAK`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineBreak {
@@ -70,6 +79,21 @@ pub struct BadHeader;
 const HEADER_LINES: usize = 7;
 
 impl Stream {
+    /// A stream whose header is known, with what of its first line was read already.
+    pub fn with_header(header: Header, begun: Vec<u8>) -> Stream {
+        Stream { header, header_lines: HEADER_LINES, rest: begun }
+    }
+
+    /// The header was read whole.
+    pub fn has_header(&self) -> bool {
+        self.header_lines == HEADER_LINES
+    }
+
+    /// What was read of a line that has not ended yet.
+    pub fn begun(&self) -> &[u8] {
+        if self.has_header() { &self.rest } else { &[] }
+    }
+
     /// What the header said so far.
     pub fn header(&self) -> &Header {
         &self.header
@@ -106,7 +130,7 @@ impl Stream {
 
     /// Ends the line that is being written: the stream ended, or its writer is another.
     pub fn cut(&mut self, why: LineBreak, mut line: impl FnMut(&Header, &[u8], LineBreak)) {
-        if self.header_lines == HEADER_LINES && !self.rest.is_empty() {
+        if self.has_header() && !self.rest.is_empty() {
             line(&self.header, &self.rest, why);
         }
         self.rest.clear();
@@ -203,6 +227,16 @@ mod tests {
         check("one\n\n\ntwo", &["6 one ()", "6 two (eof)"]);
         check("a\0b\n", &["6 a (nul)", "6 b ()"]);
         check("", &[]);
+    }
+
+    #[test]
+    fn a_header_is_read_back() {
+        let mut stream = Stream::default();
+        stream.push(b"id\nu.service\n30\n1\n0\n0\n0\n", |_, _, _| {}).expect("a good header");
+        let mut again = Stream::default();
+        again.push(&stream.header().to_bytes(), |_, _, _| {}).expect("a good header");
+        assert!(again.has_header());
+        assert_eq!(again.header(), stream.header());
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub fn unit(name: &str) -> Expr {
     Expr::Any(vec![
         Expr::field("_SYSTEMD_UNIT", name),
         both(Expr::field("UNIT", name), Expr::field("_PID", "1")),
+        // Our manager is not process 1; it and its like alone are in that scope.
+        both(Expr::field("UNIT", name), Expr::field("_SYSTEMD_UNIT", "init.scope")),
         both(Expr::field("OBJECT_SYSTEMD_UNIT", name), Expr::field("_UID", "0")),
         both(Expr::field("COREDUMP_UNIT", name), Expr::field("_UID", "0")),
     ])

@@ -1,6 +1,6 @@
 //! The options, as journalctl(1) has them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -31,6 +31,34 @@ fn is_count(word: &str) -> bool {
 fn is_boot(word: &str) -> bool {
     word == "all" || word.parse::<i64>().is_ok() || crate::entry::Id128::parse(word).is_some()
 }
+
+impl Args {
+    /// The directory that the options name: the store of this boot while the log daemon keeps one
+    /// in memory, else the one on disk.
+    pub fn store(&self) -> PathBuf {
+        if let Some(directory) = &self.directory {
+            return directory.clone();
+        }
+        let root = self.root();
+        let [volatile, persistent] = STORES.map(|path| root.join(path));
+        if volatile.is_dir() { volatile } else { persistent }
+    }
+
+    /// The root of the system whose log is read.
+    pub fn root(&self) -> &Path {
+        self.root.as_deref().unwrap_or(Path::new("/"))
+    }
+
+    /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
+    pub fn take_units(&mut self) {
+        let is_match = |word: &mut String| word.contains('=') || word == "+";
+        let units: Vec<String> = self.matches.extract_if(.., |word| !is_match(word)).collect();
+        self.unit.extend(units);
+    }
+}
+
+/// Where the log daemon keeps messages, below the root: in memory, and on disk.
+const STORES: [&str; 2] = ["run/log/warren/journal", "var/log/warren"];
 
 /// Query the journal.
 #[derive(Debug, Clone, Parser)]
@@ -129,9 +157,18 @@ pub struct Args {
     /// Remove the oldest files until so many are left.
     #[arg(long, value_name = "N")]
     pub vacuum_files: Option<usize>,
+    /// Have the log daemon put what it holds on the disk.
+    #[arg(long)]
+    pub sync: bool,
+    /// Have the log daemon close its files and begin new ones.
+    #[arg(long)]
+    pub rotate: bool,
     /// Where the files are.
-    #[arg(short = 'D', long, value_name = "DIR", default_value = "/var/log/warren")]
-    pub directory: PathBuf,
+    #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
+    pub directory: Option<PathBuf>,
+    /// Look for the files below this directory.
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
     /// FIELD=VALUE, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,

@@ -14,7 +14,7 @@ use crate::files::Disk;
 use crate::query::{Cursor, Direction, Journal, Query};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer, print_bytes};
-use crate::show::{select, when};
+use crate::show::{ask, select, when};
 use crate::store::vacuum::{ClassLimits, Limits, vacuum};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
@@ -47,7 +47,14 @@ impl From<std::io::Error> for Failure {
 
 /// Runs the command; true for exit status 0.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
-    let files = Arc::new(Disk::new(&args.directory));
+    if args.sync || args.rotate {
+        return ask::order(args.root(), if args.rotate { "Rotate" } else { "Synchronize" })
+            .map(|()| true);
+    }
+    if args.directory.is_none() {
+        ask::write(args.root());
+    }
+    let files = Arc::new(Disk::new(args.store()));
     let mut journal = Journal::open(files.clone())?;
     if args.vacuum_size.is_some() || args.vacuum_time.is_some() || args.vacuum_files.is_some() {
         return run_vacuum(args, &files);
@@ -215,7 +222,7 @@ impl<'a> Show<'a> {
     /// Shows what comes, until the output is closed.
     fn follow(&mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<(), Failure> {
         let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
-        inotify.add(&self.args.directory, WatchFor::Content)?;
+        inotify.add(self.args.store(), WatchFor::Content)?;
         epoll.add(&inotify, 0, Interest::READ)?;
         let (mut events, mut changes) = (Events::with_capacity(1), Vec::new());
         // Where the watch begins: what came before it and was not shown was not wanted.
@@ -310,7 +317,7 @@ fn disk_usage(files: &Disk, out: &mut dyn Write) -> Result<bool, Failure> {
 fn verify(journal: &Journal, args: &Args) -> Result<bool, Failure> {
     let mut whole = true;
     for source in journal.sources() {
-        let path = args.directory.join(source.name().to_string());
+        let path = args.store().join(source.name().to_string());
         let faults = source.verify()?;
         match faults.is_empty() {
             true => eprintln!("PASS: {}", path.display()),
@@ -359,7 +366,8 @@ fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
     };
     let (gone, bytes) = vacuum(files, &limits, now_us())?;
     if !args.quiet {
-        let directory = args.directory.display();
+        let directory = args.store();
+        let directory = directory.display();
         gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
         let bytes = print_bytes(bytes);
         eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");

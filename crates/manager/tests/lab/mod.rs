@@ -92,6 +92,13 @@ fn programs() -> &'static Path {
     })
 }
 
+/// A program of another package, built if need be.
+pub fn program_of(package: &str, name: &str) -> String {
+    let path = programs().join(name);
+    build(&[&format!("--package={package}"), "--bin", name]);
+    path.to_str().expect("the path is text").to_owned()
+}
+
 /// Cargo builds for a test only what is of its own package and asked for.
 fn build(what: &[&str]) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
@@ -340,8 +347,13 @@ impl Machine {
 
     /// SIGKILL to an exec helper; false if there is none.
     pub fn kill_helper(&self) -> bool {
-        let helper = child_called(self.init_pid, "warren-exec");
-        helper.is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
+        self.kill_child("warren-exec")
+    }
+
+    /// SIGKILL to a child of process 1 with this command name; false if there is none.
+    pub fn kill_child(&self, name: &str) -> bool {
+        let child = child_called(self.init_pid, name);
+        child.is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
     }
 }
 

@@ -1,5 +1,7 @@
 //! The execution environment (systemd.exec(5)).
 
+use std::time::Duration;
+
 use super::Unit;
 use crate::config::*;
 use crate::diagnostic::Code;
@@ -55,9 +57,6 @@ impl Unit<'_> {
             root_directory: self.path(id!(Exec "RootDirectory")),
             exec_search_path: self.exec_search_path(),
             standard_input_data: self.input_data(),
-            syslog_identifier: self.owned(id!(Exec "SyslogIdentifier")),
-            syslog_level_prefix: merged.flag(id!(Exec "SyslogLevelPrefix"), true),
-            log_level_max: merged.value(id!(Exec "LogLevelMax"), |t| by_name(&LEVELS, t)),
             tty_path: self.path(id!(Exec "TTYPath")),
             tty_reset: merged.flag(id!(Exec "TTYReset"), false),
             tty_vhangup: merged.flag(id!(Exec "TTYVHangup"), false),
@@ -79,11 +78,42 @@ impl Unit<'_> {
         self.directories(&mut config);
         self.capabilities(&mut config);
         self.working_directory(&mut config);
+        self.logging(&mut config);
+        config
+    }
+
+    /// systemd.exec(5), "LOGGING AND STANDARD INPUT/OUTPUT".
+    fn logging(&self, config: &mut ExecConfig) {
+        let merged = &self.merged;
+        config.syslog_identifier = self.owned(id!(Exec "SyslogIdentifier"));
+        config.syslog_level_prefix = merged.flag(id!(Exec "SyslogLevelPrefix"), true);
         let level = merged.value(id!(Exec "SyslogLevel"), |t| by_name(&LEVELS, t));
         config.syslog_level = level.unwrap_or(config.syslog_level);
         let facility = merged.value(id!(Exec "SyslogFacility"), |t| by_name(&FACILITIES, t));
         config.syslog_facility = facility.unwrap_or(config.syslog_facility);
-        config
+        config.log_level_max = merged.value(id!(Exec "LogLevelMax"), |t| by_name(&LEVELS, t));
+        config.log_extra_fields = self.log_extra_fields();
+        // Backslashes belong to the pattern: nothing is unquoted or expanded.
+        let patterns = merged.list(id!(Exec "LogFilterPatterns")).iter();
+        config.log_filter_patterns = patterns.map(|entry| entry.value.into()).collect();
+        let interval = merged.value(id!(Exec "LogRateLimitIntervalSec"), value::span);
+        config.log_rate_limit_interval = interval.map(|span| span.unwrap_or(Duration::MAX));
+        config.log_rate_limit_burst =
+            self.number(id!(Exec "LogRateLimitBurst"), 0, i64::from(u32::MAX));
+    }
+
+    fn log_extra_fields(&self) -> Vec<Box<str>> {
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Exec "LogExtraFields")) {
+            match word.split_once('=').filter(|(name, _)| is_field_name(name)) {
+                Some(_) => out.push(word.into()),
+                None => {
+                    let fault = Fault::new(at, format!("'{word}' is not FIELD=value"));
+                    self.merged.fault(&entry, Code::BadValue, &fault);
+                }
+            }
+        }
+        out
     }
 
     /// Private in the system manager, inherited in a user's (systemd.exec(5), KeyringMode=).
@@ -433,6 +463,16 @@ fn output(text: &str) -> Result<Output, Fault> {
         "fd" => Output::Fd(Box::default()),
         _ => return Err(Fault::new(0, format!("'{text}' is not an output"))),
     })
+}
+
+/// A name that a unit may give to a field of its log entries (systemd.journal-fields(7)): those
+/// that begin with `_` are the log daemon's own.
+fn is_field_name(name: &str) -> bool {
+    const NAME_BYTES_MAX: usize = 64;
+    let allowed = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
+    (1..=NAME_BYTES_MAX).contains(&name.len())
+        && name.starts_with(|c: char| c.is_ascii_uppercase())
+        && name.bytes().all(allowed)
 }
 
 /// RFC 4648 base64; white space is skipped.

@@ -46,6 +46,30 @@ fn defaults_are_the_manual_s() {
 }
 
 #[test]
+fn logging() {
+    let limits = |s: ServiceConfig| (s.exec.log_rate_limit_interval, s.exec.log_rate_limit_burst);
+    let patterns = |s: ServiceConfig| s.exec.log_filter_patterns;
+    let extra = |s: ServiceConfig| s.exec.log_extra_fields;
+    assert_eq!(limits(service("").0), (None, None));
+    assert_eq!(
+        limits(service("LogRateLimitIntervalSec=0\nLogRateLimitBurst=7").0),
+        (Some(Duration::ZERO), Some(7))
+    );
+    assert_eq!(limits(service("LogRateLimitIntervalSec=infinity").0), (Some(Duration::MAX), None));
+    let lines =
+        "LogFilterPatterns=old\nLogFilterPatterns=\nLogFilterPatterns=a\\d\nLogFilterPatterns=~ %b";
+    assert_eq!(patterns(service(lines).0), ["a\\d".into(), "~ %b".into()] as [Box<str>; 2]);
+    let lines = "LogExtraFields=UNIT_NAME=%n \"B=two words\"\nLogExtraFields=C=";
+    let want: [Box<str>; 3] = ["UNIT_NAME=a.service".into(), "B=two words".into(), "C=".into()];
+    assert_eq!(extra(service(lines).0), want);
+    for bad in ["A", "_A=1", "a=1", "=1", "9=1"] {
+        let (config, said) = service(&format!("LogExtraFields={bad}"));
+        assert!(config.exec.log_extra_fields.is_empty(), "{bad}");
+        assert!(said.iter().any(|line| line.contains("is not FIELD=value")), "{bad}: {said:?}");
+    }
+}
+
+#[test]
 fn timeouts() {
     check(
         "TimeoutSec=5\nTimeoutStopSec=7",

@@ -3,6 +3,8 @@
 //! Settings that protect the host and that are not applied yet are kept by name in
 //! [`ExecConfig::sandbox`], so that a unit which asks for them is told, loudly.
 
+use std::time::Duration;
+
 use super::IndexSet;
 
 /// One value of Environment=.
@@ -322,6 +324,15 @@ pub struct ExecConfig {
     pub syslog_level_prefix: bool,
     /// LogLevelMax=, 0 to 7.
     pub log_level_max: Option<u8>,
+    /// LogExtraFields=, each `NAME=value`.
+    pub log_extra_fields: Vec<Box<str>>,
+    /// LogFilterPatterns=, regular expressions; those after a `~` say what is left out.
+    pub log_filter_patterns: Vec<Box<str>>,
+    /// LogRateLimitIntervalSec=; `None` leaves it to the log daemon, zero switches the
+    /// limit off, [`Duration::MAX`] is `infinity`.
+    pub log_rate_limit_interval: Option<Duration>,
+    /// LogRateLimitBurst=; `None` leaves it to the log daemon, 0 switches limits off.
+    pub log_rate_limit_burst: Option<u32>,
     /// TTYPath=
     pub tty_path: Option<Box<str>>,
     /// TTYReset=
@@ -406,6 +417,10 @@ impl Default for ExecConfig {
             syslog_level: 6,
             syslog_level_prefix: true,
             log_level_max: None,
+            log_extra_fields: Vec::new(),
+            log_filter_patterns: Vec::new(),
+            log_rate_limit_interval: None,
+            log_rate_limit_burst: None,
             tty_path: None,
             tty_reset: false,
             tty_vhangup: false,

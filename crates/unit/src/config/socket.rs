@@ -55,6 +55,8 @@ pub enum Address {
     Netlink {
         /// Family, by the names of systemd.socket(5).
         family: Box<str>,
+        /// Its number, linux/netlink.h.
+        protocol: u32,
         /// Group, 0 is none.
         group: u32,
     },

@@ -116,7 +116,7 @@ rows! {
     @Socket Acted Append (Listen(ListenKind::SequentialPacket)): ListenSequentialPacket;
     @Socket Acted Append (Listen(ListenKind::Fifo)): ListenFIFO;
     @Socket Parsed Append (Listen(ListenKind::Special)): ListenSpecial;
-    @Socket Parsed Append (Listen(ListenKind::Netlink)): ListenNetlink;
+    @Socket Acted Append (Listen(ListenKind::Netlink)): ListenNetlink;
     @Socket Parsed Append (Listen(ListenKind::MessageQueue)): ListenMessageQueue;
     @Socket Parsed Append (Listen(ListenKind::UsbFunction)): ListenUSBFunction;
     @Socket Parsed Last (Word(SocketProtocol::WORDS)): SocketProtocol;
@@ -190,7 +190,7 @@ rows! {
     @Kill Acted Last (Bool): SendSIGHUP SendSIGKILL;
 
     @Exec Acted Last (Text): User Group;
-    @Exec Parsed Last (Text): SyslogIdentifier;
+    @Exec Acted Last (Text): SyslogIdentifier;
     @Exec Acted Append (Words): SupplementaryGroups PassEnvironment UnsetEnvironment;
     @Exec Acted Append (Environment): Environment;
     @Exec Acted Append (Text): EnvironmentFile;
@@ -214,14 +214,18 @@ rows! {
     @Exec Acted Append (Capabilities): CapabilityBoundingSet AmbientCapabilities;
     @Exec Acted Append (Indexes): CPUAffinity;
     @Exec Acted Last (Word(Personality::WORDS)): Personality;
-    @Exec Parsed Last (Raw): LogLevelMax;
+    @Exec Acted Last (Raw): LogLevelMax SyslogFacility SyslogLevel;
     @Exec Acted Last (Word(KeyringMode::WORDS)): KeyringMode;
-    @Exec Parsed Last (Raw): SyslogFacility SyslogLevel NUMAPolicy NUMAMask CoredumpFilter
+    @Exec Parsed Last (Raw): NUMAPolicy NUMAMask CoredumpFilter
         TimerSlackNSec SecureBits;
-    @Exec Parsed Last (Bool): SyslogLevelPrefix TTYReset TTYVHangup TTYVTDisallocate;
-    @Exec Parsed Last (COUNT): TTYRows TTYColumns LogRateLimitBurst;
-    @Exec Parsed Last (Span): LogRateLimitIntervalSec TimeoutCleanSec;
-    @Exec Parsed Append (Raw): LogExtraFields LogFilterPatterns;
+    @Exec Acted Last (Bool): SyslogLevelPrefix;
+    @Exec Parsed Last (Bool): TTYReset TTYVHangup TTYVTDisallocate;
+    @Exec Parsed Last (COUNT): TTYRows TTYColumns;
+    @Exec Acted Last (COUNT): LogRateLimitBurst;
+    @Exec Acted Last (Span): LogRateLimitIntervalSec;
+    @Exec Parsed Last (Span): TimeoutCleanSec;
+    @Exec Acted Append (Words): LogExtraFields;
+    @Exec Acted Append (Raw): LogFilterPatterns;
     @Exec Parsed Last (Text): LogNamespace UtmpIdentifier;
     @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
     @Exec Parsed Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential

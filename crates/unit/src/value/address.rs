@@ -73,35 +73,36 @@ fn port_or_ipv4(text: &str) -> Option<Address> {
     }
 }
 
-/// The families of netlink(7), as systemd spells them.
-const NETLINK_FAMILIES: &[&str] = &[
-    "route",
-    "firewall",
-    "inet-diag",
-    "nflog",
-    "xfrm",
-    "selinux",
-    "iscsi",
-    "audit",
-    "fib-lookup",
-    "connector",
-    "netfilter",
-    "ip6-fw",
-    "dnrtmsg",
-    "kobject-uevent",
-    "generic",
-    "scsitransport",
-    "ecryptfs",
-    "rdma",
+/// The families of netlink(7), as systemd spells them, and their numbers (linux/netlink.h).
+const NETLINK_FAMILIES: &[(&str, u32)] = &[
+    ("route", 0),
+    ("firewall", 3),
+    ("inet-diag", 4),
+    ("nflog", 5),
+    ("xfrm", 6),
+    ("selinux", 7),
+    ("iscsi", 8),
+    ("audit", 9),
+    ("fib-lookup", 10),
+    ("connector", 11),
+    ("netfilter", 12),
+    ("ip6-fw", 13),
+    ("dnrtmsg", 14),
+    ("kobject-uevent", 15),
+    ("generic", 16),
+    ("scsitransport", 18),
+    ("ecryptfs", 19),
+    ("rdma", 20),
 ];
 
 /// `family` or `family group`.
 pub fn netlink_address(text: &str) -> Result<Address, Fault> {
     let bad = || Fault::new(0, format!("'{text}' is not a netlink family and group"));
     let (family, group) = text.split_once(' ').unwrap_or((text, "0"));
-    let known = NETLINK_FAMILIES.contains(&family);
-    let group = group.trim().parse().ok().filter(|_| known).ok_or_else(bad)?;
-    Ok(Address::Netlink { family: family.into(), group })
+    let (_, protocol) =
+        NETLINK_FAMILIES.iter().find(|(name, _)| *name == family).ok_or_else(bad)?;
+    let group = group.trim().parse().map_err(|_| bad())?;
+    Ok(Address::Netlink { family: family.into(), protocol: *protocol, group })
 }
 
 #[cfg(test)]
@@ -134,8 +135,12 @@ mod tests {
         check(SequentialPacket, "/run/x", "Unix(\"/run/x\")");
         check(Fifo, "/run//x/", "Path(\"/run/x\")");
         check(Fifo, "x", "!");
-        check(Netlink, "kobject-uevent 1", "Netlink { family: \"kobject-uevent\", group: 1 }");
-        check(Netlink, "audit", "Netlink { family: \"audit\", group: 0 }");
+        check(
+            Netlink,
+            "kobject-uevent 1",
+            "Netlink { family: \"kobject-uevent\", protocol: 15, group: 1 }",
+        );
+        check(Netlink, "audit", "Netlink { family: \"audit\", protocol: 9, group: 0 }");
         check(Netlink, "foo", "!");
         check(Stream, &format!("/{}", "x".repeat(107)), "!");
     }

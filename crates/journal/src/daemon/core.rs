@@ -1,0 +1,302 @@
+//! What every input ends in: limits and filters, the store, and when to write and sync.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use warren_sys::fdpass::Credentials;
+use warren_sys::{memfd, time};
+
+use crate::daemon::pending::Pending;
+use crate::daemon::sender::{Host, Senders, Transport};
+use crate::daemon::tails::Tails;
+use crate::daemon::units::Units;
+use crate::daemon::upkeep::Upkeep;
+use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, SYNC_US, now_us};
+use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, Stamp};
+use crate::error::{Error, Result};
+use crate::files::Disk;
+use crate::input::handover::UnitLog;
+use crate::input::limit::{Limiter, Rate, Verdict};
+use crate::input::native;
+use crate::store::{DEFAULT_CLASS, Recovery, Setup, Store};
+
+/// Who sent a datagram, and what names it for sure.
+pub type Sender<'a> = (Credentials, Option<&'a OwnedFd>);
+
+/// Store, limits and what is known of senders.
+pub struct Core {
+    store: Store,
+    pub(super) upkeep: Upkeep,
+    pub(super) senders: Senders,
+    pub(super) units: Units,
+    pub(super) tails: Tails,
+    limiter: Limiter,
+    rate: Rate,
+    boot: Id128,
+    pending: Pending,
+    /// When the oldest entry that is not written came, monotonic µs.
+    unwritten_us: Option<u64>,
+    /// When the oldest entry that is not synced came, monotonic µs.
+    unsynced_us: Option<u64>,
+    pub(super) sync_now: bool,
+    /// The last trouble, so that it is logged once and not each turn.
+    trouble: Option<String>,
+}
+
+impl Core {
+    /// Takes over the store. `old` is what the last daemon had taken and maybe not written.
+    pub fn start(options: &Options, pending: Pending, old: Vec<Entry>) -> Result<Core> {
+        let disk = Disk::new(&options.directory);
+        let lock = disk.lock()?;
+        let files = Arc::new(disk);
+        let host = Host::read();
+        let boot = host.boot;
+        let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
+        let setup = Setup { machine: host.machine, new_id: Box::new(new_id) };
+        let (store, recovery) = Store::open(files.clone(), setup)?;
+        let upkeep = Upkeep::start(files, lock, host.machine, options.limits.clone())?;
+        let mut core = Core {
+            store,
+            upkeep,
+            senders: Senders::new(host),
+            units: Units::default(),
+            tails: Tails::default(),
+            limiter: Limiter::default(),
+            rate: options.rate,
+            boot,
+            pending,
+            unwritten_us: None,
+            unsynced_us: None,
+            sync_now: false,
+            trouble: None,
+        };
+        core.hand_over();
+        core.recover(&recovery, old);
+        Ok(core)
+    }
+
+    /// Entries that the last daemon had taken and that are in no file are taken again.
+    fn recover(&mut self, recovery: &Recovery, old: Vec<Entry>) {
+        // They are in the memory for the next daemon already.
+        let pending = std::mem::replace(&mut self.pending, Pending::none());
+        let lost = |entry: &Entry| entry.seqnum > recovery.last_seqnum;
+        for entry in old.into_iter().filter(lost) {
+            self.append_at(&entry.stamp, &entry.context, &entry.fields);
+        }
+        self.pending = pending;
+        self.note("Journal started");
+        for (name, bytes) in &recovery.lost {
+            self.note(&format!("{name} is damaged from byte {} to {}", bytes.start, bytes.end));
+        }
+        self.flush_or_say();
+    }
+
+    /// Takes a message that came as a file.
+    pub fn memfd(&mut self, fd: &OwnedFd, sender: Sender<'_>) {
+        if !memfd::is_sealed(fd) {
+            return self.note("A file that its sender may still change is refused");
+        }
+        match memfd::read_all(fd.as_fd(), ENTRY_BYTES_MAX) {
+            Ok(data) => self.native(&data, sender),
+            Err(e) => self.note(&format!("A message in a file is lost: {e}")),
+        }
+    }
+
+    /// Takes a datagram of the native protocol.
+    pub fn native(&mut self, data: &[u8], sender: Sender<'_>) {
+        for fields in native::parse(data).entries {
+            self.take(Transport::Journal, sender, fields);
+            // One message may be more than the store keeps in memory.
+            if self.is_full() {
+                self.flush_or_say();
+            }
+        }
+    }
+
+    /// Takes an entry of a client.
+    pub fn take(&mut self, transport: Transport, sender: Sender<'_>, fields: Fields) {
+        let now = now_us();
+        let context = self.senders.context(transport, sender, &self.units, now);
+        let unit = context.get("_SYSTEMD_UNIT").and_then(|unit| self.units.get(unit));
+        self.take_with(&context, unit.as_deref(), &fields, now);
+    }
+
+    /// Takes an entry whose context is known, unless its unit does not want it or logs too much.
+    pub fn take_with(
+        &mut self,
+        context: &Arc<Fields>,
+        unit: Option<&UnitLog>,
+        fields: &Fields,
+        now: u64,
+    ) {
+        if unit.is_some_and(|unit| !unit.keeps(fields)) {
+            return;
+        }
+        let who = context.get("_SYSTEMD_UNIT").or(context.get("_SYSTEMD_CGROUP")).unwrap_or(b"");
+        let rate = unit.map_or(self.rate, |unit| Rate {
+            interval_us: unit.rate_interval_us.unwrap_or(self.rate.interval_us),
+            burst: unit.rate_burst.unwrap_or(self.rate.burst),
+        });
+        match self.limiter.check(who, rate, now) {
+            Verdict::Drop => return,
+            Verdict::Keep => {}
+            Verdict::KeepAfter(count) => {
+                let who = String::from_utf8_lossy(who).into_owned();
+                self.note(&format!("Suppressed {count} messages from {who}"));
+            }
+        }
+        let realtime_us = self.append(context, fields, now);
+        self.tails.put(who, realtime_us, context, fields);
+    }
+
+    /// Takes a message of the manager. Of a unit it tells with the unit's own extra fields.
+    pub fn manager(&mut self, sender: Credentials, time_us: Option<u64>, mut fields: Fields) {
+        let now = now_us();
+        let about = fields.get("UNIT").and_then(|unit| self.units.get(unit));
+        about.into_iter().for_each(|unit| unit.put_extra(&mut fields));
+        if let Some(time_us) = time_us {
+            fields.push(b"_SOURCE_REALTIME_TIMESTAMP", time_us.to_string().as_bytes());
+        }
+        let context = self.senders.of_manager(sender, now);
+        let realtime_us = self.append(&context, &fields, now);
+        if let Some(unit) = fields.get("UNIT") {
+            self.tails.put(unit, realtime_us, &context, &fields);
+        }
+    }
+
+    /// Takes a message of the kernel.
+    pub fn kernel(&mut self, fields: &Fields) {
+        let context = self.senders.kernel();
+        self.append(&context, fields, now_us());
+    }
+
+    /// Takes an entry now; gives the wall clock, µs.
+    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) -> u64 {
+        let realtime_us = time::realtime_ns() / 1000;
+        let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };
+        self.append_at(&stamp, context, fields);
+        realtime_us
+    }
+
+    fn append_at(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
+        match self.store.append(DEFAULT_CLASS, stamp, context, fields) {
+            Ok(seqnum) => {
+                self.pending.entry(seqnum, stamp, context, fields);
+                let now = stamp.monotonic_us;
+                self.unwritten_us.get_or_insert(now);
+                self.unsynced_us.get_or_insert(now);
+                let urgent = |priority: &[u8]| matches!(priority, [p] if *p <= SYNC_PRIORITY_MAX);
+                self.sync_now |= fields.get("PRIORITY").is_some_and(urgent);
+            }
+            Err(e) => self.trouble(&e),
+        }
+    }
+
+    /// So much waits to be written that the turn should end. While the disk refuses, this is left
+    /// to the clock.
+    pub fn is_full(&self) -> bool {
+        self.trouble.is_none() && self.store.wants_flush()
+    }
+
+    /// An entry of the daemon's own.
+    pub fn note(&mut self, text: &str) {
+        let fields =
+            [("PRIORITY", "5"), ("SYSLOG_IDENTIFIER", "warren-journald"), ("MESSAGE", text)];
+        let now = now_us();
+        let context = self.senders.own(&self.units, now);
+        self.append(&context, &fields.into_iter().collect(), now);
+    }
+
+    /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
+    fn trouble(&mut self, error: &Error) {
+        let text = error.to_string();
+        if self.trouble.as_ref() != Some(&text) {
+            eprintln!("warren-journald: {text}");
+            self.upkeep.make_room();
+            self.trouble = Some(text);
+        }
+    }
+
+    /// When something must be written or synced, monotonic µs.
+    pub fn due_us(&self) -> Option<u64> {
+        let due =
+            [self.unwritten_us.map(|at| at + FLUSH_US), self.unsynced_us.map(|at| at + SYNC_US)];
+        due.into_iter().flatten().min()
+    }
+
+    /// Writes and syncs what is due; true when everything is in files.
+    pub fn end_turn(&mut self) -> bool {
+        let now = now_us();
+        if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
+            // What is wrong was said.
+            let _ = self.sync();
+        } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
+            self.flush_or_say();
+        } else {
+            return false;
+        }
+        self.unwritten_us.is_none()
+    }
+
+    /// What is kept for the next daemon.
+    pub fn pending(&mut self) -> &mut Pending {
+        &mut self.pending
+    }
+
+    /// Writes everything that was taken. What fails is said, and tried again by the clock.
+    pub fn flush(&mut self) -> Result<()> {
+        let flushed = self.store.flush();
+        match &flushed {
+            Ok(()) => {
+                self.unwritten_us = None;
+                self.trouble = None;
+            }
+            Err(e) => {
+                self.trouble(e);
+                self.unwritten_us = Some(now_us());
+            }
+        }
+        self.hand_over();
+        flushed
+    }
+
+    /// What is wrong was said, and the clock tries again.
+    fn flush_or_say(&mut self) {
+        let _ = self.flush();
+    }
+
+    /// Makes everything that was taken durable. What fails is tried again by the clock.
+    pub fn sync(&mut self) -> Result<()> {
+        self.flush_or_say();
+        let synced = self.store.sync().map(|_| ());
+        self.sync_now = false;
+        self.unsynced_us = synced.is_err().then(now_us);
+        synced.inspect_err(|e| self.trouble(e))
+    }
+
+    /// Closes the logs that are open, so that they are sealed.
+    pub fn rotate(&mut self) -> Result<()> {
+        let rotated = self.store.rotate();
+        match &rotated {
+            Ok(()) => self.unwritten_us = None,
+            Err(e) => self.trouble(e),
+        }
+        self.hand_over();
+        rotated
+    }
+
+    /// Gives closed logs to the other thread.
+    fn hand_over(&mut self) {
+        let logs = self.store.take_sealable();
+        if !logs.is_empty() {
+            self.upkeep.seal(logs);
+        }
+    }
+
+    /// Logs what the other thread reports.
+    pub fn hear_upkeep(&mut self) {
+        for report in self.upkeep.reports() {
+            self.note(&report);
+        }
+    }
+}

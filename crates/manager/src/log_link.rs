@@ -1,0 +1,519 @@
+//! The link to the log daemon: services' output is handed over as streams, and the daemon is told
+//! which unit each is of. `warren_journal::input::handover` says what is said over it.
+//!
+//! A stream is a socket pair. The writing end becomes a process's standard output; init keeps the
+//! reading end from before the process is there until the daemon says that it was read to its
+//! end. So neither the daemon's death nor this process's loses a line: the next daemon says `HELLO`
+//! and gets every stream again, under the number that it had.
+//!
+//! Nothing here waits: what the daemon does not take at once is in a queue until its
+//! socket has room. While there is no daemon that has said `HELLO`, output goes to a file for each
+//! unit, as [`crate::spawn`] says.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
+
+use warren_core::graph::Graph;
+use warren_core::ids::UnitId;
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_sys::epoll::Interest;
+use warren_sys::fdpass;
+use warren_unit::UnitName;
+use warren_unit::config::ExecConfig;
+
+use crate::daemon::{Daemon, now, token};
+use crate::init_link::InitLink;
+use crate::log;
+use crate::say;
+
+/// The unit of the log daemon. Its name is systemd's, which other units are ordered after.
+pub const LOG_DAEMON: &str = "systemd-journald.service";
+
+/// The name under which the daemon finds its end of the link; sd_listen_fds(3).
+pub const LINK_FD_NAME: &str = "warren-link";
+
+/// Names of both ends in init's store.
+const OWN_END: &str = "log/manager";
+const DAEMON_END: &str = "log/daemon";
+
+/// Stored while a daemon that speaks this language is known to be there.
+const HEARD: &str = "log/heard";
+
+/// Largest packet of the daemon.
+const PACKET_BYTES_MAX: usize = 64;
+
+/// Packets of the daemon taken in one turn.
+const PACKETS_PER_TURN_MAX: usize = 4096;
+
+/// Longest identifier in the name of a stream that init keeps, bytes.
+const IDENTIFIER_BYTES_MAX: usize = 64;
+
+/// What of this init kept.
+#[derive(Default)]
+pub struct KeptLog {
+    own: Option<OwnedFd>,
+    daemon: Option<OwnedFd>,
+    heard: bool,
+    streams: Vec<(String, OwnedFd)>,
+}
+
+impl KeptLog {
+    /// Takes what has a name of this module; gives back what has not.
+    pub fn take(&mut self, name: String, fd: OwnedFd) -> Option<(String, OwnedFd)> {
+        match name.as_str() {
+            OWN_END => self.own = Some(fd),
+            DAEMON_END => self.daemon = Some(fd),
+            HEARD => self.heard = true,
+            n if n.starts_with(STREAM) => self.streams.push((name, fd)),
+            _ => return Some((name, fd)),
+        }
+        None
+    }
+}
+
+/// Begins the name of a stream in init's store.
+const STREAM: &str = "stream/";
+
+/// What is told of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct StreamName {
+    key: u64,
+    unit: String,
+    invocation: u128,
+    identifier: String,
+}
+
+impl StreamName {
+    /// `stream/KEY/UNIT/INVOCATION/IDENTIFIER`: no unit has a slash in its name.
+    fn stored(&self) -> String {
+        let StreamName { key, unit, invocation, identifier } = self;
+        format!("{STREAM}{key}/{unit}/{invocation:032x}/{identifier}")
+    }
+
+    fn parse(name: &str) -> Option<StreamName> {
+        let mut parts = name.strip_prefix(STREAM)?.splitn(4, '/');
+        let mut next = || parts.next();
+        Some(StreamName {
+            key: next()?.parse().ok()?,
+            unit: next()?.to_owned(),
+            invocation: u128::from_str_radix(next()?, 16).ok()?,
+            identifier: next()?.to_owned(),
+        })
+    }
+}
+
+/// The manager's side.
+pub struct LogLink {
+    /// Ours; [`crate::log`] has it too.
+    own: OwnedFd,
+    /// Handed to each daemon.
+    daemon: OwnedFd,
+    /// A daemon that speaks this language is there.
+    heard: bool,
+    /// Streams that init keeps.
+    streams: BTreeMap<u64, StreamName>,
+    next: u64,
+    /// Streams that the daemon has not taken yet.
+    outgoing: VecDeque<(u64, OwnedFd)>,
+    /// Units whose settings the daemon was told of.
+    told: BTreeSet<UnitId>,
+    /// Waiting for room in the socket.
+    watches_room: bool,
+}
+
+impl LogLink {
+    /// The link as init kept it, or a new one that it keeps from now on.
+    pub fn open(kept: KeptLog, init: &InitLink) -> Result<LogLink, String> {
+        let text = |e: &dyn std::fmt::Display| format!("making the link to the log daemon: {e}");
+        let (own, daemon) = match (kept.own, kept.daemon) {
+            (Some(own), Some(daemon)) => (own, daemon),
+            _ => {
+                let pair = fdpass::seqpacket_pair(true).map_err(|e| text(&e))?;
+                // The daemon is to see who speaks.
+                fdpass::pass_credentials(pair.1.as_fd()).map_err(|e| text(&e))?;
+                init.store(OWN_END, pair.0.as_fd()).map_err(|e| text(&e))?;
+                init.store(DAEMON_END, pair.1.as_fd()).map_err(|e| text(&e))?;
+                pair
+            }
+        };
+        let mut link = LogLink {
+            own,
+            daemon,
+            heard: kept.heard,
+            streams: BTreeMap::new(),
+            next: now().monotonic.0,
+            outgoing: VecDeque::new(),
+            told: BTreeSet::new(),
+            watches_room: false,
+        };
+        log::set_heard(kept.heard);
+        for (name, fd) in kept.streams {
+            link.take_up(&name, fd);
+        }
+        Ok(link)
+    }
+
+    /// A stream that init keeps and that the daemon may not have.
+    fn take_up(&mut self, name: &str, fd: OwnedFd) {
+        let Some(name) = StreamName::parse(name) else { return };
+        self.next = self.next.max(name.key + 1);
+        self.outgoing.push_back((name.key, fd));
+        self.streams.insert(name.key, name);
+    }
+
+    /// To be watched, and for the log.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.own.as_fd()
+    }
+
+    /// The end for a new daemon.
+    pub fn daemon_end(&self) -> std::io::Result<OwnedFd> {
+        self.daemon.try_clone()
+    }
+}
+
+/// The settings that say how output is logged.
+fn exec_of(settings: &Compiled) -> Option<&ExecConfig> {
+    match &settings.own {
+        TypeSettings::Service(config) => Some(&config.exec),
+        TypeSettings::Socket(config) => Some(&config.exec),
+        TypeSettings::Mount(config) => Some(&config.exec),
+        _ => None,
+    }
+}
+
+/// Appends a field as the native protocol of the journal has it.
+pub(crate) fn put_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    out.extend_from_slice(name.as_bytes());
+    if value.contains(&b'\n') {
+        out.push(b'\n');
+        out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    } else {
+        out.push(b'=');
+    }
+    out.extend_from_slice(value);
+    out.push(b'\n');
+}
+
+/// What the daemon is told of a unit, and of a stream of it.
+fn packet(
+    name: &StreamName,
+    is_stream: bool,
+    cgroup: Option<(&str, Option<u64>)>,
+    exec: &ExecConfig,
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut put = |field: &str, value: &[u8]| put_field(&mut out, field, value);
+    let mut number = |field: &str, value: u64| put(field, value.to_string().as_bytes());
+    if is_stream {
+        number("STREAM", name.key);
+    }
+    number("PRIORITY", u64::from(exec.syslog_facility) << 3 | u64::from(exec.syslog_level));
+    number("LEVEL_PREFIX", u64::from(exec.syslog_level_prefix));
+    if let Some((_, Some(id))) = cgroup {
+        number("CGROUP_ID", id);
+    }
+    if let Some(level) = exec.log_level_max {
+        number("LEVEL_MAX", u64::from(level));
+    }
+    if let Some(interval) = exec.log_rate_limit_interval {
+        number("RATE_INTERVAL_US", u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
+    }
+    if let Some(burst) = exec.log_rate_limit_burst {
+        number("RATE_BURST", u64::from(burst));
+    }
+    put("KIND", if is_stream { b"stream" } else { b"unit" });
+    put("UNIT", name.unit.as_bytes());
+    if name.invocation != 0 {
+        put("INVOCATION", format!("{:032x}", name.invocation).as_bytes());
+    }
+    if let Some((cgroup, _)) = cgroup {
+        put("CGROUP", format!("/{cgroup}").as_bytes());
+    }
+    let identifier = exec.syslog_identifier.as_deref().unwrap_or(&name.identifier);
+    put("IDENTIFIER", identifier.as_bytes());
+    exec.log_extra_fields.iter().for_each(|field| put("EXTRA", field.as_bytes()));
+    exec.log_filter_patterns.iter().for_each(|pattern| put("FILTER", pattern.as_bytes()));
+    out
+}
+
+/// A writing end and what names it in `$JOURNAL_STREAM` (systemd.exec(5)).
+pub(crate) struct NewStream {
+    /// For the process.
+    pub fd: OwnedFd,
+    /// `DEVICE:INODE`.
+    pub name: String,
+}
+
+impl Daemon {
+    /// A stream for a process of a unit; `None` when there is no log daemon to read it.
+    /// `identifier` is what its lines are called if the unit does not say.
+    pub(crate) fn open_stream(
+        &mut self,
+        unit: UnitId,
+        settings: &Compiled,
+        invocation: u128,
+        identifier: &str,
+    ) -> Option<NewStream> {
+        let name = self.core.graph().name(unit).as_str().to_owned();
+        if name == LOG_DAEMON || !self.has_log_daemon() {
+            return None;
+        }
+        let identifier: String = identifier.chars().take(IDENTIFIER_BYTES_MAX / 4).collect();
+        let key = self.log_link.next;
+        self.log_link.next += 1;
+        let name = StreamName { key, unit: name, invocation, identifier };
+        match self.make_stream(&name) {
+            Ok((stream, reader)) => {
+                self.log_link.streams.insert(key, name.clone());
+                let group = self.groups.path_and_id(unit);
+                let packet = exec_of(settings).map(|exec| packet(&name, true, group, exec));
+                self.send_stream(key, reader, packet);
+                Some(stream)
+            }
+            Err(e) => {
+                say!("{}: its output goes to a file: {e}", name.unit);
+                None
+            }
+        }
+    }
+
+    fn make_stream(&self, name: &StreamName) -> Result<(NewStream, OwnedFd), String> {
+        let (writer, reader) = UnixStream::pair().map_err(|e| e.to_string())?;
+        // Set before anything is written: each line is to come with its writer.
+        fdpass::pass_credentials(reader.as_fd()).map_err(|e| e.to_string())?;
+        writer.shutdown(Shutdown::Read).map_err(|e| e.to_string())?;
+        let fd = OwnedFd::from(writer);
+        let stat = std::fs::File::from(fd.try_clone().map_err(|e| e.to_string())?).metadata();
+        let stat = stat.map_err(|e| e.to_string())?;
+        self.init.store(&name.stored(), reader.as_fd()).map_err(|e| e.to_string())?;
+        let stream = NewStream { fd, name: format!("{}:{}", stat.dev(), stat.ino()) };
+        Ok((stream, reader.into()))
+    }
+
+    /// Whether output can be handed to a log daemon.
+    fn has_log_daemon(&mut self) -> bool {
+        if !self.log_link.heard {
+            // It may have said so in this turn.
+            self.read_log_link();
+        }
+        self.log_link.heard
+    }
+
+    /// Tells the daemon of the settings of a unit that gets no stream.
+    pub(crate) fn tell_log_settings(
+        &mut self,
+        unit: UnitId,
+        settings: &Compiled,
+        invocation: u128,
+    ) {
+        let Some(exec) = exec_of(settings).filter(|_| self.log_link.heard) else { return };
+        let name = self.core.graph().name(unit).as_str().to_owned();
+        let name = StreamName { key: 0, unit: name, invocation, identifier: String::new() };
+        let packet = packet(&name, false, self.groups.path_and_id(unit), exec);
+        self.log_link.told.insert(unit);
+        log::packet(packet);
+    }
+
+    fn send_stream(&mut self, key: u64, reader: OwnedFd, packet: Option<Vec<u8>>) {
+        let behind = !self.log_link.outgoing.is_empty();
+        let sent = match packet.filter(|_| !behind) {
+            Some(packet) => {
+                fdpass::try_send(self.log_link.fd(), &packet, &[reader.as_fd()]).is_ok()
+            }
+            None => false,
+        };
+        if !sent {
+            self.log_link.outgoing.push_back((key, reader));
+            self.watch_log_room();
+        }
+    }
+
+    /// Sends what waits, as far as the daemon takes it.
+    pub(crate) fn send_outgoing(&mut self) {
+        while self.log_link.heard
+            && let Some((key, reader)) = self.log_link.outgoing.pop_front()
+        {
+            let Some(name) = self.log_link.streams.get(&key).cloned() else { continue };
+            let packet = self.packet_of_kept(&name);
+            if fdpass::try_send(self.log_link.fd(), &packet, &[reader.as_fd()]).is_err() {
+                self.log_link.outgoing.push_front((key, reader));
+                break;
+            }
+        }
+        log::flush(self.log_link.fd());
+        self.watch_log_room();
+    }
+
+    /// What is told of a stream again: by what the unit's files say now.
+    fn packet_of_kept(&self, name: &StreamName) -> Vec<u8> {
+        let unit = lookup(self.core.graph(), &name.unit);
+        let settings = unit.and_then(|unit| {
+            let definition = self.core.graph().get(unit)?;
+            Some(self.core.settings().compile(definition))
+        });
+        let default = ExecConfig::default();
+        let exec = settings.as_ref().and_then(exec_of).unwrap_or(&default);
+        packet(name, true, unit.and_then(|unit| self.groups.path_and_id(unit)), exec)
+    }
+
+    fn watch_log_room(&mut self) {
+        let wanted =
+            self.log_link.heard && (!self.log_link.outgoing.is_empty() || log::is_behind());
+        if wanted != self.log_link.watches_room {
+            let interest = if wanted { Interest::READ | Interest::WRITE } else { Interest::READ };
+            let changed = self.epoll.modify(self.log_link.fd(), token::LOG, interest);
+            self.log_link.watches_room = wanted && changed.is_ok();
+        }
+    }
+
+    /// Takes what the daemon said, and goes on with what waits for it.
+    pub(crate) fn read_log_link(&mut self) {
+        let (mut buffer, mut fds) = ([0; PACKET_BYTES_MAX], Vec::new());
+        for _ in 0..PACKETS_PER_TURN_MAX {
+            let own = self.log_link.own.as_fd();
+            let Ok(received) = fdpass::recv(own, &mut buffer, &mut fds, false) else { break };
+            fds.clear();
+            let said = buffer.get(..received.bytes).unwrap_or_default();
+            match std::str::from_utf8(said).unwrap_or_default() {
+                "" => break,
+                "HELLO" => self.greet_log_daemon(),
+                said => {
+                    let key = said.strip_prefix("ENDED=").and_then(|key| key.parse().ok());
+                    key.into_iter().for_each(|key| self.stream_ended(key));
+                }
+            }
+        }
+        self.send_outgoing();
+    }
+
+    fn stream_ended(&mut self, key: u64) {
+        if let Some(name) = self.log_link.streams.remove(&key) {
+            let _ = self.init.drop_stored(&name.stored());
+        }
+    }
+
+    /// A daemon has begun: init is asked for all streams, as this process has none of them.
+    fn greet_log_daemon(&mut self) {
+        if !self.log_link.heard {
+            self.log_link.heard = true;
+            log::set_heard(true);
+            if let Err(e) = self.init.store(HEARD, self.log_link.daemon.as_fd()) {
+                say!("init cannot keep that the log daemon is there: {e}");
+            }
+        }
+        if !self.log_link.streams.is_empty()
+            && let Err(e) = self.init.list_stored()
+        {
+            say!("cannot ask init for the streams of services: {e}");
+        }
+        for unit in std::mem::take(&mut self.log_link.told) {
+            let Some(definition) = self.core.graph().get(unit) else { continue };
+            let settings = self.core.settings().compile(definition);
+            let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
+            self.tell_log_settings(unit, &settings, invocation);
+        }
+    }
+
+    /// What init keeps, as it was asked for.
+    pub(crate) fn take_listed(&mut self, listed: Vec<(String, OwnedFd)>) {
+        for (name, fd) in listed {
+            let Some(name) = StreamName::parse(&name) else { continue };
+            if self.log_link.streams.contains_key(&name.key) {
+                self.log_link.outgoing.push_back((name.key, fd));
+            }
+        }
+        self.send_outgoing();
+    }
+
+    /// The unit forgot what it was: nothing more is to be said of it.
+    pub(crate) fn forget_log_settings(&mut self, unit: UnitId) {
+        self.log_link.told.remove(&unit);
+    }
+
+    /// The log daemon was stopped for good: nobody reads the streams, and services that write to
+    /// them must not wait for ever. From now on their output is lost, new processes write to files.
+    pub(crate) fn log_daemon_changed(&mut self, changed: &BTreeSet<UnitId>) {
+        if !self.log_link.heard {
+            return;
+        }
+        let Some(unit) = lookup(self.core.graph(), LOG_DAEMON) else { return };
+        let run = self.core.unit_run(unit);
+        if !changed.contains(&unit) || !run.active_state().is_down() || run.job.is_some() {
+            return;
+        }
+        self.log_link.heard = false;
+        log::set_heard(false);
+        let _ = self.init.drop_stored(HEARD);
+        self.log_link.outgoing.clear();
+        let streams = std::mem::take(&mut self.log_link.streams);
+        for name in streams.values() {
+            let _ = self.init.drop_stored(&name.stored());
+        }
+        say!("{LOG_DAEMON} is down: {} streams of services are closed", streams.len());
+    }
+}
+
+fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
+    graph.lookup(&UnitName::parse(name).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_streams_come_back() {
+        let name = StreamName {
+            key: 7,
+            unit: "a@b.service".to_owned(),
+            invocation: 0xabc,
+            identifier: "sh".to_owned(),
+        };
+        assert_eq!(StreamName::parse(&name.stored()), Some(name));
+        for bad in ["stream/", "stream/x/a/0/b", "stream/1/a/z/b", "stream/1/a/0", "socket/a/0"] {
+            assert_eq!(StreamName::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_value_of_several_lines_has_its_length() {
+        let mut out = Vec::new();
+        put_field(&mut out, "A", b"1");
+        put_field(&mut out, "B", b"1\n2");
+        assert_eq!(out, b"A=1\nB\n\x03\0\0\0\0\0\0\x001\n2\n");
+    }
+
+    #[test]
+    fn packets_say_what_the_settings_say() {
+        let exec = ExecConfig {
+            log_level_max: Some(4),
+            log_extra_fields: vec!["A=1".into(), "B=2 3".into()],
+            log_filter_patterns: vec!["~x".into()],
+            log_rate_limit_interval: Some(std::time::Duration::from_secs(2)),
+            log_rate_limit_burst: Some(0),
+            ..ExecConfig::default()
+        };
+        let name = StreamName {
+            key: 7,
+            unit: "a.service".to_owned(),
+            invocation: 1,
+            identifier: "sh".to_owned(),
+        };
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text").replace('\n', " ");
+        assert_eq!(
+            text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
+            "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
+             KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
+             CGROUP=/system.slice/a.service IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
+        );
+        let plain = StreamName { invocation: 0, ..name };
+        assert_eq!(
+            text(packet(&plain, false, None, &ExecConfig::default())),
+            "PRIORITY=30 LEVEL_PREFIX=1 KIND=unit UNIT=a.service IDENTIFIER=sh "
+        );
+    }
+}

@@ -1,0 +1,333 @@
+//! The log daemon as a service of the manager: what services write is in the log under their
+//! names, whoever is killed.
+
+mod lab;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use lab::{Machine, pause, until};
+use serde_json::Value;
+
+/// Where the installed unit has the store.
+const STORE: &str = "/run/log/warren/journal";
+
+const JOURNAL_UNITS: [(&str, &str); 3] = [
+    ("systemd-journald.service", include_str!("../../../units/systemd-journald.service")),
+    ("systemd-journald.socket", include_str!("../../../units/systemd-journald.socket")),
+    (
+        "systemd-journald-dev-log.socket",
+        include_str!("../../../units/systemd-journald-dev-log.socket"),
+    ),
+];
+
+/// Starts a machine with a log daemon that is up.
+fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
+    let journald = lab::program_of("warren-journal", "warren-journald");
+    let texts: Vec<(&str, String)> = JOURNAL_UNITS
+        .iter()
+        .map(|(name, text)| {
+            let text = text.replace("/usr/lib/warren/warren-journald", &journald);
+            (*name, text.replace("Symlinks=/dev/log\n", "").replace(" --kmsg ", " "))
+        })
+        .collect();
+    let mut all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();
+    all.extend(units);
+    let machine = Machine::start(name, &all)?;
+    machine.expect_job("start", "systemd-journald.service", "done");
+    Some(machine)
+}
+
+/// Entries that match, oldest first.
+fn entries(machine: &Machine, matches: &[&str]) -> Vec<Value> {
+    let reader = PathBuf::from(lab::program_of("warren-journal", "warren-journalctl"));
+    let mut command = Command::new(reader);
+    command.arg("-D").arg(machine.inside(STORE)).args(["-q", "-a", "-o", "json"]).args(matches);
+    let output = command.output().expect("the reader runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
+}
+
+fn text<'a>(entry: &'a Value, field: &str) -> &'a str {
+    entry[field].as_str().unwrap_or("-")
+}
+
+fn messages(machine: &Machine, matches: &[&str]) -> Vec<String> {
+    entries(machine, matches).iter().map(|entry| text(entry, "MESSAGE").to_owned()).collect()
+}
+
+/// Waits until that many entries match.
+#[track_caller]
+fn wait_for(machine: &Machine, count: usize, matches: &[&str]) -> Vec<Value> {
+    until(&format!("{count} entries {matches:?}"), || {
+        Some(entries(machine, matches)).filter(|found| found.len() >= count)
+    })
+}
+
+#[test]
+fn output_is_logged_under_its_unit_as_the_settings_say() {
+    let script = "echo out; echo '<3>bad' >&2; echo '<7>chatter'; echo a secret";
+    let units = [
+        ("plain.service", format!("[Service]\nType=oneshot\nExecStart=/bin/sh -c \"{script}\"")),
+        (
+            "set.service",
+            format!(
+                "[Unit]\nDescription=Set up\n[Service]\nType=oneshot\nSyslogIdentifier=named\n\
+                 SyslogFacility=local1\nSyslogLevel=notice\nLogLevelMax=info\n\
+                 LogFilterPatterns=~secret\nLogExtraFields=COLOUR=red \"SHAPE=a b\"\n\
+                 ExecStart=/bin/sh -c \"{script}\""
+            ),
+        ),
+        (
+            "few.service",
+            "[Service]\nType=oneshot\nLogRateLimitIntervalSec=1h\nLogRateLimitBurst=3\n\
+             ExecStart=/bin/sh -c \"for i in 1 2 3 4 5; do echo $$i; done\""
+                .to_owned(),
+        ),
+        (
+            "raw.service",
+            "[Service]\nType=oneshot\nSyslogLevelPrefix=no\nExecStart=/bin/sh -c \"echo '<3>x'\""
+                .to_owned(),
+        ),
+        ("broken.service", "[Service]\nType=oneshot\nExecStart=/bin/false".to_owned()),
+    ];
+    let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (*name, &**text)).collect();
+    let Some(m) = start("log", &units) else { return };
+    for unit in ["plain", "set", "few", "raw"] {
+        m.expect_job("start", &format!("{unit}.service"), "done");
+    }
+    m.expect_job("start", "broken.service", "failed");
+
+    wait_for(&m, 4, &["_SYSTEMD_UNIT=plain.service"]);
+    let shown = |unit: &str, fields: &str| -> Vec<String> {
+        let show = |entry: &Value| {
+            let values: Vec<&str> = fields.split(' ').map(|field| text(entry, field)).collect();
+            values.join(" ")
+        };
+        entries(&m, &[&format!("_SYSTEMD_UNIT={unit}.service")]).iter().map(show).collect()
+    };
+    assert_eq!(
+        shown("plain", "PRIORITY SYSLOG_FACILITY SYSLOG_IDENTIFIER _TRANSPORT MESSAGE"),
+        [
+            "6 3 sh stdout out",
+            "3 3 sh stdout bad",
+            "7 3 sh stdout chatter",
+            "6 3 sh stdout a secret"
+        ]
+    );
+    assert_eq!(
+        shown("set", "PRIORITY SYSLOG_FACILITY SYSLOG_IDENTIFIER COLOUR SHAPE MESSAGE"),
+        ["5 17 named red a b out", "3 17 named red a b bad"]
+    );
+    assert_eq!(shown("few", "MESSAGE"), ["1", "2", "3"]);
+    assert_eq!(shown("raw", "PRIORITY MESSAGE"), ["6 <3>x"]);
+    let one = &entries(&m, &["_SYSTEMD_UNIT=plain.service"])[0];
+    assert_eq!(text(one, "_SYSTEMD_CGROUP"), "/system.slice/plain.service");
+    assert_eq!(text(one, "_SYSTEMD_INVOCATION_ID").len(), 32);
+    assert!(!m.inside("/run/log/warren/units/plain.service.log").exists());
+
+    // What the manager says of units.
+    wait_for(&m, 1, &["UNIT=broken.service", "JOB_RESULT=failed"]);
+    let said = entries(&m, &["UNIT=set.service", "JOB_RESULT=done"]);
+    assert_eq!(text(&said[0], "MESSAGE"), "Started set.service - Set up.");
+    assert_eq!(text(&said[0], "MESSAGE_ID"), "39f53479d3a045ac8e11786248231fbf");
+    assert_eq!(text(&said[0], "COLOUR"), "red");
+    assert_eq!(text(&said[0], "_SYSTEMD_UNIT"), "init.scope");
+    let broken = messages(&m, &["-u", "broken"]);
+    assert_eq!(broken.last().map(String::as_str), Some("Failed to start broken.service."));
+    assert!(broken.iter().any(|text| text.contains("WR-0040")), "why it failed: {broken:?}");
+}
+
+#[test]
+fn the_last_lines_come_from_memory_and_the_daemon_does_what_it_is_asked() {
+    let units = [(
+        "talk.service",
+        "[Service]\nExecStart=/bin/sh -c \"for i in $$(seq 30); do echo line $$i; done; sleep 1000\"",
+    )];
+    let Some(m) = start("asked", &units) else { return };
+    m.expect_job("start", "talk.service", "done");
+    let lines = until("ten lines are told", || {
+        let lines = m.status("talk.service")["log"].as_array().cloned().unwrap_or_default();
+        let texts: Vec<String> =
+            lines.iter().filter_map(|line| Some(line.as_str()?.to_owned())).collect();
+        texts.iter().any(|line| line.ends_with(": line 30")).then_some(texts)
+    });
+    // The manager's word that it has started may be among them.
+    assert!(lines.len() == 10 && lines[0].contains(": line 2"), "{lines:?}");
+
+    let reader = lab::program_of("warren-journal", "warren-journalctl");
+    let root = m.inside("");
+    let ask = |arguments: &[&str]| {
+        let mut command = Command::new(&reader);
+        let output = command.arg("--root").arg(&root).args(arguments).output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    // What was said a moment ago is read, though the daemon writes some time later.
+    m.expect_job("stop", "talk.service", "done");
+    assert!(ask(&["-u", "talk", "-n", "1", "-o", "cat"]).starts_with("Stopped talk.service"));
+    let logs = || {
+        let entries = std::fs::read_dir(m.inside(STORE)).expect("the store is there");
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(|name| name.ends_with(".log")).collect::<Vec<String>>()
+    };
+    let before = logs();
+    ask(&["--sync"]);
+    ask(&["--rotate"]);
+    m.expect_job("start", "talk.service", "done");
+    let begun = until("a new log is begun", || {
+        ask(&["-n", "1"]);
+        Some(logs()).filter(|now| now.iter().any(|name| !before.contains(name)))
+    });
+    assert!(!begun.is_empty());
+}
+
+#[test]
+fn processes_that_log_once_and_are_gone_have_their_unit() {
+    const PROCESSES: usize = 2_000;
+    const WITHOUT_MAX: usize = PROCESSES / 1000;
+    let script = |transport: &str| {
+        format!(
+            "[Service]\nType=oneshot\nLogRateLimitIntervalSec=0\nLogExtraFields=KIND=short\n\
+             TimeoutStartSec=infinity\nExecStart=/bin/sh -c \"i=0; while [ $$i -lt {PROCESSES} ]; \
+             do i=$$((i+1)); @P log:{transport}:short-{transport}; done\""
+        )
+    };
+    let transports = ["native", "syslog", "stdout"];
+    let texts: Vec<(String, String)> =
+        transports.iter().map(|t| (format!("{t}.service"), script(t))).collect();
+    let units: Vec<(&str, &str)> = texts.iter().map(|(n, t)| (&**n, &**t)).collect();
+    let Some(m) = start("short", &units) else { return };
+    for transport in transports {
+        let unit = format!("{transport}.service");
+        m.expect_job("start", &unit, "done");
+        let message = format!("MESSAGE=short-{transport}");
+        wait_for(&m, PROCESSES, &[&message]);
+        let known = entries(&m, &[&message, &format!("_SYSTEMD_UNIT={unit}"), "KIND=short"]).len();
+        let all = entries(&m, &[&message]).len();
+        println!("{transport}: {known} of {all} have their unit");
+        assert_eq!(all, PROCESSES, "{transport}");
+        if knows_cgroups_of_the_dead() {
+            assert!(all - known <= WITHOUT_MAX, "{transport}: {known} of {all} have their unit");
+        } else {
+            lab::not_run(&format!("attribution of {transport}"), "Linux 6.16 or newer");
+        }
+    }
+}
+
+/// Whether the kernel tells of a process that has ended what cgroup it was in.
+fn knows_cgroups_of_the_dead() -> bool {
+    use std::os::fd::AsFd;
+    let Ok(mut child) = Command::new("true").spawn() else { return false };
+    let pidfd = warren_sys::process::pidfd_open(child.id() as i32);
+    let _ = child.wait();
+    pidfd.is_ok_and(|fd| warren_sys::process::pidfd_cgroup_id(fd.as_fd()).is_some())
+}
+
+#[test]
+fn killed_daemon_and_killed_manager_lose_no_line() {
+    const LINES: usize = 600;
+    let script =
+        format!("i=0; while [ $$i -lt {LINES} ]; do i=$$((i+1)); echo $$i; sleep 0.005; done");
+    let unit = format!("[Service]\nExecStart=/bin/sh -c \"{script}\"");
+    let begun =
+        "[Service]\nExecStart=/bin/sh -c \"printf 'one '; read x < @D/out/fifo; echo line\"";
+    let Some(m) = start("kills", &[("count.service", &unit), ("begun.service", begun)]) else {
+        return;
+    };
+    let fifo = m.out("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()));
+    m.expect_job("start", "begun.service", "done");
+    m.expect_job("start", "count.service", "done");
+    let mut kills = 0;
+    while m.state("count.service") == "active/running" {
+        match kills % 3 {
+            0 => _ = m.kill_child("warren-journald"),
+            1 => _ = m.kill_manager(),
+            _ => _ = (m.kill_child("warren-journald"), m.kill_manager()),
+        }
+        kills += 1;
+        pause(Duration::from_millis(120));
+        m.wait_until_it_listens();
+    }
+    assert!(kills > 5, "it ran long enough to be killed: {kills}");
+    // Its beginning was read by a daemon that is long gone.
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    let last = format!("MESSAGE={LINES}");
+    wait_for(&m, 1, &["_SYSTEMD_UNIT=count.service", &last]);
+    let lines = messages(&m, &["_SYSTEMD_UNIT=count.service"]);
+    let expected: Vec<String> = (1..=LINES).map(|i| i.to_string()).collect();
+    assert_eq!(lines, expected, "after {kills} kills");
+    wait_for(&m, 1, &["_SYSTEMD_UNIT=begun.service"]);
+    assert_eq!(messages(&m, &["_SYSTEMD_UNIT=begun.service"]), ["one line"]);
+}
+
+#[test]
+fn a_client_s_stream_outlives_the_daemon() {
+    let units = [(
+        "cat.service",
+        "[Service]\nStandardOutput=null\nExecStart=/bin/sh -c \
+         \"(echo first; read x < @D/out/fifo; echo second) | systemd-cat -t viacat\"",
+    )];
+    if Command::new("systemd-cat").arg("--version").output().is_err() {
+        return lab::not_run("a_client_s_stream_outlives_the_daemon", "systemd-cat(1)");
+    }
+    let Some(m) = start("client", &units) else { return };
+    let fifo = m.out("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()));
+    m.expect_job("start", "cat.service", "done");
+    wait_for(&m, 1, &["SYSLOG_IDENTIFIER=viacat"]);
+    assert!(m.kill_child("warren-journald"));
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    wait_for(&m, 2, &["SYSLOG_IDENTIFIER=viacat"]);
+    assert_eq!(messages(&m, &["SYSLOG_IDENTIFIER=viacat"]), ["first", "second"]);
+}
+
+#[test]
+fn without_a_daemon_output_goes_to_files_and_nobody_waits() {
+    let script = "while ! test -e @D/out/end; do head -c 100000 /dev/zero; done; echo over";
+    let flood = format!("[Service]\nType=exec\nExecStart=/bin/sh -c \"{script}\"");
+    let units = [
+        ("early.service", "[Service]\nType=oneshot\nExecStart=/bin/echo early"),
+        ("late.service", "[Service]\nType=oneshot\nExecStart=/bin/echo late"),
+        ("flood.service", &*flood),
+    ];
+    let Some(m) = Machine::start("nolog", &units[..1]) else { return };
+    m.expect_job("start", "early.service", "done");
+    let file = |m: &Machine, unit: &str| {
+        let path = m.inside(&format!("/run/log/warren/units/{unit}.service.log"));
+        std::fs::read_to_string(path).unwrap_or_default()
+    };
+    assert_eq!(file(&m, "early"), "early\n");
+    drop(m);
+
+    let Some(m) = start("stopped", &units) else { return };
+    m.expect_job("start", "flood.service", "done");
+    for unit in ["systemd-journald.socket", "systemd-journald-dev-log.socket"] {
+        m.expect_job("stop", unit, "done");
+    }
+    m.expect_job("stop", "systemd-journald.service", "done");
+    m.expect_job("start", "late.service", "done");
+    assert_eq!(file(&m, "late"), "late\n");
+    // It is not stuck in a write to a stream that nobody reads.
+    std::fs::write(m.out("end"), "").expect("files can be written");
+    until("the flood ends", || (m.state("flood.service") != "active/running").then_some(()));
+}
+
+#[test]
+fn what_a_service_stored_is_there_after_a_restart() {
+    let unit = "[Service]\nType=notify\nRestart=always\nRestartSec=0\nFileDescriptorStoreMax=4\n\
+                NotifyAccess=all\nExecStart=@P fds:@D/out/fds store:kept ready stay";
+    let Some(m) = Machine::start("stored", &[("s.service", unit)]) else { return };
+    m.expect_job("start", "s.service", "done");
+    let pid = m.main_pid("s.service").expect("it runs");
+    assert!(m.run(&["kill", "-9", &pid.to_string()]).is_ok());
+    until("it is there again", || m.main_pid("s.service").filter(|new| *new != pid));
+    m.wait_for("s.service", "active/running");
+    m.expect_job("restart", "s.service", "done");
+    assert_eq!(m.lines("fds"), ["(unset)", "kept", "kept:kept"]);
+    m.expect_job("stop", "s.service", "done");
+    m.expect_job("start", "s.service", "done");
+    assert_eq!(m.lines("fds")[3], "(unset)", "nothing is kept over a stop");
+}
