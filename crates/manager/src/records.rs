@@ -273,6 +273,8 @@ impl RecordsThread {
                 if let Err(error) = records.keep(material) {
                     say!("a recording of a {subject} is lost: {error}");
                 }
+                // After a boot of 28,000 units 12 MB are free here.
+                warren_sys::heap::trim();
             }
         };
         std::thread::Builder::new().name("records".into()).spawn(serve)?;
