@@ -79,17 +79,29 @@ fn check(
 }
 
 #[test]
-fn jobs_that_fail_end_with_1_and_say_where_to_look() {
+fn jobs_that_fail_say_whose_fault_it_is_and_where_to_look() {
     let requests = check(
         "job-failed",
         &["start", "web"],
         &[r#"{"parameters":{"result":"failed"}}"#],
-        "Job for web.service failed. See 'warren why web.service'.\n= 1",
+        "Job for web.service failed. See 'warren why web.service'.\n= 3",
     );
     let request: serde_json::Value = serde_json::from_str(&requests[0]).expect("it is JSON");
     assert_eq!(request["method"], "io.warrener.Manager.Job");
     assert_eq!(request["parameters"]["unit"], "web.service");
     assert_eq!(request["parameters"]["wait"], true);
+    check(
+        "job-dependency",
+        &["start", "web"],
+        &[r#"{"parameters":{"result":"dependency"}}"#],
+        "Job for web.service failed because of a dependency. See 'warren why web.service'.\n= 4",
+    );
+    check(
+        "job-cancelled",
+        &["start", "web"],
+        &[r#"{"parameters":{"result":"canceled"}}"#],
+        "Job for web.service was cancelled. See 'warren why web.service'.\n= 1",
+    );
     check("job-done", &["stop", "a", "b"], &[r#"{"parameters":{"result":"done"}}"#; 2], "= 0");
     check(
         "job-missing",
