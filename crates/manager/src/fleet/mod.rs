@@ -174,6 +174,8 @@ impl Fleet {
         if let Some(session) = session {
             self.take_session(session);
         }
+        // Evaluation takes several times what it leaves.
+        warren_sys::heap::trim();
     }
 
     fn take_session(&mut self, session: Session) {
