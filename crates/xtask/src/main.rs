@@ -7,6 +7,7 @@ mod docs;
 mod fuzz;
 mod purity;
 mod test;
+mod vm;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,6 +22,7 @@ Usage: cargo xtask COMMAND
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
+  vm                a machine under QEMU with Warrener as process 1
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench spawn       the spawn path against vfork and exec
@@ -49,6 +51,7 @@ fn run(args: &[String]) -> Result<()> {
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
+        ["vm"] => vm::run(),
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {
             print!("{HELP}");

@@ -79,7 +79,7 @@ fn measure(place: &Place, size: Size, programs: &std::path::Path) -> Result<Vec<
 }
 
 /// The directory of static release programs.
-fn programs() -> Result<PathBuf> {
+pub(crate) fn programs() -> Result<PathBuf> {
     let host = output("rustc", &["-vV"])?;
     let host = host.lines().find_map(|l| l.strip_prefix("host: ")).context("rustc's host")?;
     let directory = root().join("target").join(host).join("release");

@@ -1,0 +1,233 @@
+//! `cargo xtask vm`: a whole machine with Warrener as process 1, under QEMU. It shows what neither
+//! namespaces nor the machine at hand can: controllers applied, autofs by a module, and storage
+//! taken apart at the end.
+//!
+//! The machine is an initial RAM file system of the static programs, busybox and the kernel modules
+//! that it needs, and one disk. It powers itself off; then its console and its disk are looked at.
+//! Needs a release build (`make build`) and Debian's qemu-system-x86, linux-image-cloud-amd64,
+//! busybox-static, cpio and e2fsprogs; without them it says what is missing and ends with an error.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{bench, root};
+
+/// QEMU without hardware help boots it in less than a minute; a busy machine takes longer.
+const SECONDS_MAX: u32 = 300;
+
+/// Modules that are loaded in it; what they depend on comes with them.
+const MODULES: [&str; 6] =
+    ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "autofs4"];
+
+const BUSYBOX: &str = "/bin/busybox";
+
+/// What busybox is called by.
+const COMMANDS: [&str; 14] = [
+    "sh", "mount", "umount", "modprobe", "mkswap", "swapon", "mke2fs", "dd", "sleep", "cat",
+    "echo", "mkdir", "ls", "setsid",
+];
+
+const UNITS: [(&str, &str); 9] = [
+    ("default.target", "[Unit]\nWants=report.service\n"),
+    ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
+    ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
+    ("shutdown.target", "[Unit]\nDefaultDependencies=no\n"),
+    (
+        "modules.service",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+         ExecStart=/bin/modprobe -a virtio_pci virtio_blk crc32c_generic ext4 loop\n",
+    ),
+    (
+        "mnt.mount",
+        "[Unit]\nDefaultDependencies=no\nRequires=modules.service\nAfter=modules.service\n\
+         [Mount]\nWhat=/dev/vda\nWhere=/mnt\nType=ext4\n",
+    ),
+    (
+        "limits.service",
+        "[Service]\nExecStart=/bin/sleep 1000\nMemoryMax=64M\nTasksMax=20\nCPUWeight=50\n\
+         CPUQuota=40%\n",
+    ),
+    ("auto.automount", "[Unit]\nDefaultDependencies=no\n[Automount]\nWhere=/auto\n"),
+    (
+        "report.service",
+        "[Unit]\nRequires=mnt.mount limits.service auto.automount\n\
+         After=mnt.mount limits.service auto.automount\n\
+         [Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh /report.sh\n",
+    ),
+];
+
+const AUTO_MOUNT: &str =
+    "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=tmpfs\nWhere=/auto\nType=tmpfs\n";
+
+const REPORT: &str = "\
+exec > /dev/console 2>&1
+cd /sys/fs/cgroup/system.slice/limits.service
+for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
+cd /
+ls /auto && echo REPORT entered $(cat /proc/mounts | while read a b c d; do [ $b = /auto ] && echo $c; done)
+dd if=/dev/zero of=/mnt/swap bs=1M count=16; mkswap /mnt/swap; swapon /mnt/swap && echo REPORT swap
+dd if=/dev/zero of=/mnt/loop.img bs=1M count=8; mke2fs -F /mnt/loop.img
+mkdir -p /loop; mount -t ext4 -o loop /mnt/loop.img /loop && echo REPORT loop
+echo data > /loop/file
+cd /loop
+setsid sleep 1000 &
+/bin/warren --no-block poweroff
+";
+
+/// Lines that the console must have.
+const EXPECTED: [&str; 11] = [
+    "REPORT memory.max 67108864",
+    "REPORT pids.max 20",
+    "REPORT cpu.weight 50",
+    "REPORT cpu.max 40000 100000",
+    "REPORT entered autofs tmpfs",
+    "REPORT swap",
+    "REPORT loop",
+    "1 process left when all units are down: sleep",
+    "(loop0): unmounting",
+    "The system is down. Shutdown took",
+    "reboot: Power down",
+];
+
+/// What it must not have.
+const UNWANTED: [&str; 4] =
+    ["could not be taken apart", "is in use by", "takes too long", "Kernel panic"];
+
+/// Boots the machine and looks at what it leaves.
+pub fn run() -> Result<()> {
+    let kernel = kernel()?;
+    let directory = root().join("target/vm");
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).context("target/vm")?;
+    let disk = directory.join("disk.img");
+    make_disk(&disk)?;
+    let archive = make_archive(&directory, &kernel)?;
+    let console = directory.join("console.log");
+    boot(&kernel.image, &archive, &disk, &console)?;
+    check(&fs::read_to_string(&console)?)?;
+    // Exit status 4 would be: errors are left.
+    quietly(Command::new("fsck.ext4").args(["-f", "-n"]).arg(&disk))?;
+    println!("vm: {} lines as expected, the disk is clean", EXPECTED.len());
+    Ok(())
+}
+
+struct Kernel {
+    image: PathBuf,
+    modules: PathBuf,
+}
+
+/// The newest of Debian's cloud kernels.
+fn kernel() -> Result<Kernel> {
+    let names = fs::read_dir("/boot").context("/boot")?.flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let newest = names.filter(|name| name.starts_with("vmlinuz-") && name.contains("cloud")).max();
+    let name =
+        newest.context("no /boot/vmlinuz-*cloud*: apt-get install linux-image-cloud-amd64")?;
+    let version = name.trim_start_matches("vmlinuz-");
+    Ok(Kernel {
+        image: Path::new("/boot").join(&name),
+        modules: Path::new("/lib/modules").join(version),
+    })
+}
+
+fn make_disk(disk: &Path) -> Result<()> {
+    quietly(Command::new("truncate").args(["-s", "128M"]).arg(disk))?;
+    quietly(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk))
+}
+
+/// The initial RAM file system.
+fn make_archive(directory: &Path, kernel: &Kernel) -> Result<PathBuf> {
+    let tree = directory.join("tree");
+    let programs = bench::programs()?;
+    for below in ["bin", "usr/lib/warren", "etc/systemd/system", "dev", "proc", "sys", "run", "mnt"]
+    {
+        fs::create_dir_all(tree.join(below))?;
+    }
+    for name in ["warren-init", "warrend", "warren-exec"] {
+        fs::copy(programs.join(name), tree.join("usr/lib/warren").join(name)).context(name)?;
+    }
+    fs::copy(programs.join("warren"), tree.join("bin/warren")).context("warren")?;
+    fs::copy(BUSYBOX, tree.join("bin/busybox")).context("apt-get install busybox-static")?;
+    for command in COMMANDS {
+        symlink("busybox", tree.join("bin").join(command))?;
+    }
+    for (name, text) in UNITS.iter().chain(&[("auto.mount", AUTO_MOUNT)]) {
+        fs::write(tree.join("etc/systemd/system").join(name), text)?;
+    }
+    fs::write(tree.join("report.sh"), REPORT)?;
+    copy_modules(kernel, &tree)?;
+    let archive = directory.join("initrd.cpio");
+    let pack = format!("find . | cpio --quiet -o -H newc > {}", archive.display());
+    quietly(Command::new("sh").args(["-c", &pack]).current_dir(&tree))?;
+    Ok(archive)
+}
+
+/// Copies the modules with those that they depend on, by modules.dep(5).
+fn copy_modules(kernel: &Kernel, tree: &Path) -> Result<()> {
+    let table = fs::read_to_string(kernel.modules.join("modules.dep")).context("modules.dep")?;
+    let stem =
+        |path: &str| path.rsplit('/').next().unwrap_or(path).split('.').next().map(str::to_owned);
+    let mut wanted: BTreeSet<&str> = BTreeSet::new();
+    for line in table.lines() {
+        let Some((path, needs)) = line.split_once(':') else { continue };
+        if MODULES.iter().any(|name| stem(path).as_deref() == Some(name)) {
+            wanted.insert(path);
+            wanted.extend(needs.split_whitespace());
+        }
+    }
+    let relative = kernel.modules.strip_prefix("/").unwrap_or(&kernel.modules);
+    let to = tree.join(relative);
+    for path in wanted {
+        let target = to.join(path);
+        fs::create_dir_all(target.parent().context("a module lies in a directory")?)?;
+        fs::copy(kernel.modules.join(path), target).with_context(|| path.to_owned())?;
+    }
+    fs::write(to.join("modules.dep"), table)?;
+    Ok(())
+}
+
+fn boot(kernel: &Path, archive: &Path, disk: &Path, console: &Path) -> Result<()> {
+    let arguments = "console=ttyS0 panic=-1 rdinit=/usr/lib/warren/warren-init";
+    let status = Command::new("timeout")
+        .arg(SECONDS_MAX.to_string())
+        .args(["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-cpu", "max", "-m", "512"])
+        .args(["-nographic", "-no-reboot", "-nodefaults", "-monitor", "none"])
+        .arg("-serial")
+        .arg(format!("file:{}", console.display()))
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(archive)
+        .arg("-drive")
+        .arg(format!("file={},format=raw,if=virtio", disk.display()))
+        .args(["-append", arguments])
+        .stdin(Stdio::null())
+        .status()
+        .context("apt-get install qemu-system-x86")?;
+    if !status.success() {
+        bail!("the machine did not power off; see {}", console.display());
+    }
+    Ok(())
+}
+
+fn check(console: &str) -> Result<()> {
+    let missing: Vec<&str> = EXPECTED.into_iter().filter(|line| !console.contains(line)).collect();
+    let unwanted: Vec<&str> = UNWANTED.into_iter().filter(|line| console.contains(line)).collect();
+    if missing.is_empty() && unwanted.is_empty() {
+        return Ok(());
+    }
+    println!("{console}");
+    bail!("missing: {missing:?}; unwanted: {unwanted:?}")
+}
+
+fn quietly(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("{command:?}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{command:?}: {said}");
+    Ok(())
+}
