@@ -289,6 +289,12 @@ impl Graph {
         self.definitions.iter().flatten().filter(|d| d.load_state != LoadState::Stub)
     }
 
+    /// A device that nobody looks for: device units are not made by this version. What needs or is
+    /// bound to one takes it for plugged in; a mount of it fails by itself if it is not.
+    pub fn is_unseen(&self, unit: UnitId) -> bool {
+        self.definition(unit).unit_type() == UnitType::Device
+    }
+
     /// Whether any other unit states a relation with this one.
     pub fn is_referred_to(&self, unit: UnitId) -> bool {
         self.reverse.get(unit.index()).is_some_and(|edges| !edges.is_empty())

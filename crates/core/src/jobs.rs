@@ -547,7 +547,8 @@ impl Core {
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
     /// `BindsTo=` with `After=`, and `Requisite=`).
     fn missing_bound(&self, unit: UnitId) -> Option<Code> {
-        let down = |other: UnitId| !self.active_state(other).is_up();
+        let down =
+            |other: UnitId| !self.active_state(other).is_up() && !self.graph.is_unseen(other);
         let ordered = |other: UnitId| self.graph.is_before(other, unit);
         let gone = |relation| {
             self.graph.related(unit, relation).any(|other| ordered(other) && down(other))
@@ -555,10 +556,9 @@ impl Core {
         if gone(Relation::BindsTo) {
             return Some(Code::BoundUnitGone);
         }
-        let missing = self
-            .graph
-            .related(unit, Relation::Requisite)
-            .any(|other| self.active_state(other).is_down_or_going());
+        let missing = self.graph.related(unit, Relation::Requisite).any(|other| {
+            self.active_state(other).is_down_or_going() && !self.graph.is_unseen(other)
+        });
         missing.then_some(Code::RequisiteMissing)
     }
 
@@ -700,7 +700,13 @@ impl Core {
         if result.is_failure() && result != JobResult::Canceled {
             self.fail_dependents(unit, job.kind);
         }
-        self.bound_queue.insert(unit);
+        match (job.kind, result) {
+            // It would fail again at once: what is bound to something gone is stopped later.
+            (JobKind::Stop, JobResult::Failed | JobResult::Timeout) => self.try_later(unit),
+            _ => {
+                self.bound_queue.insert(unit);
+            }
+        }
         if self.active_state(unit).is_down() {
             self.forget_settings(unit);
             self.connection_ended(unit);

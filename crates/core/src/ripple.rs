@@ -9,7 +9,11 @@ use crate::request::{Notice, Refusal};
 use crate::state::*;
 use crate::transaction::Anchor;
 use std::collections::BTreeSet;
+use std::time::Duration;
 use warren_unit::{Relation, UnitType};
+
+/// When a stop that failed is tried again, if the unit is still bound to something gone.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 impl Core {
     /// Propagates one transition.
@@ -225,6 +229,12 @@ impl Core {
         }
     }
 
+    /// What standing relations ask of the unit is looked at again after a while.
+    pub(crate) fn try_later(&mut self, unit: UnitId) {
+        self.upheld_again.insert(unit, self.now.monotonic.after(AGAIN_AFTER));
+        self.touched.push(unit);
+    }
+
     /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
     /// this unit came up.
     pub(crate) fn stop_if_unbound(&mut self, unit: UnitId) {
@@ -232,7 +242,9 @@ impl Core {
             return;
         }
         let gone = |other: &UnitId| {
-            self.run(*other).job.is_none() && self.active_state(*other).is_down_or_going()
+            self.run(*other).job.is_none()
+                && self.active_state(*other).is_down_or_going()
+                && !self.graph.is_unseen(*other)
         };
         let Some(bound) = self.graph.related(unit, Relation::BindsTo).find(gone) else { return };
         let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };

@@ -287,7 +287,7 @@ impl<'a> Draft<'a> {
         let kind = self.collapse(other, job_type);
         let absent = matches!(relation, Relation::MountsFor)
             && self.graph.definition(other).load_state != LoadState::Loaded;
-        if kind == JobKind::Nop || absent {
+        if kind == JobKind::Nop || absent || self.graph.is_unseen(other) {
             return;
         }
         let known = self.index.contains_key(&(other, kind));
