@@ -84,6 +84,10 @@ impl Traps {
         unit: UnitId,
         config: &AutomountConfig,
     ) -> std::result::Result<(), String> {
+        if self.control.is_none() {
+            // A module may have brought it since the manager was started.
+            self.control = Device::open().ok();
+        }
         let control =
             self.control.as_ref().ok_or("the kernel has no autofs (/dev/autofs is missing)")?;
         let path = config.where_.to_string();

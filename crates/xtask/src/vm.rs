@@ -1,6 +1,5 @@
 //! `cargo xtask vm`: a whole machine with Warrener as process 1, under QEMU. It shows what neither
-//! namespaces nor the machine at hand can: controllers applied, autofs by a module, and storage
-//! taken apart at the end.
+//! namespaces nor the machine at hand can: controllers applied, and storage taken apart at the end.
 //!
 //! The machine is an initial RAM file system of the static programs, busybox and the kernel modules
 //! that it needs, and one disk. It powers itself off; then its console and its disk are looked at.
@@ -21,8 +20,7 @@ use crate::{bench, root};
 const SECONDS_MAX: u32 = 300;
 
 /// Modules that are loaded in it; what they depend on comes with them.
-const MODULES: [&str; 6] =
-    ["virtio_pci", "virtio_blk", "ext4", "crc32c_generic", "loop", "autofs4"];
+const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "loop"];
 
 const BUSYBOX: &str = "/bin/busybox";
 
@@ -32,7 +30,7 @@ const COMMANDS: [&str; 14] = [
     "echo", "mkdir", "ls", "setsid",
 ];
 
-const UNITS: [(&str, &str); 9] = [
+const UNITS: [(&str, &str); 8] = [
     ("default.target", "[Unit]\nWants=report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -40,7 +38,7 @@ const UNITS: [(&str, &str); 9] = [
     (
         "modules.service",
         "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
-         ExecStart=/bin/modprobe -a virtio_pci virtio_blk crc32c_generic ext4 loop\n",
+         ExecStart=/bin/modprobe -a virtio_pci virtio_blk loop\n",
     ),
     (
         "mnt.mount",
@@ -52,24 +50,19 @@ const UNITS: [(&str, &str); 9] = [
         "[Service]\nExecStart=/bin/sleep 1000\nMemoryMax=64M\nTasksMax=20\nCPUWeight=50\n\
          CPUQuota=40%\n",
     ),
-    ("auto.automount", "[Unit]\nDefaultDependencies=no\n[Automount]\nWhere=/auto\n"),
     (
         "report.service",
-        "[Unit]\nRequires=mnt.mount limits.service auto.automount\n\
-         After=mnt.mount limits.service auto.automount\n\
+        "[Unit]\nRequires=mnt.mount limits.service\n\
+         After=mnt.mount limits.service\n\
          [Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh /report.sh\n",
     ),
 ];
-
-const AUTO_MOUNT: &str =
-    "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=tmpfs\nWhere=/auto\nType=tmpfs\n";
 
 const REPORT: &str = "\
 exec > /dev/console 2>&1
 cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
 cd /
-ls /auto && echo REPORT entered $(cat /proc/mounts | while read a b c d; do [ $b = /auto ] && echo $c; done)
 dd if=/dev/zero of=/mnt/swap bs=1M count=16; mkswap /mnt/swap; swapon /mnt/swap && echo REPORT swap
 dd if=/dev/zero of=/mnt/loop.img bs=1M count=8; mke2fs -F /mnt/loop.img
 mkdir -p /loop; mount -t ext4 -o loop /mnt/loop.img /loop && echo REPORT loop
@@ -80,12 +73,11 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 11] = [
+const EXPECTED: [&str; 10] = [
     "REPORT memory.max 67108864",
     "REPORT pids.max 20",
     "REPORT cpu.weight 50",
     "REPORT cpu.max 40000 100000",
-    "REPORT entered autofs tmpfs",
     "REPORT swap",
     "REPORT loop",
     "1 process left when all units are down: sleep",
@@ -156,7 +148,7 @@ fn make_archive(directory: &Path, kernel: &Kernel) -> Result<PathBuf> {
     for command in COMMANDS {
         symlink("busybox", tree.join("bin").join(command))?;
     }
-    for (name, text) in UNITS.iter().chain(&[("auto.mount", AUTO_MOUNT)]) {
+    for (name, text) in UNITS {
         fs::write(tree.join("etc/systemd/system").join(name), text)?;
     }
     fs::write(tree.join("report.sh"), REPORT)?;

@@ -67,6 +67,10 @@ pub fn take_apart() -> usize {
 pub struct Plan {
     items: Vec<Item>,
     ready: Vec<usize>,
+    /// Unmounts of what is in use: a swap file or the file behind a loop device may lie on it, so
+    /// they are tried again when another step is over.
+    busy: Vec<usize>,
+    under_way: usize,
     failed: usize,
 }
 
@@ -120,17 +124,37 @@ impl Plan {
 
     /// The next step that may begin.
     pub fn next(&mut self) -> Option<(usize, Step)> {
+        if self.ready.is_empty() && self.under_way == 0 {
+            self.give_up_busy();
+        }
         let index = self.ready.pop()?;
+        self.under_way += 1;
         Some((index, self.items[index].step.clone()))
     }
 
-    /// A step is over. What is in use or hangs is taken out of sight instead, once.
-    pub fn ended(&mut self, index: usize, outcome: Outcome) {
-        let item = &mut self.items[index];
-        if let (Step::Unmount(path), Outcome::Busy | Outcome::TooLong) = (&item.step, outcome) {
-            item.step = Step::Detach(path.clone());
+    /// Nothing is left that could free what is in use: it is taken out of sight.
+    fn give_up_busy(&mut self) {
+        for index in std::mem::take(&mut self.busy) {
+            let path = self.items[index].step.path().to_owned();
+            self.items[index].step = Step::Detach(path);
             self.ready.push(index);
-            return;
+        }
+    }
+
+    /// A step is over. What hangs, or is in use to the last, is taken out of sight instead, once.
+    pub fn ended(&mut self, index: usize, outcome: Outcome) {
+        self.under_way -= 1;
+        if outcome == Outcome::Done {
+            self.ready.append(&mut self.busy);
+        }
+        let item = &mut self.items[index];
+        match (&item.step, outcome) {
+            (Step::Unmount(_), Outcome::Busy) => return self.busy.push(index),
+            (Step::Unmount(path), Outcome::TooLong) => {
+                item.step = Step::Detach(path.clone());
+                return self.ready.push(index);
+            }
+            _ => {}
         }
         self.failed += usize::from(outcome != Outcome::Done);
         if let Some(below) = item.below {
@@ -211,6 +235,12 @@ fn run_all(mut plan: Plan) -> usize {
 }
 
 fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
+    if let Step::Detach(path) = &step {
+        let who = holders(path);
+        let who =
+            if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") };
+        say!("{path} is in use by {who}");
+    }
     let text = |e: &dyn std::fmt::Display| format!("{}: {e}", step.path());
     let argument = format!("{}={}", super::LAST_STEP, step.to_argument());
     let child = Command::new("/proc/self/exe").arg(argument).spawn().map_err(|e| text(&e))?;
@@ -225,16 +255,9 @@ fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
 
 /// How a step ended, if it did or its time is over.
 fn outcome(one: &mut Running) -> Option<Outcome> {
-    let path = one.step.path();
     match one.child.try_wait() {
         Ok(Some(status)) if status.success() => Some(Outcome::Done),
-        Ok(Some(status)) if status.code() == Some(EXIT_BUSY) => {
-            let who = holders(path);
-            let who =
-                if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") };
-            say!("{path} is in use by {who}");
-            Some(Outcome::Busy)
-        }
+        Ok(Some(status)) if status.code() == Some(EXIT_BUSY) => Some(Outcome::Busy),
         Ok(Some(_)) | Err(_) => Some(Outcome::Failed),
         Ok(None) if Instant::now() < one.until => None,
         Ok(None) => {
@@ -321,6 +344,27 @@ mod tests {
             &[],
             "unmount:/a/c unmount:/a/b unmount:/devices\nunmount:/a/b\nunmount:/a\n0",
         );
+    }
+
+    #[test]
+    fn what_is_in_use_is_tried_again_when_something_else_is_over() {
+        let mount = Mount {
+            id: 2,
+            parent: 1,
+            mount_point: "/a".to_owned(),
+            source: String::new(),
+            fstype: String::new(),
+        };
+        let mut plan = Plan::of_mounts(&[mount]);
+        plan.add(Step::SwapOff("/a/swap".to_owned()));
+        let (swap, _) = plan.next().expect("the swap area");
+        let (mount, _) = plan.next().expect("the mount");
+        plan.ended(mount, Outcome::Busy);
+        assert_eq!(plan.next(), None);
+        plan.ended(swap, Outcome::Done);
+        assert_eq!(plan.next(), Some((mount, Step::Unmount("/a".to_owned()))));
+        plan.ended(mount, Outcome::Busy);
+        assert_eq!(plan.next(), Some((mount, Step::Detach("/a".to_owned()))));
     }
 
     #[test]
