@@ -403,17 +403,16 @@ impl Graph {
 
     /// Orders targets after what they pull in, where either end may have changed.
     fn complete_targets(&mut self, delta: &mut Delta) {
-        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
-        for &unit in &delta.rewired {
-            targets.insert(unit);
-            let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
-            targets.extend(pulled_by.flat_map(|relation| self.related(unit, relation)));
-        }
         let orders = |unit: &UnitId| {
             let definition = self.definition(*unit);
             definition.flags.completes_ordering() || !definition.completed.is_empty()
         };
-        targets.retain(orders);
+        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
+        for &unit in &delta.rewired {
+            let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
+            let pulled_by = pulled_by.flat_map(|relation| self.related(unit, relation));
+            targets.extend(std::iter::once(unit).chain(pulled_by).filter(orders));
+        }
         let mut wires = Wires::default();
         for unit in targets {
             let old = self.definition(unit).clone();
