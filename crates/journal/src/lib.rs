@@ -11,6 +11,7 @@
 
 pub mod block;
 mod bytes;
+pub mod config;
 pub mod daemon;
 pub mod entry;
 pub mod error;

@@ -10,6 +10,7 @@
 //! not, a beginning. [`names`] says how a reader tells a file from what replaces it, [`log`] what
 //! is written when. `tests` loses writes at every point and checks it.
 
+pub mod carry;
 #[cfg(test)]
 pub(crate) mod fault;
 pub mod log;
@@ -110,6 +111,13 @@ impl Store {
     /// The number that the next entry gets.
     pub fn next_seqnum(&self) -> u64 {
         self.next_seqnum
+    }
+
+    /// Leaves out so many numbers, and gives the first of them: for entries that come as a file.
+    pub fn reserve(&mut self, count: u64) -> u64 {
+        let first = self.next_seqnum;
+        self.next_seqnum += count;
+        first
     }
 
     /// Takes an entry into memory and gives its sequence number. No I/O.

@@ -3,35 +3,44 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
 use warren_sys::{memfd, time};
 
+use crate::config::Config;
+use crate::daemon::forward::{Forwarder, level_of};
+use crate::daemon::keep::{Keep, Opening};
 use crate::daemon::pending::Pending;
+use crate::daemon::places::{Place, Places};
 use crate::daemon::sender::{Host, Senders, Transport};
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
-use crate::daemon::upkeep::Upkeep;
-use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, SYNC_US, now_us};
+use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, now_us, system};
 use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, Stamp};
 use crate::error::{Error, Result};
-use crate::files::Disk;
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::native;
-use crate::store::{DEFAULT_CLASS, Recovery, Setup, Store};
+use crate::store::carry::Carried;
+use crate::store::{DEFAULT_CLASS, Recovery};
 
 /// Who sent a datagram, and what names it for sure.
 pub type Sender<'a> = (Credentials, Option<&'a OwnedFd>);
 
 /// Store, limits and what is known of senders.
 pub struct Core {
-    store: Store,
-    pub(super) upkeep: Upkeep,
+    /// `None` where nothing is kept.
+    keep: Option<Keep>,
+    places: Places,
+    config: Config,
+    machine: Id128,
+    /// Readable when the upkeep reports.
+    event: Arc<EventFd>,
+    forwarder: Forwarder,
     pub(super) senders: Senders,
     pub(super) units: Units,
     pub(super) tails: Tails,
     limiter: Limiter,
-    rate: Rate,
     boot: Id128,
     pending: Pending,
     /// When the oldest entry that is not written came, monotonic µs.
@@ -46,33 +55,126 @@ pub struct Core {
 impl Core {
     /// Takes over the store. `old` is what the last daemon had taken and maybe not written.
     pub fn start(options: &Options, pending: Pending, old: Vec<Entry>) -> Result<Core> {
-        let disk = Disk::new(&options.directory);
-        let lock = disk.lock()?;
-        let files = Arc::new(disk);
         let host = Host::read();
-        let boot = host.boot;
-        let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
-        let setup = Setup { machine: host.machine, new_id: Box::new(new_id) };
-        let (store, recovery) = Store::open(files.clone(), setup)?;
-        let upkeep = Upkeep::start(files, lock, host.machine, options.limits.clone())?;
+        let forwarder = Forwarder::new(&options.config, &options.socket_directory, host.name());
         let mut core = Core {
-            store,
-            upkeep,
+            keep: None,
+            places: options.places.clone(),
+            config: options.config.clone(),
+            machine: host.machine,
+            event: Arc::new(EventFd::new().map_err(system)?),
+            forwarder,
+            boot: host.boot,
             senders: Senders::new(host),
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
-            rate: options.rate,
-            boot,
             pending,
             unwritten_us: None,
             unsynced_us: None,
             sync_now: false,
             trouble: None,
         };
-        core.hand_over();
-        core.recover(&recovery, old);
+        core.open_first(old)?;
         Ok(core)
+    }
+
+    fn opening(&self) -> Opening<'_> {
+        let Core { places, config, machine, event, .. } = self;
+        Opening { places, config, machine: *machine, event }
+    }
+
+    /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
+    fn open_first(&mut self, old: Vec<Entry>) -> Result<()> {
+        let first = self.places.first();
+        if first == Place::Persistent && self.places.has_volatile() {
+            match self.opening().open_and_carry() {
+                Ok(opened) => {
+                    let Some((keep, recovery, carried)) = opened else { return Ok(()) };
+                    self.keep = Some(keep);
+                    self.recover(&recovery, old);
+                    self.note_carried(&carried);
+                    return Ok(());
+                }
+                Err(e) => self.trouble(&e),
+            }
+            // What the last daemon had not written has numbers of the store on disk.
+            let unknown = Recovery::default();
+            self.places.remember(Place::Volatile)?;
+            let opened = self.opening().open(Place::Volatile)?;
+            self.keep = opened.map(|(keep, _)| keep);
+            self.recover(&unknown, old);
+            return Ok(());
+        }
+        if let Some((keep, recovery)) = self.opening().open(first)? {
+            self.keep = Some(keep);
+            self.recover(&recovery, old);
+        }
+        Ok(())
+    }
+
+    /// Goes to the disk, with all that was kept in memory. Everything was written and nothing is
+    /// pending when this is called; entries wait in their sockets meanwhile.
+    ///
+    /// # Errors
+    /// When the disk cannot be had or has no room: all stays in memory, as it was.
+    pub fn go_to_disk(&mut self) -> Result<()> {
+        if !self.has_place(Place::Volatile) || !self.places.may_persist() {
+            return Ok(());
+        }
+        self.places.directory(Place::Persistent)?;
+        self.places.remember(Place::Persistent)?;
+        self.close();
+        match self.opening().open_and_carry() {
+            Ok(opened) => {
+                let Some((keep, recovery, carried)) = opened else { return Ok(()) };
+                self.keep = Some(keep);
+                self.note_recovery(&recovery);
+                self.note_carried(&carried);
+                Ok(())
+            }
+            Err(e) => {
+                self.places.remember(Place::Volatile)?;
+                let opened = self.opening().open(Place::Volatile)?;
+                self.keep = opened.map(|(keep, _)| keep);
+                self.note(&format!("Messages stay in memory: {e}"));
+                Err(e)
+            }
+        }
+    }
+
+    /// Goes back to memory, until the next flush; `smart`: unless the disk is never unmounted.
+    pub fn leave_disk(&mut self, smart: bool) -> Result<()> {
+        let is_at_disk = self.has_place(Place::Persistent) && self.places.has_volatile();
+        if !is_at_disk || (smart && self.places.is_on_root()) {
+            return Ok(());
+        }
+        self.places.remember(Place::Volatile)?;
+        let opened = self.opening().open(Place::Volatile);
+        if opened.is_err() {
+            self.places.remember(Place::Persistent)?;
+        }
+        let opened = opened?;
+        self.close();
+        self.keep = opened.map(|(keep, _)| keep);
+        Ok(())
+    }
+
+    fn has_place(&self, place: Place) -> bool {
+        self.keep.as_ref().is_some_and(|keep| keep.place == place)
+    }
+
+    /// Readable when the upkeep reports.
+    pub fn event(&self) -> &EventFd {
+        &self.event
+    }
+
+    /// Ends the upkeep when all is done that it was given, and lets go of the directory.
+    pub fn close(&mut self) {
+        if let Some(mut keep) = self.keep.take() {
+            keep.upkeep.finish();
+            keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
+        }
     }
 
     /// Entries that the last daemon had taken and that are in no file are taken again.
@@ -85,10 +187,25 @@ impl Core {
         }
         self.pending = pending;
         self.note("Journal started");
-        for (name, bytes) in &recovery.lost {
+        self.note_recovery(recovery);
+        self.flush_or_say();
+    }
+
+    fn note_recovery(&mut self, recovery: &Recovery) {
+        self.note_lost(&recovery.lost);
+    }
+
+    fn note_lost(&mut self, lost: &[(String, std::ops::Range<u64>)]) {
+        for (name, bytes) in lost {
             self.note(&format!("{name} is damaged from byte {} to {}", bytes.start, bytes.end));
         }
-        self.flush_or_say();
+    }
+
+    fn note_carried(&mut self, carried: &Carried) {
+        self.note_lost(&carried.lost);
+        if !carried.made.is_empty() {
+            self.note("What was kept in memory is on the disk now");
+        }
     }
 
     /// Takes a message that came as a file.
@@ -133,9 +250,9 @@ impl Core {
             return;
         }
         let who = context.get("_SYSTEMD_UNIT").or(context.get("_SYSTEMD_CGROUP")).unwrap_or(b"");
-        let rate = unit.map_or(self.rate, |unit| Rate {
-            interval_us: unit.rate_interval_us.unwrap_or(self.rate.interval_us),
-            burst: unit.rate_burst.unwrap_or(self.rate.burst),
+        let rate = unit.map_or(self.config.rate, |unit| Rate {
+            interval_us: unit.rate_interval_us.unwrap_or(self.config.rate.interval_us),
+            burst: unit.rate_burst.unwrap_or(self.config.rate.burst),
         });
         match self.limiter.check(who, rate, now) {
             Verdict::Drop => return,
@@ -145,7 +262,11 @@ impl Core {
                 self.note(&format!("Suppressed {count} messages from {who}"));
             }
         }
-        let realtime_us = self.append(context, fields, now);
+        let realtime_us = match level_of(fields) <= self.config.store_level_max {
+            true => self.append(context, fields, now),
+            false => time::realtime_ns() / 1000,
+        };
+        self.forwarder.put(fields, context, realtime_us);
         self.tails.put(who, realtime_us, context, fields);
     }
 
@@ -159,6 +280,7 @@ impl Core {
         }
         let context = self.senders.of_manager(sender, now);
         let realtime_us = self.append(&context, &fields, now);
+        self.forwarder.put(&fields, &context, realtime_us);
         if let Some(unit) = fields.get("UNIT") {
             self.tails.put(unit, realtime_us, &context, &fields);
         }
@@ -179,7 +301,8 @@ impl Core {
     }
 
     fn append_at(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
-        match self.store.append(DEFAULT_CLASS, stamp, context, fields) {
+        let Some(keep) = &mut self.keep else { return };
+        match keep.store.append(DEFAULT_CLASS, stamp, context, fields) {
             Ok(seqnum) => {
                 self.pending.entry(seqnum, stamp, context, fields);
                 let now = stamp.monotonic_us;
@@ -195,7 +318,8 @@ impl Core {
     /// So much waits to be written that the turn should end. While the disk refuses, this is left
     /// to the clock.
     pub fn is_full(&self) -> bool {
-        self.trouble.is_none() && self.store.wants_flush()
+        let waits = self.keep.as_ref().is_some_and(|keep| keep.store.wants_flush());
+        self.trouble.is_none() && waits
     }
 
     /// An entry of the daemon's own.
@@ -212,22 +336,24 @@ impl Core {
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
             eprintln!("warren-journald: {text}");
-            self.upkeep.make_room();
+            self.keep.iter().for_each(|keep| keep.upkeep.make_room());
             self.trouble = Some(text);
         }
     }
 
     /// When something must be written or synced, monotonic µs.
     pub fn due_us(&self) -> Option<u64> {
-        let due =
-            [self.unwritten_us.map(|at| at + FLUSH_US), self.unsynced_us.map(|at| at + SYNC_US)];
+        let due = [
+            self.unwritten_us.map(|at| at + FLUSH_US),
+            self.unsynced_us.map(|at| at + self.config.sync_us),
+        ];
         due.into_iter().flatten().min()
     }
 
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
         let now = now_us();
-        if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
+        if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us) {
             // What is wrong was said.
             let _ = self.sync();
         } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
@@ -245,7 +371,7 @@ impl Core {
 
     /// Writes everything that was taken. What fails is said, and tried again by the clock.
     pub fn flush(&mut self) -> Result<()> {
-        let flushed = self.store.flush();
+        let flushed = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.flush());
         match &flushed {
             Ok(()) => {
                 self.unwritten_us = None;
@@ -268,7 +394,7 @@ impl Core {
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
         self.flush_or_say();
-        let synced = self.store.sync().map(|_| ());
+        let synced = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.sync().map(|_| ()));
         self.sync_now = false;
         self.unsynced_us = synced.is_err().then(now_us);
         synced.inspect_err(|e| self.trouble(e))
@@ -276,7 +402,7 @@ impl Core {
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
-        let rotated = self.store.rotate();
+        let rotated = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.rotate());
         match &rotated {
             Ok(()) => self.unwritten_us = None,
             Err(e) => self.trouble(e),
@@ -287,16 +413,17 @@ impl Core {
 
     /// Gives closed logs to the other thread.
     fn hand_over(&mut self) {
-        let logs = self.store.take_sealable();
+        let Some(keep) = &mut self.keep else { return };
+        let logs = keep.store.take_sealable();
         if !logs.is_empty() {
-            self.upkeep.seal(logs);
+            keep.upkeep.seal(logs);
         }
     }
 
     /// Logs what the other thread reports.
     pub fn hear_upkeep(&mut self) {
-        for report in self.upkeep.reports() {
-            self.note(&report);
-        }
+        self.event.clear();
+        let reports = self.keep.as_ref().map(|keep| keep.upkeep.reports()).unwrap_or_default();
+        reports.iter().for_each(|report| self.note(report));
     }
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use crate::daemon::places;
+
 /// Gives `--boot` and `--lines` without a value their default, where what follows is no value of
 /// theirs: `-b _PID=1` is a boot and a match.
 pub fn complete(words: impl Iterator<Item = String>) -> Vec<String> {
@@ -33,15 +35,12 @@ fn is_boot(word: &str) -> bool {
 }
 
 impl Args {
-    /// The directory that the options name: the store of this boot while the log daemon keeps one
-    /// in memory, else the one on disk.
-    pub fn store(&self) -> PathBuf {
-        if let Some(directory) = &self.directory {
-            return directory.clone();
+    /// The directories that the options name: what is in memory and what is on disk.
+    pub fn stores(&self) -> Vec<PathBuf> {
+        match &self.directory {
+            Some(directory) => vec![directory.clone()],
+            None => STORES.iter().map(|path| self.root().join(path)).collect(),
         }
-        let root = self.root();
-        let [volatile, persistent] = STORES.map(|path| root.join(path));
-        if volatile.is_dir() { volatile } else { persistent }
     }
 
     /// The root of the system whose log is read.
@@ -57,8 +56,8 @@ impl Args {
     }
 }
 
-/// Where the log daemon keeps messages, below the root: in memory, and on disk.
-const STORES: [&str; 2] = ["run/log/warren/journal", "var/log/warren"];
+/// Where the log daemon keeps messages, below the root: on disk, and in memory.
+const STORES: [&str; 2] = [places::PERSISTENT, places::VOLATILE];
 
 /// Query the journal.
 #[derive(Debug, Clone, Parser)]
@@ -163,6 +162,15 @@ pub struct Args {
     /// Have the log daemon close its files and begin new ones.
     #[arg(long)]
     pub rotate: bool,
+    /// Have the log daemon move what it keeps in memory to the disk, and go on there.
+    #[arg(long)]
+    pub flush: bool,
+    /// Have the log daemon write to memory again, until the next `--flush`.
+    #[arg(long)]
+    pub relinquish_var: bool,
+    /// The same, unless what it writes to is on the root file system.
+    #[arg(long)]
+    pub smart_relinquish_var: bool,
     /// Where the files are.
     #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
     pub directory: Option<PathBuf>,

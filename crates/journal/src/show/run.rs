@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::inotify::{Inotify, WatchFor};
 
+use crate::config::parse_size;
 use crate::entry::{Entry, Id128};
 use crate::error::Error;
 use crate::files::Disk;
-use crate::query::{Cursor, Direction, Journal, Query};
+use crate::query::source::Source;
+use crate::query::union::Positions;
+use crate::query::{Cursor, Direction, Journal, Query, Union};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer, print_bytes};
 use crate::show::{ask, select, when};
@@ -51,23 +55,31 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return ask::order(args.root(), if args.rotate { "Rotate" } else { "Synchronize" })
             .map(|()| true);
     }
+    if args.flush {
+        return ask::order(args.root(), "FlushToVar").map(|()| true);
+    }
+    if args.relinquish_var || args.smart_relinquish_var {
+        return ask::relinquish(args.root(), !args.relinquish_var).map(|()| true);
+    }
     if args.directory.is_none() {
         ask::write(args.root());
     }
-    let files = Arc::new(Disk::new(args.store()));
-    let mut journal = Journal::open(files.clone())?;
+    let stores = open_stores(args)?;
     if args.vacuum_size.is_some() || args.vacuum_time.is_some() || args.vacuum_files.is_some() {
-        return run_vacuum(args, &files);
+        return stores.iter().try_fold(true, |_, store| run_vacuum(args, &store.files));
     }
     if args.disk_usage {
-        return disk_usage(&files, out);
+        return disk_usage(&stores, out);
     }
     if args.verify {
-        return verify(&journal, args);
+        return verify(&stores);
     }
     if args.header {
-        return header(&journal, out);
+        return header(&stores, out);
     }
+    let watched = stores.iter().map(|store| store.files.directory().to_owned()).collect();
+    let mut journal = Union::default();
+    stores.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
     if args.list_boots {
         return list_boots(&journal, args, out);
     }
@@ -77,7 +89,27 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.fields {
         return list_fields(&journal, out);
     }
-    Show::new(args, &journal)?.run(&mut journal, out)
+    Show::new(args, &journal, watched)?.run(&mut journal, out)
+}
+
+/// A directory and what is in it.
+struct Store {
+    files: Arc<Disk>,
+    journal: Journal,
+}
+
+/// Opens the directories that the options name; a usual one may not be there yet.
+fn open_stores(args: &Args) -> Result<Vec<Store>, Failure> {
+    let mut stores = Vec::new();
+    for directory in args.stores() {
+        if args.directory.is_some() && !directory.is_dir() {
+            return Err(Failure(format!("{}: no such directory", directory.display())));
+        }
+        let files = Arc::new(Disk::new(directory));
+        let journal = Journal::open(files.clone())?;
+        stores.push(Store { files, journal });
+    }
+    Ok(stores)
 }
 
 fn zone(args: &Args) -> TimeZone {
@@ -95,23 +127,23 @@ struct Show<'a> {
     printer: Printer,
     /// Most entries; `None`: all.
     lines: Option<usize>,
+    /// Directories in which something may come.
+    watched: Vec<PathBuf>,
+    /// The last entry that was shown of each store, and of all.
+    reached: Positions,
+    moved: Moved,
     last: Option<Entry>,
     shown: usize,
     out: Vec<u8>,
 }
 
 impl<'a> Show<'a> {
-    fn new(args: &'a Args, journal: &Journal) -> Result<Show<'a>, Failure> {
+    fn new(args: &'a Args, journal: &Union, watched: Vec<PathBuf>) -> Result<Show<'a>, Failure> {
         let mode = Mode::parse(&args.output);
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
-        let printer = Printer {
-            mode,
-            zone: zone(args),
-            all: args.all,
-            fields: args.output_fields.clone(),
-            sequence: journal.sequence()?.unwrap_or_default(),
-        };
+        let printer =
+            Printer { mode, zone: zone(args), all: args.all, fields: args.output_fields.clone() };
         let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
         let lines = match &args.lines {
             None => args.follow.then_some(LINES_DEFAULT),
@@ -119,18 +151,32 @@ impl<'a> Show<'a> {
             Some(text) => Some(text.parse().map_err(|_| bad(text))?),
         };
         let query = select::query(args, journal, now_us())?;
-        Ok(Show { args, query, printer, lines, last: None, shown: 0, out: Vec::new() })
+        Ok(Show {
+            args,
+            query,
+            printer,
+            lines,
+            watched,
+            reached: journal.anywhere(),
+            moved: Moved::default(),
+            last: None,
+            shown: 0,
+            out: Vec::new(),
+        })
     }
 
-    fn run(mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<bool, Failure> {
-        let (direction, position) = self.start(journal)?;
+    fn run(mut self, journal: &mut Union, out: &mut dyn Write) -> Result<bool, Failure> {
+        let (direction, positions) = self.start(journal)?;
         let newest_first = direction == Direction::Backward;
         match self.lines {
             // The newest ones in order: found backward, shown forward.
-            Some(lines) if !newest_first && position.is_none() && self.args.since.is_none() => {
+            Some(lines) if !newest_first && positions.is_none() && self.args.since.is_none() => {
                 self.show_tail(journal, lines, out)?;
             }
-            lines => self.show(journal, direction, position, lines, out)?,
+            lines => {
+                let positions = positions.unwrap_or_else(|| journal.anywhere());
+                self.show(journal, direction, &positions, lines, out)?;
+            }
         }
         if self.shown == 0 && !self.args.quiet && !self.args.follow {
             self.out.extend_from_slice(b"-- No entries --\n");
@@ -144,7 +190,7 @@ impl<'a> Show<'a> {
     }
 
     /// Which way, and from where.
-    fn start(&self, journal: &Journal) -> Result<(Direction, Option<u64>), Failure> {
+    fn start(&self, journal: &Union) -> Result<(Direction, Option<Positions>), Failure> {
         let reverse = self.args.reverse;
         let direction = if reverse { Direction::Backward } else { Direction::Forward };
         let from_file = match &self.args.cursor_file {
@@ -159,25 +205,28 @@ impl<'a> Show<'a> {
         };
         let bad = || Failure(format!("Failed to seek to cursor: {text}"));
         let cursor = Cursor::parse(text).ok_or_else(bad)?;
-        Ok((direction, select::position(&cursor, journal, direction, inclusive)?))
+        Ok((direction, Some(journal.seek(&cursor, direction, inclusive)?)))
     }
 
     fn show(
         &mut self,
-        journal: &Journal,
+        journal: &Union,
         direction: Direction,
-        position: Option<u64>,
+        positions: &[Option<u64>],
         lines: Option<usize>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let query = self.query.clone();
-        let mut entries = journal.entries(&query, direction, position);
+        let mut entries = journal.entries(&query, direction, positions);
         let mut left = lines.unwrap_or(usize::MAX);
         while left > 0
-            && let Some(entry) = entries.try_next()?
+            && let Some((part, entry)) = entries.try_next()?
         {
-            self.put(entry, out)?;
-            left -= 1;
+            self.reached[part] = self.reached[part].max(Some(entry.seqnum));
+            if !self.moved.has_seen(part, &entry) {
+                self.put(entry, out)?;
+                left -= 1;
+            }
         }
         report(entries.damage());
         Ok(())
@@ -185,16 +234,17 @@ impl<'a> Show<'a> {
 
     fn show_tail(
         &mut self,
-        journal: &Journal,
+        journal: &Union,
         lines: usize,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let query = self.query.clone();
-        let mut entries = journal.entries(&query, Direction::Backward, None);
+        let mut entries = journal.entries(&query, Direction::Backward, &journal.anywhere());
         let mut tail = VecDeque::new();
         while tail.len() < lines
-            && let Some(entry) = entries.try_next()?
+            && let Some((part, entry)) = entries.try_next()?
         {
+            self.reached[part] = self.reached[part].max(Some(entry.seqnum));
             tail.push_front(entry);
         }
         report(entries.damage());
@@ -220,23 +270,37 @@ impl<'a> Show<'a> {
     }
 
     /// Shows what comes, until the output is closed.
-    fn follow(&mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<(), Failure> {
+    fn follow(&mut self, journal: &mut Union, out: &mut dyn Write) -> Result<(), Failure> {
         let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
-        inotify.add(self.args.store(), WatchFor::Content)?;
         epoll.add(&inotify, 0, Interest::READ)?;
         let (mut events, mut changes) = (Events::with_capacity(1), Vec::new());
+        self.watch(&inotify)?;
         // Where the watch begins: what came before it and was not shown was not wanted.
-        let mut position = newest(journal)?.max(self.last.as_ref().map(|entry| entry.seqnum));
+        self.moved = Moved::new(journal.newest()?);
+        let mut positions = further(self.moved.positions(), &self.reached);
         loop {
             journal.refresh()?;
-            let reached = newest(journal)?;
-            self.show(journal, Direction::Forward, position, None, out)?;
-            position = position.max(reached).max(self.last.as_ref().map(|entry| entry.seqnum));
+            let newest = Moved::new(journal.newest()?);
+            self.show(journal, Direction::Forward, &positions, None, out)?;
+            positions = further(further(positions, &newest.positions()), &self.reached);
+            self.moved.advance(newest);
             self.write(out)?;
             epoll.wait(&mut events, None)?;
             changes.clear();
             inotify.drain(&mut changes)?;
+            self.watch(&inotify)?;
         }
+    }
+
+    /// Watches the directories, or of one that is not there, what it will come in.
+    fn watch(&self, inotify: &Inotify) -> Result<(), Failure> {
+        for directory in &self.watched {
+            let there = directory.ancestors().find(|path| path.is_dir());
+            if let Some(path) = there {
+                inotify.add(path, WatchFor::Content)?;
+            }
+        }
+        Ok(())
     }
 
     fn finish(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
@@ -252,18 +316,57 @@ impl<'a> Show<'a> {
     }
 }
 
-/// The highest sequence number there is.
-fn newest(journal: &Journal) -> Result<Option<u64>, Failure> {
-    let query = Query::default();
-    let entry = journal.entries(&query, Direction::Backward, None).try_next()?;
-    Ok(entry.map(|entry| entry.seqnum))
+/// What was seen of each store while following. What was in memory may come to the disk, where it
+/// has other numbers: it is known by its time in the boot.
+#[derive(Default)]
+struct Moved {
+    newest: Vec<Option<Entry>>,
 }
 
-fn report(damage: &[Error]) {
-    damage.iter().for_each(|error| eprintln!("{error}"));
+impl Moved {
+    fn new(newest: Vec<Option<Entry>>) -> Moved {
+        Moved { newest }
+    }
+
+    fn positions(&self) -> Positions {
+        self.newest.iter().map(|entry| entry.as_ref().map(|entry| entry.seqnum)).collect()
+    }
+
+    /// Takes what is newest now; a store that was emptied keeps what it had.
+    fn advance(&mut self, newer: Moved) {
+        for (old, new) in self.newest.iter_mut().zip(newer.newest) {
+            *old = new.or(old.take());
+        }
+    }
+
+    /// Whether an entry of a store was in the next one, the one in memory, and seen there.
+    fn has_seen(&self, part: usize, entry: &Entry) -> bool {
+        let newest = self.newest.get(part + 1).and_then(Option::as_ref);
+        newest.is_some_and(|newest| {
+            newest.stamp.boot == entry.stamp.boot
+                && entry.stamp.monotonic_us <= newest.stamp.monotonic_us
+                && part.is_multiple_of(STORES_OF_NAMESPACE)
+        })
+    }
 }
 
-fn list_values(journal: &Journal, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
+/// Of each namespace there are two stores: on the disk, and in memory.
+const STORES_OF_NAMESPACE: usize = 2;
+
+/// The further one of two positions in each store.
+fn further(mut positions: Positions, others: &[Option<u64>]) -> Positions {
+    positions
+        .iter_mut()
+        .zip(others)
+        .for_each(|(position, other)| *position = (*position).max(*other));
+    positions
+}
+
+fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
+    damage.into_iter().for_each(|error| eprintln!("{error}"));
+}
+
+fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
     let (values, damage) = journal.values(field.as_bytes())?;
     report(&damage);
     for value in values {
@@ -273,14 +376,14 @@ fn list_values(journal: &Journal, field: &str, out: &mut dyn Write) -> Result<bo
     Ok(true)
 }
 
-fn list_fields(journal: &Journal, out: &mut dyn Write) -> Result<bool, Failure> {
+fn list_fields(journal: &Union, out: &mut dyn Write) -> Result<bool, Failure> {
     for name in journal.field_names()? {
         writeln!(out, "{}", String::from_utf8_lossy(&name))?;
     }
     Ok(true)
 }
 
-fn list_boots(journal: &Journal, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
+fn list_boots(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     const PATTERN: &str = "%a %Y-%m-%d %H:%M:%S %Z";
     let (boots, zone) = (journal.boots()?, zone(args));
     let print = |us| when::print(us, &zone, PATTERN);
@@ -304,20 +407,30 @@ fn list_boots(journal: &Journal, args: &Args, out: &mut dyn Write) -> Result<boo
     Ok(true)
 }
 
-fn disk_usage(files: &Disk, out: &mut dyn Write) -> Result<bool, Failure> {
+fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
     use crate::files::Files;
-    let listing = crate::store::names::Catalogue::of(files.list()?);
-    let bytes = listing.files.iter().map(|file| file.bytes).sum();
+    let mut bytes = 0;
+    for store in stores {
+        let listing = crate::store::names::Catalogue::of(store.files.list()?);
+        bytes += listing.files.iter().map(|file| file.bytes).sum::<u64>();
+    }
     let bytes = print_bytes(bytes);
     writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
     Ok(true)
 }
 
+/// Every file, with its path.
+fn sources(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Source)> {
+    stores.iter().flat_map(|store| {
+        let path = |source: &Source| store.files.directory().join(source.name().to_string());
+        store.journal.sources().map(move |source| (path(source), &**source))
+    })
+}
+
 /// Says on stderr of every file whether it is whole, like journalctl.
-fn verify(journal: &Journal, args: &Args) -> Result<bool, Failure> {
+fn verify(stores: &[Store]) -> Result<bool, Failure> {
     let mut whole = true;
-    for source in journal.sources() {
-        let path = args.store().join(source.name().to_string());
+    for (path, source) in sources(stores) {
         let faults = source.verify()?;
         match faults.is_empty() {
             true => eprintln!("PASS: {}", path.display()),
@@ -331,13 +444,13 @@ fn verify(journal: &Journal, args: &Args) -> Result<bool, Failure> {
     Ok(whole)
 }
 
-fn header(journal: &Journal, out: &mut dyn Write) -> Result<bool, Failure> {
-    for source in journal.sources() {
+fn header(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+    for (path, source) in sources(stores) {
         let places = source.places()?;
         let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
         let numbers = places.first().zip(places.last());
         let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
-        writeln!(out, "File name: {}", source.name())?;
+        writeln!(out, "File path: {}", path.display())?;
         writeln!(out, "Sequential number ID: {}", source.sequence()?.unwrap_or(Id128::default()))?;
         writeln!(out, "State: {}", if source.name().is_log() { "LOG" } else { "SEALED" })?;
         writeln!(out, "Blocks: {}\nEntries: {entries}", places.len())?;
@@ -366,23 +479,10 @@ fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
     };
     let (gone, bytes) = vacuum(files, &limits, now_us())?;
     if !args.quiet {
-        let directory = args.store();
-        let directory = directory.display();
+        let directory = files.directory().display();
         gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
         let bytes = print_bytes(bytes);
         eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
     }
     Ok(true)
-}
-
-/// Bytes, with K, M, G or T for powers of 1,024.
-fn parse_size(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.char_indices().next_back()? {
-        (at, 'K') => (&text[..at], 10),
-        (at, 'M') => (&text[..at], 20),
-        (at, 'G') => (&text[..at], 30),
-        (at, 'T') => (&text[..at], 40),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Memory, Numbers};
 use super::names::{Catalogue, FileName};
-use super::upkeep::{merge, merge_all, plan_merge, seal};
+use super::upkeep::{MERGE_BYTES_MAX, merge, merge_all, plan_merge, seal};
 use super::*;
 use crate::block::Kind;
 use crate::segment::read::Segment;
@@ -145,7 +145,8 @@ impl Life {
             assert_eq!(sealed.lost, [], "nothing is damaged here");
             self.sealable.remove(0);
         }
-        let plan = plan_merge(&Catalogue::of(self.memory.list()?), &Default::default());
+        let plan =
+            plan_merge(&Catalogue::of(self.memory.list()?), MERGE_BYTES_MAX, &Default::default());
         if !plan.is_empty() {
             self.ids += 1;
             merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))?;
@@ -395,12 +396,13 @@ fn a_damaged_segment_does_not_stop_the_upkeep_of_others() {
         id += 1;
         Id128([id; 16])
     };
-    let faults = merge_all(&memory, Id128::default(), &mut new_id, &mut skip).expect("goes on");
+    let faults = merge_all(&memory, Id128::default(), MERGE_BYTES_MAX, &mut new_id, &mut skip)
+        .expect("goes on");
     assert_eq!((faults.len(), skip.len()), (1, 1));
     assert_eq!(read_all(&memory), before);
     let after = Catalogue::of(memory.list().expect("a listing"));
     assert!(after.segments().count() < catalogue.segments().count(), "the others are merged");
-    let again = merge_all(&memory, Id128::default(), &mut new_id, &mut skip);
+    let again = merge_all(&memory, Id128::default(), MERGE_BYTES_MAX, &mut new_id, &mut skip);
     assert_eq!(again, Ok(Vec::new()), "it is reported once");
 }
 
