@@ -3,7 +3,8 @@
 //! its sockets and the streams of services from it (`link`, `inherit`), and the manager keeps
 //! them while it is away.
 //!
-//! One thread receives and writes; a second one (`upkeep`) seals, merges and vacuums. A turn of
+//! One thread receives and writes; a second one (`syncer`) makes it durable, a third one (`upkeep`)
+//! seals, merges and vacuums. A turn of
 //! the loop takes what is ready, up to a bound for each source, so that one that floods does not
 //! delay the others. What a turn took is put at its end where it outlives this process
 //! (`pending`); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
@@ -25,6 +26,7 @@ mod pending;
 pub mod places;
 mod sender;
 mod streams;
+mod syncer;
 mod tails;
 mod units;
 mod upkeep;

@@ -13,6 +13,7 @@ use crate::daemon::keep::{Keep, Opening};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::{Place, Places};
 use crate::daemon::sender::{Host, Senders, Transport};
+use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
 use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, now_us, system};
@@ -22,10 +23,13 @@ use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::native;
 use crate::store::carry::Carried;
-use crate::store::{DEFAULT_CLASS, Recovery};
+use crate::store::{DEFAULT_CLASS, Recovery, Synced};
 
 /// Who sent a datagram, and what names it for sure.
 pub type Sender<'a> = (Credentials, Option<&'a OwnedFd>);
+
+/// With more than this not on the device, the receiving thread waits for it, bytes.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 
 /// Store, limits and what is known of senders.
 pub struct Core {
@@ -37,6 +41,7 @@ pub struct Core {
     /// Readable when the upkeep reports.
     event: Arc<EventFd>,
     forwarder: Forwarder,
+    syncer: Syncer,
     pub(super) senders: Senders,
     pub(super) units: Units,
     pub(super) tails: Tails,
@@ -57,12 +62,14 @@ impl Core {
     pub fn start(options: &Options, pending: Pending, old: Vec<Entry>) -> Result<Core> {
         let host = Host::read();
         let forwarder = Forwarder::new(&options.config, &options.socket_directory, host.name());
+        let event = Arc::new(EventFd::new().map_err(system)?);
         let mut core = Core {
             keep: None,
+            syncer: Syncer::start(event.clone())?,
             places: options.places.clone(),
             config: options.config.clone(),
             machine: host.machine,
-            event: Arc::new(EventFd::new().map_err(system)?),
+            event,
             forwarder,
             boot: host.boot,
             senders: Senders::new(host),
@@ -171,6 +178,7 @@ impl Core {
 
     /// Ends the upkeep when all is done that it was given, and lets go of the directory.
     pub fn close(&mut self) {
+        self.wait_for_disk();
         if let Some(mut keep) = self.keep.take() {
             keep.upkeep.finish();
             keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
@@ -353,9 +361,14 @@ impl Core {
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
         let now = now_us();
-        if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us) {
-            // What is wrong was said.
-            let _ = self.sync();
+        if self.waiting_bytes() > WAITING_BYTES_MAX {
+            // Who writes more than the disk takes waits for it.
+            self.wait_for_disk();
+            self.flush_or_say();
+        } else if self.sync_now
+            || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us)
+        {
+            self.begin_sync();
         } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
             self.flush_or_say();
         } else {
@@ -371,29 +384,80 @@ impl Core {
 
     /// Writes everything that was taken. What fails is said, and tried again by the clock.
     pub fn flush(&mut self) -> Result<()> {
-        let flushed = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.flush());
+        self.wait_for_disk();
+        self.write()
+    }
+
+    /// Writes what may be written now: not what follows a log that is still on its way to the disk.
+    fn write(&mut self) -> Result<()> {
+        let Some(keep) = &mut self.keep else {
+            self.unwritten_us = None;
+            return Ok(());
+        };
+        let flushed = keep.store.flush();
+        let left = keep.store.has_unwritten();
+        self.unwritten_us = left.then(now_us);
         match &flushed {
-            Ok(()) => {
-                self.unwritten_us = None;
-                self.trouble = None;
-            }
-            Err(e) => {
-                self.trouble(e);
-                self.unwritten_us = Some(now_us());
-            }
+            Ok(()) => self.trouble = None,
+            Err(e) => self.trouble(e),
         }
+        self.sync_in_thread(false);
         self.hand_over();
         flushed
     }
 
+    /// Has logs made durable by the other thread: those that have ended, or all.
+    fn sync_in_thread(&mut self, all: bool) {
+        let Some(keep) = &mut self.keep else { return };
+        let (jobs, begun) = keep.store.begin_syncs(all);
+        self.syncer.give(jobs);
+        if let Err(e) = begun {
+            self.unsynced_us.get_or_insert(now_us());
+            self.trouble(&e);
+        }
+    }
+
+    /// Writes everything, and has it made durable by the other thread.
+    fn begin_sync(&mut self) {
+        self.flush_or_say();
+        self.sync_now = false;
+        self.unsynced_us = None;
+        self.sync_in_thread(true);
+    }
+
+    /// Waits for what the other thread was given.
+    fn wait_for_disk(&mut self) {
+        let done = self.syncer.wait();
+        self.take_synced(done);
+    }
+
+    /// What fails is tried again by the clock.
+    fn take_synced(&mut self, done: Vec<Synced>) {
+        for synced in done {
+            let Some(keep) = &mut self.keep else { return };
+            if let Err(e) = keep.store.end_sync(synced) {
+                self.unsynced_us.get_or_insert(now_us());
+                self.unwritten_us.get_or_insert(now_us());
+                self.trouble(&e);
+            }
+        }
+        self.hand_over();
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.keep.as_ref().map_or(0, |keep| keep.store.waiting_bytes())
+    }
+
     /// What is wrong was said, and the clock tries again.
     fn flush_or_say(&mut self) {
-        let _ = self.flush();
+        let _ = self.write();
     }
 
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
+        self.wait_for_disk();
         self.flush_or_say();
+        self.wait_for_disk();
         let synced = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.sync().map(|_| ()));
         self.sync_now = false;
         self.unsynced_us = synced.is_err().then(now_us);
@@ -402,6 +466,7 @@ impl Core {
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
+        self.wait_for_disk();
         let rotated = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.rotate());
         match &rotated {
             Ok(()) => self.unwritten_us = None,
@@ -420,9 +485,15 @@ impl Core {
         }
     }
 
-    /// Logs what the other thread reports.
+    /// Takes what the other threads report.
     pub fn hear_upkeep(&mut self) {
         self.event.clear();
+        let done = self.syncer.take_done();
+        if !done.is_empty() {
+            self.take_synced(done);
+            // What waited for it.
+            self.flush_or_say();
+        }
         let reports = self.keep.as_ref().map(|keep| keep.upkeep.reports()).unwrap_or_default();
         reports.iter().for_each(|report| self.note(report));
     }
