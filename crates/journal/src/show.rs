@@ -6,6 +6,7 @@
 
 pub mod args;
 mod ask;
+mod foreign;
 pub mod format;
 pub mod run;
 pub mod select;

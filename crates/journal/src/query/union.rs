@@ -24,6 +24,10 @@ pub type Values = (BTreeSet<Vec<u8>>, Vec<Error>);
 
 /// A store that can be asked. Positions are sequence numbers.
 pub trait Reader {
+    /// Between what times its entries are about, µs, when that is known without reading them.
+    fn span_us(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// Takes a new picture of the files.
     fn refresh(&mut self) -> Result<()>;
     /// The entries that are wanted, from a position on, which is not among them.
@@ -118,6 +122,11 @@ impl Union {
     ) -> Merged<'a> {
         let heads = self.parts.iter().zip(positions).map(|(part, position)| Head {
             next: None,
+            // What begins later than all others need not be read yet.
+            bound: part.span_us().map(|(first, last)| match direction {
+                Direction::Forward => first,
+                Direction::Backward => last,
+            }),
             stream: part.entries(query, direction, *position),
             ended: false,
         });
@@ -210,6 +219,8 @@ pub struct Merged<'a> {
 
 struct Head<'a> {
     next: Option<Entry>,
+    /// No entry comes before this time, µs; it need not be read before its turn.
+    bound: Option<u64>,
     stream: Box<dyn Stream + 'a>,
     ended: bool,
 }
@@ -223,25 +234,32 @@ impl Head<'_> {
         Ok(())
     }
 
+    /// The time of the next entry, or the bound of one that was not read.
     fn time(&self) -> Option<u64> {
-        self.next.as_ref().map(|entry| entry.stamp.realtime_us)
+        self.next.as_ref().map(|entry| entry.stamp.realtime_us).or(self.bound)
     }
 }
 
 impl Merged<'_> {
     /// The next entry and the number of its store, or `None` at the end.
     pub fn try_next(&mut self) -> Result<Option<(usize, Entry)>> {
-        self.heads.iter_mut().try_for_each(Head::fill)?;
-        let times = || {
+        let unbound = self.heads.iter_mut().filter(|head| head.bound.is_none());
+        unbound.into_iter().try_for_each(Head::fill)?;
+        loop {
             let heads = self.heads.iter().enumerate();
-            heads.filter_map(|(at, head)| head.time().map(|time| (time, at)))
-        };
-        let best = match self.direction {
-            Direction::Forward => times().min(),
-            Direction::Backward => times().max(),
-        };
-        let Some((_, at)) = best else { return Ok(None) };
-        Ok(self.heads[at].next.take().map(|entry| (at, entry)))
+            let times = heads.filter_map(|(at, head)| head.time().map(|time| (time, at)));
+            let best = match self.direction {
+                Direction::Forward => times.min(),
+                Direction::Backward => times.max(),
+            };
+            let Some((_, at)) = best else { return Ok(None) };
+            let head = &mut self.heads[at];
+            if let Some(entry) = head.next.take() {
+                return Ok(Some((at, entry)));
+            }
+            head.bound = None;
+            head.fill()?;
+        }
     }
 
     /// What could not be read so far.

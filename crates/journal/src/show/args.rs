@@ -38,6 +38,7 @@ impl Args {
     /// The directories that the options name: what is in memory and what is on disk.
     pub fn stores(&self) -> Vec<PathBuf> {
         match &self.directory {
+            _ if !self.file.is_empty() => Vec::new(),
             Some(directory) => vec![directory.clone()],
             None => STORES.iter().map(|path| self.root().join(path)).collect(),
         }
@@ -174,6 +175,10 @@ pub struct Args {
     /// Where the files are.
     #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
     pub directory: Option<PathBuf>,
+    /// Read these files instead: systemd's `.journal` files; may come often; `*` and `?` in the last
+    /// part.
+    #[arg(long, value_name = "GLOB", conflicts_with_all = ["directory", "root"])]
+    pub file: Vec<PathBuf>,
     /// Look for the files below this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,

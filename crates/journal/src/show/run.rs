@@ -18,7 +18,7 @@ use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Journal, Query, Union};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer, print_bytes};
-use crate::show::{ask, select, when};
+use crate::show::{ask, foreign, select, when};
 use crate::store::vacuum::{ClassLimits, Limits, vacuum};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
@@ -79,7 +79,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     }
     let watched = stores.iter().map(|store| store.files.directory().to_owned()).collect();
     let mut journal = Union::default();
+    let own = stores.len();
     stores.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
+    foreign::add(args, &mut journal)?;
     if args.list_boots {
         return list_boots(&journal, args, out);
     }
@@ -89,7 +91,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.fields {
         return list_fields(&journal, out);
     }
-    Show::new(args, &journal, watched)?.run(&mut journal, out)
+    Show::new(args, &journal, watched, own)?.run(&mut journal, out)
 }
 
 /// A directory and what is in it.
@@ -132,13 +134,20 @@ struct Show<'a> {
     /// The last entry that was shown of each store, and of all.
     reached: Positions,
     moved: Moved,
+    /// How many stores are ours; they come first.
+    own: usize,
     last: Option<Entry>,
     shown: usize,
     out: Vec<u8>,
 }
 
 impl<'a> Show<'a> {
-    fn new(args: &'a Args, journal: &Union, watched: Vec<PathBuf>) -> Result<Show<'a>, Failure> {
+    fn new(
+        args: &'a Args,
+        journal: &Union,
+        watched: Vec<PathBuf>,
+        own: usize,
+    ) -> Result<Show<'a>, Failure> {
         let mode = Mode::parse(&args.output);
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
@@ -159,6 +168,7 @@ impl<'a> Show<'a> {
             watched,
             reached: journal.anywhere(),
             moved: Moved::default(),
+            own,
             last: None,
             shown: 0,
             out: Vec::new(),
@@ -223,7 +233,7 @@ impl<'a> Show<'a> {
             && let Some((part, entry)) = entries.try_next()?
         {
             self.reached[part] = self.reached[part].max(Some(entry.seqnum));
-            if !self.moved.has_seen(part, &entry) {
+            if part >= self.own || !self.moved.has_seen(part, &entry) {
                 self.put(entry, out)?;
                 left -= 1;
             }

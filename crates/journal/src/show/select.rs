@@ -91,7 +91,7 @@ fn units(names: &[String], journal: &Union) -> Result<Expr, Failure> {
 }
 
 /// Whether a name fits a pattern of `*` and `?`; each star is tried once from where it last was.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
+pub(super) fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {
