@@ -8,6 +8,7 @@ pub mod args;
 mod ask;
 mod foreign;
 pub mod format;
+mod import;
 pub mod run;
 pub mod select;
 pub mod when;

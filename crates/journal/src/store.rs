@@ -269,6 +269,11 @@ impl Store {
         }
     }
 
+    /// A log has ended and is not durable yet.
+    pub fn has_ended(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
     /// Bytes in memory that are not on the device.
     pub fn waiting_bytes(&self) -> usize {
         self.active.values().chain(self.closing.values()).map(ActiveLog::waiting_bytes).sum()

@@ -449,3 +449,42 @@ fn settings_have_their_effect_and_faults_are_said() {
     let expected = format!("{}:5: unknown setting Bogus=", conf.join("journald.conf").display());
     assert!(texts.contains(&expected), "{texts:?}");
 }
+
+#[test]
+fn who_follows_sees_each_line_once_when_messages_go_to_the_disk() {
+    use std::io::{BufRead, BufReader};
+    let mut lab = Lab::new("follow-flush");
+    start_below_a_root(&mut lab, &["Storage=persistent"]);
+    send(&lab, 0..5);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    let mut reader = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"))
+        .arg("--root")
+        .arg(&lab.root)
+        .args(["-f", "-n", "all", "-o", "cat", "--output-fields=N"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the reader starts");
+    let mut lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
+    // A line that does not come is a missing one, not a test without an end.
+    let (sender, inbox) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let numbers = lines.by_ref().map_while(Result::ok).filter_map(|line| line.parse().ok());
+        numbers.into_iter().try_for_each(|number: u32| sender.send(number))
+    });
+    let next = |count: usize| -> Vec<u32> {
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+        (0..count).map_while(|_| inbox.recv_timeout(PATIENCE).ok()).collect()
+    };
+    assert_eq!(next(5), [0, 1, 2, 3, 4]);
+    send(&lab, 5..8);
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    send(&lab, 8..10);
+    assert_eq!(ask(&lab, "RelinquishVar").ok().as_deref(), Some(DONE));
+    send(&lab, 10..12);
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    send(&lab, 12..14);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    assert_eq!(next(9), [5, 6, 7, 8, 9, 10, 11, 12, 13]);
+    reader.kill().expect("our child");
+    reader.wait().expect("our child");
+}

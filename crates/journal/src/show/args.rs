@@ -157,6 +157,10 @@ pub struct Args {
     /// Remove the oldest files until so many are left.
     #[arg(long, value_name = "N")]
     pub vacuum_files: Option<usize>,
+    /// Add the entries of a file in the Journal Export Format (`-`: of standard input) to the store in
+    /// the directory, to which no daemon may write.
+    #[arg(long, value_name = "FILE", requires = "directory")]
+    pub import: Option<PathBuf>,
     /// Have the log daemon put what it holds on the disk.
     #[arg(long)]
     pub sync: bool,

@@ -18,7 +18,7 @@ use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Journal, Query, Union};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer, print_bytes};
-use crate::show::{ask, foreign, select, when};
+use crate::show::{ask, foreign, import, select, when};
 use crate::store::vacuum::{ClassLimits, Limits, vacuum};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
@@ -54,6 +54,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.sync || args.rotate {
         return ask::order(args.root(), if args.rotate { "Rotate" } else { "Synchronize" })
             .map(|()| true);
+    }
+    if let Some(file) = &args.import {
+        let count = import::import(file, args.directory.as_ref())?;
+        if !args.quiet {
+            eprintln!("{count} entries imported.");
+        }
+        return Ok(true);
     }
     if args.flush {
         return ask::order(args.root(), "FlushToVar").map(|()| true);
@@ -291,6 +298,9 @@ impl<'a> Show<'a> {
         loop {
             journal.refresh()?;
             let newest = Moved::new(journal.newest()?);
+            for part in self.moved.begun_anew(&newest) {
+                (positions[part], self.reached[part]) = (None, None);
+            }
             self.show(journal, Direction::Forward, &positions, None, out)?;
             positions = further(further(positions, &newest.positions()), &self.reached);
             self.moved.advance(newest);
@@ -340,6 +350,14 @@ impl Moved {
 
     fn positions(&self) -> Positions {
         self.newest.iter().map(|entry| entry.as_ref().map(|entry| entry.seqnum)).collect()
+    }
+
+    /// The stores that are others than before: emptied, and maybe begun anew with other numbers.
+    fn begun_anew(&self, newer: &Moved) -> Vec<usize> {
+        let sequence = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.sequence);
+        let pairs = self.newest.iter().zip(&newer.newest).enumerate();
+        let others = pairs.filter(|(_, (old, new))| sequence(old) != sequence(new));
+        others.map(|(part, _)| part).collect()
     }
 
     /// Takes what is newest now; a store that was emptied keeps what it had.
