@@ -1,6 +1,6 @@
 //! journald.conf(5): what the log daemon is told in files.
 //!
-//! [`table`] is the one table of settings, which the parser and the page in `docs/` share. Pure but
+//! `table` is the one table of settings, which the parser and the page in `docs/` share. Pure but
 //! for [`load`], which finds the files: `/etc/warren/journald.conf`, and over it the drop-ins of
 //! `journald.conf.d` in `/etc/warren`, `/run/warren` and `/usr/lib/warren`, sorted by name, where a
 //! file hides one of the same name in a later directory. What cannot be understood is said with
