@@ -40,6 +40,7 @@ impl Args {
         match &self.directory {
             _ if !self.file.is_empty() => Vec::new(),
             Some(directory) => vec![directory.clone()],
+            None if self.in_memory => vec![self.root().join(places::VOLATILE)],
             None => STORES.iter().map(|path| self.root().join(path)).collect(),
         }
     }
@@ -186,6 +187,9 @@ pub struct Args {
     /// Look for the files below this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Read what is kept in memory alone: the disk is another system's.
+    #[arg(skip)]
+    pub in_memory: bool,
     /// FIELD=VALUE, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,

@@ -43,6 +43,9 @@ fn directories(args: &Args) -> Vec<PathBuf> {
     if let Some(directory) = &args.directory {
         return vec![directory.clone()];
     }
+    if args.in_memory {
+        return Vec::new();
+    }
     let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
     match machine.trim() {
         "" => Vec::new(),
