@@ -9,8 +9,10 @@ mod ask;
 mod foreign;
 pub mod format;
 mod import;
+mod moved;
 pub mod run;
 pub mod select;
+mod stores;
 pub mod when;
 
 pub use args::Args;

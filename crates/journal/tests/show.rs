@@ -177,6 +177,9 @@ fn what_is_not_there_is_refused() {
     for options in [&["--setup-keys"][..], &["--file", "x"], &["-u", "[ab]"], &["--machine=x"]] {
         assert!(!lab.run(options).status.success(), "{options:?}");
     }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+    let verified = command.args(["--verify", "--file", "/etc/passwd"]).output().expect("it runs");
+    assert!(!verified.status.success(), "it is not ours to verify");
 }
 
 #[test]

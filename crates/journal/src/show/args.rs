@@ -50,6 +50,12 @@ impl Args {
         self.root.as_deref().unwrap_or(Path::new("/"))
     }
 
+    /// Old files are to be removed.
+    pub fn vacuums(&self) -> bool {
+        let limits = [&self.vacuum_size, &self.vacuum_time];
+        limits.iter().any(|limit| limit.is_some()) || self.vacuum_files.is_some()
+    }
+
     /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
     pub fn take_units(&mut self) {
         let is_match = |word: &mut String| word.contains('=') || word == "+";

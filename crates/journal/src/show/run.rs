@@ -3,23 +3,19 @@
 use std::collections::VecDeque;
 use std::io::Write;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::inotify::{Inotify, WatchFor};
 
-use crate::config::parse_size;
-use crate::entry::{Entry, Id128};
+use crate::entry::Entry;
 use crate::error::Error;
-use crate::files::Disk;
-use crate::query::source::Source;
 use crate::query::union::Positions;
-use crate::query::{Cursor, Direction, Journal, Query, Union};
+use crate::query::{Cursor, Direction, Query, Union};
 use crate::show::args::Args;
-use crate::show::format::{Mode, Printer, print_bytes};
-use crate::show::{ask, foreign, import, select, when};
-use crate::store::vacuum::{ClassLimits, Limits, vacuum};
+use crate::show::format::{Mode, Printer};
+use crate::show::moved::{Moved, further};
+use crate::show::{ask, foreign, import, select, stores, when};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
 const LINES_DEFAULT: usize = 10;
@@ -71,18 +67,22 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.directory.is_none() {
         ask::write(args.root());
     }
-    let stores = open_stores(args)?;
-    if args.vacuum_size.is_some() || args.vacuum_time.is_some() || args.vacuum_files.is_some() {
-        return stores.iter().try_fold(true, |_, store| run_vacuum(args, &store.files));
+    let stores = stores::open(args)?;
+    let of_files = args.disk_usage || args.verify || args.header;
+    if !args.file.is_empty() && (of_files || args.vacuums()) {
+        return Err(Failure("--file is for showing entries".to_owned()));
+    }
+    if args.vacuums() {
+        return stores.iter().try_fold(true, |_, store| stores::run_vacuum(args, &store.files));
     }
     if args.disk_usage {
-        return disk_usage(&stores, out);
+        return stores::disk_usage(&stores, out);
     }
     if args.verify {
-        return verify(&stores);
+        return stores::verify(&stores);
     }
     if args.header {
-        return header(&stores, out);
+        return stores::header(&stores, out);
     }
     let watched = stores.iter().map(|store| store.files.directory().to_owned()).collect();
     let mut journal = Union::default();
@@ -101,31 +101,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     Show::new(args, &journal, watched, own)?.run(&mut journal, out)
 }
 
-/// A directory and what is in it.
-struct Store {
-    files: Arc<Disk>,
-    journal: Journal,
-}
-
-/// Opens the directories that the options name; a usual one may not be there yet.
-fn open_stores(args: &Args) -> Result<Vec<Store>, Failure> {
-    let mut stores = Vec::new();
-    for directory in args.stores() {
-        if args.directory.is_some() && !directory.is_dir() {
-            return Err(Failure(format!("{}: no such directory", directory.display())));
-        }
-        let files = Arc::new(Disk::new(directory));
-        let journal = Journal::open(files.clone())?;
-        stores.push(Store { files, journal });
-    }
-    Ok(stores)
-}
-
 fn zone(args: &Args) -> TimeZone {
     if args.utc { TimeZone::UTC } else { TimeZone::system() }
 }
 
-fn now_us() -> u64 {
+/// The wall clock, µs since 1970.
+pub(super) fn now_us() -> u64 {
     warren_sys::time::realtime_ns() / 1000
 }
 
@@ -240,7 +221,7 @@ impl<'a> Show<'a> {
             && let Some((part, entry)) = entries.try_next()?
         {
             self.reached[part] = self.reached[part].max(Some(entry.seqnum));
-            if part >= self.own || !self.moved.has_seen(part, &entry) {
+            if !self.moved.has_seen(self.own, part, &entry) {
                 self.put(entry, out)?;
                 left -= 1;
             }
@@ -336,60 +317,6 @@ impl<'a> Show<'a> {
     }
 }
 
-/// What was seen of each store while following. What was in memory may come to the disk, where it
-/// has other numbers: it is known by its time in the boot.
-#[derive(Default)]
-struct Moved {
-    newest: Vec<Option<Entry>>,
-}
-
-impl Moved {
-    fn new(newest: Vec<Option<Entry>>) -> Moved {
-        Moved { newest }
-    }
-
-    fn positions(&self) -> Positions {
-        self.newest.iter().map(|entry| entry.as_ref().map(|entry| entry.seqnum)).collect()
-    }
-
-    /// The stores that are others than before: emptied, and maybe begun anew with other numbers.
-    fn begun_anew(&self, newer: &Moved) -> Vec<usize> {
-        let sequence = |entry: &Option<Entry>| entry.as_ref().map(|entry| entry.sequence);
-        let pairs = self.newest.iter().zip(&newer.newest).enumerate();
-        let others = pairs.filter(|(_, (old, new))| sequence(old) != sequence(new));
-        others.map(|(part, _)| part).collect()
-    }
-
-    /// Takes what is newest now; a store that was emptied keeps what it had.
-    fn advance(&mut self, newer: Moved) {
-        for (old, new) in self.newest.iter_mut().zip(newer.newest) {
-            *old = new.or(old.take());
-        }
-    }
-
-    /// Whether an entry of a store was in the next one, the one in memory, and seen there.
-    fn has_seen(&self, part: usize, entry: &Entry) -> bool {
-        let newest = self.newest.get(part + 1).and_then(Option::as_ref);
-        newest.is_some_and(|newest| {
-            newest.stamp.boot == entry.stamp.boot
-                && entry.stamp.monotonic_us <= newest.stamp.monotonic_us
-                && part.is_multiple_of(STORES_OF_NAMESPACE)
-        })
-    }
-}
-
-/// Of each namespace there are two stores: on the disk, and in memory.
-const STORES_OF_NAMESPACE: usize = 2;
-
-/// The further one of two positions in each store.
-fn further(mut positions: Positions, others: &[Option<u64>]) -> Positions {
-    positions
-        .iter_mut()
-        .zip(others)
-        .for_each(|(position, other)| *position = (*position).max(*other));
-    positions
-}
-
 fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
     damage.into_iter().for_each(|error| eprintln!("{error}"));
 }
@@ -431,86 +358,6 @@ fn list_boots(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool,
     }
     for (index, boot, first, last) in rows {
         writeln!(out, "{index:>width$} {boot} {first:<time$} {last}")?;
-    }
-    Ok(true)
-}
-
-fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
-    use crate::files::Files;
-    let mut bytes = 0;
-    for store in stores {
-        let listing = crate::store::names::Catalogue::of(store.files.list()?);
-        bytes += listing.files.iter().map(|file| file.bytes).sum::<u64>();
-    }
-    let bytes = print_bytes(bytes);
-    writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
-    Ok(true)
-}
-
-/// Every file, with its path.
-fn sources(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Source)> {
-    stores.iter().flat_map(|store| {
-        let path = |source: &Source| store.files.directory().join(source.name().to_string());
-        store.journal.sources().map(move |source| (path(source), &**source))
-    })
-}
-
-/// Says on stderr of every file whether it is whole, like journalctl.
-fn verify(stores: &[Store]) -> Result<bool, Failure> {
-    let mut whole = true;
-    for (path, source) in sources(stores) {
-        let faults = source.verify()?;
-        match faults.is_empty() {
-            true => eprintln!("PASS: {}", path.display()),
-            false => {
-                whole = false;
-                faults.iter().for_each(|fault| eprintln!("{fault}"));
-                eprintln!("FAIL: {} (Bad message)", path.display());
-            }
-        }
-    }
-    Ok(whole)
-}
-
-fn header(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
-    for (path, source) in sources(stores) {
-        let places = source.places()?;
-        let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
-        let numbers = places.first().zip(places.last());
-        let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
-        writeln!(out, "File path: {}", path.display())?;
-        writeln!(out, "Sequential number ID: {}", source.sequence()?.unwrap_or(Id128::default()))?;
-        writeln!(out, "State: {}", if source.name().is_log() { "LOG" } else { "SEALED" })?;
-        writeln!(out, "Blocks: {}\nEntries: {entries}", places.len())?;
-        writeln!(out, "Sequential numbers: {first} to {last}")?;
-        if let Some(segment) = source.segment()? {
-            let (bytes, raw) = (segment.file_bytes(), segment.raw_bytes());
-            writeln!(out, "Size: {} of {}", print_bytes(bytes), print_bytes(raw))?;
-        }
-        writeln!(out)?;
-    }
-    Ok(true)
-}
-
-fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
-    let bad = |text: &String| Failure(format!("Failed to parse '{text}'"));
-    let size = |text: &String| parse_size(text).ok_or_else(|| bad(text));
-    let span = |text: &String| when::parse_span(text).ok_or_else(|| bad(text));
-    let limits = Limits {
-        bytes_max: args.vacuum_size.as_ref().map(size).transpose()?,
-        files_max: args.vacuum_files.filter(|&count| count > 0),
-        other: ClassLimits {
-            age_max_us: args.vacuum_time.as_ref().map(span).transpose()?,
-            ..ClassLimits::default()
-        },
-        ..Limits::default()
-    };
-    let (gone, bytes) = vacuum(files, &limits, now_us())?;
-    if !args.quiet {
-        let directory = files.directory().display();
-        gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
-        let bytes = print_bytes(bytes);
-        eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
     }
     Ok(true)
 }
