@@ -15,6 +15,7 @@ use warren_core::state::History;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_fleet::made::Origin;
+use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::orders::{Ended, Order, Reload, Report};
@@ -143,7 +144,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let more = json!({
         "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
         "made_by": rules_of(shared, definition),
-        "file_state": shared.states().get(&definition.name),
+        "file_state": shared.states().get(&definition.name).map(UnitFileState::as_str),
         "since": moment(history.state_change),
         "active_since": moment(history.active_enter),
         "main_pid": run.main_process().map(|p| p.pid),

@@ -8,7 +8,7 @@ use warren_unit::install::{Change, Node, Plan, Tree, UnitFileState};
 use warren_unit::{Context, Scope, UnitName, UnitType};
 
 use crate::shared::FileStates;
-use crate::snapshot::{Entry, Snapshot, directory_kind};
+use crate::snapshot::{Directory, Entry, Snapshot, directory_kind};
 
 /// The planner's listing, from the ground state.
 pub fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
@@ -87,7 +87,17 @@ pub fn states(snapshot: &Snapshot, context: &Arc<Context>) -> FileStates {
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }
-    states.into_iter().map(|(name, state)| (name, state.as_str())).collect()
+    let is_file = |entry: &Entry| !matches!(entry, Entry::Directory(_));
+    let place = |name: &UnitName| {
+        let has = |d: &Directory| d.entries.get(name.as_str()).is_some_and(is_file);
+        snapshot.directories.iter().position(has).and_then(|index| u16::try_from(index).ok())
+    };
+    let directories = snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
+    let placed = states.into_iter().filter_map(|(name, state)| {
+        let directory = place(&name)?;
+        Some((name, state, directory))
+    });
+    FileStates::new(directories, placed)
 }
 
 /// The units that rules make and no file hides.

@@ -9,6 +9,7 @@ use warren_core::graph::{Delta, Graph};
 use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
 use warren_unit::UnitName;
+use warren_unit::install::UnitFileState;
 
 use crate::daemon::now;
 use crate::first::First;
@@ -168,12 +169,12 @@ impl LoaderThread {
         for &unit in delta.added.iter().chain(&delta.changed) {
             let definition = self.graph.definition(unit);
             let Some(file) = &definition.files.fragment else { continue };
-            let now = warren_unit::install::state_without_links(file).as_str();
-            match states.get(&definition.name).copied() {
-                Some("static" | "disabled") => {
-                    states.insert(definition.name.clone(), now);
+            let now = warren_unit::install::state_without_links(file);
+            match states.get(&definition.name) {
+                Some(UnitFileState::Static | UnitFileState::Disabled) => {
+                    states.change(&definition.name, now);
                 }
-                Some("indirect") => return Arc::new(self.states()),
+                Some(UnitFileState::Indirect) => return Arc::new(self.states()),
                 _ => {}
             }
         }

@@ -16,7 +16,7 @@ use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_trace::words::Phase;
 use warren_unit::install::{
-    Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree,
+    Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree, UnitFileState,
 };
 use warren_unit::{LoadState, UnitName, UnitType};
 
@@ -136,7 +136,8 @@ impl Daemon {
         match call {
             Call::GetUnitFileState(name) => {
                 let known = UnitName::parse(&name).ok();
-                let state = known.and_then(|name| self.shared.states().get(&name).copied());
+                let state = known
+                    .and_then(|name| self.shared.states().get(&name).map(UnitFileState::as_str));
                 state.map(|state| Answer::Text(state.to_owned())).ok_or_else(|| {
                     BusError::file_not_found(format!("No such file or directory: {name}"))
                 })
@@ -419,26 +420,7 @@ impl Daemon {
 
     fn unit_file_list(&self) -> Vec<(String, &'static str)> {
         let states = self.shared.states();
-        let tree = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
-        let mut out = Vec::with_capacity(states.len());
-        for (name, state) in states.iter() {
-            let directory = tree.directories.iter().find(|d| {
-                d.entries
-                    .get(name.as_str())
-                    .is_some_and(|e| !matches!(e, crate::snapshot::Entry::Directory(_)))
-            });
-            if let Some(product) =
-                self.shared.rules().get(name.as_str()).filter(|_| *state == "generated")
-            {
-                out.push((product.file.path().to_string(), *state));
-            } else if let Some(directory) = directory {
-                out.push((
-                    directory.path.join(name.as_str()).to_string_lossy().into_owned(),
-                    *state,
-                ));
-            }
-        }
-        out
+        states.files().map(|(path, state)| (path, state.as_str())).collect()
     }
 
     fn change_environment(&mut self, unset: &[String], set: &[String]) -> Outcome {

@@ -13,6 +13,7 @@ use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_unit::UnitName;
+use warren_unit::install::UnitFileState;
 
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
@@ -20,7 +21,42 @@ use crate::orders::Order;
 use crate::records::Records;
 
 /// Installation states of all unit files, by name.
-pub type FileStates = imbl::OrdMap<UnitName, &'static str>;
+#[derive(Clone, Debug, Default)]
+pub struct FileStates {
+    directories: Arc<[String]>,
+    by_name: imbl::OrdMap<UnitName, (UnitFileState, u16)>,
+}
+
+impl FileStates {
+    /// States of units whose files are in these directories, each with the index of its own.
+    pub fn new(
+        directories: Vec<String>,
+        states: impl Iterator<Item = (UnitName, UnitFileState, u16)>,
+    ) -> FileStates {
+        let by_name = states.map(|(name, state, directory)| (name, (state, directory))).collect();
+        FileStates { directories: directories.into(), by_name }
+    }
+
+    /// The state of a unit's file.
+    pub fn get(&self, name: &UnitName) -> Option<UnitFileState> {
+        self.by_name.get(name).map(|(state, _)| *state)
+    }
+
+    /// Changes the state of a unit's file, if there is one.
+    pub fn change(&mut self, name: &UnitName, state: UnitFileState) {
+        if let Some((known, _)) = self.by_name.get_mut(name) {
+            *known = state;
+        }
+    }
+
+    /// All files by path, and their states.
+    pub fn files(&self) -> impl Iterator<Item = (String, UnitFileState)> {
+        self.by_name.iter().filter_map(|(name, (state, directory))| {
+            let directory = self.directories.get(usize::from(*directory))?;
+            Some((format!("{directory}/{name}"), *state))
+        })
+    }
+}
 
 /// The manager as other threads see it.
 pub struct Shared {
@@ -210,7 +246,7 @@ impl Backend for Shared {
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins.iter().map(path).collect(),
-            state: self.states().get(&definition.name).copied().unwrap_or(""),
+            state: self.states().get(&definition.name).map_or("", UnitFileState::as_str),
             preset: "",
             changed_on_disk: false,
             transient,
