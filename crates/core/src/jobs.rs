@@ -303,13 +303,19 @@ impl Core {
             self.finish_job(unit, JobResult::Canceled, reason);
         }
         for unit in self.busy() {
-            let found =
-                self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
-            if !self.flags(unit).perpetual() && !found {
+            if !self.flags(unit).perpetual() && !self.is_left_alone(unit) {
                 self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
         }
         self.break_circles();
+    }
+
+    /// What somebody else mounted is unmounted only if it would be by `umount.target`.
+    fn is_left_alone(&self, unit: UnitId) -> bool {
+        let history = self.run(unit).history.as_ref();
+        let found = history.is_some_and(|h| h.reason.code == Code::Discovered);
+        let mut conflicts = self.graph.related(unit, Relation::Conflicts);
+        found && !conflicts.any(|other| self.graph.name(other).as_str() == "umount.target")
     }
 
     /// The end without stops: all jobs are over, and no `Restart=` brings anything back.

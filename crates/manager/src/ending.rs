@@ -22,6 +22,7 @@ use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_unit::UnitName;
 
 use crate::daemon::{Daemon, Leaving, now};
+use crate::host::owns_machine;
 use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
 use crate::say;
 use crate::tools::TOOL;
@@ -173,19 +174,9 @@ impl Daemon {
 
     // ---- processes of this room ----
 
-    /// Whether the machine is this manager's to take apart. Everything must say so: in a container
-    /// or beside another process 1, swap areas and loop devices are somebody else's.
-    fn owns_storage(&self) -> bool {
-        let init = std::fs::read_link("/proc/1/exe").unwrap_or_default();
-        self.options.scope == warren_unit::Scope::System
-            && self.is_host()
-            && std::os::unix::process::parent_id() == 1
-            && init.file_name().is_some_and(|name| name == "warren-init")
-    }
-
     /// Writing out begins with the end, so that little is left to write when units are down.
     fn sync_file_systems(&mut self) {
-        if self.owns_storage() {
+        if owns_machine(self.options.scope) {
             let argument = format!("{LAST_STEP}=sync:/");
             self.run_own(SYNC_EFFECT, vec![argument]);
         }
@@ -199,7 +190,7 @@ impl Daemon {
         if let Some(ending) = &mut self.ending {
             ending.stage = Stage::LastSteps;
         }
-        let storage = self.owns_storage();
+        let storage = owns_machine(self.options.scope);
         self.recorder.units_stopped(now(), storage, self.core.graph());
         let steps = LastSteps {
             groups: self.shared.tree_path(),

@@ -22,6 +22,7 @@ pub mod helpers;
 pub mod host;
 pub mod init_link;
 pub mod install;
+pub mod kernel_mounts;
 pub mod last;
 pub mod loader;
 pub mod loader_thread;

@@ -17,6 +17,7 @@ use warren_unit::search;
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
+use crate::kernel_mounts::{Changed, KernelMounts};
 use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
 
 /// Links that are followed from one name to the next.
@@ -76,6 +77,8 @@ pub struct Loader {
     link_owners: BTreeSet<Box<str>>,
     /// The rules that make units, if there may be any.
     fleet: Option<Fleet>,
+    /// What the kernel has mounted: weaker than any file.
+    mounted: KernelMounts,
 }
 
 /// How a name resolves.
@@ -184,10 +187,33 @@ impl Loader {
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
             fleet,
+            mounted: KernelMounts::default(),
         };
         loader.index();
         loader.snapshot.structure_changed = false;
         loader
+    }
+
+    /// Before the first load: what is mounted.
+    pub fn set_mounts(&mut self, mounted: KernelMounts, now: impl Iterator<Item = Changed>) {
+        self.mounted = mounted;
+        self.note_mounts(now);
+    }
+
+    fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {
+        let mut names = BTreeSet::new();
+        for (name, id) in changes {
+            let hidden = self.entry(name.as_str()).is_some();
+            names.insert(name.clone());
+            self.mounted.set((name, id.filter(|_| !hidden)));
+        }
+        names
+    }
+
+    /// Loads the units of names that gained or lost a mount.
+    pub fn load_mounts(&mut self, graph: &Arc<Graph>, changes: Vec<Changed>) -> Loading {
+        let names = self.note_mounts(changes.into_iter());
+        self.load_names(graph, names)
     }
 
     /// The search directories, highest precedence first.
@@ -220,6 +246,7 @@ impl Loader {
     pub fn load_all(&mut self, graph: &Arc<Graph>) -> Loading {
         let mut names: BTreeSet<UnitName> = self.unit_names().collect();
         names.extend(perpetual_units());
+        names.extend(self.mounted.names().cloned());
         let known = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
         names.extend(known.map(|d| d.name.clone()));
         names.extend(graph.names().map(|(name, _)| name.clone()).filter(|n| n.is_instance()));
@@ -503,7 +530,10 @@ impl Loader {
     }
 
     fn find_step(&self, name: &UnitName) -> Step {
-        let missing = || Found::Unit { name: name.clone(), fragment: None, masked: false };
+        let missing = || {
+            let fragment = self.mounted.file(name).cloned();
+            Found::Unit { name: name.clone(), fragment, masked: false }
+        };
         if let Some(entry) = self.entry(name.as_str()) {
             return self.follow(name, name, entry);
         }
@@ -665,6 +695,11 @@ impl Loader {
         let sources = files.sources();
         let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
         diagnostics.extend(found);
+        let mut relations = loaded.relations.into_vec();
+        if is_kernel_file(files.fragment.as_ref()) {
+            // The kernel holds on to the device as long as it is mounted.
+            relations.retain(|(_, other)| other.unit_type() != UnitType::Device);
+        }
         Change::Set(Box::new(NewDefinition {
             name: name.clone(),
             aliases,
@@ -672,7 +707,7 @@ impl Loader {
             description: loaded.description,
             flags: loaded.flags,
             slice: loaded.slice,
-            relations: loaded.relations.into_vec(),
+            relations,
             files: Arc::new(files),
         }))
     }
@@ -843,6 +878,15 @@ fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
 
 /// The generation without unit `definition`'s files: what the definition was compiled from.
 pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
-    let fragment = definition.files.fragment.iter();
-    fragment.chain(&*definition.files.dropins).map(|file| file.path().clone()).collect()
+    let files = definition.files.fragment.iter().chain(&*definition.files.dropins);
+    files.map(|file| file.path().clone()).filter(|path| !path.is_empty()).collect()
+}
+
+/// Whether the unit stands for what the kernel has mounted, and no file is for it.
+pub fn is_of_kernel(definition: &Definition) -> bool {
+    is_kernel_file(definition.files.fragment.as_ref())
+}
+
+fn is_kernel_file(fragment: Option<&Arc<UnitFile>>) -> bool {
+    fragment.is_some_and(|file| file.path().is_empty())
 }

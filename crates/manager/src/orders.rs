@@ -13,6 +13,7 @@ use warren_core::time::Monotonic;
 use warren_fleet::made::Origin;
 use warren_unit::{Diagnostic, UnitName};
 
+use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
 use crate::recorder::Done;
 use crate::records::Material;
@@ -143,6 +144,13 @@ pub enum LoaderOrder {
     Forget {
         /// Which.
         names: Vec<UnitName>,
+        /// Comes back with the answer.
+        token: u64,
+    },
+    /// Load names that gained or lost a mount.
+    Mounts {
+        /// Which.
+        changes: Vec<Changed>,
         /// Comes back with the answer.
         token: u64,
     },

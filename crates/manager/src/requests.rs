@@ -40,6 +40,8 @@ pub(crate) enum AfterLoad {
     Connection(Box<crate::accept::Waiting>),
     /// Units were forgotten.
     Forgotten,
+    /// Names that gained or lost a mount were loaded.
+    Mounts,
     /// Nobody waits.
     Nothing,
 }
@@ -286,6 +288,11 @@ impl Daemon {
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),
+            Some(AfterLoad::Mounts) => {
+                self.mounts.loaded();
+                // What lost its file with its mount.
+                self.note_idle(&delta.changed);
+            }
             Some(AfterLoad::Nothing) | None => {}
         }
     }
@@ -315,7 +322,7 @@ impl Daemon {
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);
-        let units = delta.added.iter().chain(&delta.changed).copied();
+        let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);
         self.take_mount_changes(changes);

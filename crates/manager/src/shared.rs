@@ -205,7 +205,8 @@ impl Backend for Shared {
     fn files(&self, definition: &Definition) -> UnitFiles {
         self.show_made(definition);
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
-        let fragment = definition.files.fragment.as_ref().map(path);
+        let is_of_kernel = crate::loader::is_of_kernel(definition);
+        let fragment = definition.files.fragment.as_ref().filter(|_| !is_of_kernel).map(path);
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,

@@ -29,6 +29,7 @@ use crate::daemon::{Daemon, now, token};
 use crate::fd_store::FdStore;
 use crate::groups::Groups;
 use crate::helpers::Helpers;
+use crate::host::owns_machine;
 use crate::init_link::InitLink;
 use crate::loader::Loader;
 use crate::loader_thread::LoaderThread;
@@ -68,6 +69,9 @@ struct Kept {
 const MISSING_AFTER: Duration = Duration::from_secs(2);
 
 const NOTIFY_NAME: &str = "notify";
+
+/// What was mounted before the first manager, below the directory of run-time files.
+const MOUNTED_BEFORE: &str = "warren/mounted-before";
 
 fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     let mut kept = Kept::default();
@@ -119,6 +123,9 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
     let mut loader = Loader::new(options.search_path(), settings.clone(), options.fleet());
+    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
+    let list = options.runtime_dir.join(MOUNTED_BEFORE);
+    mounts.tell_first(&mut loader, &list, restored.is_none(), owns_machine(options.scope));
     let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
@@ -161,7 +168,6 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer))),
         _ => Traps::new(None),
     };
-    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
     let notify = match kept.notify.take() {
         Some(fd) => Ok(NotifySocket::over(fd)),
         None => NotifySocket::bind(&options.notify_socket()),

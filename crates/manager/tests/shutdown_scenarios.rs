@@ -347,14 +347,12 @@ fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
         return lab::not_run("silent-server", "/dev/fuse");
     }
     let server = "[Service]\nType=notify\nExecStart=@P fuse:/run/silent";
-    let mount = "[Unit]\nAfter=server.service\n[Mount]\nWhat=silent\nType=fuse\nTimeoutSec=1\n\
-                 Where=/run/silent";
-    let client = "[Unit]\nAfter=server.service run-silent.mount\n[Service]\nTimeoutStopSec=1\n\
-                  ExecStart=@P stay\nExecStop=/bin/ls /run/silent";
+    let client = "[Unit]\nAfter=server.service\nRequiresMountsFor=/run/silent\n[Service]\n\
+                  TimeoutStopSec=1\nExecStart=@P stay\nExecStop=/bin/ls /run/silent";
     let units = vec![
         service("server", server),
-        ("run-silent.mount".to_owned(), mount.to_owned()),
         service("client", client),
+        ("run-silent.mount.d/order.conf".to_owned(), "[Unit]\nAfter=server.service".to_owned()),
     ];
     let Some(mut m) = up("silent", &units) else { return };
     m.wait_for("run-silent.mount", "active/mounted");
@@ -362,7 +360,8 @@ fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
     let analysis = Analysis::of(&recording);
     let stops = stops(&analysis);
     assert!(stops["client"].own_us() >= 900_000, "{console}");
-    assert!(ended(stops["client"]) <= began(stops["server"]), "{console}");
+    assert!(ended(stops["client"]) <= began(stops["run-silent.mount"]), "{console}");
+    assert!(ended(stops["run-silent.mount"]) <= began(stops["server"]), "{console}");
     assert!(console.contains("The system is down."), "{console}");
 }
 
