@@ -15,6 +15,7 @@ use crate::args::{
     ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
+use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::output::{Style, print};
 use crate::render;
@@ -69,6 +70,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         }),
         Command::Enter(args) => enter(&args, &global),
         Command::Logs(args) => logs(*args, &global),
+        Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),
         Command::Completion { shell } => completion(shell),
         Command::Man { dir } => manual_pages(&dir),
         Command::Icinga { command } => crate::fleet::icinga(&command, &global),
@@ -127,14 +129,12 @@ impl Session {
             Command::ResetFailed(a) => self.reset_failed(&a.units),
             Command::Totals => self.totals(),
             Command::Reexec => self.plain("Reexecute", json!({})),
-            Command::Poweroff => self.plain("Leave", json!({"how": "poweroff"})),
-            Command::Reboot => self.plain("Leave", json!({"how": "reboot"})),
-            Command::Halt => self.plain("Leave", json!({"how": "halt"})),
-            Command::Shutdown(ShutdownArgs { command: None }) => self.shutdown(),
-            Command::Shutdown(ShutdownArgs { command: Some(ShutdownCommand::Skip(a)) }) => {
-                self.skip(&a.units)
-            }
-            Command::Exit => self.plain("Leave", json!({"how": "exit"})),
+            Command::Poweroff(a) => self.plain("Leave", leaving::now("poweroff", &a)),
+            Command::Reboot(a) => self.plain("Leave", leaving::now("reboot", &a)),
+            Command::Halt(a) => self.plain("Leave", leaving::now("halt", &a)),
+            Command::Kexec(a) => self.plain("Leave", leaving::now("kexec", &a)),
+            Command::Exit(a) => self.plain("Leave", leaving::now("exit", &a)),
+            Command::Shutdown(a) => self.shutdown_verb(&a),
             other => self.unit_files(other),
         }
     }
@@ -150,6 +150,17 @@ impl Session {
             object.insert("format".to_owned(), json!(JSON_VERSION));
         }
         print(&format!("{value}\n"));
+    }
+
+    fn shutdown_verb(&mut self, args: &ShutdownArgs) -> Result<i32> {
+        match &args.command {
+            Some(ShutdownCommand::Skip(a)) => self.skip(&a.units),
+            None if args.cancel => self.plain("CancelLeave", json!({})),
+            None => match leaving::planned(&args.later) {
+                Some(parameters) => self.plain("Leave", parameters),
+                None => self.shutdown(),
+            },
+        }
     }
 
     /// What is being stopped, and how long yet.

@@ -150,6 +150,8 @@ pub struct Daemon {
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<crate::ending::Ending>,
+    /// An end that is to come.
+    pub(crate) planned: crate::ending::plan::Planned,
     /// Units that may be forgotten.
     pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
@@ -179,6 +181,7 @@ impl Daemon {
         loop {
             self.turn();
             self.load_mounts();
+            self.go_on_planned();
             if let Some(leaving) = self.leaving {
                 return self.leave(leaving);
             }
@@ -207,6 +210,7 @@ impl Daemon {
             self.doors.deadline(),
             self.collector.deadline(),
             self.ending.as_ref().and_then(|ending| ending.deadline()),
+            self.planned.deadline(),
         ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)

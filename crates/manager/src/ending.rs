@@ -6,6 +6,8 @@
 
 pub mod code;
 pub mod path;
+pub mod plan;
+pub mod scheduled;
 pub mod waits;
 
 use std::os::fd::AsFd;
@@ -39,6 +41,7 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// Effects that only this room asks for: their numbers are beyond those of the machine.
 const LAST_STEPS_EFFECT: EffectId = EffectId(1 << 61);
 const SYNC_EFFECT: EffectId = EffectId((1 << 61) + 1);
+const WALL_EFFECT: EffectId = EffectId((1 << 61) + 2);
 
 /// Under which the last steps leave their report, below the manager's directory of run-time files.
 const REPORT: &str = "warren/last-steps";
@@ -84,6 +87,7 @@ impl Ending {
 impl Daemon {
     /// Begins the end, or changes what follows it.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        self.forget_plan();
         self.core.set_ending(code::code(action));
         if self.ending().action.replace(action).is_some() {
             return;
@@ -112,7 +116,7 @@ impl Daemon {
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
-    fn say_dated(&self, text: &str) {
+    pub(crate) fn say_dated(&self, text: &str) {
         say!("{} {text}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z"));
     }
 
@@ -231,7 +235,7 @@ impl Daemon {
             }
             self.end_now();
         }
-        effect == LAST_STEPS_EFFECT || effect == SYNC_EFFECT
+        matches!(effect, LAST_STEPS_EFFECT | SYNC_EFFECT | WALL_EFFECT)
     }
 
     /// Says the last words and leaves.

@@ -20,6 +20,7 @@ pub mod generators;
 pub mod groups;
 pub mod helpers;
 pub mod host;
+pub mod inhibit;
 pub mod init_link;
 pub mod install;
 pub mod kernel_mounts;

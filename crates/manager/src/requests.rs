@@ -65,6 +65,10 @@ impl Daemon {
             Order::Hurry { asker, unit, reply } => {
                 self.ask(asker, Request::Hurry(unit), Client::Waiter(reply));
             }
+            // Who no longer waits needs no answer.
+            Order::Plan { scheduled, reply } => drop(reply.send(self.plan_end(scheduled))),
+            Order::CancelPlan(reply) => drop(reply.send(self.cancel_end())),
+            Order::Unlocked => self.look_at_plan(),
             Order::Reload { how, reply } => {
                 let after = AfterLoad::Report { reply, ordered: Instant::now() };
                 self.load(|token| LoaderOrder::Reload { how, token }, after);
@@ -163,16 +167,7 @@ impl Daemon {
                     .ok_or_else(|| BusError::no_such_unit("Unit default.target not found."))
             }
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
-            Call::Leave(how) => {
-                self.begin_end(match how {
-                    Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
-                    Leave::Reboot => PowerAction::Reboot,
-                    Leave::PowerOff => PowerAction::PowerOff,
-                    Leave::Halt => PowerAction::Halt,
-                    Leave::KExec => PowerAction::Kexec,
-                });
-                Ok(Answer::Done)
-            }
+            Call::Leave(how) => self.leave_by_call(how),
             Call::SetExitCode(code) => {
                 self.shared.change_facts(|facts| facts.exit_code = code);
                 Ok(Answer::Done)
@@ -183,6 +178,24 @@ impl Daemon {
                 Ok(Answer::Processes(self.groups.processes(unit).into_iter().map(line).collect()))
             }
             _ => Err(BusError::not_supported("This version does not do this.")),
+        }
+    }
+
+    fn leave_by_call(&mut self, how: Leave) -> Outcome {
+        let action = match how {
+            Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
+            Leave::Reboot => PowerAction::Reboot,
+            Leave::PowerOff => PowerAction::PowerOff,
+            Leave::Halt => PowerAction::Halt,
+            Leave::KExec => PowerAction::Kexec,
+        };
+        match Self::cannot_follow(action) {
+            // Once everything is down something must follow: init boots again then.
+            Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
+            _ => {
+                self.begin_end(action);
+                Ok(Answer::Done)
+            }
         }
     }
 

@@ -14,8 +14,10 @@ use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_unit::UnitName;
 
+use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
+use crate::inhibit::Locks;
 use crate::orders::Order;
 use crate::records::Records;
 
@@ -29,6 +31,8 @@ pub struct Shared {
     states: Mutex<Arc<FileStates>>,
     rules: Mutex<Applied>,
     shown: Mutex<Shown>,
+    locks: Mutex<Locks>,
+    plan: Mutex<Option<Scheduled>>,
     settings: Settings,
     tree: Option<Tree>,
     orders: Sender<Order>,
@@ -92,6 +96,8 @@ impl Shared {
             states: Mutex::default(),
             rules: Mutex::default(),
             shown: Mutex::new(Shown::new(places.rules)),
+            locks: Mutex::default(),
+            plan: Mutex::default(),
             settings,
             tree,
             orders,
@@ -126,6 +132,26 @@ impl Shared {
     /// What rules made.
     pub fn rules(&self) -> Applied {
         lock(&self.rules).clone()
+    }
+
+    /// Puts up the end that is to come.
+    pub fn publish_plan(&self, plan: Option<Scheduled>) {
+        *lock(&self.plan) = plan;
+    }
+
+    /// The end that is to come.
+    pub fn plan(&self) -> Option<Scheduled> {
+        lock(&self.plan).clone()
+    }
+
+    /// Locks against an end.
+    pub fn locks(&self) -> Vec<crate::inhibit::Lock> {
+        lock(&self.locks).all()
+    }
+
+    /// Changes them.
+    pub fn change_locks<T>(&self, change: impl FnOnce(&mut Locks) -> T) -> T {
+        change(&mut lock(&self.locks))
     }
 
     /// The text of a file that rules made; nothing if the path is that of another file.

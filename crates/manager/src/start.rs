@@ -213,6 +213,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         look_for_missing_at: None,
         incarnation: greeting.welcome.incarnation,
         ending: None,
+        planned: Default::default(),
         doors: Default::default(),
         collector: Default::default(),
         last_ping: began.monotonic,
@@ -436,6 +437,7 @@ impl Daemon {
         if !started {
             self.start_first_unit();
         }
+        self.take_up_plan();
         Ok(())
     }
 

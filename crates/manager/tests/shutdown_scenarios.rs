@@ -397,3 +397,68 @@ fn a_shutdown_that_is_cancelled_is_none() {
     let analysis = Analysis::of(&recording);
     assert!(stops(&analysis).contains_key("slow"));
 }
+
+// ---- locks and plans ----
+
+fn call_error(m: &Machine, method: &str, parameters: &serde_json::Value) -> String {
+    let answer = m.try_call(method, parameters).expect("it is answered");
+    assert!(answer["error"].is_string(), "{answer}");
+    answer["parameters"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_lock_holds_until_its_holder_is_gone() {
+    let Some(mut m) = up("locks", &vec![service("a", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    let warren = lab::program_of("warren-cli", "warren");
+    let gate = m.out("gate");
+    let wait = format!("while ! test -e {}; do :; done; exit 7", gate.display());
+    let inhibit = [&warren, "inhibit", "--who=backup", "--why=half done", "--", "sh", "-c", &wait];
+    let holder = m.spawn(&inhibit);
+    let locks = |m: &Machine| m.call("Shutdown", &json!({}))["inhibitors"].clone();
+    until("the lock is held", || (locks(&m)[0]["who"] == "backup").then_some(()));
+    let refused = call_error(&m, "Leave", &json!({"how": "poweroff"}));
+    assert!(refused.contains("backup") && refused.contains("half done"), "{refused}");
+    // It is taken again from the next manager.
+    m.kill_manager();
+    until("the lock is held again", || (locks(&m)[0]["why"] == "half done").then_some(()));
+    // What is planned waits for it.
+    m.call("Leave", &json!({"how": "poweroff", "after": "1ms", "message": "new disks"}));
+    until("it waits", || m.console().contains("shutdown waits for backup").then_some(()));
+    assert_eq!(m.state("a.service"), "active/running");
+    std::fs::write(&gate, "").expect("a file can be made");
+    let console = m.wait_for_end();
+    assert!(console.contains("The system is down."), "{console}");
+    assert!(console.contains("the power goes off: new disks"), "{console}");
+    assert_eq!(holder.wait_with_output().expect("it ended").status.code(), Some(7));
+}
+
+#[test]
+fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
+    let Some(mut m) = up("plans", &vec![service("a", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    let planned = |m: &Machine| m.call("Shutdown", &json!({}))["planned"].clone();
+    let none = call_error(&m, "CancelLeave", &json!({}));
+    assert_eq!(none, "no shutdown is planned");
+    for wrong in [json!({"after": "soon"}), json!({"at": "25:00"}), json!({"after": "9years"})] {
+        call_error(&m, "Leave", &wrong);
+    }
+    m.call("Leave", &json!({"how": "reboot", "after": "1h"}));
+    assert_eq!(planned(&m)["what"], "it boots again");
+    m.kill_manager();
+    until("the next manager knows", || planned(&m)["left_us"].as_u64());
+    assert!(planned(&m)["left_us"].as_u64().is_some_and(|us| us <= 3_600_000_000));
+    m.call("CancelLeave", &json!({}));
+    assert!(planned(&m).is_null());
+    assert!(m.console().contains("goes down in 60 minutes, it boots again"), "{}", m.console());
+    let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec", "after": "1h"}));
+    assert!(no_kernel.contains("No kernel is loaded"), "{no_kernel}");
+    let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec"}));
+    assert!(no_kernel.contains("No kernel is loaded"), "{no_kernel}");
+    m.call("Leave", &json!({"how": "exit", "after": "200ms"}));
+    let console = m.wait_for_end();
+    assert!(console.contains("The shutdown was cancelled."), "{console}");
+    assert!(console.contains("The system is going down: the manager ends."), "{console}");
+}

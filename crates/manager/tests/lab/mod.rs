@@ -337,6 +337,14 @@ impl Machine {
         }
     }
 
+    /// The same, while the test goes on.
+    pub fn spawn(&self, argv: &[&str]) -> Child {
+        let target = format!("--target={}", self.init_pid);
+        let mut command = Command::new("nsenter");
+        command.args([&target, "--mount", "--pid", "--ipc"]).args(argv);
+        command.stdout(Stdio::null()).spawn().expect("nsenter(1) runs")
+    }
+
     // ---- the end ----
 
     /// Asks for the end: `poweroff`, `reboot`, ...
