@@ -399,9 +399,11 @@ impl Graph {
 
     /// Orders targets after what they pull in, where either end may have changed.
     fn complete_targets(&mut self, delta: &mut Delta) {
-        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
-        for &unit in &delta.rewired {
-            targets.insert(unit);
+        let mut targets: BTreeSet<UnitId> = delta.rewired.iter().copied().collect();
+        // Of a unit that only became the other end of an edge nothing changed that a target looks
+        // at; and thousands may require it, as all units do with their slice.
+        let redefined = [&delta.added, &delta.changed, &delta.removed, &delta.forgotten];
+        for &unit in redefined.into_iter().flatten() {
             let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
             targets.extend(pulled_by.flat_map(|relation| self.related(unit, relation)));
         }
@@ -655,16 +657,35 @@ impl Graph {
     fn rewire(&mut self, wires: Wires, delta: &mut Delta) {
         for (id, (gone, new)) in wires.by_end {
             let slot = self.reverse.get_mut(id.index()).expect("interned");
-            let gone: BTreeSet<Edge> = gone.into_iter().collect();
-            let mut list: Vec<Edge> = slot.iter().filter(|e| !gone.contains(e)).copied().collect();
-            list.extend(new);
-            list.sort_unstable();
-            list.dedup();
-            *slot = list.into();
+            *slot = edited(slot, gone, new).into();
             delta.rewired.push(id);
         }
         delta.rewired.extend(wires.owners);
     }
+}
+
+/// A sorted list without these edges and with those. Few change at a time in lists that may be
+/// long, so what stays is copied in stretches.
+fn edited(list: &[Edge], mut gone: Vec<Edge>, mut new: Vec<Edge>) -> Vec<Edge> {
+    gone.sort_unstable();
+    new.sort_unstable();
+    new.dedup();
+    let mut out = Vec::with_capacity(list.len() + new.len());
+    let mut rest = list;
+    let (mut gone, mut new) = (gone.iter().peekable(), new.iter().peekable());
+    while let Some(&&next) = [gone.peek(), new.peek()].into_iter().flatten().min() {
+        let (before, from) = rest.split_at(rest.partition_point(|edge| *edge < next));
+        out.extend_from_slice(before);
+        rest = from.strip_prefix(&[next]).unwrap_or(from);
+        let goes = gone.next_if_eq(&&next).is_some();
+        let was_there = rest.len() < from.len();
+        let comes = new.next_if_eq(&&next).is_some();
+        if comes || was_there && !goes {
+            out.push(next);
+        }
+    }
+    out.extend_from_slice(rest);
+    out
 }
 
 /// The next generation in the making.
