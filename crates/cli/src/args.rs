@@ -69,7 +69,7 @@ pub enum Command {
     /// Stop units
     Stop(Units),
     /// Stop units and start them again; start those that are down
-    Restart(Units),
+    Restart(RestartArgs),
     /// Restart units that are up
     TryRestart(Units),
     /// Ask units to reload what they have read
@@ -176,6 +176,17 @@ pub struct Units {
     /// Names; without suffix, services
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
+}
+
+/// Arguments of restart.
+#[derive(Args, Debug)]
+pub struct RestartArgs {
+    /// Names; without suffix, services
+    #[arg(required = true, value_name = "UNIT")]
+    pub units: Vec<String>,
+    /// Have the main process leave a core dump first, by SIGABRT
+    #[arg(long)]
+    pub dump: bool,
 }
 
 /// Arguments of poweroff and its relatives.

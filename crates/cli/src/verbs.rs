@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, EnterArgs, FleetCommand, Global, ListArgs, RefreshArgs, ShutdownArgs,
-    ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, EnterArgs, FleetCommand, Global, ListArgs, RefreshArgs, RestartArgs,
+    ShutdownArgs, ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::leaving;
@@ -112,7 +112,7 @@ impl Session {
         match command {
             Command::Start(a) => self.jobs("start", &a.units, false),
             Command::Stop(a) => self.jobs("stop", &a.units, false),
-            Command::Restart(a) => self.jobs("restart", &a.units, false),
+            Command::Restart(a) => self.restart(&a),
             Command::TryRestart(a) => self.jobs("try-restart", &a.units, false),
             Command::Reload(a) => self.jobs("reload", &a.units, false),
             Command::ReloadOrRestart(a) => self.jobs("restart", &a.units, true),
@@ -137,6 +137,15 @@ impl Session {
             Command::Shutdown(a) => self.shutdown_verb(&a),
             other => self.unit_files(other),
         }
+    }
+
+    fn restart(&mut self, args: &RestartArgs) -> Result<i32> {
+        const SIGABRT: i32 = 6;
+        for unit in args.units.iter().filter(|_| args.dump) {
+            let unit = with_suffix(unit);
+            self.client.call("Kill", json!({"unit": unit, "whom": "main", "signal": SIGABRT}))?;
+        }
+        self.jobs("restart", &args.units, false)
     }
 
     fn plain(&mut self, method: &str, parameters: Value) -> Result<i32> {

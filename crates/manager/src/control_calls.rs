@@ -10,7 +10,7 @@ use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
 use warren_core::reason::{Cause, Reason};
-use warren_core::request::Asker;
+use warren_core::request::{Asker, KillWhom};
 use warren_core::state::History;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
@@ -51,6 +51,7 @@ pub const CALLS: &[Method] = &[
     Method { name: "Job", changes: true, serve: job },
     Method { name: "ReloadConfiguration", changes: true, serve: reload },
     Method { name: "UnitFiles", changes: true, serve: unit_files },
+    Method { name: "Kill", changes: true, serve: kill },
     Method { name: "ResetFailed", changes: true, serve: reset_failed },
     Method { name: "Reexecute", changes: true, serve: reexecute },
     Method { name: "Leave", changes: true, serve: leave },
@@ -450,6 +451,20 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
         }
         _ => Ok(json!({"changes": []})),
     }
+}
+
+fn kill(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let whom = match parameters["whom"].as_str() {
+        Some("main") => KillWhom::Main,
+        Some("control") => KillWhom::Control,
+        Some("all") | None => KillWhom::All,
+        Some(_) => return Err(invalid("whom")),
+    };
+    let signal = parameters["signal"].as_i64().and_then(|n| i32::try_from(n).ok());
+    let signal = signal.ok_or_else(|| invalid("signal"))?;
+    let unit = find(&shared.view(), parameters)?;
+    let call = Call::Kill { unit, whom, signal, must_hit: true };
+    call_and_answer(shared, asker, call).map(|_| json!({}))
 }
 
 fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {

@@ -40,3 +40,19 @@ fn what_was_wanted_in_vain_tells_whose_fault_it_is() {
     m.wait_for("top.service", "active/running");
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
 }
+
+#[test]
+fn a_restart_may_have_a_dump_first() {
+    let Some(m) = Machine::start("dump", &[("a.service", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    m.expect_job("start", "a.service", "done");
+    let before = m.main_pid("a.service");
+    m.call("Kill", &json!({"unit": "a.service", "whom": "main", "signal": 6}));
+    m.expect_job("restart", "a.service", "done");
+    m.wait_for("a.service", "active/running");
+    assert_ne!(m.main_pid("a.service"), before);
+    assert!(m.console().contains("SIGABRT"), "{}", m.console());
+    let wrong = m.try_call("Kill", &json!({"unit": "a.service", "signal": 99}));
+    assert!(wrong.is_some_and(|answer| answer["error"].is_string()));
+}
