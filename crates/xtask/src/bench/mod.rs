@@ -12,6 +12,7 @@
 
 pub mod fleet;
 mod rows;
+pub mod shutdown;
 mod subject;
 
 use std::fs;
