@@ -194,6 +194,8 @@ impl Daemon {
             Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
             _ => {
                 self.begin_end(action);
+                // It is written down before it is promised: the next manager goes on with it.
+                self.turn();
                 Ok(Answer::Done)
             }
         }
