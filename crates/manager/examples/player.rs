@@ -11,6 +11,7 @@
 //! wait:MS            do nothing
 //! reloads            from here on: SIGHUP is a reload (of Type=notify-reload), SIGTERM the end
 //! stay               do nothing until SIGTERM
+//! hold               from here on, SIGTERM waits for lingers
 //! lingers:MS         do nothing until SIGTERM, and so long after it
 //! fuse:DIRECTORY     mount a file system there and answer no question about it, until SIGTERM
 //! deaf  deaf:ready   do nothing, whatever signal comes; say READY=1 when that is so
@@ -66,6 +67,9 @@ fn play(word: &str, rest: &str) {
                 tell("READY=1");
             }
             pause(Duration::from_secs(3600));
+        }
+        "hold" => {
+            hold_signals(&[SIGTERM]);
         }
         "lingers" => {
             hold_signals(&[SIGTERM]);

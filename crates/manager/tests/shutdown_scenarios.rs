@@ -319,9 +319,10 @@ fn a_stop_command_that_is_a_fork_bomb_goes_at_once() {
 #[test]
 fn a_unit_is_down_when_its_last_process_is() {
     let top = "[Unit]\nAfter=base.service\n[Service]\nExecStart=@P stay\n\
-               ExecStartPost=@P fork: lingers:300";
+               ExecStartPost=@P fork: hold append:@D/out/holds:it lingers:300";
     let units = vec![service("base", "[Service]\nExecStart=@P stay"), service("lingers", top)];
     let Some(mut m) = up("lingers", &units) else { return };
+    until("it holds", || m.out("holds").exists().then_some(()));
     let (console, recording) = end(&mut m);
     assert!(console.contains(", 0 killed."), "{console}");
     let analysis = Analysis::of(&recording);
