@@ -14,11 +14,13 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 
+use warren_core::graph::Graph;
 use warren_sys::mount::{self, Mount};
 use warren_unit::UnitName;
 use warren_unit::load::is_api_file_system;
 use warren_unit::parse::{UnitFile, parse};
 
+use crate::loader::is_of_kernel;
 use crate::say;
 
 /// Where such units come from, by `SourcePath=`.
@@ -35,6 +37,15 @@ const KEPT: [&str; 3] = ["/", "/usr", "/run"];
 
 /// A name that gained or lost a mount, with the mount's id if there is one now.
 pub type Changed = (UnitName, Option<u64>);
+
+/// What was mounted when the manager began.
+#[derive(Debug, Default)]
+pub struct FoundMounts {
+    /// No texts yet.
+    pub kernel: KernelMounts,
+    /// What is to get one.
+    pub now: Vec<Changed>,
+}
 
 /// Whether what is mounted at this path is left alone by the end.
 pub fn stays(path: &str) -> bool {
@@ -59,6 +70,14 @@ impl KernelMounts {
         KernelMounts { files: BTreeMap::new(), inherited }
     }
 
+    /// The texts that a generation of another incarnation was made of.
+    pub fn take_up(&mut self, graph: &Graph) {
+        for definition in graph.definitions().filter(|definition| is_of_kernel(definition)) {
+            let file = definition.files.fragment.clone();
+            self.files.extend(file.map(|file| (definition.name.clone(), file)));
+        }
+    }
+
     /// The text for a name, if it has one.
     pub fn file(&self, name: &UnitName) -> Option<&Arc<UnitFile>> {
         self.files.get(name)
@@ -78,7 +97,10 @@ impl KernelMounts {
                 let text = text(&mount, left_alone);
                 // The empty path is what says that there is no file.
                 let (file, _) = parse(Arc::from(""), text.as_bytes(), name.unit_type());
-                self.files.insert(name, Arc::new(file));
+                // The same value says that nothing changed.
+                if self.files.get(&name).is_none_or(|old| **old != file) {
+                    self.files.insert(name, Arc::new(file));
+                }
             }
             None => {
                 self.files.remove(&name);

@@ -17,8 +17,8 @@ use warren_unit::search;
 use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
-use crate::kernel_mounts::{Changed, KernelMounts};
-use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
+use crate::snapshot::{Entry, KnownFiles, Snapshot, Work, directory_kind};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
@@ -164,13 +164,50 @@ impl LoadWork {
 }
 
 impl Loader {
-    /// A loader over these search directories, with these rules among them.
-    pub fn new(paths: Vec<PathBuf>, settings: Settings, mut fleet: Option<Fleet>) -> Loader {
+    /// A loader over these search directories, with these rules and mounts among them.
+    pub fn new(
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        fleet: Option<Fleet>,
+        mounts: FoundMounts,
+    ) -> Loader {
+        let mut loader = Loader::knowing(paths, settings, fleet, KnownFiles::new());
+        loader.set_mounts(mounts);
+        loader
+    }
+
+    /// A loader that goes on from a generation that was made by another incarnation. What differs
+    /// from it on disk waits for a reload.
+    pub fn resumed(
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        fleet: Option<Fleet>,
+        mut mounts: FoundMounts,
+        graph: &Arc<Graph>,
+    ) -> Loader {
+        let files = graph.definitions().map(|definition| &definition.files);
+        let files = files.flat_map(|files| files.fragment.iter().chain(&*files.dropins));
+        let known = files.map(|file| (file.path().clone(), file.clone())).collect();
+        let mut loader = Loader::knowing(paths, settings, fleet, known);
+        mounts.kernel.take_up(graph);
+        loader.set_mounts(mounts);
+        let Loading { graph: next, delta, .. } = loader.load_all(graph);
+        let differing = delta.added.iter().chain(&delta.changed).chain(&delta.removed);
+        loader.pending = differing.map(|&unit| next.name(unit).as_str().into()).collect();
+        loader
+    }
+
+    fn knowing(
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        mut fleet: Option<Fleet>,
+        known: KnownFiles,
+    ) -> Loader {
         let mut snapshot = std::thread::scope(|scope| {
             if let Some(fleet) = &mut fleet {
                 scope.spawn(|| fleet.start());
             }
-            Snapshot::read(paths)
+            Snapshot::read_knowing(paths, known)
         });
         if let Some(fleet) = &mut fleet {
             let paths: Vec<PathBuf> = snapshot.paths().map(Path::to_path_buf).collect();
@@ -194,10 +231,10 @@ impl Loader {
         loader
     }
 
-    /// Before the first load: what is mounted.
-    pub fn set_mounts(&mut self, mounted: KernelMounts, now: impl Iterator<Item = Changed>) {
-        self.mounted = mounted;
-        self.note_mounts(now);
+    /// What is mounted before the first load.
+    fn set_mounts(&mut self, mounts: FoundMounts) {
+        self.mounted = mounts.kernel;
+        self.note_mounts(mounts.now.into_iter());
     }
 
     fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {

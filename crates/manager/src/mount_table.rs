@@ -15,8 +15,8 @@ use warren_sys::mount::{MountDelta, MountWatch};
 use warren_unit::LoadState;
 use warren_unit::{UnitName, UnitType};
 
-use crate::kernel_mounts::{Changed, KernelMounts, inherited};
-use crate::loader::{Loader, is_of_kernel};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited};
+use crate::loader::is_of_kernel;
 
 /// Where the kernel cannot tell what changed, the table is read at most this often.
 const SLOW_READS_APART: Duration = Duration::from_millis(100);
@@ -99,12 +99,12 @@ impl MountTable {
         }
     }
 
-    /// Tells the loader before its first load what is mounted. `list` keeps what was there before
-    /// the first manager of a machine that is not the host.
-    pub fn tell_first(&self, loader: &mut Loader, list: &Path, is_first: bool, is_host: bool) {
+    /// What the loader is to know before its first load. `list` keeps what was there before the
+    /// first manager of a machine that is not the host.
+    pub fn found(&self, list: &Path, is_first: bool, is_host: bool) -> FoundMounts {
         let inherited = inherited(list, is_first, is_host, self.points.keys().copied());
         let now = self.here.iter().map(|(name, here)| (name.clone(), Some(here.last)));
-        loader.set_mounts(KernelMounts::new(inherited), now);
+        FoundMounts { kernel: KernelMounts::new(inherited), now: now.collect() }
     }
 
     /// Events for the mount units whose place in the table changed.
@@ -117,6 +117,11 @@ impl MountTable {
             waiting.iter().filter(|name| self.is_for_loader(graph, name)).cloned().collect();
         self.to_load.extend(changed);
         waiting.into_iter().filter_map(|name| self.event(graph, &name)).collect()
+    }
+
+    /// A unit was made of a mount that went while there was no manager.
+    pub fn vanished(&mut self, name: &UnitName) {
+        self.to_load.insert(name.clone());
     }
 
     /// Whether the unit is to be made of the mount, or was and is to go.

@@ -53,8 +53,14 @@ fn what_is_mounted_by_hand_is_a_unit_until_it_is_gone() {
     let listed = m.run(&["systemctl", "--no-pager", "list-units", "-t", "mount"]);
     assert!(listed.as_ref().is_ok_and(|text| text.contains("run-data.mount")), "{listed:?}");
 
+    mount(&m, "/run/other");
+    m.wait_for("run-other.mount", "active/mounted");
     m.kill_manager();
+    m.run(&["umount", "/run/other"]).expect("nobody uses it");
     m.wait_for("run-data.mount", "active/mounted");
+    until("what went meanwhile is no unit", || {
+        (show(&m, "run-other.mount", "LoadState") == "not-found").then_some(())
+    });
     assert_eq!(show(&m, "run-data.mount", "SourcePath"), "/proc/self/mountinfo");
 
     // A file that comes is stronger, and when it goes the kernel's word counts again.

@@ -88,6 +88,12 @@ impl Fleet {
         &self.directory
     }
 
+    /// Whether there may be any rules.
+    pub fn has_rules(&self) -> bool {
+        let entries = std::fs::read_dir(self.files.directory());
+        entries.is_ok_and(|mut entries| entries.next().is_some())
+    }
+
     /// What is in force.
     pub fn applied(&self) -> &Applied {
         &self.applied
