@@ -14,7 +14,7 @@ use warren_core::settings::Settings;
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
 use warren_unit::search;
-use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
+use warren_unit::{Context, Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
@@ -264,9 +264,9 @@ impl Loader {
         on_disk.map(|directory| directory.path.clone()).collect()
     }
 
-    /// System or user units.
-    pub fn scope(&self) -> warren_unit::Scope {
-        self.settings.context.scope
+    /// What specifiers refer to.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.settings.context
     }
 
     /// Whether names or links changed since this was last asked.

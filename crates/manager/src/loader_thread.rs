@@ -186,6 +186,6 @@ impl LoaderThread {
 
     /// `UnitFileState` of everything that has a file.
     fn states(&self) -> FileStates {
-        crate::install::states(self.loader.snapshot(), self.loader.scope())
+        crate::install::states(self.loader.snapshot(), self.loader.context())
     }
 }

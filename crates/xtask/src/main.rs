@@ -26,6 +26,7 @@ Usage: cargo xtask COMMAND
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
+  bench journal     the same, section Logs, beside systemd-journald
   bench spawn       the spawn path against vfork and exec
 ";
 
@@ -53,6 +54,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
+        ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["vm"] => vm::run(),
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {
