@@ -69,7 +69,7 @@ pub enum Command {
     /// Stop units
     Stop(Units),
     /// Stop units and start them again; start those that are down
-    Restart(Units),
+    Restart(RestartArgs),
     /// Restart units that are up
     TryRestart(Units),
     /// Ask units to reload what they have read
@@ -133,15 +133,19 @@ pub enum Command {
     /// Count units by state, with what the manager costs
     Totals,
     /// Stop everything and power off
-    Poweroff,
+    Poweroff(LeaveArgs),
     /// Stop everything and boot again
-    Reboot,
+    Reboot(LeaveArgs),
     /// Stop everything and halt
-    Halt,
+    Halt(LeaveArgs),
+    /// Stop everything and start the kernel that kexec(8) has loaded
+    Kexec(LeaveArgs),
     /// Stop everything and end the manager
-    Exit,
-    /// Show what a shutdown waits for, or wait no longer for a unit
+    Exit(LeaveArgs),
+    /// Show what a shutdown waits for, plan one, or wait no longer for a unit
     Shutdown(ShutdownArgs),
+    /// Run a command; until it ends, no shutdown begins
+    Inhibit(InhibitArgs),
     /// Run a command inside a nested manager's namespaces
     Enter(EnterArgs),
     /// Print shell completions
@@ -174,12 +178,81 @@ pub struct Units {
     pub units: Vec<String>,
 }
 
+/// Arguments of restart.
+#[derive(Args, Debug)]
+pub struct RestartArgs {
+    /// Names; without suffix, services
+    #[arg(required = true, value_name = "UNIT")]
+    pub units: Vec<String>,
+    /// Have the main process leave a core dump first, by SIGABRT
+    #[arg(long)]
+    pub dump: bool,
+}
+
+/// Arguments of poweroff and its relatives.
+#[derive(Args, Debug)]
+pub struct LeaveArgs {
+    /// Also if somebody inhibits it
+    #[arg(long, short)]
+    pub ignore_inhibitors: bool,
+}
+
+/// Arguments of inhibit.
+#[derive(Args, Debug)]
+pub struct InhibitArgs {
+    /// What is not to begin
+    #[arg(long, value_name = "WHAT", default_value = "shutdown")]
+    pub what: String,
+    /// Who does not want it; without it, the command
+    #[arg(long, value_name = "TEXT")]
+    pub who: Option<String>,
+    /// For what reason
+    #[arg(long, value_name = "TEXT", default_value = "no reason given")]
+    pub why: String,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
 /// Arguments of shutdown.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct ShutdownArgs {
+    /// When
+    #[command(flatten)]
+    pub later: LaterArgs,
+    /// Take back what was planned
+    #[arg(long, conflicts_with_all = ["after", "at"])]
+    pub cancel: bool,
     /// What to do; without it, show what is waited for
     #[command(subcommand)]
     pub command: Option<ShutdownCommand>,
+}
+
+/// A shutdown that is to come.
+#[derive(Args, Debug)]
+pub struct LaterArgs {
+    /// Power off after this time: 5min, 1h 30min
+    #[arg(long = "in", value_name = "SPAN")]
+    pub after: Option<String>,
+    /// Power off at this time: 23:30, or 2026-12-31 23:30
+    #[arg(long, value_name = "TIME", conflicts_with = "after")]
+    pub at: Option<String>,
+    /// Boot again rather than power off
+    #[arg(long)]
+    pub reboot: bool,
+    /// Halt rather than power off
+    #[arg(long, conflicts_with = "reboot")]
+    pub halt: bool,
+    /// Start the kernel that kexec(8) has loaded rather than power off
+    #[arg(long, conflicts_with_all = ["reboot", "halt"])]
+    pub kexec: bool,
+    /// End the manager rather than power off
+    #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec"])]
+    pub exit: bool,
+    /// What those are told who are logged in
+    #[arg(long, short, value_name = "TEXT", default_value = "")]
+    pub message: String,
 }
 
 /// What can be done about a shutdown, or about any unit that is being stopped.

@@ -82,6 +82,12 @@ impl Client {
             }
         }
     }
+
+    /// Returns when the manager has closed the connection.
+    pub fn wait_for_end(&mut self) {
+        // Nothing was asked, so nothing but the end can come.
+        let _ = self.stream.read(&mut [0]);
+    }
 }
 
 fn cut_short() -> CallError {

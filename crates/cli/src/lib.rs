@@ -9,6 +9,7 @@ pub mod args;
 pub mod chart;
 pub mod client;
 pub mod fleet;
+mod leaving;
 mod live;
 pub mod machine;
 pub mod nest;

@@ -80,6 +80,16 @@ pub fn shutdown(answer: &Value) -> String {
         Some(true) => format!("Everything is being stopped: {} jobs left.\n", answer["jobs"]),
         _ => "No shutdown is under way.\n".to_owned(),
     };
+    let planned = &answer["planned"];
+    if planned.is_object() {
+        let left = span_us(number(planned, "left_us"));
+        put!(out, "Planned in {left}: {}. {}", text(planned, "what"), text(planned, "message"));
+        put!(out, "To take it back: warren shutdown --cancel");
+    }
+    for lock in answer["inhibitors"].as_array().into_iter().flatten() {
+        let (who, why) = (text(lock, "who"), text(lock, "why"));
+        put!(out, "  inhibited by {who} (pid {}): {why}", lock["pid"]);
+    }
     out += &shutdown_waits(answer);
     out
 }

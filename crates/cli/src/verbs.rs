@@ -11,10 +11,11 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, EnterArgs, FleetCommand, Global, ListArgs, RefreshArgs, ShutdownArgs,
-    ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, EnterArgs, FleetCommand, Global, ListArgs, RefreshArgs, RestartArgs,
+    ShutdownArgs, ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
+use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::output::{Style, print};
 use crate::render;
@@ -69,6 +70,7 @@ pub fn run(cli: Cli) -> Result<i32> {
         }),
         Command::Enter(args) => enter(&args, &global),
         Command::Logs(args) => logs(*args, &global),
+        Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),
         Command::Completion { shell } => completion(shell),
         Command::Man { dir } => manual_pages(&dir),
         Command::Icinga { command } => crate::fleet::icinga(&command, &global),
@@ -110,7 +112,7 @@ impl Session {
         match command {
             Command::Start(a) => self.jobs("start", &a.units, false),
             Command::Stop(a) => self.jobs("stop", &a.units, false),
-            Command::Restart(a) => self.jobs("restart", &a.units, false),
+            Command::Restart(a) => self.restart(&a),
             Command::TryRestart(a) => self.jobs("try-restart", &a.units, false),
             Command::Reload(a) => self.jobs("reload", &a.units, false),
             Command::ReloadOrRestart(a) => self.jobs("restart", &a.units, true),
@@ -127,16 +129,23 @@ impl Session {
             Command::ResetFailed(a) => self.reset_failed(&a.units),
             Command::Totals => self.totals(),
             Command::Reexec => self.plain("Reexecute", json!({})),
-            Command::Poweroff => self.plain("Leave", json!({"how": "poweroff"})),
-            Command::Reboot => self.plain("Leave", json!({"how": "reboot"})),
-            Command::Halt => self.plain("Leave", json!({"how": "halt"})),
-            Command::Shutdown(ShutdownArgs { command: None }) => self.shutdown(),
-            Command::Shutdown(ShutdownArgs { command: Some(ShutdownCommand::Skip(a)) }) => {
-                self.skip(&a.units)
-            }
-            Command::Exit => self.plain("Leave", json!({"how": "exit"})),
+            Command::Poweroff(a) => self.plain("Leave", leaving::now("poweroff", &a)),
+            Command::Reboot(a) => self.plain("Leave", leaving::now("reboot", &a)),
+            Command::Halt(a) => self.plain("Leave", leaving::now("halt", &a)),
+            Command::Kexec(a) => self.plain("Leave", leaving::now("kexec", &a)),
+            Command::Exit(a) => self.plain("Leave", leaving::now("exit", &a)),
+            Command::Shutdown(a) => self.shutdown_verb(&a),
             other => self.unit_files(other),
         }
+    }
+
+    fn restart(&mut self, args: &RestartArgs) -> Result<i32> {
+        const SIGABRT: i32 = 6;
+        for unit in args.units.iter().filter(|_| args.dump) {
+            let unit = with_suffix(unit);
+            self.client.call("Kill", json!({"unit": unit, "whom": "main", "signal": SIGABRT}))?;
+        }
+        self.jobs("restart", &args.units, false)
     }
 
     fn plain(&mut self, method: &str, parameters: Value) -> Result<i32> {
@@ -150,6 +159,17 @@ impl Session {
             object.insert("format".to_owned(), json!(JSON_VERSION));
         }
         print(&format!("{value}\n"));
+    }
+
+    fn shutdown_verb(&mut self, args: &ShutdownArgs) -> Result<i32> {
+        match &args.command {
+            Some(ShutdownCommand::Skip(a)) => self.skip(&a.units),
+            None if args.cancel => self.plain("CancelLeave", json!({})),
+            None => match leaving::planned(&args.later) {
+                Some(parameters) => self.plain("Leave", parameters),
+                None => self.shutdown(),
+            },
+        }
     }
 
     /// What is being stopped, and how long yet.

@@ -458,11 +458,14 @@ impl Graph {
             let definition = self.definition(*unit);
             definition.flags.completes_ordering() || !definition.completed.is_empty()
         };
-        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
-        for &unit in &delta.rewired {
+        let mut targets: BTreeSet<UnitId> = delta.rewired.iter().copied().filter(orders).collect();
+        // Of a unit that only became the other end of an edge nothing changed that a target looks
+        // at; and thousands may require it, as all units do with their slice.
+        let redefined = [&delta.added, &delta.changed, &delta.removed, &delta.forgotten];
+        for &unit in redefined.into_iter().flatten() {
             let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
             let pulled_by = pulled_by.flat_map(|relation| self.related(unit, relation));
-            targets.extend(std::iter::once(unit).chain(pulled_by).filter(orders));
+            targets.extend(pulled_by.filter(orders));
         }
         let mut wires = Wires::default();
         for unit in targets {

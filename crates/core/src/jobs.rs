@@ -12,7 +12,7 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Asker, KillWhom, Notice, Refusal, Reply, Request};
 use crate::state::*;
-use crate::transaction::{self, Anchor, Plan, Planned, World};
+use crate::transaction::{self, Anchor, LeftOut, Plan, Planned, World};
 use std::collections::{BTreeMap, BTreeSet};
 use warren_unit::config::EmergencyAction;
 use warren_unit::{LoadState, Relation};
@@ -191,8 +191,12 @@ impl Core {
         match self.enqueue(Anchor { unit, job_type, mode }, cause) {
             Ok(_) => true,
             Err(refusal) => {
-                let reason = Reason::new(refusal.code(), cause);
-                self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
+                let history = self.run(unit).history.as_ref();
+                let told = history.is_some_and(|h| h.reason.code == Code::LeftOut);
+                if !told {
+                    let reason = Reason::new(refusal.code(), cause);
+                    self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
+                }
                 false
             }
         }
@@ -202,6 +206,7 @@ impl Core {
         for circle in plan.circles {
             self.tell(Notice::CycleBroken { units: circle.units, dropped: circle.dropped });
         }
+        plan.left_out.into_iter().for_each(|left_out| self.note_left_out(left_out));
         for unit in plan.cancelled {
             self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, cause));
         }
@@ -212,6 +217,15 @@ impl Core {
         }
         let (job, unit) = ids.remove(0);
         Reply::Job { job, unit, affected: ids }
+    }
+
+    /// A unit that was wanted stays down because of another: it and the log tell why.
+    fn note_left_out(&mut self, left_out: LeftOut) {
+        let LeftOut { unit, for_want_of, refusal } = left_out;
+        let cause = Cause::Dependency(for_want_of);
+        if self.active_state(unit).is_down() {
+            self.note(unit, Code::LeftOut, cause, refusal.to_string());
+        }
     }
 
     /// Installs one job, merged with or in place of the one that is there.
@@ -303,13 +317,19 @@ impl Core {
             self.finish_job(unit, JobResult::Canceled, reason);
         }
         for unit in self.busy() {
-            let found =
-                self.run(unit).history.as_ref().is_some_and(|h| h.reason.code == Code::Discovered);
-            if !self.flags(unit).perpetual() && !found {
+            if !self.flags(unit).perpetual() && !self.is_left_alone(unit) {
                 self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
         }
         self.break_circles();
+    }
+
+    /// What somebody else mounted is unmounted only if it would be by `umount.target`.
+    fn is_left_alone(&self, unit: UnitId) -> bool {
+        let history = self.run(unit).history.as_ref();
+        let found = history.is_some_and(|h| h.reason.code == Code::Discovered);
+        let mut conflicts = self.graph.related(unit, Relation::Conflicts);
+        found && !conflicts.any(|other| self.graph.name(other).as_str() == "umount.target")
     }
 
     /// The end without stops: all jobs are over, and no `Restart=` brings anything back.

@@ -72,6 +72,7 @@ codes! {
     ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
+    LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
     Canceled = 70, "a later request took the job's place", "";
     CanceledByUser = 71, "an administrator cancelled the job", "";
     JobTimeout = 72, "the job did not end within its timeout", "see what it waited for";

@@ -73,6 +73,17 @@ pub struct Circle {
     pub dropped: UnitId,
 }
 
+/// A start that was wanted and is not in the plan, because of what its unit requires.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftOut {
+    /// The unit that was wanted.
+    pub unit: UnitId,
+    /// The unit that cannot be, required by it or through others.
+    pub for_want_of: UnitId,
+    /// Why not.
+    pub refusal: Refusal,
+}
+
 /// The jobs to install, and what had to give way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
@@ -82,6 +93,8 @@ pub struct Plan {
     pub cancelled: Vec<UnitId>,
     /// Circles that were broken.
     pub circles: Vec<Circle>,
+    /// Starts that were wanted in vain, by unit name.
+    pub left_out: Vec<LeftOut>,
 }
 
 /// How a job pulls in another.
@@ -166,6 +179,8 @@ struct Entry {
     live: bool,
     /// Cannot be: the unit is not loadable, or the job does not apply to it.
     refused: Option<Refusal>,
+    /// It is another unit that cannot be, and this one requires it.
+    for_want_of: Option<UnitId>,
 }
 
 #[derive(Debug)]
@@ -244,6 +259,7 @@ impl<'a> Draft<'a> {
             by_conflict: false,
             live: true,
             refused: self.refusal(unit, kind),
+            for_want_of: None,
         });
         at
     }
@@ -341,10 +357,12 @@ impl<'a> Draft<'a> {
             if matches!(refusal, Refusal::NotApplicable(_)) {
                 continue;
             }
+            let root = self.entries[at].for_want_of.unwrap_or(self.entries[at].unit);
             for &link in by_end.get(&at).into_iter().flatten() {
                 let Link { from, strength, .. } = self.links[link];
                 if strength == Strength::Required && self.entries[from].refused.is_none() {
                     self.entries[from].refused = Some(refusal.clone());
+                    self.entries[from].for_want_of = Some(root);
                     pending.push(from);
                 }
             }
@@ -356,6 +374,24 @@ impl<'a> Draft<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Starts that a job of the plan wants, and that cannot be for want of something else.
+    fn left_out(&self) -> Vec<LeftOut> {
+        let wanted = |link: &&Link| {
+            link.strength == Strength::Wanted
+                && self.entries[link.from].live
+                && self.entries[link.to].kind == JobKind::Start
+        };
+        let entries: BTreeSet<usize> =
+            self.links.iter().filter(wanted).map(|link| link.to).collect();
+        let left_out = |at: usize| {
+            let Entry { unit, for_want_of, refused, .. } = &self.entries[at];
+            Some(LeftOut { unit: *unit, for_want_of: (*for_want_of)?, refusal: refused.clone()? })
+        };
+        let mut out: Vec<LeftOut> = entries.into_iter().filter_map(left_out).collect();
+        out.sort_by_key(|left_out| self.graph.name(left_out.unit));
+        out
     }
 
     fn links_by_end(&self) -> BTreeMap<usize, Vec<usize>> {
@@ -770,12 +806,14 @@ impl<'a> Draft<'a> {
     }
 
     fn into_plan(self) -> Plan {
+        let left_out = self.left_out();
+        let by_unit = self.by_unit();
         let mut jobs: Vec<Planned> = self
             .jobs
             .iter()
             .map(|(&unit, &kind)| {
-                let from = self.entries.iter().position(|e| e.live && e.unit == unit);
-                let entry = from.map(|i| &self.entries[i]);
+                let from = by_unit.get(&unit).and_then(|entries| entries.first());
+                let entry = from.map(|&i| &self.entries[i]);
                 Planned {
                     unit,
                     kind,
@@ -786,6 +824,6 @@ impl<'a> Draft<'a> {
             .collect();
         let anchor = self.anchor.unit;
         jobs.sort_unstable_by_key(|job| (job.unit != anchor, self.graph.name(job.unit)));
-        Plan { jobs, cancelled: self.cancelled, circles: self.circles }
+        Plan { jobs, cancelled: self.cancelled, circles: self.circles, left_out }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use warren_core::graph::Graph;
 use warren_core::settings::Settings;
+use warren_manager::kernel_mounts::FoundMounts;
 use warren_manager::loader::Loader;
 use warren_unit::{Context, Defaults};
 
@@ -23,7 +24,8 @@ fn main() {
             defaults: Arc::new(Defaults::default()),
         };
         let began = Clocks::now();
-        let mut loader = Loader::new(vec![directory.clone()], settings, None);
+        let mut loader =
+            Loader::new(vec![directory.clone()], settings, None, FoundMounts::default());
         let read = Clocks::now();
         let loading = loader.load_all(&Arc::new(Graph::default()));
         let made = Clocks::now();

@@ -11,6 +11,9 @@
 //! wait:MS            do nothing
 //! reloads            from here on: SIGHUP is a reload (of Type=notify-reload), SIGTERM the end
 //! stay               do nothing until SIGTERM
+//! hold               from here on, SIGTERM waits for lingers
+//! lingers:MS         do nothing until SIGTERM, and so long after it
+//! fuse:DIRECTORY     mount a file system there and answer no question about it, until SIGTERM
 //! deaf  deaf:ready   do nothing, whatever signal comes; say READY=1 when that is so
 //! log:TRANSPORT:TEXT one message to the log: by native, syslog or stdout
 //! fork:FILE          go on in the background with the pid in FILE; the parent leaves
@@ -65,6 +68,15 @@ fn play(word: &str, rest: &str) {
             }
             pause(Duration::from_secs(3600));
         }
+        "hold" => {
+            hold_signals(&[SIGTERM]);
+        }
+        "lingers" => {
+            hold_signals(&[SIGTERM]);
+            stay(true);
+            pause(Duration::from_millis(number(rest)));
+        }
+        "fuse" => serve_nothing(rest),
         "exit" => std::process::exit(number(rest) as i32),
         "die" => {
             let _ = warren_sys::process::kill(std::process::id() as i32, number(rest) as i32);
@@ -185,6 +197,19 @@ fn stay(reloads: bool) {
             tell("READY=1");
         }
     }
+}
+
+/// A file system whose server does not answer: who looks into it waits until this process is gone.
+fn serve_nothing(directory: &str) {
+    hold_signals(&[SIGTERM]);
+    std::fs::create_dir_all(directory).expect("directories can be made");
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse").expect("fuse");
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&device);
+    let text = format!("fd={fd},rootmode=40000,user_id=0,group_id=0");
+    let options = warren_sys::mount::MountOptions::parse(&text);
+    warren_sys::mount::mount_fs("silent", directory, "fuse", &options).expect("it can be mounted");
+    tell("READY=1");
+    stay(true);
 }
 
 /// Runs the rest of the command line in the background, as a forking daemon does.

@@ -17,6 +17,7 @@ use serde_json::Value;
 use warren_core::request::Asker;
 
 use crate::control_calls;
+use crate::inhibit::{self, Held};
 use crate::say;
 use crate::shared::Shared;
 
@@ -61,6 +62,8 @@ fn serve(stream: UnixStream, shared: &Arc<Shared>) {
     let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else { return };
     let asker = Asker { uid: peer.uid, pid: peer.pid.unsigned_abs() };
     let mut reader = BufReader::new(&stream);
+    // Gone with the connection.
+    let mut held = Vec::new();
     loop {
         let mut request = Vec::new();
         let read = reader.by_ref().take(REQUEST_BYTES_MAX).read_until(0, &mut request);
@@ -69,7 +72,7 @@ fn serve(stream: UnixStream, shared: &Arc<Shared>) {
             return;
         }
         let answer = match serde_json::from_slice::<Value>(&request) {
-            Ok(request) => answer(&request, asker, shared),
+            Ok(request) => answer(&request, asker, shared, &mut held),
             Err(e) => error("io.warrener.Malformed", &e.to_string()),
         };
         if reply(&stream, &answer).is_err() {
@@ -88,23 +91,39 @@ fn error(name: &str, message: &str) -> Value {
     serde_json::json!({"error": name, "parameters": {"message": message}})
 }
 
-fn answer(request: &Value, asker: Asker, shared: &Arc<Shared>) -> Value {
+fn answer(request: &Value, asker: Asker, shared: &Arc<Shared>, held: &mut Vec<Held>) -> Value {
     let method = request["method"].as_str().unwrap_or_default();
     let Some(name) = method.strip_prefix("io.warrener.Manager.") else {
         return error("org.varlink.service.MethodNotFound", method);
     };
-    let Some(call) = control_calls::CALLS.iter().find(|call| call.name == name) else {
-        return error("org.varlink.service.MethodNotFound", method);
-    };
+    let inhibits = name == "Inhibit";
+    let call = control_calls::CALLS.iter().find(|call| call.name == name);
     let own = warren_sys::process::own_ids().0;
-    if call.changes && asker.uid != 0 && asker.uid != own {
+    if (inhibits || call.is_some_and(|call| call.changes)) && asker.uid != 0 && asker.uid != own {
         return error(
             "io.warrener.AccessDenied",
             "only root and the manager's own user may do this",
         );
     }
+    if inhibits {
+        return inhibit(&request["parameters"], asker, shared, held);
+    }
+    let Some(call) = call else {
+        return error("org.varlink.service.MethodNotFound", method);
+    };
     match (call.serve)(&request["parameters"], asker, shared) {
         Ok(parameters) => serde_json::json!({"parameters": parameters}),
         Err((name, message)) => error(name, &message),
+    }
+}
+
+/// The one method that leaves something with its connection.
+fn inhibit(parameters: &Value, asker: Asker, shared: &Arc<Shared>, held: &mut Vec<Held>) -> Value {
+    match inhibit::take(parameters, asker, shared) {
+        Ok(lock) => {
+            held.push(lock);
+            serde_json::json!({"parameters": {}})
+        }
+        Err(why) => error("io.warrener.Refused", &why),
     }
 }

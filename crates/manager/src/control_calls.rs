@@ -10,14 +10,17 @@ use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
 use warren_core::reason::{Cause, Reason};
-use warren_core::request::Asker;
+use warren_core::request::{Asker, KillWhom};
 use warren_core::state::History;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
 use warren_fleet::made::Origin;
+use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
+use crate::daemon::Daemon;
+use crate::ending::scheduled::Scheduled;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
 use crate::shared::Shared;
@@ -49,9 +52,11 @@ pub const CALLS: &[Method] = &[
     Method { name: "Job", changes: true, serve: job },
     Method { name: "ReloadConfiguration", changes: true, serve: reload },
     Method { name: "UnitFiles", changes: true, serve: unit_files },
+    Method { name: "Kill", changes: true, serve: kill },
     Method { name: "ResetFailed", changes: true, serve: reset_failed },
     Method { name: "Reexecute", changes: true, serve: reexecute },
     Method { name: "Leave", changes: true, serve: leave },
+    Method { name: "CancelLeave", changes: true, serve: cancel_leave },
     Method { name: "Shutdown", changes: false, serve: shutdown },
     Method { name: "Hurry", changes: true, serve: hurry },
 ];
@@ -449,6 +454,20 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
     }
 }
 
+fn kill(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let whom = match parameters["whom"].as_str() {
+        Some("main") => KillWhom::Main,
+        Some("control") => KillWhom::Control,
+        Some("all") | None => KillWhom::All,
+        Some(_) => return Err(invalid("whom")),
+    };
+    let signal = parameters["signal"].as_i64().and_then(|n| i32::try_from(n).ok());
+    let signal = signal.ok_or_else(|| invalid("signal"))?;
+    let unit = find(&shared.view(), parameters)?;
+    let call = Call::Kill { unit, whom, signal, must_hit: true };
+    call_and_answer(shared, asker, call).map(|_| json!({}))
+}
+
 fn reset_failed(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     let unit = match parameters["unit"].is_string() {
         true => Some(find(&shared.view(), parameters)?),
@@ -469,6 +488,8 @@ fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "stopping": view.totals.stopping,
         "jobs": view.totals.jobs,
         "waits": crate::ending::waits::value(&view, &waits),
+        "planned": shared.plan().as_ref().map(planned),
+        "inhibitors": crate::inhibit::value(&shared.locks()),
     }))
 }
 
@@ -483,14 +504,58 @@ fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     }
 }
 
+/// Ends everything, now or when `after` or `at` says.
 fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
-    let how = match parameters["how"].as_str() {
-        Some("exit") | None => Leave::Exit,
-        Some("reboot") => Leave::Reboot,
-        Some("poweroff") => Leave::PowerOff,
-        Some("halt") => Leave::Halt,
-        Some("kexec") => Leave::KExec,
+    let (how, action) = match parameters["how"].as_str() {
+        Some("exit") | None => (Leave::Exit, PowerAction::Exit(shared.facts().exit_code)),
+        Some("reboot") => (Leave::Reboot, PowerAction::Reboot),
+        Some("poweroff") => (Leave::PowerOff, PowerAction::PowerOff),
+        Some("halt") => (Leave::Halt, PowerAction::Halt),
+        Some("kexec") => (Leave::KExec, PowerAction::Kexec),
         Some(_) => return Err(invalid("how")),
     };
+    let (after, at) = (parameters["after"].as_str(), parameters["at"].as_str());
+    if after.is_some() || at.is_some() {
+        let message = parameters["message"].as_str().unwrap_or_default();
+        return plan(Scheduled::new(action, after, at, message).map_err(invalid)?, shared);
+    }
+    let locks = shared.locks();
+    if !locks.is_empty() && parameters["ignore_inhibitors"].as_bool() != Some(true) {
+        return Err(refused(format!("it is inhibited by {}", crate::inhibit::line(&locks))));
+    }
     call_and_answer(shared, asker, Call::Leave(how)).map(|_| json!({}))
+}
+
+fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
+    if let Some(why) = Daemon::cannot_follow(scheduled.action) {
+        return Err(refused(why));
+    }
+    let (reply, answer) = channel();
+    shared.order(Order::Plan { scheduled, reply });
+    match answer.recv() {
+        Ok(Ok(())) => Ok(json!({})),
+        Ok(Err(why)) => Err(refused(why)),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
+}
+
+fn cancel_leave(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let (reply, answer) = channel();
+    shared.order(Order::CancelPlan(reply));
+    match answer.recv() {
+        Ok(true) => Ok(json!({})),
+        Ok(false) if shared.view().totals.stopping => {
+            Err(refused("units are being stopped: there is no way back"))
+        }
+        Ok(false) => Err(refused("no shutdown is planned")),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
+}
+
+fn planned(scheduled: &Scheduled) -> Value {
+    json!({
+        "what": crate::ending::code::text(scheduled.action),
+        "left_us": scheduled.left(crate::daemon::now()).as_micros() as u64,
+        "message": scheduled.message,
+    })
 }

@@ -32,6 +32,7 @@ use crate::mount_table::MountTable;
 use crate::notify::NotifySocket;
 use crate::options::Options;
 use crate::orders::{Ended, LoaderOrder, Order};
+use crate::requests::AfterLoad;
 use crate::say;
 use crate::shared::Shared;
 use crate::sockets::Sockets;
@@ -149,6 +150,8 @@ pub struct Daemon {
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
     pub(crate) ending: Option<crate::ending::Ending>,
+    /// An end that is to come.
+    pub(crate) planned: crate::ending::plan::Planned,
     /// Units that may be forgotten.
     pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
@@ -177,6 +180,8 @@ impl Daemon {
         let mut ready = Events::with_capacity(256);
         loop {
             self.turn();
+            self.load_mounts();
+            self.go_on_planned();
             if let Some(leaving) = self.leaving {
                 return self.leave(leaving);
             }
@@ -205,6 +210,7 @@ impl Daemon {
             self.doors.deadline(),
             self.collector.deadline(),
             self.ending.as_ref().and_then(|ending| ending.deadline()),
+            self.planned.deadline(),
         ];
         let next = deadlines.into_iter().flatten().min();
         next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
@@ -310,8 +316,17 @@ impl Daemon {
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
         match self.tools.ended(pid, status) {
             Some((effect, result)) if self.own_effect_done(effect, &result) => {}
-            Some((effect, result)) => self.events.push_back(Event::Done { effect, result }),
+            Some((effect, result)) => self.tool_ended(effect, result),
             None => self.events.push_back(Event::Exited { pid, status }),
+        }
+    }
+
+    fn tool_ended(&mut self, effect: EffectId, result: Done) {
+        match (self.tools.take_unmounted(effect), result) {
+            (Some(path), Done::Failed { error }) => {
+                self.workers.run(effect, move || crate::mounts::in_use(&path, &error));
+            }
+            (_, result) => self.events.push_back(Event::Done { effect, result }),
         }
     }
 
@@ -339,6 +354,22 @@ impl Daemon {
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);
+    }
+
+    /// Has the units of mounts loaded that no file is for. What goes at the end needs no new
+    /// generation.
+    fn load_mounts(&mut self) {
+        if self.ending.is_some() {
+            return;
+        }
+        let core = &self.core;
+        let is_busy = |name: &warren_unit::UnitName| {
+            let run = core.graph().lookup(name).map(|unit| core.unit_run(unit));
+            run.is_some_and(|run| run.job.is_some() || !run.active_state().is_down())
+        };
+        if let Some(changes) = self.mounts.to_load(is_busy) {
+            self.load(|token| LoaderOrder::Mounts { changes, token }, AfterLoad::Mounts);
+        }
     }
 
     /// What the mount table's thread tells lags behind what the manager itself does meanwhile: if

@@ -15,6 +15,7 @@ use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
 use crate::helpers::Lost;
+use crate::loader::is_of_kernel;
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::orders::Order;
 use crate::say;
@@ -512,10 +513,15 @@ impl Daemon {
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
         }
+        self.tools.unmounts(id, &config.where_);
         if self.resuming && self.take_up_tool(id, unit) {
             return;
         }
-        if let Err(error) = self.run_tool(id, unit, &settings, mounts::unmount_command(config)) {
+        let command = match is_of_kernel(self.core.graph().definition(unit)) {
+            true => mounts::plain_unmount_command(config),
+            false => mounts::unmount_command(config),
+        };
+        if let Err(error) = self.run_tool(id, unit, &settings, command) {
             self.done(id, Done::Failed { error });
         }
     }

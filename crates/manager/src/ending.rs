@@ -6,6 +6,8 @@
 
 pub mod code;
 pub mod path;
+pub mod plan;
+pub mod scheduled;
 pub mod waits;
 
 use std::os::fd::AsFd;
@@ -22,6 +24,7 @@ use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_unit::UnitName;
 
 use crate::daemon::{Daemon, Leaving, now};
+use crate::host::owns_machine;
 use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
 use crate::say;
 use crate::tools::TOOL;
@@ -38,6 +41,7 @@ const DEADLINE: Duration = Duration::from_secs(30 * 60);
 /// Effects that only this room asks for: their numbers are beyond those of the machine.
 const LAST_STEPS_EFFECT: EffectId = EffectId(1 << 61);
 const SYNC_EFFECT: EffectId = EffectId((1 << 61) + 1);
+const WALL_EFFECT: EffectId = EffectId((1 << 61) + 2);
 
 /// Under which the last steps leave their report, below the manager's directory of run-time files.
 const REPORT: &str = "warren/last-steps";
@@ -83,6 +87,7 @@ impl Ending {
 impl Daemon {
     /// Begins the end, or changes what follows it.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        self.forget_plan();
         self.core.set_ending(code::code(action));
         if self.ending().action.replace(action).is_some() {
             return;
@@ -113,7 +118,7 @@ impl Daemon {
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.
-    fn say_dated(&self, text: &str) {
+    pub(crate) fn say_dated(&self, text: &str) {
         say!("{} {text}", jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S %Z"));
     }
 
@@ -175,19 +180,9 @@ impl Daemon {
 
     // ---- processes of this room ----
 
-    /// Whether the machine is this manager's to take apart. Everything must say so: in a container
-    /// or beside another process 1, swap areas and loop devices are somebody else's.
-    fn owns_storage(&self) -> bool {
-        let init = std::fs::read_link("/proc/1/exe").unwrap_or_default();
-        self.options.scope == warren_unit::Scope::System
-            && self.is_host()
-            && std::os::unix::process::parent_id() == 1
-            && init.file_name().is_some_and(|name| name == "warren-init")
-    }
-
     /// Writing out begins with the end, so that little is left to write when units are down.
     fn sync_file_systems(&mut self) {
-        if self.owns_storage() {
+        if owns_machine(self.options.scope) {
             let argument = format!("{LAST_STEP}=sync:/");
             self.run_own(SYNC_EFFECT, vec![argument]);
         }
@@ -201,7 +196,7 @@ impl Daemon {
         if let Some(ending) = &mut self.ending {
             ending.stage = Stage::LastSteps;
         }
-        let storage = self.owns_storage();
+        let storage = owns_machine(self.options.scope);
         self.recorder.units_stopped(now(), storage, self.core.graph());
         let steps = LastSteps {
             groups: self.shared.tree_path(),
@@ -242,7 +237,7 @@ impl Daemon {
             }
             self.end_now();
         }
-        effect == LAST_STEPS_EFFECT || effect == SYNC_EFFECT
+        matches!(effect, LAST_STEPS_EFFECT | SYNC_EFFECT | WALL_EFFECT)
     }
 
     /// Says the last words and leaves.

@@ -15,6 +15,7 @@ use warren_unit::Diagnostic;
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::generation_file::GenerationFile;
+use crate::kernel_mounts::FoundMounts;
 use crate::loader::Loader;
 use crate::options::Options;
 
@@ -38,7 +39,7 @@ pub struct First {
 /// What is still to be done for a loader.
 enum Rest {
     Nothing(Box<Loader>),
-    Read { paths: Vec<PathBuf>, settings: Settings, fleet: Box<Option<Fleet>> },
+    Read { paths: Vec<PathBuf>, settings: Settings, fleet: Box<Option<Fleet>>, mounts: FoundMounts },
 }
 
 impl First {
@@ -51,6 +52,7 @@ impl First {
         settings: &Settings,
         restored: Option<&Restored>,
         written: Option<OwnedFd>,
+        mounts: FoundMounts,
     ) -> Result<First, warren_sys::Error> {
         let names = restored.map(|r| r.names.clone()).unwrap_or_default();
         let generation = restored.and_then(|r| r.manager).map_or(0, |m| m.generation);
@@ -62,40 +64,29 @@ impl First {
         // Which rules made a line is not in writing.
         let has_rules = fleet.as_ref().is_some_and(Fleet::has_rules);
         if let Some(graph) = file.graph().filter(|_| !has_rules).cloned() {
-            return Ok(First::kept(graph, file, paths, settings, fleet));
+            let rest =
+                Rest::Read { paths, settings: settings.clone(), fleet: Box::new(fleet), mounts };
+            return Ok(First::kept(graph, file, rest));
         }
         let names = Arc::new(Graph::with_names(names).renumbered(generation));
-        Ok(First::from_files(&names, file, paths, settings, fleet))
+        let loader = Loader::new(paths, settings.clone(), fleet, mounts);
+        Ok(First::from_files(&names, file, loader))
     }
 
-    fn kept(
-        graph: Arc<Graph>,
-        file: GenerationFile,
-        paths_on_disk: Vec<PathBuf>,
-        settings: &Settings,
-        fleet: Option<Fleet>,
-    ) -> First {
-        let mut paths = paths_on_disk.clone();
-        if let Some(fleet) = &fleet {
-            paths.insert(fleet::place_in(&paths), fleet.directory().to_owned());
+    fn kept(graph: Arc<Graph>, file: GenerationFile, rest: Rest) -> First {
+        let (mut paths, mut paths_on_disk) = (Vec::new(), Vec::new());
+        if let Rest::Read { paths: on_disk, fleet, .. } = &rest {
+            paths_on_disk.clone_from(on_disk);
+            paths.clone_from(on_disk);
+            if let Some(fleet) = &**fleet {
+                paths.insert(fleet::place_in(&paths), fleet.directory().to_owned());
+            }
         }
-        let rest = Rest::Read {
-            paths: paths_on_disk.clone(),
-            settings: settings.clone(),
-            fleet: Box::new(fleet),
-        };
         let (diagnostics, applied) = (Vec::new(), Applied::new());
         First { graph, file, diagnostics, applied, paths, paths_on_disk, rest }
     }
 
-    fn from_files(
-        names: &Arc<Graph>,
-        file: GenerationFile,
-        paths: Vec<PathBuf>,
-        settings: &Settings,
-        fleet: Option<Fleet>,
-    ) -> First {
-        let mut loader = Loader::new(paths, settings.clone(), fleet);
+    fn from_files(names: &Arc<Graph>, file: GenerationFile, mut loader: Loader) -> First {
         let loading = loader.load_all(names);
         First {
             graph: loading.graph,
@@ -113,8 +104,8 @@ impl First {
     pub fn into_loader(self) -> (Loader, Arc<Graph>, GenerationFile) {
         let loader = match self.rest {
             Rest::Nothing(loader) => *loader,
-            Rest::Read { paths, settings, fleet } => {
-                Loader::resumed(paths, settings, *fleet, &self.graph)
+            Rest::Read { paths, settings, fleet, mounts } => {
+                Loader::resumed(paths, settings, *fleet, mounts, &self.graph)
             }
         };
         (loader, self.graph, self.file)

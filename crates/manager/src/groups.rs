@@ -30,6 +30,9 @@ pub struct Groups {
 struct Group {
     path: String,
     watch: Option<WatchId>,
+    /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
+    /// so it must not be used again.
+    killed: bool,
 }
 
 impl Groups {
@@ -81,10 +84,13 @@ impl Groups {
         unit: UnitId,
         settings: &Compiled,
     ) -> Result<Vec<String>> {
-        let Some(tree) = &self.tree else { return Ok(Vec::new()) };
-        if self.made.contains_key(&unit) {
+        let is_there = self.made.get(&unit).map(|group| group.killed);
+        if is_there == Some(true) && !self.is_populated(unit) {
+            self.remove(unit);
+        } else if is_there.is_some() {
             return Ok(Vec::new());
         }
+        let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let path = group_path(graph, unit);
         let config = cgroup_config(settings);
         let not_applied =
@@ -94,12 +100,12 @@ impl Groups {
         if let Some(config) = config {
             failed.extend(apply(tree, &self.controllers, &path, config));
         }
-        self.adopt(unit, path);
+        self.adopt(unit, path, false);
         Ok(failed)
     }
 
     /// Watches a group that exists already.
-    fn adopt(&mut self, unit: UnitId, path: String) {
+    fn adopt(&mut self, unit: UnitId, path: String, killed: bool) {
         let watch = match (&self.tree, &self.watch) {
             (Some(tree), Some(watch)) => watch.add(tree, &path).ok(),
             _ => None,
@@ -107,14 +113,15 @@ impl Groups {
         if let Some(id) = watch {
             self.by_watch.insert(id, unit);
         }
-        self.made.insert(unit, Group { path, watch });
+        self.made.insert(unit, Group { path, watch, killed });
     }
 
     /// After a restart: takes up the group of a unit whose record says that it has one.
     pub fn take_up(&mut self, graph: &Graph, unit: UnitId) {
         let path = group_path(graph, unit);
         if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
-            self.adopt(unit, path);
+            // Nobody knows any more; it is made again when it is next used and empty.
+            self.adopt(unit, path, true);
         }
     }
 
@@ -135,7 +142,8 @@ impl Groups {
     }
 
     /// Kills everything in the unit's group at once.
-    pub fn kill(&self, unit: UnitId) -> Result<()> {
+    pub fn kill(&mut self, unit: UnitId) -> Result<()> {
+        self.note_kill(unit);
         match (&self.tree, self.path(unit)) {
             (Some(tree), Some(path)) => tree.kill(path),
             _ => Ok(()),
@@ -151,6 +159,7 @@ impl Groups {
         let tree = Tree::open(self.tree.as_ref()?.path()).ok()?;
         let path = self.path(unit)?.to_owned();
         self.killing.insert(unit);
+        self.note_kill(unit);
         Some(move || {
             let limit = tree.read(&path, PIDS_MAX).ok();
             if limit.is_some() {
@@ -162,6 +171,12 @@ impl Groups {
             }
             killed
         })
+    }
+
+    fn note_kill(&mut self, unit: UnitId) {
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.killed = true;
+        }
     }
 
     /// The task is done; whether the group is empty now.

@@ -26,6 +26,16 @@ pub fn context(scope: Scope) -> Context {
     context
 }
 
+/// Whether the machine is this manager's to take apart. Everything must say so: in a container or
+/// beside another process 1, swap areas and loop devices are somebody else's.
+pub fn owns_machine(scope: Scope) -> bool {
+    let init = fs::read_link("/proc/1/exe").unwrap_or_default();
+    scope == Scope::System
+        && !warren_sys::process::in_container()
+        && std::os::unix::process::parent_id() == 1
+        && init.file_name().is_some_and(|name| name == "warren-init")
+}
+
 fn pretty_hostname() -> Option<String> {
     let text = fs::read_to_string("/etc/machine-info").ok()?;
     let fields = warren_unit::value::environment_file(&text);

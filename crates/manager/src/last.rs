@@ -7,14 +7,14 @@
 //! starts the last steps again, which finds less to do. Nothing here sleeps: every wait ends with
 //! the process that it waits for, or at its bound. Start at [`run`].
 
-mod holders;
+pub(crate) mod holders;
 mod steps;
 mod storage;
 mod stragglers;
 
 use std::path::{Path, PathBuf};
 
-pub use steps::run_step;
+pub use steps::{Step, run_step};
 
 /// The argument with which warrend takes the last steps and ends.
 pub const LAST_STEPS: &str = "--last-steps";

@@ -17,6 +17,7 @@ use warren_unit::search;
 use warren_unit::{Context, Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
 use crate::snapshot::{Entry, KnownFiles, Snapshot, Work, directory_kind};
 
 /// Links that are followed from one name to the next.
@@ -76,6 +77,8 @@ pub struct Loader {
     link_owners: BTreeSet<Box<str>>,
     /// The rules that make units, if there may be any.
     fleet: Option<Fleet>,
+    /// What the kernel has mounted: weaker than any file.
+    mounted: KernelMounts,
 }
 
 /// How a name resolves.
@@ -161,9 +164,16 @@ impl LoadWork {
 }
 
 impl Loader {
-    /// A loader over these search directories, with these rules among them.
-    pub fn new(paths: Vec<PathBuf>, settings: Settings, fleet: Option<Fleet>) -> Loader {
-        Loader::knowing(paths, settings, fleet, KnownFiles::new())
+    /// A loader over these search directories, with these rules and mounts among them.
+    pub fn new(
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        fleet: Option<Fleet>,
+        mounts: FoundMounts,
+    ) -> Loader {
+        let mut loader = Loader::knowing(paths, settings, fleet, KnownFiles::new());
+        loader.set_mounts(mounts);
+        loader
     }
 
     /// A loader that goes on from a generation that was made by another incarnation. What differs
@@ -172,12 +182,15 @@ impl Loader {
         paths: Vec<PathBuf>,
         settings: Settings,
         fleet: Option<Fleet>,
+        mut mounts: FoundMounts,
         graph: &Arc<Graph>,
     ) -> Loader {
         let files = graph.definitions().map(|definition| &definition.files);
         let files = files.flat_map(|files| files.fragment.iter().chain(&*files.dropins));
         let known = files.map(|file| (file.path().clone(), file.clone())).collect();
         let mut loader = Loader::knowing(paths, settings, fleet, known);
+        mounts.kernel.take_up(graph);
+        loader.set_mounts(mounts);
         let Loading { graph: next, delta, .. } = loader.load_all(graph);
         let differing = delta.added.iter().chain(&delta.changed).chain(&delta.removed);
         loader.pending = differing.map(|&unit| next.name(unit).as_str().into()).collect();
@@ -211,10 +224,33 @@ impl Loader {
             dropin_names: BTreeSet::new(),
             link_owners: BTreeSet::new(),
             fleet,
+            mounted: KernelMounts::default(),
         };
         loader.index();
         loader.snapshot.structure_changed = false;
         loader
+    }
+
+    /// What is mounted before the first load.
+    fn set_mounts(&mut self, mounts: FoundMounts) {
+        self.mounted = mounts.kernel;
+        self.note_mounts(mounts.now.into_iter());
+    }
+
+    fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {
+        let mut names = BTreeSet::new();
+        for (name, id) in changes {
+            let hidden = self.entry(name.as_str()).is_some();
+            names.insert(name.clone());
+            self.mounted.set((name, id.filter(|_| !hidden)));
+        }
+        names
+    }
+
+    /// Loads the units of names that gained or lost a mount.
+    pub fn load_mounts(&mut self, graph: &Arc<Graph>, changes: Vec<Changed>) -> Loading {
+        let names = self.note_mounts(changes.into_iter());
+        self.load_names(graph, names)
     }
 
     /// The search directories, highest precedence first.
@@ -247,6 +283,7 @@ impl Loader {
     pub fn load_all(&mut self, graph: &Arc<Graph>) -> Loading {
         let mut names: BTreeSet<UnitName> = self.unit_names().collect();
         names.extend(perpetual_units());
+        names.extend(self.mounted.names().cloned());
         let known = graph.definitions().filter(|d| d.load_state != LoadState::NotFound);
         names.extend(known.map(|d| d.name.clone()));
         names.extend(graph.names().map(|(name, _)| name.clone()).filter(|n| n.is_instance()));
@@ -530,7 +567,10 @@ impl Loader {
     }
 
     fn find_step(&self, name: &UnitName) -> Step {
-        let missing = || Found::Unit { name: name.clone(), fragment: None, masked: false };
+        let missing = || {
+            let fragment = self.mounted.file(name).cloned();
+            Found::Unit { name: name.clone(), fragment, masked: false }
+        };
         if let Some(entry) = self.entry(name.as_str()) {
             return self.follow(name, name, entry);
         }
@@ -692,6 +732,11 @@ impl Loader {
         let sources = files.sources();
         let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
         diagnostics.extend(found);
+        let mut relations = loaded.relations.into_vec();
+        if is_kernel_file(files.fragment.as_ref()) {
+            // The kernel holds on to the device as long as it is mounted.
+            relations.retain(|(_, other)| other.unit_type() != UnitType::Device);
+        }
         Change::Set(Box::new(NewDefinition {
             name: name.clone(),
             aliases,
@@ -699,7 +744,7 @@ impl Loader {
             description: loaded.description,
             flags: loaded.flags,
             slice: loaded.slice,
-            relations: loaded.relations.into_vec(),
+            relations,
             files: Arc::new(files),
         }))
     }
@@ -870,6 +915,15 @@ fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
 
 /// The generation without unit `definition`'s files: what the definition was compiled from.
 pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
-    let fragment = definition.files.fragment.iter();
-    fragment.chain(&*definition.files.dropins).map(|file| file.path().clone()).collect()
+    let files = definition.files.fragment.iter().chain(&*definition.files.dropins);
+    files.map(|file| file.path().clone()).filter(|path| !path.is_empty()).collect()
+}
+
+/// Whether the unit stands for what the kernel has mounted, and no file is for it.
+pub fn is_of_kernel(definition: &Definition) -> bool {
+    is_kernel_file(definition.files.fragment.as_ref())
+}
+
+fn is_kernel_file(fragment: Option<&Arc<UnitFile>>) -> bool {
+    fragment.is_some_and(|file| file.path().is_empty())
 }

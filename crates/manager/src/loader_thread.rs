@@ -58,6 +58,10 @@ impl LoaderThread {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),
                 LoaderOrder::LoadOne { name, token } => self.load_one(&name, token),
+                LoaderOrder::Mounts { changes, token } => {
+                    let loading = self.loader.load_mounts(&self.graph, changes);
+                    self.take(token, loading)
+                }
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
             };
             self.shared.order(Order::Loaded(Box::new(answer)));

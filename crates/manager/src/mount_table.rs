@@ -1,6 +1,7 @@
 //! The kernel's mount table, watched by a thread of its own and told as events of mount units.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -11,7 +12,11 @@ use warren_core::ids::UnitId;
 use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 use warren_sys::mount::{MountDelta, MountWatch};
+use warren_unit::LoadState;
 use warren_unit::{UnitName, UnitType};
+
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited};
+use crate::loader::is_of_kernel;
 
 /// Where the kernel cannot tell what changed, the table is read at most this often.
 const SLOW_READS_APART: Duration = Duration::from_millis(100);
@@ -21,8 +26,20 @@ pub struct MountTable {
     deltas: Receiver<MountDelta>,
     /// Mount points that are no autofs, by mount id.
     points: BTreeMap<u64, UnitName>,
-    count: BTreeMap<UnitName, u32>,
+    here: BTreeMap<UnitName, Here>,
     waiting: BTreeSet<UnitName>,
+    /// Names whose mount came or went, and whose unit the loader is to make or take back.
+    to_load: BTreeSet<UnitName>,
+    /// It is at it.
+    is_loading: bool,
+}
+
+/// What is mounted at one path.
+#[derive(Clone, Copy)]
+struct Here {
+    /// The mount that came last.
+    last: u64,
+    count: u32,
 }
 
 impl MountTable {
@@ -36,8 +53,10 @@ impl MountTable {
         let mut table = MountTable {
             deltas,
             points: BTreeMap::new(),
-            count: BTreeMap::new(),
+            here: BTreeMap::new(),
             waiting: BTreeSet::new(),
+            to_load: BTreeSet::new(),
+            is_loading: false,
         };
         table.note(first);
         let follow = move || follow(watch, &epoll, &sender, &wake);
@@ -55,20 +74,37 @@ impl MountTable {
                 continue;
             };
             if self.points.insert(mount.id, name.clone()).as_ref() != Some(&name) {
-                *self.count.entry(name.clone()).or_default() += 1;
+                let here = self.here.entry(name.clone()).or_insert(Here { last: 0, count: 0 });
+                *here = Here { last: mount.id, count: here.count + 1 };
                 self.waiting.insert(name);
             }
         }
         for id in delta.removed {
             if let Some(name) = self.points.remove(&id) {
-                let left = self.count.entry(name.clone()).or_default();
-                *left = left.saturating_sub(1);
-                if *left == 0 {
-                    self.count.remove(&name);
-                }
+                self.gone(id, &name);
                 self.waiting.insert(name);
             }
         }
+    }
+
+    fn gone(&mut self, id: u64, name: &UnitName) {
+        let Some(here) = self.here.get_mut(name) else { return };
+        here.count = here.count.saturating_sub(1);
+        if here.count == 0 {
+            self.here.remove(name);
+        } else if here.last == id {
+            // Mounts on one path are few, so this is seldom.
+            let left = self.points.iter().filter(|(_, point)| *point == name);
+            here.last = left.map(|(id, _)| *id).max().unwrap_or(0);
+        }
+    }
+
+    /// What the loader is to know before its first load. `list` keeps what was there before the
+    /// first manager of a machine that is not the host.
+    pub fn found(&self, list: &Path, is_first: bool, is_host: bool) -> FoundMounts {
+        let inherited = inherited(list, is_first, is_host, self.points.keys().copied());
+        let now = self.here.iter().map(|(name, here)| (name.clone(), Some(here.last)));
+        FoundMounts { kernel: KernelMounts::new(inherited), now: now.collect() }
     }
 
     /// Events for the mount units whose place in the table changed.
@@ -77,27 +113,66 @@ impl MountTable {
             self.note(delta);
         }
         let waiting = std::mem::take(&mut self.waiting);
+        let changed: Vec<UnitName> =
+            waiting.iter().filter(|name| self.is_for_loader(graph, name)).cloned().collect();
+        self.to_load.extend(changed);
         waiting.into_iter().filter_map(|name| self.event(graph, &name)).collect()
+    }
+
+    /// A unit was made of a mount that went while there was no manager.
+    pub fn vanished(&mut self, name: &UnitName) {
+        self.to_load.insert(name.clone());
+    }
+
+    /// Whether the unit is to be made of the mount, or was and is to go.
+    fn is_for_loader(&self, graph: &Graph, name: &UnitName) -> bool {
+        let definition = graph.lookup(name).map(|unit| graph.definition(unit));
+        match self.is_mounted(name) {
+            true => definition.is_none_or(|d| d.load_state == LoadState::NotFound),
+            false => definition.is_some_and(|d| is_of_kernel(d)),
+        }
+    }
+
+    /// What the loader is to look at now, if it is not at it already. A unit whose mount is gone
+    /// is left to it while it is busy: others may wait for it by what the mount's text says.
+    pub fn to_load(&mut self, is_busy: impl Fn(&UnitName) -> bool) -> Option<Vec<Changed>> {
+        if self.is_loading || self.to_load.is_empty() {
+            return None;
+        }
+        let stays = |name: &UnitName| !self.here.contains_key(name) && is_busy(name);
+        let (later, now): (BTreeSet<UnitName>, BTreeSet<UnitName>) =
+            std::mem::take(&mut self.to_load).into_iter().partition(stays);
+        self.to_load = later;
+        self.is_loading = !now.is_empty();
+        let here = |name: &UnitName| self.here.get(name).map(|here| here.last);
+        self.is_loading.then(|| now.into_iter().map(|n| (n.clone(), here(&n))).collect())
+    }
+
+    /// It has looked.
+    pub fn loaded(&mut self) {
+        self.is_loading = false;
     }
 
     fn event(&self, graph: &Graph, name: &UnitName) -> Option<Event> {
         let unit = graph.lookup(name)?;
-        Some(match self.is_mounted(name) {
-            true => Event::Mounted { unit },
-            false => Event::Unmounted { unit },
-        })
+        let is_known = graph.definition(unit).load_state != LoadState::NotFound;
+        match self.is_mounted(name) {
+            // Told again when it is loaded. What the manager itself is over has no unit at all.
+            true => is_known.then_some(Event::Mounted { unit }),
+            false => Some(Event::Unmounted { unit }),
+        }
     }
 
     /// Whether something other than a trap is mounted at the unit's path.
     pub fn is_mounted(&self, name: &UnitName) -> bool {
-        self.count.contains_key(name)
+        self.here.contains_key(name)
     }
 
     /// Says the state of these units again: they are new, or the manager was restarted.
     pub fn tell_again(&mut self, graph: &Graph, units: impl Iterator<Item = UnitId>) {
         let names = units.map(|unit| graph.name(unit).clone());
         self.waiting.extend(
-            names.filter(|n| n.unit_type() == UnitType::Mount && self.count.contains_key(n)),
+            names.filter(|n| n.unit_type() == UnitType::Mount && self.here.contains_key(n)),
         );
     }
 }

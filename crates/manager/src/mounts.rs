@@ -4,6 +4,9 @@
 
 use std::path::Path;
 
+use crate::last::Step;
+use crate::last::holders::holders;
+
 use warren_core::event::Done;
 use warren_sys::mount::{self, Unmount};
 use warren_unit::UnitName;
@@ -30,6 +33,9 @@ const IN_KERNEL: &[&str] = &[
     "tmpfs",
     "tracefs",
 ];
+
+/// Where helpers of mount(8) and umount(8) are.
+const HELPERS: [&str; 2] = ["/sbin", "/usr/sbin"];
 
 /// Mounts stacked on one path that are unmounted one after the other at most.
 const STACKED_MAX: usize = 32;
@@ -82,11 +88,20 @@ pub fn unmount(config: &MountConfig) -> Done {
         if let Err(e) = mount::unmount(target, how) {
             return match e.errno {
                 22 | 2 => Done::Ok,
+                _ if e.is_busy() => in_use(target, &e.to_string()),
                 _ => Done::Failed { error: e.to_string() },
             };
         }
     }
     Done::Ok
+}
+
+/// The failure of an unmount, with who uses what is mounted there. Looks at every process.
+pub fn in_use(mount_point: &str, error: &str) -> Done {
+    let who = holders(mount_point);
+    let who =
+        if who.is_empty() { String::new() } else { format!(": in use by {}", who.join(", ")) };
+    Done::Failed { error: format!("{error}{who}") }
 }
 
 /// Whether the kernel has something other than a trap mounted at a mount unit's path, now.
@@ -121,6 +136,21 @@ pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     }
     argv.extend([config.what.to_string(), config.where_.to_string()]);
     argv
+}
+
+/// The same for a mount that is in no file. Where its file system has no `umount.TYPE`, the system
+/// call is all there is to it, and looks at nothing: umount(8) asks the mount's server first.
+pub fn plain_unmount_command(config: &MountConfig) -> Vec<String> {
+    let fs_type = config.fs_type.as_deref().unwrap_or_default();
+    let helper = |directory: &&str| Path::new(directory).join(format!("umount.{fs_type}")).exists();
+    let own = std::env::current_exe().ok().filter(|_| !HELPERS.iter().any(helper));
+    match own {
+        Some(own) => {
+            let step = Step::Unmount(config.where_.to_string());
+            vec![own.to_string_lossy().into_owned(), step.to_command()]
+        }
+        None => unmount_command(config),
+    }
 }
 
 /// The command line of umount(8) for this unit.

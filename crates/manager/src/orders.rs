@@ -13,6 +13,8 @@ use warren_core::time::Monotonic;
 use warren_fleet::made::Origin;
 use warren_unit::{Diagnostic, UnitName};
 
+use crate::ending::scheduled::Scheduled;
+use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
 use crate::recorder::Done;
 use crate::records::Material;
@@ -47,6 +49,17 @@ pub enum Order {
         /// Where the answer goes.
         reply: Sender<Ended>,
     },
+    /// Plan an end.
+    Plan {
+        /// Which.
+        scheduled: Scheduled,
+        /// Where the answer goes.
+        reply: Sender<Result<(), String>>,
+    },
+    /// There is to be no end; the answer is whether one was planned.
+    CancelPlan(Sender<bool>),
+    /// A lock against an end is gone.
+    Unlocked,
     /// Read the configuration again.
     Reload {
         /// How.
@@ -143,6 +156,13 @@ pub enum LoaderOrder {
     Forget {
         /// Which.
         names: Vec<UnitName>,
+        /// Comes back with the answer.
+        token: u64,
+    },
+    /// Load names that gained or lost a mount.
+    Mounts {
+        /// Which.
+        changes: Vec<Changed>,
         /// Comes back with the answer.
         token: u64,
     },

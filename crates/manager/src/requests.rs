@@ -40,6 +40,8 @@ pub(crate) enum AfterLoad {
     Connection(Box<crate::accept::Waiting>),
     /// Units were forgotten.
     Forgotten,
+    /// Names that gained or lost a mount were loaded.
+    Mounts,
     /// Nobody waits.
     Nothing,
 }
@@ -63,6 +65,10 @@ impl Daemon {
             Order::Hurry { asker, unit, reply } => {
                 self.ask(asker, Request::Hurry(unit), Client::Waiter(reply));
             }
+            // Who no longer waits needs no answer.
+            Order::Plan { scheduled, reply } => drop(reply.send(self.plan_end(scheduled))),
+            Order::CancelPlan(reply) => drop(reply.send(self.cancel_end())),
+            Order::Unlocked => self.look_at_plan(),
             Order::Reload { how, reply } => {
                 let after = AfterLoad::Report { reply, ordered: Instant::now() };
                 self.load(|token| LoaderOrder::Reload { how, token }, after);
@@ -162,16 +168,7 @@ impl Daemon {
                     .ok_or_else(|| BusError::no_such_unit("Unit default.target not found."))
             }
             Call::Environment { unset, set } => self.change_environment(&unset, &set),
-            Call::Leave(how) => {
-                self.begin_end(match how {
-                    Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
-                    Leave::Reboot => PowerAction::Reboot,
-                    Leave::PowerOff => PowerAction::PowerOff,
-                    Leave::Halt => PowerAction::Halt,
-                    Leave::KExec => PowerAction::Kexec,
-                });
-                Ok(Answer::Done)
-            }
+            Call::Leave(how) => self.leave_by_call(how),
             Call::SetExitCode(code) => {
                 self.shared.change_facts(|facts| facts.exit_code = code);
                 Ok(Answer::Done)
@@ -182,6 +179,26 @@ impl Daemon {
                 Ok(Answer::Processes(self.groups.processes(unit).into_iter().map(line).collect()))
             }
             _ => Err(BusError::not_supported("This version does not do this.")),
+        }
+    }
+
+    fn leave_by_call(&mut self, how: Leave) -> Outcome {
+        let action = match how {
+            Leave::Exit => PowerAction::Exit(self.shared_exit_code()),
+            Leave::Reboot => PowerAction::Reboot,
+            Leave::PowerOff => PowerAction::PowerOff,
+            Leave::Halt => PowerAction::Halt,
+            Leave::KExec => PowerAction::Kexec,
+        };
+        match Self::cannot_follow(action) {
+            // Once everything is down something must follow: init boots again then.
+            Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
+            _ => {
+                self.begin_end(action);
+                // It is written down before it is promised: the next manager goes on with it.
+                self.turn();
+                Ok(Answer::Done)
+            }
         }
     }
 
@@ -287,6 +304,11 @@ impl Daemon {
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),
+            Some(AfterLoad::Mounts) => {
+                self.mounts.loaded();
+                // What lost its file with its mount.
+                self.note_idle(&delta.changed);
+            }
             Some(AfterLoad::Nothing) | None => {}
         }
     }
@@ -316,7 +338,7 @@ impl Daemon {
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);
-        let units = delta.added.iter().chain(&delta.changed).copied();
+        let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);
         self.take_mount_changes(changes);

@@ -15,8 +15,10 @@ use warren_sys::eventfd::EventFd;
 use warren_unit::UnitName;
 use warren_unit::install::UnitFileState;
 
+use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
+use crate::inhibit::Locks;
 use crate::orders::Order;
 use crate::records::Records;
 
@@ -65,6 +67,8 @@ pub struct Shared {
     states: Mutex<Arc<FileStates>>,
     rules: Mutex<Applied>,
     shown: Mutex<Shown>,
+    locks: Mutex<Locks>,
+    plan: Mutex<Option<Scheduled>>,
     settings: Settings,
     tree: Option<Tree>,
     orders: Sender<Order>,
@@ -128,6 +132,8 @@ impl Shared {
             states: Mutex::default(),
             rules: Mutex::default(),
             shown: Mutex::new(Shown::new(places.rules)),
+            locks: Mutex::default(),
+            plan: Mutex::default(),
             settings,
             tree,
             orders,
@@ -162,6 +168,26 @@ impl Shared {
     /// What rules made.
     pub fn rules(&self) -> Applied {
         lock(&self.rules).clone()
+    }
+
+    /// Puts up the end that is to come.
+    pub fn publish_plan(&self, plan: Option<Scheduled>) {
+        *lock(&self.plan) = plan;
+    }
+
+    /// The end that is to come.
+    pub fn plan(&self) -> Option<Scheduled> {
+        lock(&self.plan).clone()
+    }
+
+    /// Locks against an end.
+    pub fn locks(&self) -> Vec<crate::inhibit::Lock> {
+        lock(&self.locks).all()
+    }
+
+    /// Changes them.
+    pub fn change_locks<T>(&self, change: impl FnOnce(&mut Locks) -> T) -> T {
+        change(&mut lock(&self.locks))
     }
 
     /// The text of a file that rules made; nothing if the path is that of another file.
@@ -241,7 +267,8 @@ impl Backend for Shared {
     fn files(&self, definition: &Definition) -> UnitFiles {
         self.show_made(definition);
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
-        let fragment = definition.files.fragment.as_ref().map(path);
+        let is_of_kernel = crate::loader::is_of_kernel(definition);
+        let fragment = definition.files.fragment.as_ref().filter(|_| !is_of_kernel).map(path);
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,

@@ -31,7 +31,9 @@ use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::Groups;
 use crate::helpers::Helpers;
+use crate::host::owns_machine;
 use crate::init_link::InitLink;
+use crate::loader::is_of_kernel;
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
 use crate::mount_table::MountTable;
@@ -72,6 +74,9 @@ const MISSING_AFTER: Duration = Duration::from_secs(2);
 const NOTIFY_NAME: &str = "notify";
 
 const GENERATION_NAME: &str = "generation";
+
+/// What was mounted before the first manager, below the directory of run-time files.
+const MOUNTED_BEFORE: &str = "warren/mounted-before";
 
 fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     let mut kept = Kept::default();
@@ -121,10 +126,13 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
+    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
+    let list = options.runtime_dir.join(MOUNTED_BEFORE);
+    let found = mounts.found(&list, restored.is_none(), owns_machine(options.scope));
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
     let is_asked = greeting.welcome.reason == StartReason::Asked;
     let written = kept.generation.take().filter(|_| !is_asked);
-    let first = First::find(&options, &settings, restored.as_ref(), written)
+    let first = First::find(&options, &settings, restored.as_ref(), written, found)
         .map_err(text("making the generation file"))?;
     let graph = first.graph.clone();
     let loaded = now();
@@ -169,7 +177,6 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer))),
         _ => Traps::new(None),
     };
-    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
     let notify = match kept.notify.take() {
         Some(fd) => Ok(NotifySocket::over(fd)),
         None => NotifySocket::bind(&options.notify_socket()),
@@ -215,6 +222,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         look_for_missing_at: None,
         incarnation: greeting.welcome.incarnation,
         ending: None,
+        planned: Default::default(),
         doors: Default::default(),
         collector: Default::default(),
         last_ping: began.monotonic,
@@ -478,6 +486,7 @@ impl Daemon {
         if !started {
             self.start_first_unit();
         }
+        self.take_up_plan();
         Ok(())
     }
 
@@ -632,8 +641,14 @@ impl Daemon {
                 self.core.unit_run(definition.id).state,
                 TypeState::Mount(warren_core::state::Mount::Up(ref run)) if run.in_table
             );
-            if up && !self.mounts.is_mounted(&definition.name) {
+            if self.mounts.is_mounted(&definition.name) {
+                continue;
+            }
+            if up {
                 self.events.push_back(Event::Unmounted { unit: definition.id });
+            }
+            if is_of_kernel(definition) {
+                self.mounts.vanished(&definition.name);
             }
         }
     }

@@ -15,6 +15,8 @@ pub const TOOL: u64 = 1 << 63;
 #[derive(Default)]
 pub struct Tools {
     running: BTreeMap<u32, EffectId>,
+    /// What they unmount.
+    unmounts: BTreeMap<EffectId, Box<str>>,
 }
 
 impl Tools {
@@ -57,6 +59,16 @@ impl Tools {
             }
             _ => Some((effect, Done::Failed { error: "it could not be run".to_owned() })),
         })
+    }
+
+    /// The tool for this effect will unmount what is there.
+    pub fn unmounts(&mut self, effect: EffectId, mount_point: &str) {
+        self.unmounts.insert(effect, mount_point.into());
+    }
+
+    /// What the tool for an effect was to unmount, asked once when it has ended.
+    pub fn take_unmounted(&mut self, effect: EffectId) -> Option<Box<str>> {
+        self.unmounts.remove(&effect)
     }
 
     /// After a restart: this process is the tool of that effect.

@@ -75,7 +75,10 @@ fn roots(view: &View) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
 
 fn in_trouble(view: &View, unit: UnitId) -> bool {
     let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
-    view.active_state(unit).as_str() == "failed" || waits
+    let history = view.run(unit).history.as_deref();
+    let left_out = history.is_some_and(|h| h.reason.code == Code::LeftOut);
+    let is_down = view.active_state(unit).is_down();
+    view.active_state(unit).as_str() == "failed" || waits || left_out && is_down
 }
 
 /// The unit, then what explains it, and so on.

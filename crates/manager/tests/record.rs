@@ -2,32 +2,13 @@
 
 mod lab;
 
+use lab::recordings::{bar, recording};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::Bar;
-use warren_trace::record::{self, Damage, Recording};
+use warren_trace::record::{self, Damage};
 use warren_trace::words::{Phase, Release, Work};
-
-/// The last recording of a subject that is whole.
-fn recording(m: &Machine, subject: &str) -> Option<Recording> {
-    let files = std::fs::read_dir(m.directory.join("records")).ok()?.flatten();
-    let ours = files.map(|file| file.path()).filter(|path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with(subject) && name.ends_with(".record")
-    });
-    let bytes = std::fs::read(ours.max()?).ok()?;
-    let (recording, damage) = record::read(&bytes).expect("a recording");
-    (damage == Damage::default()).then_some(recording)
-}
-
-/// The first bar of a unit with this work.
-#[track_caller]
-fn bar<'a>(analysis: &'a Analysis<'_>, name: &str, work: Work) -> &'a Bar {
-    let bars = &analysis.timeline.bars;
-    let found = bars.iter().find(|bar| analysis.name(bar.row) == name && bar.work == work);
-    found.unwrap_or_else(|| panic!("no {} of {name}: {bars:#?}", work.text()))
-}
 
 /// The name of the unit that the bar waited for last.
 fn held_by<'a>(analysis: &'a Analysis<'_>, bar: &Bar) -> Option<&'a str> {

@@ -8,6 +8,8 @@ mod implicit;
 mod known;
 mod types;
 
+pub use types::is_api_file_system;
+
 use std::sync::Arc;
 
 use crate::context::{Context, Defaults, Scope};

@@ -53,6 +53,11 @@ impl Step {
         format!("{verb}:{}", self.path())
     }
 
+    /// The argument with which warrend takes it.
+    pub fn to_command(&self) -> String {
+        format!("{}={}", super::LAST_STEP, self.to_argument())
+    }
+
     /// The path or device that it is about.
     pub fn path(&self) -> &str {
         match self {

@@ -14,6 +14,7 @@ use warren_sys::process;
 
 use super::holders::holders;
 use super::steps::{EXIT_BUSY, Step};
+use crate::kernel_mounts::stays;
 use crate::say;
 
 /// Steps that run at the same time.
@@ -27,12 +28,6 @@ const WRITE_MAX: Duration = Duration::from_secs(60);
 
 /// Loop devices lie on file systems on loop devices: so often the look is repeated.
 const ROUNDS_MAX: usize = 4;
-
-/// Directories whose mounts are the kernel's own and hold nothing.
-const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
-
-/// Mounts that are needed to the last.
-const KEPT: [&str; 3] = ["/", "/usr", "/run"];
 
 /// Takes everything apart; returns how many things could not be.
 pub fn take_apart() -> usize {
@@ -104,7 +99,7 @@ impl Plan {
         let by_id: BTreeMap<u64, &Mount> = mounts.iter().map(|m| (m.id, m)).collect();
         let mut places: BTreeMap<u64, usize> = BTreeMap::new();
         // The table has a mount after the one that it is on.
-        for mount in mounts.iter().filter(|m| is_to_go(m)) {
+        for mount in mounts.iter().filter(|m| !stays(&m.mount_point)) {
             let below = nearest_below(mount, &by_id, &places);
             places.insert(mount.id, plan.items.len());
             let step = Step::Unmount(mount.mount_point.clone());
@@ -196,15 +191,6 @@ fn is_on_device(source: &str, device: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
 }
 
-fn is_to_go(mount: &Mount) -> bool {
-    let path = mount.mount_point.as_str();
-    let is_in = |dir: &str| {
-        let rest = path.strip_prefix(dir);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    !KEPT.contains(&path) && !KERNEL.into_iter().any(is_in)
-}
-
 /// The mount to go that this one is on, past those that stay.
 fn nearest_below(
     mount: &Mount,
@@ -271,8 +257,8 @@ fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
         say!("{path} is in use by {who}");
     }
     let text = |e: &dyn std::fmt::Display| format!("{}: {e}", step.path());
-    let argument = format!("{}={}", super::LAST_STEP, step.to_argument());
-    let child = Command::new("/proc/self/exe").arg(argument).spawn().map_err(|e| text(&e))?;
+    let child =
+        Command::new("/proc/self/exe").arg(step.to_command()).spawn().map_err(|e| text(&e))?;
     let pidfd = process::pidfd_open(child.id() as i32).map_err(|e| text(&e))?;
     epoll.add(&pidfd, index as u64, Interest::READ).map_err(|e| text(&e))?;
     let bound = match step {

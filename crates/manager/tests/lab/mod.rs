@@ -5,6 +5,8 @@
 //! behind is removed by the next one.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod recordings;
+
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -233,22 +235,31 @@ impl Machine {
 
     /// One call, made when the manager is there. `None`: it was killed over it.
     pub fn try_call(&self, method: &str, parameters: &Value) -> Option<Value> {
-        let path = self.inside("/run/warren/control");
-        let stream = until("the manager listens", || UnixStream::connect(&path).ok());
-        let request = json!({"method": format!("io.warrener.Manager.{method}"),
-            "parameters": parameters});
-        let mut bytes = request.to_string().into_bytes();
-        bytes.push(0);
-        (&stream).write_all(&bytes).ok()?;
-        let mut answer = Vec::new();
-        BufReader::new(&stream).read_until(0, &mut answer).ok()?;
-        (answer.pop() == Some(0)).then(|| serde_json::from_slice(&answer).expect("it is JSON"))
+        let stream = until("the manager listens", || self.connect());
+        ask(&stream, method, parameters)
+    }
+
+    fn connect(&self) -> Option<UnixStream> {
+        UnixStream::connect(self.inside("/run/warren/control")).ok()
     }
 
     /// A call that changes nothing, repeated until it is answered.
     #[track_caller]
     pub fn call(&self, method: &str, parameters: &Value) -> Value {
         until(method, || self.try_call(method, parameters))["parameters"].clone()
+    }
+
+    /// The same while there is a machine; `None` when it has ended.
+    pub fn call_while_up(&self, method: &str, parameters: &Value) -> Option<Value> {
+        // A process that has ended has no program any more.
+        let program = PathBuf::from(format!("/proc/{}/exe", self.init_pid));
+        until(method, || {
+            let stream = self.connect();
+            let answer = stream.as_ref().and_then(|stream| ask(stream, method, parameters));
+            let is_over = || std::fs::read_link(&program).is_err();
+            (answer.is_some() || is_over()).then_some(answer)
+        })
+        .map(|answer| answer["parameters"].clone())
     }
 
     pub fn totals(&self) -> Value {
@@ -326,6 +337,14 @@ impl Machine {
         }
     }
 
+    /// The same, while the test goes on.
+    pub fn spawn(&self, argv: &[&str]) -> Child {
+        let target = format!("--target={}", self.init_pid);
+        let mut command = Command::new("nsenter");
+        command.args([&target, "--mount", "--pid", "--ipc"]).args(argv);
+        command.stdout(Stdio::null()).spawn().expect("nsenter(1) runs")
+    }
+
     // ---- the end ----
 
     /// Asks for the end: `poweroff`, `reboot`, ...
@@ -362,6 +381,16 @@ impl Machine {
         let child = child_called(self.init_pid, name);
         child.is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
     }
+}
+
+fn ask(mut stream: &UnixStream, method: &str, parameters: &Value) -> Option<Value> {
+    let method = format!("io.warrener.Manager.{method}");
+    let mut bytes = json!({"method": method, "parameters": parameters}).to_string().into_bytes();
+    bytes.push(0);
+    stream.write_all(&bytes).ok()?;
+    let mut answer = Vec::new();
+    BufReader::new(stream).read_until(0, &mut answer).ok()?;
+    (answer.pop() == Some(0)).then(|| serde_json::from_slice(&answer).expect("it is JSON"))
 }
 
 fn write_unit(directory: &Path, file: &str, text: &str) {

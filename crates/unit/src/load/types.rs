@@ -541,7 +541,7 @@ impl Loader<'_, '_> {
 }
 
 /// Mount points that the manager sets up itself before any unit (file-hierarchy(7)).
-fn is_api_file_system(path: &str) -> bool {
+pub fn is_api_file_system(path: &str) -> bool {
     const EXACT: &[&str] =
         &["/proc", "/sys", "/dev", "/dev/pts", "/dev/shm", "/run", "/sys/fs/cgroup"];
     EXACT.contains(&path) || path.starts_with("/sys/fs/cgroup/")

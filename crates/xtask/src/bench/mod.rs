@@ -13,6 +13,7 @@
 pub mod fleet;
 pub mod journal;
 mod rows;
+pub mod shutdown;
 mod subject;
 
 use std::fs;

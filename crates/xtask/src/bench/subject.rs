@@ -66,7 +66,8 @@ impl Place {
     }
 }
 
-fn lab() -> PathBuf {
+/// Where the lab has its data.
+pub fn lab() -> PathBuf {
     std::env::var_os("LAB").map_or_else(|| "/tmp/lab".into(), PathBuf::from)
 }
 
@@ -215,7 +216,8 @@ fn scope_of(pid: i32) -> Result<PathBuf> {
     Ok(mount.join(group.trim_start_matches('/')))
 }
 
-fn script(name: &str, args: &[&str]) -> Result<()> {
+/// Runs a script of the lab.
+pub fn script(name: &str, args: &[&str]) -> Result<()> {
     let directory = std::env::var_os("LAB_SCRIPTS").context("LAB_SCRIPTS")?;
     let path = Path::new(&directory).join(name);
     let output = Command::new(&path).args(args).env("LAB", lab()).output();

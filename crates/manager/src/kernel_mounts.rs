@@ -1,0 +1,200 @@
+//! Units for what the kernel has mounted and no file is for, as if `/proc/self/mountinfo` were a
+//! directory of unit files (systemd.mount(5)).
+//!
+//! The loop sees the mount table ([`crate::mount_table`]) and tells the loader which names gained
+//! or lost a mount; the loader keeps a text for each of them and makes the next generation of what
+//! differs, as for a changed file. So a mount costs one definition, however many units there are;
+//! mounts that come while one generation is being made go into the next together.
+//!
+//! What was mounted before the first manager of a container or a nested machine is somebody
+//! else's: its unit has no default dependencies, so that nothing unmounts it at the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_core::graph::Graph;
+use warren_sys::mount::{self, Mount};
+use warren_unit::UnitName;
+use warren_unit::load::is_api_file_system;
+use warren_unit::parse::{UnitFile, parse};
+
+use crate::loader::is_of_kernel;
+use crate::say;
+
+/// Where such units come from, by `SourcePath=`.
+const SOURCE: &str = "/proc/self/mountinfo";
+
+/// A source or a type that is longer is cut: it is only shown.
+const VALUE_BYTES_MAX: usize = 4096;
+
+/// Directories whose mounts are the kernel's own and hold nothing.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Mounts that are needed to the last.
+const KEPT: [&str; 3] = ["/", "/usr", "/run"];
+
+/// A name that gained or lost a mount, with the mount's id if there is one now.
+pub type Changed = (UnitName, Option<u64>);
+
+/// What was mounted when the manager began.
+#[derive(Debug, Default)]
+pub struct FoundMounts {
+    /// No texts yet.
+    pub kernel: KernelMounts,
+    /// What is to get one.
+    pub now: Vec<Changed>,
+}
+
+/// Whether what is mounted at this path is left alone by the end.
+pub fn stays(path: &str) -> bool {
+    let is_in = |dir: &str| {
+        let rest = path.strip_prefix(dir);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    KEPT.contains(&path) || KERNEL.into_iter().any(is_in)
+}
+
+/// The texts of such units.
+#[derive(Debug, Default)]
+pub struct KernelMounts {
+    files: BTreeMap<UnitName, Arc<UnitFile>>,
+    /// Mounts that were there before this machine.
+    inherited: BTreeSet<u64>,
+}
+
+impl KernelMounts {
+    /// Without any, for a machine that these mounts are not its own of.
+    pub fn new(inherited: BTreeSet<u64>) -> KernelMounts {
+        KernelMounts { files: BTreeMap::new(), inherited }
+    }
+
+    /// The texts that a generation of another incarnation was made of.
+    pub fn take_up(&mut self, graph: &Graph) {
+        for definition in graph.definitions().filter(|definition| is_of_kernel(definition)) {
+            let file = definition.files.fragment.clone();
+            self.files.extend(file.map(|file| (definition.name.clone(), file)));
+        }
+    }
+
+    /// The text for a name, if it has one.
+    pub fn file(&self, name: &UnitName) -> Option<&Arc<UnitFile>> {
+        self.files.get(name)
+    }
+
+    /// All names with a text.
+    pub fn names(&self) -> impl Iterator<Item = &UnitName> {
+        self.files.keys()
+    }
+
+    /// A name gained or lost a mount. Asks the kernel what it is.
+    pub fn set(&mut self, (name, id): Changed) {
+        let found = id.and_then(look_at).filter(|m| !is_api_file_system(&m.mount_point));
+        let found = found.map(|mount| (self.is_left_alone(&mount), mount));
+        match found {
+            Some((left_alone, mount)) => {
+                let text = text(&mount, left_alone);
+                // The empty path is what says that there is no file.
+                let (file, _) = parse(Arc::from(""), text.as_bytes(), name.unit_type());
+                // The same value says that nothing changed.
+                if self.files.get(&name).is_none_or(|old| **old != file) {
+                    self.files.insert(name, Arc::new(file));
+                }
+            }
+            None => {
+                self.files.remove(&name);
+            }
+        }
+    }
+
+    fn is_left_alone(&self, mount: &Mount) -> bool {
+        stays(&mount.mount_point) || self.inherited.contains(&mount.id)
+    }
+}
+
+/// The kernel's word on a mount; it may be gone.
+fn look_at(id: u64) -> Option<Mount> {
+    match mount::stat(id) {
+        Ok(mount) => Some(mount),
+        // Before Linux 6.8 there is only the whole table.
+        Err(_) => mount::table().ok()?.into_iter().find(|mount| mount.id == id),
+    }
+}
+
+fn text(mount: &Mount, left_alone: bool) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "[Unit]\nSourcePath={SOURCE}");
+    let _ = writeln!(out, "Description={}", value(&mount.mount_point));
+    if left_alone {
+        let _ = writeln!(out, "DefaultDependencies=no");
+    }
+    // Where= follows from the name, which has no character that a file could not hold.
+    let _ = writeln!(out, "[Mount]\nWhat={}\nType={}", value(&mount.source), value(&mount.fstype));
+    out
+}
+
+/// As it may stand in a unit file.
+fn value(text: &str) -> String {
+    let cut = text.char_indices().take_while(|(at, _)| *at < VALUE_BYTES_MAX);
+    let plain = |c: char| if c.is_control() || c == '\\' { '?' } else { c };
+    let out: String = cut.map(|(_, c)| plain(c)).collect();
+    let out = out.replace('%', "%%");
+    if out.trim().is_empty() { "none".to_owned() } else { out }
+}
+
+/// The mounts that were there before the machine: found by its first manager, and written down for
+/// those after it. Of a host there are none.
+pub fn inherited(
+    list: &Path,
+    is_first: bool,
+    is_host: bool,
+    now: impl Iterator<Item = u64>,
+) -> BTreeSet<u64> {
+    if is_host {
+        return BTreeSet::new();
+    }
+    if !is_first {
+        let text = std::fs::read_to_string(list).unwrap_or_default();
+        return text.lines().filter_map(|line| line.parse().ok()).collect();
+    }
+    let all: BTreeSet<u64> = now.collect();
+    let lines: Vec<String> = all.iter().map(u64::to_string).collect();
+    if let Err(e) = std::fs::write(list, lines.join("\n")) {
+        say!("{}: {e}", list.display());
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_needed_to_the_last_stays() {
+        let gone = ["/home", "/usr/local", "/run/user/7", "/processes", "/boot/efi"];
+        assert!(gone.iter().all(|path| !stays(path)));
+        let kept = ["/", "/usr", "/run", "/proc", "/sys/kernel/debug", "/dev/shm"];
+        assert!(kept.iter().all(|path| stays(path)));
+    }
+
+    #[test]
+    fn no_source_leaves_its_line() {
+        let mount = |source: &str| Mount {
+            id: 1,
+            parent: 0,
+            mount_point: "/a b".to_owned(),
+            source: source.to_owned(),
+            fstype: "tmpfs".to_owned(),
+        };
+        let line = |source: &str| {
+            let text = text(&mount(source), false);
+            text.lines().find_map(|line| line.strip_prefix("What=").map(str::to_owned))
+        };
+        assert_eq!(line("a\nType=x\\").as_deref(), Some("a?Type=x?"));
+        assert_eq!(line("50%").as_deref(), Some("50%%"));
+        assert_eq!(line("").as_deref(), Some("none"));
+        assert_eq!(line(&"ä".repeat(9000)).map(|l| l.len()), Some(VALUE_BYTES_MAX));
+        assert!(text(&mount("x"), true).contains("DefaultDependencies=no"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Mounts that no file is for are units like others: seen, ordered, and unmounted at the end as
+//! soon as nobody needs them.
+
+mod lab;
+
+use lab::recordings::{bar, recording};
+use lab::{Machine, until};
+use serde_json::json;
+use warren_trace::analysis::Analysis;
+use warren_trace::words::Work;
+
+/// Mounts a tmpfs inside.
+fn mount(m: &Machine, path: &str) {
+    m.run(&["mkdir", "-p", path]).expect("a directory");
+    m.run(&["mount", "-t", "tmpfs", "by-hand", path]).expect("it can be mounted");
+}
+
+fn show(m: &Machine, unit: &str, property: &str) -> String {
+    let all = ["systemctl", "show", "--value", "-p", property, unit];
+    m.run(&all).map_or_else(|error| error, |text| text.trim().to_owned())
+}
+
+fn end(m: &mut Machine) -> (String, warren_trace::record::Recording) {
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    let shutdown = recording(m, "shutdown").unwrap_or_else(|| panic!("no recording: {console}"));
+    (console, shutdown)
+}
+
+#[test]
+fn what_is_mounted_by_hand_is_a_unit_until_it_is_gone() {
+    if !std::path::Path::new("/usr/bin/systemctl").exists() {
+        return lab::not_run("by-hand", "systemctl(1)");
+    }
+    let user = "[Unit]\nRequiresMountsFor=/run/data/below\n[Service]\nExecStart=@P stay";
+    let Some(m) = Machine::start("by-hand", &[("user.service", user)]) else { return };
+    mount(&m, "/run/data");
+    m.wait_for("run-data.mount", "active/mounted");
+    for (property, value) in [
+        ("FragmentPath", ""),
+        ("SourcePath", "/proc/self/mountinfo"),
+        ("What", "by-hand"),
+        ("Where", "/run/data"),
+        ("Type", "tmpfs"),
+        ("LoadState", "loaded"),
+        ("Conflicts", "umount.target"),
+        ("UnitFileState", ""),
+    ] {
+        assert_eq!(show(&m, "run-data.mount", property), value, "{property}");
+    }
+    let before = show(&m, "run-data.mount", "Before");
+    assert!(before.contains("umount.target") && before.contains("user.service"), "{before}");
+    let listed = m.run(&["systemctl", "--no-pager", "list-units", "-t", "mount"]);
+    assert!(listed.as_ref().is_ok_and(|text| text.contains("run-data.mount")), "{listed:?}");
+
+    mount(&m, "/run/other");
+    m.wait_for("run-other.mount", "active/mounted");
+    m.kill_manager();
+    m.run(&["umount", "/run/other"]).expect("nobody uses it");
+    m.wait_for("run-data.mount", "active/mounted");
+    until("what went meanwhile is no unit", || {
+        (show(&m, "run-other.mount", "LoadState") == "not-found").then_some(())
+    });
+    assert_eq!(show(&m, "run-data.mount", "SourcePath"), "/proc/self/mountinfo");
+
+    // A file that comes is stronger, and when it goes the kernel's word counts again.
+    m.write("run-data.mount", "[Unit]\nDescription=By a file\n[Mount]\nWhat=x\nType=tmpfs");
+    m.call("ReloadConfiguration", &json!({}));
+    assert_eq!(show(&m, "run-data.mount", "Description"), "By a file");
+    std::fs::remove_file(m.directory.join("units/run-data.mount")).expect("it is there");
+    m.call("ReloadConfiguration", &json!({}));
+    until("the kernel's word counts", || {
+        (show(&m, "run-data.mount", "SourcePath") == "/proc/self/mountinfo").then_some(())
+    });
+
+    m.run(&["umount", "/run/data"]).expect("nobody uses it");
+    until("it is no unit any more", || {
+        (show(&m, "run-data.mount", "LoadState") == "not-found").then_some(())
+    });
+    assert_eq!(m.state("run-data.mount"), "inactive/dead");
+}
+
+#[test]
+fn mounts_go_by_tree_as_soon_as_their_last_user_is_down() {
+    let user = "[Unit]\nRequiresMountsFor=/run/data/a/deep\n[Service]\nExecStart=@P stay\n\
+                ExecStop=@P wait:100";
+    let slow = "[Service]\nExecStart=@P stay\nExecStop=@P wait:2000";
+    let units = [("user.service", user), ("slow.service", slow)];
+    let Some(mut m) = Machine::start("tree", &units) else { return };
+    for path in ["/run/data", "/run/data/a", "/run/data/a/deep", "/run/data/b"] {
+        mount(&m, path);
+    }
+    for unit in ["run-data-a-deep.mount", "run-data-b.mount"] {
+        m.wait_for(unit, "active/mounted");
+    }
+    m.expect_job("start", "user.service", "done");
+    m.expect_job("start", "slow.service", "done");
+    let (console, recording) = end(&mut m);
+    let analysis = Analysis::of(&recording);
+    let stop = |unit: &str| bar(&analysis, unit, Work::Stop);
+    let began = |unit: &str| stop(unit).start.expect("it ran").at;
+    let ended = |unit: &str| stop(unit).end.unwrap_or_else(|| panic!("{unit}: {console}")).at;
+    for (first, then) in [
+        ("user.service", "run-data-a-deep.mount"),
+        ("run-data-a-deep.mount", "run-data-a.mount"),
+        ("run-data-a.mount", "run-data.mount"),
+        ("run-data-b.mount", "run-data.mount"),
+        ("run-data.mount", "slow.service"),
+    ] {
+        assert!(ended(first) <= ended(then), "{first} before {then}: {console}");
+    }
+    assert!(began("run-data-b.mount") < ended("user.service"), "it is in nobody's use");
+    // What was mounted before the machine is not its own.
+    let mounts = analysis.timeline.bars.iter().map(|bar| analysis.name(bar.row));
+    let others = mounts.filter(|n| n.ends_with(".mount") && !n.starts_with("run-data"));
+    assert_eq!(others.collect::<Vec<_>>(), [""; 0], "{console}");
+}
+
+#[test]
+fn who_keeps_a_mount_busy_is_named() {
+    let user = "[Unit]\nDefaultDependencies=no\n[Service]\nWorkingDirectory=/run/data\n\
+                KillMode=none\nExecStart=@P stay";
+    let Some(mut m) = Machine::start("busy", &[("user.service", user)]) else { return };
+    mount(&m, "/run/data");
+    m.wait_for("run-data.mount", "active/mounted");
+    m.expect_job("start", "user.service", "done");
+    let (console, _) = end(&mut m);
+    let line = console.lines().find(|line| line.contains("run-data.mount: WR-"));
+    let line = line.unwrap_or_else(|| panic!("it is told: {console}"));
+    assert!(line.contains("in use by player (pid ") && line.contains(", cwd)"), "{line}");
+    assert!(console.contains("The system is down."), "{console}");
+}

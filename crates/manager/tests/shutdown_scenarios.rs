@@ -1,0 +1,465 @@
+//! How machines end that make it hard, judged by what they recorded: who was stopped when, released
+//! by whom, and who was killed. Times that are asserted are those that nothing may undercut; how
+//! long it took is for the bench.
+
+mod lab;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use lab::recordings::recording;
+use lab::{Machine, until};
+use serde_json::json;
+use warren_trace::analysis::Analysis;
+use warren_trace::analysis::timeline::{Bar, Mark};
+use warren_trace::event::What;
+use warren_trace::record::Recording;
+use warren_trace::words::{Ending, Release, Work};
+
+const SIGTERM: u8 = 15;
+const SIGKILL: u8 = 9;
+
+/// A reason code: a stop took longer than it may.
+const STOP_TIMEOUT: u16 = 44;
+
+type Units = Vec<(String, String)>;
+
+/// A machine with all of these units up.
+fn up(name: &str, units: &Units) -> Option<Machine> {
+    let units: Vec<(&str, &str)> = units.iter().map(|(name, text)| (&**name, &**text)).collect();
+    let m = Machine::start(name, &units)?;
+    for (unit, _) in units.iter().filter(|(unit, _)| unit.ends_with(".service")) {
+        m.expect_job("start", unit, "done");
+    }
+    Some(m)
+}
+
+/// Ends the machine; what it said and what it recorded.
+fn end(m: &mut Machine) -> (String, Recording) {
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    let shutdown = recording(m, "shutdown").unwrap_or_else(|| panic!("no recording: {console}"));
+    (console, shutdown)
+}
+
+fn service(name: &str, text: &str) -> (String, String) {
+    (format!("{name}.service"), text.to_owned())
+}
+
+/// The stop bars by the name of their unit, without the suffix of services.
+fn stops<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, &'a Bar> {
+    let bars = analysis.timeline.bars.iter().filter(|bar| bar.work == Work::Stop);
+    let named = bars.map(|bar| {
+        let name = analysis.name(bar.row);
+        (name.strip_suffix(".service").unwrap_or(name), bar)
+    });
+    let out: BTreeMap<&str, &Bar> = named.collect();
+    let count = analysis.timeline.bars.iter().filter(|bar| bar.work == Work::Stop).count();
+    assert_eq!(out.len(), count, "a unit was stopped twice");
+    out
+}
+
+fn began(bar: &Bar) -> Mark {
+    bar.start.unwrap_or_else(|| panic!("it never ran: {bar:?}")).at
+}
+
+fn ended(bar: &Bar) -> Mark {
+    bar.end.unwrap_or_else(|| panic!("it never ended: {bar:?}")).at
+}
+
+/// The signals that a unit was sent, in order.
+fn signals(recording: &Recording, unit: &str) -> Vec<u8> {
+    let id = recording.units.iter().find(|u| u.name == unit).expect("it is named").id;
+    let of_unit = recording.events.iter().filter(|event| event.unit == id);
+    let signal = |what| match what {
+        Some(What::Signal { signal, .. }) => Some(signal),
+        _ => None,
+    };
+    of_unit.filter_map(|event| signal(event.what())).collect()
+}
+
+// ---- graphs ----
+
+/// A graph of services in layers: each with its stop time and those it is ordered after.
+struct Graph {
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    name: String,
+    stop_ms: u64,
+    after: Vec<usize>,
+}
+
+/// A row of numbers that is always the same (Knuth's constants).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+impl Graph {
+    /// 83 services in 9 layers, three in four of which go in 2 to 20 ms, one in five in up to
+    /// 150 ms, and the rest in 300 to 700 ms, as on a machine whose shutdown was once looked at
+    /// closely.
+    fn of_83() -> Graph {
+        const LAYERS: usize = 9;
+        let mut numbers = Numbers(1);
+        let layer = |node: usize| node * LAYERS / 83;
+        let mut nodes: Vec<Node> = Vec::new();
+        for node in 0..83 {
+            let below: Vec<usize> = (0..node).filter(|n| layer(*n) + 1 == layer(node)).collect();
+            let wanted = 1 + numbers.below(3);
+            let after: BTreeSet<usize> = (0..wanted)
+                .filter_map(|_| below.get(numbers.below(below.len().max(1) as u64) as usize))
+                .copied()
+                .collect();
+            let stop_ms = match numbers.below(20) {
+                0 => 300 + numbers.below(400),
+                1..=4 => 20 + numbers.below(130),
+                _ => 2 + numbers.below(18),
+            };
+            let after = after.into_iter().collect();
+            nodes.push(Node { name: format!("n{node}"), stop_ms, after });
+        }
+        Graph { nodes }
+    }
+
+    /// Three more, each over a service of its own and long in going.
+    fn with_sleepers(mut self) -> Graph {
+        for (name, over) in [("sleeper0", 3), ("sleeper1", 11), ("sleeper2", 27)] {
+            self.nodes.push(Node { name: name.into(), stop_ms: 2_000, after: vec![over] });
+        }
+        self
+    }
+
+    fn units(&self) -> Units {
+        let text = |node: &Node| {
+            let after: Vec<String> =
+                node.after.iter().map(|n| format!("{}.service", self.nodes[*n].name)).collect();
+            format!(
+                "[Unit]\nAfter={}\n[Service]\nExecStart=@P stay\nExecStop=@P wait:{}\n",
+                after.join(" "),
+                node.stop_ms
+            )
+        };
+        self.nodes.iter().map(|node| service(&node.name, &text(node))).collect()
+    }
+
+    /// Those that must be down before a node may go: it is ordered before them.
+    fn waits_for(&self, node: usize) -> impl Iterator<Item = usize> {
+        (0..self.nodes.len()).filter(move |&other| self.nodes[other].after.contains(&node))
+    }
+
+    /// The longest chain of the times that the units took, computed from the graph alone.
+    fn longest_us(&self, own_us: &[u64]) -> u64 {
+        let mut until = vec![0; self.nodes.len()];
+        // A node is only ordered after earlier ones.
+        for node in (0..self.nodes.len()).rev() {
+            let before = self.waits_for(node).map(|other| until[other]).max().unwrap_or(0);
+            until[node] = before + own_us[node];
+        }
+        until.into_iter().max().unwrap_or(0)
+    }
+
+    /// Every unit was stopped once, began as soon as the last that it waits for was down, and not
+    /// before; and the critical path is the longest one.
+    fn check(&self, recording: &Recording) {
+        let analysis = Analysis::of(recording);
+        let stops = stops(&analysis);
+        let bars: Vec<&Bar> = self.nodes.iter().map(|node| stops[&*node.name]).collect();
+        for (node, bar) in bars.iter().enumerate() {
+            let name = &self.nodes[node].name;
+            assert_eq!(bar.end.map(|end| end.ending), Some(Ending::Done), "{name}");
+            assert!(bar.own_us() >= self.nodes[node].stop_ms * 1000, "{name}: {bar:?}");
+            let last = self.waits_for(node).max_by_key(|&other| ended(bars[other]));
+            let start = bar.start.expect("it ran");
+            let edge = last.map(|other| bars[other].row);
+            assert_eq!(start.edge, edge, "{name} was let go by another than the last");
+            assert_eq!(start.by == Release::Unit, last.is_some(), "{name}");
+            assert!(last.is_none_or(|other| ended(bars[other]) <= start.at), "{name}");
+        }
+        let own: Vec<u64> = bars.iter().map(|bar| bar.own_us()).collect();
+        let (longest, parts) = (self.longest_us(&own), analysis.path.parts);
+        let total = analysis.timeline.end_us - analysis.timeline.begin_us;
+        assert!(parts.units_us <= longest && longest <= total, "{parts:?}: {longest} of {total}");
+        // What is not on the longest chain is the manager's; so it cannot hide in the units.
+        assert!(longest - parts.units_us <= parts.manager_us, "{parts:?}: {longest}");
+        println!("{total} us in all, the longest chain {longest} us: {parts:?}");
+    }
+}
+
+#[test]
+fn the_83_services_go_as_fast_as_their_longest_chain() {
+    let graph = Graph::of_83();
+    let Some(mut m) = up("graph83", &graph.units()) else { return };
+    let (_, recording) = end(&mut m);
+    graph.check(&recording);
+}
+
+#[test]
+fn three_sleepers_hold_up_their_own_chains_only() {
+    let graph = Graph::of_83().with_sleepers();
+    let Some(mut m) = up("sleepers", &graph.units()) else { return };
+    m.leave("poweroff");
+    let named = until("a sleeper is named", || {
+        let answer = m.call("Shutdown", &json!({}));
+        let waits = answer["waits"].as_array()?.clone();
+        waits.into_iter().find(|w| w["unit"].as_str().is_some_and(|u| u.starts_with("sleeper")))
+    });
+    assert_eq!(named["phase"], "stop");
+    assert!(named["process"].as_str().is_some_and(|p| p.ends_with("player")), "{named}");
+    assert!(named["left_us"].as_u64().is_some(), "{named}");
+    m.wait_for_end();
+    let recording = recording(&m, "shutdown").expect("it is kept");
+    graph.check(&recording);
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    let sleepers: Vec<&Bar> = (0..3).map(|n| stops[&*format!("sleeper{n}")]).collect();
+    let last_began = sleepers.iter().map(|bar| began(bar)).max();
+    let first_ended = sleepers.iter().map(|bar| ended(bar)).min();
+    assert!(last_began < first_ended, "side by side");
+    let on_path = |bar: &&&Bar| {
+        analysis
+            .timeline
+            .bars
+            .iter()
+            .zip(0..)
+            .any(|(b, index)| b.row == bar.row && analysis.path.has(index))
+    };
+    assert_eq!(sleepers.iter().filter(on_path).count(), 1, "the critical path names one");
+}
+
+#[test]
+fn fifty_that_ignore_sigterm_take_one_budget_together() {
+    let deaf = "[Service]\nType=notify\nTimeoutStopSec=2\nExecStart=@P deaf:ready";
+    let units: Units = (0..50).map(|n| service(&format!("deaf{n}"), deaf)).collect();
+    let Some(mut m) = up("fifty", &units) else { return };
+    let (console, recording) = end(&mut m);
+    assert!(console.contains(", 50 killed."), "{console}");
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    let deaf: Vec<&Bar> = (0..50).map(|n| stops[&*format!("deaf{n}")]).collect();
+    assert!(deaf.iter().map(|bar| began(bar)).max() < deaf.iter().map(|bar| ended(bar)).min());
+    for (bar, (name, _)) in deaf.iter().zip(&units) {
+        assert_eq!(bar.end.map(|end| end.reason), Some(STOP_TIMEOUT), "{bar:?}");
+        assert!(bar.own_us() >= 2_000_000, "killed before its time: {bar:?}");
+        assert_eq!(signals(&recording, name), [SIGTERM, SIGKILL]);
+    }
+}
+
+#[test]
+fn wedged_stop_commands_share_one_budget() {
+    let wedged = "[Service]\nTimeoutStopSec=2\nExecStart=@P stay\n\
+                  ExecStop=@P deaf\nExecStopPost=@P deaf";
+    let units = vec![service("wedged", wedged)];
+    let Some(mut m) = up("wedged", &units) else { return };
+    m.leave("poweroff");
+    // Whatever it is at, the time that it has and the time that it had are one budget.
+    let mut phases = BTreeSet::new();
+    while let Some(answer) = m.call_while_up("Shutdown", &json!({})) {
+        let wait = &answer["waits"][0];
+        let (Some(phase), Some(so_far)) = (wait["phase"].as_str(), wait["so_far_us"].as_u64())
+        else {
+            continue;
+        };
+        let left = wait["left_us"].as_u64().expect("there is always a bound");
+        assert!(phase.ends_with("sigkill") || so_far + left <= 2_100_000, "{wait}");
+        phases.insert(phase.to_owned());
+    }
+    let phases: Vec<&str> = phases.iter().map(String::as_str).collect();
+    assert!(phases.contains(&"stop") && phases.contains(&"stop-post"), "{phases:?}");
+    m.wait_for_end();
+    let recording = recording(&m, "shutdown").expect("it is kept");
+    // ExecStop= and the main process are asked, what is left of them is killed, and so is
+    // ExecStopPost=, for which nobody has time any more.
+    assert_eq!(signals(&recording, "wedged.service"), [SIGTERM, SIGKILL, SIGKILL]);
+}
+
+#[test]
+fn what_comes_after_sigkill_still_runs() {
+    let deaf = "[Service]\nType=notify\nTimeoutStopSec=1\nExecStart=@P deaf:ready\n\
+                ExecStopPost=@P append:@D/out/post:$SERVICE_RESULT";
+    let mixed = "[Service]\nKillMode=mixed\nExecStart=@P stay\nExecStartPost=@P fork: deaf\n\
+                 ExecStopPost=@P append:@D/out/post:$SERVICE_RESULT";
+    let units = vec![service("deaf", deaf), service("mixed", mixed)];
+    let Some(mut m) = up("after-kill", &units) else { return };
+    let (console, _) = end(&mut m);
+    let mut results = m.lines("post");
+    results.sort();
+    assert_eq!(results, ["success", "timeout"], "{console}");
+}
+
+#[test]
+fn a_stop_command_that_is_a_fork_bomb_goes_at_once() {
+    // Each process starts the next and is gone before a signal finds it.
+    let bomb = "[Service]\nTimeoutStopSec=2\nExecStart=@P stay\nExecStop=/bin/sh @D/bomb";
+    let script = "trap '' TERM\nhop() { (hop) & exit; }\n\
+                  for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do (hop) & done\nsleep 60\n";
+    let units = vec![service("bomb", bomb), service("bystander", "[Service]\nExecStart=@P stay")];
+    let Some(mut m) = up("stop-bomb", &units) else { return };
+    std::fs::write(m.directory.join("bomb"), script).expect("a file can be written");
+    let own_pid = || m.run(&["sh", "-c", "echo $$"]).ok()?.trim().parse::<u32>().ok();
+    let before = own_pid();
+    m.leave("poweroff");
+    until("it goes off", || (own_pid()? > before? + 200).then_some(()));
+    let mut answered = 0;
+    while m.call_while_up("Shutdown", &json!({})).is_some() {
+        answered += 1;
+    }
+    let console = m.wait_for_end();
+    assert!(answered > 10, "the manager answers while it bombs: {answered}");
+    assert!(!console.contains("left-over") && !console.contains("processes left"), "{console}");
+    let recording = recording(&m, "shutdown").expect("it is kept");
+    assert_eq!(signals(&recording, "bomb.service"), [SIGTERM, SIGKILL], "{console}");
+}
+
+#[test]
+fn a_unit_is_down_when_its_last_process_is() {
+    let top = "[Unit]\nAfter=base.service\n[Service]\nExecStart=@P stay\n\
+               ExecStartPost=@P fork: hold append:@D/out/holds:it lingers:300";
+    let units = vec![service("base", "[Service]\nExecStart=@P stay"), service("lingers", top)];
+    let Some(mut m) = up("lingers", &units) else { return };
+    until("it holds", || m.out("holds").exists().then_some(()));
+    let (console, recording) = end(&mut m);
+    assert!(console.contains(", 0 killed."), "{console}");
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    assert!(stops["lingers"].own_us() >= 300_000, "{:?}", stops["lingers"]);
+    assert_eq!(began(stops["base"]).time_us, ended(stops["lingers"]).time_us);
+}
+
+#[test]
+fn a_stopped_process_is_waked_to_end() {
+    let units = vec![service("stopped", "[Service]\nType=notify\nExecStart=@P ready lingers:0")];
+    let Some(mut m) = up("stopped", &units) else { return };
+    let pid = m.main_pid("stopped.service").expect("it runs").to_string();
+    m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
+    let (console, recording) = end(&mut m);
+    assert!(console.contains(", 0 killed."), "{console}");
+    assert_eq!(signals(&recording, "stopped.service"), [SIGTERM]);
+}
+
+#[test]
+fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("silent-server", "/dev/fuse");
+    }
+    let server = "[Service]\nType=notify\nExecStart=@P fuse:/run/silent";
+    let client = "[Unit]\nAfter=server.service\nRequiresMountsFor=/run/silent\n[Service]\n\
+                  TimeoutStopSec=1\nExecStart=@P stay\nExecStop=/bin/ls /run/silent";
+    let units = vec![
+        service("server", server),
+        service("client", client),
+        ("run-silent.mount.d/order.conf".to_owned(), "[Unit]\nAfter=server.service".to_owned()),
+    ];
+    let Some(mut m) = up("silent", &units) else { return };
+    m.wait_for("run-silent.mount", "active/mounted");
+    let (console, recording) = end(&mut m);
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    assert!(stops["client"].own_us() >= 900_000, "{console}");
+    assert!(ended(stops["client"]) <= began(stops["run-silent.mount"]), "{console}");
+    assert!(ended(stops["run-silent.mount"]) <= began(stops["server"]), "{console}");
+    assert!(console.contains("The system is down."), "{console}");
+}
+
+#[test]
+fn orders_that_go_in_a_circle_hold_nothing_up() {
+    let text = |other: &str| {
+        format!("[Unit]\nAfter={other}.service\n[Service]\nExecStart=@P stay\nExecStop=@P wait:20")
+    };
+    let units = vec![service("a", &text("b")), service("b", &text("c")), service("c", &text("a"))];
+    let Some(mut m) = up("circle", &units) else { return };
+    let (console, recording) = end(&mut m);
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    assert!(["a", "b", "c"].iter().all(|name| stops[name].end.is_some()), "{console}");
+    assert!(console.contains("ordering circle a.service"), "the circle is told: {console}");
+}
+
+#[test]
+fn a_shutdown_that_is_cancelled_is_none() {
+    let slow = "[Service]\nExecStart=@P stay\nExecStop=@P append:@D/out/asked:slow wait:300";
+    let units = vec![service("slow", slow), service("other", "[Service]\nExecStart=@P stay")];
+    let Some(mut m) = up("cancelled", &units) else { return };
+    m.call("Job", &json!({"type": "start", "unit": "shutdown.target", "wait": false}));
+    until("it is asked", || m.out("asked").exists().then_some(()));
+    m.expect_job("stop", "shutdown.target", "done");
+    until("it is over", || (m.totals()["jobs"] == 0).then_some(()));
+    assert!(recording(&m, "shutdown").is_none(), "nothing was shut down");
+    m.wait_for("slow.service", "inactive/dead");
+    m.expect_job("start", "slow.service", "done");
+    m.expect_job("start", "other.service", "done");
+    let (console, recording) = end(&mut m);
+    assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
+    let analysis = Analysis::of(&recording);
+    assert!(stops(&analysis).contains_key("slow"));
+}
+
+// ---- locks and plans ----
+
+fn call_error(m: &Machine, method: &str, parameters: &serde_json::Value) -> String {
+    let answer = m.try_call(method, parameters).expect("it is answered");
+    assert!(answer["error"].is_string(), "{answer}");
+    answer["parameters"]["message"].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_lock_holds_until_its_holder_is_gone() {
+    let Some(mut m) = up("locks", &vec![service("a", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    let warren = lab::program_of("warren-cli", "warren");
+    let gate = m.out("gate");
+    let wait = format!("while ! test -e {}; do :; done; exit 7", gate.display());
+    let inhibit = [&warren, "inhibit", "--who=backup", "--why=half done", "--", "sh", "-c", &wait];
+    let holder = m.spawn(&inhibit);
+    let locks = |m: &Machine| m.call("Shutdown", &json!({}))["inhibitors"].clone();
+    until("the lock is held", || (locks(&m)[0]["who"] == "backup").then_some(()));
+    let refused = call_error(&m, "Leave", &json!({"how": "poweroff"}));
+    assert!(refused.contains("backup") && refused.contains("half done"), "{refused}");
+    // It is taken again from the next manager.
+    m.kill_manager();
+    until("the lock is held again", || (locks(&m)[0]["why"] == "half done").then_some(()));
+    // What is planned waits for it.
+    m.call("Leave", &json!({"how": "poweroff", "after": "1ms", "message": "new disks"}));
+    until("it waits", || m.console().contains("shutdown waits for backup").then_some(()));
+    assert_eq!(m.state("a.service"), "active/running");
+    std::fs::write(&gate, "").expect("a file can be made");
+    let console = m.wait_for_end();
+    assert!(console.contains("The system is down."), "{console}");
+    assert!(console.contains("the power goes off: new disks"), "{console}");
+    assert_eq!(holder.wait_with_output().expect("it ended").status.code(), Some(7));
+}
+
+#[test]
+fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
+    let Some(mut m) = up("plans", &vec![service("a", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    let planned = |m: &Machine| m.call("Shutdown", &json!({}))["planned"].clone();
+    let none = call_error(&m, "CancelLeave", &json!({}));
+    assert_eq!(none, "no shutdown is planned");
+    for wrong in [json!({"after": "soon"}), json!({"at": "25:00"}), json!({"after": "9years"})] {
+        call_error(&m, "Leave", &wrong);
+    }
+    m.call("Leave", &json!({"how": "reboot", "after": "1h"}));
+    assert_eq!(planned(&m)["what"], "it boots again");
+    m.kill_manager();
+    until("the next manager knows", || planned(&m)["left_us"].as_u64());
+    assert!(planned(&m)["left_us"].as_u64().is_some_and(|us| us <= 3_600_000_000));
+    m.call("CancelLeave", &json!({}));
+    assert!(planned(&m).is_null());
+    assert!(m.console().contains("goes down in 60 minutes, it boots again"), "{}", m.console());
+    let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec", "after": "1h"}));
+    assert!(no_kernel.contains("No kernel is loaded"), "{no_kernel}");
+    let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec"}));
+    assert!(no_kernel.contains("No kernel is loaded"), "{no_kernel}");
+    m.call("Leave", &json!({"how": "exit", "after": "200ms"}));
+    let console = m.wait_for_end();
+    assert!(console.contains("The shutdown was cancelled."), "{console}");
+    assert!(console.contains("The system is going down: the manager ends."), "{console}");
+}

@@ -1,0 +1,234 @@
+//! `cargo xtask bench shutdown`: how long a machine takes from the order to power off to the end of
+//! its process 1, which in a container is the moment of reboot(2).
+//!
+//! `LAB_SCRIPTS` names a directory with `boot.sh` for whole machines and `LAB` their data, as for
+//! `bench units`; Warrener and the systemd in `$LAB/rootfs` (and `$LAB/rootfs-sid`) are booted there
+//! one after the other over the same unit files, driven by the same stock systemctl, and told by
+//! the same signal. The load of the machine stands beside each figure. systemd is left out where
+//! it would take many minutes only to boot (`PEER_SETS_MAX`, default 1000).
+//!
+//! Arguments: words that the names of cases are to contain.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use warren_cli::tour::layout;
+use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::process;
+
+use super::subject::{Place, lab, script};
+
+/// Name of the machine in the lab, and of the directory of our programs there.
+const LAB_NAME: &str = "bench-shutdown";
+
+/// What all units of a case are wanted by.
+const TARGET: &str = "bench.target";
+
+/// Times that each case is measured; the median counts.
+const RUNS: usize = 3;
+
+/// systemd(1): SIGRTMIN+4 powers off.
+const POWER_OFF: i32 = 34 + 4;
+
+/// A machine that has not ended by then never will.
+const END_MAX: Duration = Duration::from_secs(600);
+
+/// Larger cases are for those who can boot them soon.
+const PEER_SETS_MAX_DEFAULT: u32 = 1000;
+
+/// A load on the machine that is ended.
+struct Case {
+    name: &'static str,
+    /// Sets of the tour's layout, their sockets and automounts up.
+    sets: u32,
+    /// Services of the sets that run.
+    running: u32,
+    /// Services beside them.
+    services: Vec<Service>,
+    /// What no manager can be faster than.
+    least: Duration,
+}
+
+/// A service that does nothing until it is stopped.
+struct Service {
+    name: String,
+    text: String,
+}
+
+impl Case {
+    fn all() -> Vec<Case> {
+        let case = |name, sets, running, services| {
+            let least = Duration::ZERO;
+            Case { name, sets, running, services, least }
+        };
+        let (graph, longest) = graph_of_83();
+        let deaf = "ExecStart=/bin/sh -c 'trap \"\" TERM; while :; do sleep 9; done'";
+        let (deaf, two) = (format!("TimeoutStopSec=2\n{deaf}"), Duration::from_secs(2));
+        vec![
+            case("empty machine", 0, 0, Vec::new()),
+            Case { least: longest, ..case("83 services in 9 layers", 0, 0, graph) },
+            Case { least: two, ..case("50 that ignore SIGTERM", 0, 0, many(50, &deaf)) },
+            case("500 services", 0, 0, many(500, SLEEPS)),
+            case("4000 services", 4000, 4000, Vec::new()),
+            case("1000 sets, 20 running", 1000, 20, Vec::new()),
+            case("4000 sets, 20 running", 4000, 20, Vec::new()),
+        ]
+    }
+
+    fn is_for(&self, place: &Place) -> bool {
+        let bound = std::env::var("PEER_SETS_MAX").ok().and_then(|n| n.parse().ok());
+        let ours = place.name().starts_with("warrener");
+        ours || self.sets <= bound.unwrap_or(PEER_SETS_MAX_DEFAULT)
+    }
+
+    fn write(&self, directory: &Path, echo: &Path) -> Result<()> {
+        let _ = fs::remove_dir_all(directory);
+        layout::write(directory, self.sets, false, echo)?;
+        let running = (1..=self.running).map(layout::service);
+        let names: Vec<String> =
+            self.services.iter().map(|s| s.name.clone()).chain(running).collect();
+        let text = format!("[Unit]\nWants={}\n", names.join(" "));
+        fs::write(directory.join(TARGET), text)?;
+        for service in &self.services {
+            fs::write(directory.join(&service.name), &service.text)?;
+        }
+        Ok(())
+    }
+}
+
+/// A service of nothing but a process that waits.
+const SLEEPS: &str = "ExecStart=/bin/sleep infinity";
+
+fn many(count: usize, text: &str) -> Vec<Service> {
+    let service =
+        |n| Service { name: format!("bench-{n}.service"), text: format!("[Service]\n{text}\n") };
+    (0..count).map(service).collect()
+}
+
+/// 83 services in 9 layers, each ordered after two of the layer below, and the time of the longest
+/// chain of their stop commands.
+fn graph_of_83() -> (Vec<Service>, Duration) {
+    const LAYERS: usize = 9;
+    let layer = |n: usize| n * LAYERS / 83;
+    let stop_ms = |n: usize| match n % 20 {
+        0 => 400,
+        1..=4 => 20 + (n * 37 % 100),
+        _ => 2 + n * 7 % 18,
+    };
+    let after = |n: usize| -> Vec<usize> {
+        let below: Vec<usize> = (0..n).filter(|&other| layer(other) + 1 == layer(n)).collect();
+        let pick = |step: usize| below.get((n * step) % below.len().max(1)).copied();
+        [pick(5), pick(11)].into_iter().flatten().collect()
+    };
+    let mut until = [0; 83];
+    for n in (0..83).rev() {
+        let before = (n..83).filter(|&other| after(other).contains(&n)).map(|other| until[other]);
+        until[n] = stop_ms(n) + before.max().unwrap_or(0);
+    }
+    let service = |n: usize| {
+        let after: Vec<String> = after(n).iter().map(|n| format!("bench-{n}.service")).collect();
+        let (after, stop) = (after.join(" "), stop_ms(n) as f64 / 1000.0);
+        Service {
+            name: format!("bench-{n}.service"),
+            text: format!(
+                "[Unit]\nAfter={after}\n[Service]\n{SLEEPS}\nExecStop=/bin/sleep {stop}\n"
+            ),
+        }
+    };
+    let longest = until.into_iter().max().unwrap_or(0);
+    ((0..83).map(service).collect(), Duration::from_millis(longest as u64))
+}
+
+/// Measures, prints the table, writes `bench/results/shutdown.json`.
+pub fn run(words: &[&str]) -> Result<()> {
+    ensure!(
+        std::env::var_os("LAB_SCRIPTS").is_some(),
+        "NOT RUN: LAB_SCRIPTS names no scripts that boot whole machines"
+    );
+    let programs = super::programs()?;
+    let units = std::env::temp_dir().join(format!("warren-bench-shutdown-{}", std::process::id()));
+    let mut results = Vec::new();
+    let wanted = |case: &Case| words.is_empty() || words.iter().any(|w| case.name.contains(w));
+    for case in Case::all().iter().filter(|case| wanted(case)) {
+        println!("\n{}, at least {:.3} s", case.name, case.least.as_secs_f64());
+        for place in Place::available().iter().filter(|place| case.is_for(place)) {
+            results.push(measure(place, case, &programs, &units));
+        }
+    }
+    let _ = fs::remove_dir_all(&units);
+    super::write("shutdown.json", &results)
+}
+
+fn measure(place: &Place, case: &Case, programs: &Path, units: &Path) -> Value {
+    let runs: Result<Vec<(Duration, String)>> =
+        (0..RUNS).map(|_| one(place, case, programs, units)).collect();
+    let name = place.name();
+    match runs {
+        Ok(mut runs) => {
+            runs.sort();
+            let (took, load) = &runs[RUNS / 2];
+            println!("  {name:16} {:8.3} s   (load {load})", took.as_secs_f64());
+            let all: Vec<f64> = runs.iter().map(|(took, _)| took.as_secs_f64()).collect();
+            json!({"case": case.name, "manager": name, "s": took.as_secs_f64(), "runs_s": all,
+                "load": load, "least_s": case.least.as_secs_f64()})
+        }
+        Err(error) => {
+            println!("  {name:16} not measured: {error:#}");
+            json!({"case": case.name, "manager": name, "error": format!("{error:#}")})
+        }
+    }
+}
+
+/// One machine from its boot to its end; how long the end took, and the load before it.
+fn one(place: &Place, case: &Case, programs: &Path, units: &Path) -> Result<(Duration, String)> {
+    let Place::Lab(_, rootfs, init) = place else { anyhow::bail!("no machine of the lab") };
+    let echo = copy_into_lab(programs)?;
+    case.write(units, &echo)?;
+    let rootfs = lab().join(rootfs).display().to_string();
+    let init = init.replace("/lab/bench/", &format!("/lab/{LAB_NAME}/"));
+    let directory = units.display().to_string();
+    script("boot.sh", &["-r", &rootfs, "-u", &directory, "-n", LAB_NAME, &init])?;
+    let measured = end_machine();
+    let removed = script("down.sh", &["-n", LAB_NAME]);
+    let measured = measured?;
+    removed?;
+    Ok(measured)
+}
+
+fn end_machine() -> Result<(Duration, String)> {
+    let path = lab().join("run").join(LAB_NAME).join("pid");
+    let pid: i32 = fs::read_to_string(&path).context("the machine's pid")?.trim().parse()?;
+    start_all(pid)?;
+    let (pidfd, epoll) = (process::pidfd_open(pid)?, Epoll::new()?);
+    epoll.add(&pidfd, 0, Interest::READ)?;
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let began = Instant::now();
+    process::kill(pid, POWER_OFF)?;
+    let mut events = Events::with_capacity(1);
+    epoll.wait(&mut events, Some(END_MAX))?;
+    ensure!(!events.is_empty(), "it has not ended after {} s", END_MAX.as_secs());
+    let load = load.split(' ').next().unwrap_or_default().to_owned();
+    Ok((began.elapsed(), load))
+}
+
+fn start_all(pid: i32) -> Result<()> {
+    let target = ["-t", &pid.to_string(), "-m", "-u", "-i", "-n", "-p", "-C", "--"];
+    let status =
+        Command::new("nsenter").args(target).args(["systemctl", "start", TARGET]).status()?;
+    ensure!(status.success(), "systemctl start {TARGET}: {status}");
+    Ok(())
+}
+
+/// Puts our programs where machines of the lab see them; the payload's path inside.
+fn copy_into_lab(programs: &Path) -> Result<PathBuf> {
+    let directory = lab().join("lab").join(LAB_NAME);
+    fs::create_dir_all(&directory)?;
+    for name in ["warren-init", "warren-exec", "warrend", "warren-echo"] {
+        fs::copy(programs.join(name), directory.join(name)).context(name)?;
+    }
+    Ok(Path::new("/lab").join(LAB_NAME).join("warren-echo"))
+}
