@@ -6,6 +6,7 @@
 //! (the unit types).
 
 use crate::chunked::Chunked;
+use crate::device::Sight;
 use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
@@ -66,6 +67,7 @@ pub struct Core {
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
     pub(crate) untaken: Untaken,
+    pub(crate) sight: Sight,
     compiled: BTreeMap<UnitId, Arc<Compiled>>,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
@@ -121,6 +123,7 @@ impl Core {
             connections: BTreeMap::new(),
             circles_possible: false,
             untaken: Untaken::default(),
+            sight: Sight::Blind,
             compiled: BTreeMap::new(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),
@@ -183,6 +186,8 @@ impl Core {
         };
         let at_rest = match run.active_state() {
             ActiveState::Inactive => true,
+            // It is there whether it has a unit or not.
+            _ if self.graph.is_device(unit) => true,
             ActiveState::Failed => definition.flags.collect_failed(),
             _ => false,
         };
@@ -254,6 +259,7 @@ impl Core {
             Event::TrapIdle { unit, token } => self.trap_idle(unit, token),
             Event::TrapGone { unit } => self.trap_gone(unit),
             Event::BusName { unit, state } => self.service_bus_name(unit, state),
+            Event::Devices(news) => self.hear_of_devices(news),
             Event::StopEverything => self.stop_everything(),
             Event::GiveUp => self.give_up(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
@@ -598,7 +604,9 @@ impl Core {
 
     /// The id means another unit now, or none.
     fn begin_anew(&mut self, unit: UnitId) {
-        let idle = self.run(unit).active_state().is_down() && self.run(unit).job.is_none();
+        let is_device = matches!(self.run(unit).state, TypeState::Device(_));
+        let at_rest = is_device || self.run(unit).active_state().is_down();
+        let idle = at_rest && self.run(unit).job.is_none();
         assert!(idle, "only what does nothing is forgotten: {}", self.graph.name(unit));
         let definition = self.graph.definition(unit).clone();
         if definition.load_state == LoadState::Stub {

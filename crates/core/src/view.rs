@@ -105,7 +105,7 @@ impl UnitRun {
             UnitType::Automount => TypeState::Automount(Automount::Dead),
             UnitType::Slice => TypeState::Slice(Slice::Dead),
             UnitType::Target => TypeState::Target(false),
-            UnitType::Device => TypeState::Device(false),
+            UnitType::Device => TypeState::Device(Device::Dead),
             UnitType::Scope => TypeState::Scope(false),
             UnitType::Timer | UnitType::Path | UnitType::Swap => TypeState::Unsupported,
         };
@@ -140,7 +140,9 @@ impl UnitRun {
             TypeState::Slice(Slice::Asked(_)) => Activating,
             TypeState::Slice(Slice::Active) => Active,
             TypeState::Target(reached) => up(*reached),
-            TypeState::Device(plugged) => up(*plugged),
+            TypeState::Device(Device::Dead) => Inactive,
+            TypeState::Device(Device::Tentative) => Activating,
+            TypeState::Device(Device::Plugged) => Active,
             TypeState::Scope(alive) => up(*alive),
             TypeState::Unsupported => Inactive,
         }
@@ -159,7 +161,8 @@ impl UnitRun {
             | TypeState::Mount(Mount::Failed(_))
             | TypeState::Automount(Automount::Failed(_)) => "failed",
             TypeState::Slice(Slice::Active) | TypeState::Target(true) => "active",
-            TypeState::Device(true) => "plugged",
+            TypeState::Device(Device::Plugged) => "plugged",
+            TypeState::Device(Device::Tentative) => "tentative",
             TypeState::Scope(true) => "running",
             _ => "dead",
         }
