@@ -6,7 +6,7 @@
 //! device, and whoever has a unit asks for its state by name.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use warren_unit::{UnitName, UnitType};
 
@@ -21,8 +21,14 @@ pub struct DeviceFacts {
     pub ready: bool,
     /// `SYSTEMD_WANTS=`: names of units and templates.
     pub wants: Vec<String>,
-    /// For people: what is on it, and what it waits for.
+    /// For people: what is on it.
     pub note: String,
+    /// Size in bytes; 0 where it is not known.
+    pub size_bytes: u64,
+    /// The group that it is a part of, by [`GroupFacts::id`].
+    pub part_of: Option<String>,
+    /// The group that it is made from: a volume of its volume group.
+    pub made_of: Option<String>,
 }
 
 /// What the daemon told at once.
@@ -34,55 +40,64 @@ pub struct DeviceBatch {
     pub devices: Vec<DeviceFacts>,
     /// Places in sysfs of devices that went.
     pub gone: Vec<String>,
-    /// What groups of devices wait for, by name; replaces what was told before.
-    pub groups: Option<Vec<GroupFacts>>,
+    /// Groups that came or changed.
+    pub groups: Vec<GroupFacts>,
+    /// Groups that went, by [`GroupFacts::id`].
+    pub gone_groups: Vec<String>,
 }
 
-/// A group of devices that is not complete, for people.
+/// A group of devices: a volume group, an array, a file system of several devices.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GroupFacts {
-    /// What it is called: `vg data`, `md home`.
+    /// Its kind and identifier, `vg:Wm3x...`.
+    pub id: String,
+    /// What people call it: `vg data`.
     pub name: String,
-    /// What it waits for.
-    pub waits: String,
+    /// It is started, or needs no start.
+    pub is_up: bool,
+    /// How it stands: what it waits for, why it is held, what went wrong.
+    pub state: String,
 }
 
 /// Claims of devices to one name, the best first.
 type Claims = BTreeSet<(Reverse<i32>, Arc<str>)>;
 
-/// All devices.
+/// All devices. A copy costs next to nothing: it shares what does not change.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceTable {
-    devices: BTreeMap<Arc<str>, DeviceFacts>,
-    names: BTreeMap<UnitName, Claims>,
-    groups: Vec<GroupFacts>,
+    devices: imbl::OrdMap<Arc<str>, Arc<DeviceFacts>>,
+    names: imbl::OrdMap<UnitName, Claims>,
+    groups: imbl::OrdMap<String, GroupFacts>,
 }
 
 impl DeviceTable {
-    /// Takes a batch in; returns the units that it says something about, and whether their device
-    /// was there before and after.
+    /// Takes a batch in; returns the units that it says something about.
     pub fn apply(&mut self, batch: DeviceBatch) -> BTreeSet<UnitName> {
         let mut touched = BTreeSet::new();
-        let named: BTreeSet<&str> = batch.devices.iter().map(|d| d.path.as_str()).collect();
-        let not_named = |path: &&Arc<str>| batch.is_whole && !named.contains(&***path);
-        let mut gone: Vec<String> =
-            self.devices.keys().filter(not_named).map(|path| path.to_string()).collect();
-        gone.extend(batch.gone);
+        let mut gone = batch.gone;
+        if batch.is_whole {
+            let named: BTreeSet<&str> = batch.devices.iter().map(|d| d.path.as_str()).collect();
+            let others = self.devices.keys().filter(|path| !named.contains(&***path));
+            gone.extend(others.map(|path| path.to_string()));
+            self.groups.clear();
+        }
         gone.iter().for_each(|path| self.remove(path, &mut touched));
         for facts in batch.devices {
-            if self.devices.get(&*facts.path) != Some(&facts) || !batch.is_whole {
+            let same = self.devices.get(&*facts.path).is_some_and(|old| **old == facts);
+            if !same || !batch.is_whole {
                 self.remove(&facts.path, &mut touched);
                 self.insert(facts, &mut touched);
             }
         }
-        if let Some(groups) = batch.groups {
-            self.groups = groups;
+        for id in &batch.gone_groups {
+            self.groups.remove(id);
         }
+        self.groups.extend(batch.groups.into_iter().map(|group| (group.id.clone(), group)));
         touched
     }
 
     fn remove(&mut self, path: &str, touched: &mut BTreeSet<UnitName>) {
-        let Some((path, facts)) = self.devices.remove_entry(path) else { return };
+        let Some((path, facts)) = self.devices.remove_with_key(path) else { return };
         for (name, priority) in units_of(&facts) {
             if let Some(claims) = self.names.get_mut(&name) {
                 claims.remove(&(Reverse(priority), path.clone()));
@@ -101,19 +116,20 @@ impl DeviceTable {
             claims.insert((Reverse(priority), path.clone()));
             touched.insert(name);
         }
-        self.devices.insert(path, facts);
+        self.devices.insert(path, Arc::new(facts));
     }
 
     /// The device that a unit is of, if one is there and ready.
     pub fn ready(&self, name: &UnitName) -> Option<&DeviceFacts> {
         let claims = self.names.get(name)?;
-        claims.iter().filter_map(|(_, path)| self.devices.get(path)).find(|facts| facts.ready)
+        let claimants = claims.iter().filter_map(|(_, path)| self.devices.get(path));
+        claimants.map(|facts| &**facts).find(|facts| facts.ready)
     }
 
     /// A device that claims the name, ready or not.
     pub fn claimant(&self, name: &UnitName) -> Option<&DeviceFacts> {
         let (_, path) = self.names.get(name)?.first()?;
-        self.devices.get(path)
+        self.devices.get(path).map(|facts| &**facts)
     }
 
     /// The unit whose state this one follows: that of its device's place in sysfs (`Following=`).
@@ -131,19 +147,19 @@ impl DeviceTable {
         facts.wants.iter().filter_map(|word| wanted(word, name)).collect()
     }
 
-    /// Main units of devices that want something: they are kept, so that it is asked for once.
-    pub fn wanting(&self) -> impl Iterator<Item = UnitName> + '_ {
-        self.devices.values().filter(|f| f.ready && !f.wants.is_empty()).filter_map(main_unit)
-    }
-
     /// All devices, by their places.
     pub fn devices(&self) -> impl Iterator<Item = &DeviceFacts> {
-        self.devices.values()
+        self.devices.values().map(|facts| &**facts)
     }
 
-    /// Groups that wait.
-    pub fn groups(&self) -> &[GroupFacts] {
-        &self.groups
+    /// All groups, by identifier.
+    pub fn groups(&self) -> impl Iterator<Item = &GroupFacts> {
+        self.groups.values()
+    }
+
+    /// One group.
+    pub fn group(&self, id: &str) -> Option<&GroupFacts> {
+        self.groups.get(id)
     }
 }
 
