@@ -119,6 +119,11 @@ impl DeviceTable {
         self.devices.insert(path, Arc::new(facts));
     }
 
+    /// Nothing was told yet, or there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
     /// The device that a unit is of, if one is there and ready.
     pub fn ready(&self, name: &UnitName) -> Option<&DeviceFacts> {
         let claims = self.names.get(name)?;

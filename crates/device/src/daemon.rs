@@ -112,6 +112,9 @@ impl Daemon {
     pub fn bind(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
         let group = if options.udev { Group::Udev } else { Group::Kernel };
         let socket = Uevents::open(group, options.receive_buffer_bytes)?;
+        if options.udev {
+            socket.filter(&crate::udev::filter("block", crate::others::TAG))?;
+        }
         let (epoll, runner) = (Epoll::new()?, Runner::new()?);
         epoll.add(&socket, 0, Interest::READ)?;
         epoll.add(readers.fd(), 0, Interest::READ)?;

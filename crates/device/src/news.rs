@@ -1,7 +1,8 @@
 //! What the manager is told of devices: one message for all that happened in a turn. Pure.
 //!
 //! The text of a message has a line for each word about a device, after a line `device PATH` that
-//! begins it; `gone PATH` for one that went; the same for groups. `whole` says that it tells of
+//! begins it; `gone PATH` for one that went and `changed PATH` for one of which the kernel told a
+//! change; the same for groups. `whole` says that it tells of
 //! all there is. Nothing in it needs quoting: paths of sysfs and names of links have no line
 //! breaks, and what people called their disks is made printable before.
 
@@ -50,6 +51,7 @@ pub struct Teller {
     groups: BTreeMap<String, ToldGroup>,
     fresh: BTreeSet<String>,
     fresh_groups: BTreeSet<String>,
+    changed: BTreeSet<String>,
     was_asked: bool,
     /// All of the first pass is one message.
     is_open: bool,
@@ -76,9 +78,12 @@ impl Teller {
         }
     }
 
-    /// It changed in a way that is not told in words, but that others may follow.
+    /// The kernel told of a change of it: others may follow that, whatever it was.
     pub fn changed(&mut self, path: &str) {
-        self.fresh.insert(path.to_owned());
+        if self.devices.contains_key(path) {
+            self.fresh.insert(path.to_owned());
+            self.changed.insert(path.to_owned());
+        }
     }
 
     /// A device is gone.
@@ -112,12 +117,14 @@ impl Teller {
         let mut out = String::new();
         let (fresh, fresh_groups) =
             (std::mem::take(&mut self.fresh), std::mem::take(&mut self.fresh_groups));
+        let changed = std::mem::take(&mut self.changed);
         if std::mem::take(&mut self.was_asked) {
             out += "whole\n";
             self.devices.values().for_each(|told| write_device(&mut out, told));
             self.groups.values().for_each(|told| write_group(&mut out, told));
             return Some(out);
         }
+        changed.iter().for_each(|path| out += &format!("changed {path}\n"));
         for path in fresh {
             match self.devices.get(&path) {
                 Some(told) => write_device(&mut out, told),
@@ -193,7 +200,7 @@ mod tests {
         teller.gone("/never");
         assert_eq!(next(&mut teller), "gone /a; device /b; name 0 /dev/b; ready; ");
         teller.changed("/b");
-        assert_eq!(next(&mut teller), "device /b; name 0 /dev/b; ready; ");
+        assert_eq!(next(&mut teller), "changed /b; device /b; name 0 /dev/b; ready; ");
         teller.tell_all();
         assert_eq!(next(&mut teller), "whole; device /b; name 0 /dev/b; ready; ");
     }

@@ -12,6 +12,8 @@ pub mod control;
 pub mod control_calls;
 pub mod control_top;
 pub mod daemon;
+pub mod device_words;
+pub mod devices;
 pub mod effects;
 mod ending;
 pub mod fd_store;

@@ -40,6 +40,8 @@ pub(crate) enum AfterLoad {
     Connection(Box<crate::accept::Waiting>),
     /// Units were forgotten.
     Forgotten,
+    /// Tell this device's unit, of which something was wanted that was not loaded.
+    Wanted(UnitName),
     /// Nobody waits.
     Nothing,
 }
@@ -286,6 +288,7 @@ impl Daemon {
             }
             Some(AfterLoad::Connection(waiting)) => self.connection_loaded(*waiting),
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),
+            Some(AfterLoad::Wanted(device)) => self.wanted_loaded(device),
             Some(AfterLoad::Nothing) | None => {}
         }
     }
@@ -316,6 +319,7 @@ impl Daemon {
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);
         let units = delta.added.iter().chain(&delta.changed).copied();
+        self.tell_new_devices(graph, delta);
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);
         self.take_mount_changes(changes);

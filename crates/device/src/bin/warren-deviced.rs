@@ -175,15 +175,15 @@ fn run(command: Command) -> warren_sys::Result<()> {
     }
     daemon.begin();
     loop {
+        if let Some(link) = &mut link {
+            link.serve(&mut daemon);
+        }
         if command.once && daemon.is_settled() {
             print_report(&daemon, command.json);
             return Ok(());
         }
         daemon.turn(link.as_ref().and_then(Link::patience))?;
         daemon.take_lines().iter().for_each(|line| eprintln!("{line}"));
-        if let Some(link) = &mut link {
-            link.serve(&mut daemon);
-        }
         match signals.read()?.map(|info| info.signal) {
             Some(SIGUSR1) => print_report(&daemon, command.json),
             Some(_) => return Ok(()),
