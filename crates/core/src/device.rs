@@ -52,18 +52,20 @@ pub struct DeviceChange {
 impl Core {
     /// What is known of devices at all.
     pub fn sight(&self) -> Sight {
-        self.sight
+        self.totals.sight
     }
 
     /// The same for a machine that takes up another's work, before it recovers.
     pub fn set_sight(&mut self, sight: Sight) {
-        self.sight = sight;
+        self.totals.sight = sight;
     }
 
     /// Whether the unit is a device that nobody looks for. What needs or is bound to one takes it
     /// for plugged in.
     pub fn is_unseen(&self, unit: UnitId) -> bool {
-        self.sight == Sight::Blind && self.graph.is_device(unit) && !self.active_state(unit).is_up()
+        self.totals.sight == Sight::Blind
+            && self.graph.is_device(unit)
+            && !self.active_state(unit).is_up()
     }
 
     /// Whether a device was there and is not any more.
@@ -73,8 +75,8 @@ impl Core {
     }
 
     pub(crate) fn hear_of_devices(&mut self, news: DeviceNews) {
-        let blinded = self.sight != Sight::Blind && news.sight == Sight::Blind;
-        self.sight = news.sight;
+        let blinded = self.totals.sight != Sight::Blind && news.sight == Sight::Blind;
+        self.totals.sight = news.sight;
         for change in news.changes {
             if self.known(change.unit).is_some() && self.graph.is_device(change.unit) {
                 self.device_told(change);
@@ -143,7 +145,9 @@ impl Core {
 
     /// A mount came or went: what it is mounted from is there in some way, or not any more.
     pub(crate) fn look_at_devices(&mut self, mount: UnitId) {
-        if self.sight == Sight::Blind || self.definition(mount).unit_type() != UnitType::Mount {
+        if self.totals.sight == Sight::Blind
+            || self.definition(mount).unit_type() != UnitType::Mount
+        {
             return;
         }
         let graph = self.graph.clone();

@@ -6,7 +6,6 @@
 //! (the unit types).
 
 use crate::chunked::Chunked;
-use crate::device::Sight;
 use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
@@ -67,7 +66,6 @@ pub struct Core {
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
     pub(crate) untaken: Untaken,
-    pub(crate) sight: Sight,
     compiled: BTreeMap<UnitId, Arc<Compiled>>,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
@@ -123,7 +121,6 @@ impl Core {
             connections: BTreeMap::new(),
             circles_possible: false,
             untaken: Untaken::default(),
-            sight: Sight::Blind,
             compiled: BTreeMap::new(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),

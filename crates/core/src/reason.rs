@@ -43,6 +43,7 @@ codes! {
     PluggedIn = 15, "the device is there", "";
     MountedUnseen = 16, "nobody told of the device, but something of it is mounted", "";
     WantedByDevice = 17, "a device that wants it was plugged in", "";
+    AwaitsDevice = 18, "it is waited for: the device is not there yet", "";
     Stopped = 20, "a stop job took it down", "start it again";
     StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
     StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";

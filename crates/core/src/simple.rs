@@ -48,7 +48,10 @@ impl Core {
     fn await_device(&mut self, unit: UnitId, reason: Reason) -> Turn {
         match self.is_unseen(unit) {
             true => Turn::Over(JobResult::Unsupported, Reason::new(Code::NoDevices, reason.cause)),
-            false => Turn::Begun,
+            false => {
+                self.history_mut(unit).reason = Reason::new(Code::AwaitsDevice, reason.cause);
+                Turn::Begun
+            }
         }
     }
 

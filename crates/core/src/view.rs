@@ -4,6 +4,7 @@
 //! charts read views; they never wait for the loop and the loop never waits for them.
 
 use crate::chunked::Chunked;
+use crate::device::Sight;
 use crate::graph::{Definition, Graph};
 use crate::ids::{JobId, UnitId};
 use crate::job::Job;
@@ -29,6 +30,8 @@ pub struct Totals {
     pub jobs_ever: u32,
     /// Jobs that ended in failure, ever.
     pub failed_jobs_ever: u32,
+    /// What is known of devices.
+    pub sight: Sight,
 }
 
 /// One picture of everything.

@@ -12,6 +12,7 @@ pub mod control;
 pub mod control_calls;
 pub mod control_top;
 pub mod daemon;
+mod device_report;
 pub mod device_words;
 pub mod devices;
 pub mod effects;

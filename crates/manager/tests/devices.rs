@@ -78,6 +78,9 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
     begin(&m, "user.service");
     assert_eq!([m.state("user.service"), m.state(device)], ["inactive/dead", "inactive/dead"]);
 
+    let why = m.call("Why", &json!({"unit": "user.service"}));
+    let words = why["units"][0]["path"][1]["device"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(words, "no such device was seen", "{why}");
     plug(&m, "sda", 0, "E:SYSTEMD_WANTS=wanted@.service\n");
     look_again(&m);
     m.wait_for("user.service", "active/running");
@@ -90,6 +93,8 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
     look_again(&m);
     assert_eq!([m.state("user.service"), m.state(device)], ["active/running", "active/plugged"]);
 
+    let told = m.call("Devices", &json!({}));
+    assert_eq!(told["devices"][0]["users"][0]["name"], "user.service", "{told}");
     unplug(&m, "sda");
     look_again(&m);
     m.wait_for("user.service", "inactive/dead");
