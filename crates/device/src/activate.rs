@@ -196,8 +196,10 @@ fn assemble(index: &Index, group: GroupId, force: bool) -> Option<Command> {
     let name = array_name(index, group).unwrap_or_else(|| set.to_string());
     let path = format!("/dev/md/{name}");
     let uuid = format!("--uuid={}", md_uuid(&set.to_string()));
-    let mode = if force { "--run" } else { "--no-degraded" };
-    let mut command = words(&["mdadm", "--assemble", mode, &uuid, &path]);
+    let mut command = words(&["mdadm", "--assemble"]);
+    // Without it an array that is not complete is put together and not started, mdadm(8).
+    command.extend(force.then(|| "--run".to_owned()));
+    command.extend([uuid, path]);
     command.extend(members.iter().map(|device| node(device)));
     Some(Command { words: command, groups: vec![group] })
 }

@@ -115,7 +115,7 @@ impl Daemon {
         if options.udev {
             socket.filter(&crate::udev::filter("block", crate::others::TAG))?;
         }
-        let (epoll, runner) = (Epoll::new()?, Runner::new()?);
+        let (epoll, runner) = (Epoll::new()?, Runner::new(options.udev)?);
         epoll.add(&socket, 0, Interest::READ)?;
         epoll.add(readers.fd(), 0, Interest::READ)?;
         epoll.add(runner.fd(), 0, Interest::READ)?;

@@ -101,6 +101,11 @@ impl Teller {
         }
     }
 
+    /// Whether the group was told of.
+    pub fn knows_group(&self, id: &str) -> bool {
+        self.groups.contains_key(id)
+    }
+
     /// A group has no members any more.
     pub fn group_gone(&mut self, id: &str) {
         if self.groups.remove(id).is_some() {

@@ -8,6 +8,7 @@ mod fuzz;
 mod purity;
 mod test;
 mod vm;
+mod vm_devices;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,7 @@ Usage: cargo xtask COMMAND
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
-  vm                a machine under QEMU with Warrener as process 1
+  vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench spawn       the spawn path against vfork and exec
@@ -52,6 +53,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["vm"] => vm::run(),
+        ["vm", "devices"] => vm_devices::run(),
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {
             print!("{HELP}");

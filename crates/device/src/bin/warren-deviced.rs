@@ -123,9 +123,22 @@ fn ask_lvm(options: &mut Options) {
 }
 
 fn lvm_settings() -> Result<Settings, String> {
-    let answer = lvm(&QUESTION)?;
+    // Without a file of settings, what lvm2 goes by is its defaults, which are asked for otherwise.
+    let answer = match has_lvm_settings() {
+        true => lvm(&QUESTION)?,
+        false => lvm(&QUESTION.map(|word| if word == "full" { "default" } else { word }))?,
+    };
     let fault = |fault: TextFault| format!("lvmconfig: byte {}: {}", fault.at, fault.what);
     Settings::parse(answer.as_bytes()).map_err(fault)
+}
+
+fn has_lvm_settings() -> bool {
+    let directory = lvm_directory();
+    ["lvm.conf", "lvmlocal.conf"].iter().any(|name| directory.join(name).exists())
+}
+
+fn lvm_directory() -> PathBuf {
+    std::env::var_os("LVM_SYSTEM_DIR").unwrap_or("/etc/lvm".into()).into()
 }
 
 fn lvm(arguments: &[&str]) -> Result<String, String> {
@@ -140,8 +153,7 @@ fn lvm(arguments: &[&str]) -> Result<String, String> {
 /// The devices file; without one lvm2 uses all devices, lvmdevices(8). One that is there and cannot
 /// be read lists nothing, so that nothing is activated by mistake.
 fn listed_in(name: &str) -> Option<BTreeSet<LvmId>> {
-    let directory = std::env::var_os("LVM_SYSTEM_DIR").unwrap_or("/etc/lvm".into());
-    match std::fs::read_to_string(Path::new(&directory).join("devices").join(name)) {
+    match std::fs::read_to_string(lvm_directory().join("devices").join(name)) {
         Ok(text) => Some(parse_devices_file(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {

@@ -127,6 +127,9 @@ impl Daemon {
                 names::by_partition(uuid, name).iter().for_each(&mut link);
                 let mapper = names::by_mapper(&found.words.mapper_name, &found.facts.dm_uuid);
                 mapper.iter().for_each(&mut link);
+                let array = found.name.starts_with("md").then(|| self.group_below(found)).flatten();
+                let array = array.and_then(|group| activate::array_name(&self.index, group));
+                array.iter().map(|name| format!("md/{name}")).for_each(|name| link(&name));
                 self.content_links.get(&found.number).into_iter().flatten().for_each(&mut link);
             }
         }
@@ -164,6 +167,10 @@ impl Daemon {
         let Some(state) = self.index.state(id) else { return self.teller.group_gone(&word) };
         let told =
             ToldGroup { name: self.group_name(id), state: String::new(), id: word, is_up: false };
+        if !self.teller.knows_group(&told.id) {
+            // Which group they are in was not known when they were told of.
+            self.index.members(id).into_iter().for_each(|member| self.tell(member));
+        }
         let (is_up, text) = self.standing(id, &state);
         self.teller.group(ToldGroup { is_up, state: text, ..told });
     }
