@@ -351,10 +351,14 @@ impl Graph {
                 next.claim_names(new);
             }
         }
+        let mut recent = Recent::default();
         for change in changes {
             match change {
-                Change::Set(new) => next.set(*new, delta, &mut wires),
-                Change::Remove(name) => next.remove(&name, delta, &mut wires),
+                Change::Set(new) => next.set(*new, &mut recent, delta, &mut wires),
+                Change::Remove(name) => {
+                    recent = Recent::default();
+                    next.remove(&name, delta, &mut wires);
+                }
             }
         }
         next.rewire(wires, delta);
@@ -398,17 +402,16 @@ impl Graph {
 
     /// Orders targets after what they pull in, where either end may have changed.
     fn complete_targets(&mut self, delta: &mut Delta) {
-        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
-        for &unit in &delta.rewired {
-            targets.insert(unit);
-            let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
-            targets.extend(pulled_by.flat_map(|relation| self.related(unit, relation)));
-        }
         let orders = |unit: &UnitId| {
             let definition = self.definition(*unit);
             definition.flags.completes_ordering() || !definition.completed.is_empty()
         };
-        targets.retain(orders);
+        let mut targets: BTreeSet<UnitId> = BTreeSet::new();
+        for &unit in &delta.rewired {
+            let pulled_by = Loaded::PULLS_IN.iter().map(|relation| relation.inverse());
+            let pulled_by = pulled_by.flat_map(|relation| self.related(unit, relation));
+            targets.extend(std::iter::once(unit).chain(pulled_by).filter(orders));
+        }
         let mut wires = Wires::default();
         for unit in targets {
             let old = self.definition(unit).clone();
@@ -542,9 +545,15 @@ impl Graph {
         self.put(id, then, Some(now), wires);
     }
 
-    fn set(&mut self, new: NewDefinition, delta: &mut Delta, wires: &mut Wires) {
+    fn set(
+        &mut self,
+        new: NewDefinition,
+        recent: &mut Recent,
+        delta: &mut Delta,
+        wires: &mut Wires,
+    ) {
         let id = self.lookup(&new.name).expect("claimed before");
-        let mut definition = self.resolve(id, new);
+        let mut definition = self.resolve(id, new, recent);
         let old = self.definitions[id.index()].clone();
         if let Some(old) = &old {
             definition.keep_completion(old);
@@ -572,18 +581,19 @@ impl Graph {
         id
     }
 
-    fn resolve(&mut self, id: UnitId, new: NewDefinition) -> Definition {
+    fn resolve(&mut self, id: UnitId, new: NewDefinition, recent: &mut Recent) -> Definition {
+        let mut here = |name: &UnitName| recent.id(name, |name| self.intern(name));
         let mut edges: Vec<Edge> = new
             .relations
             .iter()
-            .map(|(relation, name)| Edge { relation: *relation, other: self.intern(name) })
+            .map(|(relation, name)| Edge { relation: *relation, other: here(name) })
             .filter(|edge| edge.other != id)
             .collect();
         edges.sort_unstable();
         edges.dedup();
         Definition {
             id,
-            slice: new.slice.map(|name| self.intern(&name)),
+            slice: new.slice.map(|name| here(&name)),
             name: new.name,
             aliases: new.aliases.into(),
             load_state: new.load_state,
@@ -654,12 +664,7 @@ impl Graph {
     fn rewire(&mut self, wires: Wires, delta: &mut Delta) {
         for (id, (gone, new)) in wires.by_end {
             let slot = self.reverse.get_mut(id.index()).expect("interned");
-            let gone: BTreeSet<Edge> = gone.into_iter().collect();
-            let mut list: Vec<Edge> = slot.iter().filter(|e| !gone.contains(e)).copied().collect();
-            list.extend(new);
-            list.sort_unstable();
-            list.dedup();
-            *slot = list.into();
+            *slot = rewired(slot, gone, new);
             delta.rewired.push(id);
         }
         delta.rewired.extend(wires.owners);
@@ -703,6 +708,35 @@ impl Edit {
     }
 }
 
+/// Names that were looked up last, by what they hash to: nearly all relations are with the same
+/// few targets and slices, and a look into the map of all names costs a dozen comparisons.
+struct Recent([Option<(UnitName, UnitId)>; RECENT_NAMES]);
+
+const RECENT_NAMES: usize = 64;
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([const { None }; RECENT_NAMES])
+    }
+}
+
+impl Recent {
+    fn id(&mut self, name: &UnitName, find: impl FnOnce(&UnitName) -> UnitId) -> UnitId {
+        // FNV-1a; any spread will do.
+        let mix = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        let hash = name.as_str().as_bytes().iter().fold(0x811c_9dc5, mix);
+        let slot = &mut self.0[hash as usize % RECENT_NAMES];
+        match slot {
+            Some((known, id)) if known == name => *id,
+            _ => {
+                let id = find(name);
+                *slot = Some((name.clone(), id));
+                id
+            }
+        }
+    }
+}
+
 /// Edges to take from and to add to each reverse list.
 #[derive(Default)]
 struct Wires {
@@ -738,6 +772,21 @@ impl Delta {
             list.dedup();
         }
     }
+}
+
+/// A sorted list without what is `gone` and with what is `new`. A popular unit's list is long, and
+/// is not sorted again for what a piece of changes adds to it.
+fn rewired(list: &[Edge], mut gone: Vec<Edge>, mut new: Vec<Edge>) -> Arc<[Edge]> {
+    gone.sort_unstable();
+    new.sort_unstable();
+    let mut out = Vec::with_capacity(list.len() + new.len());
+    let stays = |edge: &&Edge| gone.binary_search(edge).is_err();
+    out.extend(list.iter().filter(stays));
+    out.append(&mut new);
+    // The stable sort finds the two sorted runs and merges them.
+    out.sort();
+    out.dedup();
+    out.into()
 }
 
 fn range(edges: &[Edge], relation: Relation) -> &[Edge] {

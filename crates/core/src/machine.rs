@@ -12,7 +12,7 @@ use crate::happening::{Untaken, What};
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
-use crate::settings::{Compiled, Settings};
+use crate::settings::{AtHand, Compiled, Settings};
 use crate::state::*;
 use crate::time::{Moment, Monotonic};
 use crate::view::{Totals, View};
@@ -66,7 +66,7 @@ pub struct Core {
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
     pub(crate) untaken: Untaken,
-    compiled: BTreeMap<UnitId, Arc<Compiled>>,
+    compiled: AtHand,
     effects: BTreeMap<EffectId, UnitId>,
     pids: BTreeMap<u32, UnitId>,
     deadlines: BTreeSet<(Monotonic, UnitId)>,
@@ -121,7 +121,7 @@ impl Core {
             connections: BTreeMap::new(),
             circles_possible: false,
             untaken: Untaken::default(),
-            compiled: BTreeMap::new(),
+            compiled: AtHand::default(),
             effects: BTreeMap::new(),
             pids: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -234,6 +234,12 @@ impl Core {
     /// There are no cgroups: groups are taken for empty when their known processes are gone.
     pub fn set_without_cgroups(&mut self, without: bool) {
         self.without_cgroups = without;
+    }
+
+    /// Keeps the settings of so many units at rest, besides those of units that something is done
+    /// with: with 0 it shows soonest who relies on what was thrown away.
+    pub fn set_settings_at_rest_max(&mut self, max: usize) {
+        self.compiled.resting_max = max;
     }
 
     fn handle(&mut self, event: Event) {
@@ -384,11 +390,26 @@ impl Core {
         self.graph.definition(unit).flags
     }
 
-    /// The unit's typed settings, compiled once while it is in use.
+    /// The unit's typed settings, compiled once while something is done with it.
     pub(crate) fn compiled(&mut self, unit: UnitId) -> Arc<Compiled> {
-        let (settings, graph) = (&self.settings, &self.graph);
-        let compile = || Arc::new(settings.compile(graph.definition(unit)));
-        self.compiled.entry(unit).or_insert_with(compile).clone()
+        if let Some(settings) = self.compiled.get(unit) {
+            return settings.clone();
+        }
+        let settings = Arc::new(self.settings.compile(self.graph.definition(unit)));
+        self.compiled.insert(unit, settings.clone());
+        let (graph, units) = (&self.graph, &self.units);
+        self.compiled.tidy_up(|unit| {
+            let run = &units[unit.index()];
+            let is_moving = matches!(
+                run.active_state(),
+                ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
+            );
+            // Whose file is gone could not be compiled again.
+            let is_orphaned = graph.definition(unit).load_state == LoadState::NotFound
+                && !run.active_state().is_down();
+            run.job.is_some() || is_moving || is_orphaned
+        });
+        settings
     }
 
     /// A new effect of `unit`, pending until it is done.
@@ -562,7 +583,14 @@ impl Core {
 
     /// Puts a generation in force. Run state stays where it is; only what changed is touched.
     pub(crate) fn commit(&mut self, graph: Arc<Graph>, delta: &Delta) {
+        // What runs without a file any more is ended by the settings it was started with.
+        let is_up = |&&unit: &&UnitId| !self.active_state(unit).is_down();
+        let orphaned: Vec<UnitId> = delta.removed.iter().filter(is_up).copied().collect();
+        let kept: Vec<Arc<Compiled>> = orphaned.iter().map(|&unit| self.compiled(unit)).collect();
         self.graph = graph;
+        for (&unit, settings) in orphaned.iter().zip(kept) {
+            self.compiled.insert(unit, settings);
+        }
         while self.units.len() < self.graph.len() {
             let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
             self.units.push(UnitRun::idle(self.graph.definition(id).unit_type()));
@@ -571,11 +599,8 @@ impl Core {
             self.begin_anew(unit);
         }
         for &unit in delta.added.iter().chain(&delta.changed).chain(&delta.removed) {
-            // What runs without a file any more is ended by the settings it was started with.
-            let orphaned =
-                delta.removed.binary_search(&unit).is_ok() && !self.active_state(unit).is_down();
-            if !orphaned {
-                self.compiled.remove(&unit);
+            if orphaned.binary_search(&unit).is_err() {
+                self.compiled.remove(unit);
             }
             self.changed.insert(unit);
         }
@@ -612,7 +637,7 @@ impl Core {
         let idle = UnitRun::idle(definition.unit_type());
         self.totals.failed -= u32::from(self.active_state(unit) == ActiveState::Failed);
         *self.run_mut(unit) = idle;
-        self.compiled.remove(&unit);
+        self.compiled.remove(unit);
         self.renamed.insert(unit);
     }
 
@@ -632,7 +657,7 @@ impl Core {
 
     /// Throws away what a unit that does nothing does not need.
     pub(crate) fn forget_settings(&mut self, unit: UnitId) {
-        self.compiled.remove(&unit);
+        self.compiled.remove(unit);
     }
 
     // ---- restart of the manager ----

@@ -520,8 +520,8 @@ impl Daemon {
 
     /// `READY=1` to whoever started this manager, once the first transaction is worked off.
     pub(crate) fn tell_readiness(&mut self) {
-        if self.ready_told || !self.serving || !self.first_unit_asked || self.core.totals().jobs > 0
-        {
+        let is_starting = !self.serving || !self.first_unit_asked || self.core.totals().jobs > 0;
+        if self.ready_told || is_starting || self.ending.is_some() {
             return;
         }
         self.ready_told = true;

@@ -104,7 +104,9 @@ impl Daemon {
     /// The end that is under way, or one that begins now.
     fn ending(&mut self) -> &mut Ending {
         if self.ending.is_none() {
-            self.recorder.shutdown_began(now());
+            let began = now();
+            self.recorder.boot_ended(began, self.core.graph());
+            self.recorder.shutdown_began(began);
             crate::log::set_ending(true);
         }
         self.ending.get_or_insert_with(|| Ending::new(None))
@@ -255,6 +257,7 @@ impl Daemon {
         });
         let failed = match last.failed {
             0 => String::new(),
+            1 => ", 1 thing could not be taken apart".to_owned(),
             failed => format!(", {failed} things could not be taken apart"),
         };
         self.say_dated(&format!(

@@ -127,7 +127,7 @@ impl Recorder {
         }
     }
 
-    /// The first transaction is worked off.
+    /// The first transaction is worked off, or never will be because the end has come first.
     pub fn boot_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
         let Some(boot) = self.boot.take() else { return };
         self.own_cpu(ended.monotonic);

@@ -72,7 +72,7 @@ impl World {
     /// A world with these units, nothing started.
     pub fn new(texts: UnitTexts, kernel: Kernel, seed: u64) -> World {
         let mut world = World {
-            core: Core::new(settings(), u128::from(seed)),
+            core: new_core(u128::from(seed)),
             kernel,
             texts: UnitTexts::default(),
             log: Vec::new(),
@@ -402,7 +402,7 @@ impl World {
         self.wrong.extend(checks::same_state(&self.core, &restored));
         let names = Graph::with_names(restored.names.clone());
         let (graph, _) = names.apply(self.texts.changes_from(&UnitTexts::default()));
-        self.core = Core::new(settings(), self.seed);
+        self.core = new_core(self.seed);
         self.core.set_sight(self.devices.sight);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
         self.told = Told::of(&self.core);
@@ -597,6 +597,13 @@ impl World {
     pub fn job_kind(&self, unit: UnitId) -> Option<JobKind> {
         self.core.unit_run(unit).job.as_ref().map(|job| job.kind)
     }
+}
+
+/// A machine that forgets settings as soon as it may.
+fn new_core(seed: u128) -> Core {
+    let mut core = Core::new(settings(), seed);
+    core.set_settings_at_rest_max(0);
+    core
 }
 
 /// What every run has: an unknown host and the manager's own defaults.

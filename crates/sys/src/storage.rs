@@ -25,7 +25,11 @@ pub fn swap_off(path: &str) -> Result<()> {
 
 /// Detaches a loop device from its file; at once, or when its last user is gone (loop(4)).
 pub fn detach_loop(path: &str) -> Result<()> {
-    control(path, LOOP_CLR_FD, "LOOP_CLR_FD")
+    match control(path, LOOP_CLR_FD, "LOOP_CLR_FD") {
+        // It had no file any more: mount(8) asks for such devices, which go with their mount.
+        Err(e) if e.errno == libc::ENXIO => Ok(()),
+        done => done,
+    }
 }
 
 /// Stops an MD array. `EBUSY` while it is in use.

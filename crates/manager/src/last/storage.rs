@@ -39,6 +39,7 @@ pub fn take_apart() -> usize {
     let mounts = mount::table().unwrap_or_default();
     let mut plan = Plan::of_mounts(&mounts);
     swap_areas().into_iter().for_each(|area| plan.add(Step::SwapOff(area)));
+    used_loops().into_iter().for_each(|path| plan.add_loop(path, &mounts));
     let mut failed = run_all(plan);
     for _ in 0..ROUNDS_MAX {
         let mut plan = Plan::default();
@@ -79,8 +80,8 @@ struct Item {
     step: Step,
     /// Steps that must be over first.
     waits_for: usize,
-    /// The step that waits for this one.
-    below: Option<usize>,
+    /// The steps that wait for this one.
+    holds_up: Vec<usize>,
 }
 
 /// How a step ended.
@@ -106,11 +107,11 @@ impl Plan {
         for mount in mounts.iter().filter(|m| is_to_go(m)) {
             let below = nearest_below(mount, &by_id, &places);
             places.insert(mount.id, plan.items.len());
-            if let Some(below) = below {
-                plan.items[below].waits_for += 1;
-            }
             let step = Step::Unmount(mount.mount_point.clone());
-            plan.items.push(Item { step, waits_for: 0, below });
+            plan.items.push(Item { step, waits_for: 0, holds_up: Vec::new() });
+            if let Some(below) = below {
+                plan.wait(below, plan.items.len() - 1);
+            }
         }
         plan.ready = (0..plan.items.len()).filter(|&i| plan.items[i].waits_for == 0).collect();
         plan
@@ -119,7 +120,29 @@ impl Plan {
     /// One more step, which waits for none.
     pub fn add(&mut self, step: Step) {
         self.ready.push(self.items.len());
-        self.items.push(Item { step, waits_for: 0, below: None });
+        self.items.push(Item { step, waits_for: 0, holds_up: Vec::new() });
+    }
+
+    /// Detaches a loop device when what is mounted from it is unmounted. The mount that its file
+    /// lies on is in use until then.
+    fn add_loop(&mut self, path: String, mounts: &[Mount]) {
+        let from_it = mounts.iter().filter(|mount| is_on_device(&mount.source, &path));
+        let points: Vec<&str> = from_it.map(|mount| mount.mount_point.as_str()).collect();
+        let unmounts = |item: &Item| matches!(&item.step, Step::Unmount(point) if points.contains(&point.as_str()));
+        let first: Vec<usize> =
+            (0..self.items.len()).filter(|&i| unmounts(&self.items[i])).collect();
+        let step = Step::Loop(path);
+        if first.is_empty() {
+            return self.add(step);
+        }
+        self.items.push(Item { step, waits_for: 0, holds_up: Vec::new() });
+        first.into_iter().for_each(|index| self.wait(self.items.len() - 1, index));
+    }
+
+    /// One step waits for another.
+    fn wait(&mut self, waits: usize, first: usize) {
+        self.items[waits].waits_for += 1;
+        self.items[first].holds_up.push(waits);
     }
 
     /// The next step that may begin.
@@ -157,14 +180,20 @@ impl Plan {
             _ => {}
         }
         self.failed += usize::from(outcome != Outcome::Done);
-        if let Some(below) = item.below {
-            let below_item = &mut self.items[below];
-            below_item.waits_for -= 1;
-            if below_item.waits_for == 0 {
-                self.ready.push(below);
+        for index in std::mem::take(&mut item.holds_up) {
+            let next = &mut self.items[index];
+            next.waits_for -= 1;
+            if next.waits_for == 0 {
+                self.ready.push(index);
             }
         }
     }
+}
+
+/// Whether a source of a mount is this device or a partition of it.
+fn is_on_device(source: &str, device: &str) -> bool {
+    let rest = source.strip_prefix(device);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('p'))
 }
 
 fn is_to_go(mount: &Mount) -> bool {
@@ -348,14 +377,7 @@ mod tests {
 
     #[test]
     fn what_is_in_use_is_tried_again_when_something_else_is_over() {
-        let mount = Mount {
-            id: 2,
-            parent: 1,
-            mount_point: "/a".to_owned(),
-            source: String::new(),
-            fstype: String::new(),
-        };
-        let mut plan = Plan::of_mounts(&[mount]);
+        let mut plan = Plan::of_mounts(&[mount(2, "/a", "")]);
         plan.add(Step::SwapOff("/a/swap".to_owned()));
         let (swap, _) = plan.next().expect("the swap area");
         let (mount, _) = plan.next().expect("the mount");
@@ -365,6 +387,30 @@ mod tests {
         assert_eq!(plan.next(), Some((mount, Step::Unmount("/a".to_owned()))));
         plan.ended(mount, Outcome::Busy);
         assert_eq!(plan.next(), Some((mount, Step::Detach("/a".to_owned()))));
+    }
+
+    fn mount(id: u64, point: &str, source: &str) -> Mount {
+        let (mount_point, source) = (point.to_owned(), source.to_owned());
+        Mount { id, parent: 1, mount_point, source, fstype: String::new() }
+    }
+
+    #[test]
+    fn a_loop_device_goes_before_the_mount_that_its_file_lies_on() {
+        let mounts = [mount(2, "/a", "/dev/vda"), mount(3, "/b", "/dev/loop0p1")];
+        let mut plan = Plan::of_mounts(&mounts);
+        plan.add_loop("/dev/loop0".to_owned(), &mounts);
+        let (b, _) = plan.next().expect("what is on the loop device");
+        let (a, _) = plan.next().expect("what its file is on");
+        plan.ended(a, Outcome::Busy);
+        assert_eq!(plan.next(), None);
+        plan.ended(b, Outcome::Done);
+        let (detach, step) = plan.next().expect("the loop device");
+        assert_eq!(step, Step::Loop("/dev/loop0".to_owned()));
+        assert_eq!(plan.next(), Some((a, Step::Unmount("/a".to_owned()))));
+        plan.ended(a, Outcome::Busy);
+        plan.ended(detach, Outcome::Done);
+        assert_eq!(plan.next(), Some((a, Step::Unmount("/a".to_owned()))));
+        assert!(!is_on_device("/dev/loop01", "/dev/loop0"));
     }
 
     #[test]
