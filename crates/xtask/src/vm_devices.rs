@@ -1,9 +1,9 @@
 //! `cargo xtask vm devices`: a machine with a volume group over three disks, of which one comes
-//! late, and an array of two. It is booted twice: the first time the disks are made by lvm2, mdadm
-//! and mke2fs themselves, the second time units that say nothing but `What=` wait for them.
+//! late, and an array of two. First the disks are made by lvm2, mdadm and mke2fs themselves; then
+//! units that say nothing but `What=` wait for them, once without udev, where links, arrays and
+//! volumes are the device daemon's doing, and once beside udev with Debian's rules.
 //!
-//! There is no udev in it: links, arrays and volumes are the device daemon's doing. Needs what
-//! `vm` needs, and lvm2 and mdadm.
+//! Needs what `vm` needs, and lvm2, mdadm, dmsetup and udev.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -113,7 +113,7 @@ const EXPECTED: [&str; 10] = [
 
 const UNWANTED: [&str; 4] = ["REPORT too early", "Kernel panic", "did not show up", "start failed"];
 
-/// Boots the machine twice.
+/// Boots the machine three times.
 pub fn run() -> Result<()> {
     let kernel = vm::kernel()?;
     let directory = root().join("target/vm-devices");
@@ -134,17 +134,52 @@ pub fn run() -> Result<()> {
         Ok(fs::write(tree.join("make.sh"), MAKE)?)
     })?;
     check(&made, &["REPORT made"], &["Kernel panic"])?;
-    let seen = boot(&kernel, &directory, "use", &DISKS[..4], |tree| {
-        for (name, text) in MOUNTS {
-            unit(tree, name, text)?;
-        }
-        fs::write(tree.join("early.sh"), EARLY)?;
-        fs::write(tree.join("report.sh"), REPORT)?;
-        add_daemon(tree)
-    })?;
-    check(&seen, &EXPECTED, &UNWANTED)?;
-    println!("vm devices: {} lines as expected", EXPECTED.len());
+    for (name, udev) in [("alone", false), ("beside-udev", true)] {
+        let seen = boot(&kernel, &directory, name, &DISKS[..4], |tree| fill(tree, udev))?;
+        check(&seen, &EXPECTED, &UNWANTED)?;
+        println!("vm devices, {name}: {} lines as expected", EXPECTED.len());
+    }
     Ok(())
+}
+
+/// What waits for the disks, and what looks for them.
+fn fill(tree: &Path, udev: bool) -> Result<()> {
+    for (name, text) in MOUNTS {
+        unit(tree, name, text)?;
+    }
+    fs::write(tree.join("early.sh"), EARLY)?;
+    fs::write(tree.join("report.sh"), REPORT)?;
+    if udev {
+        add_udev(tree)?;
+    }
+    add_daemon(tree, udev)
+}
+
+/// udev with all of the host's rules, under the names of its own units.
+fn add_udev(tree: &Path) -> Result<()> {
+    for program in ["/bin/udevadm", "/usr/sbin/dmsetup"] {
+        add_program(tree, program)?;
+    }
+    fs::create_dir_all(tree.join("lib/systemd"))?;
+    std::os::unix::fs::symlink("/bin/udevadm", tree.join("lib/systemd/systemd-udevd"))?;
+    vm::quietly(Command::new("cp").args(["-a", "/lib/udev"]).arg(tree.join("lib")))?;
+    for file in ["passwd", "group"] {
+        fs::copy(Path::new("/etc").join(file), tree.join("etc").join(file))?;
+    }
+    unit(
+        tree,
+        "systemd-udevd.service",
+        "[Unit]\nDefaultDependencies=no\nBefore=modules.service\n\
+         [Service]\nType=notify\nExecStart=/lib/systemd/systemd-udevd\n",
+    )?;
+    unit(
+        tree,
+        "systemd-udev-trigger.service",
+        "[Unit]\nDefaultDependencies=no\nWants=systemd-udevd.service\n\
+         After=systemd-udevd.service\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\n\
+         ExecStart=/bin/udevadm trigger --action=add\n",
+    )
 }
 
 fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
@@ -152,7 +187,7 @@ fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
 }
 
 /// The device daemon as it is installed, started when the modules are loaded.
-fn add_daemon(tree: &Path) -> Result<()> {
+fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
     let name = "warren-deviced";
     fs::copy(bench::programs()?.join(name), tree.join("usr/lib/warren").join(name))
         .context(name)?;
@@ -167,8 +202,9 @@ fn add_daemon(tree: &Path) -> Result<()> {
          [Service]\nType=oneshot\nRemainAfterExit=yes\n{LOAD}"
     );
     unit(tree, "modules.service", &modules)?;
+    let more = if udev { "Wants=systemd-udev-trigger.service\n" } else { "" };
     let wants = "[Unit]\nDefaultDependencies=no\nWants=warren-deviced.service modules.service\n";
-    unit(tree, "sysinit.target", wants)
+    unit(tree, "sysinit.target", &format!("{wants}{more}"))
 }
 
 /// Boots a machine with these disks; returns its console.
@@ -188,6 +224,8 @@ fn boot(
     for below in ["etc/lvm", "home", "arr"] {
         fs::create_dir_all(tree.join(below))?;
     }
+    // udev's rules name /sbin.
+    std::os::unix::fs::symlink("usr/sbin", tree.join("sbin"))?;
     for program in PROGRAMS {
         add_program(&tree, program)?;
     }
