@@ -53,13 +53,15 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	for p in $(DAEMONS) warren-echo; do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/lib/warren/; done
 	for p in $(COMMANDS); do install -m 755 $(OUT)/$$p $(DESTDIR)$(PREFIX)/bin/; done
 	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
-	for u in units/*; do sed 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' $$u > $(UNITS)/$${u##*/}; done
-	for s in systemd-journald warren-deviced; do \
+	for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
+	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done
+	for s in systemd-journald systemd-journal-flush warren-deviced; do \
 	    ln -sf ../$$s.service $(UNITS)/sysinit.target.wants/; done
 	for s in systemd-journald systemd-journald-dev-log; do \
 	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done
-	for u in systemd-journal-flush.service systemd-journald-audit.socket; do \
-	    ln -sf /dev/null $(UNITS)/$$u; done
+	ln -sf /dev/null $(UNITS)/systemd-journald-audit.socket
+	# Where it is, messages are kept on the disk.
+	install -d -m 755 $(DESTDIR)/var/log/warren
 	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1
 	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions \
 	    $(DESTDIR)$(PREFIX)/share/zsh/vendor-completions \

@@ -554,6 +554,8 @@ fn logs(mut args: warren_journal::show::Args, global: &Global) -> Result<i32> {
     if let Some(name) = &global.machine {
         let root = PathBuf::from(format!("/proc/{}/root", find_machine(name)?.pid));
         args.root.get_or_insert(root);
+        // Its log daemon keeps nothing on the disk, which is the host's.
+        args.in_memory = true;
     }
     match warren_journal::show::run(&args, &mut std::io::stdout().lock()) {
         Ok(found) => Ok(i32::from(!found)),

@@ -57,6 +57,16 @@ impl<T: Clone> Chunked<T> {
         self.len += 1;
     }
 
+    /// The elements of the chunks that `before` does not share; all without it.
+    pub fn differing<'a>(&'a self, before: Option<&'a Chunked<T>>) -> impl Iterator<Item = &'a T> {
+        let is_shared = move |(index, chunk): &(usize, &Arc<Vec<T>>)| {
+            let old = before.and_then(|before| before.chunks.get(*index));
+            old.is_some_and(|old| Arc::ptr_eq(old, chunk))
+        };
+        let own = self.chunks.iter().enumerate().filter(move |both| !is_shared(both));
+        own.flat_map(|(_, chunk)| chunk.iter())
+    }
+
     /// All elements in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter())
@@ -101,6 +111,9 @@ mod tests {
             .filter(|&i| Arc::ptr_eq(&table.chunks[i], &before.chunks[i]))
             .count();
         assert_eq!(shared, table.chunks.len() - 1);
+        let differing: Vec<u32> = table.differing(Some(&before)).copied().collect();
+        assert_eq!((differing.len(), differing.contains(&7)), (CHUNK, true));
+        assert_eq!(table.differing(None).count(), 1000);
     }
 
     #[test]

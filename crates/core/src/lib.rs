@@ -21,6 +21,7 @@ pub mod state;
 pub mod time;
 pub mod transaction;
 pub mod view;
+pub mod written;
 
 mod automount;
 mod check;

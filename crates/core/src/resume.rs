@@ -15,6 +15,9 @@ use crate::time::Moment;
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::Relation;
+use warren_unit::settings::{Group, Id};
+
+const ACCEPT: Id = Id::of(Group::Socket, "Accept");
 
 /// Nothing is late sooner than this after a restart of the manager.
 const GRACE: Duration = Duration::from_secs(1);
@@ -177,20 +180,21 @@ impl Core {
     }
 
     fn resume_socket(&mut self, unit: UnitId, run: &SocketRun) {
-        let settings = self.compiled(unit);
         if let Some(Control::Asked(id)) = run.control {
             let (list, index) = run.command;
             let spawn = self.spawn_again(unit, list, index, false);
             self.again(id, unit, Effect::Spawn(id, spawn));
         }
-        let accept = settings.socket().accept;
         if let Some(id) = run.listen_asked {
+            let settings = self.compiled(unit);
             self.again(id, unit, Effect::Listen { id, unit, settings });
         }
         if self.is_leaving(unit) {
             self.kill_socket_control(unit);
         }
         if run.phase == SocketPhase::Listening {
+            let accept =
+                self.graph.definition(unit).mentions(ACCEPT) && self.compiled(unit).socket().accept;
             self.out.push(Effect::WatchSockets { unit, on: true, accept });
         }
     }
@@ -220,13 +224,12 @@ impl Core {
     }
 
     fn resume_automount(&mut self, unit: UnitId, run: &AutomountRun) {
-        let settings = self.compiled(unit);
-        let idle = settings.automount().timeout_idle.is_some();
         self.answer_again(unit);
         if let Some(id) = run.asked {
+            let settings = self.compiled(unit);
             self.again(id, unit, Effect::SetTrap { id, unit, settings });
         }
-        if run.running && idle {
+        if run.running && self.compiled(unit).automount().timeout_idle.is_some() {
             self.out.push(Effect::WatchIdle { unit, on: true });
         }
     }

@@ -12,8 +12,9 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
 use std::time::Duration;
-use warren_unit::Relation;
 use warren_unit::config::{ServiceConfig, ServiceType, TimeoutFailureMode};
+use warren_unit::settings::{Group, Id};
+use warren_unit::{LoadState, Relation};
 
 /// How long `Type=idle` waits for other jobs at most (systemd.service(5)).
 const IDLE_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -47,6 +48,8 @@ impl ServiceRun {
         }
     }
 }
+
+const BUS_NAME: Id = Id::of(Group::Service, "BusName");
 
 impl Core {
     /// The run of a service that is up or under way.
@@ -219,6 +222,11 @@ impl Core {
 
     /// `Type=dbus`: begins or ends to watch `BusName=`.
     pub(crate) fn watch_bus_name(&mut self, unit: UnitId, on: bool) {
+        let definition = self.graph.definition(unit);
+        // Whose file is gone has its settings at hand.
+        if definition.load_state == LoadState::Loaded && !definition.mentions(BUS_NAME) {
+            return;
+        }
         let settings = self.compiled(unit);
         let config = settings.service();
         if let (ServiceType::Dbus, Some(name)) = (config.service_type, &config.bus_name) {

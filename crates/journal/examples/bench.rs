@@ -6,6 +6,9 @@
 //! takes texts from the second column of a tab-separated file instead of making them up. One sync
 //! per 1,000 messages; one in fifty comes in a burst from one of 1,000 rare units.
 
+#[path = "common/texts.rs"]
+mod texts;
+
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -15,7 +18,7 @@ use std::sync::Arc;
 use warren_journal::files::{Counted, Disk, Files};
 use warren_journal::query::{Direction, Expr, Grep, Journal, Query};
 use warren_journal::store::names::Catalogue;
-use warren_journal::store::upkeep::{merge_all, seal};
+use warren_journal::store::upkeep::{MERGE_BYTES_MAX, merge_all, seal};
 use warren_journal::store::{DEFAULT_CLASS, Setup, Store};
 use warren_journal::{Fields, Id128, Stamp};
 
@@ -97,7 +100,7 @@ fn extents(directory: &Path, ending: &str) -> Outcome<u64> {
 
 fn run(directory: &Path, messages: usize) -> Outcome<()> {
     let files: Arc<dyn Files> = Arc::new(Disk::new(directory));
-    let texts = texts()?;
+    let texts = texts::texts()?;
     let before = device_bytes();
     let raw = write(&files, &texts, messages)?;
     if let (Some(before), Some(_)) = (before, device_bytes()) {
@@ -182,7 +185,7 @@ fn upkeep(files: &Arc<dyn Files>, store: &mut Store, id: u128) -> Outcome<f64> {
     };
     for log in store.take_sealable() {
         seal(&**files, &log, Id128::default(), new_id())?;
-        merge_all(&**files, Id128::default(), &mut new_id, &mut BTreeSet::new())?;
+        merge_all(&**files, Id128::default(), MERGE_BYTES_MAX, &mut new_id, &mut BTreeSet::new())?;
     }
     Ok(cpu() - began)
 }
@@ -227,48 +230,6 @@ fn context(unit: &str, pid: usize) -> Arc<Fields> {
     ];
     Arc::new(pairs.into_iter().collect())
 }
-
-/// Texts of a corpus, half of their digits drawn anew, or made up.
-fn texts() -> Outcome<Vec<String>> {
-    const COUNT: usize = 200_000;
-    let shapes: Vec<String> = match std::env::var("CORPUS") {
-        Ok(path) => {
-            let lines = String::from_utf8_lossy(&std::fs::read(path)?).into_owned();
-            lines
-                .lines()
-                .filter_map(|line| line.split_once('\t'))
-                .map(|(_, text)| text.to_owned())
-                .collect()
-        }
-        Err(_) => SHAPES.iter().map(|shape| (*shape).to_owned()).collect(),
-    };
-    let mut state = 1u64;
-    let mut random = move || {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        state >> 33
-    };
-    Ok((0..COUNT)
-        .map(|at| {
-            let digit = |c: char| match c.is_ascii_digit() && random() % 2 == 0 {
-                true => char::from(b'0' + (random() % 10) as u8),
-                false => c,
-            };
-            shapes[at % shapes.len()].chars().map(digit).collect()
-        })
-        .collect())
-}
-
-const SHAPES: [&str; 8] = [
-    "Accepted publickey for deploy from 10.24.117.203 port 53122 ssh2: RSA 8f3a11",
-    "pam_unix(sshd:session): session opened for user root(uid=0) by (uid=0)",
-    "GET /api/v2/items/48213?page=17 200 0.0231 s 10.3.77.12 \"curl/8.4.0\"",
-    "connect to upstream 192.168.40.17:8080 failed (111: Connection refused)",
-    "worker 4711: job 98231-22 finished in 0.482 s, 18233 rows, 0 errors",
-    "checkpoint complete: wrote 2293 buffers (14.0%); sync=0.021 s, total=3.330 s",
-    "[17823.229117] eth0: link up, 1000 Mbps, full duplex, flow control rx/tx",
-    "cache miss for key user:83112:profile, fetched from replica 3 in 12 ms",
-];
 
 fn cpu() -> f64 {
     warren_sys::time::process_cpu_ns() as f64 / 1e9

@@ -3,23 +3,30 @@
 //! its sockets and the streams of services from it (`link`, `inherit`), and the manager keeps
 //! them while it is away.
 //!
-//! One thread receives and writes; a second one (`upkeep`) seals, merges and vacuums. A turn of
+//! One thread receives and writes; a second one (`syncer`) makes it durable, a third one (`upkeep`)
+//! seals, merges and vacuums. A turn of
 //! the loop takes what is ready, up to a bound for each source, so that one that floods does not
 //! delay the others. What a turn took is put at its end where it outlives this process
 //! (`pending`); it is written at most `FLUSH_US` after it came and synced every `SYNC_US`, at
 //! once for `crit` and worse.
 //!
-//! Not here yet: audit, forwarding and namespaces. On a disk so full that no log can be sealed, and
-//! that has no segment to remove, new messages are lost and said to be on stderr.
+//! `places` says where messages are kept and when that changes, `forward` who else gets them.
+//!
+//! Not here yet: audit and namespaces. On a disk so full that no log can be sealed, and that has no
+//! segment to remove, new messages are lost and said to be on stderr.
 
 mod control;
 mod core;
+mod forward;
 mod inherit;
+mod keep;
 mod kmsg;
 mod link;
 mod pending;
+pub mod places;
 mod sender;
 mod streams;
+mod syncer;
 mod tails;
 mod units;
 mod upkeep;
@@ -34,27 +41,24 @@ use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
 
-use crate::daemon::control::Control;
+use crate::config::{Config, Fault};
+use crate::daemon::control::{Control, Order, Question};
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
 use crate::daemon::pending::Pending;
+use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Transport};
 use crate::daemon::streams::Streams;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::input::handover::Packet;
-pub use crate::input::limit::Rate;
 use crate::input::pending::Found;
 use crate::input::syslog;
-use crate::store::vacuum::Limits;
 
 /// An entry is written so long after it came at the latest, µs.
 const FLUSH_US: u64 = 250_000;
-
-/// What was written is synced so long after it at the latest, µs.
-const SYNC_US: u64 = 10_000_000;
 
 /// Most messages that one source may have in a turn.
 const TURN_MESSAGES_MAX: usize = 256;
@@ -84,7 +88,8 @@ const TOKEN_STREAMS: u64 = 16;
 /// Those who ask have this and higher ones.
 const TOKEN_QUESTIONS: u64 = 1 << 63;
 
-/// Signals of systemd-journald.service(8): rotate, and sync.
+/// Signals of systemd-journald.service(8): flush to the disk, rotate, and sync.
+const SIGUSR1: i32 = 10;
 const SIGUSR2: i32 = 12;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
@@ -93,16 +98,16 @@ const SIGRTMIN_1: i32 = signal::SIGRTMIN + 1;
 /// How to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// Where the store is.
-    pub directory: PathBuf,
+    /// Where messages are kept.
+    pub places: Places,
     /// Where the sockets `socket`, `stdout` and `dev-log` are made.
     pub socket_directory: PathBuf,
-    /// `RateLimitIntervalSec=` and `RateLimitBurst=`.
-    pub rate: Rate,
+    /// Settings.
+    pub config: Config,
+    /// What was wrong with them, to be logged.
+    pub faults: Vec<Fault>,
     /// Read the kernel's log.
     pub kmsg: bool,
-    /// What to keep.
-    pub limits: Limits,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -120,8 +125,13 @@ pub fn run(options: &Options) -> Result<()> {
         // Who asks for what is written means what others wrote before.
         let (questions, sources): (Vec<u64>, Vec<u64>) =
             tokens.partition(|token| *token >= TOKEN_QUESTIONS);
-        sources.into_iter().chain(questions).for_each(|token| daemon.ready(token));
+        sources.into_iter().for_each(|token| daemon.ready(token));
         daemon.end_turn();
+        daemon.take_orders();
+        if !questions.is_empty() {
+            questions.into_iter().for_each(|token| daemon.answer(token));
+            daemon.end_turn();
+        }
     }
     daemon.finish()
 }
@@ -139,6 +149,8 @@ struct Daemon {
     core: Core,
     boot: Id128,
     buffer: Vec<u8>,
+    /// What signals asked for in this turn.
+    orders: Vec<Order>,
     stopping: bool,
 }
 
@@ -177,9 +189,8 @@ impl Daemon {
             std::fs::create_dir_all(path)
                 .map_err(|e| Error::io("mkdir", &path.display().to_string(), &e))
         };
-        make(&options.directory)?;
         make(&options.socket_directory)?;
-        let set = [SIGTERM, SIGINT, SIGUSR2, SIGRTMIN_1];
+        let set = [SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGRTMIN_1];
         let set = set.iter().fold(SignalSet::EMPTY, |set, &signal| set.with(signal));
         // Blocked before the second thread is made, which inherits it.
         signal::set_blocked(set).map_err(system)?;
@@ -206,10 +217,15 @@ impl Daemon {
             link: inherited.link.map(Link::new),
             kmsg,
             control: Control::new(inherit::bind_private(control).map_err(system)?),
-            streams: Streams::new(found, managed.then(|| directory.join("streams"))),
+            streams: Streams::new(
+                found,
+                managed.then(|| directory.join("streams")),
+                options.config.line_bytes_max,
+            ),
             core: Core::start(options, pending, old)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
+            orders: Vec::new(),
             stopping: false,
         };
         for socket in [&daemon.native, &daemon.syslog] {
@@ -222,6 +238,7 @@ impl Daemon {
             daemon.streams.take_up_client(&daemon.epoll, &name, stream, pending);
         }
         daemon.link.iter().for_each(Link::hello);
+        options.faults.iter().for_each(|fault| daemon.core.note(&fault.to_string()));
         Ok(daemon)
     }
 
@@ -235,7 +252,7 @@ impl Daemon {
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
         self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
         add(self.control.listener().as_fd(), TOKEN_CONTROL)?;
-        add(self.core.upkeep.event().as_fd(), TOKEN_UPKEEP)
+        add(self.core.event().as_fd(), TOKEN_UPKEEP)
     }
 
     fn ready(&mut self, token: u64) {
@@ -248,7 +265,6 @@ impl Daemon {
             TOKEN_LINK => self.hear_manager(),
             TOKEN_KMSG => _ = self.read_kmsg(),
             TOKEN_CONTROL => self.control.accept(&self.epoll),
-            token if token >= TOKEN_QUESTIONS => self.control.read(token, &mut self.core),
             token => {
                 if self.streams.wants_unit(token) {
                     self.hear_manager();
@@ -292,11 +308,49 @@ impl Daemon {
     fn signal(&mut self) {
         while let Ok(Some(info)) = self.signals.read() {
             match info.signal {
-                // What is wrong was said.
-                SIGUSR2 => _ = self.core.rotate(),
+                SIGUSR1 => self.orders.push(Order::FlushToVar),
+                SIGUSR2 => self.orders.push(Order::Rotate),
                 SIGRTMIN_1 => self.core.sync_now = true,
                 _ => self.stopping = true,
             }
+        }
+    }
+
+    /// Does what signals asked for. What is wrong is said.
+    fn take_orders(&mut self) {
+        for order in std::mem::take(&mut self.orders) {
+            let _ = self.carry_out(order);
+        }
+    }
+
+    /// Reads from one who asks, and answers when it is done. What was taken is put down before.
+    fn answer(&mut self, token: u64) {
+        let Some(question) = self.control.read(token) else { return };
+        let answer = match question {
+            Question::Tail(unit) => control::tail(&self.core, &unit),
+            Question::Order(order) => control::done(self.carry_out(order)),
+            Question::Unknown(method) => control::unknown(&method),
+        };
+        self.control.answer(token, &answer);
+    }
+
+    /// Does what is asked for between two turns.
+    fn carry_out(&mut self, order: Order) -> Result<()> {
+        match order {
+            Order::Write => self.core.flush(),
+            Order::Synchronize => self.core.sync(),
+            Order::Rotate => self.core.rotate(),
+            Order::FlushToVar | Order::RelinquishVar { .. } => self.change_place(order),
+        }
+    }
+
+    /// Goes to the disk or back. Numbers of entries are others there, so none may be pending.
+    fn change_place(&mut self, order: Order) -> Result<()> {
+        self.core.rotate()?;
+        self.begin_anew();
+        match order {
+            Order::RelinquishVar { smart } => self.core.leave_disk(smart),
+            _ => self.core.go_to_disk(),
         }
     }
 
@@ -361,7 +415,7 @@ impl Daemon {
     /// Puts what was taken where it outlives this process, and only then takes it from the
     /// streams' sockets; writes and syncs what is due.
     fn end_turn(&mut self) {
-        let Daemon { streams, core, buffer, link, kmsg, .. } = self;
+        let Daemon { streams, core, buffer, kmsg, .. } = self;
         if let Some(writer) = core.pending().writer() {
             streams.put_turn(writer);
             if let Some(next) = kmsg.as_ref().and_then(Kmsg::next).filter(|_| !writer.is_empty()) {
@@ -371,15 +425,22 @@ impl Daemon {
         core.pending().write();
         streams.take_looked_at(buffer, core.pending().writer());
         match core.end_turn() {
-            true => core.pending().begin_anew(|writer| {
-                streams.put_lines(writer);
-                let next = kmsg.as_ref().and_then(Kmsg::next);
-                next.into_iter().for_each(|next| writer.next(kmsg::NAME, next));
-            }),
+            true => self.begin_anew(),
             false => core.pending().write(),
         }
+        let Daemon { streams, link, .. } = self;
         let ended = streams.take_ended();
         link.iter().for_each(|link| ended.iter().for_each(|key| link.ended(*key)));
+    }
+
+    /// All entries are in files: none need be kept for the next daemon.
+    fn begin_anew(&mut self) {
+        let Daemon { streams, core, kmsg, .. } = self;
+        core.pending().begin_anew(|writer| {
+            streams.put_lines(writer);
+            let next = kmsg.as_ref().and_then(Kmsg::next);
+            next.into_iter().for_each(|next| writer.next(kmsg::NAME, next));
+        });
     }
 
     /// Takes what is still in the sockets, and leaves everything durable but the beginnings of
@@ -399,7 +460,7 @@ impl Daemon {
         self.core.rotate()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
         self.kmsg.iter().for_each(Kmsg::finish);
-        self.core.upkeep.finish();
+        self.core.close();
         Ok(())
     }
 }

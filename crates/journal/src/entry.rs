@@ -137,7 +137,9 @@ pub struct Stamp {
 /// One entry as it is read back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Its place in the store: unique, rising, with gaps.
+    /// What its number counts in.
+    pub sequence: Id128,
+    /// Its place in that sequence: unique, rising, with gaps.
     pub seqnum: u64,
     /// When it came in.
     pub stamp: Stamp,

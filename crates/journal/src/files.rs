@@ -41,7 +41,7 @@ pub trait File: Send + Sync {
 
 /// A directory.
 pub trait Files: Send + Sync {
-    /// All regular files, by name.
+    /// All regular files, by name; none of a directory that is not there.
     fn list(&self) -> Result<Vec<Listed>>;
     /// Opens for reading.
     fn open(&self, name: &str) -> Result<Box<dyn File>>;
@@ -146,7 +146,11 @@ impl Files for Disk {
     fn list(&self) -> Result<Vec<Listed>> {
         let at = |e: std::io::Error| Error::io("list", &self.own_name(), &e);
         let mut all = Vec::new();
-        for entry in fs::read_dir(&self.directory).map_err(at)? {
+        let listing = match fs::read_dir(&self.directory) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(all),
+            listing => listing.map_err(at)?,
+        };
+        for entry in listing {
             let entry = entry.map_err(at)?;
             let Ok(name) = entry.file_name().into_string() else { continue };
             match entry.metadata() {

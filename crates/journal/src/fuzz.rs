@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{Block, Builder, Compression, Identity};
+use crate::block::{Block, Builder, Compression};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Listed, Space};
@@ -26,7 +26,7 @@ pub fn block(data: &[u8]) {
     let (entries, mut builder) = (read(&block), Builder::new(Compression::FAST));
     entries.iter().for_each(|e| builder.push(e.seqnum, &e.stamp, &e.context, &e.fields));
     let mut bytes = Vec::new();
-    builder.finish(&mut bytes, Identity::default(), 0, 0);
+    builder.finish(&mut bytes, block.header().identity, 0, 0);
     let again = Block::parse(&bytes, 0).expect("what we write is whole");
     assert_eq!(read(&again), entries);
 }
@@ -60,7 +60,7 @@ pub fn file(data: &[u8]) {
 /// # Panics
 /// If a client gets a reserved or invalid name in, or a stream reads differently when it is cut.
 pub fn input(data: &[u8]) {
-    use crate::input::stream::{Header, LineBreak, Stream};
+    use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream};
     use crate::input::{native, stream, syslog};
     let parsed = native::parse(data);
     let names = parsed.entries.iter().flat_map(|fields| fields.iter().map(|field| field.0));
@@ -68,7 +68,7 @@ pub fn input(data: &[u8]) {
     let line = syslog::parse(data);
     assert!(line.get("MESSAGE").is_some() && line.get("PRIORITY").is_some());
     let read = |pieces: [&[u8]; 2]| {
-        let (mut reader, mut lines) = (Stream::default(), Vec::new());
+        let (mut reader, mut lines) = (Stream::new(LINE_BYTES_DEFAULT), Vec::new());
         let mut note = |header: &Header, text: &[u8], line_break: LineBreak| {
             lines.push(stream::fields(header, text, line_break));
         };
@@ -167,6 +167,7 @@ impl Files for OneFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::Identity;
     use crate::block::{BLOCK_HEADER_BYTES, Header, SECTIONS, Section};
     use crate::segment::layout::{FileHeader, FileKind, TRAILER_BYTES, Trailer};
     use crate::segment::{FILE_HEADER_BYTES, SegmentWriter};

@@ -5,6 +5,7 @@
 //! `_` never comes from a client. The sockets are in [`crate::daemon`].
 
 pub mod cgroup;
+pub mod export;
 pub mod handover;
 pub mod kmsg;
 pub mod limit;

@@ -11,6 +11,7 @@
 
 pub mod block;
 mod bytes;
+pub mod config;
 pub mod daemon;
 pub mod entry;
 pub mod error;
@@ -21,6 +22,7 @@ pub mod query;
 pub mod segment;
 pub mod show;
 pub mod store;
+pub mod systemd;
 
 pub use entry::{Entry, Fields, Id128, Stamp};
 pub use error::{Error, Result};

@@ -7,6 +7,8 @@
 //!
 //! Damaged blocks are left out and reported ([`Entries::damage`]), never silently.
 //!
+//! Several stores are read as one by [`union`], which merges them by time.
+//!
 //! Start at [`Query`]; [`expr`] finds candidates in indexes and decides row by row, [`grep`]
 //! searches texts, [`source`] makes logs and segments look alike, [`stream`] walks them.
 
@@ -18,6 +20,7 @@ pub mod source;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod union;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,6 +29,7 @@ pub use cursor::Cursor;
 pub use expr::Expr;
 pub use grep::{Case, Grep};
 pub use stream::Entries;
+pub use union::Union;
 
 use crate::entry::Id128;
 use crate::error::{Error, Result};

@@ -6,9 +6,13 @@
 
 pub mod args;
 mod ask;
+mod foreign;
 pub mod format;
+mod import;
+mod moved;
 pub mod run;
 pub mod select;
+mod stores;
 pub mod when;
 
 pub use args::Args;

@@ -2,7 +2,7 @@
 //!
 //! One writer for a directory. Entries are appended in memory ([`Store::append`] does no I/O),
 //! written by [`Store::flush`] and durable after [`Store::sync`]. A log that is long enough is
-//! closed and left to [`upkeep`], which seals it into a segment, merges small segments and
+//! ended, made durable ([`Store::begin_syncs`]) and left to [`upkeep`], which seals it into a segment, merges small segments and
 //! removes old ones; it may run in another thread, since it touches only files that the writer
 //! is done with.
 //!
@@ -10,6 +10,7 @@
 //! not, a beginning. [`names`] says how a reader tells a file from what replaces it, [`log`] what
 //! is written when. `tests` loses writes at every point and checks it.
 
+pub mod carry;
 #[cfg(test)]
 pub(crate) mod fault;
 pub mod log;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use crate::block::Identity;
 use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Fields, Id128, Stamp, is_valid_name};
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::segment::layout::{FileHeader, FileKind};
 use crate::segment::read::read_header;
 use crate::segment::scan::{Salvage, Walk};
@@ -57,9 +58,36 @@ pub struct Store {
     sequence: Id128,
     next_seqnum: u64,
     active: BTreeMap<String, ActiveLog>,
+    /// Logs that have ended and are not durable: as long as there is one, nothing of the next log of
+    /// its class is written, so that what a crash leaves is a beginning.
+    closing: BTreeMap<String, ActiveLog>,
     sealable: Vec<FileName>,
     /// A log was created whose name may not be on the device.
     directory_dirty: bool,
+}
+
+/// A file to be made durable, in whatever thread.
+pub struct SyncJob {
+    log: FileName,
+    file: Arc<dyn File>,
+    /// Its directory, when its name may not be durable.
+    directory: Option<Arc<dyn Files>>,
+}
+
+impl SyncJob {
+    /// Does it; may take as long as the disk does.
+    pub fn run(self) -> Synced {
+        let directory = self.directory.as_ref().map_or(Ok(()), |files| files.sync_directory());
+        let result = directory.and_then(|()| self.file.sync());
+        Synced { log: self.log, directory: self.directory.is_some(), result }
+    }
+}
+
+/// What came of a [`SyncJob`].
+pub struct Synced {
+    log: FileName,
+    directory: bool,
+    result: Result<()>,
 }
 
 /// What [`Store::open`] found.
@@ -97,8 +125,16 @@ impl Store {
         let sequence = sequence.unwrap_or_else(|| (setup.new_id)());
         let (active, sealable) = (BTreeMap::new(), recovery.logs.clone());
         let next_seqnum = last + 1 + gap;
-        let store =
-            Store { files, setup, sequence, next_seqnum, active, sealable, directory_dirty: false };
+        let store = Store {
+            files,
+            setup,
+            sequence,
+            next_seqnum,
+            active,
+            closing: BTreeMap::new(),
+            sealable,
+            directory_dirty: false,
+        };
         Ok((store, recovery))
     }
 
@@ -110,6 +146,13 @@ impl Store {
     /// The number that the next entry gets.
     pub fn next_seqnum(&self) -> u64 {
         self.next_seqnum
+    }
+
+    /// Leaves out so many numbers, and gives the first of them: for entries that come as a file.
+    pub fn reserve(&mut self, count: u64) -> u64 {
+        let first = self.next_seqnum;
+        self.next_seqnum += count;
+        first
     }
 
     /// Takes an entry into memory and gives its sequence number. No I/O.
@@ -143,17 +186,26 @@ impl Store {
         Ok(self.active.get_mut(class).expect("it was put there if it was missing"))
     }
 
-    /// Writes what waits, and closes logs that are long enough. What fails stays in memory and
-    /// is tried again the next time.
+    /// Writes what waits, and ends logs that are long enough. What fails stays in memory and
+    /// is tried again the next time; so does what comes after a log that is not durable yet.
     pub fn flush(&mut self) -> Result<()> {
+        let files = &*self.files;
+        for log in self.closing.values_mut() {
+            log.flush(files, &mut self.directory_dirty)?;
+        }
         self.each_log(|log, files, dirty| log.flush(files, dirty))?;
-        let full = self.active.values().filter(|log| log.is_full());
+        let is_free = |class: &str| !self.closing.contains_key(class);
+        let full = self.active.values().filter(|log| log.is_full() && is_free(log.class()));
         let full: Vec<String> = full.map(|log| log.class().to_owned()).collect();
-        full.iter().try_for_each(|class| self.close(class))
+        full.iter().try_for_each(|class| self.end(class))
     }
 
     /// Makes everything that was appended durable. Gives the number of the last entry.
+    ///
+    /// # Panics
+    /// While a job of [`Store::begin_syncs`] is under way.
     pub fn sync(&mut self) -> Result<u64> {
+        self.finish_closing()?;
         self.each_log(|log, files, dirty| log.flush(files, dirty))?;
         self.sync_directory()?;
         self.each_log(|log, _, _| log.sync())?;
@@ -161,9 +213,70 @@ impl Store {
     }
 
     /// Closes all logs, so that they can be sealed. Everything is durable then.
+    ///
+    /// # Panics
+    /// While a job of [`Store::begin_syncs`] is under way.
     pub fn rotate(&mut self) -> Result<()> {
+        self.finish_closing()?;
         let classes: Vec<String> = self.active.keys().cloned().collect();
-        classes.iter().try_for_each(|class| self.close(class))
+        classes.iter().try_for_each(|class| self.end(class))?;
+        self.finish_closing()
+    }
+
+    /// What another thread is to do so that logs become durable: those that have ended, and with
+    /// `all` the others too; and the first error. Callers flush first.
+    pub fn begin_syncs(&mut self, all: bool) -> (Vec<SyncJob>, Result<()>) {
+        let is_free: Vec<bool> =
+            self.active.keys().map(|class| !self.closing.contains_key(class)).collect();
+        let active = self.active.values_mut().zip(is_free).filter(|(_, free)| all && *free);
+        let logs = self.closing.values_mut().chain(active.map(|(log, _)| log));
+        let (mut jobs, mut result) = (Vec::new(), Ok(()));
+        for log in logs {
+            match log.begin_sync() {
+                Ok(Some(file)) => {
+                    // Each does it: another one's may fail.
+                    let directory = self.directory_dirty.then(|| self.files.clone());
+                    jobs.push(SyncJob { log: log.name(), file, directory });
+                }
+                Ok(None) => {}
+                Err(e) => result = result.and(Err(e)),
+            }
+        }
+        self.directory_dirty &= jobs.is_empty();
+        (jobs, result)
+    }
+
+    /// Takes what came of a job.
+    ///
+    /// # Errors
+    /// The job's. What it was about is written again with the next flush.
+    pub fn end_sync(&mut self, done: Synced) -> Result<()> {
+        let Synced { log: name, directory, result } = done;
+        self.directory_dirty |= directory && result.is_err();
+        let class = name.class();
+        let of_name = |log: &&mut ActiveLog| log.name() == name;
+        if let Some(log) = self.closing.get_mut(class).filter(of_name) {
+            log.end_sync(result)?;
+            if log.is_closed() {
+                self.closing.remove(class);
+                self.sealable.push(name);
+            }
+            return Ok(());
+        }
+        match self.active.get_mut(class).filter(of_name) {
+            Some(log) => log.end_sync(result),
+            None => Ok(()),
+        }
+    }
+
+    /// A log has ended and is not durable yet.
+    pub fn has_ended(&self) -> bool {
+        !self.closing.is_empty()
+    }
+
+    /// Bytes in memory that are not on the device.
+    pub fn waiting_bytes(&self) -> usize {
+        self.active.values().chain(self.closing.values()).map(ActiveLog::waiting_bytes).sum()
     }
 
     /// The logs that were closed since the last call, oldest first: for [`upkeep::seal`].
@@ -173,24 +286,38 @@ impl Store {
 
     /// True when something was appended and not written.
     pub fn has_unwritten(&self) -> bool {
-        self.active.values().any(ActiveLog::has_unwritten)
+        self.active.values().chain(self.closing.values()).any(ActiveLog::has_unwritten)
     }
 
     /// So much waits that it should be written without regard to time.
     pub fn wants_flush(&self) -> bool {
-        self.active.values().any(ActiveLog::wants_flush)
+        let may_write = |log: &&ActiveLog| !self.closing.contains_key(log.class());
+        self.active.values().filter(may_write).any(ActiveLog::wants_flush)
     }
 
-    fn close(&mut self, class: &str) -> Result<()> {
+    /// Ends a log, of whose class none is closing.
+    fn end(&mut self, class: &str) -> Result<()> {
         let Some(log) = self.active.get_mut(class) else { return Ok(()) };
         log.put_end();
         log.flush(&*self.files, &mut self.directory_dirty)?;
-        self.sync_directory()?;
-        let log = self.active.get_mut(class).expect("it was there a moment ago");
-        log.sync()?;
-        let name = log.name();
-        self.active.remove(class);
-        self.sealable.push(name);
+        if let Some((class, log)) = self.active.remove_entry(class) {
+            self.closing.insert(class, log);
+        }
+        Ok(())
+    }
+
+    /// Makes logs that have ended durable.
+    fn finish_closing(&mut self) -> Result<()> {
+        while let Some(class) = self.closing.keys().next().cloned() {
+            let log = self.closing.get_mut(&class).expect("it was there a moment ago");
+            log.flush(&*self.files, &mut self.directory_dirty)?;
+            self.sync_directory()?;
+            let log = self.closing.get_mut(&class).expect("it was there a moment ago");
+            log.sync()?;
+            let name = log.name();
+            self.closing.remove(&class);
+            self.sealable.push(name);
+        }
         Ok(())
     }
 
@@ -202,13 +329,17 @@ impl Store {
         Ok(())
     }
 
-    /// Does it for every log even when one fails; gives the first error.
+    /// Does it for every log that may be written, even when one fails; gives the first error.
     fn each_log(
         &mut self,
         mut each: impl FnMut(&mut ActiveLog, &dyn Files, &mut bool) -> Result<()>,
     ) -> Result<()> {
         let mut result = Ok(());
         for log in self.active.values_mut() {
+            if self.closing.contains_key(log.class()) {
+                log.put_batch();
+                continue;
+            }
             let this = each(log, &*self.files, &mut self.directory_dirty);
             result = result.and(this);
         }

@@ -34,7 +34,7 @@ impl Lab {
         let _ = std::fs::remove_file(&notify);
         let listener = UnixDatagram::bind(&notify).expect("a socket");
         let child = Command::new(env!("CARGO_BIN_EXE_warren-journald"))
-            .args(["--keep-free", "0", "--directory"])
+            .args(["--set", "SystemKeepFree=0", "--directory"])
             .arg(self.path("store"))
             .arg("--socket-directory")
             .arg(self.path("run"))
@@ -150,7 +150,7 @@ fn every_protocol_arrives_with_its_sender() {
 #[test]
 fn a_flood_is_cut_and_counted() {
     let mut lab = Lab::new("flood");
-    lab.start(&["--rate-limit-burst", "50", "--rate-limit-interval", "3600"]);
+    lab.start(&["--set", "RateLimitBurst=50", "--set", "RateLimitIntervalSec=1h"]);
     let native = lab.native();
     for number in 0..500 {
         native.send(format!("MESSAGE={number}\nFLOOD=1\n").as_bytes()).expect("sent");
@@ -163,7 +163,7 @@ fn a_flood_is_cut_and_counted() {
 fn a_torrent_of_lines_is_kept_whole_and_in_order() {
     const LINES: usize = 400_000;
     let mut lab = Lab::new("torrent");
-    lab.start(&["--rate-limit-burst", "0"]);
+    lab.start(&["--set", "RateLimitBurst=0"]);
     let mut stream = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
     stream.write_all(b"torrent\n\n6\n0\n0\n0\n0\n").expect("sent");
     let text: String = (0..LINES).map(|number| format!("{number}\n")).collect();
@@ -200,7 +200,7 @@ fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
         return;
     };
     for _ in 0..3 {
-        lab.start(&["--kmsg"]);
+        lab.start(&["--set", "ReadKMsg=yes"]);
         lab.stop();
     }
     let after = kernel_records().expect("it could be read before");
@@ -241,7 +241,7 @@ fn killed_under_load_nothing_that_was_written_is_lost_or_doubled() {
     const PER_ROUND: usize = 400;
     let mut lab = Lab::new("kill");
     for round in 0..ROUNDS {
-        lab.start(&["--rate-limit-burst", "0"]);
+        lab.start(&["--set", "RateLimitBurst=0"]);
         let native = lab.native();
         for at in 0..PER_ROUND {
             let number = round * PER_ROUND + at;
@@ -312,4 +312,179 @@ fn in_namespace(sockets: &Path, command: &str) -> bool {
 /// Says past the test runner's capture that a test could not run here.
 fn not_run(why: &str) {
     let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+}
+
+/// A daemon that keeps messages in memory first, below a root of its own.
+fn start_below_a_root(lab: &mut Lab, settings: &[&str]) {
+    let notify = lab.path("notify");
+    let _ = std::fs::remove_file(&notify);
+    let listener = UnixDatagram::bind(&notify).expect("a socket");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journald"));
+    command.arg("--root").arg(&lab.root).arg("--socket-directory").arg(lab.path("run"));
+    let all = ["ReadKMsg=no", "ForwardToWall=no", "SystemKeepFree=0", "RuntimeKeepFree=0"];
+    all.iter().chain(settings).for_each(|setting| _ = command.args(["--set", setting]));
+    lab.daemon = Some(command.env("NOTIFY_SOCKET", &notify).spawn().expect("the daemon starts"));
+    let mut said = [0; 64];
+    let count = listener.recv(&mut said).expect("it says something");
+    assert_eq!(&said[..count], b"READY=1");
+}
+
+/// Asks the daemon for something; gives its answer.
+fn ask(lab: &Lab, method: &str) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut stream = UnixStream::connect(lab.path("run/io.warrener.journal"))?;
+    write!(stream, "{{\"method\":\"io.warrener.Journal.{method}\",\"parameters\":{{}}}}\0")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+const DONE: &str = "{\"parameters\":{}}\0";
+
+/// All `N=` of a directory below the root, in order.
+fn numbers(lab: &Lab, directory: &str) -> Vec<u32> {
+    let journal = Journal::open(Arc::new(Disk::new(lab.path(directory)))).expect("readable");
+    let query = Query::default();
+    let entries = journal.entries(&query, Direction::Forward, None);
+    let number = |entry: Entry| std::str::from_utf8(entry.get("N")?).ok()?.parse().ok();
+    entries.filter_map(|entry| number(entry.expect("no read fails"))).collect()
+}
+
+const VOLATILE: &str = "run/log/warren/journal";
+const PERSISTENT: &str = "var/log/warren";
+
+fn send(lab: &Lab, range: std::ops::Range<u32>) {
+    let native = lab.native();
+    range.for_each(|n| {
+        native.send(format!("MESSAGE=number {n}\nN={n}\n").as_bytes()).expect("sent");
+    });
+}
+
+#[test]
+fn what_was_in_memory_goes_to_the_disk_once() {
+    let mut lab = Lab::new("flush");
+    start_below_a_root(&mut lab, &[]);
+    send(&lab, 0..100);
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    let all: Vec<u32> = (0..100).collect();
+    assert_eq!(numbers(&lab, VOLATILE), all, "auto, and there is no directory");
+    std::fs::create_dir_all(lab.path(PERSISTENT)).expect("a directory");
+    for _ in 0..2 {
+        assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    }
+    assert!(numbers(&lab, VOLATILE).is_empty());
+    send(&lab, 100..150);
+    lab.kill();
+    start_below_a_root(&mut lab, &[]);
+    send(&lab, 150..200);
+    assert_eq!(ask(&lab, "RelinquishVar").ok().as_deref(), Some(DONE));
+    send(&lab, 200..250);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    assert_eq!(numbers(&lab, VOLATILE), (200..250).collect::<Vec<u32>>());
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    lab.stop();
+    let found = numbers(&lab, PERSISTENT);
+    let of_killed = found.iter().filter(|n| (100..150).contains(*n)).count();
+    let expected: Vec<u32> = (0..100 + of_killed as u32).chain(150..250).collect();
+    assert_eq!(found, expected, "nobody kept what the killed one had not written");
+}
+
+#[test]
+fn a_daemon_that_is_killed_while_it_goes_to_the_disk_doubles_and_loses_nothing() {
+    for round in 0..12_u32 {
+        let mut lab = Lab::new(&format!("flush-kill-{round}"));
+        start_below_a_root(&mut lab, &["Storage=persistent"]);
+        send(&lab, 0..3000);
+        assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+        let mut stream = UnixStream::connect(lab.path("run/io.warrener.journal")).expect("there");
+        let question = "{\"method\":\"io.warrener.Journal.FlushToVar\",\"parameters\":{}}\0";
+        stream.write_all(question.as_bytes()).expect("sent");
+        // Some time into it: as long as so many connections take.
+        for _ in 0..round * round * 4 {
+            let _ = UnixStream::connect(lab.path("run/stdout"));
+        }
+        lab.kill();
+        start_below_a_root(&mut lab, &["Storage=persistent"]);
+        send(&lab, 3000..3010);
+        assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+        lab.stop();
+        assert_eq!(numbers(&lab, PERSISTENT), (0..3010).collect::<Vec<u32>>(), "round {round}");
+        assert!(numbers(&lab, VOLATILE).is_empty());
+    }
+}
+
+#[test]
+fn settings_have_their_effect_and_faults_are_said() {
+    let mut lab = Lab::new("settings");
+    let conf = lab.path("etc/warren");
+    std::fs::create_dir_all(&conf).expect("a directory");
+    let text = "[Journal]\nStorage=persistent\nMaxLevelStore=notice\nForwardToSyslog=yes\nBogus=1\n\
+                MaxLevelSyslog=info\n";
+    std::fs::write(conf.join("journald.conf"), text).expect("a file");
+    std::fs::create_dir_all(lab.path("run")).expect("a directory");
+    let syslog = UnixDatagram::bind(lab.path("run/syslog")).expect("a socket");
+    start_below_a_root(&mut lab, &[]);
+    let native = lab.native();
+    for level in [3, 5, 6, 7] {
+        let text =
+            format!("MESSAGE=level {level}\nPRIORITY={level}\nSYSLOG_IDENTIFIER=me\nN={level}\n");
+        native.send(text.as_bytes()).expect("sent");
+    }
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    lab.stop();
+    assert_eq!(numbers(&lab, PERSISTENT), [3, 5]);
+    let mut forwarded = Vec::new();
+    for _ in 0..3 {
+        let mut room = [0; 1024];
+        let count = syslog.recv(&mut room).expect("it was forwarded");
+        let line = String::from_utf8_lossy(&room[..count]).into_owned();
+        forwarded.push(format!("{} {}", &line[..4], line.rsplit("]: ").next().unwrap_or("")));
+    }
+    assert_eq!(forwarded, ["<11> level 3", "<13> level 5", "<14> level 6"]);
+    let journal = Journal::open(Arc::new(Disk::new(lab.path(PERSISTENT)))).expect("readable");
+    let query = Query::default();
+    let entries = journal.entries(&query, Direction::Forward, None);
+    let texts: Vec<String> =
+        entries.map(|entry| shown(&entry.expect("no read fails"), "MESSAGE")).collect();
+    let expected = format!("{}:5: unknown setting Bogus=", conf.join("journald.conf").display());
+    assert!(texts.contains(&expected), "{texts:?}");
+}
+
+#[test]
+fn who_follows_sees_each_line_once_when_messages_go_to_the_disk() {
+    use std::io::{BufRead, BufReader};
+    let mut lab = Lab::new("follow-flush");
+    start_below_a_root(&mut lab, &["Storage=persistent"]);
+    send(&lab, 0..5);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    let mut reader = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"))
+        .arg("--root")
+        .arg(&lab.root)
+        .args(["-f", "-n", "all", "-o", "cat", "--output-fields=N"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the reader starts");
+    let mut lines = BufReader::new(reader.stdout.take().expect("a pipe")).lines();
+    // A line that does not come is a missing one, not a test without an end.
+    let (sender, inbox) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let numbers = lines.by_ref().map_while(Result::ok).filter_map(|line| line.parse().ok());
+        numbers.into_iter().try_for_each(|number: u32| sender.send(number))
+    });
+    let next = |count: usize| -> Vec<u32> {
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
+        (0..count).map_while(|_| inbox.recv_timeout(PATIENCE).ok()).collect()
+    };
+    assert_eq!(next(5), [0, 1, 2, 3, 4]);
+    send(&lab, 5..8);
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    send(&lab, 8..10);
+    assert_eq!(ask(&lab, "RelinquishVar").ok().as_deref(), Some(DONE));
+    send(&lab, 10..12);
+    assert_eq!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    send(&lab, 12..14);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    assert_eq!(next(9), [5, 6, 7, 8, 9, 10, 11, 12, 13]);
+    reader.kill().expect("our child");
+    reader.wait().expect("our child");
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use warren_journal::files::{Disk, Files};
 use warren_journal::query::{Direction, Journal, Query};
 use warren_journal::store::names::Catalogue;
-use warren_journal::store::upkeep::{merge, plan_merge, seal};
+use warren_journal::store::upkeep::{MERGE_BYTES_MAX, merge, plan_merge, seal};
 use warren_journal::store::{Setup, Store};
 use warren_journal::{Entry, Fields, Id128, Stamp};
 
@@ -74,7 +74,11 @@ fn write_fixture(directory: &Path) {
             let id = Id128([0x80 + round * 2 + number as u8; 16]);
             seal(&*files, log, Id128([0xaa; 16]), id).expect("sealed");
         }
-        let plan = plan_merge(&Catalogue::of(files.list().expect("a listing")), &BTreeSet::new());
+        let plan = plan_merge(
+            &Catalogue::of(files.list().expect("a listing")),
+            MERGE_BYTES_MAX,
+            &BTreeSet::new(),
+        );
         if !plan.is_empty() {
             merge(&*files, &plan, Id128([0xaa; 16]), Id128([0xc0 + round; 16])).expect("merged");
         }

@@ -177,4 +177,40 @@ fn what_is_not_there_is_refused() {
     for options in [&["--setup-keys"][..], &["--file", "x"], &["-u", "[ab]"], &["--machine=x"]] {
         assert!(!lab.run(options).status.success(), "{options:?}");
     }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+    let verified = command.args(["--verify", "--file", "/etc/passwd"]).output().expect("it runs");
+    assert!(!verified.status.success(), "it is not ours to verify");
+}
+
+#[test]
+fn what_is_exported_is_imported_as_it_was() {
+    let mut lab = Lab::new("import");
+    lab.append("one two three");
+    lab.seal();
+    lab.append("four");
+    let exported = lab.run(&["-o", "export"]).stdout;
+    let exported = String::from_utf8(exported).expect("ASCII");
+    let (file, target) = (lab.directory.join("exported"), lab.directory.join("imported"));
+    std::fs::write(&file, &exported).expect("a file");
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.arg("-D").arg(&target).args(options);
+        command.output().expect("it runs")
+    };
+    let import = run(&["--import", &file.display().to_string()]);
+    assert_eq!(String::from_utf8_lossy(&import.stderr), "4 entries imported.\n");
+    let without_cursors = |text: &str| {
+        let lines = text.lines().filter(|line| !line.starts_with("__CURSOR="));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let again = String::from_utf8_lossy(&run(&["-o", "export"]).stdout).into_owned();
+    assert_eq!(without_cursors(&again), without_cursors(&exported));
+    assert!(run(&["--verify"]).status.success());
+    // Half of a file gives what is whole in it.
+    std::fs::write(&file, &exported[..exported.len() / 2]).expect("a file");
+    let half = run(&["--import", &file.display().to_string()]);
+    let said = String::from_utf8_lossy(&half.stderr).into_owned();
+    assert!(!half.status.success() && said.starts_with("Not an export"), "{said}");
+    let more = String::from_utf8_lossy(&run(&["-o", "cat"]).stdout).lines().count();
+    assert!((5..8).contains(&more), "{more} entries");
 }

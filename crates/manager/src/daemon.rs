@@ -498,7 +498,8 @@ impl Daemon {
             self.answer(client, reply);
         }
         self.tell_job_waiters(&notices);
-        if let Some(bus) = &self.bus {
+        // Whoever came in after a restart has seen everything as it is now.
+        if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
         }
         self.tell_readiness();
@@ -541,7 +542,11 @@ impl Daemon {
 
     fn leave(self, leaving: Leaving) -> i32 {
         match leaving {
-            Leaving::Restart => EXIT_RESTART,
+            Leaving::Restart => {
+                // Init takes a link that is closed before the process has ended for a fault.
+                std::mem::forget(self.init);
+                EXIT_RESTART
+            }
             Leaving::Power(action) => {
                 if let Err(e) = self.init.power(action) {
                     say!("cannot reach init: {e}");

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use warren_unit::install::{Change, Node, Plan, Tree, UnitFileState};
-use warren_unit::{Scope, UnitName, UnitType};
+use warren_unit::{Context, Scope, UnitName, UnitType};
 
 use crate::shared::FileStates;
 use crate::snapshot::{Entry, Snapshot, directory_kind};
 
 /// The planner's listing, from the ground state.
-pub fn tree(snapshot: &Snapshot, scope: Scope) -> Tree {
+pub fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
     let search_path: Vec<String> =
         snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
-    let (persistent, runtime) = config_directories(&search_path, scope);
+    let (persistent, runtime) = config_directories(&search_path, context.scope);
     let mut nodes = BTreeMap::new();
     for directory in &snapshot.directories {
         let base = directory.path.to_string_lossy();
@@ -22,7 +22,7 @@ pub fn tree(snapshot: &Snapshot, scope: Scope) -> Tree {
             add_node(&mut nodes, format!("{base}/{name}"), entry);
         }
     }
-    Tree { search_path, persistent, runtime, nodes }
+    Tree { search_path, persistent, runtime, context: context.clone(), nodes }
 }
 
 fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
@@ -82,8 +82,8 @@ fn config_directories(search_path: &[String], scope: Scope) -> (String, String) 
 }
 
 /// `UnitFileState` of every unit file.
-pub fn states(snapshot: &Snapshot, scope: Scope) -> FileStates {
-    let mut states = tree(snapshot, scope).states();
+pub fn states(snapshot: &Snapshot, context: &Arc<Context>) -> FileStates {
+    let mut states = tree(snapshot, context).states();
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }

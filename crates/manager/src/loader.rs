@@ -14,10 +14,10 @@ use warren_core::settings::Settings;
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
 use warren_unit::search;
-use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
+use warren_unit::{Context, Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
-use crate::snapshot::{Entry, Snapshot, Work, directory_kind};
+use crate::snapshot::{Entry, KnownFiles, Snapshot, Work, directory_kind};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
@@ -162,12 +162,39 @@ impl LoadWork {
 
 impl Loader {
     /// A loader over these search directories, with these rules among them.
-    pub fn new(paths: Vec<PathBuf>, settings: Settings, mut fleet: Option<Fleet>) -> Loader {
+    pub fn new(paths: Vec<PathBuf>, settings: Settings, fleet: Option<Fleet>) -> Loader {
+        Loader::knowing(paths, settings, fleet, KnownFiles::new())
+    }
+
+    /// A loader that goes on from a generation that was made by another incarnation. What differs
+    /// from it on disk waits for a reload.
+    pub fn resumed(
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        fleet: Option<Fleet>,
+        graph: &Arc<Graph>,
+    ) -> Loader {
+        let files = graph.definitions().map(|definition| &definition.files);
+        let files = files.flat_map(|files| files.fragment.iter().chain(&*files.dropins));
+        let known = files.map(|file| (file.path().clone(), file.clone())).collect();
+        let mut loader = Loader::knowing(paths, settings, fleet, known);
+        let Loading { graph: next, delta, .. } = loader.load_all(graph);
+        let differing = delta.added.iter().chain(&delta.changed).chain(&delta.removed);
+        loader.pending = differing.map(|&unit| next.name(unit).as_str().into()).collect();
+        loader
+    }
+
+    fn knowing(
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        mut fleet: Option<Fleet>,
+        known: KnownFiles,
+    ) -> Loader {
         let mut snapshot = std::thread::scope(|scope| {
             if let Some(fleet) = &mut fleet {
                 scope.spawn(|| fleet.start());
             }
-            Snapshot::read(paths)
+            Snapshot::read_knowing(paths, known)
         });
         if let Some(fleet) = &mut fleet {
             let paths: Vec<PathBuf> = snapshot.paths().map(Path::to_path_buf).collect();
@@ -201,9 +228,9 @@ impl Loader {
         on_disk.map(|directory| directory.path.clone()).collect()
     }
 
-    /// System or user units.
-    pub fn scope(&self) -> warren_unit::Scope {
-        self.settings.context.scope
+    /// What specifiers refer to.
+    pub fn context(&self) -> &Arc<Context> {
+        &self.settings.context
     }
 
     /// Whether names or links changed since this was last asked.

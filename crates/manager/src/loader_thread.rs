@@ -11,7 +11,9 @@ use warren_trace::words::Phase;
 use warren_unit::UnitName;
 
 use crate::daemon::now;
+use crate::first::First;
 use crate::fleet::Applied;
+use crate::generation_file::GenerationFile;
 use crate::generators::Generators;
 use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
@@ -32,26 +34,24 @@ pub struct LoaderThread {
     graph: Arc<Graph>,
     /// Generations, and what rules made for each.
     kept: VecDeque<(Arc<Graph>, Applied)>,
+    file: GenerationFile,
     generators: Option<Generators>,
     shared: Arc<Shared>,
 }
 
 impl LoaderThread {
-    /// Goes on from the generation that was loaded at the start.
-    pub fn new(
-        loader: Loader,
-        graph: Arc<Graph>,
-        generators: Option<Generators>,
-        shared: Arc<Shared>,
-    ) -> LoaderThread {
+    /// Goes on from the generation that was found at the start.
+    pub fn new(first: First, generators: Option<Generators>, shared: Arc<Shared>) -> LoaderThread {
+        let (loader, graph, file) = first.into_loader();
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
-        LoaderThread { loader, graph, kept, generators, shared }
+        LoaderThread { loader, graph, kept, file, generators, shared }
     }
 
     /// Serves orders until the loop is gone.
     pub fn run(mut self, orders: Receiver<LoaderOrder>) {
         self.loader.take_links_changed();
         self.shared.publish_states(Arc::new(self.states()));
+        self.file.write(&self.graph);
         warren_sys::heap::trim();
         while let Ok(order) = orders.recv() {
             let answer = match order {
@@ -60,6 +60,7 @@ impl LoaderThread {
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
             };
             self.shared.order(Order::Loaded(Box::new(answer)));
+            self.file.write(&self.graph);
         }
     }
 
@@ -181,6 +182,6 @@ impl LoaderThread {
 
     /// `UnitFileState` of everything that has a file.
     fn states(&self) -> FileStates {
-        crate::install::states(self.loader.snapshot(), self.loader.scope())
+        crate::install::states(self.loader.snapshot(), self.loader.context())
     }
 }

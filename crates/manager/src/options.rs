@@ -1,6 +1,7 @@
 //! Arguments of warrend, which init passes on, and where things lie in each mode.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
@@ -159,7 +160,8 @@ impl Options {
             (Scope::User, None) => warren_fleet_files::user_directory(),
         };
         let rules = self.fleet_path.clone().or_else(usual)?;
-        Some(Fleet::new(rules, self.rules_directory()))
+        let context = Arc::new(crate::host::context(self.scope));
+        Some(Fleet::new(rules, self.rules_directory(), context))
     }
 
     /// Where units that rules make say they are.

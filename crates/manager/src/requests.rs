@@ -378,7 +378,7 @@ impl Daemon {
 
     fn install_tree(&self, names: &[&str]) -> Tree {
         let snapshot = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
-        let mut tree = crate::install::tree(&snapshot, self.options.scope);
+        let mut tree = crate::install::tree(&snapshot, &self.core.settings().context);
         crate::install::add_named_files(&mut tree, names);
         tree
     }

@@ -30,10 +30,10 @@ const FILES_PER_THREAD_MIN: usize = 512;
 /// inode, size and times. 64 bits for each of 40,000 files; two states of one file agree in it by
 /// chance once in 2^64 changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Identity(u64);
+pub(crate) struct Identity(pub(crate) u64);
 
 impl Identity {
-    fn of(m: &fs::Metadata) -> Identity {
+    pub(crate) fn of(m: &fs::Metadata) -> Identity {
         let parts = [
             m.dev(),
             m.ino(),
@@ -118,6 +118,8 @@ pub struct Snapshot {
     outside: BTreeSet<(usize, Box<str>)>,
     /// Search directories that did not exist when they were last looked at.
     missing: BTreeSet<usize>,
+    /// Files that the last incarnation had read, by path; those that are the same stay these.
+    known: KnownFiles,
     /// Diagnostics of parsing, by path.
     pub diagnostics: BTreeMap<Arc<str>, Vec<Diagnostic>>,
     /// Something other than the content of a file changed: names, links, directories. Whoever
@@ -126,6 +128,9 @@ pub struct Snapshot {
     /// Files read and files looked at by the last scan or update.
     pub work: Work,
 }
+
+/// Parsed files by path.
+pub type KnownFiles = BTreeMap<Arc<str>, Arc<UnitFile>>;
 
 /// What a scan cost.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
@@ -152,15 +157,20 @@ fn threads() -> usize {
 impl Snapshot {
     /// Reads everything below `paths` and watches it.
     pub fn read(paths: Vec<PathBuf>) -> Snapshot {
-        Snapshot::read_with(paths, Inotify::new().ok())
+        Snapshot::read_knowing(paths, KnownFiles::new())
+    }
+
+    /// The same, where some files were read before.
+    pub fn read_knowing(paths: Vec<PathBuf>, known: KnownFiles) -> Snapshot {
+        Snapshot::read_with(paths, Inotify::new().ok(), known)
     }
 
     /// Reads everything below `paths` once.
     pub fn read_unwatched(paths: Vec<PathBuf>) -> Snapshot {
-        Snapshot::read_with(paths, None)
+        Snapshot::read_with(paths, None, KnownFiles::new())
     }
 
-    fn read_with(paths: Vec<PathBuf>, watch: Option<Inotify>) -> Snapshot {
+    fn read_with(paths: Vec<PathBuf>, watch: Option<Inotify>, known: KnownFiles) -> Snapshot {
         let directory = |path| Directory { path, is_made: false, entries: BTreeMap::new() };
         let directories = paths.into_iter().map(directory).collect();
         let mut snapshot = Snapshot {
@@ -169,11 +179,13 @@ impl Snapshot {
             watched: BTreeMap::new(),
             outside: BTreeSet::new(),
             missing: BTreeSet::new(),
+            known,
             diagnostics: BTreeMap::new(),
             structure_changed: true,
             work: Work::default(),
         };
         snapshot.sweep();
+        snapshot.known.clear();
         snapshot
     }
 
@@ -450,8 +462,8 @@ impl Snapshot {
             notes.diagnostics.push((name, diagnostics));
         }
         // Touched but the same is no change: the old value stays the value.
-        let parsed = match old {
-            Some(old) if *old.parsed == parsed => old.parsed.clone(),
+        let parsed = match old.map(|old| &old.parsed).or_else(|| self.known.get(parsed.path())) {
+            Some(old) if **old == parsed => old.clone(),
             _ => Arc::new(parsed),
         };
         Some(File { identity, parsed })

@@ -11,27 +11,28 @@ use std::time::Duration;
 use warren_bus::Bus;
 use warren_bus::backend::Facts;
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
-use warren_core::graph::Graph;
+use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::machine::Core;
 use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
-use warren_core::state::{Automount, ExitStatus, TypeState};
+use warren_core::state::{Automount, ExitStatus, TypeState, UnitRun};
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::{CGROUP_ROOT_ENV, STATE_NAME, StartReason};
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_trace::words::Phase;
+use warren_unit::settings::{Group, Id};
 use warren_unit::{Defaults, LoadState};
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
+use crate::first::First;
 use crate::groups::Groups;
 use crate::helpers::Helpers;
 use crate::init_link::InitLink;
-use crate::loader::Loader;
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
 use crate::mount_table::MountTable;
@@ -58,6 +59,7 @@ fn text<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> StartError {
 #[derive(Default)]
 struct Kept {
     state: Option<OwnedFd>,
+    generation: Option<OwnedFd>,
     notify: Option<OwnedFd>,
     pipe: [Option<OwnedFd>; 2],
     sockets: Vec<(String, OwnedFd)>,
@@ -71,6 +73,8 @@ const MISSING_AFTER: Duration = Duration::from_secs(2);
 
 const NOTIFY_NAME: &str = "notify";
 
+const GENERATION_NAME: &str = "generation";
+
 fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     let mut kept = Kept::default();
     for (name, fd) in stored {
@@ -78,6 +82,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
         let Some((name, fd)) = kept.devices.take(name, fd) else { continue };
         match name.as_str() {
             STATE_NAME => kept.state = Some(fd),
+            GENERATION_NAME => kept.generation = Some(fd),
             NOTIFY_NAME => kept.notify = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
@@ -110,8 +115,6 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
 
-    let names = restored.as_ref().map(|r| r.names.clone()).unwrap_or_default();
-    let generation = restored.as_ref().and_then(|r| r.manager).map_or(0, |m| m.generation);
     let generators = options.generators(&settings.context.architecture);
     // After a crash what they made at the start is still there.
     if let Some(generators) = generators.as_ref().filter(|_| restored.is_none()) {
@@ -122,27 +125,31 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
-    let mut loader = Loader::new(options.search_path(), settings.clone(), options.fleet());
-    let loading = loader.load_all(&Arc::new(Graph::with_names(names).renumbered(generation)));
+    // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
+    let is_asked = greeting.welcome.reason == StartReason::Asked;
+    let written = kept.generation.take().filter(|_| !is_asked);
+    let first = First::find(&options, &settings, restored.as_ref(), written)
+        .map_err(text("making the generation file"))?;
+    let graph = first.graph.clone();
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
     facts.units_load = facts.units_load_finish;
-    let units = loading.graph.definitions().filter(|d| d.load_state == LoadState::Loaded).count();
+    let units = graph.definitions().filter(|d| d.load_state == LoadState::Loaded).count();
     say!(
         "{units} units loaded in {:.3} s",
         loaded.monotonic.since(load_began.monotonic).as_secs_f64()
     );
     if restored.is_none() {
-        crate::log::diagnostics(&loading.diagnostics);
+        crate::log::diagnostics(&first.diagnostics);
     }
 
-    facts.unit_path = loader.paths().iter().map(|p| p.to_string_lossy().into_owned()).collect();
+    facts.unit_path = first.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
     let records = Records::open(options.record_dir());
     let recorder = Recorder::start(records.clone(), &settings.context)
         .map_err(text("starting the recorder"))?;
     let places = Places {
-        unit_path: loader.paths_on_disk(),
+        unit_path: first.paths_on_disk.clone(),
         log_dir: options.log_dir(),
         journal_socket: options.journal_socket(),
         rules: options.rules_directory(),
@@ -150,12 +157,13 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     };
     let shared = Shared::new(settings.clone(), shared_tree, facts, places, orders_in, wake.clone());
     let shared = Arc::new(shared);
-    shared.publish_rules(loader.applied());
+    shared.publish_rules(first.applied.clone());
+    init.store(GENERATION_NAME, first.file.fd()).map_err(text("storing descriptors with init"))?;
     let (loader_in, loader_orders) = channel();
-    let thread = LoaderThread::new(loader, loading.graph.clone(), generators, shared.clone());
+    let for_loader = shared.clone();
     std::thread::Builder::new()
         .name("loader".into())
-        .spawn(move || thread.run(loader_orders))
+        .spawn(move || LoaderThread::new(first, generators, for_loader).run(loader_orders))
         .map_err(text("starting the loader"))?;
 
     let mut core = Core::new(settings, random_seed());
@@ -225,10 +233,10 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
     daemon.watch_sources().map_err(text("watching event sources"))?;
     match restored {
-        Some(restored) => daemon.go_on(loading.graph, restored, kept.sockets, kept.fd_store)?,
+        Some(restored) => daemon.go_on(graph, restored, kept.sockets, kept.fd_store)?,
         None => {
             daemon.record_beginning(units as u64);
-            daemon.begin(loading.graph);
+            daemon.begin(graph);
             daemon.serve()?;
         }
     }
@@ -310,6 +318,42 @@ fn service_environment() -> BTreeMap<Box<str>, Box<str>> {
         }
     }
     out
+}
+
+/// Units that had something when the last incarnation ended.
+struct Held {
+    /// Open sockets.
+    sockets: BTreeSet<UnitId>,
+    /// An automount point that is set, or was to be set still: that is done again.
+    traps: Vec<UnitId>,
+    /// A cgroup.
+    groups: Vec<UnitId>,
+}
+
+impl Held {
+    fn of(restored: &Restored) -> Held {
+        let has_group = |run: &UnitRun| run.history.as_ref().is_some_and(|h| h.has_cgroup);
+        let has_trap = |unit: UnitId, run: &UnitRun| {
+            let is_up = matches!(run.state, TypeState::Automount(Automount::Up(_)));
+            is_up || restored.late.contains(&Late::CloseTrap(unit))
+        };
+        let runs = || restored.runs.iter().map(|(&unit, run)| (unit, run));
+        let ids = |(unit, _)| unit;
+        Held {
+            sockets: runs().filter(|(_, run)| run.holds_sockets()).map(ids).collect(),
+            traps: runs().filter(|(unit, run)| has_trap(*unit, run)).map(ids).collect(),
+            groups: runs().filter(|(_, run)| has_group(run)).map(ids).collect(),
+        }
+    }
+}
+
+const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
+
+/// `FileDescriptorName=` of a socket, or its default.
+fn fd_name(settings: &Settings, definition: &Definition) -> String {
+    let set = || settings.compile(definition).socket().fd_name.clone();
+    let set = definition.mentions(FD_NAME).then(set).flatten();
+    set.as_deref().unwrap_or(definition.name.as_str()).to_owned()
 }
 
 impl Daemon {
@@ -401,8 +445,14 @@ impl Daemon {
             self.recorder.shutdown_began(self.started);
         }
         let late = restored.late.clone();
-        self.take_up_sockets(&graph, &restored, kept_sockets);
-        self.take_up_traps(&graph, &restored);
+        let held = Held::of(&restored);
+        self.take_up_devices(&graph, &restored);
+        let resumed = self.core.recover(now(), graph.clone(), restored);
+        // Questions are answered from here on, orders wait.
+        self.shared.publish(Arc::new(self.core.view()));
+        self.serve()?;
+        self.take_up_sockets(&graph, &held, kept_sockets);
+        self.take_up_traps(&graph, &held);
         let (connections, kept_fds): (Vec<_>, Vec<_>) = kept_fds
             .into_iter()
             .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
@@ -413,9 +463,9 @@ impl Daemon {
                 self.stored_fds.take_up(unit, rest, fd);
             }
         }
-        self.take_up_groups(&graph, &restored);
-        self.take_up_devices(&graph, &restored);
-        let resumed = self.core.recover(now(), graph.clone(), restored);
+        for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
+            self.groups.take_up(&graph, unit);
+        }
         self.reopen_processes();
         let mut effects: Vec<Effect> =
             late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();
@@ -426,8 +476,6 @@ impl Daemon {
         self.resuming = true;
         self.finish_turn(effects);
         self.resuming = false;
-        // What was known is published: questions are answered from here on, orders wait.
-        self.serve()?;
         self.take_late_replies();
         self.turn();
         self.tell_what_is_gone();
@@ -506,12 +554,7 @@ impl Daemon {
         }
     }
 
-    fn take_up_sockets(
-        &mut self,
-        graph: &Graph,
-        restored: &Restored,
-        kept: Vec<(String, OwnedFd)>,
-    ) {
+    fn take_up_sockets(&mut self, graph: &Graph, held: &Held, kept: Vec<(String, OwnedFd)>) {
         let mut found: BTreeMap<(UnitId, usize), OwnedFd> = BTreeMap::new();
         for (name, fd) in kept {
             if let Some((unit, index)) = sockets::parse_stored_name(&name)
@@ -520,17 +563,10 @@ impl Daemon {
                 found.insert((unit, index), fd);
             }
         }
-        let wanted = |unit: UnitId| restored.runs.get(&unit).is_some_and(|run| run.holds_sockets());
         for ((unit, index), fd) in found {
             let definition = graph.definition(unit);
-            if wanted(unit) {
-                let settings = self.core.settings().compile(definition);
-                let name = settings
-                    .socket()
-                    .fd_name
-                    .as_deref()
-                    .unwrap_or(definition.name.as_str())
-                    .to_owned();
+            if held.sockets.contains(&unit) {
+                let name = fd_name(self.core.settings(), definition);
                 self.sockets.take_up(unit, fd, name);
             } else {
                 let _ =
@@ -539,26 +575,11 @@ impl Daemon {
         }
     }
 
-    fn take_up_traps(&mut self, graph: &Graph, restored: &Restored) {
+    fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
         let set = warren_sys::autofs::devices().unwrap_or_default();
-        for (&unit, run) in &restored.runs {
-            // One that is down may have been set still: its closing is done again.
-            let late = restored.late.contains(&Late::CloseTrap(unit));
-            let up = matches!(run.state, TypeState::Automount(Automount::Up(_)));
-            if (up || late) && graph.get(unit).is_some() {
-                let settings = self.core.settings().compile(graph.definition(unit));
-                self.traps.take_up(unit, settings.automount(), &set);
-            }
-        }
-    }
-
-    /// Takes up the cgroups of units that have one.
-    fn take_up_groups(&mut self, graph: &Graph, restored: &Restored) {
-        for (&unit, run) in &restored.runs {
-            let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
-            if has && graph.get(unit).is_some() {
-                self.groups.take_up(graph, unit);
-            }
+        for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
+            let settings = self.core.settings().compile(graph.definition(unit));
+            self.traps.take_up(unit, settings.automount(), &set);
         }
     }
 

@@ -28,8 +28,10 @@ fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
     let texts: Vec<(&str, String)> = JOURNAL_UNITS
         .iter()
         .map(|(name, text)| {
-            let text = text.replace("/usr/lib/warren/warren-journald", &journald);
-            (*name, text.replace("Symlinks=/dev/log\n", "").replace(" --kmsg ", " "))
+            let settings = "--set Storage=volatile --set ReadKMsg=no --set ForwardToWall=no";
+            let command = format!("{journald} {settings}");
+            let text = text.replace("/usr/lib/warren/warren-journald", &command);
+            (*name, text.replace("Symlinks=/dev/log\n", ""))
         })
         .collect();
     let mut all: Vec<(&str, &str)> = texts.iter().map(|(name, text)| (*name, &**text)).collect();

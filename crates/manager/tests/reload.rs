@@ -76,8 +76,42 @@ fn the_generation_goes_on_over_a_restart() {
     let _ = m.try_call("Reexecute", &json!({}));
     lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
     assert!(m.totals()["generation"].as_u64() > before);
+    assert!(m.console().contains("going on after the last manager: Asked"), "{}", m.console());
     assert_eq!((m.main_pid("a.service"), m.state("a.service").as_str()), (pid, "active/running"));
     m.expect_job("start", "0.service", "done");
+}
+
+#[test]
+fn an_edit_that_nobody_reloaded_is_not_in_force_after_a_crash() {
+    let text = |description: &str| {
+        format!("[Unit]\nDescription={description}\n[Service]\nExecStart=@P stay")
+    };
+    let (a, gone) = (text("old"), text("gone"));
+    let units = [("a.service", a.as_str()), ("gone.service", &gone), ("same.service", &gone)];
+    let Some(m) = Machine::start("unreloaded", &units) else { return };
+    m.expect_job("start", "a.service", "done");
+    m.write("a.service", &text("reloaded"));
+    m.write("b.service.d/x.conf", "[Unit]\nDescription=dropped in");
+    m.write("b.service", &text("b"));
+    reload(&m, &json!({}));
+    let before = m.totals()["generation"].clone();
+
+    m.write("a.service", &text("new"));
+    m.write("c.service", &text("c"));
+    std::fs::remove_file(m.directory.join("units/gone.service")).expect("it is there");
+    for _ in 0..2 {
+        assert!(m.kill_manager());
+        let descriptions = ["a.service", "b.service", "gone.service", "same.service"]
+            .map(|unit| m.status(unit)["description"].as_str().unwrap_or_default().to_owned());
+        assert_eq!(descriptions, ["reloaded", "dropped in", "gone", "gone"]);
+        assert_eq!(m.totals()["generation"], before);
+    }
+    let report = reload(&m, &json!({}));
+    check(&report, [&["c.service"], &["a.service"], &["gone.service"], &["a.service"]]);
+    assert_eq!(m.status("a.service")["description"], "new");
+    assert!(m.kill_manager());
+    assert_eq!(m.status("a.service")["description"], "new");
+    check(&reload(&m, &json!({})), [&[], &[], &[], &[]]);
 }
 
 #[test]

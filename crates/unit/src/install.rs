@@ -15,10 +15,12 @@ pub use plan::PresetMode;
 pub use preset::{PresetAction, PresetRules};
 pub use state::{UnitFileState, state_without_links};
 
+use crate::context::Context;
 use crate::name::UnitName;
 use crate::parse::UnitFile;
 use crate::search::{LinkKind, link_kind};
 use crate::settings::{Id, id};
+use crate::specifier::Specifiers;
 
 /// Something in a unit directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +32,7 @@ pub enum Node {
 }
 
 /// The unit directories of a root, as paths inside it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tree {
     /// The search path, the strongest first.
     pub search_path: Vec<String>,
@@ -38,6 +40,8 @@ pub struct Tree {
     pub persistent: String,
     /// Where `enable --runtime` writes: `/run/systemd/system`.
     pub runtime: String,
+    /// What specifiers refer to.
+    pub context: Arc<Context>,
     /// Everything in these directories and in their `.wants`, `.requires`, `.upholds` and `.d`
     /// directories, and files elsewhere that links lead to or that are named by path.
     pub nodes: BTreeMap<String, Node>,
@@ -93,6 +97,7 @@ struct Installable {
     /// Path of the file inside the root.
     path: String,
     file: Arc<UnitFile>,
+    context: Arc<Context>,
 }
 
 /// Where a name leads.
@@ -116,7 +121,7 @@ impl Tree {
                 None => return Found::Nothing,
                 Some((path, Node::File(file))) if file.is_empty() => return Found::Masked(path),
                 Some((path, Node::File(file))) => {
-                    return Found::Unit(Installable { name, path, file: file.clone() });
+                    return Found::Unit(self.installable_at(name, path, file));
                 }
                 Some((path, Node::Link(target))) => {
                     match link_kind(&name, target, &self.search_path) {
@@ -129,6 +134,10 @@ impl Tree {
             }
         }
         Found::Nothing
+    }
+
+    fn installable_at(&self, name: UnitName, path: String, file: &Arc<UnitFile>) -> Installable {
+        Installable { name, path, file: file.clone(), context: self.context.clone() }
     }
 
     fn find_node(&self, name: &UnitName) -> Option<(String, &Node)> {
@@ -145,8 +154,7 @@ impl Tree {
     fn find_linked(&self, name: UnitName, target: &str) -> Found {
         match self.nodes.get(target) {
             Some(Node::File(file)) => {
-                let (path, file) = (target.to_owned(), file.clone());
-                Found::Unit(Installable { name, path, file })
+                Found::Unit(self.installable_at(name, target.to_owned(), file))
             }
             _ => Found::Nothing,
         }
@@ -167,8 +175,7 @@ fn with_instance_of(found: UnitName, asked: &UnitName) -> UnitName {
 }
 
 impl Installable {
-    /// The words of a setting of \[Install\]. Specifiers must be replaced by the caller's
-    /// expander, which knows the host.
+    /// The words of a setting of \[Install\].
     fn words(&self, id: Id) -> Vec<String> {
         let entries = self.file.entries().filter(|e| e.setting == id);
         let words = entries.flat_map(|e| e.value.split_ascii_whitespace().map(str::to_owned));
@@ -190,21 +197,12 @@ impl Installable {
         }
     }
 
-    /// The specifiers of \[Install\] that depend on the name only; those of the host are rare
-    /// there and stay as they are.
+    /// Replaces specifiers. What cannot be expanded stays, and is no valid name then.
     fn expand(&self, word: &str) -> String {
-        if !word.contains('%') {
-            return word.to_owned();
-        }
         let name = self.instance_name();
-        let prefix = name.prefix().to_owned();
-        let last = prefix.rsplit_once('-').map_or(prefix.as_str(), |(_, last)| last).to_owned();
-        word.replace("%i", name.instance().unwrap_or_default())
-            .replace("%n", name.as_str())
-            .replace("%N", name.stem())
-            .replace("%p", &prefix)
-            .replace("%j", &last)
-            .replace("%%", "%")
+        let fragment = Some(self.path.as_str());
+        let specifiers = Specifiers { name: &name, context: &self.context, fragment };
+        specifiers.expand(word).map_or_else(|_| word.to_owned(), |text| text.into_owned())
     }
 
     fn has_install_info(&self) -> bool {

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::name::UnitType;
 use crate::settings::{Id, Section};
@@ -16,7 +18,7 @@ pub const FILE_BYTES_MAX: usize = 16 << 20;
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// One assignment. 16 bytes, because 40,000 files have some 300,000 of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Assignment {
     setting: Id,
     column: u16,
@@ -25,8 +27,9 @@ struct Assignment {
     end: u32,
 }
 
-/// A parsed unit file or drop-in: frozen, small, shared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A parsed unit file or drop-in: frozen, small, shared. Written down, it is for the same version of
+/// the settings table only.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitFile {
     path: Arc<str>,
     values: Box<str>,

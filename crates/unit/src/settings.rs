@@ -337,8 +337,28 @@ pub struct Alias {
 }
 
 /// A setting's place in [`SETTINGS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(into = "u16", try_from = "u16")]
 pub struct Id(u16);
+
+impl From<Id> for u16 {
+    fn from(id: Id) -> u16 {
+        id.0
+    }
+}
+
+impl TryFrom<u16> for Id {
+    type Error = String;
+
+    fn try_from(index: u16) -> Result<Id, String> {
+        match SETTINGS.get(usize::from(index)) {
+            Some(_) => Ok(Id(index)),
+            None => Err(format!("there is no setting {index}")),
+        }
+    }
+}
 
 impl Id {
     /// The row.
@@ -347,7 +367,7 @@ impl Id {
     }
 
     /// The row of a setting that is known to be in the table; checked when it is compiled.
-    pub(crate) const fn of(group: Group, name: &str) -> Id {
+    pub const fn of(group: Group, name: &str) -> Id {
         let mut i = 0;
         while i < SETTINGS.len() {
             let row = &SETTINGS[i];

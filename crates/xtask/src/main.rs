@@ -26,6 +26,7 @@ Usage: cargo xtask COMMAND
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
+  bench journal     the same, section Logs, beside systemd-journald
   bench spawn       the spawn path against vfork and exec
 ";
 
@@ -52,6 +53,7 @@ fn run(args: &[String]) -> Result<()> {
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
+        ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["vm"] => vm::run(),
         ["vm", "devices"] => vm_devices::run(),
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),

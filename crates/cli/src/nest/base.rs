@@ -67,6 +67,9 @@ const JOURNAL_UNITS: [(&str, &str); 3] = [
 /// Where the log daemon is when it is installed.
 const JOURNALD: &str = "/usr/lib/warren/warren-journald";
 
+/// What holds for the log daemon of a nested machine.
+const SETTINGS: &str = "--set Storage=volatile --set ReadKMsg=no --set ForwardToWall=no";
+
 /// Writes them into `directory`, which is made. The log daemon's are among them if it is beside
 /// the other programs.
 pub fn write(directory: &Path, programs: &Path) -> io::Result<()> {
@@ -84,9 +87,10 @@ pub fn write(directory: &Path, programs: &Path) -> io::Result<()> {
 
 fn write_journal_units(directory: &Path, journald: &str) -> io::Result<()> {
     for (name, text) in JOURNAL_UNITS {
-        // /dev is the host's: no link is made there, and its kernel's log is not the machine's.
-        let text = text.replace(JOURNALD, journald).replace("Symlinks=/dev/log\n", "");
-        let text = text.replace(" --kmsg ", " ");
+        // /dev is the host's: no link is made there, and its kernel's log is not the machine's. So is
+        // /var.
+        let text = text.replace(JOURNALD, &format!("{journald} {SETTINGS}"));
+        let text = text.replace("Symlinks=/dev/log\n", "");
         fs::write(directory.join(name), text)?;
         let target = if name.ends_with(".socket") { "sockets.target" } else { "sysinit.target" };
         let wants = directory.join(format!("{target}.wants"));

@@ -1,11 +1,12 @@
 //! The log daemon; see `warren_journal::daemon`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use warren_journal::daemon::{Options, Rate, run};
-use warren_journal::store::vacuum::{ClassLimits, Limits};
+use warren_journal::config::{Config, Fault, load, of_command_line};
+use warren_journal::daemon::places::Places;
+use warren_journal::daemon::{Options, run};
 
 /// Open files that this daemon asks for.
 const OPEN_FILES: u64 = 1 << 17;
@@ -14,51 +15,23 @@ const OPEN_FILES: u64 = 1 << 17;
 #[derive(Debug, Parser)]
 #[command(name = "warren-journald", version)]
 struct Args {
-    /// Where to keep them.
-    #[arg(long, default_value = "/var/log/warren")]
-    directory: PathBuf,
-    /// Where to make the sockets `socket`, `stdout` and `dev-log`.
-    #[arg(long, default_value = "/run/systemd/journal")]
-    socket_directory: PathBuf,
-    /// Read the kernel's log too.
+    /// Keep messages there, whatever `Storage=` says, and read no configuration.
     #[arg(long)]
-    kmsg: bool,
-    /// Seconds in which a service may log a burst; 0: no limit.
-    #[arg(long, default_value_t = 30)]
-    rate_limit_interval: u64,
-    /// Messages of a burst; 0: no limit.
-    #[arg(long, default_value_t = 10_000)]
-    rate_limit_burst: u64,
-    /// Bytes to keep at most.
-    #[arg(long, default_value_t = 4 << 30)]
-    max_use: u64,
-    /// Bytes to leave free in the file system.
-    #[arg(long, default_value_t = 1 << 30)]
-    keep_free: u64,
-    /// Days to keep messages; 0: no limit.
-    #[arg(long, default_value_t = 0)]
-    max_age: u64,
+    directory: Option<PathBuf>,
+    /// Look for configuration and keep messages below this directory.
+    #[arg(long, default_value = "/")]
+    root: PathBuf,
+    /// Where to make the sockets `socket`, `stdout` and `dev-log`; below the root:
+    /// run/systemd/journal.
+    #[arg(long)]
+    socket_directory: Option<PathBuf>,
+    /// A setting as in journald.conf, which counts over those in files; may come often.
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    const DAY_US: u64 = 86_400_000_000;
-    let args = Args::parse();
-    let age_max_us = (args.max_age > 0).then(|| args.max_age.saturating_mul(DAY_US));
-    let options = Options {
-        directory: args.directory,
-        socket_directory: args.socket_directory,
-        rate: Rate {
-            interval_us: args.rate_limit_interval.saturating_mul(1_000_000),
-            burst: args.rate_limit_burst,
-        },
-        kmsg: args.kmsg,
-        limits: Limits {
-            bytes_max: Some(args.max_use),
-            keep_free_bytes: Some(args.keep_free),
-            other: ClassLimits { age_max_us, ..ClassLimits::default() },
-            ..Limits::default()
-        },
-    };
+    let options = options(Args::parse());
     // One for each service that runs; with fewer, later streams are refused.
     let _ = warren_sys::process::raise_open_files(OPEN_FILES);
     match run(&options) {
@@ -67,5 +40,33 @@ fn main() -> ExitCode {
             eprintln!("warren-journald: {e}");
             ExitCode::FAILURE
         }
+    }
+}
+
+fn options(args: Args) -> Options {
+    let (mut config, mut faults) = match &args.directory {
+        Some(_) => (Config::default(), Vec::new()),
+        None => load(&args.root, None),
+    };
+    if args.directory.is_none() && args.root == Path::new("/") {
+        let words = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        of_command_line(&words)
+            .iter()
+            .for_each(|set| put(&mut config, "/proc/cmdline", set, &mut faults));
+    }
+    args.set.iter().for_each(|set| put(&mut config, "--set", set, &mut faults));
+    let sockets = args.socket_directory.unwrap_or_else(|| args.root.join("run/systemd/journal"));
+    // By hand, the kernel's log is somebody else's.
+    let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none());
+    let places = match args.directory {
+        Some(directory) => Places::by_hand(directory),
+        None => Places::of(config.storage, &args.root, None, &sockets),
+    };
+    Options { places, socket_directory: sockets, config, faults, kmsg }
+}
+
+fn put(config: &mut Config, of: &str, assignment: &str, faults: &mut Vec<Fault>) {
+    if let Err(text) = config.set(assignment) {
+        faults.push(Fault { path: of.to_owned(), line: 0, text });
     }
 }

@@ -160,7 +160,8 @@ impl Block {
         self.each_field(row, |name, value| fields.push(name, value))?;
         let row = &self.rows[row];
         let context = self.contexts[row.context as usize].clone();
-        Ok(Entry { seqnum: row.seqnum, stamp: self.stamp(row), context, fields })
+        let sequence = self.header.identity.sequence;
+        Ok(Entry { sequence, seqnum: row.seqnum, stamp: self.stamp(row), context, fields })
     }
 
     /// The stamps of a row of this block.

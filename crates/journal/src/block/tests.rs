@@ -20,6 +20,7 @@ fn parse_line(line: &str) -> Entry {
     let (seqnum, realtime_us) = (number(), number());
     let context: Vec<&str> = head.collect();
     Entry {
+        sequence: identity().sequence,
         seqnum,
         stamp: Stamp {
             realtime_us,

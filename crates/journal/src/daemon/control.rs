@@ -3,8 +3,9 @@
 //!
 //! `io.warrener.Journal.Tail` with `unit` answers with the unit's last `lines`, from memory;
 //! `Write`, `Synchronize` and `Rotate` answer when it is done: what was logged before is in the
-//! files, on the disk, in closed files. One question for a connection; nothing here
-//! waits for a client.
+//! files, on the disk, in closed files. `FlushToVar` answers when all is on the disk, if it is to be
+//! kept there, and `RelinquishVar` (with `smart`: unless that disk stays mounted) when nothing is
+//! written there any more. One question for a connection; nothing here waits for a client.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,24 +70,32 @@ impl Control {
         }
     }
 
-    /// Reads from one who asks, and answers when the question is whole.
-    pub fn read(&mut self, token: u64, core: &mut Core) {
-        let Some(asking) = self.asking.get_mut(&token) else { return };
+    /// Reads from one who asks; gives the question when it is whole.
+    pub fn read(&mut self, token: u64) -> Option<Question> {
+        let asking = self.asking.get_mut(&token)?;
         let mut room = [0; QUESTION_BYTES_MAX];
         let received = fdpass::recv(asking.socket.as_fd(), &mut room, &mut Vec::new(), false);
         match received {
-            Err(e) if e.is_would_block() => return,
+            Err(e) if e.is_would_block() => return None,
             Ok(received) if received.bytes > 0 => {
                 asking.question.extend_from_slice(&room[..received.bytes]);
                 match asking.question.strip_suffix(b"\0") {
-                    Some(question) => asking.answer(&answer(question, core)),
-                    None if asking.question.len() < QUESTION_BYTES_MAX => return,
+                    Some(question) => return Some(parse(question)),
+                    None if asking.question.len() < QUESTION_BYTES_MAX => return None,
                     None => {}
                 }
             }
             _ => {}
         }
         self.asking.remove(&token);
+        None
+    }
+
+    /// Answers, which ends the connection.
+    pub fn answer(&mut self, token: u64, answer: &Value) {
+        if let Some(asking) = self.asking.remove(&token) {
+            asking.answer(answer);
+        }
     }
 }
 
@@ -99,29 +108,70 @@ impl Asking {
     }
 }
 
-fn answer(question: &[u8], core: &mut Core) -> Value {
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// The last lines of this unit.
+    Tail(String),
+    /// Something to do.
+    Order(Order),
+    /// A method that there is not.
+    Unknown(String),
+}
+
+/// What the daemon can be asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// Put everything into files.
+    Write,
+    /// Put everything on the device.
+    Synchronize,
+    /// Close all files and begin new ones.
+    Rotate,
+    /// Go from memory to the disk.
+    FlushToVar,
+    /// Go from the disk to memory.
+    RelinquishVar {
+        /// Unless that disk is never unmounted.
+        smart: bool,
+    },
+}
+
+fn parse(question: &[u8]) -> Question {
     let question: Value = serde_json::from_slice(question).unwrap_or_default();
     let method = question["method"].as_str().unwrap_or_default();
     let parameters = &question["parameters"];
-    match method.strip_prefix(INTERFACE) {
+    Question::Order(match method.strip_prefix(INTERFACE) {
         Some("Tail") => {
-            let unit = parameters["unit"].as_str().unwrap_or_default();
-            let zone = TimeZone::system();
-            let lines = core.tails.get(unit.as_bytes());
-            let host = core.senders.host_name();
-            let lines: Vec<String> = lines.map(|line| shown(line, host, &zone)).collect();
-            json!({"parameters": {"lines": lines}})
+            return Question::Tail(parameters["unit"].as_str().unwrap_or_default().to_owned());
         }
-        Some("Write") => done(core.flush()),
-        Some("Synchronize") => done(core.sync()),
-        Some("Rotate") => done(core.rotate()),
-        _ => {
-            json!({"error": "org.varlink.service.MethodNotFound", "parameters": {"method": method}})
+        Some("Write") => Order::Write,
+        Some("Synchronize") => Order::Synchronize,
+        Some("Rotate") => Order::Rotate,
+        Some("FlushToVar") => Order::FlushToVar,
+        Some("RelinquishVar") => {
+            Order::RelinquishVar { smart: parameters["smart"].as_bool().unwrap_or(false) }
         }
-    }
+        _ => return Question::Unknown(method.to_owned()),
+    })
 }
 
-fn done(result: crate::error::Result<()>) -> Value {
+/// The last lines of a unit.
+pub fn tail(core: &Core, unit: &str) -> Value {
+    let zone = TimeZone::system();
+    let lines = core.tails.get(unit.as_bytes());
+    let host = core.senders.host_name();
+    let lines: Vec<String> = lines.map(|line| shown(line, host, &zone)).collect();
+    json!({"parameters": {"lines": lines}})
+}
+
+/// There is no such method.
+pub fn unknown(method: &str) -> Value {
+    json!({"error": "org.varlink.service.MethodNotFound", "parameters": {"method": method}})
+}
+
+/// It is done, or why not.
+pub fn done(result: crate::error::Result<()>) -> Value {
     match result {
         Ok(()) => json!({"parameters": {}}),
         Err(e) => {

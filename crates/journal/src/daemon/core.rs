@@ -1,37 +1,52 @@
 //! What every input ends in: limits and filters, the store, and when to write and sync.
 
+mod moving;
+
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
+use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
 use warren_sys::{memfd, time};
 
+use crate::config::Config;
+use crate::daemon::forward::{Forwarder, level_of};
+use crate::daemon::keep::Keep;
 use crate::daemon::pending::Pending;
+use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Senders, Transport};
+use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
-use crate::daemon::upkeep::Upkeep;
-use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, SYNC_US, now_us};
+use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, now_us, system};
 use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, Stamp};
 use crate::error::{Error, Result};
-use crate::files::Disk;
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::native;
-use crate::store::{DEFAULT_CLASS, Recovery, Setup, Store};
+use crate::store::{DEFAULT_CLASS, Synced};
 
 /// Who sent a datagram, and what names it for sure.
 pub type Sender<'a> = (Credentials, Option<&'a OwnedFd>);
 
+/// With more than this not on the device, the receiving thread waits for it, bytes.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+
 /// Store, limits and what is known of senders.
 pub struct Core {
-    store: Store,
-    pub(super) upkeep: Upkeep,
+    /// `None` where nothing is kept.
+    keep: Option<Keep>,
+    places: Places,
+    config: Config,
+    machine: Id128,
+    /// Readable when the upkeep reports.
+    event: Arc<EventFd>,
+    forwarder: Forwarder,
+    syncer: Syncer,
     pub(super) senders: Senders,
     pub(super) units: Units,
     pub(super) tails: Tails,
     limiter: Limiter,
-    rate: Rate,
     boot: Id128,
     pending: Pending,
     /// When the oldest entry that is not written came, monotonic µs.
@@ -46,49 +61,30 @@ pub struct Core {
 impl Core {
     /// Takes over the store. `old` is what the last daemon had taken and maybe not written.
     pub fn start(options: &Options, pending: Pending, old: Vec<Entry>) -> Result<Core> {
-        let disk = Disk::new(&options.directory);
-        let lock = disk.lock()?;
-        let files = Arc::new(disk);
         let host = Host::read();
-        let boot = host.boot;
-        let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
-        let setup = Setup { machine: host.machine, new_id: Box::new(new_id) };
-        let (store, recovery) = Store::open(files.clone(), setup)?;
-        let upkeep = Upkeep::start(files, lock, host.machine, options.limits.clone())?;
+        let forwarder = Forwarder::new(&options.config, &options.socket_directory, host.name());
+        let event = Arc::new(EventFd::new().map_err(system)?);
         let mut core = Core {
-            store,
-            upkeep,
+            keep: None,
+            syncer: Syncer::start(event.clone())?,
+            places: options.places.clone(),
+            config: options.config.clone(),
+            machine: host.machine,
+            event,
+            forwarder,
+            boot: host.boot,
             senders: Senders::new(host),
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
-            rate: options.rate,
-            boot,
             pending,
             unwritten_us: None,
             unsynced_us: None,
             sync_now: false,
             trouble: None,
         };
-        core.hand_over();
-        core.recover(&recovery, old);
+        core.open_first(old)?;
         Ok(core)
-    }
-
-    /// Entries that the last daemon had taken and that are in no file are taken again.
-    fn recover(&mut self, recovery: &Recovery, old: Vec<Entry>) {
-        // They are in the memory for the next daemon already.
-        let pending = std::mem::replace(&mut self.pending, Pending::none());
-        let lost = |entry: &Entry| entry.seqnum > recovery.last_seqnum;
-        for entry in old.into_iter().filter(lost) {
-            self.append_at(&entry.stamp, &entry.context, &entry.fields);
-        }
-        self.pending = pending;
-        self.note("Journal started");
-        for (name, bytes) in &recovery.lost {
-            self.note(&format!("{name} is damaged from byte {} to {}", bytes.start, bytes.end));
-        }
-        self.flush_or_say();
     }
 
     /// Takes a message that came as a file.
@@ -133,9 +129,9 @@ impl Core {
             return;
         }
         let who = context.get("_SYSTEMD_UNIT").or(context.get("_SYSTEMD_CGROUP")).unwrap_or(b"");
-        let rate = unit.map_or(self.rate, |unit| Rate {
-            interval_us: unit.rate_interval_us.unwrap_or(self.rate.interval_us),
-            burst: unit.rate_burst.unwrap_or(self.rate.burst),
+        let rate = unit.map_or(self.config.rate, |unit| Rate {
+            interval_us: unit.rate_interval_us.unwrap_or(self.config.rate.interval_us),
+            burst: unit.rate_burst.unwrap_or(self.config.rate.burst),
         });
         match self.limiter.check(who, rate, now) {
             Verdict::Drop => return,
@@ -145,7 +141,11 @@ impl Core {
                 self.note(&format!("Suppressed {count} messages from {who}"));
             }
         }
-        let realtime_us = self.append(context, fields, now);
+        let realtime_us = match level_of(fields) <= self.config.store_level_max {
+            true => self.append(context, fields, now),
+            false => time::realtime_ns() / 1000,
+        };
+        self.forwarder.put(fields, context, realtime_us);
         self.tails.put(who, realtime_us, context, fields);
     }
 
@@ -159,6 +159,7 @@ impl Core {
         }
         let context = self.senders.of_manager(sender, now);
         let realtime_us = self.append(&context, &fields, now);
+        self.forwarder.put(&fields, &context, realtime_us);
         if let Some(unit) = fields.get("UNIT") {
             self.tails.put(unit, realtime_us, &context, &fields);
         }
@@ -179,7 +180,8 @@ impl Core {
     }
 
     fn append_at(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
-        match self.store.append(DEFAULT_CLASS, stamp, context, fields) {
+        let Some(keep) = &mut self.keep else { return };
+        match keep.store.append(DEFAULT_CLASS, stamp, context, fields) {
             Ok(seqnum) => {
                 self.pending.entry(seqnum, stamp, context, fields);
                 let now = stamp.monotonic_us;
@@ -195,7 +197,8 @@ impl Core {
     /// So much waits to be written that the turn should end. While the disk refuses, this is left
     /// to the clock.
     pub fn is_full(&self) -> bool {
-        self.trouble.is_none() && self.store.wants_flush()
+        let waits = self.keep.as_ref().is_some_and(|keep| keep.store.wants_flush());
+        self.trouble.is_none() && waits
     }
 
     /// An entry of the daemon's own.
@@ -212,24 +215,31 @@ impl Core {
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
             eprintln!("warren-journald: {text}");
-            self.upkeep.make_room();
+            self.keep.iter().for_each(|keep| keep.upkeep.make_room());
             self.trouble = Some(text);
         }
     }
 
     /// When something must be written or synced, monotonic µs.
     pub fn due_us(&self) -> Option<u64> {
-        let due =
-            [self.unwritten_us.map(|at| at + FLUSH_US), self.unsynced_us.map(|at| at + SYNC_US)];
+        let due = [
+            self.unwritten_us.map(|at| at + FLUSH_US),
+            self.unsynced_us.map(|at| at + self.config.sync_us),
+        ];
         due.into_iter().flatten().min()
     }
 
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
         let now = now_us();
-        if self.sync_now || self.unsynced_us.is_some_and(|at| now >= at + SYNC_US) {
-            // What is wrong was said.
-            let _ = self.sync();
+        if self.waiting_bytes() > WAITING_BYTES_MAX {
+            // Who writes more than the disk takes waits for it.
+            self.wait_for_disk();
+            self.flush_or_say();
+        } else if self.sync_now
+            || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us)
+        {
+            self.begin_sync();
         } else if self.is_full() || self.unwritten_us.is_some_and(|at| now >= at + FLUSH_US) {
             self.flush_or_say();
         } else {
@@ -245,30 +255,81 @@ impl Core {
 
     /// Writes everything that was taken. What fails is said, and tried again by the clock.
     pub fn flush(&mut self) -> Result<()> {
-        let flushed = self.store.flush();
+        self.wait_for_disk();
+        self.write()
+    }
+
+    /// Writes what may be written now: not what follows a log that is still on its way to the disk.
+    fn write(&mut self) -> Result<()> {
+        let Some(keep) = &mut self.keep else {
+            self.unwritten_us = None;
+            return Ok(());
+        };
+        let flushed = keep.store.flush();
+        let left = keep.store.has_unwritten();
+        self.unwritten_us = left.then(now_us);
         match &flushed {
-            Ok(()) => {
-                self.unwritten_us = None;
-                self.trouble = None;
-            }
-            Err(e) => {
-                self.trouble(e);
-                self.unwritten_us = Some(now_us());
-            }
+            Ok(()) => self.trouble = None,
+            Err(e) => self.trouble(e),
         }
+        self.sync_in_thread(false);
         self.hand_over();
         flushed
     }
 
+    /// Has logs made durable by the other thread: those that have ended, or all.
+    fn sync_in_thread(&mut self, all: bool) {
+        let Some(keep) = &mut self.keep else { return };
+        let (jobs, begun) = keep.store.begin_syncs(all);
+        self.syncer.give(jobs);
+        if let Err(e) = begun {
+            self.unsynced_us.get_or_insert(now_us());
+            self.trouble(&e);
+        }
+    }
+
+    /// Writes everything, and has it made durable by the other thread.
+    fn begin_sync(&mut self) {
+        self.flush_or_say();
+        self.sync_now = false;
+        self.unsynced_us = None;
+        self.sync_in_thread(true);
+    }
+
+    /// Waits for what the other thread was given.
+    fn wait_for_disk(&mut self) {
+        let done = self.syncer.wait();
+        self.take_synced(done);
+    }
+
+    /// What fails is tried again by the clock.
+    fn take_synced(&mut self, done: Vec<Synced>) {
+        for synced in done {
+            let Some(keep) = &mut self.keep else { return };
+            if let Err(e) = keep.store.end_sync(synced) {
+                self.unsynced_us.get_or_insert(now_us());
+                self.unwritten_us.get_or_insert(now_us());
+                self.trouble(&e);
+            }
+        }
+        self.hand_over();
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.keep.as_ref().map_or(0, |keep| keep.store.waiting_bytes())
+    }
+
     /// What is wrong was said, and the clock tries again.
     fn flush_or_say(&mut self) {
-        let _ = self.flush();
+        let _ = self.write();
     }
 
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
+        self.wait_for_disk();
         self.flush_or_say();
-        let synced = self.store.sync().map(|_| ());
+        self.wait_for_disk();
+        let synced = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.sync().map(|_| ()));
         self.sync_now = false;
         self.unsynced_us = synced.is_err().then(now_us);
         synced.inspect_err(|e| self.trouble(e))
@@ -276,7 +337,8 @@ impl Core {
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
-        let rotated = self.store.rotate();
+        self.wait_for_disk();
+        let rotated = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.rotate());
         match &rotated {
             Ok(()) => self.unwritten_us = None,
             Err(e) => self.trouble(e),
@@ -287,16 +349,23 @@ impl Core {
 
     /// Gives closed logs to the other thread.
     fn hand_over(&mut self) {
-        let logs = self.store.take_sealable();
+        let Some(keep) = &mut self.keep else { return };
+        let logs = keep.store.take_sealable();
         if !logs.is_empty() {
-            self.upkeep.seal(logs);
+            keep.upkeep.seal(logs);
         }
     }
 
-    /// Logs what the other thread reports.
+    /// Takes what the other threads report.
     pub fn hear_upkeep(&mut self) {
-        for report in self.upkeep.reports() {
-            self.note(&report);
+        self.event.clear();
+        let done = self.syncer.take_done();
+        if !done.is_empty() {
+            self.take_synced(done);
+            // What waited for it.
+            self.flush_or_say();
         }
+        let reports = self.keep.as_ref().map(|keep| keep.upkeep.reports()).unwrap_or_default();
+        reports.iter().for_each(|report| self.note(report));
     }
 }

@@ -73,6 +73,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Asks the running system.
     pub fn read() -> Host {
         let text = |path: &str| std::fs::read_to_string(path).unwrap_or_default();

@@ -26,7 +26,7 @@ use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
 use crate::input::pending::{Found, Writer};
-use crate::input::stream::{Header, LineBreak, Stream, fields};
+use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields};
 
 /// Most streams at a time.
 const STREAMS_MAX: usize = 1 << 16;
@@ -55,6 +55,8 @@ pub struct Streams {
     ended: Vec<u64>,
     /// Where the headers of clients' streams are kept; none without a manager.
     directory: Option<PathBuf>,
+    /// `LineMax=`.
+    line_bytes_max: usize,
 }
 
 /// How a stream came.
@@ -85,8 +87,9 @@ struct Connection {
 }
 
 impl Streams {
-    /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers.
-    pub fn new(left: Found, directory: Option<PathBuf>) -> Streams {
+    /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers;
+    /// longer lines are split.
+    pub fn new(left: Found, directory: Option<PathBuf>, line_bytes_max: usize) -> Streams {
         Streams {
             connections: BTreeMap::new(),
             next: 0,
@@ -97,6 +100,7 @@ impl Streams {
             looked_at: BTreeSet::new(),
             ended: Vec::new(),
             directory,
+            line_bytes_max,
         }
     }
 
@@ -108,7 +112,8 @@ impl Streams {
             let Ok(socket) = accept_with(listener, flags) else { return };
             let id = Id128(warren_sys::random::u128().to_le_bytes());
             if pass_credentials(socket.as_fd()).is_ok() {
-                self.add_client(epoll, socket, (id, Stream::default()), false, pending);
+                let stream = Stream::new(self.line_bytes_max);
+                self.add_client(epoll, socket, (id, stream), false, pending);
             }
         }
     }
@@ -124,9 +129,12 @@ impl Streams {
     ) {
         let Some(id) = Id128::parse(name) else { return };
         let header = self.directory.as_deref().and_then(|directory| read_header(directory, id));
+        let longest = self.line_bytes_max;
         let stream = match header {
-            Some(header) => Stream::with_header(header, self.take_begun(&name_of_client(id))),
-            None => Stream::default(),
+            Some(header) => {
+                Stream::with_header(header, self.take_begun(&name_of_client(id)), longest)
+            }
+            None => Stream::new(longest),
         };
         self.add_client(epoll, socket, (id, stream), true, pending);
     }
@@ -187,7 +195,7 @@ impl Streams {
                 origin: Origin::Handed(key),
                 is_root: true,
                 id,
-                stream: Stream::with_header(unit.header.clone(), begun),
+                stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
                 context: None,
                 unit: Some(unit),
@@ -375,7 +383,7 @@ fn header_path(directory: &Path, id: Id128) -> PathBuf {
 
 fn read_header(directory: &Path, id: Id128) -> Option<Header> {
     let bytes = std::fs::read(header_path(directory, id)).ok()?;
-    let mut stream = Stream::default();
+    let mut stream = Stream::new(LINE_BYTES_DEFAULT);
     stream.push(&bytes, |_, _, _| {}).ok()?;
     stream.has_header().then(|| stream.header().clone())
 }

@@ -10,7 +10,6 @@ use std::thread::JoinHandle;
 
 use warren_sys::eventfd::EventFd;
 
-use crate::daemon::system;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::files::{Disk, Files};
@@ -18,43 +17,46 @@ use crate::store::names::{Catalogue, FileName, TEMPORARY};
 use crate::store::upkeep::{merge_all, seal};
 use crate::store::vacuum::{Limits, vacuum};
 
+/// What a directory may hold.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// What is removed.
+    pub limits: Limits,
+    /// No file is joined to one of more bytes.
+    pub file_bytes_max: u64,
+}
+
 /// The handle of the thread.
 pub struct Upkeep {
     jobs: Option<Sender<Vec<FileName>>>,
     reports: Receiver<String>,
-    event: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
     /// Held as long as this process writes to the directory.
     _lock: std::fs::File,
 }
 
 impl Upkeep {
-    /// Starts the thread for a directory that is locked.
+    /// Starts the thread for a directory that is locked. `event` becomes readable when there are
+    /// reports.
     pub fn start(
         files: Arc<Disk>,
         lock: std::fs::File,
         machine: Id128,
-        limits: Limits,
+        bounds: Bounds,
+        event: Arc<EventFd>,
     ) -> Result<Upkeep> {
         let (jobs, inbox) = channel();
         let (outbox, reports) = channel();
-        let event = Arc::new(EventFd::new().map_err(system)?);
-        let notify = event.clone();
         let report = move |text: String| {
             // The other end is gone only when the process ends.
             let _ = outbox.send(text);
-            notify.notify();
+            event.notify();
         };
         let thread = std::thread::Builder::new()
             .name("upkeep".to_owned())
-            .spawn(move || work(&*files, &inbox, machine, &limits, &report))
+            .spawn(move || work(&*files, &inbox, machine, &bounds, &report))
             .map_err(|e| Error::io("spawn", "upkeep", &e))?;
-        Ok(Upkeep { jobs: Some(jobs), reports, event, thread: Some(thread), _lock: lock })
-    }
-
-    /// Readable when there are reports.
-    pub fn event(&self) -> &EventFd {
-        &self.event
+        Ok(Upkeep { jobs: Some(jobs), reports, thread: Some(thread), _lock: lock })
     }
 
     /// Asks for room: what is over the limits is removed.
@@ -72,7 +74,6 @@ impl Upkeep {
 
     /// What was reported since the last call.
     pub fn reports(&self) -> Vec<String> {
-        self.event.clear();
         self.reports.try_iter().collect()
     }
 
@@ -91,7 +92,7 @@ fn work(
     files: &dyn Files,
     inbox: &Receiver<Vec<FileName>>,
     machine: Id128,
-    limits: &Limits,
+    bounds: &Bounds,
     report: &dyn Fn(String),
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
@@ -110,14 +111,14 @@ fn work(
                 !e.is_gone()
             }
         });
-        match merge_all(files, machine, &mut new_id, &mut damaged) {
+        match merge_all(files, machine, bounds.file_bytes_max, &mut new_id, &mut damaged) {
             Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
             Err(e) => {
                 report(format!("Cannot merge now: {e}"));
                 drop_temporaries(files);
             }
         }
-        if let Err(e) = vacuum(files, limits, warren_sys::time::realtime_ns() / 1000) {
+        if let Err(e) = vacuum(files, &bounds.limits, warren_sys::time::realtime_ns() / 1000) {
             report(format!("Cannot remove old files now: {e}"));
         }
     }

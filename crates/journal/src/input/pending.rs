@@ -178,7 +178,9 @@ fn read_record(
             let context = contexts.get(&input.varint()?).cloned();
             let context = context.ok_or(Damage("an entry names an unknown context"))?;
             let fields = read_fields(input)?;
-            found.entries.push(Entry { seqnum, stamp, context, fields });
+            // The daemon that reads it gives it a number of its own.
+            let sequence = Id128::default();
+            found.entries.push(Entry { sequence, seqnum, stamp, context, fields });
         }
         [LINE] => {
             let stream = String::from_utf8_lossy(input.bytes()?).into_owned();
@@ -227,7 +229,8 @@ mod tests {
             let fields = fields(&format!("MESSAGE=m{seqnum} EMPTY="));
             let stamp = stamp(seqnum * 10);
             writer.entry(seqnum, &stamp, context, &fields);
-            entries.push(Entry { seqnum, stamp, context: context.clone(), fields });
+            let sequence = Id128::default();
+            entries.push(Entry { sequence, seqnum, stamp, context: context.clone(), fields });
             if seqnum % 3 == 0 {
                 writer.looked_at("s1", seqnum);
                 bytes.extend(writer.take());

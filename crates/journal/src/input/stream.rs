@@ -7,8 +7,8 @@
 use crate::entry::Fields;
 use crate::input::{split_priority, take_priority};
 
-/// Longest line, bytes; longer ones are split. LineMax= of journald.conf(5).
-pub const LINE_BYTES_MAX: usize = 48 << 10;
+/// Longest line, bytes, unless `LineMax=` of journald.conf(5) says another; longer ones are split.
+pub const LINE_BYTES_DEFAULT: usize = 48 << 10;
 
 /// Longest header line, bytes.
 const HEADER_BYTES_MAX: usize = 255;
@@ -64,10 +64,11 @@ impl LineBreak {
 }
 
 /// A stream as far as it was read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Stream {
     header: Header,
     header_lines: usize,
+    line_bytes_max: usize,
     rest: Vec<u8>,
 }
 
@@ -79,9 +80,14 @@ pub struct BadHeader;
 const HEADER_LINES: usize = 7;
 
 impl Stream {
+    /// A stream that begins with its header. Longer lines are split.
+    pub fn new(line_bytes_max: usize) -> Stream {
+        Stream { header: Header::default(), header_lines: 0, line_bytes_max, rest: Vec::new() }
+    }
+
     /// A stream whose header is known, with what of its first line was read already.
-    pub fn with_header(header: Header, begun: Vec<u8>) -> Stream {
-        Stream { header, header_lines: HEADER_LINES, rest: begun }
+    pub fn with_header(header: Header, begun: Vec<u8>, line_bytes_max: usize) -> Stream {
+        Stream { header, header_lines: HEADER_LINES, line_bytes_max, rest: begun }
     }
 
     /// The header was read whole.
@@ -125,7 +131,7 @@ impl Stream {
     }
 
     fn limit(&self) -> usize {
-        if self.header_lines < HEADER_LINES { HEADER_BYTES_MAX } else { LINE_BYTES_MAX }
+        if self.header_lines < HEADER_LINES { HEADER_BYTES_MAX } else { self.line_bytes_max }
     }
 
     /// Ends the line that is being written: the stream ended, or its writer is another.
@@ -203,7 +209,7 @@ mod tests {
     fn check(body: &str, expected: &[&str]) {
         let data = format!("id\nu.service\n30\n1\n0\n0\n0\n{body}");
         for piece in [1, 2, 7, data.len()] {
-            let (mut stream, mut lines) = (Stream::default(), Vec::new());
+            let (mut stream, mut lines) = (Stream::new(LINE_BYTES_DEFAULT), Vec::new());
             let mut note = |header: &Header, text: &[u8], line_break: LineBreak| {
                 let fields = fields(header, text, line_break);
                 let get =
@@ -231,9 +237,9 @@ mod tests {
 
     #[test]
     fn a_header_is_read_back() {
-        let mut stream = Stream::default();
+        let mut stream = Stream::new(LINE_BYTES_DEFAULT);
         stream.push(b"id\nu.service\n30\n1\n0\n0\n0\n", |_, _, _| {}).expect("a good header");
-        let mut again = Stream::default();
+        let mut again = Stream::new(LINE_BYTES_DEFAULT);
         again.push(&stream.header().to_bytes(), |_, _, _| {}).expect("a good header");
         assert!(again.has_header());
         assert_eq!(again.header(), stream.header());
@@ -241,7 +247,7 @@ mod tests {
 
     #[test]
     fn long_lines_are_split() {
-        let long = "x".repeat(LINE_BYTES_MAX);
+        let long = "x".repeat(LINE_BYTES_DEFAULT);
         check(&format!("{long}\n"), &[&format!("6 {long} ()")]);
         check(&format!("{long}y\n"), &[&format!("6 {long} (line-max)"), "6 y ()"]);
     }
@@ -250,7 +256,7 @@ mod tests {
     fn bad_headers_are_refused() {
         let long = "x".repeat(HEADER_BYTES_MAX + 1);
         for bad in [&*long, "a\nb\n1000\n", "a\nb\n-1\n", "a\nb\n6\nyes\n", "a\0"] {
-            let mut stream = Stream::default();
+            let mut stream = Stream::new(LINE_BYTES_DEFAULT);
             assert_eq!(stream.push(bad.as_bytes(), |_, _, _| {}), Err(BadHeader), "{bad:?}");
         }
     }

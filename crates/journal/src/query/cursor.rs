@@ -19,7 +19,7 @@ pub struct Cursor {
 
 impl Cursor {
     /// The cursor of an entry.
-    pub fn of(sequence: Id128, entry: &Entry) -> Cursor {
+    pub fn of(entry: &Entry) -> Cursor {
         let checksum = entry.all_fields().fold(0, |sum: u64, (name, value)| {
             let mut hash = crc32fast::Hasher::new();
             hash.update(name);
@@ -27,7 +27,7 @@ impl Cursor {
             hash.update(value);
             sum.rotate_left(7) ^ u64::from(hash.finalize())
         });
-        Cursor { sequence, seqnum: entry.seqnum, stamp: entry.stamp, checksum }
+        Cursor { sequence: entry.sequence, seqnum: entry.seqnum, stamp: entry.stamp, checksum }
     }
 
     /// Reads `s=…;i=…;b=…;m=…;t=…;x=…`; parts may be in any order, a sequence number or a time

@@ -1,7 +1,7 @@
 //! What fields an entry must have.
 
 use crate::block::{Block, TEXT_FIELD};
-use crate::entry::Id128;
+use crate::entry::{Entry, Id128};
 use crate::error::{Damage, Result};
 use crate::segment::Segment;
 
@@ -74,6 +74,18 @@ impl Expr {
             }
             Expr::Field { name, value } if name == BOOT_FIELD => Ok(boot_blocks(segment, value)),
             Expr::Field { name, value } => segment.blocks_with(name, value),
+        }
+    }
+
+    /// Whether one entry is such.
+    pub fn holds(&self, entry: &Entry) -> bool {
+        match self {
+            Expr::All(all) => all.iter().all(|expr| expr.holds(entry)),
+            Expr::Any(any) => any.iter().any(|expr| expr.holds(entry)),
+            Expr::Field { name, value } if name == BOOT_FIELD => {
+                Id128::parse(&String::from_utf8_lossy(value)) == Some(entry.stamp.boot)
+            }
+            Expr::Field { name, value } => entry.all_fields().any(|field| field == (name, value)),
         }
     }
 

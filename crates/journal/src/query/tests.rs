@@ -12,7 +12,7 @@ use crate::segment::Segment;
 use crate::segment::read::read_header;
 use crate::segment::scan::{Walk, read_block};
 use crate::store::fault::{Memory, Numbers};
-use crate::store::upkeep::{merge, plan_merge, seal};
+use crate::store::upkeep::{MERGE_BYTES_MAX, merge, plan_merge, seal};
 use crate::store::vacuum::{Limits, vacuum};
 use crate::store::{Setup, Store};
 
@@ -61,8 +61,10 @@ impl Writer {
             seal(&self.memory, &log, Id128::default(), Id128([self.ids as u8; 16]))
                 .expect("sealed");
         }
-        let plan =
-            plan_merge(&Catalogue::of(self.memory.list().expect("a listing")), &BTreeSet::new());
+        let plan = {
+            let catalogue = Catalogue::of(self.memory.list().expect("a listing"));
+            plan_merge(&catalogue, MERGE_BYTES_MAX, &BTreeSet::new())
+        };
         if !plan.is_empty() {
             self.ids += 1;
             merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))
@@ -392,7 +394,7 @@ fn cursors_come_back() {
     let mut writer = Writer::new(1);
     writer.append(3);
     for entry in read_all(&writer.memory) {
-        let cursor = Cursor::of(Id128([9; 16]), &entry);
+        let cursor = Cursor::of(&Entry { sequence: Id128([9; 16]), ..entry.clone() });
         assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor));
     }
     for bad in ["", "i", "i=0", "s=1;i=2", "i=xyz", "b=0"] {

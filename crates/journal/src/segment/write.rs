@@ -66,8 +66,9 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Adds all entries of a block that was read from the file of that name.
-    pub fn push_block(&mut self, block: &Block, name: &str) -> Result<()> {
+    /// Adds all entries of a block that was read from the file of that name; `shift` is added to
+    /// their sequence numbers.
+    pub fn push_block(&mut self, block: &Block, name: &str, shift: u64) -> Result<()> {
         let damaged = |Damage(what)| {
             let offset = block.header().offset;
             Error::Damaged { name: name.to_owned(), offset, what }
@@ -78,7 +79,7 @@ impl SegmentWriter {
             fields.clear();
             block.each_field(at, |name, value| fields.push(name, value)).map_err(damaged)?;
             let context = &block.contexts()[row.context as usize];
-            self.push(row.seqnum, &block.stamp(row), context, &fields)?;
+            self.push(row.seqnum.wrapping_add(shift), &block.stamp(row), context, &fields)?;
         }
         Ok(())
     }
@@ -117,6 +118,11 @@ impl SegmentWriter {
         self.raw_bytes += header.raw_bytes();
     }
 
+    /// True when nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.builder.is_empty() && self.directory.blocks.is_empty()
+    }
+
     fn position(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
@@ -130,11 +136,12 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Adds a whole segment: its blocks as they are, its index and filters joined to ours.
+    /// Adds a whole segment: its blocks as they are, its index and filters joined to ours. `shift` is
+    /// added to all sequence numbers, which a block has in its header alone.
     ///
     /// # Errors
     /// Of the source too: nothing was lost, the caller throws the temporary file away.
-    pub fn append_segment(&mut self, source: &Segment) -> Result<()> {
+    pub fn append_segment(&mut self, source: &Segment, shift: u64) -> Result<()> {
         self.close_block()?;
         let base = self.directory.blocks.len() as u32;
         source.each_index_value(|name, value, block| self.index.add(name, value, base + block))?;
@@ -142,12 +149,21 @@ impl SegmentWriter {
             self.index.add_coverage(&field.name, field.coverage);
         }
         self.filters.extend_from_slice(source.filters()?.as_bytes());
-        source.directory().boots.iter().for_each(|b| BootSpan::join(&mut self.directory.boots, *b));
+        for span in &source.directory().boots {
+            let first_seqnum = span.first_seqnum.wrapping_add(shift);
+            BootSpan::join(&mut self.directory.boots, BootSpan { first_seqnum, ..*span });
+        }
         for at in 0..source.directory().blocks.len() {
             let (header, body) = source.stored_block(at)?;
             let identity = self.identity;
-            let header =
-                Header { identity, offset: self.position(), kind: Kind::Entries, ..header };
+            let header = Header {
+                identity,
+                offset: self.position(),
+                kind: Kind::Entries,
+                first_seqnum: header.first_seqnum.wrapping_add(shift),
+                last_seqnum: header.last_seqnum.wrapping_add(shift),
+                ..header
+            };
             self.pending.extend_from_slice(&header.to_bytes());
             self.pending.extend_from_slice(&body);
             self.note_block(&header);

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
+use crate::daemon::places;
+
 /// Gives `--boot` and `--lines` without a value their default, where what follows is no value of
 /// theirs: `-b _PID=1` is a boot and a match.
 pub fn complete(words: impl Iterator<Item = String>) -> Vec<String> {
@@ -33,20 +35,25 @@ fn is_boot(word: &str) -> bool {
 }
 
 impl Args {
-    /// The directory that the options name: the store of this boot while the log daemon keeps one
-    /// in memory, else the one on disk.
-    pub fn store(&self) -> PathBuf {
-        if let Some(directory) = &self.directory {
-            return directory.clone();
+    /// The directories that the options name: what is in memory and what is on disk.
+    pub fn stores(&self) -> Vec<PathBuf> {
+        match &self.directory {
+            _ if !self.file.is_empty() => Vec::new(),
+            Some(directory) => vec![directory.clone()],
+            None if self.in_memory => vec![self.root().join(places::VOLATILE)],
+            None => STORES.iter().map(|path| self.root().join(path)).collect(),
         }
-        let root = self.root();
-        let [volatile, persistent] = STORES.map(|path| root.join(path));
-        if volatile.is_dir() { volatile } else { persistent }
     }
 
     /// The root of the system whose log is read.
     pub fn root(&self) -> &Path {
         self.root.as_deref().unwrap_or(Path::new("/"))
+    }
+
+    /// Old files are to be removed.
+    pub fn vacuums(&self) -> bool {
+        let limits = [&self.vacuum_size, &self.vacuum_time];
+        limits.iter().any(|limit| limit.is_some()) || self.vacuum_files.is_some()
     }
 
     /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
@@ -57,8 +64,8 @@ impl Args {
     }
 }
 
-/// Where the log daemon keeps messages, below the root: in memory, and on disk.
-const STORES: [&str; 2] = ["run/log/warren/journal", "var/log/warren"];
+/// Where the log daemon keeps messages, below the root: on disk, and in memory.
+const STORES: [&str; 2] = [places::PERSISTENT, places::VOLATILE];
 
 /// Query the journal.
 #[derive(Debug, Clone, Parser)]
@@ -157,18 +164,38 @@ pub struct Args {
     /// Remove the oldest files until so many are left.
     #[arg(long, value_name = "N")]
     pub vacuum_files: Option<usize>,
+    /// Add the entries of a file in the Journal Export Format (`-`: of standard input) to the store in
+    /// the directory, to which no daemon may write.
+    #[arg(long, value_name = "FILE", requires = "directory")]
+    pub import: Option<PathBuf>,
     /// Have the log daemon put what it holds on the disk.
     #[arg(long)]
     pub sync: bool,
     /// Have the log daemon close its files and begin new ones.
     #[arg(long)]
     pub rotate: bool,
+    /// Have the log daemon move what it keeps in memory to the disk, and go on there.
+    #[arg(long)]
+    pub flush: bool,
+    /// Have the log daemon write to memory again, until the next `--flush`.
+    #[arg(long)]
+    pub relinquish_var: bool,
+    /// The same, unless what it writes to is on the root file system.
+    #[arg(long)]
+    pub smart_relinquish_var: bool,
     /// Where the files are.
     #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
     pub directory: Option<PathBuf>,
+    /// Read these files instead: systemd's `.journal` files; may come often; `*` and `?` in the last
+    /// part.
+    #[arg(long, value_name = "GLOB", conflicts_with_all = ["directory", "root"])]
+    pub file: Vec<PathBuf>,
     /// Look for the files below this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Read what is kept in memory alone: the disk is another system's.
+    #[arg(skip)]
+    pub in_memory: bool,
     /// FIELD=VALUE, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,

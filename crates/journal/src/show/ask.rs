@@ -22,23 +22,38 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// before is then in the files.
 pub fn write(root: &Path) {
     // Without, the newest quarter of a second may be missing.
-    let _ = call(root, "Write", Some(PATIENCE));
+    let _ = call(root, "Write", json!({}), Some(PATIENCE));
 }
 
 /// Has the daemon do something, and waits until it is done.
 pub fn order(root: &Path, method: &str) -> Result<(), Failure> {
+    ask(root, method, json!({}))
+}
+
+/// Has the daemon write to memory until the next flush; `smart`: unless its disk stays mounted.
+pub fn relinquish(root: &Path, smart: bool) -> Result<(), Failure> {
+    ask(root, "RelinquishVar", json!({"smart": smart}))
+}
+
+fn ask(root: &Path, method: &str, parameters: Value) -> Result<(), Failure> {
     let failed = |text: String| Failure(format!("Failed to ask the log daemon: {text}"));
-    let answer = call(root, method, None).map_err(|e| failed(e.to_string()))?;
+    let answer = call(root, method, parameters, None).map_err(|e| failed(e.to_string()))?;
     match answer["error"].as_str() {
         None => Ok(()),
         Some(name) => Err(failed(answer["parameters"]["message"].as_str().unwrap_or(name).into())),
     }
 }
 
-fn call(root: &Path, method: &str, patience: Option<Duration>) -> std::io::Result<Value> {
+fn call(
+    root: &Path,
+    method: &str,
+    parameters: Value,
+    patience: Option<Duration>,
+) -> std::io::Result<Value> {
     let stream = UnixStream::connect(root.join(SOCKET))?;
     stream.set_read_timeout(patience)?;
-    let question = json!({"method": format!("io.warrener.Journal.{method}"), "parameters": {}});
+    let question =
+        json!({"method": format!("io.warrener.Journal.{method}"), "parameters": parameters});
     (&stream).write_all(format!("{question}\0").as_bytes())?;
     let mut answer = Vec::new();
     BufReader::new(stream.take(ANSWER_BYTES_MAX)).read_until(0, &mut answer)?;

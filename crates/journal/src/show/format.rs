@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 
-use crate::entry::{Entry, Id128};
+use crate::entry::Entry;
 use crate::query::Cursor;
 use crate::show::when;
 
@@ -95,8 +95,6 @@ pub struct Printer {
     pub all: bool,
     /// Fields to print; all when empty.
     pub fields: Vec<String>,
-    /// Sequence id for the cursors.
-    pub sequence: Id128,
 }
 
 impl Printer {
@@ -117,7 +115,7 @@ impl Printer {
 
     /// The cursor of an entry.
     pub fn cursor(&self, entry: &Entry) -> String {
-        Cursor::of(self.sequence, entry).to_string()
+        Cursor::of(entry).to_string()
     }
 
     fn wants(&self, name: &[u8]) -> bool {

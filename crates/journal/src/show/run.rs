@@ -2,20 +2,20 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::sync::Arc;
+use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::inotify::{Inotify, WatchFor};
 
-use crate::entry::{Entry, Id128};
+use crate::entry::Entry;
 use crate::error::Error;
-use crate::files::Disk;
-use crate::query::{Cursor, Direction, Journal, Query};
+use crate::query::union::Positions;
+use crate::query::{Cursor, Direction, Query, Union};
 use crate::show::args::Args;
-use crate::show::format::{Mode, Printer, print_bytes};
-use crate::show::{ask, select, when};
-use crate::store::vacuum::{ClassLimits, Limits, vacuum};
+use crate::show::format::{Mode, Printer};
+use crate::show::moved::{Moved, further};
+use crate::show::{ask, foreign, import, select, stores, when};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
 const LINES_DEFAULT: usize = 10;
@@ -51,23 +51,44 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return ask::order(args.root(), if args.rotate { "Rotate" } else { "Synchronize" })
             .map(|()| true);
     }
+    if let Some(file) = &args.import {
+        let count = import::import(file, args.directory.as_ref())?;
+        if !args.quiet {
+            eprintln!("{count} entries imported.");
+        }
+        return Ok(true);
+    }
+    if args.flush {
+        return ask::order(args.root(), "FlushToVar").map(|()| true);
+    }
+    if args.relinquish_var || args.smart_relinquish_var {
+        return ask::relinquish(args.root(), !args.relinquish_var).map(|()| true);
+    }
     if args.directory.is_none() {
         ask::write(args.root());
     }
-    let files = Arc::new(Disk::new(args.store()));
-    let mut journal = Journal::open(files.clone())?;
-    if args.vacuum_size.is_some() || args.vacuum_time.is_some() || args.vacuum_files.is_some() {
-        return run_vacuum(args, &files);
+    let stores = stores::open(args)?;
+    let of_files = args.disk_usage || args.verify || args.header;
+    if !args.file.is_empty() && (of_files || args.vacuums()) {
+        return Err(Failure("--file is for showing entries".to_owned()));
+    }
+    if args.vacuums() {
+        return stores.iter().try_fold(true, |_, store| stores::run_vacuum(args, &store.files));
     }
     if args.disk_usage {
-        return disk_usage(&files, out);
+        return stores::disk_usage(&stores, out);
     }
     if args.verify {
-        return verify(&journal, args);
+        return stores::verify(&stores);
     }
     if args.header {
-        return header(&journal, out);
+        return stores::header(&stores, out);
     }
+    let watched = stores.iter().map(|store| store.files.directory().to_owned()).collect();
+    let mut journal = Union::default();
+    let own = stores.len();
+    stores.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
+    foreign::add(args, &mut journal)?;
     if args.list_boots {
         return list_boots(&journal, args, out);
     }
@@ -77,14 +98,15 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.fields {
         return list_fields(&journal, out);
     }
-    Show::new(args, &journal)?.run(&mut journal, out)
+    Show::new(args, &journal, watched, own)?.run(&mut journal, out)
 }
 
 fn zone(args: &Args) -> TimeZone {
     if args.utc { TimeZone::UTC } else { TimeZone::system() }
 }
 
-fn now_us() -> u64 {
+/// The wall clock, µs since 1970.
+pub(super) fn now_us() -> u64 {
     warren_sys::time::realtime_ns() / 1000
 }
 
@@ -95,23 +117,30 @@ struct Show<'a> {
     printer: Printer,
     /// Most entries; `None`: all.
     lines: Option<usize>,
+    /// Directories in which something may come.
+    watched: Vec<PathBuf>,
+    /// The last entry that was shown of each store, and of all.
+    reached: Positions,
+    moved: Moved,
+    /// How many stores are ours; they come first.
+    own: usize,
     last: Option<Entry>,
     shown: usize,
     out: Vec<u8>,
 }
 
 impl<'a> Show<'a> {
-    fn new(args: &'a Args, journal: &Journal) -> Result<Show<'a>, Failure> {
+    fn new(
+        args: &'a Args,
+        journal: &Union,
+        watched: Vec<PathBuf>,
+        own: usize,
+    ) -> Result<Show<'a>, Failure> {
         let mode = Mode::parse(&args.output);
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
-        let printer = Printer {
-            mode,
-            zone: zone(args),
-            all: args.all,
-            fields: args.output_fields.clone(),
-            sequence: journal.sequence()?.unwrap_or_default(),
-        };
+        let printer =
+            Printer { mode, zone: zone(args), all: args.all, fields: args.output_fields.clone() };
         let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
         let lines = match &args.lines {
             None => args.follow.then_some(LINES_DEFAULT),
@@ -119,18 +148,33 @@ impl<'a> Show<'a> {
             Some(text) => Some(text.parse().map_err(|_| bad(text))?),
         };
         let query = select::query(args, journal, now_us())?;
-        Ok(Show { args, query, printer, lines, last: None, shown: 0, out: Vec::new() })
+        Ok(Show {
+            args,
+            query,
+            printer,
+            lines,
+            watched,
+            reached: journal.anywhere(),
+            moved: Moved::default(),
+            own,
+            last: None,
+            shown: 0,
+            out: Vec::new(),
+        })
     }
 
-    fn run(mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<bool, Failure> {
-        let (direction, position) = self.start(journal)?;
+    fn run(mut self, journal: &mut Union, out: &mut dyn Write) -> Result<bool, Failure> {
+        let (direction, positions) = self.start(journal)?;
         let newest_first = direction == Direction::Backward;
         match self.lines {
             // The newest ones in order: found backward, shown forward.
-            Some(lines) if !newest_first && position.is_none() && self.args.since.is_none() => {
+            Some(lines) if !newest_first && positions.is_none() && self.args.since.is_none() => {
                 self.show_tail(journal, lines, out)?;
             }
-            lines => self.show(journal, direction, position, lines, out)?,
+            lines => {
+                let positions = positions.unwrap_or_else(|| journal.anywhere());
+                self.show(journal, direction, &positions, lines, out)?;
+            }
         }
         if self.shown == 0 && !self.args.quiet && !self.args.follow {
             self.out.extend_from_slice(b"-- No entries --\n");
@@ -144,7 +188,7 @@ impl<'a> Show<'a> {
     }
 
     /// Which way, and from where.
-    fn start(&self, journal: &Journal) -> Result<(Direction, Option<u64>), Failure> {
+    fn start(&self, journal: &Union) -> Result<(Direction, Option<Positions>), Failure> {
         let reverse = self.args.reverse;
         let direction = if reverse { Direction::Backward } else { Direction::Forward };
         let from_file = match &self.args.cursor_file {
@@ -159,25 +203,28 @@ impl<'a> Show<'a> {
         };
         let bad = || Failure(format!("Failed to seek to cursor: {text}"));
         let cursor = Cursor::parse(text).ok_or_else(bad)?;
-        Ok((direction, select::position(&cursor, journal, direction, inclusive)?))
+        Ok((direction, Some(journal.seek(&cursor, direction, inclusive)?)))
     }
 
     fn show(
         &mut self,
-        journal: &Journal,
+        journal: &Union,
         direction: Direction,
-        position: Option<u64>,
+        positions: &[Option<u64>],
         lines: Option<usize>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let query = self.query.clone();
-        let mut entries = journal.entries(&query, direction, position);
+        let mut entries = journal.entries(&query, direction, positions);
         let mut left = lines.unwrap_or(usize::MAX);
         while left > 0
-            && let Some(entry) = entries.try_next()?
+            && let Some((part, entry)) = entries.try_next()?
         {
-            self.put(entry, out)?;
-            left -= 1;
+            self.reached[part] = self.reached[part].max(Some(entry.seqnum));
+            if !self.moved.has_seen(self.own, part, &entry) {
+                self.put(entry, out)?;
+                left -= 1;
+            }
         }
         report(entries.damage());
         Ok(())
@@ -185,16 +232,17 @@ impl<'a> Show<'a> {
 
     fn show_tail(
         &mut self,
-        journal: &Journal,
+        journal: &Union,
         lines: usize,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
         let query = self.query.clone();
-        let mut entries = journal.entries(&query, Direction::Backward, None);
+        let mut entries = journal.entries(&query, Direction::Backward, &journal.anywhere());
         let mut tail = VecDeque::new();
         while tail.len() < lines
-            && let Some(entry) = entries.try_next()?
+            && let Some((part, entry)) = entries.try_next()?
         {
+            self.reached[part] = self.reached[part].max(Some(entry.seqnum));
             tail.push_front(entry);
         }
         report(entries.damage());
@@ -220,23 +268,40 @@ impl<'a> Show<'a> {
     }
 
     /// Shows what comes, until the output is closed.
-    fn follow(&mut self, journal: &mut Journal, out: &mut dyn Write) -> Result<(), Failure> {
+    fn follow(&mut self, journal: &mut Union, out: &mut dyn Write) -> Result<(), Failure> {
         let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
-        inotify.add(self.args.store(), WatchFor::Content)?;
         epoll.add(&inotify, 0, Interest::READ)?;
         let (mut events, mut changes) = (Events::with_capacity(1), Vec::new());
+        self.watch(&inotify)?;
         // Where the watch begins: what came before it and was not shown was not wanted.
-        let mut position = newest(journal)?.max(self.last.as_ref().map(|entry| entry.seqnum));
+        self.moved = Moved::new(journal.newest()?);
+        let mut positions = further(self.moved.positions(), &self.reached);
         loop {
             journal.refresh()?;
-            let reached = newest(journal)?;
-            self.show(journal, Direction::Forward, position, None, out)?;
-            position = position.max(reached).max(self.last.as_ref().map(|entry| entry.seqnum));
+            let newest = Moved::new(journal.newest()?);
+            for part in self.moved.begun_anew(&newest) {
+                (positions[part], self.reached[part]) = (None, None);
+            }
+            self.show(journal, Direction::Forward, &positions, None, out)?;
+            positions = further(further(positions, &newest.positions()), &self.reached);
+            self.moved.advance(newest);
             self.write(out)?;
             epoll.wait(&mut events, None)?;
             changes.clear();
             inotify.drain(&mut changes)?;
+            self.watch(&inotify)?;
         }
+    }
+
+    /// Watches the directories, or of one that is not there, what it will come in.
+    fn watch(&self, inotify: &Inotify) -> Result<(), Failure> {
+        for directory in &self.watched {
+            let there = directory.ancestors().find(|path| path.is_dir());
+            if let Some(path) = there {
+                inotify.add(path, WatchFor::Content)?;
+            }
+        }
+        Ok(())
     }
 
     fn finish(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
@@ -252,18 +317,11 @@ impl<'a> Show<'a> {
     }
 }
 
-/// The highest sequence number there is.
-fn newest(journal: &Journal) -> Result<Option<u64>, Failure> {
-    let query = Query::default();
-    let entry = journal.entries(&query, Direction::Backward, None).try_next()?;
-    Ok(entry.map(|entry| entry.seqnum))
+fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
+    damage.into_iter().for_each(|error| eprintln!("{error}"));
 }
 
-fn report(damage: &[Error]) {
-    damage.iter().for_each(|error| eprintln!("{error}"));
-}
-
-fn list_values(journal: &Journal, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
+fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
     let (values, damage) = journal.values(field.as_bytes())?;
     report(&damage);
     for value in values {
@@ -273,14 +331,14 @@ fn list_values(journal: &Journal, field: &str, out: &mut dyn Write) -> Result<bo
     Ok(true)
 }
 
-fn list_fields(journal: &Journal, out: &mut dyn Write) -> Result<bool, Failure> {
+fn list_fields(journal: &Union, out: &mut dyn Write) -> Result<bool, Failure> {
     for name in journal.field_names()? {
         writeln!(out, "{}", String::from_utf8_lossy(&name))?;
     }
     Ok(true)
 }
 
-fn list_boots(journal: &Journal, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
+fn list_boots(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     const PATTERN: &str = "%a %Y-%m-%d %H:%M:%S %Z";
     let (boots, zone) = (journal.boots()?, zone(args));
     let print = |us| when::print(us, &zone, PATTERN);
@@ -302,87 +360,4 @@ fn list_boots(journal: &Journal, args: &Args, out: &mut dyn Write) -> Result<boo
         writeln!(out, "{index:>width$} {boot} {first:<time$} {last}")?;
     }
     Ok(true)
-}
-
-fn disk_usage(files: &Disk, out: &mut dyn Write) -> Result<bool, Failure> {
-    use crate::files::Files;
-    let listing = crate::store::names::Catalogue::of(files.list()?);
-    let bytes = listing.files.iter().map(|file| file.bytes).sum();
-    let bytes = print_bytes(bytes);
-    writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
-    Ok(true)
-}
-
-/// Says on stderr of every file whether it is whole, like journalctl.
-fn verify(journal: &Journal, args: &Args) -> Result<bool, Failure> {
-    let mut whole = true;
-    for source in journal.sources() {
-        let path = args.store().join(source.name().to_string());
-        let faults = source.verify()?;
-        match faults.is_empty() {
-            true => eprintln!("PASS: {}", path.display()),
-            false => {
-                whole = false;
-                faults.iter().for_each(|fault| eprintln!("{fault}"));
-                eprintln!("FAIL: {} (Bad message)", path.display());
-            }
-        }
-    }
-    Ok(whole)
-}
-
-fn header(journal: &Journal, out: &mut dyn Write) -> Result<bool, Failure> {
-    for source in journal.sources() {
-        let places = source.places()?;
-        let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
-        let numbers = places.first().zip(places.last());
-        let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
-        writeln!(out, "File name: {}", source.name())?;
-        writeln!(out, "Sequential number ID: {}", source.sequence()?.unwrap_or(Id128::default()))?;
-        writeln!(out, "State: {}", if source.name().is_log() { "LOG" } else { "SEALED" })?;
-        writeln!(out, "Blocks: {}\nEntries: {entries}", places.len())?;
-        writeln!(out, "Sequential numbers: {first} to {last}")?;
-        if let Some(segment) = source.segment()? {
-            let (bytes, raw) = (segment.file_bytes(), segment.raw_bytes());
-            writeln!(out, "Size: {} of {}", print_bytes(bytes), print_bytes(raw))?;
-        }
-        writeln!(out)?;
-    }
-    Ok(true)
-}
-
-fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
-    let bad = |text: &String| Failure(format!("Failed to parse '{text}'"));
-    let size = |text: &String| parse_size(text).ok_or_else(|| bad(text));
-    let span = |text: &String| when::parse_span(text).ok_or_else(|| bad(text));
-    let limits = Limits {
-        bytes_max: args.vacuum_size.as_ref().map(size).transpose()?,
-        files_max: args.vacuum_files.filter(|&count| count > 0),
-        other: ClassLimits {
-            age_max_us: args.vacuum_time.as_ref().map(span).transpose()?,
-            ..ClassLimits::default()
-        },
-        ..Limits::default()
-    };
-    let (gone, bytes) = vacuum(files, &limits, now_us())?;
-    if !args.quiet {
-        let directory = args.store();
-        let directory = directory.display();
-        gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
-        let bytes = print_bytes(bytes);
-        eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
-    }
-    Ok(true)
-}
-
-/// Bytes, with K, M, G or T for powers of 1,024.
-fn parse_size(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.char_indices().next_back()? {
-        (at, 'K') => (&text[..at], 10),
-        (at, 'M') => (&text[..at], 20),
-        (at, 'G') => (&text[..at], 30),
-        (at, 'T') => (&text[..at], 40),
-        _ => (text, 0),
-    };
-    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }

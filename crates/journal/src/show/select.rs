@@ -3,7 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::entry::Id128;
-use crate::query::{Case, Cursor, Direction, Expr, Grep, Journal, Query, matches};
+use crate::query::{Case, Expr, Grep, Query, Union, matches};
 use crate::show::args::Args;
 use crate::show::run::Failure;
 use crate::show::when;
@@ -27,7 +27,7 @@ const PRIORITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
 /// The query that the options ask for.
-pub fn query(args: &Args, journal: &Journal, now_us: u64) -> Result<Query, Failure> {
+pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure> {
     let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
     let words: Vec<&str> = args.matches.iter().map(String::as_str).collect();
     let bad_match = |word| Failure(format!("Failed to add match '{word}': Invalid argument"));
@@ -72,7 +72,7 @@ fn grep(pattern: &str, args: &Args) -> Result<Grep, Failure> {
     Grep::new(pattern, case).map_err(|e| Failure(format!("Bad pattern '{pattern}': {e}")))
 }
 
-fn units(names: &[String], journal: &Journal) -> Result<Expr, Failure> {
+fn units(names: &[String], journal: &Union) -> Result<Expr, Failure> {
     let mut all = Vec::new();
     for name in names {
         if name.contains('[') {
@@ -91,7 +91,7 @@ fn units(names: &[String], journal: &Journal) -> Result<Expr, Failure> {
 }
 
 /// Whether a name fits a pattern of `*` and `?`; each star is tried once from where it last was.
-fn fits(pattern: &[u8], name: &[u8]) -> bool {
+pub(super) fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n, mut star) = (0, 0, None);
     while n < name.len() {
         match pattern.get(p) {
@@ -128,7 +128,7 @@ fn priorities(range: &str) -> Result<std::ops::RangeInclusive<u8>, Failure> {
 }
 
 /// A boot by id, or by its place: 0 and less from the last one, 1 and more from the first.
-fn find_boot(text: &str, journal: &Journal) -> Result<Id128, Failure> {
+fn find_boot(text: &str, journal: &Union) -> Result<Id128, Failure> {
     if let Some(id) = Id128::parse(text) {
         return Ok(id);
     }
@@ -141,33 +141,6 @@ fn find_boot(text: &str, journal: &Journal) -> Result<Id128, Failure> {
     found.map(|span| span.boot).ok_or_else(|| {
         let what = "Data from the specified boot";
         Failure(format!("{what} ({offset:+}) is not available: No such boot ID in journal"))
-    })
-}
-
-/// The position that a cursor stands for, exclusive in the direction.
-pub fn position(
-    cursor: &Cursor,
-    journal: &Journal,
-    direction: Direction,
-    inclusive: bool,
-) -> Result<Option<u64>, Failure> {
-    let by_number = journal.sequence()? == Some(cursor.sequence) && cursor.seqnum > 0;
-    let seqnum = match by_number {
-        true => cursor.seqnum,
-        // A cursor of another store: the first entry that is not older.
-        false => {
-            let since_us = Some(cursor.stamp.realtime_us);
-            let query = Query { since_us, ..Query::default() };
-            match journal.entries(&query, Direction::Forward, None).try_next()? {
-                Some(entry) => entry.seqnum,
-                None => u64::MAX,
-            }
-        }
-    };
-    Ok(match (direction, inclusive) {
-        (_, false) => Some(seqnum),
-        (Direction::Forward, true) => seqnum.checked_sub(1),
-        (Direction::Backward, true) => seqnum.checked_add(1),
     })
 }
 

@@ -2,8 +2,12 @@
 //!
 //! Blocks go to the end, never over what is durable. Until a sync has come back, their bytes are
 //! also kept in memory: a failed sync means that the kernel may have dropped them, so they are
-//! written again before the next one. After each sync a mark says how far the file is durable
-//! and fills it up to a whole page, so that the next blocks touch no page that was synced.
+//! written again before the next one. A mark before each sync fills the file up to a whole page, so
+//! that the next blocks touch no page that was synced; one after it, when nothing came meanwhile,
+//! says how far the file is durable. What came says it itself.
+//!
+//! A sync may be left to another thread ([`ActiveLog::begin_sync`]): what is appended meanwhile goes
+//! behind what is being synced.
 
 use std::sync::Arc;
 
@@ -43,7 +47,7 @@ pub struct ActiveLog {
     first: u64,
     identity: Identity,
     /// Made with the first write.
-    file: Option<Box<dyn File>>,
+    file: Option<Arc<dyn File>>,
     builder: Builder,
     /// Everything behind `durable`, in the form of the file.
     unsynced: Vec<u8>,
@@ -58,6 +62,8 @@ pub struct ActiveLog {
     news: bool,
     /// The last block is an end mark.
     ended: bool,
+    /// Another thread makes the file durable up to here.
+    syncing: Option<u64>,
 }
 
 impl ActiveLog {
@@ -77,6 +83,7 @@ impl ActiveLog {
             last_seqnum: first,
             news: false,
             ended: false,
+            syncing: None,
         }
     }
 
@@ -137,7 +144,8 @@ impl ActiveLog {
         Ok(())
     }
 
-    fn put_batch(&mut self) {
+    /// Closes the batch: a block of it waits to be written.
+    pub fn put_batch(&mut self) {
         if self.builder.is_empty() {
             return;
         }
@@ -154,7 +162,7 @@ impl ActiveLog {
         if self.file.is_none() {
             let file = files.create(&self.name().to_string())?;
             *directory_dirty = true;
-            self.file = Some(file);
+            self.file = Some(Arc::from(file));
         }
         self.write()
     }
@@ -169,25 +177,74 @@ impl ActiveLog {
     }
 
     /// Makes what was written durable, and marks it. Callers flush first and sync the directory.
+    ///
+    /// # Panics
+    /// While another thread is at it: it may get the error that was ours.
     pub fn sync(&mut self) -> Result<()> {
+        assert!(self.syncing.is_none(), "callers wait for the other thread");
         let Some(file) = &self.file else { return Ok(()) };
         if !self.news {
             return Ok(());
         }
-        if let Err(e) = file.sync() {
-            self.written = 0;
+        let synced = file.sync();
+        self.syncing = Some(self.position());
+        self.news = false;
+        self.end_sync(synced)
+    }
+
+    /// What another thread is to sync; `None` when nothing is to be done or it is at it. Callers
+    /// flush first, and sync the directory before the file.
+    pub fn begin_sync(&mut self) -> Result<Option<Arc<dyn File>>> {
+        if self.syncing.is_some() || !self.news {
+            return Ok(None);
+        }
+        // A mark has the number of the last entry.
+        self.put_batch();
+        if !self.ended && !self.position().is_multiple_of(PAGE_BYTES) {
+            self.put_mark(Kind::Mark);
+        }
+        self.write()?;
+        let Some(file) = &self.file else { return Ok(None) };
+        self.syncing = Some(self.position());
+        self.news = false;
+        Ok(Some(file.clone()))
+    }
+
+    /// Takes what came of a sync.
+    ///
+    /// # Errors
+    /// Its own: everything since the last one is written again with the next flush.
+    pub fn end_sync(&mut self, synced: Result<()>) -> Result<()> {
+        let Some(end) = self.syncing.take() else { return synced };
+        if let Err(e) = synced {
+            (self.written, self.news) = (0, true);
             return Err(e);
         }
-        self.durable += self.unsynced.len() as u64;
-        self.unsynced.clear();
-        self.written = 0;
-        self.news = false;
-        if !self.ended {
+        let count = (end - self.durable) as usize;
+        self.unsynced.drain(..count);
+        self.written -= count;
+        self.durable = end;
+        if !self.ended && self.unsynced.is_empty() && self.builder.is_empty() {
             self.put_mark(Kind::Mark);
             // A mark that cannot be written now is written with the next batch.
             let _ = self.write();
         }
         Ok(())
+    }
+
+    /// Another thread is syncing it.
+    pub fn is_syncing(&self) -> bool {
+        self.syncing.is_some()
+    }
+
+    /// All that was appended is on the device, and the log has ended.
+    pub fn is_closed(&self) -> bool {
+        self.ended && self.unsynced.is_empty() && self.builder.is_empty()
+    }
+
+    /// Bytes in memory that are not on the device.
+    pub fn waiting_bytes(&self) -> usize {
+        self.unsynced.len() + self.builder.raw_bytes()
     }
 
     /// Ends the log, for now: should closing fail, more may be appended.
@@ -201,6 +258,7 @@ impl ActiveLog {
     }
 
     fn put_mark(&mut self, kind: Kind) {
+        assert!(self.builder.is_empty(), "numbers rise from block to block");
         let offset = self.position();
         let filled = (offset + BLOCK_HEADER_BYTES as u64).next_multiple_of(PAGE_BYTES);
         let fill = (filled - offset) as usize - BLOCK_HEADER_BYTES;

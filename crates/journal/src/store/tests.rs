@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::fault::{Fault, Memory, Numbers};
 use super::names::{Catalogue, FileName};
-use super::upkeep::{merge, merge_all, plan_merge, seal};
+use super::upkeep::{MERGE_BYTES_MAX, merge, merge_all, plan_merge, seal};
 use super::*;
 use crate::block::Kind;
 use crate::segment::read::Segment;
@@ -74,6 +74,8 @@ struct Life {
     memory: Memory,
     store: Store,
     sealable: Vec<FileName>,
+    /// Given to another thread, which has not come to it; with how many entries each is about.
+    jobs: Vec<(SyncJob, usize)>,
     appended: Contents,
     /// Of each class: how many entries are durable.
     synced: BTreeMap<String, usize>,
@@ -89,16 +91,20 @@ impl Life {
         let ids = numbers.0;
         let (store, _) = Store::open(Arc::new(memory.clone()), setup(ids))?;
         let synced = before.iter().map(|(class, entries)| (class.clone(), entries.len())).collect();
-        Ok(Life { memory, store, sealable: Vec::new(), appended: before, synced, numbers, ids })
+        let (sealable, jobs) = (Vec::new(), Vec::new());
+        Ok(Life { memory, store, sealable, jobs, appended: before, synced, numbers, ids })
     }
 
     fn step(&mut self) -> Result<()> {
-        match self.numbers.below(12) {
+        match self.numbers.below(18) {
             0..=4 => self.append(),
             5 | 6 => self.store.flush(),
             7 | 8 => self.sync(),
             9 => self.rotate(),
-            _ => self.upkeep(),
+            10 | 11 => self.upkeep(),
+            12 => self.end_early(),
+            13 | 14 => self.begin_syncs(),
+            _ => self.run_job(),
         }
     }
 
@@ -118,7 +124,51 @@ impl Life {
         Ok(())
     }
 
+    /// As a log that is long enough ends.
+    fn end_early(&mut self) -> Result<()> {
+        let class = CLASSES[self.numbers.below(2)];
+        match self.store.closing.contains_key(class) {
+            true => Ok(()),
+            false => self.store.end(class),
+        }
+    }
+
+    /// Gives another thread all that is written.
+    fn begin_syncs(&mut self) -> Result<()> {
+        self.store.flush()?;
+        let (jobs, begun) = self.store.begin_syncs(true);
+        for job in jobs {
+            let class = job.log.class();
+            // Of a log that has ended it is not known here how much was in it.
+            let all = self.appended.get(class).map_or(0, Vec::len);
+            let count = if self.store.closing.contains_key(class) { 0 } else { all };
+            self.jobs.push((job, count));
+        }
+        begun
+    }
+
+    /// The other thread comes to it.
+    fn run_job(&mut self) -> Result<()> {
+        if self.jobs.is_empty() {
+            return Ok(());
+        }
+        let (job, count) = self.jobs.remove(0);
+        let class = job.log.class().to_owned();
+        self.store.end_sync(job.run())?;
+        let synced = self.synced.entry(class).or_default();
+        *synced = count.max(*synced);
+        Ok(())
+    }
+
+    fn run_jobs(&mut self) -> Result<()> {
+        while !self.jobs.is_empty() {
+            self.run_job()?;
+        }
+        Ok(())
+    }
+
     fn sync(&mut self) -> Result<()> {
+        self.run_jobs()?;
         let last = self.store.sync()?;
         let newest = self.appended.values().flatten().map(|entry| entry.0).max();
         assert!(newest.unwrap_or(0) <= last, "a sync covers all that was appended");
@@ -132,6 +182,7 @@ impl Life {
     }
 
     fn rotate(&mut self) -> Result<()> {
+        self.run_jobs()?;
         self.store.rotate()?;
         self.note_synced();
         Ok(())
@@ -145,7 +196,8 @@ impl Life {
             assert_eq!(sealed.lost, [], "nothing is damaged here");
             self.sealable.remove(0);
         }
-        let plan = plan_merge(&Catalogue::of(self.memory.list()?), &Default::default());
+        let plan =
+            plan_merge(&Catalogue::of(self.memory.list()?), MERGE_BYTES_MAX, &Default::default());
         if !plan.is_empty() {
             self.ids += 1;
             merge(&self.memory, &plan, Id128::default(), Id128([self.ids as u8; 16]))?;
@@ -395,12 +447,13 @@ fn a_damaged_segment_does_not_stop_the_upkeep_of_others() {
         id += 1;
         Id128([id; 16])
     };
-    let faults = merge_all(&memory, Id128::default(), &mut new_id, &mut skip).expect("goes on");
+    let faults = merge_all(&memory, Id128::default(), MERGE_BYTES_MAX, &mut new_id, &mut skip)
+        .expect("goes on");
     assert_eq!((faults.len(), skip.len()), (1, 1));
     assert_eq!(read_all(&memory), before);
     let after = Catalogue::of(memory.list().expect("a listing"));
     assert!(after.segments().count() < catalogue.segments().count(), "the others are merged");
-    let again = merge_all(&memory, Id128::default(), &mut new_id, &mut skip);
+    let again = merge_all(&memory, Id128::default(), MERGE_BYTES_MAX, &mut new_id, &mut skip);
     assert_eq!(again, Ok(Vec::new()), "it is reported once");
 }
 

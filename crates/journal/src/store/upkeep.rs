@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::block::{Identity, Kind};
+use crate::block::{Header, Identity, Kind};
 use crate::entry::Id128;
 use crate::error::{Error, Result};
-use crate::files::Files;
+use crate::files::{File, Files};
 use crate::segment::layout::{FileHeader, FileKind};
 use crate::segment::read::{Health, Segment, read_header};
 use crate::segment::scan::{Walk, read_block};
@@ -19,7 +19,8 @@ use crate::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
 /// So many neighbours of a size become one.
 pub const MERGE_FAN_IN: usize = 4;
 
-/// No merge makes a segment of more bytes; it is also the grain of what vacuum can remove.
+/// No merge makes a segment of more bytes, unless it is told another bound; it is also the grain of
+/// what vacuum can remove.
 pub const MERGE_BYTES_MAX: u64 = 64 << 20;
 
 /// Segments below this are of the smallest size, bytes; each further size is four times that.
@@ -37,32 +38,70 @@ pub struct Sealed {
 /// Makes a segment of a closed log and removes the log.
 pub fn seal(files: &dyn Files, log: &FileName, machine: Id128, id: Id128) -> Result<Sealed> {
     let name = log.to_string();
-    let file = files.open(&name)?;
-    let mut walk = Walk::new(read_header(&*file, &name)?.map(|header| header.identity));
-    walk.advance(&*file)?;
-    let salvage = walk.salvage();
-    let mut lost = salvage.lost;
-    let headers: Vec<_> =
-        walk.blocks[..salvage.count].iter().filter(|b| b.kind == Kind::Entries).collect();
-    let Some(last) = headers.last().map(|header| header.last_seqnum) else {
+    let (found, file) = read_log(files, &name)?;
+    let Some((last, sequence)) = found.entries.last().map(|h| (h.last_seqnum, h.identity.sequence))
+    else {
         files.unlink(&name)?;
-        return Ok(Sealed { segment: None, lost });
+        return Ok(Sealed { segment: None, lost: found.lost });
     };
     let segment = SegmentName { class: log.class().to_owned(), first: log.first(), last };
-    let sequence = headers[0].identity.sequence;
     let mut writer = create(files, &segment, machine, Identity { file: id, sequence })?;
-    for header in headers {
-        let pushed = read_block(&*file, &name, header).and_then(|b| writer.push_block(&b, &name));
-        match pushed {
-            Ok(()) => {}
-            Err(Error::Damaged { name: of, .. }) if of == name => {
-                lost.push(header.offset..header.end());
-            }
-            Err(e) => return Err(e),
-        }
-    }
+    let lost = found.copy(&*file, &name, &mut writer, 0)?;
     publish(files, writer, &segment, &[name])?;
     Ok(Sealed { segment: Some(segment), lost })
+}
+
+/// The blocks of entries that count in a log, or in what is left of a segment.
+struct Found {
+    entries: Vec<Header>,
+    lost: Vec<std::ops::Range<u64>>,
+}
+
+fn read_log(files: &dyn Files, name: &str) -> Result<(Found, Box<dyn File>)> {
+    let file = files.open(name)?;
+    let mut walk = Walk::new(read_header(&*file, name)?.map(|header| header.identity));
+    walk.advance(&*file)?;
+    let salvage = walk.salvage();
+    let blocks = walk.blocks.into_iter().take(salvage.count);
+    let entries = blocks.filter(|block| block.kind == Kind::Entries).collect();
+    Ok((Found { entries, lost: salvage.lost }, file))
+}
+
+impl Found {
+    /// Adds all entries to a segment, their numbers moved by `shift`; gives what is damaged.
+    fn copy(
+        self,
+        file: &dyn File,
+        name: &str,
+        writer: &mut SegmentWriter,
+        shift: u64,
+    ) -> Result<Vec<std::ops::Range<u64>>> {
+        let mut lost = self.lost;
+        for header in &self.entries {
+            let block = read_block(file, name, header);
+            match block.and_then(|block| writer.push_block(&block, name, shift)) {
+                Ok(()) => {}
+                Err(Error::Damaged { name: of, .. }) if of == name => {
+                    lost.push(header.offset..header.end());
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// Adds all entries of a file to a segment, their numbers moved by `shift`. Gives the damaged parts
+/// of the file.
+pub(super) fn copy_blocks(
+    files: &dyn Files,
+    name: &FileName,
+    writer: &mut SegmentWriter,
+    shift: u64,
+) -> Result<Vec<std::ops::Range<u64>>> {
+    let name = name.to_string();
+    let (found, file) = read_log(files, &name)?;
+    found.copy(&*file, &name, writer, shift)
 }
 
 /// Makes one segment of neighbours, oldest first, and removes them. Their blocks are copied as
@@ -88,23 +127,24 @@ pub fn merge(
     let merged = SegmentName { class: first.class.clone(), first: first.first, last: last.last };
     let sequence = segments[0].stored_block(0)?.0.identity.sequence;
     let mut writer = create(files, &merged, machine, Identity { file: id, sequence })?;
-    segments.iter().try_for_each(|segment| writer.append_segment(segment))?;
+    segments.iter().try_for_each(|segment| writer.append_segment(segment, 0))?;
     let old: Vec<String> = sources.iter().map(ToString::to_string).collect();
     publish(files, writer, &merged, &old)?;
     Ok(merged)
 }
 
-/// Merges as long as there is something to merge. A segment that turns out to be damaged is added
+/// Merges as long as there is something to merge, to files of `bytes_max` at most. A segment that turns out to be damaged is added
 /// to `skip` and given back with what is wrong; the others go on.
 pub fn merge_all(
     files: &dyn Files,
     machine: Id128,
+    bytes_max: u64,
     new_id: &mut dyn FnMut() -> Id128,
     skip: &mut BTreeSet<SegmentName>,
 ) -> Result<Vec<Error>> {
     let mut damaged = Vec::new();
     loop {
-        let plan = plan_merge(&Catalogue::of(files.list()?), skip);
+        let plan = plan_merge(&Catalogue::of(files.list()?), bytes_max, skip);
         if plan.is_empty() {
             return Ok(damaged);
         }
@@ -121,7 +161,7 @@ pub fn merge_all(
     }
 }
 
-fn create(
+pub(super) fn create(
     files: &dyn Files,
     segment: &SegmentName,
     machine: Id128,
@@ -133,7 +173,7 @@ fn create(
     SegmentWriter::create(files, &temporary, &header)
 }
 
-fn publish(
+pub(super) fn publish(
     files: &dyn Files,
     writer: SegmentWriter,
     segment: &SegmentName,
@@ -148,22 +188,39 @@ fn publish(
 
 /// Which neighbours to merge next, oldest first; empty when there is nothing to gain.
 ///
-/// `skip` are segments that cannot be merged, being damaged; they part their neighbours. From the
+/// `skip` are segments that cannot be merged, being damaged; they part their neighbours, and so does
+/// a log that could not be sealed yet, whose number would lie within the merged range. From the
 /// newest segment of a class backwards: as long as the neighbours are no larger than
 /// its size, they belong together; four or more of them are merged. So each entry is copied
 /// once for each size, and a class has at most a few segments of each.
-pub fn plan_merge(catalogue: &Catalogue, skip: &BTreeSet<SegmentName>) -> Vec<SegmentName> {
+pub fn plan_merge(
+    catalogue: &Catalogue,
+    bytes_max: u64,
+    skip: &BTreeSet<SegmentName>,
+) -> Vec<SegmentName> {
     let segments: Vec<_> = catalogue.segments().collect();
     let by_class = segments.chunk_by(|a, b| a.0.class == b.0.class);
-    by_class.map(|class| plan_class(class, skip)).find(|plan| !plan.is_empty()).unwrap_or_default()
+    let mut plans = by_class.map(|class| {
+        let of_class = |log: &&FileName| log.class() == class[0].0.class;
+        let logs: Vec<u64> = catalogue.logs().filter(of_class).map(FileName::first).collect();
+        plan_class(class, &logs, bytes_max, skip)
+    });
+    plans.find(|plan| !plan.is_empty()).unwrap_or_default()
 }
 
-fn plan_class(segments: &[(&SegmentName, u64)], skip: &BTreeSet<SegmentName>) -> Vec<SegmentName> {
+fn plan_class(
+    segments: &[(&SegmentName, u64)],
+    logs: &[u64],
+    bytes_max: u64,
+    skip: &BTreeSet<SegmentName>,
+) -> Vec<SegmentName> {
     let Some(newest) = segments.last().map(|segment| size(segment.1)) else { return Vec::new() };
     let (mut run, mut bytes) = (Vec::new(), 0);
     for (name, file_bytes) in segments.iter().rev() {
         bytes += file_bytes;
-        if size(*file_bytes) > newest || bytes > MERGE_BYTES_MAX || skip.contains(name) {
+        let next = run.last().map_or(name.last, |next: &SegmentName| next.first);
+        let is_parted = logs.iter().any(|log| (name.last..next).contains(log));
+        if is_parted || size(*file_bytes) > newest || bytes > bytes_max || skip.contains(name) {
             break;
         }
         run.push((*name).clone());
@@ -192,7 +249,7 @@ mod tests {
             Listed { name, bytes: size << 20 }
         };
         let catalogue = Catalogue::of(sizes.iter().enumerate().map(listed).collect());
-        let plan = plan_merge(&catalogue, &BTreeSet::new());
+        let plan = plan_merge(&catalogue, MERGE_BYTES_MAX, &BTreeSet::new());
         let all: Vec<_> = catalogue.segments().map(|(name, _)| name.clone()).collect();
         assert_eq!(plan, all[all.len() - merged..], "{sizes:?}");
     }
@@ -202,9 +259,24 @@ mod tests {
         let name = |at: u64| SegmentName { class: "a".into(), first: at * 10, last: at * 10 + 9 };
         let listed = |at: u64| Listed { name: name(at).to_string(), bytes: 1 << 20 };
         let catalogue = Catalogue::of((0..9).map(listed).collect());
-        let plan =
-            |skip: &[u64]| plan_merge(&catalogue, &skip.iter().map(|&at| name(at)).collect()).len();
+        let plan = |skip: &[u64]| {
+            let skip = skip.iter().map(|&at| name(at)).collect();
+            plan_merge(&catalogue, MERGE_BYTES_MAX, &skip).len()
+        };
         assert_eq!([plan(&[]), plan(&[2]), plan(&[6]), plan(&[8])], [9, 6, 0, 0]);
+    }
+
+    #[test]
+    fn a_log_parts_its_neighbours() {
+        let name = |at: u64| SegmentName { class: "a".into(), first: at * 10, last: at * 10 + 8 };
+        let plan = |log: u64| {
+            let mut listing: Vec<Listed> =
+                (0..9).map(|at| Listed { name: name(at).to_string(), bytes: 1 << 20 }).collect();
+            let log = FileName::Log { class: "a".into(), first: log };
+            listing.push(Listed { name: log.to_string(), bytes: 1 });
+            plan_merge(&Catalogue::of(listing), MERGE_BYTES_MAX, &BTreeSet::new()).len()
+        };
+        assert_eq!([plan(1000), plan(39), plan(59), plan(9)], [9, 5, 0, 8]);
     }
 
     #[test]

@@ -7,10 +7,6 @@ use crate::files::{Files, Space};
 use crate::segment::read::Segment;
 use crate::store::names::{Catalogue, SegmentName};
 
-/// No larger part of a file system than one in so many is kept free: on a small one, a number of
-/// bytes meant for large ones would remove everything.
-const KEEP_FREE_PART: u64 = 7;
-
 /// What a class may keep. `None`: no such limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClassLimits {
@@ -25,7 +21,7 @@ pub struct ClassLimits {
 pub struct Limits {
     /// Bytes of all files together.
     pub bytes_max: Option<u64>,
-    /// Bytes to leave free in the file system; of a small one, a seventh at most.
+    /// Bytes to leave free in the file system.
     pub keep_free_bytes: Option<u64>,
     /// Number of files.
     pub files_max: Option<usize>,
@@ -88,10 +84,7 @@ pub fn plan(
 
 fn is_short_of_space(limits: &Limits, space: Option<Space>, freed: u64) -> bool {
     match (limits.keep_free_bytes, space) {
-        (Some(keep), Some(space)) => {
-            let keep = keep.min(space.total_bytes / KEEP_FREE_PART);
-            space.free_bytes.saturating_add(freed) < keep
-        }
+        (Some(keep), Some(space)) => space.free_bytes.saturating_add(freed) < keep,
         _ => false,
     }
 }
@@ -211,7 +204,7 @@ mod tests {
         check(THREE, "files=1", &[1, 2]);
         check(THREE, "free=10", &[]);
         check(THREE, "free=11", &[1]);
-        check(THREE, "free=1000", &[1]);
+        check(THREE, "free=25", &[1, 2]);
         check(THREE, "age=750", &[1, 2]);
         check(THREE, "a.bytes=15", &[1]);
         check(THREE, "b.age=1", &[2]);

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use imbl::ordmap::DiffItem;
 use warren_fleet::made::Product;
+use warren_unit::Context;
 use warren_unit::install::{Change, Node, Options, Tree, UnitFileState, state_without_links};
 use warren_unit::parse::UnitFile;
 
@@ -18,8 +19,13 @@ use crate::snapshot::{Directory, Entry, File, Snapshot};
 
 /// Carries the difference between two states into the ground state; returns the names that differ,
 /// and whether any of them is more than a file's content.
-pub(super) fn update(snapshot: &mut Snapshot, before: &Applied, after: &Applied) -> (Paths, bool) {
-    let mut work = Work { names: Paths::new(), structure: false };
+pub(super) fn update(
+    snapshot: &mut Snapshot,
+    before: &Applied,
+    after: &Applied,
+    context: &Arc<Context>,
+) -> (Paths, bool) {
+    let mut work = Work { context, names: Paths::new(), structure: false };
     let Some(directory) = snapshot.made_mut() else { return (work.names, false) };
     for difference in before.diff(after) {
         match difference {
@@ -33,12 +39,13 @@ pub(super) fn update(snapshot: &mut Snapshot, before: &Applied, after: &Applied)
     (work.names, work.structure)
 }
 
-struct Work {
+struct Work<'a> {
+    context: &'a Arc<Context>,
     names: Paths,
     structure: bool,
 }
 
-impl Work {
+impl Work<'_> {
     fn change(
         &mut self,
         directory: &mut Directory,
@@ -55,7 +62,7 @@ impl Work {
         self.structure |= old.is_none() || new.is_none();
         self.set(directory, path, new.map(|file| Entry::File(File::made(file.clone()))));
         let links = |file: Option<&Arc<UnitFile>>| {
-            file.map(|file| links(&directory.path, path, file)).unwrap_or_default()
+            file.map(|file| links(&directory.path, path, file, self.context)).unwrap_or_default()
         };
         let (before, after) = (links(old), links(new));
         for link in before.keys().filter(|link| !after.contains_key(*link)) {
@@ -96,7 +103,12 @@ impl Work {
 }
 
 /// The links that enabling a unit would make: path in the layer, and where it leads.
-fn links(directory: &Path, path: &str, file: &Arc<UnitFile>) -> BTreeMap<Box<str>, String> {
+fn links(
+    directory: &Path,
+    path: &str,
+    file: &Arc<UnitFile>,
+    context: &Arc<Context>,
+) -> BTreeMap<Box<str>, String> {
     if path.contains('/') || state_without_links(file) != UnitFileState::Disabled {
         return BTreeMap::new();
     }
@@ -104,7 +116,7 @@ fn links(directory: &Path, path: &str, file: &Arc<UnitFile>) -> BTreeMap<Box<str
     let nodes = BTreeMap::from([(format!("{directory}/{path}"), Node::File(file.clone()))]);
     let search_path = vec![directory.clone()];
     let (persistent, runtime) = (directory.clone(), directory.clone());
-    let tree = Tree { search_path, persistent, runtime, nodes };
+    let tree = Tree { search_path, persistent, runtime, context: context.clone(), nodes };
     let plan = tree.enable(&[path], Options { runtime: false, force: true });
     let below = |change: Change| match change {
         Change::Symlink { path, target } => {

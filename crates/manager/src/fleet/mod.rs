@@ -28,7 +28,7 @@ use warren_fleet::made::{Origin, Product, Spot};
 use warren_fleet::session::{BOUNDS, Delta, Loaded, Message, Session};
 use warren_fleet_files::{Changes, Files, Reading};
 use warren_unit::search::dropin_directories;
-use warren_unit::{Code, Diagnostic, UnitName};
+use warren_unit::{Code, Context, Diagnostic, UnitName};
 
 use crate::loader::RulesChange;
 use crate::say;
@@ -56,6 +56,8 @@ pub struct Fleet {
     files: Files,
     /// The layer's directory.
     directory: PathBuf,
+    /// What specifiers refer to.
+    context: Arc<Context>,
     session: Option<Session>,
     applied: Applied,
     /// Where `session` and `applied` differ: in a unit's text, or only in where lines come from.
@@ -70,10 +72,11 @@ pub struct Fleet {
 
 impl Fleet {
     /// Over the rules in `rules`, for a layer that says it is `directory`.
-    pub fn new(rules: PathBuf, directory: PathBuf) -> Fleet {
+    pub fn new(rules: PathBuf, directory: PathBuf, context: Arc<Context>) -> Fleet {
         Fleet {
             files: Files::new(rules, true),
             directory,
+            context,
             session: None,
             applied: Applied::new(),
             pending: Paths::new(),
@@ -86,6 +89,12 @@ impl Fleet {
     /// The layer's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Whether there may be any rules.
+    pub fn has_rules(&self) -> bool {
+        let entries = std::fs::read_dir(self.files.directory());
+        entries.is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// What is in force.
@@ -255,7 +264,7 @@ impl Fleet {
 
     fn put(&mut self, next: Applied, snapshot: &mut Snapshot) -> Paths {
         let before = std::mem::replace(&mut self.applied, next);
-        let structure = layer::update(snapshot, &before, &self.applied);
+        let structure = layer::update(snapshot, &before, &self.applied, &self.context);
         snapshot.structure_changed |= structure.1;
         structure.0
     }

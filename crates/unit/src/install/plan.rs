@@ -281,7 +281,7 @@ impl Tree {
             let link = format!("{}/{name}", self.config_directory(options));
             self.symlink(link, path, options, plan);
         }
-        Ok(Installable { name, path: path.to_owned(), file: file.clone() })
+        Ok(self.installable_at(name, path.to_owned(), file))
     }
 
     /// `set-default TARGET`: links default.target to it, over whatever is there.

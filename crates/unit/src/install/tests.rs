@@ -25,9 +25,13 @@ const UNITS: &[(&str, &str)] = &[
     ("i.service", "[Install]\nAlso=a.service\n"),
     ("bad.service", "[Install]\nAlias=bad.socket foo@.service\nWantedBy=x\n"),
     ("sp-ec.service", "[Install]\nWantedBy=%p-%j.target\nAlias=%N-x.service\n"),
+    ("mach.service", "[Install]\nWantedBy=of-%m.target\n"),
+    ("percent.service", "[Install]\nWantedBy=%%i.target\n"),
     ("multi-user.target", "[Unit]\nDescription=x\n"),
     ("graphical.target", "[Install]\nAlias=default.target\n"),
 ];
+
+const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
 
 const NAMES: &[&str] = &[
     "a.service",
@@ -44,6 +48,8 @@ const NAMES: &[&str] = &[
     "s.service",
     "i.service",
     "sp-ec.service",
+    "mach.service",
+    "percent.service",
     "multi-user.target",
     "graphical.target",
     "default.target",
@@ -71,6 +77,7 @@ impl Root {
         {
             fs::create_dir_all(root.0.join(directory)).expect("a directory can be made");
         }
+        root.write("etc/machine-id", &format!("{MACHINE_ID}\n"));
         for (name, text) in UNITS {
             root.write(&format!("{VENDOR}/{name}"), text);
         }
@@ -90,6 +97,7 @@ impl Root {
             search_path: SYSTEM_PATH.map(str::to_owned).to_vec(),
             persistent: "/etc/systemd/system".to_owned(),
             runtime: "/run/systemd/system".to_owned(),
+            context: Arc::new(Context { machine_id: MACHINE_ID.into(), ..Context::system() }),
             nodes: BTreeMap::new(),
         };
         for top in ["etc", "run", "usr", "opt"] {
@@ -183,6 +191,8 @@ fn enable_and_disable_as_systemctl_does() {
         &["bad.service"],
         &["none.service"],
         &["sp-ec.service"],
+        &["mach.service"],
+        &["percent.service"],
         &["graphical.target", "c.socket"],
     ] {
         for (options, flag) in [(PERSISTENT, None), (RUNTIME, Some("--runtime"))] {
@@ -288,6 +298,7 @@ fn reverting_removes_the_administrators_files() {
         search_path: SYSTEM_PATH.map(str::to_owned).to_vec(),
         persistent: "/etc/systemd/system".to_owned(),
         runtime: "/run/systemd/system".to_owned(),
+        context: Arc::new(Context::system()),
         nodes,
     };
     let after = tree.after(&tree.revert(&["a.service", "b.service", "c.service"]).changes);

@@ -11,6 +11,7 @@
 //! `PEER_SETS_MAX` sets (default 1000). Needs root and a release build (`make build`).
 
 pub mod fleet;
+pub mod journal;
 mod rows;
 mod subject;
 

@@ -1,0 +1,360 @@
+//! journald.conf(5): what the log daemon is told in files.
+//!
+//! `table` is the one table of settings, which the parser and the page in `docs/` share. Pure but
+//! for [`load`], which finds the files: `/etc/warren/journald.conf`, and over it the drop-ins of
+//! `journald.conf.d` in `/etc/warren`, `/run/warren` and `/usr/lib/warren`, sorted by name, where a
+//! file hides one of the same name in a later directory. What cannot be understood is said with
+//! file and line and left out; it never stops the daemon.
+
+mod table;
+mod values;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub use table::{SETTINGS, Setting, documentation};
+pub use values::parse_size;
+
+use crate::input::limit::Rate;
+use crate::input::stream::LINE_BYTES_DEFAULT;
+
+/// Largest file that is read, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Most drop-ins that are read.
+const DROP_INS_MAX: usize = 1024;
+
+/// Most faults that are kept.
+const FAULTS_MAX: usize = 100;
+
+/// Directories of configuration below the root; what is in an earlier one hides the same name in a
+/// later one.
+const DIRECTORIES: [&str; 3] = ["etc/warren", "run/warren", "usr/lib/warren"];
+
+/// `Storage=`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Storage {
+    /// In memory only.
+    Volatile,
+    /// On disk once `/var` is there; its directory is made.
+    Persistent,
+    /// On disk once `/var` is there, if its directory is.
+    Auto,
+    /// Nowhere.
+    None,
+}
+
+/// Limits of one of both places, before defaults are worked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Room {
+    /// `MaxUse=`, bytes.
+    pub use_bytes_max: Option<u64>,
+    /// `KeepFree=`, bytes.
+    pub keep_free_bytes: Option<u64>,
+    /// `MaxFileSize=`, bytes.
+    pub file_bytes_max: Option<u64>,
+    /// `MaxFiles=`; 0: no limit.
+    pub files_max: u64,
+}
+
+/// To where messages are forwarded, and the least urgent level that is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forward {
+    /// `ForwardTo…=`.
+    pub on: bool,
+    /// `MaxLevel…=`, 0 to 7.
+    pub level_max: u8,
+}
+
+/// All settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// `Storage=`.
+    pub storage: Storage,
+    /// `System…=`: on disk.
+    pub system: Room,
+    /// `Runtime…=`: in memory.
+    pub runtime: Room,
+    /// `MaxRetentionSec=`, µs; 0: no limit.
+    pub retention_us: u64,
+    /// `SyncIntervalSec=`, µs.
+    pub sync_us: u64,
+    /// `RateLimitIntervalSec=` and `RateLimitBurst=`.
+    pub rate: Rate,
+    /// `MaxLevelStore=`.
+    pub store_level_max: u8,
+    /// To the socket of a syslog daemon.
+    pub to_syslog: Forward,
+    /// To the kernel's log.
+    pub to_kmsg: Forward,
+    /// To the console.
+    pub to_console: Forward,
+    /// To the terminals of all users.
+    pub to_wall: Forward,
+    /// `TTYPath=`.
+    pub tty_path: PathBuf,
+    /// `ReadKMsg=`; without it, the kernel's log is read where it is this daemon's to read.
+    pub read_kmsg: Option<bool>,
+    /// `LineMax=`, bytes.
+    pub line_bytes_max: usize,
+}
+
+/// `SystemMaxFiles=` and `RuntimeMaxFiles=`.
+const FILES_DEFAULT: u64 = 100;
+
+impl Default for Config {
+    fn default() -> Config {
+        let room = Room { files_max: FILES_DEFAULT, ..Room::default() };
+        let forward = |on, level_max| Forward { on, level_max };
+        Config {
+            storage: Storage::Auto,
+            system: room,
+            runtime: room,
+            retention_us: 0,
+            sync_us: 10_000_000,
+            rate: Rate { interval_us: 30_000_000, burst: 10_000 },
+            store_level_max: 7,
+            to_syslog: forward(false, 7),
+            to_kmsg: forward(false, 5),
+            to_console: forward(false, 6),
+            to_wall: forward(true, 0),
+            tty_path: PathBuf::from("/dev/console"),
+            read_kmsg: None,
+            line_bytes_max: LINE_BYTES_DEFAULT,
+        }
+    }
+}
+
+/// What is wrong with a line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file, or the option of the command line.
+    pub path: String,
+    /// From 1; 0 for the file as a whole.
+    pub line: usize,
+    /// What it is.
+    pub text: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(f, "{}: {}", self.path, self.text),
+            line => write!(f, "{}:{line}: {}", self.path, self.text),
+        }
+    }
+}
+
+impl Config {
+    /// Takes the text of a file: systemd.syntax(7), section `[Journal]`.
+    pub fn read(&mut self, path: &str, text: &str, faults: &mut Vec<Fault>) {
+        let (mut ours, mut fault) = (false, |line, text| put(faults, path, line, text));
+        for (number, line) in joined_lines(text) {
+            let trimmed = line.trim();
+            if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
+                continue;
+            }
+            if let Some(section) = trimmed.strip_prefix('[') {
+                ours = section == "Journal]";
+                if !ours && !section.starts_with("X-") {
+                    fault(number, format!("unknown section [{section}"));
+                }
+            } else if !ours {
+                fault(number, "stands in no section that counts".to_owned());
+            } else if let Err(text) = self.set(trimmed) {
+                fault(number, text);
+            }
+        }
+    }
+
+    /// Takes one assignment, `KEY=VALUE`. An empty value sets the default.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that it has no effect here.
+    pub fn set(&mut self, assignment: &str) -> Result<(), String> {
+        let (key, value) =
+            assignment.split_once('=').ok_or_else(|| "is no assignment".to_owned())?;
+        let (key, value) = (key.trim(), value.trim());
+        let setting = SETTINGS.iter().find(|setting| setting.name == key);
+        let setting = setting.ok_or_else(|| format!("unknown setting {key}="))?;
+        if value.is_empty() {
+            (setting.reset)(self, &Config::default());
+            return Ok(());
+        }
+        let set = (setting.set)(self, value).map_err(|wanted| format!("{key}={value}: {wanted}"));
+        match setting.without_effect {
+            Some(why) => set.and(Err(format!("{key}= has no effect here: {why}"))),
+            None => set,
+        }
+    }
+}
+
+/// What the kernel's command line sets, as assignments: journald.conf(5),
+/// `systemd.journald.forward_to_…` and `max_level_…`.
+pub fn of_command_line(words: &str) -> Vec<String> {
+    const NAMES: [(&str, &str); 9] = [
+        ("forward_to_syslog", "ForwardToSyslog"),
+        ("forward_to_kmsg", "ForwardToKMsg"),
+        ("forward_to_console", "ForwardToConsole"),
+        ("forward_to_wall", "ForwardToWall"),
+        ("max_level_store", "MaxLevelStore"),
+        ("max_level_syslog", "MaxLevelSyslog"),
+        ("max_level_kmsg", "MaxLevelKMsg"),
+        ("max_level_console", "MaxLevelConsole"),
+        ("max_level_wall", "MaxLevelWall"),
+    ];
+    let one = |word: &str| {
+        let word = word.strip_prefix("systemd.journald.")?;
+        let (name, value) = word.split_once('=').unwrap_or((word, "yes"));
+        let (_, setting) = NAMES.iter().find(|(known, _)| *known == name)?;
+        Some(format!("{setting}={value}"))
+    };
+    words.split_whitespace().filter_map(one).collect()
+}
+
+fn put(faults: &mut Vec<Fault>, path: &str, line: usize, text: String) {
+    if faults.len() < FAULTS_MAX {
+        faults.push(Fault { path: path.to_owned(), line, text });
+    }
+}
+
+/// Lines with the number of their first; a `\` at the end joins the next one.
+fn joined_lines(text: &str) -> Vec<(usize, String)> {
+    let mut lines: Vec<(usize, String)> = Vec::new();
+    let mut goes_on = false;
+    for (at, line) in text.lines().enumerate() {
+        let (part, more) = match line.strip_suffix('\\') {
+            Some(part) => (part, true),
+            None => (line, false),
+        };
+        match lines.last_mut().filter(|_| goes_on) {
+            Some((_, begun)) => *begun = format!("{begun} {}", part.trim_start()),
+            None => lines.push((at + 1, part.to_owned())),
+        }
+        goes_on = more;
+    }
+    lines
+}
+
+/// Reads the files of a namespace, or of the default one, below a root.
+pub fn load(root: &Path, namespace: Option<&str>) -> (Config, Vec<Fault>) {
+    let name = match namespace {
+        Some(namespace) => format!("journald@{namespace}.conf"),
+        None => "journald.conf".to_owned(),
+    };
+    let (mut config, mut faults) = (Config::default(), Vec::new());
+    let main = root.join(DIRECTORIES[0]).join(&name);
+    for path in std::iter::once(main).chain(drop_ins(root, &name)) {
+        let shown = path.display().to_string();
+        match read_file(&path) {
+            Ok(text) => config.read(&shown, &text, &mut faults),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => put(&mut faults, &shown, 0, e.to_string()),
+        }
+    }
+    (config, faults)
+}
+
+/// The drop-ins that count, in the order in which they do.
+fn drop_ins(root: &Path, name: &str) -> Vec<PathBuf> {
+    let mut found = BTreeMap::new();
+    for directory in DIRECTORIES.iter().rev() {
+        let directory = root.join(directory).join(format!("{name}.d"));
+        let Ok(listing) = std::fs::read_dir(directory) else { continue };
+        for path in listing.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "conf") {
+                found.insert(path.file_name().map(ToOwned::to_owned), path);
+            }
+        }
+    }
+    found.into_values().take(DROP_INS_MAX).collect()
+}
+
+fn read_file(path: &Path) -> std::io::Result<String> {
+    use std::io::Read;
+    let mut text = Vec::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> (Config, Vec<String>) {
+        let (mut config, mut faults) = (Config::default(), Vec::new());
+        config.read("f", text, &mut faults);
+        (config, faults.iter().map(Fault::to_string).collect())
+    }
+
+    #[test]
+    fn what_is_written_counts() {
+        let text = "# a comment\n[Journal]\nStorage=persistent\nSystemMaxUse=2G\nMaxRetentionSec=1week\n\
+                    RateLimitIntervalSec=0\nMaxLevelStore=warning\nForwardToWall=no\nLineMax=1\n\
+                    TTYPath=\\\n /dev/tty12\nSyncIntervalSec=5min\nSyncIntervalSec=\n";
+        let (config, faults) = read(text);
+        assert_eq!(faults, Vec::<String>::new());
+        let expected = Config {
+            storage: Storage::Persistent,
+            system: Room { use_bytes_max: Some(2 << 30), ..Config::default().system },
+            retention_us: 7 * 86_400_000_000,
+            rate: Rate { interval_us: 0, burst: 10_000 },
+            store_level_max: 4,
+            to_wall: Forward { on: false, level_max: 0 },
+            line_bytes_max: 79,
+            tty_path: PathBuf::from("/dev/tty12"),
+            ..Config::default()
+        };
+        assert_eq!(config, expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let text = "Storage=none\n[Journal]\nStorage=often\nNoSuch=1\nSystemMaxUse=lots\nword\n\
+                    [Other]\n[X-Mine]\n[Journal]\nSplitMode=none\n";
+        let (config, faults) = read(text);
+        assert_eq!(config, Config::default());
+        let expected = [
+            "f:1: stands in no section that counts",
+            "f:3: Storage=often: one of volatile, persistent, auto, none is wanted",
+            "f:4: unknown setting NoSuch=",
+            "f:5: SystemMaxUse=lots: bytes are wanted, with K, M, G, T, P or E",
+            "f:6: is no assignment",
+            "f:7: unknown section [Other]",
+            "f:10: SplitMode= has no effect here: all users' messages are in one store",
+        ];
+        assert_eq!(faults, expected);
+    }
+
+    #[test]
+    fn words_of_the_command_line() {
+        let words = "quiet systemd.journald.forward_to_console systemd.journald.max_level_wall=err \
+                     systemd.journald.other=1 systemd.log_level=debug\n";
+        let expected = ["ForwardToConsole=yes", "MaxLevelWall=err"];
+        assert_eq!(of_command_line(words), expected);
+    }
+
+    #[test]
+    fn drop_ins_come_by_name_and_hide_each_other() {
+        let root = std::env::temp_dir().join(format!("warren-conf-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            std::fs::create_dir_all(path.parent().expect("below the root")).expect("a directory");
+            std::fs::write(path, format!("[Journal]\n{text}\n")).expect("a file");
+        };
+        write("etc/warren/journald.conf", "RateLimitBurst=1\nSystemMaxFiles=1");
+        write("usr/lib/warren/journald.conf.d/20-a.conf", "RateLimitBurst=2\nRuntimeMaxFiles=2");
+        write("run/warren/journald.conf.d/10-b.conf", "RateLimitBurst=3\nSystemMaxFiles=3");
+        write("etc/warren/journald.conf.d/20-a.conf", "RateLimitBurst=4");
+        write("etc/warren/journald.conf.d/30-c.txt", "RateLimitBurst=5");
+        write("etc/warren/journald@web.conf", "RateLimitBurst=6");
+        let (config, faults) = load(&root, None);
+        let (of_web, _) = load(&root, Some("web"));
+        std::fs::remove_dir_all(&root).expect("it was made");
+        assert_eq!(faults, []);
+        let numbers = [config.rate.burst, config.system.files_max, config.runtime.files_max];
+        assert_eq!(numbers, [4, 3, FILES_DEFAULT]);
+        assert_eq!(of_web.rate.burst, 6);
+    }
+}

@@ -1,0 +1,95 @@
+//! The store that is written to now, with the thread that looks after it; and going from one to
+//! another.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_sys::eventfd::EventFd;
+
+use crate::config::Config;
+use crate::daemon::places::{Place, Places, file_bytes_max, limits};
+use crate::daemon::upkeep::{Bounds, Upkeep};
+use crate::entry::Id128;
+use crate::error::Result;
+use crate::files::{Disk, Files};
+use crate::store::carry::{Carried, carry};
+use crate::store::{Recovery, Setup, Store};
+
+/// A store and its upkeep.
+pub struct Keep {
+    pub(super) store: Store,
+    pub(super) upkeep: Upkeep,
+    pub(super) place: Place,
+}
+
+/// What opening a store needs to know.
+pub struct Opening<'a> {
+    /// Where the stores are.
+    pub places: &'a Places,
+    /// Their limits.
+    pub config: &'a Config,
+    /// Of the files.
+    pub machine: Id128,
+    /// Readable when the upkeep reports.
+    pub event: &'a Arc<EventFd>,
+}
+
+/// A store that is open and not looked after yet.
+struct Opened {
+    files: Arc<Disk>,
+    lock: std::fs::File,
+    store: Store,
+    recovery: Recovery,
+}
+
+impl Opening<'_> {
+    /// Opens the store of a place; `None` where nothing is kept.
+    pub fn open(&self, place: Place) -> Result<Option<(Keep, Recovery)>> {
+        let Some(directory) = self.places.directory(place)? else { return Ok(None) };
+        let opened = self.open_store(directory)?;
+        self.look_after(opened, place).map(Some)
+    }
+
+    /// Opens the store on disk, and first moves there what is in memory.
+    pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Carried)>> {
+        let Some(directory) = self.places.directory(Place::Persistent)? else { return Ok(None) };
+        let mut opened = self.open_store(directory)?;
+        let carried = self.carry(&mut opened)?;
+        let (keep, recovery) = self.look_after(opened, Place::Persistent)?;
+        Ok(Some((keep, recovery, carried)))
+    }
+
+    fn carry(&self, opened: &mut Opened) -> Result<Carried> {
+        let Some(volatile) = self.places.directory(Place::Volatile)? else {
+            return Ok(Carried::default());
+        };
+        let from = Disk::new(volatile);
+        let _lock = from.lock()?;
+        carry(&from, &*opened.files, &mut opened.store, self.machine)
+    }
+
+    fn open_store(&self, directory: &Path) -> Result<Opened> {
+        let disk = Disk::new(directory);
+        let lock = disk.lock()?;
+        let files = Arc::new(disk);
+        let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
+        let setup = Setup { machine: self.machine, new_id: Box::new(new_id) };
+        let (store, recovery) = Store::open(files.clone(), setup)?;
+        Ok(Opened { files, lock, store, recovery })
+    }
+
+    fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
+        let Opened { files, lock, mut store, recovery } = opened;
+        let space = files.space()?;
+        let bounds = Bounds {
+            limits: limits(self.config, place, space),
+            file_bytes_max: file_bytes_max(self.config, place, space),
+        };
+        let upkeep = Upkeep::start(files, lock, self.machine, bounds, self.event.clone())?;
+        let logs = store.take_sealable();
+        if !logs.is_empty() {
+            upkeep.seal(logs);
+        }
+        Ok((Keep { store, upkeep, place }, recovery))
+    }
+}

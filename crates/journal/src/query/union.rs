@@ -1,0 +1,269 @@
+//! Several stores as one: what is in memory, what is on the disk, what others wrote. Entries are
+//! merged by their wall clock; those of one store keep their order, whatever the clock did.
+
+use std::collections::BTreeSet;
+
+use crate::entry::{Entry, Id128};
+use crate::error::{Error, Result};
+use crate::query::{Cursor, Direction, Entries, Journal, Query};
+use crate::segment::directory::BootSpan;
+
+/// The entries of a query, one after the other.
+pub trait Stream {
+    /// The next entry, or `None` at the end.
+    ///
+    /// # Errors
+    /// Failed reads. Damage is no error.
+    fn try_next(&mut self) -> Result<Option<Entry>>;
+    /// What could not be read so far.
+    fn damage(&self) -> &[Error];
+}
+
+/// Values of a field, and the damage met on the way.
+pub type Values = (BTreeSet<Vec<u8>>, Vec<Error>);
+
+/// A store that can be asked. Positions are sequence numbers.
+pub trait Reader {
+    /// Between what times its entries are about, µs, when that is known without reading them.
+    fn span_us(&self) -> Option<(u64, u64)> {
+        None
+    }
+    /// Takes a new picture of the files.
+    fn refresh(&mut self) -> Result<()>;
+    /// The entries that are wanted, from a position on, which is not among them.
+    fn entries<'a>(
+        &'a self,
+        query: &'a Query,
+        direction: Direction,
+        position: Option<u64>,
+    ) -> Box<dyn Stream + 'a>;
+    /// Every different value of a field.
+    fn values(&self, field: &[u8]) -> Result<Values>;
+    /// Every field name that occurs.
+    fn field_names(&self) -> Result<BTreeSet<Vec<u8>>>;
+    /// All boots.
+    fn boots(&self) -> Result<Vec<BootSpan>>;
+    /// Whether sequence numbers of that sequence are positions here.
+    fn has_sequence(&self, sequence: Id128) -> Result<bool>;
+}
+
+impl Stream for Entries<'_> {
+    fn try_next(&mut self) -> Result<Option<Entry>> {
+        Entries::try_next(self)
+    }
+
+    fn damage(&self) -> &[Error] {
+        Entries::damage(self)
+    }
+}
+
+impl Reader for Journal {
+    fn refresh(&mut self) -> Result<()> {
+        Journal::refresh(self)
+    }
+
+    fn entries<'a>(
+        &'a self,
+        query: &'a Query,
+        direction: Direction,
+        position: Option<u64>,
+    ) -> Box<dyn Stream + 'a> {
+        Box::new(Journal::entries(self, query, direction, position))
+    }
+
+    fn values(&self, field: &[u8]) -> Result<Values> {
+        Journal::values(self, field)
+    }
+
+    fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+        Journal::field_names(self)
+    }
+
+    fn boots(&self) -> Result<Vec<BootSpan>> {
+        Journal::boots(self)
+    }
+
+    fn has_sequence(&self, sequence: Id128) -> Result<bool> {
+        Ok(self.sequence()? == Some(sequence))
+    }
+}
+
+/// The stores.
+#[derive(Default)]
+pub struct Union {
+    parts: Vec<Box<dyn Reader>>,
+}
+
+/// A position in each store.
+pub type Positions = Vec<Option<u64>>;
+
+impl Union {
+    /// Adds a store. Of entries of the same time, those of earlier stores come first.
+    pub fn add(&mut self, part: Box<dyn Reader>) {
+        self.parts.push(part);
+    }
+
+    /// Before the first entry of every store, or behind the last.
+    pub fn anywhere(&self) -> Positions {
+        vec![None; self.parts.len()]
+    }
+
+    /// Takes a new picture of all files.
+    pub fn refresh(&mut self) -> Result<()> {
+        self.parts.iter_mut().try_for_each(|part| part.refresh())
+    }
+
+    /// The entries that are wanted, from positions on.
+    pub fn entries<'a>(
+        &'a self,
+        query: &'a Query,
+        direction: Direction,
+        positions: &[Option<u64>],
+    ) -> Merged<'a> {
+        let heads = self.parts.iter().zip(positions).map(|(part, position)| Head {
+            next: None,
+            // What begins later than all others need not be read yet.
+            bound: part.span_us().map(|(first, last)| match direction {
+                Direction::Forward => first,
+                Direction::Backward => last,
+            }),
+            stream: part.entries(query, direction, *position),
+            ended: false,
+        });
+        let heads = heads.collect();
+        Merged { heads, direction }
+    }
+
+    /// Every different value of a field, and the damage met on the way.
+    pub fn values(&self, field: &[u8]) -> Result<Values> {
+        let (mut values, mut damage) = Values::default();
+        for part in &self.parts {
+            let (more, faults) = part.values(field)?;
+            values.extend(more);
+            damage.extend(faults);
+        }
+        Ok((values, damage))
+    }
+
+    /// Every field name that occurs.
+    pub fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+        let mut names = BTreeSet::new();
+        for part in &self.parts {
+            names.extend(part.field_names()?);
+        }
+        Ok(names)
+    }
+
+    /// All boots, in the order of their first entries in one store, and of their times in several.
+    pub fn boots(&self) -> Result<Vec<BootSpan>> {
+        let mut spans = Vec::new();
+        for part in &self.parts {
+            part.boots()?.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
+        }
+        if self.parts.len() > 1 {
+            spans.sort_by_key(|span: &BootSpan| span.realtime_min_us);
+        }
+        Ok(spans)
+    }
+
+    /// The newest entry of each store.
+    pub fn newest(&self) -> Result<Vec<Option<Entry>>> {
+        let query = Query::default();
+        let parts = self.parts.iter();
+        parts.map(|part| part.entries(&query, Direction::Backward, None).try_next()).collect()
+    }
+
+    /// The positions that a cursor stands for: its entry is left out, unless it is `inclusive`. Where
+    /// its numbers say nothing, its time counts, and what has that time is not left out.
+    pub fn seek(
+        &self,
+        cursor: &Cursor,
+        direction: Direction,
+        inclusive: bool,
+    ) -> Result<Positions> {
+        self.parts.iter().map(|part| seek(&**part, cursor, direction, inclusive)).collect()
+    }
+}
+
+fn seek(
+    part: &dyn Reader,
+    cursor: &Cursor,
+    direction: Direction,
+    inclusive: bool,
+) -> Result<Option<u64>> {
+    let at = |seqnum: u64| match direction {
+        // Position 0 is before the first entry: there is no number 0.
+        Direction::Forward => Some(seqnum.saturating_sub(1)),
+        Direction::Backward => Some(seqnum.saturating_add(1)),
+    };
+    if cursor.seqnum > 0 && part.has_sequence(cursor.sequence)? {
+        return Ok(if inclusive { at(cursor.seqnum) } else { Some(cursor.seqnum) });
+    }
+    let (query, from) = match direction {
+        Direction::Forward => {
+            (Query { since_us: Some(cursor.stamp.realtime_us), ..Query::default() }, u64::MAX)
+        }
+        Direction::Backward => {
+            (Query { until_us: Some(cursor.stamp.realtime_us), ..Query::default() }, 0)
+        }
+    };
+    let first = part.entries(&query, direction, None).try_next()?;
+    Ok(first.map_or(Some(from), |entry| at(entry.seqnum)))
+}
+
+/// The entries of all stores, merged.
+pub struct Merged<'a> {
+    heads: Vec<Head<'a>>,
+    direction: Direction,
+}
+
+struct Head<'a> {
+    next: Option<Entry>,
+    /// No entry comes before this time, µs; it need not be read before its turn.
+    bound: Option<u64>,
+    stream: Box<dyn Stream + 'a>,
+    ended: bool,
+}
+
+impl Head<'_> {
+    fn fill(&mut self) -> Result<()> {
+        if self.next.is_none() && !self.ended {
+            self.next = self.stream.try_next()?;
+            self.ended = self.next.is_none();
+        }
+        Ok(())
+    }
+
+    /// The time of the next entry, or the bound of one that was not read.
+    fn time(&self) -> Option<u64> {
+        self.next.as_ref().map(|entry| entry.stamp.realtime_us).or(self.bound)
+    }
+}
+
+impl Merged<'_> {
+    /// The next entry and the number of its store, or `None` at the end.
+    pub fn try_next(&mut self) -> Result<Option<(usize, Entry)>> {
+        let unbound = self.heads.iter_mut().filter(|head| head.bound.is_none());
+        unbound.into_iter().try_for_each(Head::fill)?;
+        loop {
+            let heads = self.heads.iter().enumerate();
+            let times = heads.filter_map(|(at, head)| head.time().map(|time| (time, at)));
+            let best = match self.direction {
+                Direction::Forward => times.min(),
+                Direction::Backward => times.max(),
+            };
+            let Some((_, at)) = best else { return Ok(None) };
+            let head = &mut self.heads[at];
+            if let Some(entry) = head.next.take() {
+                return Ok(Some((at, entry)));
+            }
+            head.bound = None;
+            head.fill()?;
+        }
+    }
+
+    /// What could not be read so far.
+    pub fn damage(&self) -> impl Iterator<Item = &Error> {
+        self.heads.iter().flat_map(|head| head.stream.damage())
+    }
+}

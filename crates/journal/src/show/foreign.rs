@@ -1,0 +1,85 @@
+//! Files of systemd's journal that are shown with ours: those that `--file` names, those in a
+//! directory that is named, and by default what its daemon left on this system.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use crate::query::Union;
+use crate::show::args::Args;
+use crate::show::run::Failure;
+use crate::show::select::fits;
+use crate::systemd::SystemdFile;
+
+/// Where systemd keeps them, below the root and in a directory named by the machine's id.
+const DIRECTORIES: [&str; 2] = ["var/log/journal", "run/log/journal"];
+
+/// Most files that are opened.
+const FILES_MAX: usize = 4096;
+
+/// Adds what the options name. What cannot be read is said, and does not stop the rest.
+pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
+    let mut paths = Vec::new();
+    for glob in &args.file {
+        let found = matching(glob);
+        if found.is_empty() {
+            return Err(Failure(format!("{}: no such file", glob.display())));
+        }
+        paths.extend(found);
+    }
+    if args.file.is_empty() {
+        directories(args).iter().for_each(|directory| paths.extend(files_of(directory)));
+    }
+    for path in paths.into_iter().take(FILES_MAX) {
+        match SystemdFile::open(&path) {
+            Ok(file) => journal.add(Box::new(file)),
+            Err(e) if e.is_gone() => {}
+            Err(e) => eprintln!("{e}"),
+        }
+    }
+    Ok(())
+}
+
+fn directories(args: &Args) -> Vec<PathBuf> {
+    if let Some(directory) = &args.directory {
+        return vec![directory.clone()];
+    }
+    if args.in_memory {
+        return Vec::new();
+    }
+    let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
+    match machine.trim() {
+        "" => Vec::new(),
+        id => DIRECTORIES.iter().map(|path| args.root().join(path).join(id)).collect(),
+    }
+}
+
+/// Files that journalctl(1) takes for its own.
+fn files_of(directory: &Path) -> Vec<PathBuf> {
+    let ours = |path: &PathBuf| {
+        let extension = path.extension().and_then(OsStr::to_str);
+        matches!(extension, Some("journal" | "journal~"))
+    };
+    listing(directory).into_iter().filter(ours).collect()
+}
+
+fn matching(glob: &Path) -> Vec<PathBuf> {
+    let Some(pattern) = glob.file_name() else { return Vec::new() };
+    if !pattern.as_encoded_bytes().iter().any(|byte| b"*?".contains(byte)) {
+        return if glob.exists() { vec![glob.to_owned()] } else { Vec::new() };
+    }
+    let directory = glob.parent().filter(|path| !path.as_os_str().is_empty());
+    let all = listing(directory.unwrap_or(Path::new(".")));
+    let named = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        fits(pattern.as_encoded_bytes(), name.as_encoded_bytes())
+    };
+    all.into_iter().filter(named).collect()
+}
+
+/// Files of a directory, by name; none of one that cannot be read.
+fn listing(directory: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}

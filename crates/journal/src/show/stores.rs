@@ -1,0 +1,120 @@
+//! The directories of our own stores, and what is asked of their files rather than of entries.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::config::parse_size;
+use crate::entry::Id128;
+use crate::files::{Disk, Files};
+use crate::query::Journal;
+use crate::query::source::Source;
+use crate::show::args::Args;
+use crate::show::format::print_bytes;
+use crate::show::run::{Failure, now_us};
+use crate::show::when;
+use crate::store::vacuum::{ClassLimits, Limits, vacuum};
+
+/// A directory and what is in it.
+pub struct Store {
+    /// The directory.
+    pub files: Arc<Disk>,
+    /// What is in it.
+    pub journal: Journal,
+}
+
+/// Opens the directories that the options name; a usual one may not be there yet.
+pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
+    let mut stores = Vec::new();
+    for directory in args.stores() {
+        if args.directory.is_some() && !directory.is_dir() {
+            return Err(Failure(format!("{}: no such directory", directory.display())));
+        }
+        let files = Arc::new(Disk::new(directory));
+        let journal = Journal::open(files.clone())?;
+        stores.push(Store { files, journal });
+    }
+    Ok(stores)
+}
+
+/// Says what all files take.
+pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+    let mut bytes = 0;
+    for store in stores {
+        let listing = crate::store::names::Catalogue::of(store.files.list()?);
+        bytes += listing.files.iter().map(|file| file.bytes).sum::<u64>();
+    }
+    let bytes = print_bytes(bytes);
+    writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
+    Ok(true)
+}
+
+/// Every file, with its path.
+fn sources(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Source)> {
+    stores.iter().flat_map(|store| {
+        let path = |source: &Source| store.files.directory().join(source.name().to_string());
+        store.journal.sources().map(move |source| (path(source), &**source))
+    })
+}
+
+/// Says on stderr of every file whether it is whole, like journalctl.
+pub fn verify(stores: &[Store]) -> Result<bool, Failure> {
+    let mut whole = true;
+    for (path, source) in sources(stores) {
+        let faults = source.verify()?;
+        match faults.is_empty() {
+            true => eprintln!("PASS: {}", path.display()),
+            false => {
+                whole = false;
+                faults.iter().for_each(|fault| eprintln!("{fault}"));
+                eprintln!("FAIL: {} (Bad message)", path.display());
+            }
+        }
+    }
+    Ok(whole)
+}
+
+/// Says what each file holds.
+pub fn header(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+    for (path, source) in sources(stores) {
+        let places = source.places()?;
+        let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
+        let numbers = places.first().zip(places.last());
+        let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
+        writeln!(out, "File path: {}", path.display())?;
+        writeln!(out, "Sequential number ID: {}", source.sequence()?.unwrap_or(Id128::default()))?;
+        writeln!(out, "State: {}", if source.name().is_log() { "LOG" } else { "SEALED" })?;
+        writeln!(out, "Blocks: {}\nEntries: {entries}", places.len())?;
+        writeln!(out, "Sequential numbers: {first} to {last}")?;
+        if let Some(segment) = source.segment()? {
+            let (bytes, raw) = (segment.file_bytes(), segment.raw_bytes());
+            writeln!(out, "Size: {} of {}", print_bytes(bytes), print_bytes(raw))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(true)
+}
+
+/// Removes what the options name from a directory.
+pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
+    let bad = |text: &String| Failure(format!("Failed to parse '{text}'"));
+    let size = |text: &String| parse_size(text).ok_or_else(|| bad(text));
+    let span = |text: &String| when::parse_span(text).ok_or_else(|| bad(text));
+    let limits = Limits {
+        bytes_max: args.vacuum_size.as_ref().map(size).transpose()?,
+        files_max: args.vacuum_files.filter(|&count| count > 0),
+        other: ClassLimits {
+            age_max_us: args.vacuum_time.as_ref().map(span).transpose()?,
+            ..ClassLimits::default()
+        },
+        ..Limits::default()
+    };
+    let (gone, bytes) = vacuum(files, &limits, now_us())?;
+    if !args.quiet {
+        let directory = files.directory().display();
+        gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));
+        let bytes = print_bytes(bytes);
+        eprintln!("Vacuuming done, freed {bytes} of archived journals from {directory}.");
+    }
+    Ok(true)
+}

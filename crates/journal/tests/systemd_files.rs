@@ -1,0 +1,107 @@
+//! Files that the installed systemd-journald writes here, read by ours and by its journalctl.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Map, Value};
+
+/// Runs journald in namespaces of its own, sends it messages, and leaves its files in `$1`.
+const SCRIPT: &str = r#"
+    set -e
+    mount -t tmpfs tmpfs /run
+    mount -t tmpfs tmpfs /var/log
+    mkdir -p /run/systemd/journal /var/log/journal
+    M=$(cat /etc/machine-id)
+    mkdir -p "$1/$M"
+    mount --bind "$1" /var/log/journal
+    touch /run/systemd/journal/flushed
+    printf '[Journal]\nStorage=persistent\nRateLimitIntervalSec=0\nReadKMsg=no\nAudit=no\n' > /run/c
+    printf 'ForwardToWall=no\nForwardToSyslog=no\nSystemMaxFileSize=1M\n' >> /run/c
+    mount --bind /run/c /etc/systemd/journald.conf
+    /lib/systemd/systemd-journald 2>/dev/null & P=$!
+    for i in $(seq 100); do test -S /run/systemd/journal/socket && break; sleep 0.1; done
+    journalctl --sync
+    "$2" --exact --ignored --nocapture sender >/dev/null
+    journalctl --sync
+    kill $P
+    wait $P || true
+    mv "$1/$M"/* "$1"
+"#;
+
+/// The part of the script that sends; run by it alone, in its namespaces.
+#[test]
+#[ignore = "only of use in the namespaces of the test below"]
+fn sender() {
+    let socket = std::os::unix::net::UnixDatagram::unbound().expect("a socket");
+    socket.connect("/run/systemd/journal/socket").expect("journald listens");
+    for number in 0..3000_usize {
+        let mut message = format!(
+            "MESSAGE=number {number}\nPRIORITY={}\nSYSLOG_IDENTIFIER=id{}\nN={number}\n",
+            number % 8,
+            number % 7
+        );
+        if number % 11 == 0 {
+            message += "DOUBLE=a\nDOUBLE=b\n";
+        }
+        let mut message = message.into_bytes();
+        if number % 50 == 0 {
+            let value = [&vec![b'x'; number * 3][..], &[b'\n', number as u8]].concat();
+            message.extend_from_slice(b"BIG\n");
+            message.extend_from_slice(&(value.len() as u64).to_le_bytes());
+            message.extend_from_slice(&value);
+            message.push(b'\n');
+        }
+        socket.send(&message).expect("sent");
+    }
+}
+
+/// All entries as JSON, without cursors and in one order of doubled values.
+fn entries(program: &Path, directory: &Path, args: &str) -> Vec<Map<String, Value>> {
+    let mut command = Command::new(program);
+    command.arg("-D").arg(directory).args(["-q", "-a", "-o", "json"]).args(args.split_whitespace());
+    let output = command.output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let one = |line: &str| -> Map<String, Value> {
+        let mut entry: Map<String, Value> = serde_json::from_str(line).expect("it is JSON");
+        entry.remove("__CURSOR");
+        if let Some(Value::Array(values)) = entry.get_mut("DOUBLE") {
+            values.sort_by_key(ToString::to_string);
+        }
+        entry
+    };
+    text.lines().map(one).collect()
+}
+
+fn check(compact: &str) {
+    let directory =
+        std::env::temp_dir().join(format!("warren-files-{compact}-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let made = Command::new("unshare")
+        .args(["-m", "-n", "--propagation", "private", "sh", "-c", SCRIPT, "sh"])
+        .arg(&directory)
+        .arg(std::env::current_exe().expect("this program"))
+        .env("SYSTEMD_JOURNAL_COMPACT", compact)
+        .status();
+    let theirs = PathBuf::from("journalctl");
+    let all = match made {
+        Ok(status) if status.success() => entries(&theirs, &directory, ""),
+        _ => Vec::new(),
+    };
+    if all.len() < 3000 {
+        println!("NOT RUN: needs root, namespaces and systemd-journald");
+        let _ = std::fs::remove_dir_all(&directory);
+        return;
+    }
+    let ours = PathBuf::from(env!("CARGO_BIN_EXE_warren-journalctl"));
+    for args in ["", "-n 20", "-r -n 5", "-t id3 -p err", "-g 9[05]$", "N=77", "-b", "PRIORITY=3"] {
+        let expected = entries(&theirs, &directory, args);
+        assert_eq!(entries(&ours, &directory, args), expected, "compact={compact} {args}");
+    }
+    std::fs::remove_dir_all(&directory).expect("it was made");
+}
+
+#[test]
+fn what_journald_wrote_is_read_like_its_own_reader_does() {
+    check("1");
+    check("0");
+}

@@ -1,0 +1,122 @@
+//! The generation that a manager begins with: made of the files, or, after the death of the last
+//! incarnation, the one that was in force then.
+//!
+//! In the second case the files are looked at afterwards, by the loader's thread: what was edited
+//! meanwhile waits for a reload, as it would have without the crash.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use warren_core::graph::Graph;
+use warren_core::record::Restored;
+use warren_core::settings::Settings;
+use warren_unit::Diagnostic;
+
+use crate::fleet::{self, Applied, Fleet};
+use crate::generation_file::GenerationFile;
+use crate::loader::Loader;
+use crate::options::Options;
+
+/// What was found.
+pub struct First {
+    /// The generation.
+    pub graph: Arc<Graph>,
+    /// Where it and those after it are written down.
+    pub file: GenerationFile,
+    /// What is wrong with the files, if they were read.
+    pub diagnostics: Vec<Diagnostic>,
+    /// What rules made.
+    pub applied: Applied,
+    /// The search directories, highest precedence first.
+    pub paths: Vec<PathBuf>,
+    /// Those of them that lie on a disk.
+    pub paths_on_disk: Vec<PathBuf>,
+    rest: Rest,
+}
+
+/// What is still to be done for a loader.
+enum Rest {
+    Nothing(Box<Loader>),
+    Read { paths: Vec<PathBuf>, settings: Settings, fleet: Box<Option<Fleet>> },
+}
+
+impl First {
+    /// Takes what is in writing, or reads the files.
+    ///
+    /// # Errors
+    /// Nothing can be written down.
+    pub fn find(
+        options: &Options,
+        settings: &Settings,
+        restored: Option<&Restored>,
+        written: Option<OwnedFd>,
+    ) -> Result<First, warren_sys::Error> {
+        let names = restored.map(|r| r.names.clone()).unwrap_or_default();
+        let generation = restored.and_then(|r| r.manager).map_or(0, |m| m.generation);
+        let file = match written {
+            Some(fd) => GenerationFile::open(fd, names.clone(), generation),
+            None => GenerationFile::create()?,
+        };
+        let (paths, fleet) = (options.search_path(), options.fleet());
+        // Which rules made a line is not in writing.
+        let has_rules = fleet.as_ref().is_some_and(Fleet::has_rules);
+        if let Some(graph) = file.graph().filter(|_| !has_rules).cloned() {
+            return Ok(First::kept(graph, file, paths, settings, fleet));
+        }
+        let names = Arc::new(Graph::with_names(names).renumbered(generation));
+        Ok(First::from_files(&names, file, paths, settings, fleet))
+    }
+
+    fn kept(
+        graph: Arc<Graph>,
+        file: GenerationFile,
+        paths_on_disk: Vec<PathBuf>,
+        settings: &Settings,
+        fleet: Option<Fleet>,
+    ) -> First {
+        let mut paths = paths_on_disk.clone();
+        if let Some(fleet) = &fleet {
+            paths.insert(fleet::place_in(&paths), fleet.directory().to_owned());
+        }
+        let rest = Rest::Read {
+            paths: paths_on_disk.clone(),
+            settings: settings.clone(),
+            fleet: Box::new(fleet),
+        };
+        let (diagnostics, applied) = (Vec::new(), Applied::new());
+        First { graph, file, diagnostics, applied, paths, paths_on_disk, rest }
+    }
+
+    fn from_files(
+        names: &Arc<Graph>,
+        file: GenerationFile,
+        paths: Vec<PathBuf>,
+        settings: &Settings,
+        fleet: Option<Fleet>,
+    ) -> First {
+        let mut loader = Loader::new(paths, settings.clone(), fleet);
+        let loading = loader.load_all(names);
+        First {
+            graph: loading.graph,
+            file,
+            diagnostics: loading.diagnostics,
+            applied: loader.applied(),
+            paths: loader.paths(),
+            paths_on_disk: loader.paths_on_disk(),
+            rest: Rest::Nothing(Box::new(loader)),
+        }
+    }
+
+    /// What the loader's thread goes on with. Takes as long as reading all files, where they were
+    /// not read yet.
+    pub fn into_loader(self) -> (Loader, Arc<Graph>, GenerationFile) {
+        let loader = match self.rest {
+            Rest::Nothing(loader) => *loader,
+            Rest::Read { paths, settings, fleet } => {
+                Loader::resumed(paths, settings, *fleet, &self.graph)
+            }
+        };
+        (loader, self.graph, self.file)
+    }
+}
