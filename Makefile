@@ -17,7 +17,7 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 TARGET = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
-DAEMONS = warren-init warren-exec warrend warren-journald
+DAEMONS = warren-init warren-exec warrend warren-journald warren-deviced
 COMMANDS = warren warren-journalctl
 # Units that stand in for systemd's own: only Warrener looks there.
 UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system
@@ -45,7 +45,7 @@ build: tools ## static release programs in target/
 programs:
 	$(STATIC) cargo build --locked --release --target $(TARGET) \
 	    --package warren-cli --package warren-init --package warren-manager \
-	    --package warren-journal --bins
+	    --package warren-journal --package warren-device --bins
 
 install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	@test -x $(OUT)/warrend || $(MAKE) --no-print-directory build
@@ -55,7 +55,7 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	install -d $(UNITS)/sysinit.target.wants $(UNITS)/sockets.target.wants
 	for u in units/*; do sed -e 's|/usr/lib/warren/|$(PREFIX)/lib/warren/|' \
 	    -e 's|/usr/bin/|$(PREFIX)/bin/|' $$u > $(UNITS)/$${u##*/}; done
-	for s in systemd-journald systemd-journal-flush; do \
+	for s in systemd-journald systemd-journal-flush warren-deviced; do \
 	    ln -sf ../$$s.service $(UNITS)/sysinit.target.wants/; done
 	for s in systemd-journald systemd-journald-dev-log; do \
 	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done

@@ -91,6 +91,8 @@ pub enum Command {
     Cat(Units),
     /// Explain why a unit is as it is, root causes first
     Why(WhyArgs),
+    /// Show disks, what they are part of, what is made of them, and what is mounted from that
+    Devices(DevicesArgs),
     /// Draw what happened when: a boot, a reload, a shutdown, or the last minutes
     Chart(ChartArgs),
     /// Watch what the manager does: jobs, failures, restarts, use of slices; q ends it
@@ -336,6 +338,25 @@ pub struct WhyArgs {
     /// All that failed or wait
     #[arg(long, conflicts_with = "unit")]
     pub all: bool,
+}
+
+/// Arguments of devices.
+#[derive(Args, Debug)]
+pub struct DevicesArgs {
+    /// What to do; without it, show what the manager was told.
+    #[command(subcommand)]
+    pub command: Option<DevicesCommand>,
+}
+
+/// What can be done with devices.
+#[derive(Subcommand, Debug)]
+pub enum DevicesCommand {
+    /// Read devices or image files and say what is on them; needs no manager and changes nothing
+    Scan {
+        /// Block devices or files
+        #[arg(value_name = "PATH", required = true)]
+        paths: Vec<String>,
+    },
 }
 
 /// Arguments of chart.

@@ -8,6 +8,7 @@
 pub mod args;
 pub mod chart;
 pub mod client;
+pub mod devices;
 pub mod fleet;
 mod leaving;
 mod live;

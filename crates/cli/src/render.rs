@@ -283,6 +283,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     for rule in rules(root) {
         put!(out, "   Made by {rule}");
     }
+    if let Some(words) = root["device"].as_str() {
+        put!(out, "   Device: {words}");
+    }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
     let same = text(&job["reason"], "code") == text(&root["reason"], "code");

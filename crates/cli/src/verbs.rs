@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, EnterArgs, FleetCommand, Global, ListArgs, RefreshArgs, RestartArgs,
-    ShutdownArgs, ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, ListArgs,
+    RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::leaving;
@@ -68,6 +68,9 @@ pub fn run(cli: Cli) -> Result<i32> {
         Command::Chart(args) => crate::chart::run(&args, global.json, || {
             Client::connect(&control_socket(&global)?).map_err(with_hint)
         }),
+        Command::Devices(DevicesArgs { command: Some(DevicesCommand::Scan { paths }) }) => {
+            Ok(crate::devices::scan(&paths, global.json))
+        }
         Command::Enter(args) => enter(&args, &global),
         Command::Logs(args) => logs(*args, &global),
         Command::Inhibit(args) => leaving::inhibit(&args, &control_socket(&global)?),
@@ -124,6 +127,7 @@ impl Session {
             Command::Cat(a) => self.cat(&a.units),
             Command::Top => crate::top::run(&mut self.client, self.global.json),
             Command::Why(a) => self.why(&a),
+            Command::Devices(_) => self.devices(),
             Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
             Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),
             Command::ResetFailed(a) => self.reset_failed(&a.units),
@@ -393,6 +397,15 @@ impl Session {
         match self.global.json {
             true => self.print_json(answer),
             false => print(&render::why(&answer, self.style)),
+        }
+        Ok(0)
+    }
+
+    fn devices(&mut self) -> Result<i32> {
+        let answer = self.client.call("Devices", json!({}))?;
+        match self.global.json {
+            true => self.print_json(answer),
+            false => print(&crate::devices::tree(&answer, self.style)),
         }
         Ok(0)
     }

@@ -5,6 +5,7 @@
 //! harmless to lose (a reply to a client that is gone) or harmless to repeat (a signal that is
 //! followed by a timeout).
 
+use crate::device::DeviceNews;
 use crate::graph::{Delta, Graph};
 use crate::ids::{ClientId, EffectId, UnitId};
 use crate::request::{Asker, Notice, Reply, Request};
@@ -115,6 +116,8 @@ pub enum Event {
         /// What is known.
         state: BusName,
     },
+    /// Devices came or went, or what is known of them at all changed.
+    Devices(DeviceNews),
     /// Everything is to be stopped; nothing can be started any more.
     StopEverything,
     /// Nothing can be started or stopped by jobs any more: what is left is ended by other means.

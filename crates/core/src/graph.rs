@@ -340,9 +340,8 @@ impl Graph {
         self.definitions.iter().flatten().filter(|d| d.load_state != LoadState::Stub)
     }
 
-    /// A device that nobody looks for: device units are not made by this version. What needs or is
-    /// bound to one takes it for plugged in; a mount of it fails by itself if it is not.
-    pub fn is_unseen(&self, unit: UnitId) -> bool {
+    /// Whether the unit is a device: it comes and goes with its hardware, not by jobs.
+    pub fn is_device(&self, unit: UnitId) -> bool {
         self.definition(unit).unit_type() == UnitType::Device
     }
 

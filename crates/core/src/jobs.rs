@@ -37,6 +37,10 @@ impl World for Core {
     fn can_reload(&self, unit: UnitId) -> bool {
         self.flags(unit).can_reload()
     }
+
+    fn is_unseen(&self, unit: UnitId) -> bool {
+        Core::is_unseen(self, unit)
+    }
 }
 
 impl Core {
@@ -317,7 +321,8 @@ impl Core {
             self.finish_job(unit, JobResult::Canceled, reason);
         }
         for unit in self.busy() {
-            if !self.flags(unit).perpetual() && !self.is_left_alone(unit) {
+            let stays = self.is_left_alone(unit) || self.graph.is_device(unit);
+            if !self.flags(unit).perpetual() && !stays {
                 self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
         }
@@ -567,8 +572,7 @@ impl Core {
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
     /// `BindsTo=` with `After=`, and `Requisite=`).
     fn missing_bound(&self, unit: UnitId) -> Option<Code> {
-        let down =
-            |other: UnitId| !self.active_state(other).is_up() && !self.graph.is_unseen(other);
+        let down = |other: UnitId| !self.active_state(other).is_up() && !self.is_unseen(other);
         let ordered = |other: UnitId| self.graph.is_before(other, unit);
         let gone = |relation| {
             self.graph.related(unit, relation).any(|other| ordered(other) && down(other))
@@ -576,9 +580,10 @@ impl Core {
         if gone(Relation::BindsTo) {
             return Some(Code::BoundUnitGone);
         }
-        let missing = self.graph.related(unit, Relation::Requisite).any(|other| {
-            self.active_state(other).is_down_or_going() && !self.graph.is_unseen(other)
-        });
+        let missing = self
+            .graph
+            .related(unit, Relation::Requisite)
+            .any(|other| self.active_state(other).is_down_or_going() && !self.is_unseen(other));
         missing.then_some(Code::RequisiteMissing)
     }
 
@@ -641,6 +646,8 @@ impl Core {
             JobKind::Start | JobKind::VerifyActive => match new {
                 s if s.is_up() => self.finish_job(unit, JobResult::Done, reason),
                 ActiveState::Activating => {}
+                // It may come yet: the job's timeout says for how long it is waited for.
+                ActiveState::Inactive if self.graph.is_device(unit) => {}
                 ActiveState::Inactive if self.ended_well(unit) => {
                     self.finish_job(unit, JobResult::Done, reason);
                 }
@@ -804,7 +811,11 @@ impl Core {
             return self.stop_out_of_turn(unit);
         }
         let action = self.compiled(unit).section.job_timeout_action;
-        let reason = Reason::new(Code::JobTimeout, Cause::None);
+        let code = match self.graph.is_device(unit) {
+            true => Code::DeviceMissing,
+            false => Code::JobTimeout,
+        };
+        let reason = Reason::new(code, Cause::None);
         self.finish_job(unit, JobResult::Timeout, reason);
         self.emergency(action, unit);
     }

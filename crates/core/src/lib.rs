@@ -5,6 +5,8 @@
 //! becomes jobs, [`graph`] for what units are to each other, [`view`] for what readers see.
 
 pub mod chunked;
+pub mod device;
+pub mod device_table;
 pub mod event;
 pub mod graph;
 pub mod happening;

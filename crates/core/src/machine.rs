@@ -183,6 +183,8 @@ impl Core {
         };
         let at_rest = match run.active_state() {
             ActiveState::Inactive => true,
+            // It is there whether it has a unit or not.
+            _ if self.graph.is_device(unit) => true,
             ActiveState::Failed => definition.flags.collect_failed(),
             _ => false,
         };
@@ -260,6 +262,7 @@ impl Core {
             Event::TrapIdle { unit, token } => self.trap_idle(unit, token),
             Event::TrapGone { unit } => self.trap_gone(unit),
             Event::BusName { unit, state } => self.service_bus_name(unit, state),
+            Event::Devices(news) => self.hear_of_devices(news),
             Event::StopEverything => self.stop_everything(),
             Event::GiveUp => self.give_up(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
@@ -623,7 +626,9 @@ impl Core {
 
     /// The id means another unit now, or none.
     fn begin_anew(&mut self, unit: UnitId) {
-        let idle = self.run(unit).active_state().is_down() && self.run(unit).job.is_none();
+        let is_device = matches!(self.run(unit).state, TypeState::Device(_));
+        let at_rest = is_device || self.run(unit).active_state().is_down();
+        let idle = at_rest && self.run(unit).job.is_none();
         assert!(idle, "only what does nothing is forgotten: {}", self.graph.name(unit));
         let definition = self.graph.definition(unit).clone();
         if definition.load_state == LoadState::Stub {

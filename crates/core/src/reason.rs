@@ -40,6 +40,10 @@ codes! {
     Restarted = 12, "Restart= started it again", "";
     Discovered = 13, "the kernel has it, nobody asked the manager for it", "";
     Upheld = 14, "Upholds= of an active unit keeps it up", "";
+    PluggedIn = 15, "the device is there", "";
+    MountedUnseen = 16, "nobody told of the device, but something of it is mounted", "";
+    WantedByDevice = 17, "a device that wants it was plugged in", "";
+    AwaitsDevice = 18, "it is waited for: the device is not there yet", "";
     Stopped = 20, "a stop job took it down", "start it again";
     StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
     StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
@@ -73,6 +77,7 @@ codes! {
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
     LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
+    DeviceMissing = 63, "the device did not show up in time", "plug it in, or see `warren devices` for what it waits for";
     Canceled = 70, "a later request took the job's place", "";
     CanceledByUser = 71, "an administrator cancelled the job", "";
     JobTimeout = 72, "the job did not end within its timeout", "see what it waited for";
@@ -81,6 +86,7 @@ codes! {
     Masked = 81, "the unit is masked", "unmask it";
     BadSetting = 82, "the unit file has an error", "see `warren verify`";
     NotSupported = 83, "units of this type are not run by this version", "";
+    NoDevices = 84, "nobody looks for devices here, so each is taken for plugged in", "start warren-deviced.service, where there are devices";
     ManagerExit = 90, "the manager is going down", "";
 }
 

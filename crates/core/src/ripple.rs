@@ -35,6 +35,7 @@ impl Core {
         self.tell_triggers(unit, old, new);
         self.fire_outcome(transition);
         self.requeue_waiters(unit);
+        self.look_at_devices(unit);
         self.look_at_neighbours(unit, old, new);
         if new.is_down() && self.run(unit).job.is_none() {
             self.forget_settings(unit);
@@ -244,7 +245,7 @@ impl Core {
         let gone = |other: &UnitId| {
             self.run(*other).job.is_none()
                 && self.active_state(*other).is_down_or_going()
-                && !self.graph.is_unseen(*other)
+                && (!self.graph.is_device(*other) || self.has_gone(*other))
         };
         let Some(bound) = self.graph.related(unit, Relation::BindsTo).find(gone) else { return };
         let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };

@@ -22,6 +22,9 @@ impl Core {
                 Reason::new(Code::NotSupported, reason.cause),
             );
         }
+        if self.graph.is_device(unit) {
+            return self.await_device(unit, reason);
+        }
         let invocation = self.new_invocation();
         let restarting = reason.cause == Cause::Restart;
         let history = self.history_mut(unit);
@@ -41,6 +44,17 @@ impl Core {
         !matches!(self.run(unit).state, TypeState::Unsupported | TypeState::Scope(_))
     }
 
+    /// A device is not started: its job waits until it is there.
+    fn await_device(&mut self, unit: UnitId, reason: Reason) -> Turn {
+        match self.is_unseen(unit) {
+            true => Turn::Over(JobResult::Unsupported, Reason::new(Code::NoDevices, reason.cause)),
+            false => {
+                self.history_mut(unit).reason = Reason::new(Code::AwaitsDevice, reason.cause);
+                Turn::Begun
+            }
+        }
+    }
+
     /// Starts a unit whose conditions hold. What a condition skips does not count as a start.
     fn start_checked(&mut self, unit: UnitId) -> Turn {
         if self.count_start(unit) {
@@ -54,7 +68,6 @@ impl Core {
             UnitType::Automount => self.automount_start(unit),
             UnitType::Slice => self.slice_start(unit),
             UnitType::Target => self.target_start(unit),
-            // A device is there when it is there: the job waits for it.
             _ => {}
         }
         let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);

@@ -422,6 +422,19 @@ pub enum Slice {
     Active,
 }
 
+/// The state of a device (systemd.device(5)); in this order a state file of a version that knew no
+/// `Tentative` reads the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+pub enum Device {
+    /// Nobody told of it, or it went.
+    #[default]
+    Dead,
+    /// The device daemon told of it, and that it is ready.
+    Plugged,
+    /// Nobody told of it, but something of it is mounted.
+    Tentative,
+}
+
 /// What a unit is doing, by type.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum TypeState {
@@ -437,8 +450,8 @@ pub enum TypeState {
     Slice(Slice),
     /// A target: reached or not.
     Target(bool),
-    /// A device that somebody found plugged in, or not.
-    Device(bool),
+    /// A device: there or not.
+    Device(Device),
     /// A scope: alive while its cgroup has processes.
     Scope(bool),
     /// A type that this version loads but does not run; always inactive.

@@ -38,6 +38,8 @@ pub trait World {
     fn busy_units(&self) -> Vec<UnitId>;
     /// Whether the unit can be reloaded now.
     fn can_reload(&self, unit: UnitId) -> bool;
+    /// Whether the unit is a device that nobody looks for: it is taken for plugged in.
+    fn is_unseen(&self, unit: UnitId) -> bool;
 }
 
 /// The job that was asked for.
@@ -303,7 +305,7 @@ impl<'a> Draft<'a> {
         let kind = self.collapse(other, job_type);
         let absent = matches!(relation, Relation::MountsFor)
             && self.graph.definition(other).load_state != LoadState::Loaded;
-        if kind == JobKind::Nop || absent || self.graph.is_unseen(other) {
+        if kind == JobKind::Nop || absent || self.world.is_unseen(other) {
             return;
         }
         let known = self.index.contains_key(&(other, kind));
@@ -323,14 +325,14 @@ impl<'a> Draft<'a> {
         let definition = self.graph.definition(unit);
         let name = || definition.name.clone();
         match kind {
-            JobKind::Stop if definition.flags.perpetual() => {
+            JobKind::Stop if definition.flags.perpetual() || self.graph.is_device(unit) => {
                 return Some(Refusal::NotApplicable(name()));
             }
             JobKind::Stop | JobKind::Nop => return None,
             JobKind::Reload if !self.world.can_reload(unit) => {
                 return Some(Refusal::NotApplicable(name()));
             }
-            JobKind::Restart if definition.flags.perpetual() => {
+            JobKind::Restart if definition.flags.perpetual() || self.graph.is_device(unit) => {
                 return Some(Refusal::NotApplicable(name()));
             }
             _ => {}

@@ -4,6 +4,7 @@
 //! charts read views; they never wait for the loop and the loop never waits for them.
 
 use crate::chunked::Chunked;
+use crate::device::Sight;
 use crate::graph::{Definition, Graph};
 use crate::ids::{JobId, UnitId};
 use crate::job::Job;
@@ -29,6 +30,8 @@ pub struct Totals {
     pub jobs_ever: u32,
     /// Jobs that ended in failure, ever.
     pub failed_jobs_ever: u32,
+    /// What is known of devices.
+    pub sight: Sight,
 }
 
 /// One picture of everything.
@@ -105,7 +108,7 @@ impl UnitRun {
             UnitType::Automount => TypeState::Automount(Automount::Dead),
             UnitType::Slice => TypeState::Slice(Slice::Dead),
             UnitType::Target => TypeState::Target(false),
-            UnitType::Device => TypeState::Device(false),
+            UnitType::Device => TypeState::Device(Device::Dead),
             UnitType::Scope => TypeState::Scope(false),
             UnitType::Timer | UnitType::Path | UnitType::Swap => TypeState::Unsupported,
         };
@@ -140,7 +143,9 @@ impl UnitRun {
             TypeState::Slice(Slice::Asked(_)) => Activating,
             TypeState::Slice(Slice::Active) => Active,
             TypeState::Target(reached) => up(*reached),
-            TypeState::Device(plugged) => up(*plugged),
+            TypeState::Device(Device::Dead) => Inactive,
+            TypeState::Device(Device::Tentative) => Activating,
+            TypeState::Device(Device::Plugged) => Active,
             TypeState::Scope(alive) => up(*alive),
             TypeState::Unsupported => Inactive,
         }
@@ -159,7 +164,8 @@ impl UnitRun {
             | TypeState::Mount(Mount::Failed(_))
             | TypeState::Automount(Automount::Failed(_)) => "failed",
             TypeState::Slice(Slice::Active) | TypeState::Target(true) => "active",
-            TypeState::Device(true) => "plugged",
+            TypeState::Device(Device::Plugged) => "plugged",
+            TypeState::Device(Device::Tentative) => "tentative",
             TypeState::Scope(true) => "running",
             _ => "dead",
         }

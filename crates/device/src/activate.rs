@@ -193,17 +193,26 @@ fn assemble(index: &Index, group: GroupId, force: bool) -> Option<Command> {
     let GroupId::Md(set) = group else { return None };
     let members: Vec<&Device> =
         index.members(group).into_iter().filter_map(|number| index.device(number)).collect();
-    let name = members.iter().find_map(|device| match &device.role {
+    let name = array_name(index, group).unwrap_or_else(|| set.to_string());
+    let path = format!("/dev/md/{name}");
+    let uuid = format!("--uuid={}", md_uuid(&set.to_string()));
+    let mut command = words(&["mdadm", "--assemble"]);
+    // Without it an array that is not complete is put together and not started, mdadm(8).
+    command.extend(force.then(|| "--run".to_owned()));
+    command.extend([uuid, path]);
+    command.extend(members.iter().map(|device| node(device)));
+    Some(Command { words: command, groups: vec![group] })
+}
+
+/// The name of an array, if it can be a file's.
+pub fn array_name(index: &Index, group: GroupId) -> Option<String> {
+    let members = index.members(group).into_iter().filter_map(|number| index.device(number));
+    let mut names = members.filter_map(|device| match &device.role {
         // mdadm(8) keeps the host before a colon.
         Role::Md(member) => member.name.rsplit(':').next().filter(|name| is_plain(name)),
         _ => None,
     });
-    let path = format!("/dev/md/{}", name.map_or_else(|| set.to_string(), str::to_owned));
-    let uuid = format!("--uuid={}", md_uuid(&set.to_string()));
-    let mode = if force { "--run" } else { "--no-degraded" };
-    let mut command = words(&["mdadm", "--assemble", mode, &uuid, &path]);
-    command.extend(members.iter().map(|device| node(device)));
-    Some(Command { words: command, groups: vec![group] })
+    names.next().map(str::to_owned)
 }
 
 fn is_plain(name: &str) -> bool {

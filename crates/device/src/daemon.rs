@@ -7,7 +7,7 @@
 //!
 //! Start reading at [`Daemon::turn`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,17 @@ use crate::index::{
 use crate::lvm::LvmId;
 use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
+use crate::names;
+use crate::news::Teller;
 use crate::readers::{Answer, Outcome, Readers};
 use crate::report::{self, Details, Report};
 use crate::sysfs::{self, Found, Roots};
 use crate::uevent::{Action, Sender, Uevent, is_trusted};
 
+mod links;
 mod pass;
 mod runner;
+mod tell;
 
 use pass::Pass;
 use runner::{Runner, remove_file, write_file};
@@ -88,6 +92,16 @@ pub struct Daemon {
     pass: Option<Pass>,
     lost_events: bool,
     lines: Vec<String>,
+    /// What the manager was told and is to be told.
+    teller: Teller,
+    /// Groups of which something may be new to it.
+    touched_groups: BTreeSet<GroupId>,
+    /// Places of what is no disk.
+    others: BTreeSet<String>,
+    /// Links that follow from what is on a device; without udev.
+    content_links: BTreeMap<DeviceNumber, Vec<String>>,
+    /// Those that were made.
+    links: links::Links,
 }
 
 /// Metadata texts that were read with a device.
@@ -99,9 +113,9 @@ impl Daemon {
         let group = if options.udev { Group::Udev } else { Group::Kernel };
         let socket = Uevents::open(group, options.receive_buffer_bytes)?;
         if options.udev {
-            socket.filter(&crate::udev::subsystem_filter("block"))?;
+            socket.filter(&crate::udev::filter("block", crate::others::TAG))?;
         }
-        let (epoll, runner) = (Epoll::new()?, Runner::new()?);
+        let (epoll, runner) = (Epoll::new()?, Runner::new(options.udev)?);
         epoll.add(&socket, 0, Interest::READ)?;
         epoll.add(readers.fd(), 0, Interest::READ)?;
         epoll.add(runner.fd(), 0, Interest::READ)?;
@@ -121,6 +135,11 @@ impl Daemon {
             pass: None,
             lost_events: false,
             lines: Vec::new(),
+            teller: Teller::default(),
+            touched_groups: BTreeSet::new(),
+            others: BTreeSet::new(),
+            content_links: BTreeMap::new(),
+            links: links::Links::default(),
         })
     }
 
@@ -227,7 +246,7 @@ impl Daemon {
         }
         match Uevent::parse(datagram) {
             Ok(event) if event.is_block() => self.uevent(&event),
-            Ok(_) => {}
+            Ok(event) => self.hear_other(&event),
             // From the kernel or root, and yet not to be understood: better to look than to guess.
             Err(_) => self.lost_events |= truncated,
         }
@@ -241,7 +260,12 @@ impl Daemon {
                 }
             }
             action => match sysfs::look(&self.options.roots, event.name()) {
-                Ok(Some(found)) => self.consider(found, action == Action::Change),
+                Ok(Some(found)) => {
+                    self.consider(found, action == Action::Change);
+                    if action == Action::Change {
+                        self.tell_changed(event);
+                    }
+                }
                 Ok(None) => event.number().into_iter().for_each(|number| self.gone(number)),
                 Err(error) => self.log(format!("{}: cannot be looked at: {error}", event.name())),
             },
@@ -253,12 +277,20 @@ impl Daemon {
         if let Some(device) = &device {
             self.remove_online(device);
         }
+        let group = device.as_ref().and_then(|device| self.index.group_of(device));
+        let siblings = match group {
+            Some(group @ GroupId::Btrfs(_)) => self.index.members(group),
+            _ => Vec::new(),
+        };
         let role = device.map(|device| device.role);
-        self.found.remove(&number);
+        if let Some(found) = self.found.remove(&number) {
+            self.tell_gone(&found, group);
+        }
         self.details.remove(&number);
         self.whole.remove(&number);
         self.waited_for(number);
         self.step(Event::Removed(number));
+        siblings.into_iter().for_each(|sibling| self.tell(sibling));
         if let Some(Role::Lvm { pv, .. }) = role {
             self.tell_of_clone(pv);
         }
@@ -283,6 +315,10 @@ impl Daemon {
         }
         let before = self.found.insert(number, found.clone());
         let same_disk = before.is_some_and(|before| before.diskseq == found.diskseq);
+        if self.options.udev {
+            // What udev says counts at once: nobody waits for this program's own look.
+            self.tell(number);
+        }
         if Device::refusal_unread(&found.facts).is_some() {
             self.waited_for(number);
             return self.arrived(&found, Role::Unread, Vec::new());
@@ -335,6 +371,9 @@ impl Daemon {
             Outcome::TimedOut => (Role::TimedOut, Vec::new()),
         };
         self.details.insert(number, details(&answer.outcome));
+        if let Outcome::Scanned(scan) = &answer.outcome {
+            self.content_links.insert(number, names::by_content(scan));
+        }
         self.tell_trouble(&found, &answer.outcome);
         let got: Vec<TextKey> = texts.iter().map(|(key, _)| *key).collect();
         self.arrived(&found, role, texts);
@@ -392,6 +431,8 @@ impl Daemon {
         }
         self.step(Event::Arrived { device: device.clone(), texts });
         self.write_online(&device);
+        self.tell(found.number);
+        self.tell_members(found.number);
     }
 
     // ---- decisions ----
@@ -434,6 +475,7 @@ impl Daemon {
             self.log(format!("start failed: {why}"));
         }
         for &group in groups {
+            self.touch(Some(group));
             self.step(Event::Activated { group, result: result.clone() });
         }
     }

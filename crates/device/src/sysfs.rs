@@ -54,6 +54,27 @@ pub struct Found {
     pub facts: Facts,
     /// udev has applied its rules to it.
     pub is_initialized: bool,
+    /// What decides on its units.
+    pub words: Words,
+}
+
+/// What the kernel and udev say of a device that concerns its units only.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Words {
+    /// udev gave it the tag that makes units.
+    pub is_tagged: bool,
+    /// `SYSTEMD_READY=0`
+    pub is_held_back: bool,
+    /// `SYSTEMD_WANTS=`
+    pub wants: Vec<String>,
+    /// `SYSTEMD_ALIAS=`, absolute paths.
+    pub aliases: Vec<String>,
+    /// Identifier and name of a partition, where the kernel tells; else empty.
+    pub partition: (String, String),
+    /// Name that device-mapper gave it; else empty.
+    pub mapper_name: String,
+    /// Kernel name of the first device that it lies on.
+    pub lies_on: Option<String>,
 }
 
 /// Names of all block devices, in the order of their names.
@@ -86,6 +107,7 @@ pub fn look(roots: &Roots, name: &str) -> io::Result<Option<Found>> {
         node: node(roots, field("DEVNAME").unwrap_or(name)),
         facts: facts(roots, &dir, name, &record)?,
         is_initialized: record.is_initialized,
+        words: words(&dir, name, &record, field)?,
         links: record.links,
         link_priority: record.link_priority,
     }))
@@ -112,6 +134,40 @@ fn node(roots: &Roots, devname: &str) -> PathBuf {
 fn database(roots: &Roots, number: DeviceNumber) -> io::Result<Record> {
     let path = roots.udev.join(format!("data/b{number}"));
     Ok(read_optional(&path)?.map_or_else(Record::default, |text| Record::parse(&text)))
+}
+
+fn words<'a>(
+    dir: &Path,
+    name: &str,
+    record: &Record,
+    field: impl Fn(&str) -> Option<&'a str>,
+) -> io::Result<Words> {
+    let list = |key: &str| -> Vec<String> {
+        record.get(key).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+    };
+    let kernel = |key: &str| field(key).unwrap_or_default().to_owned();
+    let mapper_name = match name.starts_with("dm-") {
+        true => read_optional(&dir.join("dm/name"))?.unwrap_or_default().trim().to_owned(),
+        false => String::new(),
+    };
+    Ok(Words {
+        is_tagged: record.tags.iter().any(|tag| tag == crate::others::TAG),
+        is_held_back: record.get("SYSTEMD_READY") == Some("0"),
+        wants: list("SYSTEMD_WANTS"),
+        aliases: list("SYSTEMD_ALIAS").into_iter().filter(|a| a.starts_with('/')).collect(),
+        partition: (kernel("PARTUUID"), kernel("PARTNAME")),
+        mapper_name,
+        lies_on: first_below(dir)?,
+    })
+}
+
+/// The first device, by name, that a stacked one lies on.
+fn first_below(dir: &Path) -> io::Result<Option<String>> {
+    let entries = match fs::read_dir(dir.join("slaves")) {
+        Err(error) if is_gone(&error) => return Ok(None),
+        other => other?,
+    };
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).min())
 }
 
 fn facts(roots: &Roots, dir: &Path, name: &str, record: &Record) -> io::Result<Facts> {
@@ -179,7 +235,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// A small file; `None` when it is not there or its device went. Of a longer one, the beginning.
-fn read_optional(path: &Path) -> io::Result<Option<String>> {
+pub(crate) fn read_optional(path: &Path) -> io::Result<Option<String>> {
     use io::Read;
     let mut text = Vec::new();
     let read =

@@ -19,9 +19,10 @@ const MAGIC: u32 = 0xfeed_cafe;
 /// Size of the header in bytes.
 const HEADER_BYTES: usize = 40;
 
-/// Offsets in the header: magic, hash of the subsystem.
+/// Offsets in the header: magic, hash of the subsystem, Bloom filter of the tags.
 const MAGIC_AT: usize = 8;
 const SUBSYSTEM_AT: usize = 24;
+const TAGS_AT: usize = 32;
 
 /// The properties of a message; `None` when it is no message of udev.
 pub fn properties(message: &[u8]) -> Option<&[u8]> {
@@ -38,35 +39,52 @@ pub fn properties(message: &[u8]) -> Option<&[u8]> {
 }
 
 /// A message of udev with these properties: for tests that play udev.
-pub fn message(subsystem: &str, properties: &[u8]) -> Vec<u8> {
+pub fn message(subsystem: &str, tag: &str, properties: &[u8]) -> Vec<u8> {
     let mut out = PREFIX.to_vec();
     out.extend(MAGIC.to_be_bytes());
     for number in [HEADER_BYTES as u32, HEADER_BYTES as u32, properties.len() as u32] {
         out.extend(number.to_ne_bytes());
     }
     out.extend(murmur2(subsystem.as_bytes()).to_be_bytes());
-    out.resize(HEADER_BYTES, 0);
+    out.resize(TAGS_AT, 0);
+    let bits = if tag.is_empty() { 0 } else { tag_bits(tag) };
+    out.extend(bits.to_be_bytes());
     out.extend(properties);
     out
 }
 
-/// A program that lets only messages of udev about one subsystem through: the rest never wakes
-/// this process.
-pub fn subsystem_filter(subsystem: &str) -> Vec<Instruction> {
-    // Load the word at an offset; compare; return.
+/// A program that lets only messages of udev through that are about one subsystem or about what
+/// has, or had, a tag: the rest never wakes this process.
+pub fn filter(subsystem: &str, tag: &str) -> Vec<Instruction> {
+    // Load the word at an offset; keep these bits; compare; return.
     const LOAD: u16 = 0x20;
+    const AND: u16 = 0x54;
     const EQUAL: u16 = 0x15;
     const RETURN: u16 = 0x06;
     let step =
         |code, jump_true, jump_false, value| Instruction { code, jump_true, jump_false, value };
+    let bits = tag_bits(tag);
+    let (high, low) = ((bits >> 32) as u32, bits as u32);
     vec![
         step(LOAD, 0, 0, MAGIC_AT as u32),
-        step(EQUAL, 0, 3, MAGIC),
+        step(EQUAL, 0, 9, MAGIC),
         step(LOAD, 0, 0, SUBSYSTEM_AT as u32),
-        step(EQUAL, 0, 1, murmur2(subsystem.as_bytes())),
+        step(EQUAL, 6, 0, murmur2(subsystem.as_bytes())),
+        step(LOAD, 0, 0, TAGS_AT as u32),
+        step(AND, 0, 0, high),
+        step(EQUAL, 0, 4, high),
+        step(LOAD, 0, 0, TAGS_AT as u32 + 4),
+        step(AND, 0, 0, low),
+        step(EQUAL, 0, 1, low),
         step(RETURN, 0, 0, u32::MAX),
         step(RETURN, 0, 0, 0),
     ]
+}
+
+/// The bits of the header's Bloom filter that a tag sets.
+fn tag_bits(tag: &str) -> u64 {
+    let hash = murmur2(tag.as_bytes());
+    [0, 6, 12, 18].iter().fold(0, |bits, shift| bits | 1 << (hash >> shift & 63))
 }
 
 /// MurmurHash2 (Austin Appleby, public domain) with seed 0, as libudev's header carries it.
@@ -150,7 +168,7 @@ mod tests {
     fn a_message_comes_back() {
         let properties =
             b"ACTION=change\0DEVPATH=/devices/x/block/sda\0SUBSYSTEM=block\0MAJOR=8\0MINOR=0\0";
-        let whole = message("block", properties);
+        let whole = message("block", "", properties);
         let event = Uevent::parse(&whole).expect("a good message");
         assert_eq!((event.action, event.name()), (Action::Change, "sda"));
         for end in 0..whole.len() {

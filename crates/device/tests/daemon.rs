@@ -166,7 +166,7 @@ impl Machine {
         let properties = format!(
             "ACTION={action}\0DEVPATH=/devices/block/{name}\0SUBSYSTEM=block\0MAJOR=8\0MINOR={minor}\0"
         );
-        let message = udev::message("block", properties.as_bytes());
+        let message = udev::message("block", "", properties.as_bytes());
         // Whoever lost a message is the receiver's matter.
         let _ = self.udev.send(Group::Udev, &message);
     }
@@ -405,8 +405,9 @@ fn rubbish_and_other_subsystems_are_not_heard() {
         make_device(&machine.top, "sda", 0, &pv_disk("a", "data", &["a"]));
         let add = b"ACTION=add\0DEVPATH=/devices/block/sda\0SUBSYSTEM=block\0MAJOR=8\0MINOR=0\0";
         let kernels = [&b"add@/devices/block/sda\0"[..], add].concat();
-        let other = udev::message("net", add);
-        let mut cut = udev::message("block", add);
+        let net = b"ACTION=add\0DEVPATH=/devices/net/e0\0SUBSYSTEM=net\0INTERFACE=e0\0";
+        let other = udev::message("net", "", net);
+        let mut cut = udev::message("block", "", add);
         cut.truncate(50);
         for datagram in [&kernels[..], &other, &cut, b"", b"libudev\0", &[0xff; 4000]] {
             let _ = machine.udev.send(Group::Udev, datagram);
@@ -414,6 +415,66 @@ fn rubbish_and_other_subsystems_are_not_heard() {
         assert!(machine.said().is_empty());
         machine.send("add", "sda", 0);
         assert_eq!(machine.said(), [format!("{START} data")]);
+    });
+}
+
+#[test]
+fn what_has_the_tag_is_told_of_whatever_it_is() {
+    alone("what_has_the_tag_is_told_of_whatever_it_is", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        assert_eq!(machine.daemon.message().as_deref(), Some("whole\n"));
+        let text = |tags: &str| {
+            format!(
+                "ACTION=add\0DEVPATH=/devices/ttyS0\0SUBSYSTEM=tty\0DEVNAME=/dev/ttyS0\0TAGS={tags}\0"
+            )
+        };
+        let send = |machine: &Machine, tag: &str, text: &str| {
+            let message = udev::message("tty", tag, text.as_bytes());
+            machine.udev.send(Group::Udev, &message).expect("somebody listens");
+        };
+        // The first does not pass the kernel's filter, the second is not tagged after all.
+        send(&machine, "", &text(":systemd:"));
+        send(&machine, "systemd", &text(":seat:"));
+        assert!(machine.said().is_empty());
+        assert_eq!(machine.daemon.message(), None);
+        send(&machine, "systemd", &text(":seat:systemd:"));
+        machine.said();
+        let told = "device /sys/devices/ttyS0\nname 0 /dev/ttyS0\nready\n";
+        assert_eq!(machine.daemon.message().as_deref(), Some(told));
+    });
+}
+
+#[test]
+fn disks_are_told_of_in_one_message() {
+    alone("disks_are_told_of_in_one_message", |test| {
+        let disk = |pv| pv_disk(pv, "data", &["a", "b"]);
+        let mut machine = Machine::boot(test, 1 << 20, &[("sda", disk("a"))]);
+        let record = "I:1\nQ:systemd\nS:disk/by-id/x\nL:7\nE:SYSTEMD_WANTS=up.service\n";
+        fs::write(machine.top.join("udev/data/b8:0"), record).expect("udev's record");
+        machine.send("change", "sda", 0);
+        machine.said();
+        let told = machine.daemon.message().expect("all is told");
+        let id = format!("vg:{}", id("data"));
+        let expected = [
+            "whole",
+            "device /sys/devices/block/sda",
+            "name 0 /dev/sda",
+            "name 7 /dev/disk/by-id/x",
+            "ready",
+            "wants up.service",
+            &format!("note pv {}", crate::id("a")),
+            &format!("part {id}"),
+            "size 2097152",
+            &format!("group {id}"),
+            "name vg data",
+            &format!("note 1 of 2 there, waits for PV {}", crate::id("b")),
+        ];
+        assert_eq!(told.lines().collect::<Vec<_>>(), expected);
+        fs::remove_file(machine.top.join("sys/class/block/sda")).expect("it was made");
+        machine.send("remove", "sda", 0);
+        machine.said();
+        let told = machine.daemon.message().expect("it went");
+        assert_eq!(told, format!("gone /sys/devices/block/sda\nnogroup {id}\n"));
     });
 }
 

@@ -69,6 +69,7 @@ impl Daemon {
             && self.groups.path(unit).is_none()
             && !self.connections.contains_key(&unit)
             && !self.stored_fds.has(unit)
+            && !self.devices.keeps(self.core.graph().name(unit))
     }
 
     /// Has forgotten what was at rest through a whole period.

@@ -43,6 +43,7 @@ pub const CALLS: &[Method] = &[
     Method { name: "List", changes: false, serve: list },
     Method { name: "Status", changes: false, serve: status },
     Method { name: "Why", changes: false, serve: crate::why::why },
+    Method { name: "Devices", changes: false, serve: crate::device_report::devices },
     Method { name: "Cat", changes: false, serve: cat },
     Method { name: "Records", changes: false, serve: records },
     Method { name: "Record", changes: false, serve: record },

@@ -67,6 +67,7 @@ pub(crate) mod token {
     pub const TRAPS: u64 = 7 << 32;
     pub const SOCKET: u64 = 8 << 32;
     pub const LOG: u64 = 9 << 32;
+    pub const DEVICES: u64 = 10 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -104,6 +105,7 @@ pub struct Daemon {
     pub(crate) init: InitLink,
     pub(crate) helpers: Helpers,
     pub(crate) log_link: crate::log_link::LogLink,
+    pub(crate) devices: crate::devices::Devices,
     pub(crate) groups: Groups,
     pub(crate) sockets: Sockets,
     pub(crate) traps: Traps,
@@ -247,6 +249,7 @@ impl Daemon {
                 }
             }
             token::LOG => self.read_log_link(),
+            token::DEVICES => self.read_devices(),
             token::SOCKET => self.socket_ready(UnitId(number)),
             _ => {}
         }
@@ -478,6 +481,7 @@ impl Daemon {
         self.check_conditions();
         self.note_idle(&changed);
         self.log_daemon_changed(&changed);
+        self.look_for_device_daemon();
         self.publish(changed, notices, replies);
         self.go_on_ending();
         self.send_outgoing();

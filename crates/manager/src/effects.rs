@@ -14,6 +14,7 @@ use warren_sys::{process, socket};
 use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, token};
+use crate::devices::{self, DEVICE_DAEMON};
 use crate::helpers::Lost;
 use crate::loader::is_of_kernel;
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
@@ -176,6 +177,10 @@ impl Daemon {
         if spawn.main && unit == LOG_DAEMON {
             let end = self.log_link.daemon_end().map_err(|e| e.to_string())?;
             fds.push((LINK_FD_NAME.to_owned(), end));
+        }
+        if spawn.main && unit == DEVICE_DAEMON {
+            let end = self.devices.daemon_end().map_err(|e| e.to_string())?;
+            fds.push((devices::LINK_FD_NAME.to_owned(), end));
         }
         let (log, stream) = self.log_output(spawn, &unit);
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();

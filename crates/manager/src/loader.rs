@@ -870,12 +870,13 @@ fn instances<'a>(graph: &'a Graph, template: &'a UnitName) -> impl Iterator<Item
 /// Units that may exist without a file of their own, or by a template: whoever names them makes
 /// them be looked for.
 fn needs_loading(name: &UnitName) -> bool {
-    name.is_instance() || matches!(name.unit_type(), UnitType::Slice)
+    name.is_instance() || matches!(name.unit_type(), UnitType::Slice | UnitType::Device)
 }
 
 /// Whether a unit without any file is nothing at all.
 fn is_absent(name: &UnitName, files: &Files) -> bool {
-    let without_file = matches!(name.unit_type(), UnitType::Slice) || is_perpetual(name);
+    let without_file =
+        matches!(name.unit_type(), UnitType::Slice | UnitType::Device) || is_perpetual(name);
     !without_file && files.links.is_empty()
 }
 

@@ -42,6 +42,8 @@ pub(crate) enum AfterLoad {
     Forgotten,
     /// Names that gained or lost a mount were loaded.
     Mounts,
+    /// Tell this device's unit, of which something was wanted that was not loaded.
+    Wanted(UnitName),
     /// Nobody waits.
     Nothing,
 }
@@ -309,6 +311,7 @@ impl Daemon {
                 // What lost its file with its mount.
                 self.note_idle(&delta.changed);
             }
+            Some(AfterLoad::Wanted(device)) => self.wanted_loaded(device),
             Some(AfterLoad::Nothing) | None => {}
         }
     }
@@ -338,6 +341,7 @@ impl Daemon {
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);
+        self.tell_new_devices(graph, delta);
         let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
         self.mounts.tell_again(graph, units);
         let changes = self.mounts.take(graph);

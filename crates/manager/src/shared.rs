@@ -5,6 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_bus::backend::{Backend, Call, Facts, Live, ReplySender, UnitFiles};
+use warren_core::device_table::DeviceTable;
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
 use warren_core::request::Asker;
@@ -65,6 +66,7 @@ pub struct Shared {
     view: Mutex<Arc<View>>,
     facts: Mutex<Arc<Facts>>,
     states: Mutex<Arc<FileStates>>,
+    devices: Mutex<Arc<DeviceTable>>,
     rules: Mutex<Applied>,
     shown: Mutex<Shown>,
     locks: Mutex<Locks>,
@@ -130,6 +132,7 @@ impl Shared {
             view: Mutex::default(),
             facts: Mutex::new(Arc::new(facts)),
             states: Mutex::default(),
+            devices: Mutex::default(),
             rules: Mutex::default(),
             shown: Mutex::new(Shown::new(places.rules)),
             locks: Mutex::default(),
@@ -148,6 +151,16 @@ impl Shared {
     /// Puts up a new view.
     pub fn publish(&self, view: Arc<View>) {
         *lock(&self.view) = view;
+    }
+
+    /// Puts up what is known of devices.
+    pub fn publish_devices(&self, devices: Arc<DeviceTable>) {
+        *lock(&self.devices) = devices;
+    }
+
+    /// What is known of devices.
+    pub fn devices(&self) -> Arc<DeviceTable> {
+        lock(&self.devices).clone()
     }
 
     /// Puts up the installation states that go with a generation.

@@ -27,6 +27,7 @@ use warren_unit::settings::{Group, Id};
 use warren_unit::{Defaults, LoadState};
 
 use crate::daemon::{Daemon, now, token};
+use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::Groups;
@@ -66,6 +67,7 @@ struct Kept {
     sockets: Vec<(String, OwnedFd)>,
     fd_store: Vec<(String, OwnedFd)>,
     log: KeptLog,
+    devices: KeptDevices,
 }
 
 /// A process that is gone for so long has no record to come.
@@ -82,6 +84,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     let mut kept = Kept::default();
     for (name, fd) in stored {
         let Some((name, fd)) = kept.log.take(name, fd) else { continue };
+        let Some((name, fd)) = kept.devices.take(name, fd) else { continue };
         match name.as_str() {
             STATE_NAME => kept.state = Some(fd),
             GENERATION_NAME => kept.generation = Some(fd),
@@ -113,6 +116,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
     crate::log::set_up(options.log_target, options.scope, wake.clone());
     let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
+    let devices = Devices::open(std::mem::take(&mut kept.devices), &init)?;
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
 
@@ -187,6 +191,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         init,
         helpers: Helpers::new(greeting.helpers),
         log_link,
+        devices,
         groups,
         sockets: Sockets::default(),
         traps: traps.map_err(text("making the autofs pipe"))?,
@@ -377,6 +382,7 @@ impl Daemon {
         self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
         self.epoll.add(self.notify.fd(), token::NOTIFY, Interest::READ)?;
         self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
+        self.watch_devices()?;
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
         if let Some(watch) = self.groups.watch() {
             self.epoll.add(watch, token::GROUPS, Interest::READ)?;
@@ -409,6 +415,7 @@ impl Daemon {
         }
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
         let delta = warren_core::graph::Delta { added, ..Default::default() };
+        self.foresee_devices(&graph);
         let effects =
             self.core.step(now(), Event::Commit { graph: graph.clone(), delta: Box::new(delta) });
         self.finish_turn(effects);
@@ -447,6 +454,7 @@ impl Daemon {
         }
         let late = restored.late.clone();
         let held = Held::of(&restored);
+        self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));

@@ -127,6 +127,9 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["reason"] = reason(view, shown);
     out["made_by"] = json!(rules_of(shared, definition));
     out["detail"] = json!(history.status_text);
+    if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
+        out["device"] = json!(words);
+    }
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));

@@ -199,6 +199,7 @@ pub fn at_rest(world: &World) -> Vec<String> {
     if wrong.is_empty() {
         wrong.extend(kernel_agrees(world));
         wrong.extend(relations_hold(world));
+        wrong.extend(crate::devices::known(world));
         wrong.extend(all_is_down(world));
     }
     wrong
@@ -225,7 +226,8 @@ fn settled(world: &World) -> Vec<String> {
             ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
         );
         let since = run.history.as_ref().map_or(0, |h| h.state_change.monotonic.0);
-        if moving && now - since > JOB_MAX {
+        let waits = world.core.graph().is_device(definition.id);
+        if moving && !waits && now - since > JOB_MAX {
             wrong.push(format!("liveness: {name} stays {}", run.sub_state()));
         }
     }
@@ -254,6 +256,7 @@ fn all_is_down(world: &World) -> Vec<String> {
         let run = world.core.unit_run(definition.id);
         let code = run.history.as_ref().map_or(Code::NeverStarted, |h| h.reason.code);
         let stays = matches!(code, Code::Discovered | Code::UnmountFailed);
+        let stays = stays || world.core.graph().is_device(definition.id);
         if !run.active_state().is_down() && !stays {
             wrong.push(format!("shutdown: {} is still {}", definition.name, run.sub_state()));
         }
@@ -298,11 +301,13 @@ fn stops_in_time(world: &World) -> Vec<String> {
 /// Whether something is under way that will change the picture soon.
 pub fn is_at_rest(world: &World) -> bool {
     let still = |run: &UnitRun| {
+        let tentative = run.state == TypeState::Device(Device::Tentative);
         run.job.is_none()
-            && !matches!(
-                run.active_state(),
-                ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
-            )
+            && (tentative
+                || !matches!(
+                    run.active_state(),
+                    ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
+                ))
     };
     world.core.graph().definitions().all(|d| still(world.core.unit_run(d.id)))
         && !world.kernel.is_busy_until(world.kernel.now + 10_000)
@@ -393,7 +398,8 @@ fn relations_hold(world: &World) -> Vec<String> {
     let up = |unit: UnitId| world.core.unit_run(unit).active_state().is_up();
     for definition in graph.definitions().filter(|d| up(d.id)) {
         let (unit, name) = (definition.id, &definition.name);
-        for other in graph.related(unit, Relation::BindsTo).filter(|&o| !up(o)) {
+        let missing = |other| !up(other) && !crate::devices::may_be_missing(world, other);
+        for other in graph.related(unit, Relation::BindsTo).filter(|&o| missing(o)) {
             wrong.push(format!("binds-to: {name} is up, {} is not", graph.name(other)));
         }
         for other in graph.related(unit, Relation::Conflicts).filter(|&o| up(o)) {

@@ -246,6 +246,10 @@ impl World for SmallWorld<'_> {
     fn can_reload(&self, _unit: UnitId) -> bool {
         false
     }
+
+    fn is_unseen(&self, _unit: UnitId) -> bool {
+        false
+    }
 }
 
 fn core_builds(graph: &Graph, small: &Small, job_type: JobType, mode: JobMode) -> Verdict {

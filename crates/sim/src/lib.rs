@@ -10,6 +10,7 @@
 //! Nothing here reads a clock, opens a file or starts a thread; the binary and the tests do.
 
 pub mod checks;
+pub mod devices;
 pub mod differential;
 pub mod exhaustive;
 pub mod faults;

@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+use warren_core::device::Sight;
 use warren_core::ids::UnitId;
 use warren_core::job::JobMode;
 use warren_core::request::Request;
@@ -62,6 +63,14 @@ pub enum Action {
     Shutdown,
     /// Instances of connections that are over are forgotten.
     Forget,
+    /// `plug DEVICE`: it comes.
+    Plug(String),
+    /// `unplug DEVICE`: it goes.
+    Unplug(String),
+    /// `seeing`: somebody looks for devices from now on.
+    Seeing,
+    /// `blind`: nobody does.
+    Blind,
 }
 
 impl Action {
@@ -88,6 +97,10 @@ impl Action {
             "hurry" => Action::Hurry(unit()?),
             "shutdown" if first.is_empty() => Action::Shutdown,
             "forget" => Action::Forget,
+            "plug" => Action::Plug(unit()?),
+            "unplug" => Action::Unplug(unit()?),
+            "seeing" if first.is_empty() => Action::Seeing,
+            "blind" if first.is_empty() => Action::Blind,
             _ => {
                 let mode = match second.trim() {
                     "" => JobMode::Replace,
@@ -143,6 +156,10 @@ impl Action {
             Action::Crash => world.crash(),
             Action::Shutdown => world.step(warren_core::event::Event::StopEverything),
             Action::Forget => world.forget(),
+            Action::Plug(name) => world.plug(name, true),
+            Action::Unplug(name) => world.plug(name, false),
+            Action::Seeing => world.see_devices(Sight::Seeing),
+            Action::Blind => world.see_devices(Sight::Blind),
         }
     }
 }
@@ -192,6 +209,10 @@ impl fmt::Display for Action {
             Action::Hurry(unit) => write!(f, "hurry {unit}"),
             Action::Shutdown => write!(f, "shutdown"),
             Action::Forget => write!(f, "forget"),
+            Action::Plug(unit) => write!(f, "plug {unit}"),
+            Action::Unplug(unit) => write!(f, "unplug {unit}"),
+            Action::Seeing => write!(f, "seeing"),
+            Action::Blind => write!(f, "blind"),
         }
     }
 }

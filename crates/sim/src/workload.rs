@@ -3,6 +3,7 @@
 use warren_core::job::JobMode;
 use warren_unit::UnitName;
 
+use crate::devices;
 use crate::faults::Faults;
 use crate::random::Random;
 use crate::script::{Action, Plan};
@@ -23,7 +24,9 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
         units.set(UnitName::parse(name).expect("drawn names are valid"), text);
     }
     let actions = draw_actions(&mut random.fork(), &names, steps);
-    Plan { seed, faults, units, actions }
+    let mut plan = Plan { seed, faults, units, actions };
+    devices::draw(&mut plan);
+    plan
 }
 
 fn draw_names(random: &mut Random) -> Vec<String> {

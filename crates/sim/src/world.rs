@@ -53,6 +53,8 @@ pub struct World {
     pub leavers: BTreeSet<UnitId>,
     /// How often the manager was killed.
     pub crashes: u32,
+    /// What there is of devices.
+    pub devices: crate::devices::Devices,
     /// Events that the core has taken.
     pub events: u64,
     /// What the state file holds.
@@ -80,6 +82,7 @@ impl World {
             lawless: false,
             leavers: BTreeSet::new(),
             crashes: 0,
+            devices: crate::devices::Devices::default(),
             events: 0,
             file: record::header(),
             told: Told::default(),
@@ -245,6 +248,7 @@ impl World {
             self.listen_to(effect);
         }
         self.wrong.extend(checks::nothing_starts(self, &effects));
+        self.wrong.extend(crate::devices::mounts_have_devices(self, &effects));
         let found = checks::after_step(self, before);
         self.wrong.extend(found);
         self.wrong.extend(self.told.hear(&mut self.core));
@@ -297,6 +301,7 @@ impl World {
             self.wrong.push(format!("reload-empty: an empty change did {}", effects.len()));
         }
         self.after_step(&before, effects);
+        self.tell_of_devices();
     }
 
     /// Forgets the instances of connections that are over.
@@ -398,6 +403,7 @@ impl World {
         let names = Graph::with_names(restored.names.clone());
         let (graph, _) = names.apply(self.texts.changes_from(&UnitTexts::default()));
         self.core = new_core(self.seed);
+        self.core.set_sight(self.devices.sight);
         let effects = self.core.recover(self.moment(), Arc::new(graph), restored);
         self.told = Told::of(&self.core);
         self.core.take_happenings();
@@ -408,6 +414,7 @@ impl World {
         self.wrong.extend(checks::at_any_time(self));
         effects.into_iter().for_each(|effect| self.kernel.accept(effect));
         self.reconcile();
+        self.tell_of_devices();
     }
 
     /// The new manager's file: a compaction of the old one.
@@ -483,6 +490,7 @@ impl World {
             Event::TrapIdle { unit, token } => format!("{} is idle ({token})", name(*unit)),
             Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
             Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
+            Event::Devices(news) => crate::devices::words_of(news, name),
             Event::StopEverything => "stop everything".to_owned(),
             Event::GiveUp => "give up".to_owned(),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),

@@ -172,6 +172,8 @@ impl<'m, 'a> Loader<'m, 'a> {
         let collect = self.merged.text(id!(Unit "CollectMode"));
         self.flags.set(UnitFlags::COLLECT_FAILED, collect.as_deref() == Some("inactive-or-failed"));
         self.flags.set(UnitFlags::PERPETUAL, is_perpetual(self.merged.name()));
+        // They have a timeout without stating one: DefaultDeviceTimeoutSec=.
+        self.flags.set(UnitFlags::HAS_JOB_SETTINGS, unit_type == Device);
         for entry in self.merged.entries() {
             let setting = entry.setting.setting();
             match setting.kind {

@@ -8,6 +8,7 @@ mod fuzz;
 mod purity;
 mod test;
 mod vm;
+mod vm_devices;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,7 +23,7 @@ Usage: cargo xtask COMMAND
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
-  vm                a machine under QEMU with Warrener as process 1
+  vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
@@ -56,6 +57,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["vm"] => vm::run(),
+        ["vm", "devices"] => vm_devices::run(),
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {
             print!("{HELP}");

@@ -113,13 +113,13 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-struct Kernel {
-    image: PathBuf,
+pub(crate) struct Kernel {
+    pub(crate) image: PathBuf,
     modules: PathBuf,
 }
 
 /// The newest of Debian's cloud kernels.
-fn kernel() -> Result<Kernel> {
+pub(crate) fn kernel() -> Result<Kernel> {
     let names = fs::read_dir("/boot").context("/boot")?.flatten();
     let names = names.filter_map(|entry| entry.file_name().into_string().ok());
     let newest = names.filter(|name| name.starts_with("vmlinuz-") && name.contains("cloud")).max();
@@ -140,6 +140,17 @@ fn make_disk(disk: &Path) -> Result<()> {
 /// The initial RAM file system.
 fn make_archive(directory: &Path, kernel: &Kernel) -> Result<PathBuf> {
     let tree = directory.join("tree");
+    make_base(&tree)?;
+    for (name, text) in UNITS {
+        fs::write(tree.join("etc/systemd/system").join(name), text)?;
+    }
+    fs::write(tree.join("report.sh"), REPORT)?;
+    copy_modules(kernel, &tree, &MODULES)?;
+    pack(directory, &tree)
+}
+
+/// What every machine has: our programs, busybox, directories.
+pub(crate) fn make_base(tree: &Path) -> Result<()> {
     let programs = bench::programs()?;
     for below in ["bin", "usr/lib/warren", "etc/systemd/system", "dev", "proc", "sys", "run", "mnt"]
     {
@@ -153,26 +164,26 @@ fn make_archive(directory: &Path, kernel: &Kernel) -> Result<PathBuf> {
     for command in COMMANDS {
         symlink("busybox", tree.join("bin").join(command))?;
     }
-    for (name, text) in UNITS {
-        fs::write(tree.join("etc/systemd/system").join(name), text)?;
-    }
-    fs::write(tree.join("report.sh"), REPORT)?;
-    copy_modules(kernel, &tree)?;
+    Ok(())
+}
+
+/// Packs the tree.
+pub(crate) fn pack(directory: &Path, tree: &Path) -> Result<PathBuf> {
     let archive = directory.join("initrd.cpio");
     let pack = format!("find . | cpio --quiet -o -H newc > {}", archive.display());
-    quietly(Command::new("sh").args(["-c", &pack]).current_dir(&tree))?;
+    quietly(Command::new("sh").args(["-c", &pack]).current_dir(tree))?;
     Ok(archive)
 }
 
 /// Copies the modules with those that they depend on, by modules.dep(5).
-fn copy_modules(kernel: &Kernel, tree: &Path) -> Result<()> {
+pub(crate) fn copy_modules(kernel: &Kernel, tree: &Path, modules: &[&str]) -> Result<()> {
     let table = fs::read_to_string(kernel.modules.join("modules.dep")).context("modules.dep")?;
     let stem =
         |path: &str| path.rsplit('/').next().unwrap_or(path).split('.').next().map(str::to_owned);
     let mut wanted: BTreeSet<&str> = BTreeSet::new();
     for line in table.lines() {
         let Some((path, needs)) = line.split_once(':') else { continue };
-        if MODULES.iter().any(|name| stem(path).as_deref() == Some(name)) {
+        if modules.iter().any(|name| stem(path).as_deref() == Some(name)) {
             wanted.insert(path);
             wanted.extend(needs.split_whitespace());
         }
@@ -222,7 +233,7 @@ fn check(console: &str) -> Result<()> {
     bail!("missing: {missing:?}; unwanted: {unwanted:?}")
 }
 
-fn quietly(command: &mut Command) -> Result<()> {
+pub(crate) fn quietly(command: &mut Command) -> Result<()> {
     let output = command.output().with_context(|| format!("{command:?}"))?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{command:?}: {said}");

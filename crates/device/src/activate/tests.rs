@@ -154,23 +154,13 @@ fn an_incomplete_group_is_started_by_volume() {
 fn an_array_is_assembled_under_its_name() {
     let uuid = "--uuid=abababab:abababab:abababab:abababab";
     let array = |mode: &str, name: &str, devices: &str| {
-        format!("mdadm --assemble {mode} {uuid} /dev/md/{name} {devices} (1)")
+        format!("mdadm --assemble {mode}{uuid} /dev/md/{name} {devices} (1)")
     };
-    check(
-        Policy::default(),
-        legs(0, "host:0"),
-        false,
-        &array("--no-degraded", "0", "/dev/sda /dev/sdb"),
-    );
+    check(Policy::default(), legs(0, "host:0"), false, &array("", "0", "/dev/sda /dev/sdb"));
     let plain = "abababab-abab-abab-abab-abababababab";
-    check(
-        Policy::default(),
-        legs(0, "../x"),
-        false,
-        &array("--no-degraded", plain, "/dev/sda /dev/sdb"),
-    );
+    check(Policy::default(), legs(0, "../x"), false, &array("", plain, "/dev/sda /dev/sdb"));
     let late = Policy { degraded_after_ms: Some(10), ..Policy::default() };
-    check(late, legs(0, "h:0")[..1].to_vec(), true, &array("--run", "0", "/dev/sda"));
+    check(late, legs(0, "h:0")[..1].to_vec(), true, &array("--run ", "0", "/dev/sda"));
 }
 
 #[test]

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode, Stdio};
+use std::time::Duration;
 
 use warren_device::daemon::{
     Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES, drop_privileges,
 };
 use warren_device::index::{Completeness, Policy, parse_crypttab};
+use warren_device::link::{ManagerLink, tell_ready};
 use warren_device::lvm::LvmId;
 use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_system_id};
 use warren_device::lvm::text::TextFault;
@@ -121,9 +123,22 @@ fn ask_lvm(options: &mut Options) {
 }
 
 fn lvm_settings() -> Result<Settings, String> {
-    let answer = lvm(&QUESTION)?;
+    // Without a file of settings, what lvm2 goes by is its defaults, which are asked for otherwise.
+    let answer = match has_lvm_settings() {
+        true => lvm(&QUESTION)?,
+        false => lvm(&QUESTION.map(|word| if word == "full" { "default" } else { word }))?,
+    };
     let fault = |fault: TextFault| format!("lvmconfig: byte {}: {}", fault.at, fault.what);
     Settings::parse(answer.as_bytes()).map_err(fault)
+}
+
+fn has_lvm_settings() -> bool {
+    let directory = lvm_directory();
+    ["lvm.conf", "lvmlocal.conf"].iter().any(|name| directory.join(name).exists())
+}
+
+fn lvm_directory() -> PathBuf {
+    std::env::var_os("LVM_SYSTEM_DIR").unwrap_or("/etc/lvm".into()).into()
 }
 
 fn lvm(arguments: &[&str]) -> Result<String, String> {
@@ -138,8 +153,7 @@ fn lvm(arguments: &[&str]) -> Result<String, String> {
 /// The devices file; without one lvm2 uses all devices, lvmdevices(8). One that is there and cannot
 /// be read lists nothing, so that nothing is activated by mistake.
 fn listed_in(name: &str) -> Option<BTreeSet<LvmId>> {
-    let directory = std::env::var_os("LVM_SYSTEM_DIR").unwrap_or("/etc/lvm".into());
-    match std::fs::read_to_string(Path::new(&directory).join("devices").join(name)) {
+    match std::fs::read_to_string(lvm_directory().join("devices").join(name)) {
         Ok(text) => Some(parse_devices_file(&text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => {
@@ -164,21 +178,61 @@ fn run(command: Command) -> warren_sys::Result<()> {
     let activates = command.options.activate;
     let mut daemon = Daemon::bind(command.options, Readers::new()?)?;
     daemon.watch(&signals)?;
+    let mut link = ManagerLink::inherited().map(Link::new);
+    if let Some(link) = &link {
+        daemon.watch(&link.end)?;
+    }
     if !activates {
         drop_privileges()?;
     }
     daemon.begin();
     loop {
+        if let Some(link) = &mut link {
+            link.serve(&mut daemon);
+        }
         if command.once && daemon.is_settled() {
             print_report(&daemon, command.json);
             return Ok(());
         }
-        daemon.turn(None)?;
+        daemon.turn(link.as_ref().and_then(Link::patience))?;
         daemon.take_lines().iter().for_each(|line| eprintln!("{line}"));
         match signals.read()?.map(|info| info.signal) {
             Some(SIGUSR1) => print_report(&daemon, command.json),
             Some(_) => return Ok(()),
             None => {}
+        }
+    }
+}
+
+/// The manager, and what it was told.
+struct Link {
+    end: ManagerLink,
+    /// The last message found no room.
+    is_behind: bool,
+    was_ready: bool,
+}
+
+/// How soon a message that found no room is tried again.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+impl Link {
+    fn new(end: ManagerLink) -> Link {
+        Link { end, is_behind: false, was_ready: false }
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        self.is_behind.then_some(AGAIN_AFTER)
+    }
+
+    /// Tells the manager what is new. What found no room is told as a whole once there is some.
+    fn serve(&mut self, daemon: &mut Daemon) {
+        if self.end.is_asked() || self.is_behind {
+            daemon.tell_all();
+        }
+        let Some(message) = daemon.message() else { return };
+        self.is_behind = !self.end.send(&message);
+        if !self.is_behind && !std::mem::replace(&mut self.was_ready, true) {
+            tell_ready();
         }
     }
 }

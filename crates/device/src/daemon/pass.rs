@@ -65,6 +65,8 @@ impl Daemon {
         if pass.is_boot {
             self.step(Event::ColdplugDone);
         }
+        self.look_at_others();
+        self.teller.open();
     }
 
     /// Devices that are there but did not answer in this pass stay what they were.

@@ -33,13 +33,18 @@ pub(super) struct Runner {
     sender: Sender<Ended>,
     receiver: Receiver<Ended>,
     done: Arc<EventFd>,
+    udev: bool,
 }
 
+/// What tells lvm2 and mdadm that no udev runs: they make their nodes and links themselves and do
+/// not wait for anybody to do it.
+const WITHOUT_UDEV: [(&str, &str); 2] = [("DM_DISABLE_UDEV", "1"), ("MDADM_NO_UDEV", "1")];
+
 impl Runner {
-    pub(super) fn new() -> warren_sys::Result<Runner> {
+    pub(super) fn new(udev: bool) -> warren_sys::Result<Runner> {
         let (sender, receiver) = channel();
         let done = Arc::new(EventFd::new()?);
-        Ok(Runner { waiting: VecDeque::new(), running: 0, sender, receiver, done })
+        Ok(Runner { waiting: VecDeque::new(), running: 0, sender, receiver, done, udev })
     }
 
     /// Becomes readable when a program ended.
@@ -71,8 +76,9 @@ impl Runner {
         {
             self.running += 1;
             let (sender, done) = (self.sender.clone(), self.done.clone());
+            let environment: &[(&str, &str)] = if self.udev { &[] } else { &WITHOUT_UDEV };
             std::thread::spawn(move || {
-                let result = run(&command.words);
+                let result = run(&command.words, environment);
                 // Nobody listens any more: the daemon ends.
                 let _ = sender.send(Ended { groups: command.groups, result });
                 done.notify();
@@ -81,10 +87,14 @@ impl Runner {
     }
 }
 
-fn run(words: &[String]) -> Result<(), String> {
+fn run(words: &[String], environment: &[(&str, &str)]) -> Result<(), String> {
     let (program, arguments) = words.split_first().ok_or("no program")?;
     // lvm2 complains of every descriptor it did not open, and ours are close-on-exec.
-    let process = Process::new(program).args(arguments).stdin(Stdio::null()).output();
+    let process = Process::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null())
+        .output();
     let output = process.map_err(|error| format!("{program}: {error}"))?;
     match output.status.success() {
         true => Ok(()),
@@ -135,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_program_that_fails_says_why() {
-        let run = |words: &[&str]| run(&command(words).words);
+        let run = |words: &[&str]| run(&command(words).words, &[]);
         assert_eq!(run(&["true"]), Ok(()));
         let failed = run(&["sh", "-c", "echo one >&2; echo two >&2; exit 5"]);
         assert_eq!(failed, Err("sh: exit status: 5: one; two".to_owned()));
@@ -145,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_few_programs_run_at_a_time_and_all_end() {
-        let mut runner = Runner::new().expect("an eventfd can be had");
+        let mut runner = Runner::new(true).expect("an eventfd can be had");
         (0..10).for_each(|_| runner.submit(command(&["true"])));
         assert_eq!((runner.running, runner.waiting.len()), (PROGRAMS_MAX, 10 - PROGRAMS_MAX));
         let mut ended = 0;

@@ -183,7 +183,7 @@ fn mutated_events_are_harmless() {
     let kernels = [&b"add@/devices/block/sda\0"[..], properties].concat();
     let pieces: &[&[u8]] = &[b"\0", b"=", b"/../", b"DEVPATH=", b"@", b"\xff", b"S:../x\n", b":"];
     let mut numbers = Numbers(9);
-    for whole in [kernels, crate::udev::message("block", properties)] {
+    for whole in [kernels, crate::udev::message("block", "", properties)] {
         for _ in 0..3000 {
             let mut data = whole.clone();
             for _ in 0..1 + numbers.below(4) {

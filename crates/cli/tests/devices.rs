@@ -1,4 +1,4 @@
-//! The program `warren-devices`: run as users run it, fed rubbish.
+//! `warren devices scan`: run as users run it, fed rubbish.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -8,8 +8,8 @@ use warren_device::image::{self, Disk};
 use warren_device::luks::Luks;
 
 fn run(args: &[&str]) -> Output {
-    let program = env!("CARGO_BIN_EXE_warren-devices");
-    Command::new(program).args(args).output().expect("the program can be started")
+    let program = env!("CARGO_BIN_EXE_warren");
+    Command::new(program).arg("devices").args(args).output().expect("the program can be started")
 }
 
 /// Exit status, standard output, whether anything went to standard error.
@@ -55,8 +55,9 @@ fn images_are_read_and_rubbish_is_survived() {
 
 #[test]
 fn a_wrong_command_line_shows_the_help() {
-    for args in [&[][..], &["scan"], &["scan", "--yaml", "x"], &["probe", "x"]] {
+    for args in [&["scan"][..], &["scan", "--yaml", "x"], &["probe", "x"]] {
         check(args, 2, "", true);
     }
-    assert!(run(&["--help"]).stdout.starts_with(b"Usage: warren-devices scan"));
+    let help = String::from_utf8_lossy(&run(&["scan", "--help"]).stdout).into_owned();
+    assert!(help.contains("Usage: warren devices scan"), "{help}");
 }

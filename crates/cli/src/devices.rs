@@ -1,0 +1,176 @@
+//! `warren devices`: what the manager was told of devices, as a tree, and `scan`, which reads
+//! devices itself. What is on a disk is the device crate's business; here it is shown.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::Path;
+
+use serde_json::Value;
+use warren_device::file::DeviceFile;
+use warren_device::index::Policy;
+use warren_device::read::Scratch;
+use warren_device::report;
+use warren_device::scan::{Known, Scan};
+
+use crate::output::{Style, Tone, bytes, print, tone_of_state};
+
+/// A line of text; writing to a String cannot fail.
+macro_rules! put {
+    ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
+}
+
+/// `warren devices scan`: reads each path; 1 when one could not be read.
+pub fn scan(paths: &[String], json: bool) -> i32 {
+    let (mut scratch, mut known) = (Scratch::default(), Known::default());
+    let scans: Vec<(String, std::io::Result<Scan>)> = paths
+        .iter()
+        .map(|path| (path.clone(), scan_path(path, &mut scratch, &mut known)))
+        .collect();
+    let failed = scans.iter().any(|(_, result)| result.is_err());
+    let report = report::of_scans(&scans, Policy::default());
+    print(&if json { report.json_lines() } else { report.text() });
+    i32::from(failed)
+}
+
+fn scan_path(path: &str, scratch: &mut Scratch, known: &mut Known) -> std::io::Result<Scan> {
+    let file = DeviceFile::open(Path::new(path))?;
+    let found = warren_device::scan::scan(&file, scratch, &mut |key| known.contains(key));
+    let found = found.map_err(|error| std::io::Error::from_raw_os_error(error.errno))?;
+    known.learn(&found);
+    Ok(found)
+}
+
+/// The answer of `Devices`: each group with what it lies on and what is made of it, then the other
+/// disks, then what is waited for.
+pub fn tree(answer: &Value, style: Style) -> String {
+    let mut out = String::new();
+    if answer["seeing"].as_bool() != Some(true) {
+        put!(out, "Nobody looks for devices: each is taken for plugged in.");
+        put!(out, "To have them looked for: warren start warren-deviced");
+        return out;
+    }
+    let rows = list(answer, "devices");
+    let mut parts: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    let mut made: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+    for row in &rows {
+        row["part_of"].as_str().into_iter().for_each(|id| parts.entry(id).or_default().push(row));
+        row["made_of"].as_str().into_iter().for_each(|id| made.entry(id).or_default().push(row));
+    }
+    for group in list(answer, "groups") {
+        let id = text(group, "id");
+        group_lines(&mut out, group, parts.get(id), made.get(id), style);
+    }
+    let is_plain = |row: &&&Value| row["part_of"].is_null() && row["made_of"].is_null();
+    let is_shown = |row: &&&Value| is_disk(row) || !list(row, "users").is_empty();
+    for row in rows.iter().filter(is_plain).filter(is_shown) {
+        put!(out, "{}", device_line(row, style));
+    }
+    for wait in list(answer, "waiting") {
+        let users: Vec<&str> = list(wait, "users").into_iter().map(|u| text(u, "name")).collect();
+        let unit = style.paint(Tone::Warn, text(wait, "unit"));
+        put!(out, "{unit} is waited for by {}: {}", users.join(", "), text(wait, "why"));
+    }
+    out
+}
+
+fn group_lines(
+    out: &mut String,
+    group: &Value,
+    parts: Option<&Vec<&Value>>,
+    made: Option<&Vec<&Value>>,
+    style: Style,
+) {
+    let tone = if group["up"].as_bool() == Some(true) { Tone::Good } else { Tone::Warn };
+    put!(out, "{} {}", style.paint(tone, text(group, "name")), text(group, "state"));
+    let below = parts.into_iter().flatten().map(|row| ("on", row));
+    let above = made.into_iter().flatten().map(|row| ("gives", row));
+    let lines: Vec<(&str, &&Value)> = below.chain(above).collect();
+    for (i, (word, row)) in lines.iter().enumerate() {
+        let branch = if i + 1 == lines.len() { "└─" } else { "├─" };
+        put!(out, "{branch} {word} {}", device_line(row, style));
+    }
+}
+
+fn device_line(row: &Value, style: Style) -> String {
+    let mut line = best_name(row).to_owned();
+    if let Some(size) = row["size"].as_u64().filter(|&size| size > 0) {
+        line += &format!("  {}", bytes(size));
+    }
+    if !text(row, "note").is_empty() {
+        line += &format!("  {}", text(row, "note"));
+    }
+    if row["ready"].as_bool() != Some(true) {
+        line += &format!("  {}", style.paint(Tone::Warn, "not ready"));
+    }
+    for user in list(row, "users") {
+        let active = text(user, "active");
+        line +=
+            &format!("  → {} {}", text(user, "name"), style.paint(tone_of_state(active), active));
+    }
+    line
+}
+
+/// The name that people know: of a volume the one below its group, else the node.
+fn best_name(row: &Value) -> &str {
+    let names = || row["names"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let plain = |name: &&str| !name.starts_with("/dev/disk/") && !name.starts_with("/dev/mapper/");
+    let node = names().next().unwrap_or_else(|| text(row, "path"));
+    match node.starts_with("/dev/dm-") {
+        true => names().filter(plain).nth(1).or_else(|| names().nth(1)).unwrap_or(node),
+        false => node,
+    }
+}
+
+fn is_disk(row: &Value) -> bool {
+    text(row, "path").contains("/block/") && !text(row, "note").is_empty()
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> Vec<&'a Value> {
+    value[key].as_array().into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_tree_shows_what_lies_on_what() {
+        let mount = json!({"name": "home.mount", "active": "active"});
+        let answer = json!({
+            "seeing": true,
+            "devices": [
+                {"path": "/sys/devices/block/sda", "names": ["/dev/sda"], "ready": true,
+                 "note": "pv a", "size": 2048, "part_of": "vg:1", "users": []},
+                {"path": "/sys/devices/block/dm-0", "ready": true, "note": "ext4", "size": 1024,
+                 "names": ["/dev/dm-0", "/dev/mapper/data-home", "/dev/data/home"],
+                 "made_of": "vg:1", "users": [mount]},
+                {"path": "/sys/devices/block/sdb", "names": ["/dev/sdb"], "ready": false,
+                 "note": "swap", "users": []},
+                {"path": "/sys/devices/tty/ttyS0", "names": ["/dev/ttyS0"], "ready": true,
+                 "users": []},
+            ],
+            "groups": [{"id": "vg:1", "name": "vg data", "up": true, "state": "complete"}],
+            "waiting": [{"unit": "dev-x.device", "why": "no such device was seen",
+                         "users": [{"name": "x.mount"}]}],
+        });
+        let expected = "\
+vg data complete
+├─ on /dev/sda  2.0K  pv a
+└─ gives /dev/data/home  1.0K  ext4  → home.mount active
+/dev/sdb  swap  not ready
+dev-x.device is waited for by x.mount: no such device was seen
+";
+        assert_eq!(tree(&answer, Style::default()), expected);
+    }
+
+    #[test]
+    fn without_a_daemon_it_says_so() {
+        let shown = tree(&json!({"seeing": false}), Style::default());
+        assert!(shown.starts_with("Nobody looks for devices"), "{shown}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Device units (systemd.device(5)): they come and go with what the device daemon tells.
+//!
+//! No job makes a device: a start job of one waits until it is told of, for at most its
+//! JobRunningTimeoutSec=, and there are no stops. What is bound to a device that goes is stopped
+//! as with any other unit. Which units a device has, and what they follow, is in
+//! [`crate::device_table`]; here a device is one unit with a state.
+//!
+//! What is not told of is not gone: before the first whole picture, and for a device that nobody
+//! ever told of, nothing is stopped. A root file system from a device that only the kernel's
+//! command line names must not be unmounted because nobody knows it by that name.
+
+use crate::ids::UnitId;
+use crate::job::{JobKind, JobMode, JobResult, JobType};
+use crate::machine::Core;
+use crate::reason::{Cause, Code, Reason};
+use crate::state::{Device, TypeState};
+use warren_unit::{Relation, UnitType};
+
+/// What is known of devices at all.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Sight {
+    /// Nobody looks for devices: each is taken for plugged in. A mount of one fails by itself if it
+    /// is not.
+    #[default]
+    Blind,
+    /// Somebody does, or is about to.
+    Seeing,
+}
+
+/// What was told of devices, as units.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceNews {
+    /// What is known at all, from now on.
+    pub sight: Sight,
+    /// Units whose device came, went or changed.
+    pub changes: Vec<DeviceChange>,
+}
+
+/// News of one unit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeviceChange {
+    /// The device unit.
+    pub unit: UnitId,
+    /// It is there and ready.
+    pub plugged: bool,
+    /// The kernel told of a change while it was there: what ReloadPropagatedFrom= it follows.
+    pub changed: bool,
+    /// Units that it wants when it comes (`SYSTEMD_WANTS=`).
+    pub wants: Vec<UnitId>,
+}
+
+impl Core {
+    /// What is known of devices at all.
+    pub fn sight(&self) -> Sight {
+        self.totals.sight
+    }
+
+    /// The same for a machine that takes up another's work, before it recovers.
+    pub fn set_sight(&mut self, sight: Sight) {
+        self.totals.sight = sight;
+    }
+
+    /// Whether the unit is a device that nobody looks for. What needs or is bound to one takes it
+    /// for plugged in.
+    pub fn is_unseen(&self, unit: UnitId) -> bool {
+        self.totals.sight == Sight::Blind
+            && self.graph.is_device(unit)
+            && !self.active_state(unit).is_up()
+    }
+
+    /// Whether a device was there and is not any more.
+    pub(crate) fn has_gone(&self, unit: UnitId) -> bool {
+        let history = self.run(unit).history.as_ref();
+        history.is_some_and(|history| !history.active_exit.is_never())
+    }
+
+    pub(crate) fn hear_of_devices(&mut self, news: DeviceNews) {
+        let blinded = self.totals.sight != Sight::Blind && news.sight == Sight::Blind;
+        self.totals.sight = news.sight;
+        for change in news.changes {
+            if self.known(change.unit).is_some() && self.graph.is_device(change.unit) {
+                self.device_told(change);
+            }
+        }
+        if blinded {
+            self.wait_for_no_device();
+        }
+    }
+
+    fn device_told(&mut self, change: DeviceChange) {
+        let unit = change.unit;
+        let was = self.run(unit).state == TypeState::Device(Device::Plugged);
+        match (was, change.plugged) {
+            (false, true) => {
+                self.become_device(unit, Device::Plugged, Code::PluggedIn);
+                for other in change.wants {
+                    self.want_for_device(other, unit);
+                }
+            }
+            // What is mounted of it is unmounted for it.
+            (true, false) => self.become_device(unit, Device::Dead, Code::Vanished),
+            (true, true) if change.changed => self.reload_followers(unit),
+            _ => {}
+        }
+    }
+
+    fn become_device(&mut self, unit: UnitId, state: Device, code: Code) {
+        self.history_mut(unit).reason = Reason::new(code, Cause::Kernel);
+        self.transit(unit, false, |run| run.state = TypeState::Device(state));
+    }
+
+    fn want_for_device(&mut self, unit: UnitId, device: UnitId) {
+        if self.known(unit).is_none() || self.totals.stopping {
+            return;
+        }
+        if self.enqueue_quietly(unit, JobType::Start, JobMode::Fail, Cause::Dependency(device))
+            && let Some(job) = self.run_mut(unit).job.as_mut()
+        {
+            job.reason.code = Code::WantedByDevice;
+        }
+    }
+
+    fn reload_followers(&mut self, unit: UnitId) {
+        let graph = self.graph.clone();
+        for other in graph.related(unit, Relation::PropagatesReloadTo) {
+            if self.active_state(other).is_up() {
+                let cause = Cause::Dependency(unit);
+                self.enqueue_quietly(other, JobType::TryReload, JobMode::Fail, cause);
+            }
+        }
+    }
+
+    /// Nobody looks for devices any more: who waits for one goes on.
+    fn wait_for_no_device(&mut self) {
+        for unit in self.busy() {
+            let waits = |core: &Core| {
+                core.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Start)
+            };
+            if self.graph.is_device(unit) && waits(self) {
+                let reason = Reason::new(Code::NoDevices, Cause::Manager);
+                self.finish_job(unit, JobResult::Done, reason);
+            }
+        }
+    }
+
+    /// A mount came or went: what it is mounted from is there in some way, or not any more.
+    pub(crate) fn look_at_devices(&mut self, mount: UnitId) {
+        if self.totals.sight == Sight::Blind
+            || self.definition(mount).unit_type() != UnitType::Mount
+        {
+            return;
+        }
+        let graph = self.graph.clone();
+        let needed = [Relation::BindsTo, Relation::Requires].into_iter();
+        for device in needed.flat_map(|relation| graph.related(mount, relation)) {
+            if graph.is_device(device) {
+                self.look_at_users(device);
+            }
+        }
+    }
+
+    fn look_at_users(&mut self, device: UnitId) {
+        let users = [Relation::BoundBy, Relation::RequiredBy].into_iter();
+        let mut users = users.flat_map(|relation| self.graph.related(device, relation));
+        let is_used = users.any(|user| {
+            self.definition(user).unit_type() == UnitType::Mount && self.active_state(user).is_up()
+        });
+        match (&self.run(device).state, is_used) {
+            (TypeState::Device(Device::Dead), true) => {
+                self.become_device(device, Device::Tentative, Code::MountedUnseen);
+            }
+            (TypeState::Device(Device::Tentative), false) => {
+                self.become_device(device, Device::Dead, Code::Vanished);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What is known of devices, by the names that units have for them.
+//!
+//! A device has one unit for its place in sysfs, one for its node, one for each link to it and one
+//! for each `SYSTEMD_ALIAS=` (systemd.device(5)). A link that several devices claim is that of the
+//! ready one with the highest priority, udev(7). Units are not made here: there is one record per
+//! device, and whoever has a unit asks for its state by name.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use warren_unit::{UnitName, UnitType};
+
+/// One device, as the device daemon tells of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceFacts {
+    /// Its place, `/sys/devices/...`.
+    pub path: String,
+    /// Its node, links to it and aliases, each with its priority.
+    pub names: Vec<(String, i32)>,
+    /// Whether it counts as there (`SYSTEMD_READY=`).
+    pub ready: bool,
+    /// `SYSTEMD_WANTS=`: names of units and templates.
+    pub wants: Vec<String>,
+    /// For people: what is on it.
+    pub note: String,
+    /// Size in bytes; 0 where it is not known.
+    pub size_bytes: u64,
+    /// The group that it is a part of, by [`GroupFacts::id`].
+    pub part_of: Option<String>,
+    /// The group that it is made from: a volume of its volume group.
+    pub made_of: Option<String>,
+}
+
+/// What the daemon told at once.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceBatch {
+    /// It tells of all there is: what it does not name is gone.
+    pub is_whole: bool,
+    /// Devices that came or changed.
+    pub devices: Vec<DeviceFacts>,
+    /// Places in sysfs of devices that went.
+    pub gone: Vec<String>,
+    /// Groups that came or changed.
+    pub groups: Vec<GroupFacts>,
+    /// Groups that went, by [`GroupFacts::id`].
+    pub gone_groups: Vec<String>,
+}
+
+/// A group of devices: a volume group, an array, a file system of several devices.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct GroupFacts {
+    /// Its kind and identifier, `vg:Wm3x...`.
+    pub id: String,
+    /// What people call it: `vg data`.
+    pub name: String,
+    /// It is started, or needs no start.
+    pub is_up: bool,
+    /// How it stands: what it waits for, why it is held, what went wrong.
+    pub state: String,
+}
+
+/// Claims of devices to one name, the best first.
+type Claims = BTreeSet<(Reverse<i32>, Arc<str>)>;
+
+/// All devices. A copy costs next to nothing: it shares what does not change.
+#[derive(Clone, Debug, Default)]
+pub struct DeviceTable {
+    devices: imbl::OrdMap<Arc<str>, Arc<DeviceFacts>>,
+    names: imbl::OrdMap<UnitName, Claims>,
+    groups: imbl::OrdMap<String, GroupFacts>,
+}
+
+impl DeviceTable {
+    /// Takes a batch in; returns the units that it says something about.
+    pub fn apply(&mut self, batch: DeviceBatch) -> BTreeSet<UnitName> {
+        let mut touched = BTreeSet::new();
+        let mut gone = batch.gone;
+        if batch.is_whole {
+            let named: BTreeSet<&str> = batch.devices.iter().map(|d| d.path.as_str()).collect();
+            let others = self.devices.keys().filter(|path| !named.contains(&***path));
+            gone.extend(others.map(|path| path.to_string()));
+            self.groups.clear();
+        }
+        gone.iter().for_each(|path| self.remove(path, &mut touched));
+        for facts in batch.devices {
+            let same = self.devices.get(&*facts.path).is_some_and(|old| **old == facts);
+            if !same || !batch.is_whole {
+                self.remove(&facts.path, &mut touched);
+                self.insert(facts, &mut touched);
+            }
+        }
+        for id in &batch.gone_groups {
+            self.groups.remove(id);
+        }
+        self.groups.extend(batch.groups.into_iter().map(|group| (group.id.clone(), group)));
+        touched
+    }
+
+    fn remove(&mut self, path: &str, touched: &mut BTreeSet<UnitName>) {
+        let Some((path, facts)) = self.devices.remove_with_key(path) else { return };
+        for (name, priority) in units_of(&facts) {
+            if let Some(claims) = self.names.get_mut(&name) {
+                claims.remove(&(Reverse(priority), path.clone()));
+                if claims.is_empty() {
+                    self.names.remove(&name);
+                }
+            }
+            touched.insert(name);
+        }
+    }
+
+    fn insert(&mut self, facts: DeviceFacts, touched: &mut BTreeSet<UnitName>) {
+        let path: Arc<str> = facts.path.as_str().into();
+        for (name, priority) in units_of(&facts) {
+            let claims = self.names.entry(name.clone()).or_default();
+            claims.insert((Reverse(priority), path.clone()));
+            touched.insert(name);
+        }
+        self.devices.insert(path, Arc::new(facts));
+    }
+
+    /// Nothing was told yet, or there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.devices.is_empty()
+    }
+
+    /// The device that a unit is of, if one is there and ready.
+    pub fn ready(&self, name: &UnitName) -> Option<&DeviceFacts> {
+        let claims = self.names.get(name)?;
+        let claimants = claims.iter().filter_map(|(_, path)| self.devices.get(path));
+        claimants.map(|facts| &**facts).find(|facts| facts.ready)
+    }
+
+    /// A device that claims the name, ready or not.
+    pub fn claimant(&self, name: &UnitName) -> Option<&DeviceFacts> {
+        let (_, path) = self.names.get(name)?.first()?;
+        self.devices.get(path).map(|facts| &**facts)
+    }
+
+    /// The unit whose state this one follows: that of its device's place in sysfs (`Following=`).
+    pub fn following(&self, name: &UnitName) -> Option<UnitName> {
+        let main = main_unit(self.ready(name)?)?;
+        (main != *name).then_some(main)
+    }
+
+    /// The units that a device's main unit wants when it comes; none for its other units, so that
+    /// each is asked for once. A template gets the device's place as its instance.
+    pub fn wants(&self, name: &UnitName) -> Vec<UnitName> {
+        let Some(facts) = self.ready(name).filter(|f| main_unit(f).as_ref() == Some(name)) else {
+            return Vec::new();
+        };
+        facts.wants.iter().filter_map(|word| wanted(word, name)).collect()
+    }
+
+    /// All devices, by their places.
+    pub fn devices(&self) -> impl Iterator<Item = &DeviceFacts> {
+        self.devices.values().map(|facts| &**facts)
+    }
+
+    /// All groups, by identifier.
+    pub fn groups(&self) -> impl Iterator<Item = &GroupFacts> {
+        self.groups.values()
+    }
+
+    /// One group.
+    pub fn group(&self, id: &str) -> Option<&GroupFacts> {
+        self.groups.get(id)
+    }
+}
+
+/// The unit of a device's place in sysfs.
+pub fn main_unit(facts: &DeviceFacts) -> Option<UnitName> {
+    UnitName::for_path(&facts.path, UnitType::Device).ok()
+}
+
+/// The names of all its units; a path that cannot be one is left out.
+fn units_of(facts: &DeviceFacts) -> impl Iterator<Item = (UnitName, i32)> + '_ {
+    let names = facts.names.iter().map(|(path, priority)| (path.as_str(), *priority));
+    let paths = std::iter::once((facts.path.as_str(), 0)).chain(names);
+    paths.filter_map(|(path, priority)| {
+        Some((UnitName::for_path(path, UnitType::Device).ok()?, priority))
+    })
+}
+
+fn wanted(word: &str, device: &UnitName) -> Option<UnitName> {
+    let name = UnitName::parse(word).ok()?;
+    match name.is_template() {
+        true => name.with_instance(device.stem()).ok(),
+        false => Some(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `PATH ready|waiting NAME[=PRIORITY]... [+WANTED...]`, a line for each device; `-PATH` is one
+    /// that went.
+    fn batch(is_whole: bool, text: &str) -> DeviceBatch {
+        let mut batch = DeviceBatch { is_whole, ..DeviceBatch::default() };
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            if let Some(path) = line.strip_prefix('-') {
+                batch.gone.push(path.to_owned());
+                continue;
+            }
+            let mut words = line.split(' ');
+            let path = words.next().expect("a path").to_owned();
+            let ready = words.next() == Some("ready");
+            let mut facts = DeviceFacts { path, ready, ..DeviceFacts::default() };
+            for word in words {
+                match (word.strip_prefix('+'), word.split_once('=')) {
+                    (Some(wanted), _) => facts.wants.push(wanted.to_owned()),
+                    (None, Some((name, priority))) => {
+                        let priority = priority.parse().expect("a number");
+                        facts.names.push((name.to_owned(), priority));
+                    }
+                    (None, None) => facts.names.push((word.to_owned(), 0)),
+                }
+            }
+            batch.devices.push(facts);
+        }
+        batch
+    }
+
+    fn unit(path: &str) -> UnitName {
+        UnitName::for_path(path, UnitType::Device).expect("a path")
+    }
+
+    fn check(table: &DeviceTable, path: &str, wanted: &str) {
+        let got = table.ready(&unit(path)).map_or("-", |facts| facts.path.as_str());
+        assert_eq!(got, wanted, "{path}");
+    }
+
+    #[test]
+    fn a_link_is_that_of_the_ready_device_with_the_highest_priority() {
+        let mut table = DeviceTable::default();
+        table.apply(batch(true, "/sys/a ready /dev/a /dev/l=1\n/sys/b ready /dev/b /dev/l=5"));
+        check(&table, "/dev/l", "/sys/b");
+        check(&table, "/dev/a", "/sys/a");
+        check(&table, "/sys/a", "/sys/a");
+        table.apply(batch(false, "/sys/b waiting /dev/b /dev/l=5"));
+        check(&table, "/dev/l", "/sys/a");
+        check(&table, "/dev/b", "-");
+        assert_eq!(table.claimant(&unit("/dev/b")).map(|f| f.path.as_str()), Some("/sys/b"));
+        table.apply(batch(false, "-/sys/a"));
+        check(&table, "/dev/l", "-");
+        check(&table, "/sys/a", "-");
+    }
+
+    #[test]
+    fn what_a_whole_picture_does_not_name_is_gone() {
+        let mut table = DeviceTable::default();
+        table.apply(batch(true, "/sys/a ready /dev/a\n/sys/b ready /dev/b"));
+        let touched = table.apply(batch(true, "/sys/b ready /dev/b\n/sys/c ready /dev/c"));
+        let names: Vec<&str> = touched.iter().map(UnitName::as_str).collect();
+        assert_eq!(names, ["dev-a.device", "dev-c.device", "sys-a.device", "sys-c.device"]);
+        check(&table, "/dev/a", "-");
+        check(&table, "/dev/b", "/sys/b");
+    }
+
+    #[test]
+    fn a_device_that_lost_a_link_says_so() {
+        let mut table = DeviceTable::default();
+        table.apply(batch(true, "/sys/a ready /dev/a /dev/old"));
+        let touched = table.apply(batch(false, "/sys/a ready /dev/a /dev/new"));
+        assert!(touched.contains(&unit("/dev/old")) && touched.contains(&unit("/dev/new")));
+        check(&table, "/dev/old", "-");
+        check(&table, "/dev/new", "/sys/a");
+    }
+
+    #[test]
+    fn only_the_main_unit_wants_and_the_others_follow_it() {
+        let mut table = DeviceTable::default();
+        table.apply(batch(true, "/sys/x/a ready /dev/a +up.service +t@.service +bad"));
+        let wants: Vec<String> =
+            table.wants(&unit("/sys/x/a")).iter().map(|name| name.to_string()).collect();
+        assert_eq!(wants, ["up.service", "t@sys-x-a.service"]);
+        assert!(table.wants(&unit("/dev/a")).is_empty());
+        assert_eq!(table.following(&unit("/dev/a")), Some(unit("/sys/x/a")));
+        assert_eq!(table.following(&unit("/sys/x/a")), None);
+    }
+}

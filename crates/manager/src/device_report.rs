@@ -1,0 +1,140 @@
+//! Devices for people: what a device unit waits for, and the answer of `Devices`. Read from the
+//! published view and table by the threads that answer clients.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use warren_bus::backend::Backend;
+use warren_core::device::Sight;
+use warren_core::device_table::{DeviceFacts, DeviceTable, GroupFacts};
+use warren_core::graph::Definition;
+use warren_core::ids::UnitId;
+use warren_core::request::Asker;
+use warren_core::view::View;
+use warren_unit::{Relation, UnitName, UnitType};
+
+use crate::control_calls::Answered;
+use crate::shared::Shared;
+
+/// Groups that are named as what an unknown device may wait for.
+const GROUPS_NAMED_MAX: usize = 3;
+
+/// How a device unit's device stands, in a sentence; nothing for other units, and for a device
+/// that is there.
+pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Option<String> {
+    if definition.unit_type() != UnitType::Device || view.active_state(definition.id).is_up() {
+        return None;
+    }
+    if view.totals.sight == Sight::Blind {
+        return Some("nobody looks for devices here: it is taken for plugged in".to_owned());
+    }
+    Some(match table.claimant(&definition.name) {
+        Some(facts) => {
+            let group = facts.part_of.as_ref().and_then(|id| table.group(id));
+            let more = group.map_or_else(String::new, |group| format!("; {}", sentence(group)));
+            format!("{} is there but not ready{more}", short(facts))
+        }
+        None => {
+            let waiting: Vec<String> =
+                suspects(table, &definition.name).into_iter().map(sentence).collect();
+            let more = if waiting.is_empty() { String::new() } else { "; ".to_owned() };
+            format!("no such device was seen{more}{}", waiting.join("; "))
+        }
+    })
+}
+
+/// Groups that the device may be a volume of: the one that its name begins with, or else all that
+/// wait.
+fn suspects<'a>(table: &'a DeviceTable, name: &UnitName) -> Vec<&'a GroupFacts> {
+    let down = || table.groups().filter(|group| !group.is_up);
+    let named = |group: &&GroupFacts| {
+        let plain = group.name.split_once(' ').map_or("", |(_, plain)| plain);
+        let path = |path: String| UnitName::for_path(&path, UnitType::Target).ok();
+        let begins = |path: Option<UnitName>| {
+            path.is_some_and(|path| name.stem().strip_prefix(path.stem()).is_some())
+        };
+        !plain.is_empty()
+            && (begins(path(format!("/dev/{plain}")))
+                || begins(path(format!("/dev/mapper/{plain}"))))
+    };
+    let exact: Vec<&GroupFacts> = down().filter(named).take(GROUPS_NAMED_MAX).collect();
+    match exact.is_empty() {
+        true => down().take(GROUPS_NAMED_MAX).collect(),
+        false => exact,
+    }
+}
+
+fn sentence(group: &GroupFacts) -> String {
+    format!("{}: {}", group.name, group.state)
+}
+
+/// The node, or the place of what has none.
+fn short(facts: &DeviceFacts) -> &str {
+    facts.names.first().map_or(&facts.path, |(name, _)| name)
+}
+
+/// Answers `Devices`: all that the device daemon told, and what is mounted from it.
+pub(crate) fn devices(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
+    let (view, table) = (shared.view(), shared.devices());
+    let devices: Vec<Value> = table.devices().map(|facts| device(&view, facts)).collect();
+    let groups: Vec<Value> = table.groups().map(group).collect();
+    let waiting: Vec<Value> =
+        waiting(&view).into_iter().map(|unit| wait(&view, &table, unit)).collect();
+    Ok(json!({
+        "seeing": view.totals.sight == Sight::Seeing,
+        "devices": devices,
+        "groups": groups,
+        "waiting": waiting,
+    }))
+}
+
+fn device(view: &View, facts: &DeviceFacts) -> Value {
+    let paths = facts.names.iter().map(|(name, _)| name).chain([&facts.path]);
+    let units = paths.filter_map(|path| UnitName::for_path(path, UnitType::Device).ok());
+    let known = units.filter_map(|name| view.lookup(&name));
+    let users: BTreeSet<UnitId> = known.flat_map(|unit| users(view, unit)).collect();
+    json!({
+        "path": facts.path,
+        "names": facts.names.iter().map(|(name, _)| name).collect::<Vec<_>>(),
+        "ready": facts.ready,
+        "note": facts.note,
+        "size": facts.size_bytes,
+        "part_of": facts.part_of,
+        "made_of": facts.made_of,
+        "users": users.into_iter().map(|unit| user(view, unit)).collect::<Vec<_>>(),
+    })
+}
+
+fn users(view: &View, device: UnitId) -> impl Iterator<Item = UnitId> {
+    let needed_by = [Relation::BoundBy, Relation::RequiredBy].into_iter();
+    needed_by.flat_map(move |relation| view.graph.related(device, relation))
+}
+
+fn user(view: &View, unit: UnitId) -> Value {
+    json!({
+        "name": view.graph.name(unit).as_str(),
+        "active": view.active_state(unit).as_str(),
+        "waits": view.job(unit).is_some_and(|job| !job.running),
+    })
+}
+
+fn group(facts: &GroupFacts) -> Value {
+    json!({"id": facts.id, "name": facts.name, "up": facts.is_up, "state": facts.state})
+}
+
+/// Devices that are waited for.
+fn waiting(view: &View) -> Vec<UnitId> {
+    let jobs = view.jobs();
+    let units = jobs.iter().map(|job| job.unit);
+    units.filter(|&unit| view.graph.is_device(unit) && !view.active_state(unit).is_up()).collect()
+}
+
+fn wait(view: &View, table: &DeviceTable, unit: UnitId) -> Value {
+    let definition = view.definition(unit);
+    json!({
+        "unit": definition.name.as_str(),
+        "why": standing(view, table, definition),
+        "users": users(view, unit).map(|unit| user(view, unit)).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,119 @@
+//! The device daemon as a service of the manager: units wait for their devices and go with them,
+//! whoever is killed. The devices are a tree like sysfs with files for nodes.
+
+mod lab;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use lab::{Machine, until};
+use serde_json::json;
+
+const UNIT: &str = include_str!("../../../units/warren-deviced.service");
+
+/// Starts a machine whose device daemon looks at a tree of the test's.
+fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
+    let deviced = lab::program_of("warren-device", "warren-deviced");
+    let roots = "--sys=@D/tree/sys --udev-run=@D/tree/udev --dev=@D/tree/dev --lvm-run=@D/tree/lvm";
+    let text = UNIT
+        .replace("/usr/lib/warren/warren-deviced --activate", &format!("{deviced} {roots}"))
+        .replace("ConditionVirtualization=!container\nConditionPathIsReadWrite=/sys\n", "");
+    assert!(!text.contains("\nCondition"), "the tree is this test's own: {text}");
+    let sysinit = "[Unit]\nDefaultDependencies=no\nWants=warren-deviced.service";
+    let mut all = vec![("warren-deviced.service", &*text), ("sysinit.target", sysinit)];
+    all.extend(units);
+    let machine = Machine::start(name, &all)?;
+    machine.expect_job("start", "warren-deviced.service", "done");
+    Some(machine)
+}
+
+/// Puts a disk into the tree that udev knows under a link.
+fn plug(machine: &Machine, name: &str, minor: u32, more: &str) {
+    let tree = machine.directory.join("tree");
+    let dir = tree.join("sys/devices/block").join(name);
+    for below in ["sys/class/block", "udev/data", "dev"] {
+        fs::create_dir_all(tree.join(below)).expect("the tree can be made");
+    }
+    fs::create_dir_all(&dir).expect("the tree can be made");
+    let uevent = format!("MAJOR=8\nMINOR={minor}\nDEVNAME={name}\nDISKSEQ=1\n");
+    fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
+    fs::write(dir.join("size"), "2048\n").expect("the tree can be made");
+    fs::write(tree.join("dev").join(name), vec![0; 1 << 20]).expect("the node can be made");
+    let record = format!("I:1\nQ:systemd\nS:disk/by-id/{name}\n{more}");
+    fs::write(tree.join(format!("udev/data/b8:{minor}")), record).expect("the record can be made");
+    fs::write(tree.join("udev/control"), "").expect("udev runs");
+    let link = tree.join("sys/class/block").join(name);
+    let _ = symlink(format!("../../devices/block/{name}"), link);
+}
+
+fn unplug(machine: &Machine, name: &str) {
+    let link = machine.directory.join("tree/sys/class/block").join(name);
+    fs::remove_file(link).expect("it was plugged in");
+}
+
+/// Kills the device daemon; the next one looks at everything.
+fn look_again(machine: &Machine) {
+    let daemon = "warren-deviced.service";
+    let pid = machine.main_pid(daemon);
+    assert!(machine.kill_child("warren-deviced"), "it runs");
+    until("another device daemon is up", || {
+        let other = machine.main_pid(daemon).filter(|_| machine.main_pid(daemon) != pid);
+        (other.is_some() && machine.state(daemon) == "active/running").then_some(())
+    });
+}
+
+/// Asks for a start and does not wait.
+fn begin(machine: &Machine, unit: &str) {
+    let asked = machine.try_call("Job", &json!({"type": "start", "unit": unit, "wait": false}));
+    assert!(asked.as_ref().is_some_and(|answer| answer.get("error").is_none()), "{asked:?}");
+}
+
+#[test]
+fn a_unit_waits_for_its_device_and_goes_with_it() {
+    let user = "[Unit]\nBindsTo=dev-disk-by\\x2did-sda.device\n\
+                After=dev-disk-by\\x2did-sda.device\n[Service]\nExecStart=/bin/sleep 1000";
+    let wanted = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo %i >> @D/out/wanted'";
+    let units = [("user.service", user), ("wanted@.service", wanted)];
+    let Some(m) = start("devices", &units) else { return };
+    let device = "dev-disk-by\\x2did-sda.device";
+    begin(&m, "user.service");
+    assert_eq!([m.state("user.service"), m.state(device)], ["inactive/dead", "inactive/dead"]);
+
+    let why = m.call("Why", &json!({"unit": "user.service"}));
+    let words = why["units"][0]["path"][1]["device"].as_str().unwrap_or_default().to_owned();
+    assert_eq!(words, "no such device was seen", "{why}");
+    plug(&m, "sda", 0, "E:SYSTEMD_WANTS=wanted@.service\n");
+    look_again(&m);
+    m.wait_for("user.service", "active/running");
+    assert_eq!(m.state(device), "active/plugged");
+    until("what the device wants is started", || (m.lines("wanted").len() == 1).then_some(()));
+
+    m.kill_manager();
+    m.wait_until_it_listens();
+    assert_eq!([m.state("user.service"), m.state(device)], ["active/running", "active/plugged"]);
+    look_again(&m);
+    assert_eq!([m.state("user.service"), m.state(device)], ["active/running", "active/plugged"]);
+
+    let told = m.call("Devices", &json!({}));
+    assert_eq!(told["devices"][0]["users"][0]["name"], "user.service", "{told}");
+    unplug(&m, "sda");
+    look_again(&m);
+    m.wait_for("user.service", "inactive/dead");
+    m.wait_for(device, "inactive/dead");
+    plug(&m, "sda", 0, "E:SYSTEMD_READY=0\n");
+    look_again(&m);
+    assert_eq!(m.state(device), "inactive/dead", "it is there but not ready");
+    assert_eq!(m.lines("wanted"), ["sys-devices-block-sda"], "asked for once");
+}
+
+#[test]
+fn without_a_daemon_devices_are_taken_for_plugged_in() {
+    let user = "[Unit]\nBindsTo=dev-sda.device\nAfter=dev-sda.device\n\
+                [Service]\nExecStart=/bin/sleep 1000";
+    let Some(m) = start("no-devices", &[("user.service", user)]) else { return };
+    begin(&m, "user.service");
+    assert_eq!(m.state("user.service"), "inactive/dead");
+    m.expect_job("stop", "warren-deviced.service", "done");
+    m.wait_for("user.service", "active/running");
+    assert!(m.console().contains("each device is taken for plugged in"), "{}", m.console());
+}
