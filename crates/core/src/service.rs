@@ -8,6 +8,7 @@ use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
+use crate::service_stop::is_signalled;
 use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
@@ -321,6 +322,8 @@ impl Core {
             return;
         }
         let Some(run) = self.service(unit) else { return };
+        let signalled = Some(run.phase).filter(|&phase| is_signalled(phase));
+        let has_failed = !matches!(result, Done::Spawned { .. });
         if run.main_asked == Some(effect) {
             self.service_mut(unit).main_asked = None;
             match result {
@@ -330,6 +333,9 @@ impl Core {
                 }
                 _ => self.main_not_spawned(unit, 0, "the request was lost".to_owned()),
             }
+            if let Some(phase) = signalled.filter(|_| has_failed) {
+                self.latecomer_missing(unit, phase);
+            }
         } else if run.control == Some(Control::Asked(effect)) {
             match result {
                 Done::Spawned { pid } => self.control_spawned(unit, pid),
@@ -338,11 +344,15 @@ impl Core {
                 }
                 _ => self.control_not_spawned(unit, 0, "the request was lost".to_owned()),
             }
+            if let Some(phase) = signalled.filter(|_| has_failed) {
+                self.latecomer_missing(unit, phase);
+            }
         } else if run.kill_asked == Some(effect) {
             self.service_mut(unit).kill_asked = None;
-            // Said of the moment of the signal: processes that came since then are not in it.
+            // Said of the moment of the signal: processes that came since then are not in it. For
+            // a main process that comes late the signal is sent again, so this is after it.
             let run = self.service_mut(unit);
-            let since = run.main.is_some() || run.main_asked.is_some() || run.control.is_some();
+            let since = run.main_asked.is_some() || run.control.is_some();
             if matches!(result, Done::Killed { processes: 0 }) && !since {
                 run.group_empty = true;
             }

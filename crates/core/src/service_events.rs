@@ -5,6 +5,7 @@ use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
+use crate::service_stop::is_signalled;
 use crate::state::*;
 use std::time::Duration;
 use warren_unit::Signal;
@@ -35,8 +36,8 @@ impl Core {
         if let Done::Spawned { pid } = result {
             self.service_mut(unit).group_empty = false;
             self.kill_process(unit, pid);
-        } else {
-            self.advance_if_stopped(unit);
+        } else if let Some(phase) = self.service_phase(unit).filter(|&p| is_signalled(p)) {
+            self.latecomer_missing(unit, phase);
         }
     }
 

@@ -26,6 +26,15 @@ const SHARE_MAX: Duration = Duration::from_secs(5);
 /// after it is left over.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Whether a phase has sent a signal and waits for what follows from it.
+pub(crate) fn is_signalled(phase: ServicePhase) -> bool {
+    use ServicePhase::*;
+    matches!(
+        phase,
+        StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm | FinalSigkill
+    )
+}
+
 impl Core {
     /// A request or a dependency wants it down.
     pub(crate) fn service_stop(&mut self, unit: UnitId) {
@@ -165,6 +174,18 @@ impl Core {
         self.send_for(unit, settings.service(), phase);
     }
 
+    /// A process that was asked for before the signal does not come. The group may have become
+    /// empty while it was waited for, so whether anybody is left is asked anew.
+    pub(crate) fn latecomer_missing(&mut self, unit: UnitId, phase: ServicePhase) {
+        self.advance_if_stopped(unit);
+        let still = self.service(unit).is_some_and(|run| {
+            run.phase == phase && run.main_asked.is_none() && run.doomed.is_empty()
+        });
+        if still {
+            self.signal_latecomer(unit);
+        }
+    }
+
     fn drop_searches(&mut self, unit: UnitId) {
         let run = self.service_mut(unit);
         let dropped = [run.main_search.take(), run.kill_asked.take()];
@@ -260,15 +281,10 @@ impl Core {
     /// last of it.
     pub(crate) fn advance_if_stopped(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        let Some(phase) = self.service_phase(unit) else { return };
-        let signalled = matches!(
-            phase,
-            StopWatchdog | StopSigterm | StopSigkill | FinalWatchdog | FinalSigterm | FinalSigkill
-        );
-        let settings = self.compiled(unit);
-        if !signalled {
+        let Some(phase) = self.service_phase(unit).filter(|&phase| is_signalled(phase)) else {
             return;
-        }
+        };
+        let settings = self.compiled(unit);
         if self.is_stopped(unit, settings.service()) {
             self.next_after_signal(unit, phase);
         } else if self.rest_is_killed(unit, settings.service()) {

@@ -19,6 +19,12 @@ use warren_unit::{Relation, UnitType};
 use crate::units::{UnitTexts, graph_of, meaning};
 use crate::world::World;
 
+/// Nothing that the kernel does at once takes longer, µs.
+const SOON_US: u64 = 10_000;
+
+/// Nothing that somebody else does takes longer, µs.
+const SLOW_US: u64 = 6_000_000;
+
 /// What a check needs to know of the moment before a step.
 #[derive(Debug, Default)]
 pub struct Before {
@@ -298,6 +304,30 @@ fn stops_in_time(world: &World) -> Vec<String> {
     all.map(|d| format!("stop-budget: {} stops for too long", d.name)).collect()
 }
 
+/// `stop-nobody`: a service whose processes are asked to end has some, when nothing is to come
+/// before `until` µs but the end of a time.
+pub fn stops_wait_for_somebody(world: &World, until: u64) -> Vec<String> {
+    use ServicePhase::*;
+    if until < world.kernel.now + SLOW_US {
+        return Vec::new();
+    }
+    let waits_for_nobody = |unit: UnitId| {
+        let run = world.core.unit_run(unit);
+        let TypeState::Service(Service::Up(service)) = &run.state else { return false };
+        let asks = matches!(service.phase, StopSigterm | StopSigkill | FinalSigterm | FinalSigkill);
+        let mut known = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+        let awaits_an_answer = service.main_asked.is_some()
+            || service.kill_asked.is_some()
+            || !service.doomed.is_empty()
+            || matches!(service.control, Some(Control::Asked(_)));
+        asks && !awaits_an_answer
+            && world.kernel.members(unit).is_empty()
+            && !known.any(|pid| world.kernel.processes.contains_key(&pid))
+    };
+    let all = world.core.graph().definitions().filter(|d| waits_for_nobody(d.id));
+    all.map(|d| format!("stop-nobody: {} waits for processes that are gone", d.name)).collect()
+}
+
 /// Whether something is under way that will change the picture soon.
 pub fn is_at_rest(world: &World) -> bool {
     let still = |run: &UnitRun| {
@@ -310,7 +340,7 @@ pub fn is_at_rest(world: &World) -> bool {
                 ))
     };
     world.core.graph().definitions().all(|d| still(world.core.unit_run(d.id)))
-        && !world.kernel.is_busy_until(world.kernel.now + 10_000)
+        && !world.kernel.is_busy_until(world.kernel.now + SOON_US)
 }
 
 /// What the core believes is what the kernel has.

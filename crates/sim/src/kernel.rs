@@ -240,6 +240,9 @@ impl Kernel {
             Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file.is_some()),
             Effect::KillGroup { unit } => {
                 self.kill(unit, KillTarget::Group, SIGKILL);
+                // The runner looks afterwards, whether somebody was there or not.
+                let delay = self.moment();
+                self.later(delay, Happening::LookAtGroup(unit));
             }
             Effect::CleanUp { unit, .. } => {
                 self.pid_files.remove(&unit);

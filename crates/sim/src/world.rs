@@ -136,6 +136,7 @@ impl World {
         let planned = self.kernel.next_time();
         match (deadline, planned) {
             (Some(at), next) if at <= until && next.is_none_or(|next| at < next) => {
+                self.wrong.extend(checks::stops_wait_for_somebody(self, at));
                 self.kernel.now = self.kernel.now.max(at);
                 self.step(Event::Tick);
             }

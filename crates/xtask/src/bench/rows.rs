@@ -50,12 +50,18 @@ pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
     let systemctl = |args: &[&str]| subject.inside(&[&["systemctl"], args].concat()).map(|_| ());
     rows.push(resources(subject, "after boot")?);
     rows.push(row(subject, "list-units --all", RUNS, |_| systemctl(&["list-units", "--all"]))?);
+    // systemd's cost grows with the square of the number of files.
+    let runs = if subject.is_ours() { RUNS } else { 1 };
+    rows.push(row(subject, "list-unit-files", runs, |_| systemctl(&["list-unit-files"]))?);
     rows.push(row(subject, "show one service", RUNS, |i| systemctl(&["show", &service(i + 1)]))?);
     rows.push(row(subject, "reload, nothing changed", RUNS, |_| systemctl(&["daemon-reload"]))?);
     rows.push(row(subject, "reload, one file changed", RUNS, |i| {
         edit(subject, i)?;
         systemctl(&["daemon-reload"])
     })?);
+    if subject.is_ours() {
+        rows.push(row(subject, "reload, every file looked at", RUNS, |_| full_reload(subject))?);
+    }
     rows.push(row(subject, "start one service", RUNS, |i| systemctl(&["start", &service(i + 1)]))?);
     rows.push(row(subject, "restart one service", RUNS, |i| {
         systemctl(&["restart", &service(i + 1)])
@@ -101,6 +107,12 @@ fn resources(subject: &Subject, when: &str) -> Result<Value> {
     let (resident, fds) = subject.resources()?;
     println!("  {:<34} {:>12} {fds:>8} fds", format!("memory, {when}"), bytes(resident));
     Ok(json!({"name": format!("memory, {when}"), "resident_bytes": resident, "fds": fds}))
+}
+
+fn full_reload(subject: &Subject) -> Result<()> {
+    let mut client = Client::connect(&subject.path("/run/warren/control"))?;
+    client.call("ReloadConfiguration", json!({"full": true}))?;
+    Ok(())
 }
 
 /// SIGKILL to the manager; it answers again when it knows of the service that was started first.
