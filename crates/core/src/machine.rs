@@ -140,6 +140,9 @@ impl Core {
         self.handle(event);
         self.serve_deadlines();
         self.settle();
+        if self.totals.jobs == 0 {
+            self.tidy_up_settings(true);
+        }
         let effects = std::mem::take(&mut self.out);
         self.note_signals(&effects);
         effects
@@ -397,8 +400,14 @@ impl Core {
         }
         let settings = Arc::new(self.settings.compile(self.graph.definition(unit)));
         self.compiled.insert(unit, settings.clone());
+        self.tidy_up_settings(false);
+        settings
+    }
+
+    /// See [`AtHand::tidy_up`].
+    fn tidy_up_settings(&mut self, all_rest: bool) {
         let (graph, units) = (&self.graph, &self.units);
-        self.compiled.tidy_up(|unit| {
+        self.compiled.tidy_up(all_rest, |unit| {
             let run = &units[unit.index()];
             let is_moving = matches!(
                 run.active_state(),
@@ -409,7 +418,6 @@ impl Core {
                 && !run.active_state().is_down();
             run.job.is_some() || is_moving || is_orphaned
         });
-        settings
     }
 
     /// A new effect of `unit`, pending until it is done.

@@ -103,11 +103,18 @@ pub(crate) struct AtHand {
     pub resting_max: usize,
     /// Those that were in use when it was last tidied up.
     in_use: usize,
+    /// That was when nothing was under way.
+    is_tidy: bool,
 }
 
 impl Default for AtHand {
     fn default() -> AtHand {
-        AtHand { by_unit: BTreeMap::new(), resting_max: RESTING_MAX_DEFAULT, in_use: 0 }
+        AtHand {
+            by_unit: BTreeMap::new(),
+            resting_max: RESTING_MAX_DEFAULT,
+            in_use: 0,
+            is_tidy: false,
+        }
     }
 }
 
@@ -127,13 +134,21 @@ impl AtHand {
         self.by_unit.remove(&unit);
     }
 
-    /// Throws away what is not in use, when that has become much. What it costs is shared by the
-    /// insertions since the last time.
-    pub fn tidy_up(&mut self, is_in_use: impl Fn(UnitId) -> bool) {
-        if self.by_unit.len() > 2 * self.in_use + self.resting_max {
+    /// Throws away what is not in use, when that has become much; `all_rest` when nothing is under
+    /// way, so that more will not be needed soon. What it costs is shared by the insertions since
+    /// the last time.
+    pub fn tidy_up(&mut self, all_rest: bool, is_in_use: impl Fn(UnitId) -> bool) {
+        let in_use_max = if all_rest { self.known_in_use() } else { 2 * self.in_use };
+        if self.by_unit.len() > in_use_max + self.resting_max {
             self.by_unit.retain(|&unit, _| is_in_use(unit));
             self.in_use = self.by_unit.len();
+            self.is_tidy = all_rest;
         }
+    }
+
+    /// What was in use when nothing was under way; of a busy time nothing is known.
+    fn known_in_use(&self) -> usize {
+        if self.is_tidy { self.in_use } else { 0 }
     }
 }
 
@@ -172,15 +187,23 @@ mod tests {
         let is_in_use = |unit: UnitId| unit.0 < 1000;
         for unit in 0..20_000 {
             at_hand.insert(UnitId(unit), settings.clone());
-            at_hand.tidy_up(is_in_use);
+            at_hand.tidy_up(false, is_in_use);
         }
         assert!((0..1000).all(|unit| at_hand.get(UnitId(unit)).is_some()));
         assert!(at_hand.by_unit.len() <= 2 * 1000 + RESTING_MAX_DEFAULT);
         // The bound goes back when nothing is in use any more.
         for unit in 20_000..30_000 {
             at_hand.insert(UnitId(unit), settings.clone());
-            at_hand.tidy_up(|_| false);
+            at_hand.tidy_up(false, |_| false);
         }
         assert!(at_hand.by_unit.len() <= RESTING_MAX_DEFAULT);
+        // After a busy time nothing need come in for it to be tidied up, and it is done once.
+        for unit in 0..5_000 {
+            at_hand.insert(UnitId(unit), settings.clone());
+            at_hand.tidy_up(false, |_| true);
+        }
+        at_hand.tidy_up(true, is_in_use);
+        assert_eq!(at_hand.by_unit.len(), 1000);
+        at_hand.tidy_up(true, |_| panic!("there is nothing to look at"));
     }
 }

@@ -567,6 +567,9 @@ impl Daemon {
             self.recorder.boot_ended(finished, self.core.graph());
             let took = finished.monotonic.since(self.started.monotonic);
             say!("startup finished in {:.3} s", took.as_secs_f64());
+            // What the start of thousands of units took goes back to the kernel; if no thread can
+            // be had, it stays.
+            let _ = std::thread::Builder::new().spawn(warren_sys::heap::trim);
         }
         crate::ready::tell("READY=1\nSTATUS=Ready.");
     }
