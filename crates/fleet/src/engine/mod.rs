@@ -216,7 +216,7 @@ impl Loading<'_> {
         let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
         for mut chunk in chunks {
-            self.notes.reads.append(&mut chunk.reads);
+            self.notes.reads.extend(std::mem::take(&mut chunk.reads));
             let mut transfer = transfer::Transfer::new(&chunk.heap, &mut heap);
             let mut moved = Vec::new();
             for made in chunk.made {

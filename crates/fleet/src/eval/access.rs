@@ -288,8 +288,14 @@ impl<'p> Interpreter<'p> {
         let Some(at) = at else {
             return Err(fail(place, format!("Array index '{index}' is out of bounds.")));
         };
+        let length = self.writable_array(id, place)?.items.len();
+        // Room is looked for before much of it is taken.
+        self.heap.count_cells((at + 1).saturating_sub(length));
+        if !self.heap.has_room(&self.bounds) {
+            return Err(fail(place, "there is no room for more values"));
+        }
         let array = self.writable_array(id, place)?;
-        if at >= array.items.len() {
+        if at >= length {
             array.items.resize(at + 1, Value::Empty);
         }
         array.items[at] = value;

@@ -413,13 +413,12 @@ impl<'p> Interpreter<'p> {
 
     /// Whether there is, or will be, an object of this name.
     pub(crate) fn is_defined(&self, of_type: TypeId, name: StringId) -> bool {
-        self.note_read(of_type, Some(name));
         self.definitions.object(of_type, name).is_some()
             || self.objects.contains_key(&(of_type, name))
     }
 
     /// The top level sees no objects, so it reads none.
-    fn note_read(&self, of_type: TypeId, name: Option<StringId>) {
+    pub(crate) fn note_read(&self, of_type: TypeId, name: Option<StringId>) {
         if !self.defines {
             let name = name.map(|name| self.heap.bytes(name).into());
             self.reads.borrow_mut().insert((of_type, name));

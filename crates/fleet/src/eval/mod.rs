@@ -32,6 +32,9 @@ pub const DEPTH_MAX: usize = 300;
 /// How many nodes one run of an interpreter may evaluate, unless told otherwise.
 pub const STEPS_MAX: u64 = 2_000_000_000;
 
+/// So many items are copied or looked at in a step.
+const ITEMS_PER_STEP: u64 = 16;
+
 /// After how many steps it is looked whether there is room for more values.
 const ROOM_STEPS: u64 = 64;
 
@@ -322,10 +325,15 @@ impl<'p> Interpreter<'p> {
         out
     }
 
+    /// Counts the steps of looking at so many items.
+    pub(crate) fn charge(&mut self, items: usize) {
+        self.steps += items as u64 / ITEMS_PER_STEP;
+    }
+
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
-        } else if self.steps > self.bounds.steps {
+        } else if self.steps + self.heap.cells() / ITEMS_PER_STEP > self.bounds.steps {
             format!("evaluation was given up after {} steps", self.bounds.steps)
         } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
             "there is no room for more values".to_owned()

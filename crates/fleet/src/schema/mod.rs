@@ -50,7 +50,7 @@ pub fn check(run: &Interpreter<'_>, id: ObjectId) -> Result<(), Box<Fault>> {
     }
 }
 
-/// Whether there is, or will be, an object of this name. What is read is noted.
+/// Whether there is, or will be, an object of this name.
 fn exists(run: &Interpreter<'_>, of_type: &str, name: StringId) -> bool {
     let of_type = run.types.find(of_type.as_bytes());
     of_type.is_some_and(|of_type| run.is_defined(of_type, name))

@@ -116,6 +116,10 @@ pub(super) fn check(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fa
         let is_target = target.is_some_and(|target| {
             target.name == name && run.types.get(target.of_type).name == of_type
         });
+        if !is_target && let Some(of_type) = run.types.find(of_type.as_bytes()) {
+            // When that object is edited, this one is to be looked at again.
+            run.note_read(of_type, Some(name));
+        }
         if !is_target && !super::exists(run, of_type, name) {
             let (attribute, name) = (&field.name, run.heap.text(name));
             let message =
