@@ -288,7 +288,10 @@ fn date_time(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
         return Err(call.fail("Invalid number of arguments for the DateTime constructor."));
     }
     for (part, value) in parts.iter_mut().zip(call.arguments) {
-        *part = number(run, call, *value)?;
+        *part = match value {
+            Value::DateTime(at) => *at,
+            value => number(run, call, *value)?,
+        };
     }
     let [year, month, day, hours, minutes, seconds] = parts;
     Ok(Value::DateTime(match given {
