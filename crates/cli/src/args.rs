@@ -540,7 +540,18 @@ pub enum IcingaCommand {
     /// Load a configuration and say what is wrong with it
     Check(IcingaArgs),
     /// Print its objects with the places that set their attributes
-    Objects(IcingaArgs),
+    Objects(IcingaObjectsArgs),
+}
+
+/// Arguments of icinga objects.
+#[derive(Args, Debug)]
+pub struct IcingaObjectsArgs {
+    /// Which configuration
+    #[command(flatten)]
+    pub configuration: IcingaArgs,
+    /// Write the objects to a file that icinga2 object list reads
+    #[arg(long, value_name = "FILE")]
+    pub objects_file: Option<PathBuf>,
 }
 
 /// Which configuration of Icinga 2.
@@ -558,6 +569,9 @@ pub struct IcingaArgs {
     /// How many threads make objects
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
+    /// Make objects one after another, so that they may write to global values
+    #[arg(long)]
+    pub sequential: bool,
 }
 
 /// Arguments of enter.

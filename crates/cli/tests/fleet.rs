@@ -155,12 +155,23 @@ fn files_are_laid_out() {
 fn configurations_of_icinga_are_checked() {
     let text = "include <lib.conf>\nobject Host \"h\" { import \"base\" }\n\
                 apply Service \"s\" { check_command = Command; assign where host.name == \"h\" }\n";
-    let library = "template Host \"base\" { check_command = Command }\n";
+    let library = "template Host \"base\" { check_command = Command }\n\
+                   object CheckCommand \"dummy\" { command = [ \"/bin/true\" ] }\n";
     let rules = Rules::new("icinga", &[("main.conf", text), ("lib.conf", library)]);
     rules.check(
         "icinga check main.conf -I . -D Command=dummy",
-        "Instantiated 1 Host.\nInstantiated 1 Service.\nConfiguration is valid.\n= 0",
+        "Instantiated 1 CheckCommand.\nInstantiated 1 Host.\nInstantiated 1 Service.\n\
+         Configuration is valid.\n= 0",
     );
+    let said = rules.warren("icinga check main.conf -I . -D Command=other", "");
+    assert!(said.contains("Object 'other' of type 'CheckCommand' does not exist."), "{said}");
+    let said = rules.warren("icinga objects main.conf -I . -D Command=dummy --json", "");
+    assert_eq!(said.lines().count(), 4, "{said}");
+    assert!(said.contains("\"max_check_attempts\":3,"), "{said}");
+    let file = rules.path("objects");
+    let write = "icinga objects main.conf -I . -D Command=dummy --objects-file";
+    assert_eq!(rules.warren(&format!("{write} {file}"), ""), "= 0");
+    assert!(rules.read("objects").ends_with("\"type\":\"Service\"},"));
     let said = rules.warren("icinga objects main.conf -I . -D Command=dummy", "");
     assert!(said.contains("Service h!s (main.conf:3:1)\n"), "{said}");
     let said = rules.warren("icinga check main.conf -I .", "");
@@ -168,6 +179,19 @@ fn configurations_of_icinga_are_checked() {
     let path = rules.path("nothing.conf");
     let said = rules.warren(&format!("icinga check {path}"), "");
     assert!(said.contains("No such file") && said.ends_with("= 1"), "{said}");
+}
+
+#[test]
+fn configurations_of_icinga_that_write_to_globals_are_checked_in_sequence() {
+    let text = "globals.seen = []\n\
+                object CheckCommand \"d\" { command = [ \"x\" ]; globals.seen.add(name) }\n";
+    let rules = Rules::new("sequence", &[("main.conf", text)]);
+    let said = rules.warren("icinga check main.conf", "");
+    assert!(said.contains("main.conf:1:16") && said.contains("main.conf:2:"), "{said}");
+    rules.check(
+        "icinga check main.conf --sequential",
+        "Instantiated 1 CheckCommand.\nConfiguration is valid.\n= 0",
+    );
 }
 
 fn repository() -> PathBuf {

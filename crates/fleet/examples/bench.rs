@@ -15,13 +15,23 @@ use warren_fleet::schema::icinga;
 use warren_fleet::types::Types;
 use warren_fleet::{Source, diagnostic};
 
-/// Reads plain includes; patterns are not needed here.
+/// Reads plain includes, and patterns with one star in the name.
 struct Files;
 
 impl Outside for Files {
     fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
         let directory = Path::new(&include.from).parent().unwrap_or(Path::new("."));
-        read(&directory.join(&include.path)).map(|source| vec![source])
+        let Some((start, end)) = include.path.split_once('*') else {
+            return read(&directory.join(&include.path)).map(|source| vec![source]);
+        };
+        let entries = std::fs::read_dir(directory).map_err(|error| error.to_string())?.flatten();
+        let name = |entry: std::fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+        let mut names: Vec<String> = entries
+            .map(name)
+            .filter(|name| name.starts_with(start) && name.ends_with(end))
+            .collect();
+        names.sort();
+        names.iter().map(|name| read(&directory.join(name))).collect()
     }
 }
 

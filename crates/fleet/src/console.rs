@@ -35,7 +35,7 @@ pub fn evaluate(
     let roots = library::install(&mut heap, types, &[]);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
     run.bounds.steps = steps_max;
-    let value = run.run_file(source, None);
+    let value = run.run_source(source);
     let value = value.map(|value| {
         String::from_utf8_lossy(&text::json(&run.heap, run.types, value)).into_owned()
     });

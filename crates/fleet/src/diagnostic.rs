@@ -123,17 +123,30 @@ pub const DIAGNOSTICS_MAX: usize = 200;
 #[derive(Debug, Default)]
 pub struct Sink {
     list: Vec<Diagnostic>,
+    /// How many more there were of each.
+    alike: Vec<usize>,
 }
 
 impl Sink {
-    /// Adds one; the last that fits says that there were more.
+    /// Adds one; the last that fits says that there were more. What says the same of the same place
+    /// is counted: a rule that fails for every target has one fault.
     pub fn push(&mut self, diagnostic: Diagnostic) {
+        let is_alike = |other: &Diagnostic| {
+            other.place == diagnostic.place && other.message == diagnostic.message
+        };
+        if let Some(at) = self.list.iter().position(is_alike) {
+            self.alike[at] += 1;
+            return;
+        }
+        self.alike.push(0);
         match self.list.len() {
             n if n + 1 < DIAGNOSTICS_MAX => self.list.push(diagnostic),
             n if n < DIAGNOSTICS_MAX => self
                 .list
                 .push(Diagnostic::error(diagnostic.place, "there are more faults; not listed")),
-            _ => {}
+            _ => {
+                self.alike.pop();
+            }
         }
     }
 
@@ -144,7 +157,14 @@ impl Sink {
 
     /// What was collected, in order.
     pub fn finish(self) -> Vec<Diagnostic> {
-        self.list
+        let mut list = self.list;
+        for (diagnostic, alike) in list.iter_mut().zip(self.alike) {
+            if alike > 0 {
+                let text = format!("and {alike} more like this one");
+                diagnostic.notes.push((diagnostic.place, text));
+            }
+        }
+        list
     }
 }
 

@@ -17,6 +17,10 @@ pub const ITEMS_MAX: usize = 1 << 27;
 /// The most bytes of strings that a heap can have.
 pub const STRING_BYTES_MAX: usize = 2 << 30;
 
+/// For each array, dictionary or string that a run may make, so many items may be in all arrays and
+/// dictionaries together.
+const CELLS_PER_ITEM: u64 = 8;
+
 /// Strings, each once.
 #[derive(Debug, Default)]
 struct Strings {
@@ -120,6 +124,8 @@ pub struct Layer {
     functions: Vec<Closure>,
     references: Vec<Reference>,
     objects: Vec<Object>,
+    /// How many items all arrays and dictionaries were made with.
+    cells: u64,
 }
 
 /// How much a heap holds: what to cut it back to.
@@ -291,11 +297,13 @@ impl<'b> Heap<'b> {
 
     /// An array value.
     pub fn array_of(&mut self, items: Vec<Value>, origin: Place) -> Value {
+        self.own.cells += items.len() as u64;
         Value::Array(self.make_array(Array { items, origin, frozen: None }))
     }
 
     /// A dictionary value.
     pub fn dictionary_of(&mut self, items: Table, origin: Place) -> Value {
+        self.own.cells += items.len() as u64;
         Value::Dictionary(self.make_dictionary(Dictionary { items, origin, rare: None }))
     }
 
@@ -366,7 +374,18 @@ impl<'b> Heap<'b> {
         let most = mark.strings.max(mark.arrays).max(mark.dictionaries).max(mark.functions);
         let items = bounds.items.min(ITEMS_MAX - self.floor.strings);
         let bytes = bounds.string_bytes.min(STRING_BYTES_MAX);
-        most < items && self.own.strings.bytes.len() < bytes
+        let cells = bounds.items as u64 * CELLS_PER_ITEM;
+        most < items && self.own.strings.bytes.len() < bytes && self.own.cells < cells
+    }
+
+    /// Counts items that an array gets beyond those that it was made with.
+    pub fn count_cells(&mut self, count: usize) {
+        self.own.cells += count as u64;
+    }
+
+    /// How many items all arrays and dictionaries of the own layer were made with.
+    pub fn cells(&self) -> u64 {
+        self.own.cells
     }
 }
 

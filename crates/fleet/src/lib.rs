@@ -10,15 +10,16 @@
 //! Where to start: `parse` (text to tree), [`engine::load`] (a configuration to objects),
 //! [`units::Units`] (objects to units), [`session::Session`] (all of it, kept), `format` (the formatter), `console` (one expression).
 //!
-//! What is not here yet: re-evaluation of what a change touches (a change is a load from scratch),
-//! a mode for configurations that write to what is frozen, and `get_template` and the `get_*` functions of Icinga's own objects. `tests/data` lists where the
-//! language differs from the installed program on purpose, with the reasons.
+//! `tests/data` and `tests/objects.rs` list where the language and the schema differ from the
+//! installed program on purpose, with the reasons. `get_template()`, `get_templates()` and
+//! `parse_performance_data()` are not here.
 
 pub mod assist;
 pub mod ast;
 pub mod console;
 pub mod diagnostic;
 pub mod dump;
+pub mod dump_icinga;
 pub mod engine;
 pub mod eval;
 pub mod format;

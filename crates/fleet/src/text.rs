@@ -33,7 +33,7 @@ pub fn string(heap: &Heap<'_>, types: &Types, value: Value) -> Vec<u8> {
         Value::String(id) => heap.bytes(id).to_vec(),
         Value::Array(_) | Value::Dictionary(_) => {
             let mut out = Vec::new();
-            literal(heap, value, 0, &mut out);
+            literal(heap, value, (0, 0), &mut out);
             out
         }
         Value::Type(id) => format!("type '{}'", types.get(id).name).into_bytes(),
@@ -42,8 +42,9 @@ pub fn string(heap: &Heap<'_>, types: &Types, value: Value) -> Vec<u8> {
     }
 }
 
-/// A value as the language writes it; what has no literal is left out.
-fn literal(heap: &Heap<'_>, value: Value, depth: usize, out: &mut Vec<u8>) {
+/// A value as the language writes it; what has no literal is left out. Lines are indented by the
+/// dictionaries around them, not by the arrays.
+fn literal(heap: &Heap<'_>, value: Value, (depth, indent): (usize, usize), out: &mut Vec<u8>) {
     match value {
         Value::Empty => out.extend_from_slice(b"null"),
         Value::Boolean(value) => out.extend_from_slice(value.to_string().as_bytes()),
@@ -55,20 +56,20 @@ fn literal(heap: &Heap<'_>, value: Value, depth: usize, out: &mut Vec<u8>) {
             out.extend_from_slice(b"[ ");
             for (at, item) in heap.array(id).items.iter().enumerate() {
                 out.extend_from_slice(if at > 0 { b", " } else { b"" });
-                literal(heap, *item, depth + 1, out);
+                literal(heap, *item, (depth + 1, indent), out);
             }
             out.extend_from_slice(if heap.array(id).items.is_empty() { b"]" } else { b" ]" });
         }
         Value::Dictionary(id) => {
             out.extend_from_slice(b"{\n");
             for (key, item) in heap.sorted(id) {
-                out.extend(std::iter::repeat_n(b'\t', depth + 1));
+                out.extend(std::iter::repeat_n(b'\t', indent + 1));
                 self::key(heap.bytes(key), out);
                 out.extend_from_slice(b" = ");
-                literal(heap, item, depth + 1, out);
+                literal(heap, item, (depth + 1, indent + 1), out);
                 out.push(b'\n');
             }
-            out.extend(std::iter::repeat_n(b'\t', depth));
+            out.extend(std::iter::repeat_n(b'\t', indent));
             out.push(b'}');
         }
         _ => {}

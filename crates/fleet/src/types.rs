@@ -1,7 +1,9 @@
 //! The types of a run: those of values, and those of the objects that a schema defines.
 
+use crate::eval::{Fault, World};
 use crate::heap::Heap;
-use crate::value::{TypeId, Value};
+use crate::schema::Check;
+use crate::value::{ObjectId, TypeId, Value};
 
 /// What an attribute that nobody set reads as.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -11,6 +13,14 @@ pub enum Unset {
     Text(&'static str),
     Number(f64),
     Boolean(bool),
+    /// Something of the program's own that is not known here; it reads as null.
+    Own,
+    /// An array without items.
+    NoItems,
+    /// The name that the object was given.
+    ItsName,
+    /// The name that it is found by.
+    FullName,
 }
 
 /// What values an attribute takes.
@@ -28,6 +38,8 @@ pub enum Kind {
     Array,
     /// A dictionary.
     Dictionary,
+    /// A function.
+    Function,
     /// The name of an object of this type.
     Name(&'static str),
     /// An array of names of objects of this type.
@@ -49,6 +61,10 @@ pub struct Field {
     pub required: bool,
     /// What it reads as when nobody set it.
     pub unset: Unset,
+    /// What it must be beyond its kind.
+    pub check: Check,
+    /// It says how things are, not how they are to be: it can be read and is not dumped.
+    pub is_state: bool,
 }
 
 /// How an object's full name comes from the name it was given.
@@ -79,7 +95,15 @@ pub struct Rules {
     pub variable: &'static str,
     /// The attributes of a product that hold its target's name, by the target's type.
     pub target_names: Vec<(&'static str, &'static str)>,
+    /// A value becomes what an attribute takes when it is assigned, as in Icinga: 5 becomes "5".
+    /// Otherwise it stays what it is, and must be of that kind.
+    pub converts: bool,
+    /// What is checked of an object once all of its stage are there.
+    pub after: Option<After>,
 }
+
+/// Looks at an object among all that are there.
+pub type After = fn(&World, &Types, ObjectId) -> Result<(), Box<Fault>>;
 
 /// A type.
 #[derive(Clone, Debug)]

@@ -201,6 +201,51 @@ const CALLS: &[&str] = &[
     "($).clone()",
     "($) + ($)",
     "($) == ($)",
+    "(function() { var s = 0; for (v in $) { s += 1; if (s > 2) { break } }; return s })()",
+    "(function() { var r = []; for (k => v in $) { r.add(k); r.add(v) }; return r })()",
+    "(function() { var n = 0; while (n < 3) { n += 1; if (n == 2) { continue } }; return n })()",
+    "(function() { try { throw string($) } except { return 7 }; return 8 })()",
+    "(function() { try { return $ } except { return 9 } })()",
+    "(function() { try { var x = $ } except { return 9 }; return x })()",
+    "(function(x) use(y = $) { return x + y })($)",
+    "(function() { var d = {}; d.a = $; d.b.c = $; d[\"k\"] += $; return d })()",
+    "(function() { var a = [ 1, 2 ]; a[1] = $; a.add($); a.remove(0); return a })()",
+    "(function() { var x = 5; var y = &x; *y = $; return x })()",
+    "(function() { var x = $; x += $; x -= $; return x })()",
+    "(function() { if ($) { return 1 } else if ($) { return 2 }; 3 })()",
+    "(function() { var f = (a, b) => a + b; return f($, $) })()",
+    "(function() { var i = 1; var f = () use(i) => { i + 1 }; i = 5; return f() })()",
+    "regex(\"a(b|c)*\", $)",
+    "regex(\"[0-9]+\", $, MatchAny)",
+    "regex($, $)",
+    "DateTime(2020, 2, 30).format(\"%Y-%m-%d %H:%M\")",
+    "DateTime($).format(\"%s\")",
+    "DateTime($) - DateTime($)",
+    "Json.decode(Json.encode($))",
+    "Json.decode($)",
+    "Array.prototype.len.call($)",
+    "String.prototype.upper.call($)",
+    "Array.prototype.join.callv($, [ $ ])",
+    "typeof(typeof($)).name",
+    "typeof($).base.name",
+    "($).substr(1)",
+    "($).substr(0, 1)",
+    "($).set(\"a\", $)",
+    "($).add($)",
+    "($).remove($)",
+    "($).contains(\"a\")",
+    "($).all(x => x)",
+    "($).lower().replace(\"a\", $)",
+    "(function() { var a = $; a.freeze(); a.add(1); return a })()",
+    "(function() { var a = $; var b = a; b += [ 1 ]; return [ a, b ] })()",
+    "{ a = $ } + { a = $ }",
+    "({ a = $ }).a",
+    "[ $, $ ] + [ $ ] - [ $ ]",
+    "string($) + string($)",
+    "len(keys($))",
+    "Math.round($)",
+    "Math.pow($, 2)",
+    "cidr_match($, \"10.1.2.3\")",
 ];
 
 fn expression(numbers: &mut Numbers, depth: usize) -> String {
@@ -246,7 +291,9 @@ fn made_up_expressions_come_to_the_same() {
         for (expression, theirs) in batch.iter().zip(theirs) {
             let found = ours(expression);
             values += usize::from(theirs != "error");
-            if found != theirs && !crashes_there(expression) {
+            // Some results with functions in them have no JSON there, here all have.
+            let is_shown = theirs == "error" && found.contains("Object of type 'Function'");
+            if found != theirs && !is_shown && !crashes_there(expression) {
                 wrong.push(format!("{expression}\n  theirs {theirs}\n  ours   {found}"));
             }
         }

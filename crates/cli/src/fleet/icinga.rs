@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
+use warren_fleet::dump_icinga::Dump;
 use warren_fleet::engine::{Fleet, Options, load};
 use warren_fleet::modules::Modules;
 use warren_fleet::schema::icinga;
@@ -13,7 +14,7 @@ use warren_fleet::{Place, Severity, Source, dump};
 use warren_fleet_files::Files;
 
 use super::{rules, tell};
-use crate::args::{Global, IcingaArgs};
+use crate::args::{Global, IcingaArgs, IcingaObjectsArgs};
 use crate::output::print;
 
 /// A loaded configuration.
@@ -32,7 +33,18 @@ impl Configuration {
             .map(|word| word.split_once('=').with_context(|| format!("{word}: not NAME=VALUE")))
             .collect::<Result<_>>()?;
         let threads = usize::from(args.threads);
-        let options = Options { threads, constants: &defines, ..rules::options() };
+        let host = node_name();
+        let mut constants = vec![("NodeName", host.as_str())];
+        constants.extend(DIRECTORIES);
+        constants.extend(
+            defines
+                .iter()
+                .map(|(name, value)| (name.strip_prefix("Configuration.").unwrap_or(name), *value)),
+        );
+        let before = icinga::before();
+        let (constants, before) = (&constants[..], Some(&before));
+        let in_sequence = args.sequential;
+        let options = Options { threads, constants, before, in_sequence, ..rules::options() };
         let is_directory = args.path.is_dir();
         let directory = match is_directory {
             true => args.path.clone(),
@@ -62,6 +74,31 @@ impl Configuration {
         let source = self.modules.source(place.file.0);
         source.map_or("?".to_owned(), |source| source.describe(place.span.start))
     }
+}
+
+/// The constants of Debian's package ("Language Reference", "Icinga 2 Specific Constants").
+const DIRECTORIES: [(&str, &str); 15] = [
+    ("PrefixDir", "/usr"),
+    ("SysconfDir", "/etc"),
+    ("ConfigDir", "/etc/icinga2"),
+    ("ZonesDir", "/etc/icinga2/zones.d"),
+    ("LocalStateDir", "/var"),
+    ("RunDir", "/run"),
+    ("InitRunDir", "/run/icinga2"),
+    ("LogDir", "/var/log/icinga2"),
+    ("DataDir", "/var/lib/icinga2"),
+    ("CacheDir", "/var/cache/icinga2"),
+    ("SpoolDir", "/var/spool/icinga2"),
+    ("PkgDataDir", "/usr/share/icinga2"),
+    ("IncludeConfDir", "/usr/share/icinga2/include"),
+    ("RunAsUser", "nagios"),
+    ("RunAsGroup", "nagios"),
+];
+
+/// What the installed program calls this host.
+fn node_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }
 
 fn read(path: &PathBuf) -> Result<Source> {
@@ -99,10 +136,25 @@ pub(super) fn check(args: &IcingaArgs, global: &Global) -> Result<i32> {
 }
 
 /// Every object, its attributes, and the places that set them.
-pub(super) fn objects(args: &IcingaArgs, global: &Global) -> Result<i32> {
-    let configuration = Configuration::load(args)?;
+pub(super) fn objects(args: &IcingaObjectsArgs, global: &Global) -> Result<i32> {
+    let configuration = Configuration::load(&args.configuration)?;
     if tell(&configuration.messages(), global) {
         return Ok(1);
+    }
+    let dump = Dump {
+        world: &configuration.fleet.world,
+        types: &configuration.types,
+        modules: &configuration.modules,
+    };
+    if let Some(path) = &args.objects_file {
+        let written = std::fs::write(path, dump.file());
+        return written.with_context(|| format!("{}", path.display())).map(|()| 0);
+    }
+    if global.json {
+        for text in dump.all() {
+            print(&format!("{}\n", String::from_utf8_lossy(&text)));
+        }
+        return Ok(0);
     }
     let describe = |place: Place| configuration.describe(place);
     print(&dump::objects(&configuration.fleet.world, &configuration.types, &describe));

@@ -73,6 +73,28 @@ pub(super) fn expand(
     })
 }
 
+/// Makes all items in the world's own heap, so that each can write to what is there and sees what
+/// those before it wrote.
+pub(super) fn in_sequence(
+    world: &mut World,
+    scope: &Scope<'_>,
+    options: &Options<'_>,
+    items: &[Item],
+) -> Vec<Made> {
+    let layer = std::mem::take(&mut world.layer);
+    let mut worker = Worker::new(world, scope, options);
+    worker.run.heap = Heap::from_layer(layer);
+    let mut made = Vec::with_capacity(items.len());
+    for (number, item) in items.iter().enumerate() {
+        worker.run.random = number as u64;
+        made.push(Made { item: number, outcome: worker.item(*item) });
+    }
+    let layer = std::mem::take(&mut worker.run.heap).into_layer();
+    drop(worker);
+    world.layer = layer;
+    made
+}
+
 struct Worker<'w> {
     run: Interpreter<'w>,
     /// What is kept of a chunk: both heaps are emptied after each.
@@ -130,7 +152,7 @@ impl<'w> Worker<'w> {
                 let definition = &self.world.definitions.rules[rule as usize].definition;
                 let made = self.products(definition, target, ask_each);
                 let made = made.map_err(|fault| {
-                    let object = plan::world_object(self.world, &self.scope, target);
+                    let object = plan::object_in(&self.run.heap, &self.scope, target);
                     fault.note(definition.place, &format!("evaluating this rule for {object}"))
                 });
                 self.forgive(definition, made)
@@ -180,10 +202,13 @@ impl<'w> Worker<'w> {
         let mut out = Vec::new();
         for (_, owner) in owners {
             let object = self.run.heap.object(owner);
-            let (name, owner_type) = (object.name, &types.get(object.of_type).name);
+            // The name that it was given: what it belongs to has an attribute of its own.
+            let given = object.attributes.get(self.run.roots.name);
+            let name = given.unwrap_or(Value::String(object.name));
+            let owner_type = &types.get(object.of_type).name;
             let named = names.iter().filter(|(of_type, _)| of_type == owner_type);
             for (_, attribute) in named {
-                out.push((self.run.heap.intern(attribute.as_bytes()), Value::String(name)));
+                out.push((self.run.heap.intern(attribute.as_bytes()), name));
             }
         }
         out

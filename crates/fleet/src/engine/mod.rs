@@ -20,13 +20,13 @@ use std::collections::BTreeMap;
 pub use matcher::Matching;
 
 use crate::diagnostic::{Diagnostic, Sink};
-use crate::eval::{Bounds, Fault, Interpreter, Reads, Roots, Scope, World};
+use crate::eval::{Bounds, Definition, Fault, Interpreter, Reads, Roots, Scope, World};
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
 use crate::outside::Outside;
 use crate::source::{Place, Source};
-use crate::types::{Naming, Types};
+use crate::types::{Naming, Rules, Types};
 use crate::value::{ObjectId, TypeId, Value};
 use expand::Chunk;
 use plan::Item;
@@ -44,12 +44,29 @@ pub struct Options<'o> {
     pub now: f64,
     /// Strings that are members of `globals`.
     pub constants: &'o [(&'o str, &'o str)],
+    /// A file that is evaluated before all others, whether or not it is included.
+    pub before: Option<&'o Source>,
+    /// Objects are made one after another and may write to what the top level made; so does a
+    /// configuration that sets the constant [`IN_SEQUENCE`].
+    pub in_sequence: bool,
 }
+
+/// The constant by which a configuration says that its objects write to what the top level made.
+pub const IN_SEQUENCE: &str = "MakeInSequence";
 
 impl Default for Options<'_> {
     fn default() -> Self {
         let matching = Matching::default();
-        Options { threads: 1, matching, bounds: Bounds::default(), now: 0.0, constants: &[] }
+        let (now, bounds) = (0.0, Bounds::default());
+        Options {
+            threads: 1,
+            matching,
+            bounds,
+            now,
+            constants: &[],
+            before: None,
+            in_sequence: false,
+        }
     }
 }
 
@@ -77,16 +94,20 @@ pub fn load(
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
     run.bounds = options.bounds;
     let mut faults = Sink::default();
-    let outcome = run.run_file(source, None);
-    if let Err(fault) = outcome {
-        faults.push(fault.diagnostic());
+    run.threads = options.threads;
+    for source in options.before.cloned().into_iter().chain([source]) {
+        if let Err(fault) = run.run_files(&[source], Place::default()) {
+            faults.push(fault.diagnostic());
+        }
     }
+    let in_sequence = options.in_sequence || run.is_set(IN_SEQUENCE);
     let found = std::mem::take(&mut run.warnings);
     let (errors, warnings) =
         found.into_iter().partition(|found| found.severity == crate::Severity::Error);
     let errors: Vec<Diagnostic> = errors;
     errors.into_iter().for_each(|error| faults.push(error));
-    let world = run.into_world();
+    let mut world = run.into_world();
+    world.in_sequence = in_sequence;
     let scope = Scope { types, modules, bounds: options.bounds };
     let notes = Notes { faults, reads: Reads::new() };
     let mut loading = Loading { world, scope, options: *options, notes };
@@ -121,8 +142,14 @@ impl Loading<'_> {
             if !self.notes.faults.is_empty() {
                 return;
             }
-            let chunks = expand::expand(&self.world, &self.scope, &self.options, &items);
-            let (_, groups) = self.join(&items, chunks);
+            let (made, groups) = match self.world.in_sequence {
+                true => self.make_in_sequence(&items),
+                false => {
+                    let chunks = expand::expand(&self.world, &self.scope, &self.options, &items);
+                    self.join(&items, chunks)
+                }
+            };
+            self.check_after(&made);
             if !self.notes.faults.is_empty() {
                 return;
             }
@@ -142,6 +169,43 @@ impl Loading<'_> {
         stages
     }
 
+    /// Makes what a plan says in the world's own heap, one after another.
+    fn make_in_sequence(&mut self, items: &[Item]) -> (Vec<ObjectId>, Vec<(u32, ObjectId)>) {
+        let made = expand::in_sequence(&mut self.world, &self.scope, &self.options, items);
+        let heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
+        let (mut all, mut groups) = (Vec::new(), Vec::new());
+        for expand::Made { item, outcome } in made {
+            match outcome {
+                Ok(objects) => {
+                    self.enter(&heap, items[item], &objects, &mut groups);
+                    all.extend(objects);
+                }
+                Err(fault) => self.notes.faults.push(fault.diagnostic()),
+            }
+        }
+        self.world.layer = heap.into_layer();
+        (all, groups)
+    }
+
+    /// Enters what came of an item.
+    fn enter(
+        &mut self,
+        heap: &Heap<'_>,
+        item: Item,
+        objects: &[ObjectId],
+        groups: &mut Vec<(u32, ObjectId)>,
+    ) {
+        if let (Item::Object { definition, .. }, []) = (item, objects) {
+            self.forget(definition);
+        }
+        for object in objects {
+            self.register(heap, *object);
+            if let Item::Object { definition, has_members: true } = item {
+                groups.push((definition, *object));
+            }
+        }
+    }
+
     /// Takes what threads made into the world, in the order of the plan. Returns it, and the
     /// objects that have members by `assign where`, with their definitions.
     fn join(
@@ -152,30 +216,49 @@ impl Loading<'_> {
         let mut heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
         for mut chunk in chunks {
-            self.notes.reads.append(&mut chunk.reads);
+            self.notes.reads.extend(std::mem::take(&mut chunk.reads));
             let mut transfer = transfer::Transfer::new(&chunk.heap, &mut heap);
             let mut moved = Vec::new();
             for made in chunk.made {
                 match made.outcome {
                     Ok(objects) => {
+                        let mut own = Vec::with_capacity(objects.len());
                         for object in objects {
                             transfer.next_object();
-                            moved.push((made.item, transfer.object(object)));
+                            own.push(transfer.object(object));
                         }
+                        moved.push((made.item, own));
                     }
                     Err(fault) => self.notes.faults.push(fault.diagnostic()),
                 }
             }
-            for (item, object) in moved {
-                self.register(&heap, object);
-                all.push(object);
-                if let Item::Object { definition, has_members: true } = items[item] {
-                    groups.push((definition, object));
-                }
+            for (item, objects) in moved {
+                self.enter(&heap, items[item], &objects, &mut groups);
+                all.extend(objects);
             }
         }
         self.world.layer = heap.into_layer();
         (all, groups)
+    }
+
+    /// What `ignore_on_error` made nothing of is not there for others to name.
+    fn forget(&mut self, definition: u32) {
+        let all = &mut self.world.definitions;
+        let Definition { of_type, name, .. } = all.objects[definition as usize];
+        all.forget_object(of_type, name);
+    }
+
+    /// What can be said of objects only when all of their stage are there.
+    fn check_after(&mut self, objects: &[ObjectId]) {
+        let types = self.scope.types;
+        for id in objects {
+            let of_type = Heap::over(&self.world.layer).object(*id).of_type;
+            let after = types.get(of_type).rules.as_ref().and_then(|rules| rules.after);
+            let checked = after.map(|after| after(&self.world, types, *id));
+            if let Some(Err(fault)) = checked {
+                self.notes.faults.push(fault.diagnostic());
+            }
+        }
     }
 
     /// Enters an object under its name; two of one name are a fault that names both.
@@ -280,12 +363,21 @@ fn owner(run: &Interpreter<'_>, id: ObjectId) -> Option<ObjectId> {
         return object.target;
     }
     let rules = run.types.get(object.of_type).rules.as_ref()?;
-    let named = |(of_type, attribute): &(&str, &str)| {
-        let attribute = run.heap.find(attribute.as_bytes())?;
-        let Some(Value::String(name)) = object.attributes.get(attribute) else { return None };
-        run.find_object(run.types.find(of_type.as_bytes())?, name)
+    let attribute = |name: &str| match object.attributes.get(run.heap.find(name.as_bytes())?)? {
+        Value::String(name) => Some(run.heap.bytes(name)),
+        _ => None,
     };
-    rules.target_names.iter().find_map(named)
+    let named = |(at, (of_type, name)): (usize, &(&str, &str))| {
+        let (of_type, name) = (run.types.find(of_type.as_bytes())?, attribute(name)?);
+        let is_composite = |rules: &Rules| rules.naming == Naming::Composite;
+        let full = match run.types.get(of_type).rules.as_ref().is_some_and(is_composite) {
+            // The service's host is named beside it.
+            true => [attribute(rules.target_names.get(at + 1)?.1)?, b"!", name].concat(),
+            false => name.to_vec(),
+        };
+        run.find_object(of_type, run.heap.find(&full)?)
+    };
+    rules.target_names.iter().enumerate().find_map(named)
 }
 
 #[cfg(test)]

@@ -144,7 +144,11 @@ pub(super) fn matches(
 
 /// `Container 'shop'`.
 pub(super) fn world_object(world: &World, scope: &Scope<'_>, id: ObjectId) -> String {
-    let heap = Heap::over(&world.layer);
+    object_in(&Heap::over(&world.layer), scope, id)
+}
+
+/// The same of an object of a heap.
+pub(super) fn object_in(heap: &Heap<'_>, scope: &Scope<'_>, id: ObjectId) -> String {
     let object = heap.object(id);
     format!("{} '{}'", scope.types.get(object.of_type).name, heap.text(object.name))
 }

@@ -257,8 +257,101 @@ fn every_way_of_matching_makes_the_same() {
         assert_eq!(naive, with(Matching::Scan, 1), "scan, seed {seed}\n{text}");
         assert_eq!(naive, with(Matching::Indexed, 1), "indexed, seed {seed}\n{text}");
         assert_eq!(naive, with(Matching::Indexed, 3), "threads, seed {seed}\n{text}");
+        let in_sequence = shown(&text, &Options { in_sequence: true, ..Options::default() });
+        assert_eq!(naive, in_sequence, "in sequence, seed {seed}\n{text}");
         made += naive.matches("\nService ").count();
         failed += usize::from(naive.starts_with("error"));
     }
     assert!(made > 1000 && failed > 5 && failed < 55, "{made} made, {failed} failed");
+}
+
+#[test]
+fn objects_that_write_to_what_the_top_level_made_are_made_in_sequence() {
+    let text = "globals.seen = []\nglobals.count = 0\n\
+                object Container \"a\" { globals.seen.add(name); vars.n = globals.seen.len() }\n\
+                object Container \"b\" { globals.seen.add(name); vars.n = globals.seen.len() }\n\
+                apply Service \"s\" to Container {\n  globals.count += 1\n  \
+                vars.n = globals.count\n  assign where container.vars.n > 0\n}";
+    check_fault(
+        text,
+        &["this array is frozen and cannot be changed", "t:1:16", "t:3:24", "MakeInSequence"],
+    );
+    let made = |matching| {
+        let options = Options { in_sequence: true, matching, threads: 4, ..Options::default() };
+        shown(text, &options)
+    };
+    let found = made(Matching::Indexed);
+    for part in [
+        "Container a (3)",
+        "vars = {\"n\":1} [3]",
+        "vars = {\"n\":2} [4]",
+        "Service a-s (5)",
+        "vars = {\"n\":1} [7]",
+        "vars = {\"n\":2} [7]",
+    ] {
+        assert!(found.contains(part), "no {part:?} in\n{found}");
+    }
+    assert_eq!(found, made(Matching::Naive));
+    let said = format!("const MakeInSequence = true\n{text}");
+    assert!(shown(&said, &Options::default()).contains("Service b-s (6)"));
+}
+
+#[test]
+fn a_fault_in_sequence_names_the_target() {
+    let text = "const MakeInSequence = true\nobject Container \"a\" {}\n\
+                apply Service \"s\" to Container { vars.x = 1 / 0; assign where true }";
+    check_fault(text, &["evaluating this rule for Container 'a'"]);
+}
+
+#[test]
+fn names_of_nothing_are_faults() {
+    check_fault(
+        "object Service \"a\" { container = \"shop\"; ExecStart = \"/bin/a\" }",
+        &["attribute 'container' of Service 'a': there is no Container 'shop'", "t:1:22"],
+    );
+}
+
+/// Files included together.
+struct Many(Vec<Source>);
+
+impl crate::outside::Outside for Many {
+    fn include(&mut self, _: &crate::outside::Include) -> Result<Vec<Source>, String> {
+        Ok(self.0.clone())
+    }
+}
+
+#[test]
+fn files_are_the_same_whoever_parses_them() {
+    let file = |n: usize| {
+        let mut text = String::new();
+        for m in 0..2000 {
+            text.push_str(&format!("object Container \"c{n}-{m}\" {{ vars.n = {m} }}\n"));
+        }
+        // The fault of the first of two files with one is told.
+        text.push_str(if n > 6 { "object object\n" } else { "" });
+        Source::new(&format!("{n}.conf"), text.as_bytes())
+    };
+    let told = |count: usize, threads: usize| {
+        let (types, modules) = (Types::new(warrener::types()), Modules::default());
+        let files = Many((0..count).map(file).collect());
+        let root = Source::new("root", b"include \"*\"");
+        let options = Options { threads, ..Options::default() };
+        let fleet = load(root, &types, &modules, Box::new(files), &options);
+        let faults: Vec<String> = fleet
+            .faults
+            .iter()
+            .map(|fault| diagnostic::render(fault, &|file| modules.source(file)))
+            .collect();
+        let describe = |place: crate::Place| match modules.source(place.file.0) {
+            Some(source) => source.describe(place.span.start),
+            None => "?".to_owned(),
+        };
+        (crate::dump::objects(&fleet.world, &types, &describe), faults)
+    };
+    let alone = told(7, 1);
+    assert!(alone.0.contains("6.conf:2000") && alone.1.is_empty());
+    assert!(alone == told(7, 4), "threads make a difference");
+    let (_, faults) = told(9, 1);
+    assert!(faults[0].contains("7.conf:2001"), "{faults:?}");
+    assert_eq!(faults, told(9, 3).1);
 }

@@ -6,7 +6,7 @@ use crate::diagnostic;
 use crate::ops;
 use crate::source::Place;
 use crate::text;
-use crate::types::{Field, Types};
+use crate::types::{Field, Types, Unset};
 use crate::value::{DictionaryId, ObjectId, StringId, TypeId, Value};
 
 impl<'p> Interpreter<'p> {
@@ -99,13 +99,23 @@ impl<'p> Interpreter<'p> {
         if let Some(value) = object.attributes.get(name) {
             return Some(value);
         }
-        self.known_attribute(object.of_type, name).map(|attribute| attribute.unset)
+        let attribute = self.known_attribute(object.of_type, name)?;
+        match self.types.get(object.of_type).fields[usize::from(attribute.field)].unset {
+            Unset::ItsName => object.attributes.get(self.roots.name),
+            Unset::FullName => Some(Value::String(object.name)),
+            _ => Some(attribute.unset),
+        }
     }
 
     /// An attribute that a type has.
     pub(crate) fn known_attribute(&self, of_type: TypeId, name: StringId) -> Option<&Attribute> {
         let all = &self.roots.attributes[of_type.0 as usize];
         all.binary_search_by_key(&name, |attribute| attribute.name).ok().map(|at| &all[at])
+    }
+
+    /// The attributes that an object of a type must have.
+    pub(crate) fn required_attributes(&self, of_type: TypeId) -> &[Attribute] {
+        &self.roots.required[of_type.0 as usize]
     }
 
     /// The field of an attribute that a type has.
@@ -278,8 +288,14 @@ impl<'p> Interpreter<'p> {
         let Some(at) = at else {
             return Err(fail(place, format!("Array index '{index}' is out of bounds.")));
         };
+        let length = self.writable_array(id, place)?.items.len();
+        // Room is looked for before much of it is taken.
+        self.heap.count_cells((at + 1).saturating_sub(length));
+        if !self.heap.has_room(&self.bounds) {
+            return Err(fail(place, "there is no room for more values"));
+        }
         let array = self.writable_array(id, place)?;
-        if at >= array.items.len() {
+        if at >= length {
             array.items.resize(at + 1, Value::Empty);
         }
         array.items[at] = value;
@@ -322,6 +338,11 @@ impl<'p> Interpreter<'p> {
             let message = format!("Attribute '{}' cannot be set.", field.name);
             return Err(fail(place, message));
         }
+        let converts = self.types.get(object.of_type).rules.as_ref().is_some_and(|r| r.converts);
+        let value = match converts {
+            true => crate::schema::convert(self, id, field, value).map_err(|m| fail(place, m))?,
+            false => value,
+        };
         match self.heap.object_mut(id) {
             Ok(object) => object.attributes.set(key, value),
             Err(frozen) => return Err(self.frozen("object", frozen, place)),

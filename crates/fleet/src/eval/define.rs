@@ -305,13 +305,14 @@ impl<'p> Interpreter<'p> {
         for name in names {
             let name = ops::to_key(&mut self.heap, self.types, name);
             let of_type = self.heap.object(object).of_type;
-            if self.definitions.imports_object(of_type, name) {
+            let is_object = self.definitions.imports_object(of_type, name);
+            if is_object {
                 self.note_read(of_type, Some(name));
             }
             let Some(template) = self.definitions.importable(of_type, name).cloned() else {
                 return Err(self.unknown_template(of_type, name, place).into());
             };
-            self.run_template(&template, object, frame.locals)?;
+            self.run_template(&template, object, frame.locals, is_object)?;
         }
         Ok(Value::Empty)
     }
@@ -326,15 +327,22 @@ impl<'p> Interpreter<'p> {
             .help(meant.map(|name| format!("did you mean `{name}`?")))
     }
 
-    /// A template shares the variables of what imports it.
+    /// A template shares the variables of what imports it. An object that is imported brings the
+    /// default templates with it, as the installed program has it.
     fn run_template(
         &mut self,
         template: &Definition,
         object: ObjectId,
         locals: crate::value::DictionaryId,
+        is_object: bool,
     ) -> Result<(), Flow> {
         if let Ok(object) = self.heap.object_mut(object) {
             object.templates.push(template.name);
+        }
+        if is_object {
+            for default in self.definitions.default_templates(template.of_type) {
+                self.run_template(&default, object, locals, false)?;
+            }
         }
         if let Ok(locals) = self.heap.dictionary_mut(locals) {
             template.captured.iter().for_each(|(name, value)| locals.items.set(*name, *value));
@@ -377,7 +385,7 @@ impl<'p> Interpreter<'p> {
         });
         let locals = self.body_locals(definition, locals);
         for template in self.definitions.default_templates(definition.of_type) {
-            self.run_template(&template, object, locals).map_err(|flow| match flow {
+            self.run_template(&template, object, locals, false).map_err(|flow| match flow {
                 Flow::Fail(fault) => fault,
                 _ => Fault::at(template.place, "Invalid flow control statement."),
             })?;
@@ -403,8 +411,14 @@ impl<'p> Interpreter<'p> {
         self.objects.get(&(of_type, name)).copied()
     }
 
+    /// Whether there is, or will be, an object of this name.
+    pub(crate) fn is_defined(&self, of_type: TypeId, name: StringId) -> bool {
+        self.definitions.object(of_type, name).is_some()
+            || self.objects.contains_key(&(of_type, name))
+    }
+
     /// The top level sees no objects, so it reads none.
-    fn note_read(&self, of_type: TypeId, name: Option<StringId>) {
+    pub(crate) fn note_read(&self, of_type: TypeId, name: Option<StringId>) {
         if !self.defines {
             let name = name.map(|name| self.heap.bytes(name).into());
             self.reads.borrow_mut().insert((of_type, name));

@@ -32,6 +32,9 @@ pub const DEPTH_MAX: usize = 300;
 /// How many nodes one run of an interpreter may evaluate, unless told otherwise.
 pub const STEPS_MAX: u64 = 2_000_000_000;
 
+/// So many items are copied or looked at in a step.
+const ITEMS_PER_STEP: u64 = 16;
+
 /// After how many steps it is looked whether there is room for more values.
 const ROOM_STEPS: u64 = 64;
 
@@ -120,6 +123,8 @@ pub struct Roots {
     pub prototypes: Vec<DictionaryId>,
     /// The attributes of each type, sorted by their names' numbers.
     pub attributes: Vec<Vec<Attribute>>,
+    /// Those of them that an object must have.
+    pub required: Vec<Vec<Attribute>>,
     /// The name of each type.
     pub type_names: Vec<Value>,
     /// The string `name`.
@@ -157,6 +162,8 @@ pub struct World {
     pub members: BTreeMap<ObjectId, Vec<ObjectId>>,
     /// What making objects and matching rules looked up, other than their own targets.
     pub reads: Reads,
+    /// Its objects write to what the top level made, so they are made one after another.
+    pub in_sequence: bool,
     pub(crate) links: Vec<Box<[StringId]>>,
     pub(crate) roots: Roots,
 }
@@ -222,6 +229,8 @@ pub struct Interpreter<'p> {
     steps: u64,
     /// How much may be done.
     pub bounds: Bounds,
+    /// How many threads parse files that are included together.
+    pub threads: usize,
 }
 
 impl<'p> Interpreter<'p> {
@@ -251,6 +260,7 @@ impl<'p> Interpreter<'p> {
             depth: 0,
             steps: 0,
             bounds: Bounds::default(),
+            threads: 1,
         }
     }
 
@@ -283,7 +293,15 @@ impl<'p> Interpreter<'p> {
             by_type: BTreeMap::new(),
             members: BTreeMap::new(),
             reads: Reads::new(),
+            in_sequence: false,
         }
+    }
+
+    /// Whether a global variable is true.
+    pub(crate) fn is_set(&self, global: &str) -> bool {
+        let name = self.heap.find(global.as_bytes());
+        let found = name.and_then(|name| self.find_global(name));
+        found.is_some_and(|(_, value)| ops::is_true(&self.heap, value))
     }
 
     /// A frame for a file's statements or a body that belongs to nothing else.
@@ -307,10 +325,15 @@ impl<'p> Interpreter<'p> {
         out
     }
 
+    /// Counts the steps of looking at so many items.
+    pub(crate) fn charge(&mut self, items: usize) {
+        self.steps += items as u64 / ITEMS_PER_STEP;
+    }
+
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")
-        } else if self.steps > self.bounds.steps {
+        } else if self.steps + self.heap.cells() / ITEMS_PER_STEP > self.bounds.steps {
             format!("evaluation was given up after {} steps", self.bounds.steps)
         } else if self.steps.is_multiple_of(ROOM_STEPS) && !self.heap.has_room(&self.bounds) {
             "there is no room for more values".to_owned()
@@ -457,10 +480,11 @@ impl<'p> Interpreter<'p> {
         links[index] = ids;
     }
 
-    /// The next file's number.
-    pub(crate) fn next_file(&mut self) -> FileId {
-        self.files += 1;
-        FileId(self.files - 1)
+    /// The first number of so many further files.
+    pub(crate) fn next_files(&mut self, count: usize) -> FileId {
+        let first = FileId(self.files);
+        self.files = self.files.saturating_add(count as u32);
+        first
     }
 
     /// A fault for a write to something frozen.
@@ -469,10 +493,14 @@ impl<'p> Interpreter<'p> {
                     evaluated";
         Fault::at(place, format!("this {what} is frozen and cannot be changed"))
             .note(frozen.origin, note)
-            .help(Some("change a copy: `x.clone()` or `x + { ... }`".to_owned()))
+            .help(Some(FROZEN_HELP.to_owned()))
             .into()
     }
 }
+
+/// What can be done about a write to something frozen.
+const FROZEN_HELP: &str = "change a copy: `x.clone()` or `x + { ... }`; or, slower, make objects one \
+                           after another: `const MakeInSequence = true`";
 
 /// A fault.
 pub(crate) fn fail(place: Place, message: impl Into<String>) -> Flow {

@@ -3,6 +3,7 @@
 use super::{Fault, Flow, Frame, Interpreter, Outcome, end_of_body, fail};
 use crate::ast::{IncludeKind, Kind, Loop, Module, NodeId};
 use crate::outside::Include;
+use crate::parse::Parsed;
 use crate::source::{Place, Source};
 use crate::text;
 use crate::value::{Dictionary, DictionaryId, Rare, StringId, Value};
@@ -238,21 +239,29 @@ impl<'p> Interpreter<'p> {
             return Err(fail(place, "files can be included at the top level only"));
         }
         let sources = self.outside.include(&include).map_err(|message| fail(place, message))?;
-        for source in sources {
-            self.run_file(source, Some(place)).map_err(Flow::Fail)?;
-        }
+        self.run_files(&sources, place).map_err(Flow::Fail)?;
         Ok(Value::Empty)
     }
 
-    /// Parses and evaluates a file. Its faults of syntax are reported with those of evaluation.
-    pub(crate) fn run_file(
-        &mut self,
-        source: Source,
-        from: Option<Place>,
-    ) -> Result<Value, Box<Fault>> {
-        let place = from.unwrap_or_default();
-        self.check_include(&source, place)?;
-        let module = self.read_file(source, place)?;
+    /// Parses files, by several threads, and evaluates one after another. Faults of syntax are
+    /// reported with those of evaluation.
+    pub(crate) fn run_files(&mut self, sources: &[Source], place: Place) -> Result<(), Box<Fault>> {
+        sources.iter().try_for_each(|source| self.check_include(source, place))?;
+        let first = self.next_files(sources.len());
+        for parsed in crate::parse::many(first, sources, self.threads) {
+            self.run_file(parsed, place)?;
+        }
+        Ok(())
+    }
+
+    /// Parses and evaluates a file; its value is that of its last statement.
+    pub(crate) fn run_source(&mut self, source: Source) -> Result<Value, Box<Fault>> {
+        let parsed = crate::parse(self.next_files(1), source);
+        self.run_file(parsed, Place::default())
+    }
+
+    fn run_file(&mut self, parsed: Parsed, place: Place) -> Result<Value, Box<Fault>> {
+        let module = self.take_file(parsed, place)?;
         self.including.push(module.file);
         let frame = self.frame(module, Value::Namespace(self.roots.globals));
         let outcome = self.file_body(&frame);
@@ -267,12 +276,17 @@ impl<'p> Interpreter<'p> {
         this: Value,
         locals: DictionaryId,
     ) -> Result<Value, Box<Fault>> {
-        let module = self.read_file(source, Place::default())?;
+        let parsed = crate::parse(self.next_files(1), source);
+        let module = self.take_file(parsed, Place::default())?;
         self.file_body(&Frame { module, this, locals })
     }
 
-    fn read_file(&mut self, source: Source, place: Place) -> Result<&'p Module, Box<Fault>> {
-        let (module, faults) = crate::parse(self.next_file(), source);
+    /// Makes a parsed file one of the run's.
+    fn take_file(
+        &mut self,
+        (module, faults): Parsed,
+        place: Place,
+    ) -> Result<&'p Module, Box<Fault>> {
         let fatal = faults.iter().find(|fault| fault.severity == crate::Severity::Error).cloned();
         let module: &'p Module = match self.modules.add(module) {
             Some(module) => module,

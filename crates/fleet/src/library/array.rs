@@ -13,8 +13,16 @@ fn this(run: &Interpreter<'_>, call: &Call<'_>) -> Result<ArrayId, Flow> {
     }
 }
 
-fn items(run: &Interpreter<'_>, call: &Call<'_>) -> Result<Vec<Value>, Flow> {
-    Ok(run.heap.array(this(run, call)?).items.clone())
+/// A copy of all items, which costs steps as they are many.
+fn items(run: &mut Interpreter<'_>, call: &Call<'_>) -> Result<Vec<Value>, Flow> {
+    let items = run.heap.array(this(run, call)?).items.clone();
+    run.charge(items.len());
+    Ok(items)
+}
+
+/// How many items there are.
+fn count(run: &Interpreter<'_>, call: &Call<'_>) -> Result<usize, Flow> {
+    Ok(run.heap.array(this(run, call)?).items.len())
 }
 
 fn made(run: &mut Interpreter<'_>, call: &Call<'_>, items: Vec<Value>) -> Outcome {
@@ -43,7 +51,9 @@ pub fn freeze(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 
 pub fn contains(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let wanted = call.argument(0);
-    let found = items(run, call)?.iter().any(|item| ops::equal(&run.heap, *item, wanted));
+    run.charge(count(run, call)?);
+    let items = &run.heap.array(this(run, call)?).items;
+    let found = items.iter().any(|item| ops::equal(&run.heap, *item, wanted));
     Ok(Value::Boolean(found))
 }
 
@@ -56,7 +66,8 @@ fn position(run: &Interpreter<'_>, call: &Call<'_>, length: usize) -> Result<usi
 }
 
 pub fn get(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    let items = items(run, call)?;
+    let id = this(run, call)?;
+    let items = &run.heap.array(id).items;
     position(run, call, items.len()).map(|at| items[at])
 }
 
@@ -73,12 +84,13 @@ pub fn remove(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     if !(index >= 0.0 && (index as usize) < run.heap.array(id).items.len()) {
         return Err(call.fail("Index to remove must be within bounds."));
     }
+    run.charge(count(run, call)?);
     run.writable_array(id, call.place)?.items.remove(index as usize);
     Ok(Value::Empty)
 }
 
 pub fn len(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    Ok(Value::Number(items(run, call)?.len() as f64))
+    Ok(Value::Number(count(run, call)? as f64))
 }
 
 pub fn reverse(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {

@@ -7,6 +7,7 @@ mod array;
 pub mod cidr;
 mod dictionary;
 pub mod glob;
+mod icinga;
 mod json;
 mod math;
 pub mod regex;
@@ -90,8 +91,11 @@ const STATES: &[&str] = &[
     "Custom",
     "Down",
     "DowntimeEnd",
+    "DowntimeNoChildren",
+    "DowntimeNonTriggeredChildren",
     "DowntimeRemoved",
     "DowntimeStart",
+    "DowntimeTriggeredChildren",
     "FlappingEnd",
     "FlappingStart",
     "OK",
@@ -100,6 +104,37 @@ const STATES: &[&str] = &[
     "Unknown",
     "Up",
     "Warning",
+];
+
+/// Numbers of states, and of what a database keeps.
+const NUMBERS: &[(&str, f64)] = &[
+    ("DbCatAcknowledgement", 4.0),
+    ("DbCatCheck", 256.0),
+    ("DbCatComment", 8.0),
+    ("DbCatConfig", 1.0),
+    ("DbCatDowntime", 16.0),
+    ("DbCatEventHandler", 32.0),
+    ("DbCatEverything", -1.0),
+    ("DbCatExternalCommand", 64.0),
+    ("DbCatFlapping", 128.0),
+    ("DbCatLog", 512.0),
+    ("DbCatNotification", 1024.0),
+    ("DbCatProgramStatus", 2048.0),
+    ("DbCatRetention", 4096.0),
+    ("DbCatState", 2.0),
+    ("DbCatStateHistory", 8192.0),
+    ("HostDown", 1.0),
+    ("HostUp", 0.0),
+    ("ServiceCritical", 2.0),
+    ("ServiceOK", 0.0),
+    ("ServiceUnknown", 3.0),
+    ("ServiceWarning", 1.0),
+];
+
+/// What the system's log calls its facilities: `FacilityUser` is "LOG_USER".
+const FACILITIES: &[&str] = &[
+    "Auth", "AuthPriv", "Cron", "Daemon", "Ftp", "Kern", "Local0", "Local1", "Local2", "Local3",
+    "Local4", "Local5", "Local6", "Local7", "Lpr", "Mail", "News", "Syslog", "User", "Uucp",
 ];
 
 const MATH: &[(&str, f64)] = &[
@@ -125,6 +160,7 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
             "System" => system,
             "Math" => math,
             "Json" => json,
+            "Icinga" => icinga,
             scope => {
                 let of_type = types.find(scope.as_bytes()).expect("methods belong to a type");
                 prototypes[of_type.0 as usize]
@@ -138,11 +174,25 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
         let value = heap.string(name.as_bytes());
         member(heap, icinga, name, value);
     }
+    NUMBERS.iter().for_each(|(name, value)| member(heap, icinga, name, Value::Number(*value)));
+    for name in FACILITIES {
+        let value = heap.string(format!("LOG_{}", name.to_uppercase()).as_bytes());
+        member(heap, system, &format!("Facility{name}"), value);
+    }
     for id in types.ids() {
         member(heap, all_types, &types.get(id).name, Value::Type(id));
         intern_rules(heap, types, id);
     }
-    let attributes = types.ids().map(|id| attributes(heap, types, id)).collect();
+    let attributes: Vec<Vec<Attribute>> =
+        types.ids().map(|id| attributes(heap, types, id)).collect();
+    let is_required = |id: TypeId, a: &Attribute| {
+        let field = &types.get(id).fields[usize::from(a.field)];
+        field.required && field.unset != Unset::Own
+    };
+    let of_type = |(all, id): (&Vec<Attribute>, TypeId)| {
+        all.iter().copied().filter(|attribute| is_required(id, attribute)).collect()
+    };
+    let required = attributes.iter().zip(types.ids()).map(of_type).collect();
     let type_names = types.ids().map(|id| heap.string(types.get(id).name.as_bytes())).collect();
     let (name, kind) = (heap.intern(b"name"), heap.intern(b"type"));
     for (name, space) in [("Math", math), ("Json", json), ("Configuration", configuration)] {
@@ -157,7 +207,7 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
         set(heap, globals, name, value);
     }
     let imports = vec![system, configuration, all_types, icinga];
-    Roots { globals, imports, prototypes, attributes, type_names, name, kind }
+    Roots { globals, imports, prototypes, attributes, required, type_names, name, kind }
 }
 
 /// A constant member.
@@ -191,10 +241,13 @@ fn attributes(heap: &mut Heap<'_>, types: &Types, id: TypeId) -> Vec<Attribute> 
     let mut out = Vec::new();
     for (at, field) in types.get(id).fields.iter().enumerate() {
         let unset = match field.unset {
-            Unset::Null => Value::Empty,
+            Unset::Null | Unset::Own => Value::Empty,
             Unset::Number(value) => Value::Number(value),
             Unset::Boolean(value) => Value::Boolean(value),
             Unset::Text(text) => heap.string(text.as_bytes()),
+            Unset::NoItems => heap.array_of(Vec::new(), Place::default()),
+            // These are the object's own.
+            Unset::ItsName | Unset::FullName => Value::Empty,
         };
         let name = heap.intern(field.name.as_bytes());
         out.push(Attribute { name, field: at as u16, unset });
@@ -235,7 +288,10 @@ fn date_time(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
         return Err(call.fail("Invalid number of arguments for the DateTime constructor."));
     }
     for (part, value) in parts.iter_mut().zip(call.arguments) {
-        *part = number(run, call, *value)?;
+        *part = match value {
+            Value::DateTime(at) => *at,
+            value => number(run, call, *value)?,
+        };
     }
     let [year, month, day, hours, minutes, seconds] = parts;
     Ok(Value::DateTime(match given {

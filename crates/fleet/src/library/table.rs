@@ -1,6 +1,6 @@
 //! The functions of the library.
 
-use super::{Builtin, array, dictionary, json, math, string, system};
+use super::{Builtin, array, dictionary, icinga, json, math, string, system};
 
 /// Any number of arguments.
 const ANY: usize = usize::MAX;
@@ -33,6 +33,7 @@ pub const BUILTINS: &[Builtin] = rows! {
     "System#len" 1 1 pure system::len,
     "System#log" 1 3 acts system::log,
     "System#match" 0 ANY pure system::glob_match,
+    "System#msi_get_component_path" 1 1 pure system::nothing,
     "System#number" 1 1 pure system::number,
     "System#path_exists" 1 1 acts system::path_exists,
     "System#random" 0 0 acts system::random,
@@ -41,6 +42,17 @@ pub const BUILTINS: &[Builtin] = rows! {
     "System#string" 1 1 pure system::string,
     "System#typeof" 1 1 pure system::type_of,
     "System#union" 0 ANY pure system::union,
+    "Icinga#get_check_command" 1 1 acts icinga::get_check_command,
+    "Icinga#get_event_command" 1 1 acts icinga::get_event_command,
+    "Icinga#get_host" 1 1 acts icinga::get_host,
+    "Icinga#get_host_group" 1 1 acts icinga::get_host_group,
+    "Icinga#get_notification_command" 1 1 acts icinga::get_notification_command,
+    "Icinga#get_service" 2 2 acts icinga::get_service,
+    "Icinga#get_service_group" 1 1 acts icinga::get_service_group,
+    "Icinga#get_services" 1 1 acts icinga::get_services,
+    "Icinga#get_time_period" 1 1 acts icinga::get_time_period,
+    "Icinga#get_user" 1 1 acts icinga::get_user,
+    "Icinga#get_user_group" 1 1 acts icinga::get_user_group,
     "Json#decode" 1 1 pure json::decode,
     "Json#encode" 1 1 pure json::encode,
     "Math#abs" 1 1 pure math::abs,

@@ -6,7 +6,10 @@
 
 mod definition;
 mod expression;
+mod many;
 mod statement;
+
+pub use many::{Parsed, many};
 
 use std::collections::BTreeMap;
 

@@ -6,8 +6,10 @@
 use warren_unit::UnitType;
 use warren_unit::settings::{SETTINGS, Section, Setting};
 
-use super::field;
+use super::{field, place_of};
+use crate::eval::{Fault, Interpreter};
 use crate::types::{Kind, Naming, Rules, Type};
+use crate::value::{Object, Value};
 
 /// Types that rules can be applied to.
 const TARGETS: [&str; 3] = ["Container", "Machine", "Group"];
@@ -81,6 +83,75 @@ fn product(unit_type: UnitType) -> Type {
         members: None,
         variable: unit_type.suffix(),
         target_names: vec![("Container", "container"), ("Machine", "machine"), ("Group", "group")],
+        ..Rules::default()
     };
     Type { name: unit_type.section().to_owned(), base: None, fields, rules: Some(rules) }
+}
+
+/// Checks the attributes of an object.
+///
+/// # Errors
+/// The first attribute, by name, that its type does not take; else a name of nothing.
+pub(super) fn check(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fault>> {
+    let owner = || {
+        let of_type = &run.types.get(object.of_type).name;
+        format!("{of_type} '{}'", run.heap.text(object.name))
+    };
+    let known = |(key, value)| Some((run.known_field(object.of_type, key)?, value));
+    let fields = || object.attributes.iter().filter_map(known);
+    let wrong = fields().filter_map(|(field, value)| {
+        let expected = fits(run, field.kind, value).err()?;
+        Some((&field.name, expected, value))
+    });
+    if let Some((attribute, expected, value)) = wrong.min_by_key(|(attribute, ..)| *attribute) {
+        let (found, owner) = (run.type_of(value), owner());
+        let message =
+            format!("attribute '{attribute}' of {owner} must be {expected}, not of type '{found}'");
+        return Err(Fault::at(place_of(&run.heap, object, attribute), message));
+    }
+    for (field, value) in fields() {
+        let (Kind::Name(of_type), Value::String(name)) = (field.kind, value) else { continue };
+        // What a rule made it for is there.
+        let target = object.target.map(|target| run.heap.object(target));
+        let is_target = target.is_some_and(|target| {
+            target.name == name && run.types.get(target.of_type).name == of_type
+        });
+        if !is_target && let Some(of_type) = run.types.find(of_type.as_bytes()) {
+            // When that object is edited, this one is to be looked at again.
+            run.note_read(of_type, Some(name));
+        }
+        if !is_target && !super::exists(run, of_type, name) {
+            let (attribute, name) = (&field.name, run.heap.text(name));
+            let message =
+                format!("attribute '{attribute}' of {}: there is no {of_type} '{name}'", owner());
+            return Err(Fault::at(place_of(&run.heap, object, attribute), message));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a kind takes a value; else what it takes.
+fn fits(run: &Interpreter<'_>, kind: Kind, value: Value) -> Result<(), &'static str> {
+    use Value::{Array, Boolean, Dictionary, Empty, Function, Number};
+    let is_number = |value: Value| match value {
+        Value::String(_) => crate::ops::to_number(&run.heap, run.types, value).is_ok(),
+        value => matches!(value, Number(_) | Boolean(_)),
+    };
+    let is_text = |value: &Value| matches!(value, Value::String(_) | Number(_) | Boolean(_));
+    let fits = match (kind, value) {
+        (_, Empty) | (Kind::Any | Kind::ReadOnly, _) => return Ok(()),
+        (Kind::Text | Kind::Name(_), value) => (is_text(&value), "a text"),
+        (Kind::Number, value) => (is_number(value), "a number"),
+        (Kind::Boolean, value) => (matches!(value, Boolean(_) | Number(_)), "true or false"),
+        (Kind::Array | Kind::Names(_), value) => (matches!(value, Array(_)), "an array"),
+        (Kind::Dictionary, value) => (matches!(value, Dictionary(_)), "a dictionary"),
+        (Kind::Function, value) => (matches!(value, Function(_)), "a function"),
+        (Kind::Setting(_), Array(id)) => {
+            let all = run.heap.array(id).items.iter().all(is_text);
+            (all, "a text or an array of texts")
+        }
+        (Kind::Setting(_), Function(_)) => (false, "a text or an array of texts"),
+        (Kind::Setting(_), value) => (is_text(&value), "a text or an array of texts"),
+    };
+    if fits.0 { Ok(()) } else { Err(fits.1) }
 }

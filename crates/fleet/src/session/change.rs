@@ -39,7 +39,7 @@ impl Session {
                 None => self.read(&Source::new(&source.path, b""))?,
             };
             let new = self.read(source)?;
-            if self.has_luck || self.remade > self.products.len() {
+            if self.world.in_sequence || self.has_luck || self.remade > self.products.len() {
                 return None;
             }
             let scope =

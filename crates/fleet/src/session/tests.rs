@@ -212,3 +212,34 @@ fn what_an_edit_cannot_change_is_left_to_a_load() {
     );
     check(one, "object Service \"big-group\" { ExecStart = \"/bin/a\" }", None);
 }
+
+#[test]
+fn a_rule_that_fails_for_every_target_has_one_fault() {
+    let loaded = load(
+        "for (n in range(3000)) { object Container \"c\" + n use (n) { vars.n = n } }\n\
+         apply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  \
+         Description = 1 / (container.vars.n - container.vars.n)\n  assign where true\n}",
+    );
+    let [message] = &loaded.messages[..] else { panic!("{:?}", loaded.messages) };
+    for part in ["f.conf:4:17", "Container 'c0'", "and 2999 more like this one"] {
+        assert!(message.rendered.contains(part), "no {part} in {}", message.rendered);
+    }
+}
+
+#[test]
+fn copies_of_many_items_are_bounded() {
+    let bounds = Bounds { steps: 200_000, items: 10_000, ..Bounds::default() };
+    let options = Options { bounds, ..Options::default() };
+    let said = |text: &str| {
+        let root = Source::new("f.conf", text.as_bytes());
+        let loaded = Session::load(root, Box::new(Nothing::default()), &options, "/f");
+        loaded.messages.first().map_or(String::new(), |message| message.message.clone())
+    };
+    let no_room = "there is no room for more values";
+    let given_up = "evaluation was given up after 200000 steps";
+    assert_eq!(said("var a = []\nfor (n in range(99)) { a[n] = n }"), "");
+    assert_eq!(said("var a = range(5000); var b = []\nwhile (true) { b.add(a + [ 1 ]) }"), no_room);
+    assert_eq!(said("var b = []\nwhile (true) { var a = []; a[9999] = 1; b.add(a) }"), no_room);
+    assert_eq!(said("var a = range(5000)\nwhile (true) { a.contains(-1) }"), given_up);
+    assert_eq!(said("var a = range(5000)\nwhile (true) { a.any(x => true) }"), given_up);
+}

@@ -1,8 +1,9 @@
 //! `cargo xtask bench fleet`: the figures of SPECIFICATION.md's table of fleet configuration.
 //!
 //! Configurations are made up here: hosts and rules that match none of them, and hosts that each
-//! get twenty services. Our engine and the installed icinga2 load the same files one after the other
-//! in one run, with 1, 2, 4 and 8 threads; edits are measured by the example `change`. What is not
+//! get twenty services; the hosts are in 16 files that are included together. Our engine and the
+//! installed icinga2 load the same files one after the other in one run, with 1, 2, 4 and 8 threads
+//! (icinga2 loads the largest case once); edits are measured by the example `change`. What is not
 //! installed (icinga2, strace, GNU time) is said to be NOT RUN.
 //!
 //! Arguments: `HOSTS RULES` of the first case; default: 10000 1000, for which icinga2 takes minutes.
@@ -17,8 +18,14 @@ use serde_json::{Value, json};
 
 use crate::{cargo, root};
 
-/// Hosts and rules of the second case.
+/// Hosts and rules of the case whose rules match.
 const SERVICES: (usize, usize) = (5000, 20);
+
+/// Hosts and rules of the case that icinga2 loads with each number of threads.
+const THREADED: (usize, usize) = (2000, 500);
+
+/// In how many files the hosts are.
+const FILES: usize = 16;
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
 
@@ -58,6 +65,7 @@ pub fn run(args: &[&str]) -> Result<()> {
 fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {
     let cases = [
         Case::write(scratch, "no match", none, false)?,
+        Case::write(scratch, "no match, fewer", THREADED, false)?,
         Case::write(scratch, "services", SERVICES, true)?,
     ];
     let mut results = Vec::new();
@@ -68,7 +76,8 @@ fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {
         }
         results.push(case.own(1, "scan")?);
         results.extend(case.futexes()?);
-        for threads in THREADS {
+        let is_largest = case.name == "no match";
+        for threads in THREADS.into_iter().take(if is_largest { 1 } else { THREADS.len() }) {
             results.extend(case.icinga(threads, scratch)?);
         }
     }
@@ -85,15 +94,19 @@ impl Case {
     ) -> Result<Case> {
         let directory = scratch.join(name);
         fs::create_dir_all(&directory)?;
-        let mut text = String::from(HEAD);
+        let mut files = vec![String::new(); FILES];
         for n in 0..hosts {
             writeln!(
-                text,
+                files[n * FILES / hosts],
                 "object Host \"fra-web-{n:05}\" {{ import \"base\"; vars.rank = {}; vars.role = \"r{}\" }}",
                 n % 50,
                 n % 8
             )?;
         }
+        for (n, text) in files.iter().enumerate() {
+            fs::write(directory.join(format!("hosts-{n:02}.conf")), text)?;
+        }
+        let mut text = String::from(HEAD);
         for n in 0..rules {
             let filter = match matches {
                 true => "host.vars.role".to_owned(),
@@ -186,6 +199,7 @@ namespace Fleet {
 object CheckCommand \"dummy\" { command = [ \"/bin/true\" ] }
 template Host \"base\" { check_command = \"dummy\" }
 template Service \"base\" { check_command = \"dummy\" }
+include \"hosts-*.conf\"
 ";
 
 /// GNU time, which writes its figures beside the configuration.

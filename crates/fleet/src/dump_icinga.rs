@@ -1,0 +1,192 @@
+//! Objects as the installed Icinga 2 writes them down after a check: one JSON text for each, with
+//! every attribute, set or not, and the places that set them.
+//!
+//! `icinga2 object list` reads a file of these, each as `LENGTH:TEXT,`.
+
+use std::collections::BTreeMap;
+
+use crate::eval::World;
+use crate::heap::Heap;
+use crate::modules::Modules;
+use crate::source::Place;
+use crate::text;
+use crate::types::{Types, Unset};
+use crate::value::{Object, ObjectId, StringId, Value};
+
+/// What a dump is made of.
+pub struct Dump<'d> {
+    /// The objects.
+    pub world: &'d World,
+    /// Their types.
+    pub types: &'d Types,
+    /// The files.
+    pub modules: &'d Modules,
+}
+
+/// Where attributes were set, by the keys that lead there.
+#[derive(Default)]
+struct Hints {
+    messages: Vec<Place>,
+    below: BTreeMap<StringId, Hints>,
+}
+
+impl Dump<'_> {
+    /// All objects, in the order of their types and names.
+    pub fn all(&self) -> Vec<Vec<u8>> {
+        let heap = Heap::over(&self.world.layer);
+        let mut out = Vec::new();
+        for id in self.types.of_objects() {
+            let mut objects = self.world.by_type.get(&id).cloned().unwrap_or_default();
+            objects.sort_by_key(|id| heap.bytes(heap.object(*id).name));
+            out.extend(objects.into_iter().map(|object| self.one(&heap, object)));
+        }
+        out
+    }
+
+    /// All objects as the file that `icinga2 object list` reads.
+    pub fn file(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for text in self.all() {
+            out.extend_from_slice(format!("{}:", text.len()).as_bytes());
+            out.extend_from_slice(&text);
+            out.push(b',');
+        }
+        out
+    }
+
+    fn one(&self, heap: &Heap<'_>, id: ObjectId) -> Vec<u8> {
+        let object = heap.object(id);
+        let mut out = b"{\"debug_hints\":".to_vec();
+        self.hints(heap, &hints(heap, object), &mut out);
+        out.extend_from_slice(b",\"debug_info\":");
+        self.place(object.origin, &mut out);
+        out.extend_from_slice(b",\"name\":");
+        let given = heap.find(b"name").and_then(|key| object.attributes.get(key));
+        out.extend(text::json(heap, self.types, given.unwrap_or(Value::String(object.name))));
+        out.extend_from_slice(b",\"properties\":{");
+        self.properties(heap, object, &mut out);
+        out.extend_from_slice(b"},\"type\":");
+        text::json_string(self.types.get(object.of_type).name.as_bytes(), &mut out);
+        out.push(b'}');
+        out
+    }
+
+    fn properties(&self, heap: &Heap<'_>, object: &Object, out: &mut Vec<u8>) {
+        let of_type = self.types.get(object.of_type);
+        let own =
+            |name: &str| heap.find(name.as_bytes()).and_then(|key| object.attributes.get(key));
+        for field in of_type.fields.iter().filter(|field| !field.is_state) {
+            if out.last() != Some(&b'{') {
+                out.push(b',');
+            }
+            if field.name == "templates" {
+                // `source_location` comes before it.
+                self.location(object.origin, out);
+            }
+            text::json_string(field.name.as_bytes(), out);
+            out.push(b':');
+            let value = match (field.name.as_str(), own(&field.name), field.unset) {
+                ("templates", ..) => {
+                    self.templates(heap, object, out);
+                    continue;
+                }
+                (_, Some(value), _) => value,
+                (.., Unset::Null | Unset::Own) => Value::Empty,
+                (.., Unset::Boolean(value)) => Value::Boolean(value),
+                (.., Unset::Number(value)) => Value::Number(value),
+                (.., Unset::FullName) => Value::String(object.name),
+                (.., Unset::ItsName) => own("name").unwrap_or(Value::String(object.name)),
+                (.., Unset::Text(text)) => {
+                    text::json_string(text.as_bytes(), out);
+                    continue;
+                }
+                (.., Unset::NoItems) => {
+                    out.extend_from_slice(b"[]");
+                    continue;
+                }
+            };
+            out.extend(text::json(heap, self.types, value));
+        }
+    }
+
+    fn templates(&self, heap: &Heap<'_>, object: &Object, out: &mut Vec<u8>) {
+        out.push(b'[');
+        for (at, name) in object.templates.iter().enumerate() {
+            out.extend_from_slice(if at > 0 { b"," } else { b"" });
+            text::json_string(heap.bytes(*name), out);
+        }
+        out.push(b']');
+    }
+
+    /// First line and column, and the last of both.
+    fn lines(&self, place: Place) -> Option<(&str, [u32; 4])> {
+        let source = &self.modules.get(place.file)?.source;
+        let (line, column) = source.line_column(place.span.start);
+        let (last_line, last_column) = source.line_column(place.span.end.saturating_sub(1));
+        Some((&source.path, [line, column, last_line, last_column]))
+    }
+
+    fn place(&self, place: Place, out: &mut Vec<u8>) {
+        let (path, lines) = self.lines(place).unwrap_or(("", [0; 4]));
+        out.push(b'[');
+        text::json_string(path.as_bytes(), out);
+        lines.iter().for_each(|number| out.extend_from_slice(format!(",{number}").as_bytes()));
+        out.push(b']');
+    }
+
+    fn location(&self, place: Place, out: &mut Vec<u8>) {
+        let (path, [line, column, last_line, last_column]) =
+            self.lines(place).unwrap_or(("", [0; 4]));
+        let text = format!(
+            "\"source_location\":{{\"first_column\":{column},\"first_line\":{line},\
+             \"last_column\":{last_column},\"last_line\":{last_line},\"path\":"
+        );
+        out.extend_from_slice(text.as_bytes());
+        text::json_string(path.as_bytes(), out);
+        out.extend_from_slice(b"},");
+    }
+
+    fn hints(&self, heap: &Heap<'_>, hints: &Hints, out: &mut Vec<u8>) {
+        out.push(b'{');
+        if !hints.messages.is_empty() {
+            out.extend_from_slice(b"\"messages\":[");
+            for (at, place) in hints.messages.iter().enumerate() {
+                out.extend_from_slice(if at > 0 { b",[\"=\"," } else { b"[\"=\"," });
+                let start = out.len();
+                self.place(*place, out);
+                out.remove(start);
+            }
+            out.push(b']');
+        }
+        if !hints.below.is_empty() {
+            out.extend_from_slice(if hints.messages.is_empty() { b"" } else { b"," });
+            out.extend_from_slice(b"\"properties\":{");
+            let mut below: Vec<_> = hints.below.iter().collect();
+            below.sort_by_key(|(key, _)| heap.bytes(**key));
+            for (at, (key, hints)) in below.into_iter().enumerate() {
+                out.extend_from_slice(if at > 0 { b"," } else { b"" });
+                text::json_string(heap.bytes(*key), out);
+                out.push(b':');
+                self.hints(heap, hints, out);
+            }
+            out.push(b'}');
+        }
+        out.push(b'}');
+    }
+}
+
+/// The places of an object's attributes, two keys deep.
+fn hints(heap: &Heap<'_>, object: &Object) -> Hints {
+    let mut all = Hints::default();
+    for hint in &object.hints {
+        let mut at = all.below.entry(hint.attribute).or_default();
+        if let Some(key) = hint.key {
+            at = at.below.entry(key).or_default();
+        }
+        at.messages.push(hint.place);
+    }
+    if let Some(templates) = heap.find(b"templates") {
+        all.below.entry(templates).or_default().messages.push(object.origin);
+    }
+    all
+}

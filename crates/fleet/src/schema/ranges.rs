@@ -1,0 +1,104 @@
+//! The times of time periods ("Time Periods"): which days, and from when to when.
+//!
+//! Only whether they can be read is said here; nobody asks when they are.
+
+const WEEKDAYS: [&str; 7] =
+    ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Whether days can be read: `monday`, `day 1 - 15`, `2024-01-01 - 2024-02-01 / 3`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub(super) fn days(text: &str) -> Result<(), String> {
+    let (range, step) = match text.split_once('/') {
+        Some((range, step)) => (range.trim(), Some(step.trim())),
+        None => (text, None),
+    };
+    step.map_or(Ok(()), number)?;
+    match range.split_once(" - ") {
+        None => day(range, text),
+        Some((first, last)) => {
+            let (first, last) = (first.trim(), last.trim());
+            day(first, text)?;
+            // `day 1 - 15`: the number alone goes on with what is before it.
+            match first.split_whitespace().count() > 1 && last.parse::<i64>().is_ok() {
+                true => Ok(()),
+                false => day(last, text),
+            }
+        }
+    }
+}
+
+fn number(text: &str) -> Result<(), String> {
+    text.parse::<i64>().map(|_| ()).map_err(|_| format!("Can't convert '{text}' to an integer."))
+}
+
+/// One day.
+fn day(text: &str, whole: &str) -> Result<(), String> {
+    let invalid = || format!("Invalid time specification: {whole}");
+    let words: Vec<&str> = text.split(' ').collect();
+    let is_weekday = |word: &str| WEEKDAYS.contains(&word);
+    let is_month = |word: &str| MONTHS.contains(&word);
+    match words[..] {
+        [date] if date.len() == 10 && date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-' => {
+            self::date(date, whole)
+        }
+        [word] if is_weekday(word) => Ok(()),
+        ["day", n] => number(n),
+        [word, n] if is_weekday(word) || is_month(word) => number(n),
+        [word, n, month] if is_weekday(word) => {
+            number(n)?;
+            if is_month(month) { Ok(()) } else { Err(invalid()) }
+        }
+        _ => Err(invalid()),
+    }
+}
+
+fn date(text: &str, whole: &str) -> Result<(), String> {
+    let part = |range: std::ops::Range<usize>| {
+        let part = text.get(range).unwrap_or_default();
+        part.parse::<i64>().map_err(|_| format!("Can't convert '{part}' to an integer."))
+    };
+    let (_, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
+    match (month, day) {
+        (..1 | 13.., _) => Err(format!("Invalid month in time specification: {whole}")),
+        (_, ..1 | 32..) => Err(format!("Invalid day in time specification: {whole}")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether hours can be read: `09:00-17:00,20:00:00-24:00`.
+///
+/// # Errors
+/// What is wrong, in words.
+pub(super) fn hours(text: &str) -> Result<(), String> {
+    text.split(',').try_for_each(|range| {
+        let parts: Vec<&str> = range.split('-').collect();
+        let [first, last] = parts[..] else { return Err(format!("Invalid timerange: {range}")) };
+        clock(first)?;
+        clock(last)
+    })
+}
+
+fn clock(text: &str) -> Result<(), String> {
+    let parts: Vec<&str> = text.split(':').collect();
+    if !(2..=3).contains(&parts.len()) {
+        return Err(format!("Invalid time specification: {text}"));
+    }
+    parts.iter().try_for_each(|part| number(part))
+}

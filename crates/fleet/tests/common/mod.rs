@@ -1,0 +1,178 @@
+//! A configuration of Icinga's types, loaded here and by the installed program.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use warren_fleet::ast::IncludeKind;
+use warren_fleet::dump_icinga::Dump;
+use warren_fleet::engine::{Options, load};
+use warren_fleet::modules::Modules;
+use warren_fleet::outside::{Include, Outside};
+use warren_fleet::schema::icinga;
+use warren_fleet::types::Types;
+use warren_fleet::{Source, diagnostic};
+
+/// `Type name` to what the dump says of the object.
+pub type Objects = BTreeMap<String, Value>;
+
+/// Where `include <...>` looks.
+const LIBRARY: &str = "/usr/share/icinga2/include";
+
+/// The files of the host, as far as configurations include them.
+struct Files;
+
+fn matching(directory: &Path, pattern: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let end = pattern.trim_start_matches('*');
+    let fits = |path: &PathBuf| path.to_string_lossy().ends_with(end);
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).filter(fits).collect();
+    paths.sort();
+    paths
+}
+
+fn below(directory: &Path, out: &mut Vec<PathBuf>) {
+    out.extend(matching(directory, "*.conf"));
+    let directories = matching(directory, "").into_iter().filter(|path| path.is_dir());
+    directories.for_each(|path| below(&path, out));
+}
+
+impl Outside for Files {
+    fn include(&mut self, include: &Include) -> Result<Vec<Source>, String> {
+        let from = Path::new(&include.from).parent().unwrap_or(Path::new(""));
+        let path = match include.kind {
+            IncludeKind::Search => Path::new(LIBRARY).join(&include.path),
+            _ => from.join(&include.path),
+        };
+        let mut paths = Vec::new();
+        match include.kind {
+            IncludeKind::Recursive | IncludeKind::Zones => below(&path, &mut paths),
+            _ if include.path.contains('*') => {
+                let directory = path.parent().unwrap_or(Path::new(""));
+                paths = matching(directory, &include.path[include.path.find('*').unwrap_or(0)..]);
+            }
+            _ => paths.push(path),
+        }
+        let read = |path: &PathBuf| {
+            let text =
+                std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+            Ok(Source::new(&path.to_string_lossy(), &text))
+        };
+        paths.iter().map(read).collect()
+    }
+}
+
+/// The objects of a configuration; else what is wrong with it.
+pub fn ours(source: Source, constants: &[(String, String)]) -> Result<Objects, String> {
+    let (types, modules) = (Types::new(icinga::types()), Modules::default());
+    let before = icinga::before();
+    let constants: Vec<(&str, &str)> =
+        constants.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let options = Options { before: Some(&before), constants: &constants, ..Options::default() };
+    let fleet = load(source, &types, &modules, Box::new(Files), &options);
+    if !fleet.faults.is_empty() {
+        let sources = |file| modules.source(file);
+        return Err(fleet.faults.iter().map(|fault| diagnostic::render(fault, &sources)).collect());
+    }
+    let dump = Dump { world: &fleet.world, types: &types, modules: &modules };
+    Ok(dump.all().iter().map(|text| entry(text)).collect())
+}
+
+fn entry(text: &[u8]) -> (String, Value) {
+    let object: Value = serde_json::from_slice(text).expect("a dump is JSON");
+    let name = |value: &Value| value.as_str().expect("names are texts").to_owned();
+    (format!("{} {}", name(&object["type"]), name(&object["properties"]["__name"])), object)
+}
+
+/// Whether there is something to compare with.
+pub fn is_installed() -> bool {
+    Command::new("icinga2").arg("--version").output().is_ok()
+}
+
+/// A directory of one test, gone when the test is.
+pub struct Scratch {
+    path: PathBuf,
+    constants: Vec<(String, String)>,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+impl Scratch {
+    /// A directory of this name, in which the installed program keeps what it writes.
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+        let mut constants = Vec::new();
+        for (constant, directory) in [
+            ("CacheDir", "cache"),
+            ("DataDir", "data"),
+            ("LogDir", "log"),
+            ("InitRunDir", "run"),
+            ("SpoolDir", "spool"),
+        ] {
+            let directory = path.join(directory);
+            std::fs::create_dir_all(&directory).expect("a directory of our own");
+            constants.push((constant.to_owned(), directory.to_string_lossy().into_owned()));
+        }
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        for (name, value) in
+            [("NodeName", host.trim()), ("PrefixDir", "/usr"), ("ConfigDir", "/etc/icinga2")]
+        {
+            constants.push((name.to_owned(), value.to_owned()));
+        }
+        Scratch { path, constants }
+    }
+
+    /// What the installed program is told.
+    pub fn constants(&self) -> &[(String, String)] {
+        &self.constants
+    }
+}
+
+/// The objects of a configuration as icinga2 has them; none if it refuses it. A text is written to
+/// a file of the path's name first.
+pub fn theirs(scratch: &Scratch, path: &Path, text: Option<&str>) -> Option<Objects> {
+    if let Some(text) = text {
+        std::fs::write(scratch.path.join(path), text).expect("a file of our own");
+    }
+    let dump = scratch.path.join("cache/icinga2.debug");
+    let _ = std::fs::remove_file(&dump);
+    let mut command = Command::new("icinga2");
+    command.current_dir(&scratch.path).args(["daemon", "-C", "-c"]).arg(path);
+    for (name, value) in &scratch.constants {
+        if name.ends_with("Dir") && name != "PrefixDir" && name != "ConfigDir" {
+            command.args(["-D", &format!("Configuration.{name}={value}")]);
+        } else if name == "NodeName" {
+            command.args(["-D", &format!("NodeName={value}")]);
+        }
+    }
+    command.args(["-D", "Configuration.RunAsUser=root", "-D", "Configuration.RunAsGroup=root"]);
+    let environment = [("ICINGA2_USER", "root"), ("ICINGA2_GROUP", "root")];
+    let output = command.envs(environment).output().expect("icinga2 starts");
+    if !output.status.success() {
+        if std::env::var_os("FLEET_SHOW").is_some() {
+            println!("{}", String::from_utf8_lossy(&output.stdout));
+        }
+        return None;
+    }
+    let bytes = std::fs::read(&dump).ok()?;
+    Some(netstrings(&bytes).into_iter().map(entry).collect())
+}
+
+/// `length:text,` one after another.
+fn netstrings(mut bytes: &[u8]) -> Vec<&[u8]> {
+    let mut out = Vec::new();
+    while let Some(colon) = bytes.iter().position(|byte| *byte == b':') {
+        let length: usize =
+            String::from_utf8_lossy(&bytes[..colon]).parse().expect("a length before the colon");
+        out.push(&bytes[colon + 1..colon + 1 + length]);
+        bytes = &bytes[colon + 2 + length..];
+    }
+    out
+}

@@ -1,0 +1,258 @@
+//! What attributes of Icinga's objects take, and what becomes of it.
+//!
+//! `tests/data/schema.txt` has one object a line and whether the installed program takes or refuses
+//! it. Each attribute of each type with values of every kind, and made-up days and hours, are
+//! compared where icinga2 is installed: which it takes, and what they are afterwards.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use common::{Objects, Scratch, is_installed, ours, theirs};
+use serde_json::{Value, json};
+use warren_fleet::Source;
+use warren_fleet::schema::icinga;
+
+/// What the objects of the cases name.
+const HEAD: &str = "\
+object CheckCommand \"d\" { command = [ \"/bin/true\" ] }
+object EventCommand \"e\" { command = [ \"/bin/true\" ] }
+object NotificationCommand \"n\" { command = [ \"/bin/true\" ] }
+object Host \"h\" { check_command = \"d\" }
+object Host \"h2\" { check_command = \"d\" }
+object Service \"s\" { host_name = \"h\"; check_command = \"d\" }
+object User \"u\" { }
+object UserGroup \"ug\" { }
+object HostGroup \"hg\" { }
+object ServiceGroup \"sg\" { }
+object TimePeriod \"tp\" { }
+object Endpoint \"ep\" { }
+object Zone \"z\" { endpoints = [\"ep\"] }
+";
+
+fn load(text: &str) -> Objects {
+    let source = Source::new("case.conf", text.as_bytes());
+    ours(source, &[]).unwrap_or_else(|faults| panic!("{faults}"))
+}
+
+/// Whether an object of this type and given name is there.
+fn find<'o>(objects: &'o Objects, of_type: &str, name: &str) -> Option<&'o Value> {
+    let is_it = |key: &&String| {
+        key.strip_prefix(of_type)
+            .and_then(|rest| rest.strip_prefix(' '))
+            .is_some_and(|full| full.rsplit('!').next() == Some(name))
+    };
+    objects.keys().find(is_it).map(|key| &objects[key])
+}
+
+#[test]
+fn objects_are_taken_and_refused() {
+    let mut wrong = Vec::new();
+    let lines = include_str!("data/schema.txt").lines();
+    for line in lines {
+        let (expected, object) = line.split_once(' ').expect("takes or refuses");
+        let (of_type, body) = object.trim().split_once(' ').expect("a type and a body");
+        let text = format!("{HEAD}object {of_type} \"x\" ignore_on_error {body}\n");
+        let is_there = find(&load(&text), of_type, "x").is_some();
+        if is_there != (expected == "takes") {
+            wrong.push(line);
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Values of every kind.
+const VALUES: [&str; 14] = [
+    "\"x\"",
+    "\"5\"",
+    "5",
+    "-1",
+    "0",
+    "\"\"",
+    "true",
+    "[]",
+    "[ \"x\" ]",
+    "[ 5 ]",
+    "{}",
+    "{ a = 1 }",
+    "null",
+    "\"$a\"",
+];
+
+/// The least that an object of a type needs. Types that look at the host, and those whose objects
+/// the program refuses to forgive, are left out.
+const LEAST: &[(&str, &str)] = &[
+    ("ApiUser", ""),
+    ("CheckResultReader", ""),
+    ("CheckerComponent", ""),
+    ("Comment", "host_name = \"h\"; author = \"a\"; text = \"t\""),
+    ("CompatLogger", ""),
+    ("Dependency", "child_host_name = \"h\"; parent_host_name = \"h2\""),
+    (
+        "Downtime",
+        "host_name = \"h\"; author = \"a\"; comment = \"c\"; start_time = 5; end_time = 9",
+    ),
+    ("ElasticsearchWriter", ""),
+    ("ExternalCommandListener", ""),
+    ("FileLogger", "path = \"/dev/null\""),
+    ("GraphiteWriter", ""),
+    ("Host", "check_command = \"d\""),
+    ("HostGroup", ""),
+    ("InfluxdbWriter", ""),
+    ("Influxdb2Writer", "organization = \"o\"; bucket = \"b\"; auth_token = \"t\""),
+    ("LivestatusListener", ""),
+    ("Notification", "host_name = \"h\"; command = \"n\"; users = [ \"u\" ]"),
+    ("NotificationComponent", ""),
+    ("PerfdataWriter", ""),
+    (
+        "ScheduledDowntime",
+        "host_name = \"h\"; author = \"a\"; comment = \"c\"; ranges = { monday = \"00:00-24:00\" }",
+    ),
+    ("Service", "host_name = \"h\"; check_command = \"d\""),
+    ("ServiceGroup", ""),
+    ("StatusDataWriter", ""),
+    ("SyslogLogger", ""),
+    ("TimePeriod", ""),
+    ("User", ""),
+    ("UserGroup", ""),
+    ("Zone", ""),
+];
+
+/// Attributes that name a service: the program finds out too late to forgive.
+const LATE: [&str; 3] = ["service_name", "child_service_name", "parent_service_name"];
+
+/// Each attribute of each type with each value; the type, the attribute and the name.
+fn attributes() -> (String, Vec<(String, String, String)>) {
+    let (mut text, mut names) = (HEAD.to_owned(), Vec::new());
+    for of_type in icinga::types() {
+        let Some((_, least)) = LEAST.iter().find(|(name, _)| *name == of_type.name) else {
+            continue;
+        };
+        let is_common =
+            |name: &str| ["__name", "name", "package", "templates", "type"].contains(&name);
+        let fields = of_type.fields.iter().filter(|field| {
+            !field.is_state && !is_common(&field.name) && !LATE.contains(&field.name.as_str())
+        });
+        for field in fields {
+            for (number, value) in VALUES.iter().enumerate() {
+                let name = format!("{}-{number}", field.name);
+                writeln!(
+                    text,
+                    "object {} \"{name}\" ignore_on_error {{ {least}\n{} = {value} }}",
+                    of_type.name, field.name
+                )
+                .expect("a string grows");
+                names.push((of_type.name.clone(), field.name.clone(), name));
+            }
+        }
+    }
+    (text, names)
+}
+
+#[test]
+fn attributes_take_the_same_values() {
+    let (text, names) = attributes();
+    let ours = load(&text);
+    assert!(names.len() > 3000, "{} values", names.len());
+    if !is_installed() {
+        println!("NOT RUN: icinga2 is not installed");
+        return;
+    }
+    let scratch = Scratch::new("schema");
+    let theirs =
+        theirs(&scratch, Path::new("case.conf"), Some(&text)).expect("faults are forgiven");
+    let mut wrong = Vec::new();
+    for (of_type, attribute, name) in names {
+        let value = |objects: &Objects| {
+            Some(find(objects, &of_type, &name)?["properties"][&attribute].clone())
+        };
+        let (ours, theirs) = (value(&ours), value(&theirs));
+        if ours != theirs {
+            let number = name.rsplit('-').next().and_then(|n| n.parse::<usize>().ok()).unwrap_or(0);
+            wrong.push(format!(
+                "{of_type}.{attribute} = {}: ours {ours:?}, theirs {theirs:?}",
+                VALUES[number]
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+// Days and hours made up.
+
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// What days are written with.
+const WORDS: [&str; 18] = [
+    "monday",
+    "sunday",
+    "february",
+    "december",
+    "day",
+    "1",
+    "-1",
+    "15",
+    "2024-02-03",
+    "2024-13-01",
+    "-",
+    "/",
+    " ",
+    " ",
+    " - ",
+    " / ",
+    "x",
+    "99",
+];
+
+/// What hours are written with.
+const HOURS: [&str; 9] = ["09:00", "-", "17:00", ",", "24:00", ":30", "0", " ", "x"];
+
+fn made_up(numbers: &mut Numbers, words: &[&str]) -> String {
+    let count = 1 + numbers.below(7);
+    (0..count).map(|_| words[numbers.below(words.len())]).collect()
+}
+
+#[test]
+fn made_up_times_are_read_the_same() {
+    let seed = std::env::var("FLEET_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1);
+    let (mut numbers, mut text, mut all) = (Numbers(seed), HEAD.to_owned(), Vec::new());
+    for number in 0..1500 {
+        let (days, hours) = match number % 3 {
+            0 => ("monday".to_owned(), made_up(&mut numbers, &HOURS)),
+            _ => (made_up(&mut numbers, &WORDS), "09:00-17:00".to_owned()),
+        };
+        writeln!(
+            text,
+            "object TimePeriod \"x{number}\" ignore_on_error {{ ranges = {{ {} = {} }} }}",
+            json!(days),
+            json!(hours)
+        )
+        .expect("a string grows");
+        all.push(format!("{days:?} = {hours:?}"));
+    }
+    let ours = load(&text);
+    if !is_installed() {
+        println!("NOT RUN: icinga2 is not installed");
+        return;
+    }
+    let scratch = Scratch::new("times");
+    let theirs =
+        theirs(&scratch, Path::new("case.conf"), Some(&text)).expect("faults are forgiven");
+    let mut wrong = Vec::new();
+    for (number, times) in all.iter().enumerate() {
+        let is_there =
+            |objects: &Objects| find(objects, "TimePeriod", &format!("x{number}")).is_some();
+        if is_there(&ours) != is_there(&theirs) {
+            wrong.push(format!("{times}: ours takes it: {}", is_there(&ours)));
+        }
+    }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
