@@ -134,6 +134,9 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     }
     let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
+    for remark in remarks(unit) {
+        put!(out, "       Note: {remark}");
+    }
     processes(&mut out, unit, style);
     if let Some(job) = unit["job"].as_object() {
         let running = if job["running"].as_bool() == Some(true) { "running" } else { "waiting" };
@@ -280,6 +283,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
     put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
+    for remark in remarks(root) {
+        put!(out, "   Note: {remark}");
+    }
     for rule in rules(root) {
         put!(out, "   Made by {rule}");
     }
@@ -304,6 +310,22 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if !cure.is_empty() {
         put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
     }
+}
+
+/// What administrators said of a unit.
+fn remarks(unit: &Value) -> impl Iterator<Item = String> + '_ {
+    unit["remarks"].as_array().into_iter().flatten().map(|remark| {
+        let by = match &remark["by"]["uid"] {
+            Value::Null => "the manager".to_owned(),
+            uid => format!("user {uid}"),
+        };
+        let at = remark["at"].as_u64().map(|at| format!(", {}", date(at))).unwrap_or_default();
+        let said = match text(remark, "text") {
+            "" => String::new(),
+            said => format!(": {said}"),
+        };
+        format!("{} by {by}{at}{said}", text(remark, "of"))
+    })
 }
 
 /// The rules that made a unit and its drop-ins.

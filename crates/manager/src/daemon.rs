@@ -616,7 +616,8 @@ impl Daemon {
                     let _ = sender.send(Ended::Nothing);
                 }
                 Reply::Refused(refusal) => {
-                    let _ = sender.send(Ended::Refused(refusal.to_string()));
+                    let (text, about) = (refusal.to_string(), refusal.unit().cloned());
+                    let _ = sender.send(Ended::Refused { text, about });
                 }
             },
             None => {}

@@ -45,6 +45,7 @@ pub mod presets;
 pub mod ready;
 pub mod recorder;
 pub mod records;
+mod remarks;
 pub mod requests;
 pub mod shared;
 pub mod snapshot;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, must_wait};
+use warren_core::job::JobKind;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::{History, LostJob};
@@ -107,8 +107,7 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
 /// The first unit whose job this one's job waits for.
 fn blocker(view: &View, unit: UnitId, kind: JobKind) -> Option<UnitId> {
     view.graph.ordered_with(unit).find(|&other| {
-        view.job(other)
-            .is_some_and(|job| must_wait(kind, job.kind, view.graph.is_before(other, unit)))
+        view.job(other).is_some_and(|job| view.graph.may_wait(unit, kind, other, job.kind))
     })
 }
 
@@ -130,6 +129,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
         out["device"] = json!(words);
     }
+    out["remarks"] = crate::remarks::value(view, shared, unit);
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
