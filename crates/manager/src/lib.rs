@@ -43,6 +43,7 @@ pub mod orders;
 pub mod pid_file;
 pub mod presets;
 pub mod ready;
+pub mod record_ring;
 pub mod recorder;
 pub mod records;
 mod remarks;
