@@ -170,6 +170,7 @@ fn loaded(unit: &Value, style: Style) -> String {
 /// The sub state, for a failed unit the result.
 fn detail_of_state(unit: &Value) -> String {
     match (text(unit, "active"), text(unit, "result")) {
+        ("failed", _) if text(unit, "sub") == "maintenance" => "maintenance".to_owned(),
         ("failed", result) if !result.is_empty() => format!("Result: {result}"),
         _ => text(unit, "sub").to_owned(),
     }
@@ -218,7 +219,7 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
             put!(out, "{heading}: {pid} ({})", command(pid));
         }
     }
-    if let Some(status) = unit["status_text"].as_str() {
+    if let Some(status) = unit["status_text"].as_str().filter(|text| !text.is_empty()) {
         put!(out, "     Status: \"{status}\"");
     }
     for (key, heading) in [("tasks", "      Tasks"), ("memory", "     Memory")] {
@@ -336,6 +337,9 @@ fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
 fn reason_text(reason: &Value) -> String {
     let cause = &reason["cause"];
     let by = match text(cause, "kind") {
+        "request" if cause["pid"].is_null() => {
+            format!(" (asked by user {} from outside)", cause["uid"])
+        }
         "request" => format!(" (asked by user {}, process {})", cause["uid"], cause["pid"]),
         "" | "kernel" => String::new(),
         "manager" => " (by the manager itself)".to_owned(),

@@ -13,8 +13,20 @@ use warren_unit::UnitName;
 pub struct Asker {
     /// Effective user.
     pub uid: u32,
-    /// Process; 0 when it is not known.
+    /// Process; 0 when the manager itself asks.
     pub pid: u32,
+}
+
+impl Asker {
+    /// In place of a process that has no number here: the client is outside of the manager's pid
+    /// namespace.
+    pub const OUTSIDE: u32 = u32::MAX;
+
+    /// A client, as the kernel tells of the other end of a socket.
+    pub fn client(uid: u32, pid: i32) -> Asker {
+        let pid = u32::try_from(pid).ok().filter(|&pid| pid > 0);
+        Asker { uid, pid: pid.unwrap_or(Asker::OUTSIDE) }
+    }
 }
 
 /// Which processes of a unit a kill is for (`systemctl kill --kill-whom=`).

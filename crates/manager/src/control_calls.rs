@@ -189,7 +189,10 @@ pub(crate) fn cause(view: &View, cause: Cause) -> Value {
     let name = |unit: UnitId| view.graph.get(unit).map(|d| d.name.to_string());
     match cause {
         Cause::None => Value::Null,
-        Cause::Request { uid, pid } => json!({"kind": "request", "uid": uid, "pid": pid}),
+        Cause::Request { uid, pid } => {
+            let pid = (pid != Asker::OUTSIDE).then_some(pid);
+            json!({"kind": "request", "uid": uid, "pid": pid})
+        }
         Cause::Dependency(unit) => json!({"kind": "dependency", "unit": name(unit)}),
         Cause::Trigger(unit) => json!({"kind": "trigger", "unit": name(unit)}),
         Cause::Outcome(unit) => json!({"kind": "outcome", "unit": name(unit)}),

@@ -19,6 +19,7 @@ use warren_core::happening::{Happening, What as Happened};
 use warren_core::ids::UnitId;
 use warren_core::job::{JobKind, JobResult};
 use warren_core::reason::{Cause, Reason};
+use warren_core::request::Asker;
 use warren_core::state::{ActiveState, CommandList, ExitStatus};
 use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::{Event, NO_UNIT, What};
@@ -349,6 +350,7 @@ fn event(happening: &Happening) -> Event {
 fn asked(cause: Cause) -> (Asked, Option<UnitId>, u32, u32) {
     match cause {
         Cause::None => (Asked::Unknown, None, 0, 0),
+        Cause::Request { uid, pid: Asker::OUTSIDE } => (Asked::Request, None, uid, 0),
         Cause::Request { uid, pid } => (Asked::Request, None, uid, pid),
         Cause::Dependency(unit) => (Asked::Dependency, Some(unit), 0, 0),
         Cause::Trigger(unit) => (Asked::Trigger, Some(unit), 0, 0),

@@ -101,7 +101,7 @@ pub(crate) fn unit_files(
 
 fn write(path: &std::path::Path, asker: Asker, verb: &str, text: &str) -> io::Result<()> {
     let at = crate::daemon::now().realtime_us;
-    let by = json!({"kind": "request", "uid": asker.uid, "pid": asker.pid});
+    let by = json!({"kind": "request", "uid": asker.uid});
     let remark = json!({"of": verb, "text": remark_text(text), "by": by, "at": at});
     let aside = path.with_extension("remark.tmp");
     let mut file = fs::File::create(&aside)?;

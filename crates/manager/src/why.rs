@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::ids::UnitId;
 use warren_core::job::JobKind;
+use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::{History, LostJob};
@@ -124,6 +125,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     };
     let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
     out["reason"] = reason(view, shown);
+    put_aside(&mut out["reason"], view, unit, shown);
     out["made_by"] = json!(rules_of(shared, definition));
     out["detail"] = json!(history.status_text);
     if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
@@ -135,6 +137,19 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// What is in maintenance is there because somebody put it there, or stays there though its fault is
+/// over: either way one thing clears it.
+fn put_aside(out: &mut Value, view: &View, unit: UnitId, shown: Reason) {
+    let notes = view.run(unit).notes();
+    let Some((Marked::Maintenance, remark)) = notes.and_then(|notes| notes.mark.as_ref()) else {
+        return;
+    };
+    if !shown.code.is_trouble() {
+        *out = reason(view, Reason::new(Code::Maintenance, remark.by));
+    }
+    out["cure"] = json!(Code::Maintenance.cure());
 }
 
 fn lost_job(view: &View, job: LostJob) -> Value {
