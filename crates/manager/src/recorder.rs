@@ -25,7 +25,7 @@ use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::record::{Anchor, Head};
 use warren_trace::words::{
-    Active, Asked, Command, Ending, Exit, Phase, Release, Sub, Subject, Work,
+    Active, Asked, Command, Counter, Ending, Exit, Phase, Reading, Release, Sub, Subject, Work,
 };
 
 use crate::record_ring::RecordRing;
@@ -157,6 +157,20 @@ impl Recorder {
         let Done { phase, began, ended, detail } = done;
         self.manager(began, What::PhaseBegin { phase, detail });
         self.manager(ended, What::PhaseEnd { phase, detail });
+    }
+
+    /// Counters of a unit's cgroup were read.
+    pub fn counted(
+        &mut self,
+        at: Monotonic,
+        unit: UnitId,
+        reading: Reading,
+        counters: &[(Counter, u64)],
+    ) {
+        for &(counter, value) in counters {
+            let what = What::Counter { counter, reading, value };
+            self.ring.push(Event::new(at.0, unit.0, NO_UNIT, what));
+        }
     }
 
     fn manager(&mut self, at: Monotonic, what: What) {

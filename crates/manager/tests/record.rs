@@ -72,6 +72,8 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     let deaf = bar(&analysis, "deaf.service", Work::Stop);
     assert_eq!((deaf.kills, deaf.end.map(|end| end.reason)), (1, Some(44)), "{deaf:?}");
     assert!(deaf.last_pid > 0 && deaf.own_us() >= 200_000);
+    let cpu_us = analysis.timeline.rows[deaf.row as usize].counters[0];
+    assert!(cpu_us.is_some_and(|us| us > 0), "a shell has used some CPU time: {cpu_us:?}");
     assert!(analysis.path.steps.iter().any(|step| analysis.path.has(step.bar)));
     let goal = analysis.path.goal().expect("something was stopped");
     let names = analysis
