@@ -111,8 +111,12 @@ fn started_rightly(world: &World, definition: &Definition, before: &States) -> O
     if !definition.flags.has_groups() || !was.is_down() || state.is_down() || !by_job || checked {
         return None;
     }
+    // It may have come up and begun to go within the step.
+    let now = core.totals().now.monotonic;
     let up = |other: UnitId| {
-        core.unit_run(other).active_state().is_up()
+        let run = core.unit_run(other);
+        run.active_state().is_up()
+            || run.history.as_ref().is_some_and(|history| history.active_enter.monotonic == now)
             || before.get(&other).is_some_and(|state| state.is_up())
     };
     let graph = core.graph();
