@@ -484,8 +484,6 @@ impl Daemon {
         self.note_idle(&changed);
         self.log_daemon_changed(&changed);
         self.look_for_device_daemon();
-        // Who is answered finds what was said about it in the log.
-        self.send_outgoing();
         self.publish(changed, notices, replies);
         self.go_on_ending();
         self.send_outgoing();
@@ -528,6 +526,8 @@ impl Daemon {
         for notice in &notices {
             crate::log::notice(&view, notice);
         }
+        // Who is answered finds what was said about it in the log.
+        self.send_outgoing();
         self.shared.publish(view);
         for (client, reply) in replies {
             self.answer(client, reply);
