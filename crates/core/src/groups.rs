@@ -103,11 +103,12 @@ impl Core {
         }
     }
 
-    /// All starts that wait for a group are looked at again: the graph is another one.
+    /// All jobs that wait for no job are looked at again: the graph is another one, and may not
+    /// have the group any more that one of them waits for.
     pub(crate) fn look_at_all_group_waiters(&mut self) {
         for unit in self.busy() {
             let job = self.run(unit).job.as_ref();
-            if self.flags(unit).has_groups() && job.is_some_and(|job| !job.running) {
+            if job.is_some_and(|job| !job.running && job.blockers == 0) {
                 self.run_queue.insert(unit);
             }
         }
@@ -188,7 +189,7 @@ impl Core {
     }
 
     /// Starts a unit again that a rule had stopped, if what stopped it allows it now.
-    fn return_if_allowed(&mut self, unit: UnitId) {
+    pub(crate) fn return_if_allowed(&mut self, unit: UnitId) {
         let idle = self.run(unit).job.is_none() && self.active_state(unit).is_down();
         let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
         let Cause::Dependency(other) = reason.cause else { return };
@@ -200,7 +201,13 @@ impl Core {
             Code::DependencyEnded => self.is_back(unit, other),
             _ => false,
         };
-        if allowed {
+        if !allowed {
+            return;
+        }
+        if let Some(at) = self.count_return(unit) {
+            self.upheld_again.insert(unit, at);
+            self.touched.push(unit);
+        } else {
             let anchor = Anchor { unit, job_type: JobType::Start, mode: JobMode::Fail };
             self.enqueue_for(anchor, Reason::new(Code::Returned, Cause::Dependency(other)));
         }

@@ -46,8 +46,8 @@ pub struct Core {
     pub(crate) bound_queue: BTreeSet<UnitId>,
     /// Units whose relations ask for a job that other jobs stand against.
     pub(crate) stands_off: BTreeSet<UnitId>,
-    /// Units that standing relations are looked at again for: to be upheld once their start limit
-    /// allows it, to be stopped once more because the last stop failed.
+    /// Units that standing relations are looked at again for: to be upheld, or to return by a rule,
+    /// once their start limit allows it; to be stopped once more because the last stop failed.
     pub(crate) upheld_again: BTreeMap<UnitId, Monotonic>,
     /// Units whose job ended: those that trigger them may have waited for that.
     pub(crate) job_end_queue: BTreeSet<UnitId>,
@@ -589,6 +589,7 @@ impl Core {
             self.touched.push(unit);
             if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
                 self.upheld_again.remove(&unit);
+                self.return_if_allowed(unit);
                 self.upheld_queue.insert(unit);
                 self.bound_queue.insert(unit);
             }

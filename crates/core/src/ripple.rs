@@ -163,6 +163,7 @@ impl Core {
             Relation::Wants,
             Relation::BindsTo,
             Relation::Upholds,
+            Relation::RequireAny,
         ];
         let needed = self.related(unit, NEEDS);
         let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
@@ -199,6 +200,7 @@ impl Core {
             Relation::WantedBy,
             Relation::BoundBy,
             Relation::UpheldBy,
+            Relation::RequireAnyOf,
         ];
         let needs_it =
             |other: UnitId| self.run(other).job.is_some() || !self.active_state(other).is_down();

@@ -481,6 +481,7 @@ fn is_needed(world: &World, unit: UnitId) -> bool {
         Relation::WantedBy,
         Relation::BoundBy,
         Relation::UpheldBy,
+        Relation::RequireAnyOf,
     ];
     let graph = world.core.graph();
     let up = |o: UnitId| !world.core.unit_run(o).active_state().is_down();

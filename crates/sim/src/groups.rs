@@ -9,7 +9,7 @@ use warren_core::machine::Core;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code};
 use warren_core::state::ActiveState;
-use warren_unit::{Relation, UnitName};
+use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::random::Random;
 use crate::script::{Action, Plan};
@@ -86,12 +86,13 @@ pub fn after_step(world: &World, before: &States) -> Vec<String> {
     wrong
 }
 
-/// `put-aside`: what is in maintenance does not come up.
+/// `put-aside`: what is in maintenance does not come up; but what somebody mounts by hand is mounted.
 fn put_aside_stays(world: &World, definition: &Definition, before: &States) -> Option<String> {
     let state = world.core.unit_run(definition.id).active_state();
     let was = before.get(&definition.id).copied();
     let rises = was == Some(ActiveState::Maintenance)
         && world.core.unit_run(definition.id).marked() == Some(Marked::Maintenance)
+        && definition.unit_type() != UnitType::Mount
         && !state.is_down();
     rises.then(|| format!("put-aside: {} comes up", definition.name))
 }
@@ -174,7 +175,8 @@ pub fn at_rest(world: &World) -> Vec<String> {
             && graph
                 .related(definition.id, Relation::Requires)
                 .all(|o| core.unit_run(o).active_state().is_up());
-        let waits = run.active_state().is_down() && run.marked().is_none() && free;
+        let limited = core.upheld_again_at(definition.id).is_some();
+        let waits = run.active_state().is_down() && run.marked().is_none() && free && !limited;
         let up = core.unit_run(other).active_state().is_up();
         let in_vain = match reason.code {
             Code::DependencyEnded => up,
