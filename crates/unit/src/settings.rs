@@ -212,7 +212,7 @@ pub enum Kind {
     Bool,
     /// Unit names, an edge to each.
     Units(Relation),
-    /// A word of [`RestartRule`], then unit names, an edge to each.
+    /// A word of [`crate::config::RestartRule`], then unit names, an edge to each.
     RestartOn,
     /// Unit names without an edge.
     Names,
