@@ -12,7 +12,7 @@ use warren_init::protocol::exec::{SpawnReply, StdOutput};
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
 use warren_trace::words::Reading;
-use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
+use warren_unit::config::{EmergencyAction, Input, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{self, DEVICE_DAEMON};
@@ -38,6 +38,13 @@ const LEFT_OVER_NAMED_MAX: usize = 10;
 
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
+
+/// What a process is to read with `StandardInput=data`: each gets its own, at its beginning.
+fn input_data(spawn: &Spawn) -> Option<warren_sys::Result<OwnedFd>> {
+    let (_, exec) = command_of(&spawn.settings, spawn.list, spawn.index)?;
+    let is_read = exec.standard_input == Input::Data;
+    is_read.then(|| warren_sys::memfd::sealed("warren-input", &exec.standard_input_data))
+}
 
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
@@ -184,6 +191,7 @@ impl Daemon {
             fds.push((devices::LINK_FD_NAME.to_owned(), end));
         }
         let (log, stream) = self.log_output(spawn, &unit);
+        let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
         let host = SpawnHost {
             context: &self.core.settings().context,
@@ -194,9 +202,10 @@ impl Daemon {
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
             connection: is_connection,
             connection_environment,
+            input_data: input.as_ref().map(|_| (fds.len() + usize::from(stream.is_some())) as u16),
         };
         let spec = exec_spec(spawn, &host)?;
-        let fds = fds.into_iter().map(|(_, fd)| fd).chain(stream).collect();
+        let fds = fds.into_iter().map(|(_, fd)| fd).chain(stream).chain(input).collect();
         self.helpers.spawn(id, Box::new(spec), fds)
     }
 

@@ -39,6 +39,8 @@ pub struct SpawnHost<'a> {
     pub connection: bool,
     /// Environment of that connection (`REMOTE_ADDR`, `REMOTE_PORT`).
     pub connection_environment: Vec<(&'static str, String)>,
+    /// Which of the packet's fds has what is to be read, with `StandardInput=data`.
+    pub input_data: Option<u16>,
 }
 
 /// Where `StandardOutput=journal` leads.
@@ -46,8 +48,8 @@ pub struct SpawnHost<'a> {
 pub enum LogOutput {
     /// A file, while there is no log daemon.
     File(String),
-    /// A stream to the log daemon, with its name for `$JOURNAL_STREAM`. It is the last of the
-    /// packet's fds.
+    /// A stream to the log daemon, with its name for `$JOURNAL_STREAM`. In the packet it comes after
+    /// the fds that are handed over.
     Stream(String),
 }
 
@@ -388,7 +390,7 @@ fn standard_streams(
         Input::File(path) => StdInput::File(path.to_string()),
         Input::Socket => StdInput::Fd(first_fd()?),
         Input::Fd(name) => StdInput::Fd(named(name, "stdin")?),
-        Input::Data => return Err("StandardInput=data is not acted on by this version".to_owned()),
+        Input::Data => host.input_data.map_or(StdInput::Null, StdInput::Fd),
     };
     let output = |output: &Output, default: &str| -> Result<StdOutput, SpawnError> {
         Ok(match output {

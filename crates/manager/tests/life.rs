@@ -134,3 +134,14 @@ fn a_process_has_the_personality_that_is_set() {
         assert_eq!(m.lines("machine"), ["i686"]);
     });
 }
+
+#[test]
+fn a_process_reads_what_its_unit_says() {
+    let data = "[Service]\nType=oneshot\nStandardInput=data\nStandardInputText=one %p\n\
+                StandardInputData=dHdvCg==\nExecStart=/bin/sh -c 'cat >>@D/out/read'\n\
+                ExecStart=/bin/sh -c 'cat >>@D/out/read'\nStandardOutput=journal";
+    let Some(m) = Machine::start("input", &[("data.service", data)]) else { return };
+    m.expect_job("start", "data.service", "done");
+    // Each process has it from the beginning.
+    assert_eq!(m.lines("read"), ["one data", "two", "one data", "two"]);
+}

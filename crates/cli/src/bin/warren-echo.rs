@@ -62,7 +62,7 @@ fn alone(name: &str) -> Done {
     service.wait()?;
     std::fs::remove_file(&path)?;
     read?;
-    println!("{us} {answer}");
+    print!("{us} {answer}");
     Ok(())
 }
 

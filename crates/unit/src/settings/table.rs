@@ -200,7 +200,7 @@ rows! {
     @Exec Acted Append (Words): SupplementaryGroups PassEnvironment UnsetEnvironment;
     @Exec Acted Append (Environment): Environment;
     @Exec Acted Append (Text): EnvironmentFile;
-    @Exec Parsed Append (Text): StandardInputText StandardInputData;
+    @Exec Acted Append (Text): StandardInputText StandardInputData;
     @Exec Acted Last (Text): WorkingDirectory StandardInput StandardOutput StandardError;
     @Exec Acted Last (Path): RootDirectory TTYPath;
     @Exec Parsed Append (Words): ExecSearchPath;
