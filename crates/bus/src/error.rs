@@ -107,7 +107,11 @@ impl From<Refusal> for BusError {
             Refusal::JobsConflict(_) => BusError::jobs_conflicting(text),
             Refusal::Destructive(_) => BusError::destructive(text),
             Refusal::Cycle(_) => BusError::order_is_cyclic(text),
-            Refusal::NotStopping(_) | Refusal::NotApplicable(_) => BusError::not_applicable(text),
+            Refusal::Maintenance(_) => BusError::masked(text),
+            Refusal::NotStopping(_)
+            | Refusal::NotApplicable(_)
+            | Refusal::NotActive(_)
+            | Refusal::NothingToClear(_) => BusError::not_applicable(text),
             Refusal::BadMode(_) | Refusal::BadSignal(_) => BusError::invalid_args(text),
             Refusal::NoSuchJob(_) => BusError::no_such_job(text),
             Refusal::NoSuchProcess(_) => BusError::no_such_process(text),

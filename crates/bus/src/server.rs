@@ -356,10 +356,8 @@ impl Server {
     fn ask(&mut self, call: crate::backend::Call, waiting: Waiting) {
         let Some(client) = self.connections.get_mut(&waiting.connection) else { return };
         client.waiting += 1;
-        let asker = Asker {
-            uid: client.peer.uid.as_raw(),
-            pid: u32::try_from(client.peer.pid.as_raw_nonzero().get()).unwrap_or(0),
-        };
+        let peer = client.peer;
+        let asker = Asker::client(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
         let question = self.next_question;
         self.next_question += 1;
         self.waiting.insert(question, waiting);

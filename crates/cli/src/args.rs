@@ -67,7 +67,7 @@ pub enum Command {
     /// Start units
     Start(Units),
     /// Stop units
-    Stop(Units),
+    Stop(StopArgs),
     /// Stop units and start them again; start those that are down
     Restart(RestartArgs),
     /// Restart units that are up
@@ -113,6 +113,10 @@ pub enum Command {
     Unmask(UnitFiles),
     /// Make unit files that lie elsewhere known
     Link(UnitFiles),
+    /// Put units aside (maintenance), or say that they do less than they should (degraded)
+    Mark(MarkArgs),
+    /// Take the marks and the failures of units away
+    Clear(Units),
     /// Forget that units failed
     #[command(visible_alias = "reset")]
     ResetFailed(MaybeUnits),
@@ -178,6 +182,31 @@ pub struct Units {
     /// Names; without suffix, services
     #[arg(required = true, value_name = "UNIT")]
     pub units: Vec<String>,
+}
+
+/// Arguments of stop.
+#[derive(Args, Debug)]
+pub struct StopArgs {
+    /// Names; without suffix, services
+    #[arg(required = true, value_name = "UNIT")]
+    pub units: Vec<String>,
+    /// What status and why are to say of it until the unit is started again
+    #[arg(long, short, value_name = "TEXT")]
+    pub comment: Option<String>,
+}
+
+/// Arguments of mark.
+#[derive(Args, Debug)]
+pub struct MarkArgs {
+    /// A name; without suffix, a service
+    #[arg(value_name = "UNIT")]
+    pub unit: String,
+    /// As what
+    #[arg(value_name = "MARK", value_parser = ["maintenance", "degraded"])]
+    pub mark: String,
+    /// What status and why are to say of it
+    #[arg(long, short, value_name = "TEXT", default_value = "")]
+    pub comment: String,
 }
 
 /// Arguments of restart.
@@ -287,6 +316,9 @@ pub struct UnitFiles {
     /// Also start (enable) or stop (disable, mask)
     #[arg(long)]
     pub now: bool,
+    /// What status and why are to say of it (disable, mask) until it is undone
+    #[arg(long, short, value_name = "TEXT")]
+    pub comment: Option<String>,
 }
 
 /// Arguments of refresh.

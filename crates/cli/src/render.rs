@@ -134,6 +134,9 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     }
     let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
+    for remark in remarks(unit) {
+        put!(out, "       Note: {remark}");
+    }
     processes(&mut out, unit, style);
     if let Some(job) = unit["job"].as_object() {
         let running = if job["running"].as_bool() == Some(true) { "running" } else { "waiting" };
@@ -167,6 +170,7 @@ fn loaded(unit: &Value, style: Style) -> String {
 /// The sub state, for a failed unit the result.
 fn detail_of_state(unit: &Value) -> String {
     match (text(unit, "active"), text(unit, "result")) {
+        ("failed", _) if text(unit, "sub") == "maintenance" => "maintenance".to_owned(),
         ("failed", result) if !result.is_empty() => format!("Result: {result}"),
         _ => text(unit, "sub").to_owned(),
     }
@@ -215,7 +219,7 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
             put!(out, "{heading}: {pid} ({})", command(pid));
         }
     }
-    if let Some(status) = unit["status_text"].as_str() {
+    if let Some(status) = unit["status_text"].as_str().filter(|text| !text.is_empty()) {
         put!(out, "     Status: \"{status}\"");
     }
     for (key, heading) in [("tasks", "      Tasks"), ("memory", "     Memory")] {
@@ -280,6 +284,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
     put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
+    for remark in remarks(root) {
+        put!(out, "   Note: {remark}");
+    }
     for rule in rules(root) {
         put!(out, "   Made by {rule}");
     }
@@ -306,6 +313,22 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
 }
 
+/// What administrators said of a unit.
+fn remarks(unit: &Value) -> impl Iterator<Item = String> + '_ {
+    unit["remarks"].as_array().into_iter().flatten().map(|remark| {
+        let by = match &remark["by"]["uid"] {
+            Value::Null => "the manager".to_owned(),
+            uid => format!("user {uid}"),
+        };
+        let at = remark["at"].as_u64().map(|at| format!(", {}", date(at))).unwrap_or_default();
+        let said = match text(remark, "text") {
+            "" => String::new(),
+            said => format!(": {said}"),
+        };
+        format!("{} by {by}{at}{said}", text(remark, "of"))
+    })
+}
+
 /// The rules that made a unit and its drop-ins.
 fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
     unit["made_by"].as_array().into_iter().flatten().map(crate::fleet::changes::origin)
@@ -314,6 +337,9 @@ fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
 fn reason_text(reason: &Value) -> String {
     let cause = &reason["cause"];
     let by = match text(cause, "kind") {
+        "request" if cause["pid"].is_null() => {
+            format!(" (asked by user {} from outside)", cause["uid"])
+        }
         "request" => format!(" (asked by user {}, process {})", cause["uid"], cause["pid"]),
         "" | "kernel" => String::new(),
         "manager" => " (by the manager itself)".to_owned(),

@@ -95,6 +95,7 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
     let doing = match (now["stopping"].as_bool(), number("jobs")) {
         (Some(true), jobs) => format!("going down, {jobs} jobs left"),
         (_, 0) => "idle".to_owned(),
+        (_, 1) => format!("1 job, {} of them running", number("jobs_running")),
         (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
     };
     let resident = bytes(number("resident_bytes"));

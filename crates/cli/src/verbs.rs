@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, ListArgs,
+    Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, ListArgs, MarkArgs,
     RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
@@ -114,7 +114,7 @@ impl Session {
     fn run(&mut self, command: Command) -> Result<i32> {
         match command {
             Command::Start(a) => self.jobs("start", &a.units, false),
-            Command::Stop(a) => self.jobs("stop", &a.units, false),
+            Command::Stop(a) => self.stop(&a.units, a.comment.as_deref()),
             Command::Restart(a) => self.restart(&a),
             Command::TryRestart(a) => self.jobs("try-restart", &a.units, false),
             Command::Reload(a) => self.jobs("reload", &a.units, false),
@@ -130,6 +130,8 @@ impl Session {
             Command::Devices(_) => self.devices(),
             Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
             Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),
+            Command::Mark(a) => self.mark(&a),
+            Command::Clear(a) => self.clear(&a.units),
             Command::ResetFailed(a) => self.reset_failed(&a.units),
             Command::Totals => self.totals(),
             Command::Reexec => self.plain("Reexecute", json!({})),
@@ -194,28 +196,45 @@ impl Session {
     }
 
     fn jobs(&mut self, kind: &str, units: &[String], reload_if_possible: bool) -> Result<i32> {
+        self.jobs_with(kind, units, json!({"reload_if_possible": reload_if_possible}))
+    }
+
+    fn stop(&mut self, units: &[String], comment: Option<&str>) -> Result<i32> {
+        self.jobs_with("stop", units, json!({"comment": comment}))
+    }
+
+    fn jobs_with(&mut self, kind: &str, units: &[String], more: Value) -> Result<i32> {
         let mut status = 0;
         for unit in units {
             let unit = with_suffix(unit);
-            let answer = self.client.call(
-                "Job",
-                json!({
-                    "unit": unit, "type": kind, "wait": !self.global.no_block,
-                    "reload_if_possible": reload_if_possible,
-                }),
-            );
+            let mut parameters = more.clone();
+            parameters["unit"] = json!(unit);
+            parameters["type"] = json!(kind);
+            parameters["wait"] = json!(!self.global.no_block);
+            let answer = self.client.call("Job", parameters);
             status = status.max(self.job_ended(&unit, kind, answer)?);
         }
         Ok(status)
     }
 
+    fn mark(&mut self, args: &MarkArgs) -> Result<i32> {
+        let unit = with_suffix(&args.unit);
+        self.plain("Mark", json!({"unit": unit, "as": args.mark, "comment": args.comment}))
+    }
+
+    fn clear(&mut self, units: &[String]) -> Result<i32> {
+        for unit in self.expand(units)? {
+            self.client.call("Clear", json!({"unit": unit}))?;
+        }
+        Ok(0)
+    }
+
     fn job_ended(&self, unit: &str, kind: &str, answer: Result<Value, CallError>) -> Result<i32> {
         let answer = match answer {
             Ok(answer) => answer,
-            Err(CallError::Refused(_, text)) => {
+            Err(CallError::Refused(name, text)) => {
                 eprintln!("Failed to {kind} {unit}: {text}");
-                let missing = text.contains("not found");
-                return Ok(if missing { EXIT_NOT_INSTALLED } else { 1 });
+                return Ok(exit_of_refusal(&name, &text));
             }
             Err(error) => return Err(error.into()),
         };
@@ -462,6 +481,7 @@ impl Session {
         let files: Vec<String> = args.units.iter().map(|unit| with_suffix(unit)).collect();
         let parameters = json!({
             "verb": verb, "files": files, "runtime": args.runtime, "force": args.force,
+            "comment": args.comment,
         });
         let answer = self.client.call("UnitFiles", parameters)?;
         self.print_changes(verb, &answer);
@@ -487,7 +507,7 @@ impl Session {
     fn now(&mut self, verb: &str, args: &UnitFiles) -> Result<i32> {
         match (args.now, verb) {
             (true, "enable" | "reenable") => self.jobs("start", &args.units, false),
-            (true, "disable" | "mask") => self.jobs("stop", &args.units, false),
+            (true, "disable" | "mask") => self.stop(&args.units, args.comment.as_deref()),
             _ => Ok(0),
         }
     }
@@ -512,6 +532,16 @@ fn exit_of_status(unit: &Value) -> i32 {
         (Some("not-found"), _) => EXIT_NO_SUCH_UNIT,
         (_, Some("active" | "reloading" | "activating")) => 0,
         _ => EXIT_NOT_ACTIVE,
+    }
+}
+
+/// A refusal says at once that the unit cannot get there: for its own sake, or for another's.
+fn exit_of_refusal(name: &str, text: &str) -> i32 {
+    match name {
+        "io.warrener.DependencyRefused" => EXIT_DEPENDENCY,
+        _ if text.contains("not found") => EXIT_NOT_INSTALLED,
+        "io.warrener.UnitRefused" => EXIT_OWN_FAULT,
+        _ => 1,
     }
 }
 
@@ -626,6 +656,10 @@ mod tests {
         let status =
             |load: &str, active: &str| exit_of_status(&json!({"load": load, "active": active}));
         assert_eq!(status("loaded", "active"), 0);
+        assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service not found."), 5);
+        assert_eq!(exit_of_refusal("io.warrener.UnitRefused", "Unit a.service is masked."), 3);
+        assert_eq!(exit_of_refusal("io.warrener.DependencyRefused", "Unit b.service"), 4);
+        assert_eq!(exit_of_refusal("io.warrener.Refused", "The manager is shutting down."), 1);
         assert_eq!(status("loaded", "failed"), 3);
         assert_eq!(status("not-found", "inactive"), 4);
     }

@@ -52,7 +52,7 @@ impl Core {
             state,
             ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
         );
-        if waits_for_state && !moving {
+        if waits_for_state && !moving && !self.waits_for_group(unit) {
             wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
         }
     }

@@ -7,6 +7,7 @@
 
 use crate::chunked::Chunked;
 use crate::ids::UnitId;
+use crate::job::{JobKind, must_wait};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -370,15 +371,52 @@ impl Graph {
 
     /// Every unit that is ordered against `unit` in either direction; may repeat.
     pub fn ordered_with(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
-        [Relation::Before, Relation::After, Relation::MountsFor, Relation::MountsForOf]
-            .into_iter()
-            .flat_map(move |relation| self.related(unit, relation))
+        const ORDERS: [Relation; 8] = [
+            Relation::Before,
+            Relation::After,
+            Relation::MountsFor,
+            Relation::MountsForOf,
+            Relation::RequireAnyOf,
+            Relation::OptionalAllOf,
+            Relation::RequireAny,
+            Relation::OptionalAll,
+        ];
+        let count = if self.definition(unit).flags.has_groups() { 8 } else { 6 };
+        ORDERS[..count].iter().flat_map(move |&relation| self.related(unit, relation))
     }
 
     /// Whether `first` must be up before `second` is started.
     pub fn is_before(&self, first: UnitId, second: UnitId) -> bool {
         self.is_related(second, Relation::After, first)
             || self.is_related(second, Relation::MountsFor, first)
+    }
+
+    /// Whether `second` names `first` in a group: it stops before it, and starts when the group as a
+    /// whole allows it.
+    fn is_loosely_before(&self, first: UnitId, second: UnitId) -> bool {
+        self.definition(second).flags.has_groups()
+            && (self.is_related(second, Relation::RequireAny, first)
+                || self.is_related(second, Relation::OptionalAll, first))
+    }
+
+    /// Whether the job `kind` of `unit` waits for the job of `other` to end. What a start waits for
+    /// besides, by its groups, is looked at when its turn has come.
+    pub fn waits(&self, unit: UnitId, kind: JobKind, other: UnitId, other_kind: JobKind) -> bool {
+        let stops = kind.is_stopping() || other_kind.is_stopping();
+        let is_first = self.is_before(other, unit) || stops && self.is_loosely_before(other, unit);
+        must_wait(kind, other_kind, is_first)
+    }
+
+    /// The same with every wait that a group may mean: where these make no circle, none comes up.
+    pub fn may_wait(
+        &self,
+        unit: UnitId,
+        kind: JobKind,
+        other: UnitId,
+        other_kind: JobKind,
+    ) -> bool {
+        let is_first = self.is_before(other, unit) || self.is_loosely_before(other, unit);
+        must_wait(kind, other_kind, is_first)
     }
 
     /// The next generation: this one with `changes` applied. Returns it with what differs; a

@@ -5,9 +5,11 @@
 //! a job, so that finding the next job looks at nobody who waits.
 
 use crate::event::{Effect, FollowUp, KillTarget};
+use crate::graph::Graph;
+use crate::groups::STOPPED_WITH;
 use crate::happening::What;
 use crate::ids::{ClientId, JobId, UnitId};
-use crate::job::{Job, JobKind, JobMode, JobResult, JobType, must_wait};
+use crate::job::{Job, JobKind, JobMode, JobResult, JobType};
 use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Asker, KillWhom, Notice, Refusal, Reply, Request};
@@ -40,6 +42,14 @@ impl World for Core {
 
     fn is_unseen(&self, unit: UnitId) -> bool {
         Core::is_unseen(self, unit)
+    }
+
+    fn is_put_aside(&self, unit: UnitId) -> bool {
+        Core::is_put_aside(self, unit)
+    }
+
+    fn does_without(&self, unit: UnitId, other: UnitId) -> bool {
+        Core::does_without(self, unit, other)
     }
 }
 
@@ -79,12 +89,19 @@ impl Core {
                 }
                 Ok(Reply::Done)
             }
+            Request::ResetFailed(Some(unit)) if self.is_put_aside(unit) => {
+                Err(Refusal::Maintenance(self.graph.name(unit).clone()))
+            }
             Request::ResetFailed(unit) => {
                 let all = || (0..self.units.len()).map(|i| UnitId(i as u32)).collect();
-                let units: Vec<UnitId> = unit.map_or_else(all, |unit| vec![unit]);
+                let mut units: Vec<UnitId> = unit.map_or_else(all, |unit| vec![unit]);
+                units.retain(|&unit| !self.is_put_aside(unit));
                 units.into_iter().for_each(|unit| self.reset_failed(unit));
                 Ok(Reply::Done)
             }
+            Request::Mark { unit, marked, text } => self.mark(unit, marked, &text, cause),
+            Request::Clear(unit) => self.clear(unit),
+            Request::Comment { unit, text } => self.comment(unit, &text, cause),
             Request::Hurry(unit) => self.hurry(unit, cause),
             Request::Kill { unit, whom, signal } => self.kill_request(unit, whom, signal),
         }
@@ -153,7 +170,7 @@ impl Core {
         Ok(Reply::Done)
     }
 
-    fn reset_failed(&mut self, unit: UnitId) {
+    pub(crate) fn reset_failed(&mut self, unit: UnitId) {
         if self.run(unit).history.is_none() {
             return;
         }
@@ -216,7 +233,7 @@ impl Core {
         }
         let mut ids = Vec::with_capacity(plan.jobs.len());
         for planned in &plan.jobs {
-            let reason = reason_of(planned, anchor, cause);
+            let reason = reason_of(&self.graph, planned, anchor, cause);
             ids.push((self.install_one(planned, anchor.mode, reason), planned.unit));
         }
         let (job, unit) = ids.remove(0);
@@ -356,16 +373,14 @@ impl Core {
 
     // ---- who waits for whom ----
 
-    /// Distinct units with a job that are ordered against `unit`, whether each comes first and
-    /// whether it comes after; two units can be ordered both ways.
-    fn job_neighbours(&self, unit: UnitId) -> Vec<(UnitId, bool, bool)> {
-        let graph = &self.graph;
-        let mut others: Vec<UnitId> =
-            graph.ordered_with(unit).filter(|&other| self.run(other).job.is_some()).collect();
+    /// Distinct units with a job that are ordered against `unit`; two units can be ordered both
+    /// ways.
+    fn job_neighbours(&self, unit: UnitId) -> Vec<UnitId> {
+        let has_job = |&other: &UnitId| self.run(other).job.is_some();
+        let mut others: Vec<UnitId> = self.graph.ordered_with(unit).filter(has_job).collect();
         others.sort_unstable();
         others.dedup();
-        let both = |other| (other, graph.is_before(other, unit), graph.is_before(unit, other));
-        others.into_iter().map(both).collect()
+        others
     }
 
     /// Adds (or takes away) what the job of `unit` means to the waiting of its neighbours and of
@@ -374,11 +389,11 @@ impl Core {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, ignores) = (job.kind, job.ignore_order);
         let mut own = 0;
-        for (other, other_is_first, this_is_first) in self.job_neighbours(unit) {
+        for other in self.job_neighbours(unit) {
             let other_job = self.run(other).job.as_ref().expect("neighbours have jobs");
             let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
-            own += u32::from(!ignores && must_wait(kind, other_kind, other_is_first));
-            if !other_ignores && must_wait(other_kind, kind, this_is_first) {
+            own += u32::from(!ignores && self.graph.waits(unit, kind, other, other_kind));
+            if !other_ignores && self.graph.waits(other, other_kind, unit, kind) {
                 let job = self.run_mut(other).job.as_mut().expect("neighbours have jobs");
                 job.blockers = if add { job.blockers + 1 } else { job.blockers.saturating_sub(1) };
                 job.released_by = (job.blockers == 0).then_some(unit);
@@ -409,15 +424,22 @@ impl Core {
 
     /// How many jobs the job of `unit` waits for, counted afresh.
     pub(crate) fn count_blockers(&self, unit: UnitId) -> u32 {
-        let Some(job) = self.run(unit).job.as_ref() else { return 0 };
-        let waits = |&(other, other_is_first, _): &(UnitId, bool, bool)| {
-            let other_kind = self.run(other).job.as_ref().map(|job| job.kind);
-            other_kind.is_some_and(|kind| must_wait(job.kind, kind, other_is_first))
-        };
-        if job.ignore_order {
+        self.count_waits(unit, Graph::waits)
+    }
+
+    fn count_waits(
+        &self,
+        unit: UnitId,
+        waits: fn(&Graph, UnitId, JobKind, UnitId, JobKind) -> bool,
+    ) -> u32 {
+        let Some(job) = self.run(unit).job.as_ref().filter(|job| !job.ignore_order) else {
             return 0;
-        }
-        self.job_neighbours(unit).iter().filter(|n| waits(n)).count() as u32
+        };
+        let is_waited_for = |&&other: &&UnitId| {
+            let other_kind = self.run(other).job.as_ref().map(|job| job.kind);
+            other_kind.is_some_and(|kind| waits(&self.graph, unit, job.kind, other, kind))
+        };
+        self.job_neighbours(unit).iter().filter(is_waited_for).count() as u32
     }
 
     /// After a change of the graph: counts every job's blockers again.
@@ -458,20 +480,24 @@ impl Core {
         let mut blockers: BTreeMap<UnitId, u32> = BTreeMap::new();
         let mut free = Vec::new();
         for unit in self.busy() {
-            match self.run(unit).job.as_ref().map(|job| job.blockers * u32::from(!job.running)) {
-                Some(0) => free.push(unit),
-                Some(count) => {
+            let Some(job) = self.run(unit).job.as_ref() else { continue };
+            let count = match self.flags(unit).has_groups() {
+                true => self.count_waits(unit, Graph::may_wait),
+                false => job.blockers,
+            };
+            match count * u32::from(!job.running) {
+                0 => free.push(unit),
+                count => {
                     blockers.insert(unit, count);
                 }
-                None => {}
             }
         }
         while let Some(unit) = free.pop() {
             let kind = self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
-            for (other, _, this_is_first) in self.job_neighbours(unit) {
+            for other in self.job_neighbours(unit) {
                 let waiting = self.run(other).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
                 let Some(count) = blockers.get_mut(&other) else { continue };
-                *count -= u32::from(must_wait(waiting, kind, this_is_first));
+                *count -= u32::from(self.graph.may_wait(other, waiting, unit, kind));
                 if *count == 0 {
                     blockers.remove(&other);
                     free.push(other);
@@ -563,10 +589,16 @@ impl Core {
             LoadState::NotFound => return refused(JobResult::Invalid, Code::NotLoaded),
             _ => return refused(JobResult::Invalid, Code::BadSetting),
         }
+        if self.is_put_aside(unit) {
+            return refused(JobResult::Invalid, Code::Maintenance);
+        }
         if let Some(missing) = self.missing_bound(unit) {
             return refused(JobResult::Dependency, missing);
         }
-        self.start_unit(unit, reason)
+        match self.groups_against(unit) {
+            Some(turn) => turn,
+            None => self.start_unit(unit, reason),
+        }
     }
 
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
@@ -598,6 +630,7 @@ impl Core {
             if kind == JobKind::Restart {
                 return self.turn_into_start(unit);
             }
+            self.stays_down(unit, reason);
             return Turn::Over(JobResult::Done, reason);
         }
         if state != ActiveState::Deactivating {
@@ -741,6 +774,7 @@ impl Core {
             self.queue_what_may_go(unit);
             self.bound_queue.extend(self.graph.related(unit, Relation::BoundBy));
         }
+        self.look_at_group_waiters(unit);
         self.job_end_queue.insert(unit);
         self.unneeded_queue.insert(unit);
         self.try_again();
@@ -770,6 +804,7 @@ impl Core {
         if job.kind == JobKind::Start
             && self.active_state(unit).is_down()
             && reason.code.is_trouble()
+            && !(reason.code == Code::Excluded && self.gave_way(unit))
         {
             self.history_mut(unit).reason = reason;
         }
@@ -847,7 +882,7 @@ pub(crate) enum Turn {
     Over(JobResult, Reason),
 }
 
-fn reason_of(planned: &Planned, anchor: Anchor, cause: Cause) -> Reason {
+fn reason_of(graph: &Graph, planned: &Planned, anchor: Anchor, cause: Cause) -> Reason {
     if planned.unit == anchor.unit {
         let code = match planned.kind {
             JobKind::Stop => Code::Stopped,
@@ -855,8 +890,13 @@ fn reason_of(planned: &Planned, anchor: Anchor, cause: Cause) -> Reason {
         };
         return Reason::new(code, cause);
     }
+    let by_rule = |puller: UnitId| {
+        let mut rules = STOPPED_WITH.iter();
+        rules.any(|&rule| graph.is_related(puller, rule, planned.unit))
+    };
     let code = match (planned.kind, planned.by_conflict, planned.pulled_by) {
         (JobKind::Stop, true, _) => Code::StoppedByConflict,
+        (JobKind::Stop, false, Some(puller)) if by_rule(puller) => Code::DependencyEnded,
         (JobKind::Stop, false, None) => Code::Isolated,
         (JobKind::Stop, false, Some(_)) => Code::StoppedWithDependency,
         _ => Code::Started,

@@ -18,6 +18,7 @@ use crate::time::{Moment, Monotonic};
 use crate::view::{Totals, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use warren_unit::config::UnitSection;
 use warren_unit::{LoadState, UnitFlags};
 
 /// A change of a unit's state that has not been propagated yet.
@@ -45,8 +46,8 @@ pub struct Core {
     pub(crate) bound_queue: BTreeSet<UnitId>,
     /// Units whose relations ask for a job that other jobs stand against.
     pub(crate) stands_off: BTreeSet<UnitId>,
-    /// Units that standing relations are looked at again for: to be upheld once their start limit
-    /// allows it, to be stopped once more because the last stop failed.
+    /// Units that standing relations are looked at again for: to be upheld, or to return by a rule,
+    /// once their start limit allows it; to be stopped once more because the last stop failed.
     pub(crate) upheld_again: BTreeMap<UnitId, Monotonic>,
     /// Units whose job ended: those that trigger them may have waited for that.
     pub(crate) job_end_queue: BTreeSet<UnitId>,
@@ -404,6 +405,14 @@ impl Core {
         settings
     }
 
+    /// `[Unit]` and what all types share of `[X-Warren]`, whether it is at hand or not.
+    pub(crate) fn section(&self, unit: UnitId) -> Arc<UnitSection> {
+        match self.compiled.get(unit) {
+            Some(settings) => settings.section.clone(),
+            None => self.settings.compile(self.graph.definition(unit)).section,
+        }
+    }
+
     /// See [`AtHand::tidy_up`].
     fn tidy_up_settings(&mut self, all_rest: bool) {
         let (graph, units) = (&self.graph, &self.units);
@@ -490,12 +499,18 @@ impl Core {
         let old = run.active_state();
         let old_sub = run.sub_state();
         change(run);
+        let fails = run.active_state() == ActiveState::Failed && old != ActiveState::Failed;
+        if fails && !will_restart && self.gives_up(unit) {
+            self.give_it_up(unit);
+        }
+        let run = self.run(unit);
         let (new, sub) = (run.active_state(), run.sub_state());
         if old == new && old_sub == sub {
             return;
         }
         let reason = run.history.as_ref().map_or_else(Reason::default, |history| history.reason);
         self.happened(unit, What::State { active: new, sub, reason });
+        self.forget_remarks(unit, old, new);
         self.stamp(unit, old, new);
         self.transitions.push_back(Transition { unit, old, new, will_restart });
     }
@@ -574,6 +589,7 @@ impl Core {
             self.touched.push(unit);
             if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
                 self.upheld_again.remove(&unit);
+                self.return_if_allowed(unit);
                 self.upheld_queue.insert(unit);
                 self.bound_queue.insert(unit);
             }
@@ -625,6 +641,7 @@ impl Core {
             self.recount_blockers();
             self.circles_possible = true;
             self.break_circles();
+            self.look_at_all_group_waiters();
         }
         for &unit in &delta.rewired {
             self.unneeded_queue.insert(unit);
@@ -643,7 +660,7 @@ impl Core {
             self.tell(Notice::UnitRemoved(unit));
         }
         let idle = UnitRun::idle(definition.unit_type());
-        self.totals.failed -= u32::from(self.active_state(unit) == ActiveState::Failed);
+        self.totals.failed -= u32::from(self.active_state(unit).as_str() == "failed");
         *self.run_mut(unit) = idle;
         self.compiled.remove(unit);
         self.renamed.insert(unit);

@@ -44,6 +44,7 @@ codes! {
     MountedUnseen = 16, "nobody told of the device, but something of it is mounted", "";
     WantedByDevice = 17, "a device that wants it was plugged in", "";
     AwaitsDevice = 18, "it is waited for: the device is not there yet", "";
+    Returned = 19, "the unit that had stopped it by a rule of its file allows it again", "";
     Stopped = 20, "a stop job took it down", "start it again";
     StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
     StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
@@ -78,15 +79,20 @@ codes! {
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
     LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
     DeviceMissing = 63, "the device did not show up in time", "plug it in, or see `warren devices` for what it waits for";
+    NoneOfGroup = 64, "no unit of a line of RequireAny= is up or about to be", "start one of them";
+    Excluded = 65, "a unit that ExcludeAll= names is up", "stop that unit first";
     Canceled = 70, "a later request took the job's place", "";
     CanceledByUser = 71, "an administrator cancelled the job", "";
     JobTimeout = 72, "the job did not end within its timeout", "see what it waited for";
     Isolated = 73, "isolate stopped everything that its target does not need", "";
+    DependencyEnded = 74, "a unit that RestartOn= names ended; it starts again with that unit", "start that unit, or mend it";
+    GaveWay = 75, "a unit that ExcludeAll= names was started; it starts again when that unit is down", "stop that unit";
     NotLoaded = 80, "the unit has no file", "make the unit file, or correct the name";
     Masked = 81, "the unit is masked", "unmask it";
     BadSetting = 82, "the unit file has an error", "see `warren verify`";
     NotSupported = 83, "units of this type are not run by this version", "";
     NoDevices = 84, "nobody looks for devices here, so each is taken for plugged in", "start warren-deviced.service, where there are devices";
+    Maintenance = 85, "it is in maintenance", "mend it, then `warren clear` it and start it";
     ManagerExit = 90, "the manager is going down", "";
 }
 

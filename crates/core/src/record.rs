@@ -17,13 +17,17 @@ use crate::event::{Effect, KillTarget};
 use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
+use crate::notes::Notes;
 use crate::state::UnitRun;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// The oldest version that is read.
+const VERSION_MIN: u32 = 1;
 
 /// First bytes of every state file.
 const MAGIC: &[u8; 8] = b"WARRENST";
@@ -44,6 +48,8 @@ enum Record {
     Manager(Manager),
     /// Head of a batch: how many records belong to it, and what follows from it.
     Batch { records: u32, late: Vec<Late> },
+    /// What administrators said of a unit; follows the unit's own record. Since version 2.
+    Notes { unit: UnitId, notes: Notes },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -170,9 +176,12 @@ fn written_name(graph: &Graph, unit: UnitId) -> String {
     }
 }
 
-/// Appends one unit's run state.
-pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) {
+/// Appends one unit's run state; returns how many records that took.
+pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
     write_frame(out, &Record::Unit { unit, run: run.clone() });
+    let Some(notes) = run.notes().cloned() else { return 1 };
+    write_frame(out, &Record::Notes { unit, notes });
+    2
 }
 
 /// Appends the manager's own state.
@@ -203,7 +212,7 @@ pub fn read(bytes: &[u8]) -> Result<Restored, Unusable> {
     let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(Unusable::NotAStateFile)?;
     let version = rest.get(..4).and_then(|v| v.try_into().ok()).map(u32::from_le_bytes);
     match version {
-        Some(VERSION) => {}
+        Some(VERSION_MIN..=VERSION) => {}
         Some(other) => return Err(Unusable::Version(other)),
         None => return Err(Unusable::NotAStateFile),
     }
@@ -265,6 +274,10 @@ impl Restored {
             }
             Record::Unit { unit, run } => {
                 self.runs.insert(unit, run);
+            }
+            Record::Notes { unit, notes } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().notes = Some(Box::new(notes));
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Batch { .. } => return false,

@@ -3,6 +3,7 @@
 
 use crate::ids::{JobId, UnitId};
 use crate::job::{JobKind, JobMode, JobResult, JobType};
+use crate::notes::Marked;
 use crate::reason::{Code, Reason};
 use serde::{Deserialize, Serialize};
 use warren_unit::UnitName;
@@ -12,8 +13,20 @@ use warren_unit::UnitName;
 pub struct Asker {
     /// Effective user.
     pub uid: u32,
-    /// Process; 0 when it is not known.
+    /// Process; 0 when the manager itself asks.
     pub pid: u32,
+}
+
+impl Asker {
+    /// In place of a process that has no number here: the client is outside of the manager's pid
+    /// namespace.
+    pub const OUTSIDE: u32 = u32::MAX;
+
+    /// A client, as the kernel tells of the other end of a socket.
+    pub fn client(uid: u32, pid: i32) -> Asker {
+        let pid = u32::try_from(pid).ok().filter(|&pid| pid > 0);
+        Asker { uid, pid: pid.unwrap_or(Asker::OUTSIDE) }
+    }
 }
 
 /// Which processes of a unit a kill is for (`systemctl kill --kill-whom=`).
@@ -48,6 +61,24 @@ pub enum Request {
     ResetFailed(Option<UnitId>),
     /// Wait no longer for a unit that is being stopped.
     Hurry(UnitId),
+    /// Put a unit aside, or say that it does less than it should.
+    Mark {
+        /// The unit.
+        unit: UnitId,
+        /// As what.
+        marked: Marked,
+        /// What is said to it.
+        text: String,
+    },
+    /// Take the mark and the failure of a unit away.
+    Clear(UnitId),
+    /// Say something to the stop of a unit.
+    Comment {
+        /// The unit.
+        unit: UnitId,
+        /// What is said.
+        text: String,
+    },
     /// Send a signal to processes of a unit.
     Kill {
         /// The unit.
@@ -104,6 +135,12 @@ pub enum Refusal {
     NoSuchJob(JobId),
     /// The unit is not being stopped.
     NotStopping(UnitName),
+    /// The unit is in maintenance.
+    Maintenance(UnitName),
+    /// The unit is not up.
+    NotActive(UnitName),
+    /// The unit is not marked and has not failed.
+    NothingToClear(UnitName),
     /// The unit has no such process.
     NoSuchProcess(UnitName),
     /// A signal number out of range.
@@ -140,6 +177,13 @@ impl std::fmt::Display for Refusal {
             }
             Refusal::NotApplicable(u) => {
                 write!(f, "Job type is not applicable for unit {u}.")
+            }
+            Refusal::Maintenance(u) => {
+                write!(f, "Unit {u} is in maintenance: 'warren clear {u}' when it is mended.")
+            }
+            Refusal::NotActive(u) => write!(f, "Unit {u} is not active."),
+            Refusal::NothingToClear(u) => {
+                write!(f, "Unit {u} is neither in maintenance nor degraded, and has not failed.")
             }
             Refusal::NotStopping(u) => write!(f, "Unit {u} is not being stopped."),
             Refusal::BadMode(why) => f.write_str(why),
@@ -196,6 +240,19 @@ pub enum Notice {
 }
 
 impl Refusal {
+    /// The unit that it is about, where it is about one.
+    pub fn unit(&self) -> Option<&UnitName> {
+        match self {
+            Refusal::NoSuchUnit(unit)
+            | Refusal::Masked(unit)
+            | Refusal::BadSetting(unit)
+            | Refusal::LoadError(unit)
+            | Refusal::Maintenance(unit)
+            | Refusal::OnlyByDependency(unit, _) => Some(unit),
+            _ => None,
+        }
+    }
+
     /// The reason code that says the same.
     pub fn code(&self) -> Code {
         match self {
@@ -203,6 +260,7 @@ impl Refusal {
             Refusal::BadSetting(_) | Refusal::LoadError(_) => Code::BadSetting,
             Refusal::NoSuchUnit(_) => Code::NotLoaded,
             Refusal::ShuttingDown => Code::ManagerExit,
+            Refusal::Maintenance(_) => Code::Maintenance,
             Refusal::NotApplicable(_) => Code::NotSupported,
             _ => Code::Canceled,
         }

@@ -32,6 +32,8 @@ impl Core {
         if !old.is_down_or_going() && new.is_down_or_going() && !told {
             self.stop_afterwards(unit);
         }
+        self.ripple_by_rules(transition, told);
+        self.look_at_group_waiters(unit);
         self.tell_triggers(unit, old, new);
         self.fire_outcome(transition);
         self.requeue_waiters(unit);
@@ -72,7 +74,8 @@ impl Core {
     /// A unit went down though nobody asked: what is bound to it follows (`BindsTo=`).
     fn stop_afterwards(&mut self, unit: UnitId) {
         for other in self.related(unit, &[Relation::BoundBy]) {
-            if !self.active_state(other).is_down_or_going() {
+            let stays = self.graph.is_related(other, Relation::RestartOnNone, unit);
+            if !stays && !self.active_state(other).is_down_or_going() {
                 let cause = Cause::Dependency(unit);
                 self.enqueue_quietly(other, JobType::Stop, JobMode::Replace, cause);
             }
@@ -116,11 +119,17 @@ impl Core {
     /// `OnFailure=`, `OnSuccess=` and the actions of the same kind (systemd.unit(5)).
     fn fire_outcome(&mut self, transition: Transition) {
         let Transition { unit, old, new, will_restart } = transition;
-        if will_restart || old.is_down() && !(new == ActiveState::Failed && old != new) {
+        let has_failed = match new {
+            ActiveState::Failed => true,
+            // Put aside by hand is no failure.
+            ActiveState::Maintenance => self.outcome(unit) != Outcome::Success,
+            _ => false,
+        };
+        if will_restart || old.is_down() && !(has_failed && old == ActiveState::Inactive) {
             return;
         }
         let (relation, failed) = match new {
-            ActiveState::Failed => (Relation::OnFailure, true),
+            _ if has_failed => (Relation::OnFailure, true),
             ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
             _ => return,
         };
@@ -154,6 +163,7 @@ impl Core {
             Relation::Wants,
             Relation::BindsTo,
             Relation::Upholds,
+            Relation::RequireAny,
         ];
         let needed = self.related(unit, NEEDS);
         let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
@@ -190,6 +200,7 @@ impl Core {
             Relation::WantedBy,
             Relation::BoundBy,
             Relation::UpheldBy,
+            Relation::RequireAnyOf,
         ];
         let needs_it =
             |other: UnitId| self.run(other).job.is_some() || !self.active_state(other).is_down();
@@ -202,7 +213,7 @@ impl Core {
 
     /// Makes a job that a standing relation asks for. If it may not disturb jobs that are there,
     /// it is tried again when jobs have ended.
-    fn enqueue_for(&mut self, anchor: Anchor, reason: Reason) {
+    pub(crate) fn enqueue_for(&mut self, anchor: Anchor, reason: Reason) {
         let unit = anchor.unit;
         match self.enqueue(anchor, reason.cause) {
             Ok(_) => {
@@ -244,6 +255,7 @@ impl Core {
         }
         let gone = |other: &UnitId| {
             self.run(*other).job.is_none()
+                && !self.graph.is_related(unit, Relation::RestartOnNone, *other)
                 && self.active_state(*other).is_down_or_going()
                 && (!self.graph.is_device(*other) || self.has_gone(*other))
         };

@@ -13,6 +13,9 @@ use crate::time::Monotonic;
 use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
 
+/// How often a rule starts a unit again whose start limit is off.
+const RETURN_LIMIT: (Duration, u32) = (Duration::from_secs(10), 5);
+
 impl Core {
     /// Begins to start a unit that is down: conditions first, then the start limit.
     pub(crate) fn start_unit(&mut self, unit: UnitId, reason: Reason) -> Turn {
@@ -174,6 +177,25 @@ impl Core {
         let limited = !interval.is_zero() && burst > 0;
         let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
+    }
+
+    /// Counts a start that a rule of `[X-Warren]` asks for. If it is one too many, when it would not
+    /// be any more: files may let two units stop and start each other for ever, in no time. Where the
+    /// start limit is off, the usual one counts.
+    pub(crate) fn count_return(&mut self, unit: UnitId) -> Option<Monotonic> {
+        let (interval, burst) = self.start_limit(unit);
+        let off = interval.is_zero() || burst == 0;
+        let (interval, burst) = if off { RETURN_LIMIT } else { (interval, burst) };
+        let now = self.now.monotonic;
+        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        if starts.is_full(now, interval, burst) {
+            return Some(starts.begin.after(interval));
+        }
+        // Others are counted when they start.
+        if off || !self.is_limited(unit) {
+            self.history_mut(unit).starts.count_one(now, interval, burst);
+        }
+        None
     }
 
     fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {

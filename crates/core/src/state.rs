@@ -6,6 +6,7 @@
 
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::job::{Job, JobKind, JobResult};
+use crate::notes::{Marked, Notes};
 use crate::reason::Reason;
 use crate::time::{Moment, Monotonic};
 use serde::{Deserialize, Serialize};
@@ -528,6 +529,19 @@ pub struct History {
     pub accepted: u64,
     /// Connections of a socket refused because of `MaxConnections=`.
     pub refused: u64,
+    /// What administrators said of it; a record of its own (see [`crate::record`]).
+    #[serde(skip)]
+    pub notes: Option<Box<Notes>>,
+}
+
+impl History {
+    pub(crate) fn notes_mut(&mut self) -> &mut Notes {
+        self.notes.get_or_insert_default()
+    }
+
+    pub(crate) fn drop_empty_notes(&mut self) {
+        self.notes.take_if(|notes| notes.is_empty());
+    }
 }
 
 /// The run state of one unit.
@@ -542,6 +556,16 @@ pub struct UnitRun {
 }
 
 impl UnitRun {
+    /// What administrators said of it.
+    pub fn notes(&self) -> Option<&Notes> {
+        self.history.as_ref()?.notes.as_deref()
+    }
+
+    /// How it is marked.
+    pub fn marked(&self) -> Option<Marked> {
+        Some(self.notes()?.mark.as_ref()?.0)
+    }
+
     /// The job's id, if one is installed.
     pub fn job_id(&self) -> Option<JobId> {
         self.job.as_ref().map(|job| job.id)

@@ -20,7 +20,7 @@
 
 use crate::graph::Graph;
 use crate::ids::UnitId;
-use crate::job::{JobKind, JobMode, JobType, must_wait};
+use crate::job::{JobKind, JobMode, JobType};
 use crate::request::Refusal;
 use crate::state::ActiveState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +40,10 @@ pub trait World {
     fn can_reload(&self, unit: UnitId) -> bool;
     /// Whether the unit is a device that nobody looks for: it is taken for plugged in.
     fn is_unseen(&self, unit: UnitId) -> bool;
+    /// Whether an administrator has to clear the unit before anything starts it.
+    fn is_put_aside(&self, unit: UnitId) -> bool;
+    /// Whether each line of `RequireAny=` of `unit` that names `other` has another unit that is up.
+    fn does_without(&self, unit: UnitId, other: UnitId) -> bool;
 }
 
 /// The job that was asked for.
@@ -122,6 +126,7 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (Requisite, VerifyActive, Required),
         (Relation::Wants, Start, Wanted),
         (Upholds, Start, Wanted),
+        (RequireAny, Start, Wanted),
         (Conflicts, Stop, Required),
         (ConflictedBy, Stop, Strength::Conflicted),
     ];
@@ -132,6 +137,8 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (ConsistsOf, Stop, Required),
         (MountsForOf, Stop, Required),
         (PropagatesStopTo, Stop, Required),
+        (RestartOnRestartOf, Stop, Required),
+        (RestartOnRefreshOf, Stop, Required),
     ];
     const RESTART: &[(Relation, JobType, Strength)] = &[
         (Relation::Requires, Start, Required),
@@ -140,6 +147,7 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (Requisite, VerifyActive, Required),
         (Relation::Wants, Start, Wanted),
         (Upholds, Start, Wanted),
+        (RequireAny, Start, Wanted),
         (Conflicts, Stop, Required),
         (ConflictedBy, Stop, Strength::Conflicted),
         (RequiredBy, TryRestart, Required),
@@ -147,12 +155,16 @@ fn pulls(kind: JobKind) -> &'static [(Relation, JobType, Strength)] {
         (RequisiteOf, TryRestart, Required),
         (ConsistsOf, TryRestart, Required),
         (MountsForOf, TryRestart, Required),
+        (RestartOnRestartOf, TryRestart, Required),
+        (RestartOnRefreshOf, TryRestart, Required),
     ];
     match kind {
         JobKind::Start => START,
         JobKind::Stop => STOP,
         JobKind::Restart => RESTART,
-        JobKind::Reload => &[(PropagatesReloadTo, TryReload, Wanted)],
+        JobKind::Reload => {
+            &[(PropagatesReloadTo, TryReload, Wanted), (RestartOnRefreshOf, TryRestart, Wanted)]
+        }
         JobKind::VerifyActive | JobKind::Nop => &[],
     }
 }
@@ -308,6 +320,9 @@ impl<'a> Draft<'a> {
         if kind == JobKind::Nop || absent || self.world.is_unseen(other) {
             return;
         }
+        if self.is_untouched(self.entries[from].unit, other, relation) {
+            return;
+        }
         let known = self.index.contains_key(&(other, kind));
         let to = self.entry(other, kind);
         let puller = self.entries[from].unit;
@@ -318,6 +333,22 @@ impl<'a> Draft<'a> {
             entry.by_conflict = conflicted || relation == Relation::Conflicts;
         }
         self.links.push(Link { from, to, strength });
+    }
+
+    /// Whether a job of `unit` leaves `other` alone over this relation: because the file of `other`
+    /// says so, or because another unit of a group does or may do (`RestartOn=`, `RequireAny=`).
+    fn is_untouched(&self, unit: UnitId, other: UnitId, relation: Relation) -> bool {
+        use Relation::*;
+        match relation {
+            RequiredBy | BoundBy | RequisiteOf | ConsistsOf | MountsForOf => {
+                self.graph.is_related(other, RestartOnNone, unit)
+            }
+            RestartOnRestartOf | RestartOnRefreshOf => {
+                self.graph.is_related(other, RequireAny, unit)
+            }
+            RequireAny => self.world.does_without(unit, other),
+            _ => false,
+        }
     }
 
     /// Why a job cannot be on a unit at all.
@@ -338,6 +369,9 @@ impl<'a> Draft<'a> {
             _ => {}
         }
         match definition.load_state {
+            LoadState::Loaded if self.world.is_put_aside(unit) && kind != JobKind::Reload => {
+                Some(Refusal::Maintenance(name()))
+            }
             LoadState::Loaded => None,
             LoadState::Masked => Some(Refusal::Masked(name())),
             LoadState::BadSetting => Some(Refusal::BadSetting(name())),
@@ -669,12 +703,11 @@ impl<'a> Draft<'a> {
         let mut halves = if second { vec![(unit, false)] } else { Vec::new() };
         for other in self.graph.ordered_with(unit) {
             let Some(other_kind) = self.coming_kind(other) else { continue };
-            let other_is_first = self.graph.is_before(other, unit);
-            if must_wait(kind, other_kind, other_is_first) {
+            if self.graph.may_wait(unit, kind, other, other_kind) {
                 halves.push((other, false));
             }
             let starts_again = other_kind == JobKind::Restart;
-            if starts_again && must_wait(kind, JobKind::Start, other_is_first) {
+            if starts_again && self.graph.may_wait(unit, kind, other, JobKind::Start) {
                 halves.push((other, true));
             }
         }

@@ -8,6 +8,7 @@ use crate::device::Sight;
 use crate::graph::{Definition, Graph};
 use crate::ids::{JobId, UnitId};
 use crate::job::Job;
+use crate::notes::Marked;
 use crate::state::*;
 use crate::time::Moment;
 use std::sync::Arc;
@@ -122,6 +123,17 @@ impl UnitRun {
 
     /// The ACTIVE column.
     pub fn active_state(&self) -> ActiveState {
+        match self.state_of_type() {
+            state if state.is_down() && self.is_put_aside() => ActiveState::Maintenance,
+            state => state,
+        }
+    }
+
+    fn is_put_aside(&self) -> bool {
+        self.marked() == Some(Marked::Maintenance)
+    }
+
+    fn state_of_type(&self) -> ActiveState {
         use ActiveState::*;
         let up = |up: bool| if up { Active } else { Inactive };
         match &self.state {
@@ -162,11 +174,16 @@ impl UnitRun {
             TypeState::Service(Service::Failed(_))
             | TypeState::Socket(Socket::Failed(_))
             | TypeState::Mount(Mount::Failed(_))
-            | TypeState::Automount(Automount::Failed(_)) => "failed",
+            | TypeState::Automount(Automount::Failed(_))
+                if !self.is_put_aside() =>
+            {
+                "failed"
+            }
             TypeState::Slice(Slice::Active) | TypeState::Target(true) => "active",
             TypeState::Device(Device::Plugged) => "plugged",
             TypeState::Device(Device::Tentative) => "tentative",
             TypeState::Scope(true) => "running",
+            _ if self.is_put_aside() => "maintenance",
             _ => "dead",
         }
     }

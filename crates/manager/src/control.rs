@@ -60,7 +60,7 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
 
 fn serve(stream: UnixStream, shared: &Arc<Shared>) {
     let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else { return };
-    let asker = Asker { uid: peer.uid, pid: peer.pid.unsigned_abs() };
+    let asker = Asker::client(peer.uid, peer.pid);
     let mut reader = BufReader::new(&stream);
     // Gone with the connection.
     let mut held = Vec::new();

@@ -9,8 +9,9 @@ use warren_bus::{Answer, ReplySender};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
+use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Reason};
-use warren_core::request::{Asker, KillWhom};
+use warren_core::request::{Asker, KillWhom, Request};
 use warren_core::state::History;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
@@ -60,6 +61,8 @@ pub const CALLS: &[Method] = &[
     Method { name: "CancelLeave", changes: true, serve: cancel_leave },
     Method { name: "Shutdown", changes: false, serve: shutdown },
     Method { name: "Hurry", changes: true, serve: hurry },
+    Method { name: "Mark", changes: true, serve: mark },
+    Method { name: "Clear", changes: true, serve: clear },
 ];
 
 pub(crate) fn refused(message: impl Into<String>) -> (&'static str, String) {
@@ -164,6 +167,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "tasks": live.tasks_current,
         "cgroup": live.control_group,
         "reason": reason(&view, history.reason),
+        "remarks": crate::remarks::value(&view, shared, unit),
         "log": log_tail(shared, definition.name.as_str()),
     });
     if let (Some(out), Value::Object(more)) = (out.as_object_mut(), more) {
@@ -181,11 +185,14 @@ pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {
     crate::log_tail::last_lines(&shared.journal_socket, &shared.log_dir, unit)
 }
 
-fn cause(view: &View, cause: Cause) -> Value {
+pub(crate) fn cause(view: &View, cause: Cause) -> Value {
     let name = |unit: UnitId| view.graph.get(unit).map(|d| d.name.to_string());
     match cause {
         Cause::None => Value::Null,
-        Cause::Request { uid, pid } => json!({"kind": "request", "uid": uid, "pid": pid}),
+        Cause::Request { uid, pid } => {
+            let pid = (pid != Asker::OUTSIDE).then_some(pid);
+            json!({"kind": "request", "uid": uid, "pid": pid})
+        }
         Cause::Dependency(unit) => json!({"kind": "dependency", "unit": name(unit)}),
         Cause::Trigger(unit) => json!({"kind": "trigger", "unit": name(unit)}),
         Cause::Outcome(unit) => json!({"kind": "outcome", "unit": name(unit)}),
@@ -347,20 +354,67 @@ fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
         mode,
         reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
     };
+    let name = unit_name(parameters)?;
     if parameters["wait"].as_bool() == Some(false) {
-        return match call_and_answer(shared, asker, call)? {
+        let answer = call_and_answer(shared, asker, call)?;
+        comment(parameters, asker, shared)?;
+        return match answer {
             Answer::Job { job, .. } => Ok(json!({"job": job.0})),
             _ => Ok(json!({})),
         };
     }
     let (reply, end) = channel();
     shared.order(Order::CallAndWait { asker, call, reply });
+    // Said while the job is under way; it is refused with it.
+    let said = comment(parameters, asker, shared);
     match end.recv() {
-        Ok(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
-        Ok(Ended::Nothing) => Ok(json!({"result": "done"})),
-        Ok(Ended::Refused(text)) => Err(refused(text)),
+        Ok(Ended::Job(result)) => said.map(|()| json!({"result": result.as_str()})),
+        Ok(Ended::Nothing) => said.map(|()| json!({"result": "done"})),
+        Ok(Ended::Refused { text, about: Some(unit) }) if unit != name => {
+            Err(("io.warrener.DependencyRefused", text))
+        }
+        Ok(Ended::Refused { text, about: Some(_) }) => Err(("io.warrener.UnitRefused", text)),
+        Ok(Ended::Refused { text, about: None }) => Err(refused(text)),
         Err(_) => Err(refused("the manager was restarted; the job goes on")),
     }
+}
+
+/// Puts down what is said with a stop.
+fn comment(
+    parameters: &Value,
+    asker: Asker,
+    shared: &Arc<Shared>,
+) -> Result<(), (&'static str, String)> {
+    let Some(text) = parameters["comment"].as_str() else { return Ok(()) };
+    let Ok(unit) = find(&shared.view(), parameters) else { return Ok(()) };
+    ask(shared, asker, Request::Comment { unit, text: text.to_owned() }).map(drop)
+}
+
+/// Has the machine serve a request that makes no job.
+fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered {
+    let (reply, end) = channel();
+    shared.order(Order::Ask { asker, request, reply });
+    match end.recv() {
+        Ok(Ended::Refused { text, .. }) => Err(refused(text)),
+        Ok(_) => Ok(json!({})),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
+}
+
+fn mark(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let marked = match parameters["as"].as_str() {
+        Some("maintenance") => Marked::Maintenance,
+        Some("degraded") => Marked::Degraded,
+        _ => return Err(invalid("as")),
+    };
+    let unit = find(&shared.view(), parameters)?;
+    let text = parameters["comment"].as_str().unwrap_or_default().to_owned();
+    ask(shared, asker, Request::Mark { unit, marked, text })
+}
+
+fn clear(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let unit = find(&shared.view(), parameters)?;
+    ask(shared, asker, Request::Clear(unit))
 }
 
 fn call_and_answer(
@@ -443,7 +497,13 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
         force: parameters["force"].as_bool().unwrap_or(false),
         portable: false,
     };
-    match call_and_answer(shared, asker, Call::UnitFiles(operation))? {
+    let files = operation.files.clone();
+    let answer = call_and_answer(shared, asker, Call::UnitFiles(operation))?;
+    let said = parameters["comment"].as_str();
+    let runtime = parameters["runtime"].as_bool().unwrap_or(false);
+    crate::remarks::unit_files(shared, asker, parameters["verb"].as_str(), &files, said, runtime)
+        .map_err(refused)?;
+    match answer {
         Answer::Changes { changes, carries_install_info } => {
             let changes: Vec<Value> = changes
                 .into_iter()
@@ -496,13 +556,7 @@ fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
 
 fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     let unit = find(&shared.view(), parameters)?;
-    let (reply, end) = channel();
-    shared.order(Order::Hurry { asker, unit, reply });
-    match end.recv() {
-        Ok(Ended::Refused(text)) => Err(refused(text)),
-        Ok(_) => Ok(json!({})),
-        Err(_) => Err(refused("the manager was restarted")),
-    }
+    ask(shared, asker, Request::Hurry(unit))
 }
 
 /// Ends everything, now or when `after` or `at` says.

@@ -68,6 +68,7 @@ pub(crate) mod token {
     pub const SOCKET: u64 = 8 << 32;
     pub const LOG: u64 = 9 << 32;
     pub const DEVICES: u64 = 10 << 32;
+    pub const CONSOLE: u64 = 11 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -250,6 +251,7 @@ impl Daemon {
             }
             token::LOG => self.read_log_link(),
             token::DEVICES => self.read_devices(),
+            token::CONSOLE => self.read_console(),
             token::SOCKET => self.socket_ready(UnitId(number)),
             _ => {}
         }
@@ -618,7 +620,8 @@ impl Daemon {
                     let _ = sender.send(Ended::Nothing);
                 }
                 Reply::Refused(refusal) => {
-                    let _ = sender.send(Ended::Refused(refusal.to_string()));
+                    let (text, about) = (refusal.to_string(), refusal.unit().cloned());
+                    let _ = sender.send(Ended::Refused { text, about });
                 }
             },
             None => {}

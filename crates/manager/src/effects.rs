@@ -11,9 +11,10 @@ use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::{SpawnReply, StdOutput};
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
+use warren_trace::words::Reading;
 use warren_unit::config::{EmergencyAction, Input, Preserve, UnitSection};
 
-use crate::daemon::{Daemon, token};
+use crate::daemon::{Daemon, now, token};
 use crate::devices::{self, DEVICE_DAEMON};
 use crate::helpers::Lost;
 use crate::loader::is_of_kernel;
@@ -580,6 +581,8 @@ impl Daemon {
     // ---- the end of a run ----
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
+        let counters = self.groups.counters(unit);
+        self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
         let left_over = self.groups.remove(unit);
         self.name_left_over(unit, &left_over);
         self.forget_log_settings(unit);

@@ -5,6 +5,7 @@
 //! stage ends with an event. Start at [`Daemon::begin_end`].
 
 pub mod code;
+mod console;
 pub mod path;
 pub mod plan;
 pub mod scheduled;
@@ -16,14 +17,17 @@ use std::time::Duration;
 
 use warren_core::event::{Done, Event};
 use warren_core::happening::{Happening, What};
-use warren_core::ids::EffectId;
+use warren_core::ids::{ClientId, EffectId, UnitId};
 use warren_core::job::JobKind;
+use warren_core::request::{Asker, Request};
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
+use warren_sys::epoll::Interest;
 use warren_unit::UnitName;
 
-use crate::daemon::{Daemon, Leaving, now};
+use self::console::Console;
+use crate::daemon::{Daemon, Leaving, now, token};
 use crate::host::owns_machine;
 use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
 use crate::say;
@@ -37,6 +41,12 @@ const TOLD_APART: Duration = Duration::from_secs(1);
 
 /// After this time the end goes on, whatever is still up.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// Nobody waits for the answer: clients are numbered from 1.
+const NOBODY: ClientId = ClientId(0);
+
+/// Where keys are read on a host.
+const CONSOLE: &str = "/dev/console";
 
 /// Effects that only this room asks for: their numbers are beyond those of the machine.
 const LAST_STEPS_EFFECT: EffectId = EffectId(1 << 61);
@@ -56,6 +66,9 @@ pub struct Ending {
     stage: Stage,
     stops: path::Stops,
     told_at: Monotonic,
+    console: Option<Console>,
+    /// The unit that the last line named first: it is the one that the key is for.
+    named: Option<UnitId>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,7 +88,8 @@ impl Ending {
     pub fn new(action: Option<PowerAction>) -> Ending {
         let began = now();
         let stops = path::Stops::default();
-        Ending { action, began, stage: Stage::Units, stops, told_at: began.monotonic.after(QUIET) }
+        let told_at = began.monotonic.after(QUIET);
+        Ending { action, began, stage: Stage::Units, stops, told_at, console: None, named: None }
     }
 
     /// When to look again though nothing happens.
@@ -172,18 +186,61 @@ impl Daemon {
             }
             _ if moment >= ending.told_at => {
                 ending.told_at = moment.after(TOLD_APART);
+                self.open_console();
                 self.tell_waits(moment);
             }
             _ => {}
         }
     }
 
-    fn tell_waits(&self, moment: Monotonic) {
+    fn tell_waits(&mut self, moment: Monotonic) {
         let view = self.core.view();
         let waits = waits::waits(&view, moment);
+        let Some(ending) = &mut self.ending else { return };
+        ending.named = waits.first().map(|wait| wait.unit);
         if !waits.is_empty() {
             let dirty = warren_sys::storage::dirty_bytes() >> 20;
-            say!("waiting for {}; {dirty} MiB to be written", waits::line(&view, &waits));
+            let key = match ending.console {
+                Some(_) => format!("; {} skips the first", char::from(console::SKIP)),
+                None => String::new(),
+            };
+            say!("waiting for {}; {dirty} MiB to be written{key}", waits::line(&view, &waits));
+        }
+    }
+
+    // ---- the console ----
+
+    /// From the first line that names somebody on, a key can answer it.
+    fn open_console(&mut self) {
+        let Some(ending) = self.ending.as_mut().filter(|ending| ending.console.is_none()) else {
+            return;
+        };
+        let usual = || owns_machine(self.options.scope).then(|| PathBuf::from(CONSOLE));
+        let Some(path) = self.options.console.clone().or_else(usual) else { return };
+        if let Some(console) = Console::open(&path)
+            && self.epoll.add(console.fd(), token::CONSOLE, Interest::READ).is_ok()
+        {
+            ending.console = Some(console);
+        }
+    }
+
+    /// Something was typed on the console.
+    pub(crate) fn read_console(&mut self) {
+        let Some(ending) = &mut self.ending else { return };
+        let Some(console) = &mut ending.console else { return };
+        match console.is_skip_typed() {
+            Some(false) => {}
+            Some(true) => {
+                if let Some(unit) = ending.named.take() {
+                    say!("{} is not waited for any more", self.core.graph().name(unit));
+                    let (asker, request) = (Asker::default(), Request::Hurry(unit));
+                    self.events.push_back(Event::Request { client: NOBODY, asker, request });
+                }
+            }
+            None => {
+                let _ = self.epoll.remove(console.fd());
+                ending.console = None;
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use warren_core::settings::{Compiled, TypeSettings};
 use warren_sys::Result;
 use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
+use warren_trace::words::Counter;
 use warren_unit::UnitName;
 use warren_unit::config::{CgroupConfig, CpuWeight, Limit, TasksLimit};
 
@@ -183,6 +184,28 @@ impl Groups {
     pub fn killed(&mut self, unit: UnitId) -> bool {
         self.killing.remove(&unit);
         !self.is_populated(unit)
+    }
+
+    /// What the unit's group has used in all, as far as the kernel counts it: CPU time always, the
+    /// rest where the controller is there. The counters of a group begin at zero with the unit.
+    pub fn counters(&self, unit: UnitId) -> Vec<(Counter, u64)> {
+        let (Some(tree), Some(group)) = (&self.tree, self.made.get(&unit)) else {
+            return Vec::new();
+        };
+        let mut out = Vec::new();
+        out.extend(tree.cpu_usage_us(&group.path).ok().map(|us| (Counter::CpuUs, us)));
+        let has = |name: &str| self.controllers.iter().any(|controller| controller == name);
+        if has("memory") {
+            let peak = tree.read(&group.path, "memory.peak").ok();
+            let peak = peak.and_then(|text| text.trim().parse().ok());
+            out.extend(peak.map(|bytes| (Counter::MemoryPeakBytes, bytes)));
+        }
+        if has("io")
+            && let Ok((read, written)) = tree.io_bytes(&group.path)
+        {
+            out.extend([(Counter::IoReadBytes, read), (Counter::IoWriteBytes, written)]);
+        }
+        out
     }
 
     /// Removes the unit's group, and groups that its processes made below. Returns the processes

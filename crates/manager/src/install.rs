@@ -64,7 +64,7 @@ fn absolute_target(path: &str, target: &str) -> String {
 
 /// Where `enable` and `enable --runtime` write: the usual directories if they are searched, else
 /// the first one.
-fn config_directories(search_path: &[String], scope: Scope) -> (String, String) {
+pub(crate) fn config_directories(search_path: &[String], scope: Scope) -> (String, String) {
     let usual = match scope {
         Scope::System => ("/etc/systemd/system".to_owned(), "/run/systemd/system".to_owned()),
         Scope::User => {

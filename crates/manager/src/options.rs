@@ -23,6 +23,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --fleet-path=DIR      rules that make units; with --unit-path and without this, there are none
   --no-bus              do not serve systemctl
   --record-path=DIR     keep recordings of boots, reloads and shutdowns there
+  --console=PATH        read keys there while everything ends; default on a host: /dev/console
   --log-target=TARGET   where own messages go: auto, console, journal or null
   --confirm-start       log each unit as it comes up
   --help                this text
@@ -45,6 +46,8 @@ pub struct Options {
     pub fleet_path: Option<PathBuf>,
     /// Run the generators and end: warrend starts itself with this.
     pub run_generators: bool,
+    /// Overrides where keys are read while everything ends.
+    pub console: Option<PathBuf>,
     /// Overrides where recordings are kept.
     pub record_path: Option<PathBuf>,
     /// Take the last steps of a shutdown and end: warrend starts itself with this.
@@ -72,6 +75,7 @@ impl Options {
             generator_path: None,
             fleet_path: None,
             run_generators: false,
+            console: None,
             record_path: None,
             last_steps: None,
             last_step: None,
@@ -88,6 +92,7 @@ impl Options {
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
                 ("--unit-path", path) => options.unit_path = Some(path.to_owned()),
                 ("--generator-path", path) => options.generator_path = Some(path.to_owned()),
+                ("--console", path) => options.console = Some(path.into()),
                 ("--record-path", path) => options.record_path = Some(path.into()),
                 ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
                 (RUN_GENERATORS, _) => options.run_generators = true,

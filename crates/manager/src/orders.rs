@@ -6,9 +6,8 @@ use std::sync::mpsc::Sender;
 use warren_bus::backend::{Call, ReplySender};
 use warren_bus::names::NameState;
 use warren_core::graph::Delta;
-use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
-use warren_core::request::Asker;
+use warren_core::request::{Asker, Request};
 use warren_core::time::Monotonic;
 use warren_fleet::made::Origin;
 use warren_unit::{Diagnostic, UnitName};
@@ -40,12 +39,12 @@ pub enum Order {
         /// Where the end goes.
         reply: Sender<Ended>,
     },
-    /// Wait no longer for a unit that is being stopped.
-    Hurry {
+    /// A request that clients of the bus do not have.
+    Ask {
         /// Who asks.
         asker: Asker,
-        /// Which unit.
-        unit: UnitId,
+        /// What for.
+        request: Request,
         /// Where the answer goes.
         reply: Sender<Ended>,
     },
@@ -85,8 +84,13 @@ pub enum Order {
 /// How a job that was waited for ended.
 #[derive(Debug)]
 pub enum Ended {
-    /// The call was refused, in systemd's words.
-    Refused(String),
+    /// The call was refused.
+    Refused {
+        /// In systemd's words.
+        text: String,
+        /// The unit that stands against it, where it is one.
+        about: Option<UnitName>,
+    },
     /// There was nothing to wait for.
     Nothing,
     /// The job ended.

@@ -4,9 +4,13 @@
 //! events of [`warren_trace`] and adds what the core does not know: what the manager itself did and
 //! what it cost. Boot, reloads and shutdown are cut out and handed to [`crate::records`].
 //!
+//! The ring outlives the manager ([`crate::record_ring`]): one that comes back after a SIGKILL goes on
+//! with what was recorded, and with the boot or shutdown that was under way.
+//!
 //! Recording decides nothing and must never fail: what does not fit is counted as lost.
 
 use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use warren_core::event::KillTarget;
@@ -15,15 +19,16 @@ use warren_core::happening::{Happening, What as Happened};
 use warren_core::ids::UnitId;
 use warren_core::job::{JobKind, JobResult};
 use warren_core::reason::{Cause, Reason};
+use warren_core::request::Asker;
 use warren_core::state::{ActiveState, CommandList, ExitStatus};
 use warren_core::time::{Moment, Monotonic};
 use warren_trace::event::{Event, NO_UNIT, What};
 use warren_trace::record::{Anchor, Head};
-use warren_trace::ring::Ring;
 use warren_trace::words::{
-    Active, Asked, Command, Ending, Exit, Phase, Release, Sub, Subject, Work,
+    Active, Asked, Command, Counter, Ending, Exit, Phase, Reading, Release, Sub, Subject, Work,
 };
 
+use crate::record_ring::RecordRing;
 use crate::records::{Material, Records, RecordsThread};
 use crate::say;
 
@@ -57,30 +62,81 @@ struct UnderWay {
 /// The recorder.
 #[derive(Debug)]
 pub struct Recorder {
-    ring: Ring,
+    ring: RecordRing,
     records: Records,
     thread: RecordsThread,
     host: String,
     kernel: String,
-    boot: Option<UnderWay>,
-    shutdown: Option<UnderWay>,
-    /// Something of the shutdown is in its file.
-    part_is_kept: bool,
 }
+
+/// Places of the ring's notes: a stretch takes three, its first event's number plus one or 0 and
+/// the two clocks at its begin.
+const BOOT: usize = 0;
+const SHUTDOWN: usize = 3;
+/// Something of the shutdown is in its file.
+const PART_IS_KEPT: usize = 6;
 
 impl Recorder {
     /// Over a directory of recordings.
-    pub fn start(records: Records, context: &warren_unit::Context) -> io::Result<Recorder> {
+    ///
+    /// Goes on with the ring that an earlier manager left, if there is one that can be.
+    pub fn start(
+        records: Records,
+        context: &warren_unit::Context,
+        left: Option<OwnedFd>,
+    ) -> io::Result<Recorder> {
+        let ring = left.and_then(RecordRing::go_on).map_or_else(
+            || RecordRing::create(EVENTS_MAX).map_err(|error| io::Error::other(error.to_string())),
+            Ok,
+        )?;
         Ok(Recorder {
-            ring: Ring::new(EVENTS_MAX),
+            ring,
             thread: RecordsThread::start(records.clone())?,
             records,
             host: context.hostname.to_string(),
             kernel: context.kernel_release.to_string(),
-            boot: None,
-            shutdown: None,
-            part_is_kept: false,
         })
+    }
+
+    /// What init keeps for the next manager.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.ring.fd()
+    }
+
+    /// The manager is there again: what nobody recorded meanwhile is a gap with a name.
+    pub fn came_back(&mut self, at: Monotonic) {
+        let last = self.ring.last_time_us().unwrap_or(at.0);
+        self.manager(Monotonic(last), What::PhaseBegin { phase: Phase::Recover, detail: 0 });
+    }
+
+    /// It answers, and goes on where the last one was killed.
+    pub fn goes_on(&mut self, at: Monotonic) {
+        self.manager(at, What::PhaseEnd { phase: Phase::Recover, detail: 0 });
+    }
+
+    fn under_way(&self, place: usize) -> Option<UnderWay> {
+        let first = self.ring.note(place).checked_sub(1)?;
+        let (monotonic, realtime_us) =
+            (Monotonic(self.ring.note(place + 1)), self.ring.note(place + 2));
+        Some(UnderWay { began: Moment { monotonic, realtime_us }, first })
+    }
+
+    fn set_under_way(&self, place: usize, stretch: Option<UnderWay>) {
+        if let Some(UnderWay { began, .. }) = stretch {
+            self.ring.set_note(place + 1, began.monotonic.0);
+            self.ring.set_note(place + 2, began.realtime_us);
+        }
+        self.ring.set_note(place, stretch.map_or(0, |stretch| stretch.first + 1));
+    }
+
+    fn take_under_way(&self, place: usize) -> Option<UnderWay> {
+        let stretch = self.under_way(place);
+        self.set_under_way(place, None);
+        stretch
+    }
+
+    fn begin(&self, place: usize, began: Moment) {
+        self.set_under_way(place, Some(UnderWay { began, first: self.ring.next() }));
     }
 
     // ---- what happens ----
@@ -103,6 +159,20 @@ impl Recorder {
         self.manager(ended, What::PhaseEnd { phase, detail });
     }
 
+    /// Counters of a unit's cgroup were read.
+    pub fn counted(
+        &mut self,
+        at: Monotonic,
+        unit: UnitId,
+        reading: Reading,
+        counters: &[(Counter, u64)],
+    ) {
+        for &(counter, value) in counters {
+            let what = What::Counter { counter, reading, value };
+            self.ring.push(Event::new(at.0, unit.0, NO_UNIT, what));
+        }
+    }
+
     fn manager(&mut self, at: Monotonic, what: What) {
         self.ring.push(Event::new(at.0, NO_UNIT, NO_UNIT, what));
     }
@@ -116,26 +186,26 @@ impl Recorder {
 
     /// The manager was started and everything is to be started.
     pub fn boot_began(&mut self, began: Moment) {
-        self.boot = Some(UnderWay { began, first: self.ring.next() });
+        self.begin(BOOT, began);
         self.manager(began.monotonic, What::PhaseBegin { phase: Phase::Boot, detail: 0 });
     }
 
     /// The first transaction is asked for.
     pub fn first_unit_asked(&mut self, at: Moment) {
-        if self.boot.is_some() {
+        if self.under_way(BOOT).is_some() {
             self.manager(at.monotonic, What::PhaseBegin { phase: Phase::StartUnits, detail: 0 });
         }
     }
 
     /// The first transaction is worked off, or never will be because the end has come first.
     pub fn boot_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
-        let Some(boot) = self.boot.take() else { return };
+        let Some(boot) = self.take_under_way(BOOT) else { return };
         self.own_cpu(ended.monotonic);
         for phase in [Phase::StartUnits, Phase::Boot] {
             self.manager(ended.monotonic, What::PhaseEnd { phase, detail: 0 });
         }
         self.thread.keep(self.material(Subject::Boot, boot, graph));
-        if self.shutdown.is_none() {
+        if self.under_way(SHUTDOWN).is_none() {
             self.ring.set_max(IDLE_EVENTS_MAX);
         }
     }
@@ -152,8 +222,11 @@ impl Recorder {
 
     /// Everything is to be stopped.
     pub fn shutdown_began(&mut self, began: Moment) {
+        if self.under_way(SHUTDOWN).is_some() {
+            return;
+        }
         self.ring.set_max(EVENTS_MAX);
-        self.shutdown = Some(UnderWay { began, first: self.ring.next() });
+        self.begin(SHUTDOWN, began);
         self.own_cpu(began.monotonic);
         for phase in [Phase::Shutdown, Phase::StopUnits] {
             self.manager(began.monotonic, What::PhaseBegin { phase, detail: 0 });
@@ -162,8 +235,8 @@ impl Recorder {
 
     /// What looked like a shutdown was none.
     pub fn shutdown_given_up(&mut self) {
-        self.shutdown = None;
-        if self.boot.is_none() {
+        self.set_under_way(SHUTDOWN, None);
+        if self.under_way(BOOT).is_none() {
             self.ring.set_max(IDLE_EVENTS_MAX);
         }
     }
@@ -187,10 +260,11 @@ impl Recorder {
     }
 
     fn keep_part_of_shutdown(&mut self, graph: &Arc<Graph>) {
-        let Some(shutdown) = self.shutdown.filter(|_| self.records.is_there()) else { return };
+        let shutdown = self.under_way(SHUTDOWN).filter(|_| self.records.is_there());
+        let Some(shutdown) = shutdown else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
         match self.records.keep_part(part) {
-            Ok(()) => self.part_is_kept = true,
+            Ok(()) => self.ring.set_note(PART_IS_KEPT, 1),
             Err(error) => say!("the recording of the shutdown is lost: {error}"),
         }
     }
@@ -198,7 +272,7 @@ impl Recorder {
     /// Everything is over. Written at once, because this process is about to be ended; where that
     /// can no longer be, the part that was written before has to do.
     pub fn shutdown_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
-        let Some(shutdown) = self.shutdown.take() else { return };
+        let Some(shutdown) = self.take_under_way(SHUTDOWN) else { return };
         self.own_cpu(ended.monotonic);
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
@@ -207,7 +281,7 @@ impl Recorder {
         }
         let whole = self.material(Subject::Shutdown, shutdown, graph);
         match self.records.keep(whole) {
-            Err(error) if !self.part_is_kept => {
+            Err(error) if self.ring.note(PART_IS_KEPT) == 0 => {
                 say!("the recording of the shutdown is lost: {error}");
             }
             _ => {}
@@ -290,6 +364,7 @@ fn event(happening: &Happening) -> Event {
 fn asked(cause: Cause) -> (Asked, Option<UnitId>, u32, u32) {
     match cause {
         Cause::None => (Asked::Unknown, None, 0, 0),
+        Cause::Request { uid, pid: Asker::OUTSIDE } => (Asked::Request, None, uid, 0),
         Cause::Request { uid, pid } => (Asked::Request, None, uid, pid),
         Cause::Dependency(unit) => (Asked::Dependency, Some(unit), 0, 0),
         Cause::Trigger(unit) => (Asked::Trigger, Some(unit), 0, 0),

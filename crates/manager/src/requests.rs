@@ -64,8 +64,8 @@ impl Daemon {
             Order::CallAndWait { asker, call, reply } => {
                 self.take_job_call(asker, call, Client::Waiter(reply));
             }
-            Order::Hurry { asker, unit, reply } => {
-                self.ask(asker, Request::Hurry(unit), Client::Waiter(reply));
+            Order::Ask { asker, request, reply } => {
+                self.ask(asker, request, Client::Waiter(reply));
             }
             // Who no longer waits needs no answer.
             Order::Plan { scheduled, reply } => drop(reply.send(self.plan_end(scheduled))),
@@ -218,7 +218,8 @@ impl Daemon {
     fn take_job_call(&mut self, asker: Asker, call: Call, client: Client) {
         let Call::Enqueue { unit, job_type, mode, reload_if_possible } = &call else {
             if let Client::Waiter(reply) = client {
-                let _ = reply.send(Ended::Refused("only jobs can be waited for".to_owned()));
+                let text = "only jobs can be waited for".to_owned();
+                let _ = reply.send(Ended::Refused { text, about: None });
             }
             return;
         };
@@ -362,7 +363,7 @@ impl Daemon {
                 match client {
                     Client::Bus(reply) => reply.send(Err(BusError::no_such_unit(text))),
                     Client::Waiter(reply) => {
-                        let _ = reply.send(Ended::Refused(text));
+                        let _ = reply.send(Ended::Refused { text, about: Some(unit) });
                     }
                 }
             }

@@ -61,6 +61,7 @@ fn text<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> StartError {
 #[derive(Default)]
 struct Kept {
     state: Option<OwnedFd>,
+    record: Option<OwnedFd>,
     generation: Option<OwnedFd>,
     notify: Option<OwnedFd>,
     pipe: [Option<OwnedFd>; 2],
@@ -77,6 +78,8 @@ const NOTIFY_NAME: &str = "notify";
 
 const GENERATION_NAME: &str = "generation";
 
+const RECORD_NAME: &str = "record";
+
 /// What was mounted before the first manager, below the directory of run-time files.
 const MOUNTED_BEFORE: &str = "warren/mounted-before";
 
@@ -87,6 +90,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
         let Some((name, fd)) = kept.devices.take(name, fd) else { continue };
         match name.as_str() {
             STATE_NAME => kept.state = Some(fd),
+            RECORD_NAME => kept.record = Some(fd),
             GENERATION_NAME => kept.generation = Some(fd),
             NOTIFY_NAME => kept.notify = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
@@ -154,7 +158,9 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     facts.unit_path = first.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
     let records = Records::open(options.record_dir());
-    let recorder = Recorder::start(records.clone(), &settings.context)
+    // Its events name units by ids of the state file.
+    let left = kept.record.take().filter(|_| restored.is_some());
+    let recorder = Recorder::start(records.clone(), &settings.context, left)
         .map_err(text("starting the recorder"))?;
     let places = Places {
         unit_path: first.paths_on_disk.clone(),
@@ -241,7 +247,11 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
     daemon.watch_sources().map_err(text("watching event sources"))?;
     match restored {
-        Some(restored) => daemon.go_on(graph, restored, kept.sockets, kept.fd_store)?,
+        Some(restored) => {
+            daemon.recorder.came_back(began.monotonic);
+            daemon.go_on(graph, restored, kept.sockets, kept.fd_store)?;
+            daemon.recorder.goes_on(now().monotonic);
+        }
         None => {
             daemon.record_beginning(units as u64);
             daemon.begin(graph);
@@ -368,6 +378,7 @@ impl Daemon {
     /// Init keeps what must outlive this process.
     fn keep_basics(&mut self) -> Result<(), warren_init::client::ClientError> {
         self.init.store(STATE_NAME, self.state.fd())?;
+        self.init.store(RECORD_NAME, self.recorder.fd())?;
         self.init.store(NOTIFY_NAME, self.notify.fd())?;
         for (name, fd) in PIPE_NAMES.into_iter().zip(self.traps.pipe()) {
             self.init.store(name, fd)?;
@@ -449,7 +460,7 @@ impl Daemon {
         self.ending = ending.map(|action| crate::ending::Ending::new(Some(action)));
         if self.ending.is_some() {
             crate::log::set_ending(true);
-            // What the last incarnation recorded is gone with it.
+            // Unless what the last incarnation recorded is there.
             self.recorder.shutdown_began(self.started);
         }
         let late = restored.late.clone();

@@ -121,8 +121,7 @@ impl StateFile {
             self.names_written = graph.len();
         }
         for unit in changed {
-            record::write_unit(out, unit, core.unit_run(unit));
-            records += 1;
+            records += record::write_unit(out, unit, core.unit_run(unit));
         }
         let manager = core.manager_record();
         if self.manager_written != Some(manager) {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
 use warren_core::ids::UnitId;
-use warren_core::job::{JobKind, must_wait};
+use warren_core::job::JobKind;
+use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::{History, LostJob};
@@ -107,8 +108,7 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
 /// The first unit whose job this one's job waits for.
 fn blocker(view: &View, unit: UnitId, kind: JobKind) -> Option<UnitId> {
     view.graph.ordered_with(unit).find(|&other| {
-        view.job(other)
-            .is_some_and(|job| must_wait(kind, job.kind, view.graph.is_before(other, unit)))
+        view.job(other).is_some_and(|job| view.graph.may_wait(unit, kind, other, job.kind))
     })
 }
 
@@ -125,16 +125,31 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     };
     let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
     out["reason"] = reason(view, shown);
+    put_aside(&mut out["reason"], view, unit, shown);
     out["made_by"] = json!(rules_of(shared, definition));
     out["detail"] = json!(history.status_text);
     if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
         out["device"] = json!(words);
     }
+    out["remarks"] = crate::remarks::value(view, shared, unit);
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// What is in maintenance is there because somebody put it there, or stays there though its fault is
+/// over: either way one thing clears it.
+fn put_aside(out: &mut Value, view: &View, unit: UnitId, shown: Reason) {
+    let notes = view.run(unit).notes();
+    let Some((Marked::Maintenance, remark)) = notes.and_then(|notes| notes.mark.as_ref()) else {
+        return;
+    };
+    if !shown.code.is_trouble() {
+        *out = reason(view, Reason::new(Code::Maintenance, remark.by));
+    }
+    out["cure"] = json!(Code::Maintenance.cure());
 }
 
 fn lost_job(view: &View, job: LostJob) -> Value {

@@ -187,7 +187,7 @@ fn the_last_lines_come_from_memory_and_the_daemon_does_what_it_is_asked() {
 
 #[test]
 fn processes_that_log_once_and_are_gone_have_their_unit() {
-    const PROCESSES: usize = 2_000;
+    const PROCESSES: usize = 1_000;
     const WITHOUT_MAX: usize = PROCESSES / 1000;
     let script = |transport: &str| {
         format!(
@@ -229,7 +229,7 @@ fn knows_cgroups_of_the_dead() -> bool {
 
 #[test]
 fn killed_daemon_and_killed_manager_lose_no_line() {
-    const LINES: usize = 600;
+    const LINES: usize = 300;
     let script =
         format!("i=0; while [ $$i -lt {LINES} ]; do i=$$((i+1)); echo $$i; sleep 0.005; done");
     let unit = format!("[Service]\nExecStart=/bin/sh -c \"{script}\"");

@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::Machine;
+use lab::{Machine, until};
 use serde_json::json;
 
 #[test]
@@ -55,4 +55,85 @@ fn a_restart_may_have_a_dump_first() {
     assert!(m.console().contains("SIGABRT"), "{}", m.console());
     let wrong = m.try_call("Kill", &json!({"unit": "a.service", "signal": 99}));
     assert!(wrong.is_some_and(|answer| answer["error"].is_string()));
+}
+
+fn remarks(m: &Machine, unit: &str) -> Vec<String> {
+    let status = m.status(unit);
+    let said = status["remarks"].as_array().expect("a list").clone();
+    said.iter().map(|remark| format!("{} {}", remark["of"], remark["text"])).collect()
+}
+
+#[test]
+fn what_is_put_aside_stays_down_until_it_is_cleared() {
+    let units = [
+        ("db.service", "[Service]\nExecStart=@P stay"),
+        (
+            "web.service",
+            "[Unit]\nRequires=db.service\nAfter=db.service\n[Service]\nExecStart=@P stay",
+        ),
+        (
+            "flaky.service",
+            "[Unit]\nStartLimitBurst=1\n[Service]\nRestart=always\nRestartSec=0\nExecStart=@P exit 1\n\
+             [X-Warren]\nMaintenance=start-limit",
+        ),
+    ];
+    let Some(m) = Machine::start("put-aside", &units) else { return };
+    m.expect_job("start", "web.service", "done");
+    let mark = |kind: &str| {
+        let said = json!({"unit": "db.service", "as": kind, "comment": "OPS-1000\nnew disks"});
+        m.try_call("Mark", &said).expect("an answer")
+    };
+    assert!(mark("degraded")["error"].is_null());
+    assert_eq!(remarks(&m, "db.service"), ["\"degraded\" \"OPS-1000 new disks\""]);
+    assert!(mark("maintenance")["error"].is_null());
+    m.wait_for("db.service", "failed/maintenance");
+    m.wait_for("web.service", "inactive/dead");
+
+    m.kill_manager();
+    let start = json!({"type": "start", "unit": "web.service"});
+    let refused = until("the next manager answers", || m.try_call("Job", &start)).to_string();
+    assert!(refused.contains("DependencyRefused"), "{refused}");
+    assert!(refused.contains("db.service is in maintenance"), "{refused}");
+    let reset = m.try_call("ResetFailed", &json!({"unit": "db.service"})).expect("an answer");
+    assert!(reset["error"].is_string(), "{reset}");
+    m.call("ResetFailed", &json!({}));
+    assert_eq!(m.state("db.service"), "failed/maintenance");
+    let why = m.call("Why", &json!({"unit": "db.service"})).to_string();
+    assert!(why.contains("OPS-1000 new disks") && why.contains("\"uid\":0"), "{why}");
+
+    m.call("Clear", &json!({"unit": "db.service"}));
+    assert_eq!(m.state("db.service"), "inactive/dead");
+    m.expect_job("start", "web.service", "done");
+
+    m.expect_job("start", "flaky.service", "done");
+    m.wait_for("flaky.service", "failed/maintenance");
+    let reason = m.status("flaky.service")["reason"]["code"].clone();
+    assert_eq!(
+        (reason, remarks(&m, "flaky.service")),
+        (json!("WR-0048"), vec!["\"maintenance\" \"\"".to_owned()])
+    );
+}
+
+#[test]
+fn comments_stay_until_what_they_are_of_is_undone() {
+    let service = "[Service]\nExecStart=@P stay\n[Install]\nWantedBy=default.target";
+    let Some(m) = Machine::start("comments", &[("a.service", service)]) else { return };
+    m.expect_job("start", "a.service", "done");
+    let said = json!({"type": "stop", "unit": "a.service", "comment": "until Monday"});
+    m.try_call("Job", &said);
+    m.kill_manager();
+    assert_eq!(remarks(&m, "a.service"), ["\"stop\" \"until Monday\""]);
+    m.expect_job("start", "a.service", "done");
+    assert_eq!(remarks(&m, "a.service"), [""; 0]);
+
+    let verb = |verb: &str, comment: serde_json::Value| {
+        let files = json!({"verb": verb, "files": ["a.service"], "comment": comment});
+        m.call("UnitFiles", &files);
+        m.call("ReloadConfiguration", &json!({}));
+    };
+    verb("disable", json!("too slow"));
+    assert_eq!(remarks(&m, "a.service"), ["\"disable\" \"too slow\""]);
+    assert!(m.directory.join("units/.a.service.remark").exists());
+    verb("enable", json!(null));
+    assert_eq!(remarks(&m, "a.service"), [""; 0]);
 }

@@ -72,6 +72,8 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     let deaf = bar(&analysis, "deaf.service", Work::Stop);
     assert_eq!((deaf.kills, deaf.end.map(|end| end.reason)), (1, Some(44)), "{deaf:?}");
     assert!(deaf.last_pid > 0 && deaf.own_us() >= 200_000);
+    let cpu_us = analysis.timeline.rows[deaf.row as usize].counters[0];
+    assert!(cpu_us.is_some_and(|us| us > 0), "a shell has used some CPU time: {cpu_us:?}");
     assert!(analysis.path.steps.iter().any(|step| analysis.path.has(step.bar)));
     let goal = analysis.path.goal().expect("something was stopped");
     let names = analysis
@@ -104,4 +106,40 @@ fn the_last_minutes_are_cut_out_while_it_runs() {
     let refused = m.try_call("Record", &json!({"name": "../../etc/passwd"}));
     let refused = refused.expect("it is answered").to_string();
     assert!(refused.contains("cannot be read"), "{refused}");
+}
+
+#[test]
+fn a_recording_goes_on_over_the_death_of_the_manager() {
+    let units = [
+        ("a.service", "[Service]\nExecStart=@P stay"),
+        ("slow.service", "[Service]\nExecStart=@P stay\nExecStop=/bin/sh -c 'read x <@D/out/gate'"),
+    ];
+    let Some(m) = Machine::start("record-killed", &units) else { return };
+    let gate = m.out("gate");
+    let made = std::process::Command::new("mkfifo").arg(&gate).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a gate");
+    until("the boot is kept", || recording(&m, "boot"));
+    let since_us = warren_sys::time::monotonic_ns() / 1000;
+    m.expect_job("start", "a.service", "done");
+    m.expect_job("start", "slow.service", "done");
+    m.kill_manager();
+    let answer = m.call("Record", &json!({"since_us": since_us}));
+    let bytes = warren_trace::base64::decode(answer["data"].as_str().expect("base64"));
+    let (live, _) = record::read(&bytes.expect("base64")).expect("a recording");
+    let analysis = Analysis::of(&live);
+    assert!(bar(&analysis, "a.service", Work::Start).end.is_some(), "from before the kill");
+    let spans = &analysis.timeline.spans;
+    assert!(spans.iter().any(|span| span.phase == Phase::Recover), "{spans:?}");
+
+    m.call("Leave", &json!({"how": "exit"}));
+    m.wait_for("a.service", "inactive/dead");
+    m.kill_manager();
+    m.wait_for("slow.service", "deactivating/stop");
+    std::fs::write(&gate, "go\n").expect("the stop command reads");
+    let shutdown = until("the shutdown is kept", || recording(&m, "shutdown"));
+    let analysis = Analysis::of(&shutdown);
+    let stops = |unit: &str| bar(&analysis, unit, Work::Stop).end.is_some();
+    assert!(stops("a.service") && stops("slow.service"), "before and after the kill");
+    let began = analysis.timeline.spans.iter().filter(|span| span.phase == Phase::Shutdown);
+    assert_eq!(began.count(), 1);
 }

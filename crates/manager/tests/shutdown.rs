@@ -141,6 +141,25 @@ fn who_is_waited_for_is_told_and_can_be_skipped() {
 }
 
 #[test]
+fn a_key_on_the_console_ends_the_wait_for_whom_it_names() {
+    let deaf = "[Service]\nType=notify\nTimeoutStopSec=infinity\nExecStart=@P deaf:ready";
+    let Some(mut m) = Machine::start("key", &[("deaf.service", deaf)]) else { return };
+    let keys = m.directory.join("keys");
+    let made = std::process::Command::new("mkfifo").arg(&keys).status();
+    assert!(made.is_ok_and(|status| status.success()), "mkfifo(1) makes a console");
+    m.expect_job("start", "deaf.service", "done");
+    m.leave("poweroff");
+    let told = || m.console().contains("s skips the first").then_some(());
+    until("the console tells of the key", told);
+    // What means nothing does nothing.
+    std::fs::write(&keys, "x\n").expect("the keys are read");
+    std::fs::write(&keys, "s").expect("the keys are read");
+    let console = m.wait_for_end();
+    assert!(console.contains("deaf.service is not waited for any more"), "{console}");
+    assert!(last_words(&console).ends_with(", 1 killed."), "{console}");
+}
+
+#[test]
 fn a_large_group_that_forks_while_it_dies_goes_at_once() {
     let bomb = "[Service]\nTimeoutStopSec=1\nExecStart=/bin/sh -c 'trap \"\" TERM; \
                 for i in 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23; do \

@@ -31,12 +31,15 @@ pub struct Before {
     running: BTreeSet<JobId>,
     installed: BTreeSet<JobId>,
     jobs_ever: u32,
+    states: crate::groups::States,
 }
 
 impl Before {
     /// The moment now.
     pub fn of(core: &Core) -> Before {
-        let mut before = Before { jobs_ever: core.totals().jobs_ever, ..Before::default() };
+        let states = crate::groups::states(core);
+        let jobs_ever = core.totals().jobs_ever;
+        let mut before = Before { jobs_ever, states, ..Before::default() };
         if core.totals().jobs == 0 {
             return before;
         }
@@ -54,6 +57,7 @@ impl Before {
 pub fn after_step(world: &World, before: &Before) -> Vec<String> {
     let mut wrong = at_any_time(world);
     wrong.extend(order(&world.core, before));
+    wrong.extend(crate::groups::after_step(world, &before.states));
     let totals = world.core.totals();
     if totals.jobs_ever < before.jobs_ever {
         wrong.push("view-monotonic: the count of jobs went back".to_owned());
@@ -205,6 +209,7 @@ pub fn at_rest(world: &World) -> Vec<String> {
     if wrong.is_empty() {
         wrong.extend(kernel_agrees(world));
         wrong.extend(relations_hold(world));
+        wrong.extend(crate::groups::at_rest(world));
         wrong.extend(crate::devices::known(world));
         wrong.extend(all_is_down(world));
     }
@@ -476,6 +481,7 @@ fn is_needed(world: &World, unit: UnitId) -> bool {
         Relation::WantedBy,
         Relation::BoundBy,
         Relation::UpheldBy,
+        Relation::RequireAnyOf,
     ];
     let graph = world.core.graph();
     let up = |o: UnitId| !world.core.unit_run(o).active_state().is_down();

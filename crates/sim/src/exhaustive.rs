@@ -250,6 +250,14 @@ impl World for SmallWorld<'_> {
     fn is_unseen(&self, _unit: UnitId) -> bool {
         false
     }
+
+    fn is_put_aside(&self, _unit: UnitId) -> bool {
+        false
+    }
+
+    fn does_without(&self, _unit: UnitId, _other: UnitId) -> bool {
+        false
+    }
 }
 
 fn core_builds(graph: &Graph, small: &Small, job_type: JobType, mode: JobMode) -> Verdict {

@@ -14,6 +14,7 @@ pub mod devices;
 pub mod differential;
 pub mod exhaustive;
 pub mod faults;
+pub mod groups;
 pub mod kernel;
 pub mod oracle;
 pub mod program;

@@ -19,6 +19,7 @@ use std::fmt;
 use warren_core::device::Sight;
 use warren_core::ids::UnitId;
 use warren_core::job::JobMode;
+use warren_core::notes::Marked;
 use warren_core::request::Request;
 use warren_unit::{Relation, UnitName};
 
@@ -45,6 +46,10 @@ pub enum Action {
     Kill(String, i32),
     /// `reset-failed UNIT`
     ResetFailed(String),
+    /// `mark UNIT maintenance` or `mark UNIT degraded`
+    Mark(String, Marked),
+    /// `mend UNIT`: its mark is cleared.
+    Mend(String),
     /// `cancel UNIT`: its job, if it has one.
     Cancel(String),
     /// `clear`: all jobs.
@@ -88,6 +93,8 @@ impl Action {
             "umount" => Action::Unmount(unit()?),
             "kill" => Action::Kill(unit()?, second.trim().parse().ok()?),
             "reset-failed" => Action::ResetFailed(unit()?),
+            "mark" => Action::Mark(unit()?, marked(second.trim())?),
+            "mend" => Action::Mend(unit()?),
             "cancel" => Action::Cancel(unit()?),
             "clear" => Action::Clear,
             "edit" => Action::Edit(unit()?, second.to_owned()),
@@ -134,6 +141,15 @@ impl Action {
                 let unit = unit(world, name);
                 world.request(Request::ResetFailed(unit));
             }
+            Action::Mark(name, marked) => {
+                let Some(unit) = unit(world, name) else { return };
+                let (marked, text) = (*marked, "by hand".to_owned());
+                world.request(Request::Mark { unit, marked, text });
+            }
+            Action::Mend(name) => {
+                let Some(unit) = unit(world, name) else { return };
+                world.request(Request::Clear(unit));
+            }
             Action::Cancel(name) => {
                 let job = unit(world, name).and_then(|u| world.core.unit_run(u).job_id());
                 if let Some(job) = job {
@@ -162,6 +178,10 @@ impl Action {
             Action::Blind => world.see_devices(Sight::Blind),
         }
     }
+}
+
+fn marked(word: &str) -> Option<Marked> {
+    [Marked::Maintenance, Marked::Degraded].into_iter().find(|marked| marked.as_str() == word)
 }
 
 fn spring(world: &mut World, name: &str, idle: bool) {
@@ -200,6 +220,8 @@ impl fmt::Display for Action {
             Action::Unmount(unit) => write!(f, "umount {unit}"),
             Action::Kill(unit, signal) => write!(f, "kill {unit} {signal}"),
             Action::ResetFailed(unit) => write!(f, "reset-failed {unit}"),
+            Action::Mark(unit, marked) => write!(f, "mark {unit} {}", marked.as_str()),
+            Action::Mend(unit) => write!(f, "mend {unit}"),
             Action::Cancel(unit) => write!(f, "cancel {unit}"),
             Action::Clear => write!(f, "clear"),
             Action::Edit(unit, text) => write!(f, "edit {unit} {text}"),

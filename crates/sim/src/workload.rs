@@ -3,11 +3,11 @@
 use warren_core::job::JobMode;
 use warren_unit::UnitName;
 
-use crate::devices;
 use crate::faults::Faults;
 use crate::random::Random;
 use crate::script::{Action, Plan};
 use crate::units::UnitTexts;
+use crate::{devices, groups};
 
 /// Units of a random plan at most, those without a file not counted.
 const UNITS_MAX: u64 = 8;
@@ -26,6 +26,7 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     let actions = draw_actions(&mut random.fork(), &names, steps);
     let mut plan = Plan { seed, faults, units, actions };
     devices::draw(&mut plan);
+    groups::draw(&mut plan);
     plan
 }
 

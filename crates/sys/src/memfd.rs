@@ -56,6 +56,14 @@ pub fn fixed_size(name: &str, bytes: u64) -> Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Gives the memory of a file from a byte on back; what is there reads as zeros. The size stays.
+pub fn release_from(fd: BorrowedFd<'_>, from: u64) -> Result<()> {
+    let size = rustix::fs::fstat(fd).call("fstat")?.st_size.max(0) as u64;
+    let Some(length) = size.checked_sub(from).filter(|length| *length > 0) else { return Ok(()) };
+    let how = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(fd, how, from, length).call("fallocate")
+}
+
 /// Memory shared with other processes, as atomic 64-bit words.
 ///
 /// Words are the only access there is, so that what another process writes at the same time can

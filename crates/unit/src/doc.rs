@@ -78,6 +78,7 @@ pub fn kind(kind: Kind) -> String {
         Kind::Raw => "as the manual says".to_owned(),
         Kind::Bool => "yes, no".to_owned(),
         Kind::Units(relation) => format!("units, relation {relation}"),
+        Kind::RestartOn => "none, error, restart or refresh, then units".to_owned(),
         Kind::Names => "units".to_owned(),
         Kind::MountsFor => "absolute paths".to_owned(),
         Kind::Path => "absolute path".to_owned(),

@@ -12,6 +12,7 @@ pub use types::is_api_file_system;
 
 use std::sync::Arc;
 
+use crate::config::RestartRule;
 use crate::context::{Context, Defaults, Scope};
 use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::loaded::{LoadState, Loaded, UnitFlags};
@@ -146,8 +147,30 @@ impl<'m, 'a> Loader<'m, 'a> {
         for entry in merged.entries() {
             match entry.setting.setting().kind {
                 Kind::Units(relation) => self.written(entry, relation),
+                Kind::RestartOn => self.written_rule(entry),
                 Kind::MountsFor => self.written_paths(entry),
                 _ => {}
+            }
+        }
+    }
+
+    /// One line of RestartOn=: the rule, then the units that it is for.
+    fn written_rule(&mut self, entry: &Entry<'a>) {
+        let value = entry.value.trim_start();
+        let (word, units) =
+            value.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((value, ""));
+        let from = units.as_ptr().addr().saturating_sub(entry.value.as_ptr().addr());
+        match RestartRule::from_word(word) {
+            _ if value.is_empty() => {}
+            Some(_) if units.trim().is_empty() => {
+                let fault = Fault::new(0, "the units that it is for are missing".to_owned());
+                self.merged.fault(entry, Code::BadValue, &fault);
+            }
+            Some(rule) => self.written_units(entry, from, units, rule.relation()),
+            None => {
+                let words = RestartRule::WORDS.join(", ");
+                let fault = Fault::new(0, format!("'{word}' is none of {words}"));
+                self.merged.fault(entry, Code::BadValue, &fault);
             }
         }
     }
@@ -183,6 +206,11 @@ impl<'m, 'a> Loader<'m, 'a> {
                 Kind::Units(Relation::OnSuccess | Relation::OnFailure) => {
                     self.flags.set(UnitFlags::HAS_ON_RESULT, true);
                 }
+                Kind::Units(
+                    Relation::RequireAny | Relation::OptionalAll | Relation::ExcludeAll,
+                ) => {
+                    self.flags.set(UnitFlags::HAS_GROUPS, true);
+                }
                 _ if is_job_setting(setting.name) => {
                     self.flags.set(UnitFlags::HAS_JOB_SETTINGS, true);
                 }
@@ -193,9 +221,14 @@ impl<'m, 'a> Loader<'m, 'a> {
 
     /// One line of Requires= and its relatives.
     fn written(&mut self, entry: &Entry<'a>, relation: Relation) {
+        self.written_units(entry, 0, entry.value, relation);
+    }
+
+    /// The units of a line, or of the part of it that begins at byte `from`.
+    fn written_units(&mut self, entry: &Entry<'a>, from: usize, units: &str, relation: Relation) {
         // Quotes mean nothing here; no unit has a blank in its name.
-        for word in entry.value.split_ascii_whitespace() {
-            let at = word.as_ptr().addr() - entry.value.as_ptr().addr();
+        for word in units.split_ascii_whitespace() {
+            let at = from + word.as_ptr().addr() - units.as_ptr().addr();
             match self.unit_name(word).map_err(|message| Fault::new(at, message)) {
                 Ok(name) if &name == self.merged.name() => {
                     let message = format!("{relation}= on itself, ignored");
@@ -242,7 +275,7 @@ impl<'m, 'a> Loader<'m, 'a> {
 
 /// Gives a template the instance of the unit that names it, or that unit's prefix if it is no
 /// instance (as systemd 252 does it).
-fn instantiate(name: UnitName, owner: &UnitName) -> Result<UnitName, String> {
+pub(crate) fn instantiate(name: UnitName, owner: &UnitName) -> Result<UnitName, String> {
     if !name.is_template() {
         return Ok(name);
     }

@@ -96,6 +96,8 @@ flags! {
     /// [`Loaded::PULLS_IN`] to a unit that has DEFAULT_DEPENDENCIES set and that this one is not
     /// ordered before by either end, the graph adds After (systemd.target(5))
     COMPLETES_ORDERING = 13, completes_ordering;
+    /// a start has to look at `RequireAny=`, `OptionalAll=` or `ExcludeAll=`
+    HAS_GROUPS = 14, has_groups;
 }
 
 impl UnitFlags {

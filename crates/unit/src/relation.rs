@@ -60,6 +60,21 @@ relations! {
     PropagatesStopTo, StopPropagatedFrom, "PropagatesStopTo";
     /// Shares the other's private network, IPC or /tmp.
     JoinsNamespaceOf, JoinedBy, "JoinsNamespaceOf";
+    /// One of such others must be up for this to be up (`[X-Warren]`); this is ordered as if it came
+    /// after each, but starts as soon as one of them is up.
+    RequireAny, RequireAnyOf, "RequireAny";
+    /// This starts after the other if that is about to come up, and stops before it (`[X-Warren]`).
+    OptionalAll, OptionalAllOf, "OptionalAll";
+    /// This is up only while the other is down, and gives way when it starts (`[X-Warren]`).
+    ExcludeAll, ExcludeAllOf, "ExcludeAll";
+    /// A stop of the other does nothing to this, whatever else ties them (`RestartOn=none`).
+    RestartOnNone, RestartOnNoneOf, "RestartOnNone";
+    /// This stops when the other ends by a fault, and starts again with it.
+    RestartOnError, RestartOnErrorOf, "RestartOnError";
+    /// This stops whenever the other does, and starts again with it.
+    RestartOnRestart, RestartOnRestartOf, "RestartOnRestart";
+    /// The same, and this is restarted when the other is reloaded.
+    RestartOnRefresh, RestartOnRefreshOf, "RestartOnRefresh";
     /// This starts the other when its event comes: socket, path, timer, automount.
     Triggers, TriggeredBy, "Triggers";
     /// This unit's cgroup lies below the other, a slice.
@@ -93,6 +108,20 @@ relations! {
     StopPropagatedFrom, PropagatesStopTo, "StopPropagatedFrom";
     /// Inverse of JoinsNamespaceOf.
     JoinedBy, JoinsNamespaceOf, "JoinsNamespaceOf";
+    /// Inverse of RequireAny.
+    RequireAnyOf, RequireAny, "RequireAnyOf";
+    /// Inverse of OptionalAll.
+    OptionalAllOf, OptionalAll, "OptionalAllOf";
+    /// Inverse of ExcludeAll.
+    ExcludeAllOf, ExcludeAll, "ExcludeAllOf";
+    /// Inverse of RestartOnNone.
+    RestartOnNoneOf, RestartOnNone, "RestartOnNoneOf";
+    /// Inverse of RestartOnError.
+    RestartOnErrorOf, RestartOnError, "RestartOnErrorOf";
+    /// Inverse of RestartOnRestart.
+    RestartOnRestartOf, RestartOnRestart, "RestartOnRestartOf";
+    /// Inverse of RestartOnRefresh.
+    RestartOnRefreshOf, RestartOnRefresh, "RestartOnRefreshOf";
     /// Inverse of Triggers.
     TriggeredBy, Triggers, "TriggeredBy";
     /// Inverse of InSlice.

@@ -212,6 +212,8 @@ pub enum Kind {
     Bool,
     /// Unit names, an edge to each.
     Units(Relation),
+    /// A word of [`crate::config::RestartRule`], then unit names, an edge to each.
+    RestartOn,
     /// Unit names without an edge.
     Names,
     /// Absolute paths whose mounts are needed.

@@ -228,8 +228,7 @@ pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refused> 
     others.sort_unstable_by_key(|other| other.id);
     others.dedup_by_key(|other| other.id);
     let waits = |first: &Job, second: &Job| {
-        let second_first = view.graph.is_before(second.unit, first.unit);
-        warren_core::job::must_wait(first.kind, second.kind, second_first)
+        view.graph.may_wait(first.unit, first.kind, second.unit, second.kind)
     };
     let mut w = Writer::new();
     w.array(b'(', |w| {

@@ -164,6 +164,7 @@ impl Machine {
             .arg(format!("--generator-path={}", directory.join("generators").display()))
             .arg(format!("--record-path={}", directory.join("records").display()))
             .arg(format!("--fleet-path={}", directory.join("rules").display()))
+            .arg(format!("--console={}", directory.join("keys").display()))
             .env_remove("NOTIFY_SOCKET")
             .stdin(Stdio::null())
             .stdout(console)

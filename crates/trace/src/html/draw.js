@@ -185,7 +185,7 @@ class Painter {
     const [, , from, until, detail] = span;
     const color = which < this.model.runs.length - 1 ? this.colors.before : this.colors.manager;
     this.block(this.x(from), this.x(until), top + 5, 10, color);
-    const note = detail > 0 ? `${timeText(until - from)}, ${countText(detail)}`
+    const note = detail > 0 ? `${timeText(until - from)}, ${detailText(span[0], detail)}`
       : timeText(until - from);
     this.note(this.x(from), this.x(until), top, note);
   }
@@ -344,7 +344,7 @@ function labelOf(row, runs) {
     case "group": {
       const { p50, p95, max, delta } = row.stats;
       const mark = row.isOpen ? "\u25be" : "\u25b8";
-      const note = runs > 1 ? deltaText(delta)
+      const note = runs > 1 ? deltaText(delta) && `${deltaText(delta)} each`
         : `${timeText(p50)} / ${timeText(p95)} / ${timeText(max)}`;
       return [`${mark} ${countText(row.members.length)} \u00d7 ${row.key}`, note];
     }
@@ -356,6 +356,16 @@ function labelOf(row, runs) {
       return [unit.name, note];
     }
   }
+}
+
+/** What a phase of the manager counts. */
+const COUNTED = { "look for changed files": "file", "parse": "file", "compute units": "unit",
+  "swap the generation": "unit", "load": "unit" };
+
+/** A count with what it is of. */
+function detailText(phase, count) {
+  const word = COUNTED[phase];
+  return word === undefined ? countText(count) : `${countText(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
 /** A difference; nothing for none. */

@@ -81,13 +81,26 @@ function showPath(panel, page) {
   const run = model.runs[which];
   const rows = [...new Set(run.path.map((bar) => run.bars.row[bar]))];
   const worth = rows.map((row) => ({ row, saved: savedWithout(run, model.words, row) }))
-    .sort((a, b) => b.saved - a.saved).slice(0, 15);
+    .filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved).slice(0, 15);
   const lines = worth.map(({ row, saved }) => element("tr", { children: [
     element("td", { kind: "n", text: signedText(-saved) }),
     element("td", { children: [unitLink(run.names[row], page)] })] }));
-  panel.replaceChildren(element("h2", { text: "What would be saved" }),
+  const saved = lines.length === 0 ? [] : [element("h2", { text: "What would be saved" }),
     element("p", { text: "Without the time that one unit of the critical path took itself:" }),
-    element("table", { children: lines }), ...comparison(page));
+    element("table", { children: lines })];
+  panel.replaceChildren(...saved, ...phases(run), ...comparison(page));
+}
+
+/** What the manager did itself, with its share of the whole. */
+function phases(run) {
+  if (run.spans.length === 0) return [];
+  const whole = Math.max(1, ...run.spans.map(([, , from, until]) => until - from));
+  const lines = run.spans.map(([text, depth, from, until, detail]) => element("tr", { children: [
+    element("td", { kind: "n", text: timeText(until - from) }),
+    element("td", { kind: "n", text: `${(((until - from) * 100) / whole).toFixed(1)} %` }),
+    element("td", { text: `${"\u2003".repeat(depth)}${text}` }),
+    element("td", { text: detail > 0 ? detailText(text, detail) : "" })] }));
+  return [element("h3", { text: "Phases" }), element("table", { children: lines })];
 }
 
 /** The largest differences between two runs. */
@@ -95,11 +108,15 @@ function comparison(page) {
   const { model } = page;
   if (model.runs.length < 2) return [];
   const units = model.units.filter((unit) => unit.delta !== 0 || unit.differs)
-    .sort((a, b) => Math.abs(b.delta) - Math.abs(a.delta)).slice(0, 20);
-  const lines = units.map((unit) => element("tr", { children: [
-    element("td", { kind: "n", text: signedText(unit.delta) }),
-    element("td", { children: [unitLink(unit.name, page)] }),
-    element("td", { text: unit.rows[0] === NONE ? "new" : unit.rows[1] === NONE ? "gone" : "" })] }));
+    .sort((a, b) => Math.abs(b.delta) - Math.abs(a.delta));
+  const lines = groupRows(units, "template", new Set()).slice(0, 20).map((row) => {
+    const unit = row.kind === "group" ? row.members[0] : row.unit;
+    const likes = row.kind === "group" ? `first of ${countText(row.members.length)} likes` : "";
+    const one = unit.rows[0] === NONE ? "new" : unit.rows[1] === NONE ? "gone" : "";
+    return element("tr", { children: [element("td", { kind: "n", text: signedText(unit.delta) }),
+      element("td", { children: [unitLink(unit.name, page)] }),
+      element("td", { text: likes === "" ? one : likes })] });
+  });
   return [element("h3", { text: "Largest differences, B against A" }),
     element("table", { children: lines })];
 }

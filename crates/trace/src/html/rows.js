@@ -31,7 +31,8 @@ function measure(runs, unit) {
     differs: runs.length > 1 && unit.rows.includes(NONE),
     wait: Math.max(0, ...bars.map((bar) => run.bars.wait[bar])),
     begin: bars.length > 0 ? run.bars.queued[bars[0]] : 0,
-    start: bars.length > 0 ? run.bars.start[bars[0]] : 0,
+    // What was only found to be up says least: last.
+    start: bars.length > 0 ? run.bars.start[bars[0]] : Number.MAX_SAFE_INTEGER,
     slack: Math.min(Infinity, ...bars.map((b) => run.bars.slack[b]).filter((s) => s !== NONE)),
     critical: runs.some((r, w) => (r.barsOfRow[unit.rows[w]] ?? []).some((b) => r.onPath.has(b))),
     failed: bars.some((bar) => hasFailed(run, bar)),
@@ -86,7 +87,7 @@ function makeRows(model, choice, open) {
     choice.show === "waited" ? "wait" : choice.show];
   const units = model.units.filter((unit) => shown(unit) && matches(unit.name));
   const order = ORDERS[choice.sort];
-  units.sort((a, b) => order(a, b) || (a.name < b.name ? -1 : 1));
+  units.sort((a, b) => order(a, b) || a.start - b.start || (a.name < b.name ? -1 : 1));
   const rows = [];
   const plain = choice.search === "" && choice.show === "all";
   if (plain) rows.push(...managerRows(model), ...pathRows(model));
@@ -119,7 +120,7 @@ function pathRows(model) {
   return [{ kind: "section", label }, ...rows];
 }
 
-/** Groups stand where their first unit would; few likes stay single. */
+/** Groups stand where their first unit would; few likes stay single, each in its own place. */
 function groupRows(units, by, open) {
   const groups = new Map();
   for (const unit of units) {
@@ -128,11 +129,14 @@ function groupRows(units, by, open) {
     groups.get(key).push(unit);
   }
   const rows = [];
-  for (const [key, members] of groups) {
+  for (const unit of units) {
+    const key = unit[by];
+    const members = groups.get(key);
     if (members.length < GROUP_MEMBERS_MIN) {
-      rows.push(...members.map(unitRow));
+      rows.push(unitRow(unit));
       continue;
     }
+    if (members[0] !== unit) continue;
     const isOpen = open.has(key);
     rows.push({ kind: "group", key, members, isOpen, stats: groupStats(members), depth: 0 });
     if (isOpen) rows.push(...members.map((unit) => ({ ...unitRow(unit), depth: 1 })));
@@ -143,9 +147,10 @@ function groupRows(units, by, open) {
 function groupStats(members) {
   const own = members.map((unit) => unit.own).sort((a, b) => a - b);
   const at = (share) => own[Math.min(own.length - 1, Math.floor(own.length * share))];
+  const deltas = members.map((unit) => unit.delta).sort((a, b) => a - b);
   return {
     p50: at(0.5), p95: at(0.95), max: own[own.length - 1],
-    delta: members.reduce((sum, unit) => sum + unit.delta, 0),
+    delta: deltas[Math.floor(deltas.length / 2)],
     bad: members.filter((unit) => unit.failed || unit.killed),
   };
 }

@@ -2,9 +2,11 @@
 
 use super::Unit;
 use crate::config::{
-    CollectMode, Condition, EmergencyAction, JobMode, KillConfig, KillMode, UnitSection,
+    CollectMode, Condition, EmergencyAction, GivenUp, JobMode, KillConfig, KillMode, UnitSection,
 };
 use crate::diagnostic::Code;
+use crate::load::instantiate;
+use crate::name::UnitName;
 use crate::settings::{Id, Kind, id};
 use crate::value;
 
@@ -48,7 +50,24 @@ impl Unit<'_> {
             failure_action_exit_status: self.number(id!(Unit "FailureActionExitStatus"), 0, 255),
             success_action_exit_status: self.number(id!(Unit "SuccessActionExitStatus"), 0, 255),
             reboot_argument: self.owned(id!(Unit "RebootArgument")),
+            maintenance: merged
+                .word(id!(Warren "Maintenance"), GivenUp::from_word)
+                .unwrap_or(GivenUp::Never),
+            require_any: self.groups(id!(Warren "RequireAny")),
         }
+    }
+
+    /// The units of each line of a setting; what is no name was reported when it was loaded.
+    fn groups(&self, id: Id) -> Box<[Box<[UnitName]>]> {
+        let own = self.merged.name();
+        let name = |word: &str| {
+            let text = self.merged.expand_word(word).ok()?;
+            let name = instantiate(UnitName::parse(&text).ok()?, own).ok()?;
+            (&name != own).then_some(name)
+        };
+        let lines = self.merged.raw(id).iter();
+        let groups = lines.map(|entry| entry.value.split_ascii_whitespace().filter_map(name));
+        groups.map(|group| group.collect::<Box<[UnitName]>>()).filter(|g| !g.is_empty()).collect()
     }
 
     /// Device units wait for DefaultDeviceTimeoutSec= (systemd-system.conf(5)); JobTimeoutSec=

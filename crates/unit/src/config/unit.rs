@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::name::UnitName;
+use crate::relation::Relation;
+
 words! {
     /// OnFailureJobMode= and OnSuccessJobMode=, and the mode of any requested job
     /// (systemctl(1), `--job-mode=`).
@@ -63,6 +66,45 @@ words! {
         HaltForce = "halt-force",
         /// Halt at once.
         HaltImmediate = "halt-immediate",
+    }
+}
+
+words! {
+    /// `[X-Warren] Maintenance=`: when a unit that failed stays so until an administrator clears it.
+    GivenUp {
+        /// Never: a start tries again, as with systemd.
+        Never = "never",
+        /// When it was started too often.
+        StartLimit = "start-limit",
+        /// Whenever it failed and nothing starts it again by itself.
+        Failure = "failure",
+    }
+}
+
+words! {
+    /// The rule of `[X-Warren] RestartOn=`: at which ends of another unit this one stops, to start
+    /// again when the other is up (smf(5), `restart_on`).
+    RestartRule {
+        /// At none.
+        None = "none",
+        /// When it failed.
+        Error = "error",
+        /// At every stop.
+        Restart = "restart",
+        /// At every stop, and when it is reloaded.
+        Refresh = "refresh",
+    }
+}
+
+impl RestartRule {
+    /// The edge that stands for it.
+    pub const fn relation(self) -> Relation {
+        match self {
+            RestartRule::None => Relation::RestartOnNone,
+            RestartRule::Error => Relation::RestartOnError,
+            RestartRule::Restart => Relation::RestartOnRestart,
+            RestartRule::Refresh => Relation::RestartOnRefresh,
+        }
     }
 }
 
@@ -204,4 +246,8 @@ pub struct UnitSection {
     pub success_action_exit_status: Option<u8>,
     /// RebootArgument=
     pub reboot_argument: Option<Box<str>>,
+    /// `[X-Warren] Maintenance=`
+    pub maintenance: GivenUp,
+    /// `[X-Warren] RequireAny=`: of the units of each line, one is needed.
+    pub require_any: Box<[Box<[UnitName]>]>,
 }

@@ -320,3 +320,25 @@ fn dropins_and_links_add_up() {
     let wants = loaded.relations.iter().filter(|(r, _)| *r == Relation::Wants);
     assert_eq!(wants.map(|(_, n)| n.as_str()).collect::<Vec<_>>(), ["b.service", "c@x.service"]);
 }
+
+#[test]
+fn groups_and_rules_of_the_own_section_are_edges() {
+    check(
+        "a.service",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/bin/true\nStandardOutput=null\n\
+         [X-Warren]\nRequireAny=b.service c@.service\nOptionalAll=d.service\nExcludeAll=e.service\n\
+         RestartOn=error b.service d.service\nRestartOn= none  e.service\nRestartOn=often b.service\n\
+         RestartOn=refresh\n",
+        "loaded
+         Requires system.slice
+         After system.slice
+         RequireAny b.service c@a.service
+         OptionalAll d.service
+         ExcludeAll e.service
+         RestartOnNone e.service
+         RestartOnError b.service d.service
+         Slice system.slice
+         f:12:11: warning[bad-value]: RestartOn=: 'often' is none of none, error, restart, refresh, ignored
+         f:13:11: warning[bad-value]: RestartOn=: the units that it is for are missing, ignored",
+    );
+}

@@ -314,6 +314,11 @@ rows! {
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;
+    @Warren Acted Last (Word(GivenUp::WORDS)): Maintenance;
+    @Warren Acted Keep (Units(Relation::RequireAny)): RequireAny;
+    @Warren Acted Keep (Units(Relation::OptionalAll)): OptionalAll;
+    @Warren Acted Keep (Units(Relation::ExcludeAll)): ExcludeAll;
+    @Warren Acted Keep (RestartOn): RestartOn;
 
     conditions: Architecture Architecture Firmware Firmware Virtualization Virtualization Host Host
         KernelCommandLine KernelCommandLine KernelVersion KernelVersion Credential Credential

@@ -2,6 +2,7 @@
 //! setting that is not acted on yet is still checked.
 
 use super::*;
+use crate::config::RestartRule;
 use crate::name::UnitName;
 use crate::settings::Kind;
 
@@ -17,6 +18,12 @@ pub fn check(kind: Kind, text: &str) -> Vec<Fault> {
             Ok(_) => None,
             Err(error) => Some(format!("'{word}' is not a unit name: {error}")),
         }),
+        Kind::RestartOn => {
+            let (rule, units) = text.split_once(' ').unwrap_or((text, ""));
+            let mut faults = one(word(RestartRule::WORDS, rule));
+            faults.extend(check(Kind::Names, units));
+            faults
+        }
         Kind::MountsFor => each_word(text, |word| path(word).err().map(|f| f.message)),
         Kind::Words | Kind::Environment => split(text).filter_map(Result::err).collect(),
         Kind::ExitStatus => exit_statuses(text).1,

@@ -7,6 +7,10 @@
 //! the same signal. The load of the machine stands beside each figure. systemd is left out where
 //! it would take many minutes only to boot (`PEER_SETS_MAX`, default 1000).
 //!
+//! `PEERS` names a directory with Debian's packages of runit, s6, finit and OpenRC, unpacked: then
+//! these are measured too, by `bench/shutdown-peers.sh`, with the same numbers of processes and no
+//! units beside them, and so is what none can be faster than, one write to cgroup.kill.
+//!
 //! Arguments: words that the names of cases are to contain.
 
 use std::fs;
@@ -160,7 +164,81 @@ pub fn run(words: &[&str]) -> Result<()> {
         }
     }
     let _ = fs::remove_dir_all(&units);
+    if let Some(packages) = std::env::var_os("PEERS") {
+        let wanted = |name: &str| words.is_empty() || words.iter().any(|w| name.contains(w));
+        for peer in PEER_CASES.iter().filter(|peer| wanted(peer.case)) {
+            results.push(measure_peer(peer, Path::new(&packages)));
+        }
+    }
     super::write("shutdown.json", &results)
+}
+
+/// A case of another manager's.
+struct PeerCase {
+    case: &'static str,
+    manager: &'static str,
+    count: u32,
+    /// `quiet` or `deaf`.
+    kind: &'static str,
+}
+
+/// OpenRC is left out at 4,000: it starts as many shells side by side.
+const PEER_CASES: &[PeerCase] = &{
+    const fn peer(
+        case: &'static str,
+        count: u32,
+        kind: &'static str,
+        manager: &'static str,
+    ) -> PeerCase {
+        PeerCase { case, manager, count, kind }
+    }
+    [
+        peer("empty machine", 0, "quiet", "runit"),
+        peer("empty machine", 0, "quiet", "s6"),
+        peer("empty machine", 0, "quiet", "finit"),
+        peer("empty machine", 0, "quiet", "openrc"),
+        peer("50 that ignore SIGTERM", 50, "deaf", "runit"),
+        peer("50 that ignore SIGTERM", 50, "deaf", "s6"),
+        peer("50 that ignore SIGTERM", 50, "deaf", "finit"),
+        peer("50 that ignore SIGTERM", 50, "deaf", "openrc"),
+        peer("500 services", 500, "quiet", "runit"),
+        peer("500 services", 500, "quiet", "s6"),
+        peer("500 services", 500, "quiet", "finit"),
+        peer("500 services", 500, "quiet", "openrc"),
+        peer("500 services", 500, "quiet", "kill"),
+        peer("4000 services", 4000, "quiet", "runit"),
+        peer("4000 services", 4000, "quiet", "s6"),
+        peer("4000 services", 4000, "quiet", "finit"),
+        peer("4000 services", 4000, "quiet", "kill"),
+    ]
+};
+
+fn measure_peer(peer: &PeerCase, packages: &Path) -> Value {
+    let PeerCase { case, manager, count, kind } = peer;
+    let runs: Result<Vec<(f64, String)>> =
+        (0..RUNS).map(|_| one_peer(packages, manager, *count, kind)).collect();
+    match runs {
+        Ok(mut runs) => {
+            runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (s, load) = &runs[RUNS / 2];
+            println!("{case}: {manager:16} {s:8.3} s   (load {load})");
+            let all: Vec<f64> = runs.iter().map(|(s, _)| *s).collect();
+            json!({"case": case, "manager": manager, "s": s, "runs_s": all, "load": load})
+        }
+        Err(error) => json!({"case": case, "manager": manager, "error": format!("{error:#}")}),
+    }
+}
+
+fn one_peer(packages: &Path, manager: &str, count: u32, kind: &str) -> Result<(f64, String)> {
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').next().unwrap_or_default().to_owned();
+    let mut command = Command::new("sh");
+    command.arg("bench/shutdown-peers.sh").arg(packages);
+    let output = command.args([manager, &count.to_string(), kind]).output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let seconds = said.lines().last().and_then(|line| line.trim().parse().ok());
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((seconds.with_context(|| format!("{manager}: {complaint}"))?, load))
 }
 
 fn measure(place: &Place, case: &Case, programs: &Path, units: &Path) -> Value {

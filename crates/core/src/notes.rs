@@ -1,0 +1,176 @@
+//! What administrators say of units: maintenance and degraded (smf(5)), and comments.
+//!
+//! A unit in maintenance is down and stays so until it is cleared; to clients of systemd it has
+//! failed. A degraded unit is up, and whoever needs it goes by that.
+
+use crate::ids::UnitId;
+use crate::job::{JobMode, JobType};
+use crate::machine::Core;
+use crate::reason::Cause;
+use crate::request::{Refusal, Reply};
+use crate::state::{ActiveState, Outcome};
+use crate::time::Moment;
+use crate::transaction::Anchor;
+use serde::{Deserialize, Serialize};
+use warren_unit::config::GivenUp;
+use warren_unit::settings::{Group, Id};
+
+/// Longest text of a remark, in bytes.
+pub const REMARK_BYTES_MAX: usize = 1024;
+
+const MAINTENANCE: Id = Id::of(Group::Warren, "Maintenance");
+
+/// What somebody said, and when.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Remark {
+    /// Who.
+    pub by: Cause,
+    /// When.
+    pub at: Moment,
+    /// What; may be empty.
+    pub text: String,
+}
+
+/// What an administrator clears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Marked {
+    /// Put aside: not started by anybody.
+    Maintenance,
+    /// Up, with less than it should have.
+    Degraded,
+}
+
+impl Marked {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Marked::Maintenance => "maintenance",
+            Marked::Degraded => "degraded",
+        }
+    }
+}
+
+/// What is kept of what was said of one unit.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Notes {
+    /// It is marked, and who did it.
+    pub mark: Option<(Marked, Remark)>,
+    /// Said with the last stop.
+    pub comment: Option<Remark>,
+}
+
+impl Notes {
+    /// Nothing is said.
+    pub fn is_empty(&self) -> bool {
+        self.mark.is_none() && self.comment.is_none()
+    }
+}
+
+/// The text of a remark as it is kept: one line, bounded.
+pub fn remark_text(text: &str) -> String {
+    let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let end = (0..=REMARK_BYTES_MAX.min(line.len())).rev().find(|&at| line.is_char_boundary(at));
+    line[..end.unwrap_or(0)].to_owned()
+}
+
+impl Core {
+    fn remark(&self, by: Cause, text: &str) -> Remark {
+        Remark { by, at: self.now, text: remark_text(text) }
+    }
+
+    /// Whether it is in maintenance, or will be as soon as it is down.
+    pub(crate) fn is_put_aside(&self, unit: UnitId) -> bool {
+        self.run(unit).marked() == Some(Marked::Maintenance)
+    }
+
+    /// Marks a unit; one that is put aside is stopped first.
+    pub(crate) fn mark(
+        &mut self,
+        unit: UnitId,
+        marked: Marked,
+        text: &str,
+        by: Cause,
+    ) -> Result<Reply, Refusal> {
+        let remark = self.remark(by, text);
+        if marked == Marked::Degraded {
+            if !self.active_state(unit).is_up() || self.is_put_aside(unit) {
+                return Err(Refusal::NotActive(self.graph.name(unit).clone()));
+            }
+            self.history_mut(unit).notes_mut().mark = Some((marked, remark));
+            return Ok(Reply::Done);
+        }
+        let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
+        self.enqueue(anchor, by)?;
+        self.transit(unit, false, |run| {
+            run.history.get_or_insert_default().notes_mut().mark = Some((marked, remark));
+        });
+        Ok(Reply::Done)
+    }
+
+    /// Takes a mark away; what was in maintenance is as if it had not failed.
+    pub(crate) fn clear(&mut self, unit: UnitId) -> Result<Reply, Refusal> {
+        if self.run(unit).marked().is_none() && self.active_state(unit) != ActiveState::Failed {
+            return Err(Refusal::NothingToClear(self.graph.name(unit).clone()));
+        }
+        if self.run(unit).marked().is_some() {
+            self.transit(unit, false, |run| {
+                run.history.get_or_insert_default().notes_mut().mark = None;
+            });
+        }
+        self.history_mut(unit).drop_empty_notes();
+        self.reset_failed(unit);
+        Ok(Reply::Done)
+    }
+
+    /// Keeps what was said with a stop, until the unit comes up again.
+    pub(crate) fn comment(
+        &mut self,
+        unit: UnitId,
+        text: &str,
+        by: Cause,
+    ) -> Result<Reply, Refusal> {
+        let stops = self.run(unit).job.as_ref().is_some_and(|job| job.kind.is_stopping());
+        if !stops && !self.active_state(unit).is_down_or_going() {
+            return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
+        }
+        let remark = self.remark(by, text);
+        self.history_mut(unit).notes_mut().comment = Some(remark);
+        Ok(Reply::Done)
+    }
+
+    /// Whether a unit that fails now, and that nothing starts again, is put aside by what its file
+    /// says.
+    pub(crate) fn gives_up(&mut self, unit: UnitId) -> bool {
+        if self.totals.stopping || !self.definition(unit).mentions(MAINTENANCE) {
+            return false;
+        }
+        match self.compiled(unit).section.maintenance {
+            GivenUp::Never => false,
+            GivenUp::StartLimit => self.outcome(unit) == Outcome::StartLimitHit,
+            GivenUp::Failure => true,
+        }
+    }
+
+    /// Puts a unit aside that failed for good; its reason says why.
+    pub(crate) fn give_it_up(&mut self, unit: UnitId) {
+        let remark = self.remark(Cause::Manager, "");
+        self.history_mut(unit).notes_mut().mark = Some((Marked::Maintenance, remark));
+    }
+
+    /// A unit changes its state: remarks that were about the one before are over.
+    pub(crate) fn forget_remarks(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
+        let Some(notes) = self.run(unit).notes() else { return };
+        let degraded = notes.mark.as_ref().is_some_and(|(marked, _)| *marked == Marked::Degraded);
+        let (comes_up, goes_down) = (old.is_down() && !new.is_down(), new.is_down());
+        if comes_up && notes.comment.is_some() || goes_down && degraded {
+            let history = self.history_mut(unit);
+            if comes_up {
+                history.notes_mut().comment = None;
+            }
+            if goes_down && degraded {
+                history.notes_mut().mark = None;
+            }
+            history.drop_empty_notes();
+        }
+    }
+}

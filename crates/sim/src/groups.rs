@@ -1,0 +1,197 @@
+//! `[X-Warren]` groups, rules and marks: how they are drawn, and what must hold of them.
+
+use std::collections::BTreeMap;
+
+use warren_core::graph::Definition;
+use warren_core::ids::UnitId;
+use warren_core::job::{JobKind, JobMode};
+use warren_core::machine::Core;
+use warren_core::notes::Marked;
+use warren_core::reason::{Cause, Code};
+use warren_core::state::ActiveState;
+use warren_unit::{Relation, UnitName, UnitType};
+
+use crate::random::Random;
+use crate::script::{Action, Plan};
+use crate::world::World;
+
+/// Units with lines of their own section, of 1000.
+const WITH_LINES_PER_MILLE: u32 = 350;
+
+/// Adds lines of the own section to some units of a plan, and marks to its actions.
+pub fn draw(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x6772_6f75_7073);
+    if !random.chance(400) {
+        return;
+    }
+    let names: Vec<UnitName> = plan.units.names().cloned().collect();
+    for name in &names {
+        if random.chance(WITH_LINES_PER_MILLE) {
+            let text = plan.units.text(name).unwrap_or_default().to_owned();
+            let lines = draw_lines(&mut random, &names);
+            plan.units.set(name.clone(), format!("{text}[X-Warren]\n{lines}"));
+        }
+    }
+    let end = plan.actions.last().map_or(1000, |(at, _)| *at) + 1;
+    for _ in 0..random.below(6) {
+        let name = random.pick(&names).to_string();
+        let action = match random.below(6) {
+            0..=1 => Action::Mark(name, Marked::Maintenance),
+            2 => Action::Mark(name, Marked::Degraded),
+            3..=4 => Action::Mend(name),
+            _ => Action::Job("start".to_owned(), name, JobMode::Replace),
+        };
+        plan.actions.push((random.below(end), action));
+    }
+    plan.actions.sort_by_key(|(at, _)| *at);
+}
+
+fn draw_lines(random: &mut Random, names: &[UnitName]) -> String {
+    let mut lines = String::new();
+    for _ in 0..1 + random.below(3) {
+        let (one, two) = (random.pick(names).clone(), random.pick(names).clone());
+        lines += &match random.below(10) {
+            0..=2 => format!("RequireAny={one} {two}\n"),
+            3 => format!("OptionalAll={one}\n"),
+            4 => format!("ExcludeAll={one}\n"),
+            5 => format!("RestartOn=error {one} {two}\n"),
+            6..=7 => format!("RestartOn=restart {one}\n"),
+            8 => format!("RestartOn=refresh {one}\n"),
+            _ => "Maintenance=failure\n".to_owned(),
+        };
+        if random.chance(100) {
+            lines += &format!("RestartOn=none {two}\n");
+        }
+    }
+    lines
+}
+
+/// States of all units before a step, if any of them has lines that count.
+pub type States = BTreeMap<UnitId, ActiveState>;
+
+/// The states now.
+pub fn states(core: &Core) -> States {
+    let all = core.graph().definitions();
+    all.map(|d| (d.id, core.unit_run(d.id).active_state())).collect()
+}
+
+/// Looks at what must hold after each step.
+pub fn after_step(world: &World, before: &States) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for definition in world.core.graph().definitions() {
+        wrong.extend(put_aside_stays(world, definition, before));
+        wrong.extend(started_rightly(world, definition, before));
+        wrong.extend(stopped_rightly(world, definition, before));
+    }
+    wrong
+}
+
+/// `put-aside`: what is in maintenance does not come up; but what somebody mounts by hand is mounted.
+fn put_aside_stays(world: &World, definition: &Definition, before: &States) -> Option<String> {
+    let state = world.core.unit_run(definition.id).active_state();
+    let was = before.get(&definition.id).copied();
+    let rises = was == Some(ActiveState::Maintenance)
+        && world.core.unit_run(definition.id).marked() == Some(Marked::Maintenance)
+        && definition.unit_type() != UnitType::Mount
+        && !state.is_down();
+    rises.then(|| format!("put-aside: {} comes up", definition.name))
+}
+
+/// `groups`: what came up had what its groups ask for, before this step or after it.
+fn started_rightly(world: &World, definition: &Definition, before: &States) -> Option<String> {
+    let (core, unit) = (&world.core, definition.id);
+    let state = core.unit_run(unit).active_state();
+    let was = before.get(&unit).copied().unwrap_or(ActiveState::Inactive);
+    let by_job = core
+        .unit_run(unit)
+        .job
+        .as_ref()
+        .is_some_and(|job| job.kind == JobKind::Start && job.running && !job.ignore_order);
+    // A check of conditions comes between the look at the groups and the start.
+    let checked = definition.flags.has_conditions();
+    if !definition.flags.has_groups() || !was.is_down() || state.is_down() || !by_job || checked {
+        return None;
+    }
+    // It may have come up and begun to go within the step.
+    let now = core.totals().now.monotonic;
+    let up = |other: UnitId| {
+        let run = core.unit_run(other);
+        run.active_state().is_up()
+            || run.history.as_ref().is_some_and(|history| history.active_enter.monotonic == now)
+            || before.get(&other).is_some_and(|state| state.is_up())
+    };
+    let graph = core.graph();
+    let section = core.settings().compile(definition).section;
+    for group in section.require_any.iter() {
+        let mut members = group.iter().filter_map(|name| graph.lookup(name)).peekable();
+        if members.peek().is_some() && !members.any(up) {
+            return Some(format!("groups: {} has none of {group:?}", definition.name));
+        }
+    }
+    let stays = |other: &UnitId| {
+        core.unit_run(*other).active_state().is_up()
+            && before.get(other).is_some_and(|state| state.is_up())
+    };
+    let beside = graph.related(unit, Relation::ExcludeAll).find(stays)?;
+    Some(format!("excludes: {} comes up beside {}", definition.name, graph.name(beside)))
+}
+
+/// `restart-on`: when a unit goes down, what is to go with it does not stay up.
+fn stopped_rightly(world: &World, definition: &Definition, before: &States) -> Option<String> {
+    let (core, unit) = (&world.core, definition.id);
+    let goes = before.get(&unit).is_some_and(|state| state.is_up())
+        && core.unit_run(unit).active_state().is_down_or_going();
+    if !goes || world.lawless || core.totals().stopping {
+        return None;
+    }
+    let graph = core.graph();
+    let rules = [Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
+    let mut tied = rules.iter().flat_map(|&rule| graph.related(unit, rule));
+    let stays = tied.find(|&other| {
+        before.get(&other).is_some_and(|state| state.is_up())
+            && core.unit_run(other).active_state().is_up()
+            && core.unit_run(other).job.is_none()
+            && !graph.is_related(other, Relation::RequireAny, unit)
+    })?;
+    Some(format!("restart-on: {} stays up without {}", graph.name(stays), definition.name))
+}
+
+/// `returns`: when nothing is under way, what waits for another unit to return does so in vain.
+pub fn at_rest(world: &World) -> Vec<String> {
+    let core = &world.core;
+    let graph = core.graph();
+    let mut wrong = Vec::new();
+    if world.lawless || core.totals().stopping || !crate::checks::is_at_rest(world) {
+        return wrong;
+    }
+    let ties =
+        [Relation::BindsTo, Relation::Requisite, Relation::Conflicts, Relation::ConflictedBy];
+    for definition in graph.definitions().filter(|d| d.load_state == warren_unit::LoadState::Loaded)
+    {
+        let run = core.unit_run(definition.id);
+        let Some(reason) = run.history.as_ref().map(|history| history.reason) else { continue };
+        let Cause::Dependency(other) = reason.cause else { continue };
+        let free = ties.iter().all(|&tie| graph.related(definition.id, tie).next().is_none())
+            && graph
+                .related(definition.id, Relation::Requires)
+                .all(|o| core.unit_run(o).active_state().is_up());
+        let limited = core.upheld_again_at(definition.id).is_some();
+        let waits = run.active_state().is_down() && run.marked().is_none() && free && !limited;
+        let up = core.unit_run(other).active_state().is_up();
+        let in_vain = match reason.code {
+            Code::DependencyEnded => up,
+            Code::GaveWay => !graph
+                .related(definition.id, Relation::ExcludeAll)
+                .any(|o| core.unit_run(o).active_state().is_up()),
+            _ => false,
+        };
+        if waits && in_vain {
+            wrong.push(format!(
+                "returns: {} waits for {} in vain",
+                definition.name,
+                graph.name(other)
+            ));
+        }
+    }
+    wrong
+}
