@@ -37,6 +37,37 @@ pub fn stop_array(path: &str) -> Result<()> {
     control(path, STOP_ARRAY, "STOP_ARRAY")
 }
 
+/// Tells the kernel of a device that has a part of a btrfs, so that it can be mounted by any of
+/// them: `BTRFS_IOC_SCAN_DEV` of linux/btrfs.h. Nothing is done where there is no btrfs.
+pub fn register_btrfs(path: &Path) -> Result<()> {
+    /// `_IOW(0x94, 4, struct btrfs_ioctl_vol_args)`
+    const BTRFS_IOC_SCAN_DEV: libc::c_ulong = 0x5000_9404;
+    const CONTROL: &str = "/dev/btrfs-control";
+    /// `struct btrfs_ioctl_vol_args`: a descriptor, which is not used, and a path that ends in NUL.
+    #[repr(C)]
+    struct Arguments {
+        fd: i64,
+        name: [u8; 4088],
+    }
+    let mut arguments = Arguments { fd: 0, name: [0; 4088] };
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let room = arguments.name.get_mut(..bytes.len()).filter(|_| bytes.len() < 4088);
+    room.ok_or_else(|| Error::at("BTRFS_IOC_SCAN_DEV", path, libc::ENAMETOOLONG))?
+        .copy_from_slice(bytes);
+    let control = match std::fs::OpenOptions::new().read(true).write(true).open(CONTROL) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other.map_err(|e| Error::at("open", CONTROL, e.raw_os_error().unwrap_or(0)))?,
+    };
+    // SAFETY: the descriptor is open, and the argument is of the layout and size that the request
+    // names and outlives the call.
+    let ret =
+        unsafe { libc::ioctl(control.as_raw_fd(), BTRFS_IOC_SCAN_DEV as _, &raw const arguments) };
+    match ret {
+        0.. => Ok(()),
+        _ => Err(Error::last("BTRFS_IOC_SCAN_DEV").on(path)),
+    }
+}
+
 /// An ioctl without an argument on a block device.
 fn control(path: &str, request: libc::c_ulong, name: &'static str) -> Result<()> {
     let device = std::fs::File::open(path)
