@@ -8,11 +8,10 @@
 //! Start reading at [`Daemon::turn`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warren_sys::child::{self, Capabilities};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::netlink::{Group, Uevents};
 
@@ -25,18 +24,19 @@ use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
 use crate::names;
 use crate::news::Teller;
+use crate::orders::Order;
 use crate::readers::{Answer, Outcome, Readers};
 use crate::report::{self, Details, Report};
 use crate::sysfs::{self, Found, Roots};
 use crate::uevent::{Action, Sender, Uevent, is_trusted};
 
+mod hands;
 mod links;
 mod pass;
-mod runner;
 mod tell;
 
+use hands::{Done, Hands};
 use pass::Pass;
-use runner::{Runner, remove_file, write_file};
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
 pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
@@ -65,19 +65,16 @@ pub struct Options {
     pub pass_patience_ms: u64,
     /// Rules of the index.
     pub policy: Policy,
-    /// `/run/lvm`.
-    pub lvm_run: PathBuf,
-    /// Write lvm2's run files and run the programs; else only tell what would be done.
-    pub activate: bool,
 }
 
 /// The daemon.
 pub struct Daemon {
+    /// What does things; without it they are only told.
+    hands: Option<Hands>,
     options: Options,
     index: Index,
     socket: Uevents,
     readers: Readers,
-    runner: Runner,
     epoll: Epoll,
     ready: Events,
     /// Devices as they were looked at last.
@@ -108,23 +105,31 @@ pub struct Daemon {
 type Texts = Vec<(TextKey, Arc<VolumeGroup>)>;
 
 impl Daemon {
-    /// Binds the socket: from here on nothing that happens goes unheard.
-    pub fn bind(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
+    /// Binds the socket: from here on nothing that happens goes unheard. `executor`: the link to what
+    /// writes lvm2's run files, makes links and runs the programs; without it is only told what
+    /// would be done.
+    pub fn bind(
+        options: Options,
+        readers: Readers,
+        executor: Option<OwnedFd>,
+    ) -> warren_sys::Result<Daemon> {
         let group = if options.udev { Group::Udev } else { Group::Kernel };
         let socket = Uevents::open(group, options.receive_buffer_bytes)?;
         if options.udev {
             socket.filter(&crate::udev::filter("block", crate::others::TAG))?;
         }
-        let (epoll, runner) = (Epoll::new()?, Runner::new(options.udev)?);
+        let (epoll, hands) = (Epoll::new()?, executor.map(Hands::over));
         epoll.add(&socket, 0, Interest::READ)?;
         epoll.add(readers.fd(), 0, Interest::READ)?;
-        epoll.add(runner.fd(), 0, Interest::READ)?;
+        if let Some(hands) = &hands {
+            epoll.add(hands, 0, Interest::READ)?;
+        }
         Ok(Daemon {
             index: Index::new(options.policy.clone()),
             options,
             socket,
             readers,
-            runner,
+            hands,
             epoll,
             ready: Events::with_capacity(8),
             found: BTreeMap::new(),
@@ -169,8 +174,11 @@ impl Daemon {
         for answer in self.readers.give_up(now_ms()) {
             self.answered(answer);
         }
-        for ended in self.runner.ended() {
-            self.ended(&ended.groups, &ended.result);
+        for done in self.hands.as_mut().map_or_else(|| Ok(Vec::new()), Hands::done)? {
+            match done {
+                Done::Ended(groups, result) => self.ended(&groups, &result),
+                Done::Trouble(line) => self.log(line),
+            }
         }
         self.step(Event::Time);
         if std::mem::take(&mut self.lost_events) {
@@ -178,7 +186,7 @@ impl Daemon {
         }
         self.read_asked();
         self.end_pass();
-        Ok(())
+        self.hands.as_mut().map_or(Ok(()), Hands::send)
     }
 
     /// True when the first pass is over and all that it led to.
@@ -186,7 +194,7 @@ impl Daemon {
         self.pass.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
-            && self.runner.is_idle()
+            && self.hands.as_ref().is_none_or(Hands::is_idle)
     }
 
     /// What happened, a line each, since it was last asked for.
@@ -209,6 +217,7 @@ impl Daemon {
             self.index.next_deadline_ms(),
             self.readers.next_deadline_ms(now_ms()),
             self.pass_deadline_ms(),
+            self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(Duration::from_millis(next.saturating_sub(now_ms())))
@@ -448,15 +457,11 @@ impl Daemon {
 
     fn activate(&mut self, starts: &[Start]) {
         let plan = activate::plan(&self.index, starts);
-        for file in plan.files.iter().filter(|_| self.options.activate) {
-            if let Err(error) = write_file(&self.options.lvm_run, file) {
-                self.lines.push(format!("{}: cannot be written: {error}", file.path));
-            }
-        }
+        plan.files.into_iter().for_each(|file| self.order(Order::Write(file)));
         for command in plan.commands {
             self.log(format!("start: {}", command.words.join(" ")));
-            if self.options.activate {
-                self.runner.submit(command);
+            if let Some(hands) = &mut self.hands {
+                hands.run(command, self.options.udev);
             }
         }
         for group in plan.ready {
@@ -483,38 +488,23 @@ impl Daemon {
     // ---- lvm2's run files ----
 
     fn write_online(&mut self, device: &Device) {
-        let Some(file) = online_file(&self.index, device).filter(|_| self.options.activate) else {
-            return;
-        };
-        if let Err(error) = write_file(&self.options.lvm_run, &file) {
-            self.log(format!("{}: cannot be written: {error}", file.path));
+        if let Some(file) = online_file(&self.index, device) {
+            self.order(Order::Write(file));
         }
     }
 
     fn remove_online(&mut self, device: &Device) {
-        let Role::Lvm { pv, .. } = device.role else { return };
-        if !self.options.activate {
-            return;
+        if let Role::Lvm { pv, .. } = device.role {
+            self.order(Order::Remove(online_path(pv), device.number));
         }
-        let path = online_path(pv);
-        if let Err(error) = remove_file(&self.options.lvm_run, &path, device.number) {
-            self.log(format!("{path}: cannot be removed: {error}"));
+    }
+
+    fn order(&mut self, order: Order) {
+        if let Some(hands) = &mut self.hands {
+            hands.order(order);
         }
     }
 }
-
-/// Gives up what reading disks does not need, for this thread and those it starts from now on:
-/// whoever writes a hostile label gains a process that can read. For a daemon that starts groups
-/// itself this comes too early: lvm2 needs it all.
-pub fn drop_privileges() -> warren_sys::Result<()> {
-    let held = child::capabilities()?.permitted & CAP_DAC_READ_SEARCH;
-    child::limit_bounding_set(held)?;
-    child::set_no_new_privileges()?;
-    child::set_capabilities(Capabilities { effective: held, permitted: held, inheritable: 0 })
-}
-
-/// Read what others own; a bit of capabilities(7).
-const CAP_DAC_READ_SEARCH: u64 = 1 << 2;
 
 /// Error number of errno(3).
 const ENOBUFS: i32 = 105;
@@ -529,28 +519,5 @@ fn details(outcome: &Outcome) -> Details {
         Outcome::Scanned(scan) => Details::of(scan),
         Outcome::Failed(error) => what(format!("cannot be read: {error}")),
         Outcome::TimedOut => what("not read".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn privileges_are_given_up_but_for_reading() {
-        // Capabilities are a thread's: the others of this test keep theirs.
-        let run = || match drop_privileges() {
-            Ok(()) => {
-                let left = child::capabilities().expect("they can be asked");
-                assert_eq!(left.permitted & !CAP_DAC_READ_SEARCH, 0);
-                assert_eq!((left.effective, left.inheritable), (left.permitted, 0));
-                assert!(std::fs::read("/proc/self/mounts").is_ok(), "it can still read");
-            }
-            Err(error) => {
-                println!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
-                eprintln!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
-            }
-        };
-        std::thread::spawn(run).join().expect("the test holds");
     }
 }

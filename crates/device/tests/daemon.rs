@@ -137,10 +137,8 @@ impl Machine {
             receive_buffer_bytes,
             pass_patience_ms,
             policy: Policy::default(),
-            lvm_run: top.join("lvm"),
-            activate: false,
         };
-        let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+        let mut daemon = Daemon::bind(options, readers, None).expect("a socket can be had");
         daemon.begin();
         let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
         Machine { top, udev, daemon, seen: Vec::new() }

@@ -37,8 +37,9 @@ impl Daemon {
         let told = self.told_of(&found, device.as_ref(), group);
         if !self.options.udev {
             let links = told.names.iter().map(|(name, _)| name.as_str());
-            let troubles = self.links.keep(&self.options.roots.dev, number, &found.name, links);
-            self.lines.extend(troubles);
+            let node = self.node_below_dev(&found);
+            let orders = self.links.keep(number, &node, links);
+            orders.into_iter().for_each(|order| self.order(order));
         }
         match self.options.udev && !(found.words.is_tagged && found.is_initialized) {
             true => self.teller.gone(&told.path),
@@ -54,8 +55,8 @@ impl Daemon {
 
     pub(super) fn tell_gone(&mut self, found: &Found, group: Option<GroupId>) {
         self.teller.gone(&place(found));
-        let troubles = self.links.drop_all(&self.options.roots.dev, found.number);
-        self.lines.extend(troubles);
+        let orders = self.links.drop_all(found.number);
+        orders.into_iter().for_each(|order| self.order(order));
         self.content_links.remove(&found.number);
         self.touch(group);
     }
@@ -116,9 +117,13 @@ impl Daemon {
         self.index.group_of(self.index.device(below.number)?)
     }
 
-    fn names_of(&self, found: &Found) -> Vec<(String, i32)> {
+    fn node_below_dev(&self, found: &Found) -> String {
         let node = found.node.strip_prefix(&self.options.roots.dev).unwrap_or(&found.node);
-        let mut names = vec![(format!("/dev/{}", node.display()), 0)];
+        node.display().to_string()
+    }
+
+    fn names_of(&self, found: &Found) -> Vec<(String, i32)> {
+        let mut names = vec![(format!("/dev/{}", self.node_below_dev(found)), 0)];
         let mut link = |link: &String| names.push((format!("/dev/{link}"), found.link_priority));
         match self.options.udev {
             true => found.links.iter().for_each(&mut link),
