@@ -24,11 +24,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Between two looks at the console.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
-const MODULES: [&str; 7] =
+pub(crate) const MODULES: [&str; 7] =
     ["virtio_pci", "virtio_scsi", "sd_mod", "dm-mod", "raid1", "ext4", "crc32c_generic"];
 
 /// Programs of the peers, which bring their libraries.
-const PROGRAMS: [&str; 2] = ["/usr/sbin/lvm", "/usr/sbin/mdadm"];
+pub(crate) const PROGRAMS: [&str; 2] = ["/usr/sbin/lvm", "/usr/sbin/mdadm"];
 
 /// Disks, by their place on the bus; the last comes late.
 const DISKS: [&str; 5] = ["vg0", "vg1", "md0", "md1", "late"];
@@ -42,7 +42,7 @@ const LOAD: &str = "ExecStart=-/bin/modprobe virtio_pci\nExecStart=-/bin/modprob
     ExecStart=-/bin/modprobe dm-mod\nExecStart=-/bin/modprobe sd_mod\n\
     ExecStart=-/bin/modprobe virtio_scsi\n";
 
-const TARGETS: [(&str, &str); 6] = [
+pub(crate) const TARGETS: [(&str, &str); 6] = [
     ("default.target", "[Unit]\nWants=sysinit.target report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -156,7 +156,7 @@ fn fill(tree: &Path, udev: bool) -> Result<()> {
 }
 
 /// udev with all of the host's rules, under the names of its own units.
-fn add_udev(tree: &Path) -> Result<()> {
+pub(crate) fn add_udev(tree: &Path) -> Result<()> {
     for program in ["/bin/udevadm", "/usr/sbin/dmsetup"] {
         add_program(tree, program)?;
     }
@@ -182,12 +182,12 @@ fn add_udev(tree: &Path) -> Result<()> {
     )
 }
 
-fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
+pub(crate) fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
     Ok(fs::write(tree.join("etc/systemd/system").join(name), text)?)
 }
 
 /// The device daemon as it is installed, started when the modules are loaded.
-fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
+pub(crate) fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
     let name = "warren-deviced";
     fs::copy(bench::programs()?.join(name), tree.join("usr/lib/warren").join(name))
         .context(name)?;
@@ -252,7 +252,7 @@ fn boot(
 }
 
 /// A program with the libraries that ldd(1) names.
-fn add_program(tree: &Path, program: &str) -> Result<()> {
+pub(crate) fn add_program(tree: &Path, program: &str) -> Result<()> {
     let output = Command::new("ldd").arg(program).output().context("ldd")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut paths: BTreeSet<&str> =
