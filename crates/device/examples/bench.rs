@@ -134,6 +134,7 @@ fn run(images: &Path) {
     let options = Options {
         roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: images.to_owned() },
         udev: false,
+        waits_for_udev: false,
         receive_buffer_bytes: 1 << 20,
         pass_patience_ms: PASS_PATIENCE_MS,
         policy: Policy::default(),

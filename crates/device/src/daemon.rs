@@ -58,6 +58,8 @@ pub struct Options {
     pub roots: Roots,
     /// Listen to udev's messages; else to the kernel's own.
     pub udev: bool,
+    /// Where udev is not running, notice when it does.
+    pub waits_for_udev: bool,
     /// Bytes of events that wait to be taken; see [`RECEIVE_BUFFER_BYTES`].
     pub receive_buffer_bytes: usize,
     /// A pass ends when no device has answered for so long, in milliseconds; see
@@ -74,11 +76,19 @@ pub struct Daemon {
     options: Options,
     index: Index,
     socket: Uevents,
+    /// Where udev will be heard if it is started later.
+    later: Option<Uevents>,
+    /// What was there before udev was, and it has not told of yet: it stays as it is.
+    before_udev: BTreeSet<DeviceNumber>,
+    /// It was started after this process.
+    udev_is_late: bool,
     readers: Readers,
     epoll: Epoll,
     ready: Events,
     /// Devices as they were looked at last.
     found: BTreeMap<DeviceNumber, Found>,
+    /// Their kernel names.
+    names: BTreeMap<String, DeviceNumber>,
     /// Reads under way; true: to be repeated, because an event came meanwhile.
     reading: BTreeMap<DeviceNumber, bool>,
     details: BTreeMap<DeviceNumber, Details>,
@@ -116,10 +126,18 @@ impl Daemon {
         let group = if options.udev { Group::Udev } else { Group::Kernel };
         let socket = Uevents::open(group, options.receive_buffer_bytes)?;
         if options.udev {
-            socket.filter(&crate::udev::filter("block", crate::others::TAG))?;
+            filter(&socket)?;
         }
+        let later = match options.waits_for_udev && !options.udev {
+            true => Some(Uevents::open(Group::Udev, options.receive_buffer_bytes)?),
+            false => None,
+        };
+        later.as_ref().map_or(Ok(()), filter)?;
         let (epoll, hands) = (Epoll::new()?, executor.map(Hands::over));
         epoll.add(&socket, 0, Interest::READ)?;
+        if let Some(later) = &later {
+            epoll.add(later, 0, Interest::READ)?;
+        }
         epoll.add(readers.fd(), 0, Interest::READ)?;
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
@@ -128,11 +146,15 @@ impl Daemon {
             index: Index::new(options.policy.clone()),
             options,
             socket,
+            later,
+            before_udev: BTreeSet::new(),
+            udev_is_late: false,
             readers,
             hands,
             epoll,
             ready: Events::with_capacity(8),
             found: BTreeMap::new(),
+            names: BTreeMap::new(),
             reading: BTreeMap::new(),
             details: BTreeMap::new(),
             asked: Vec::new(),
@@ -231,6 +253,7 @@ impl Daemon {
 
     fn take_events(&mut self) -> warren_sys::Result<()> {
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        self.look_for_udev(&mut buffer);
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
             match self.socket.receive(&mut buffer) {
                 Ok(got) => {
@@ -247,6 +270,32 @@ impl Daemon {
             }
         }
         Ok(())
+    }
+
+    /// The first word of a udev that was started later: from now on it is the one to be heard. What
+    /// there was before stays as it is until udev tells of it.
+    fn look_for_udev(&mut self, buffer: &mut [u8]) {
+        let Some(later) = &self.later else { return };
+        let said = later.receive(buffer);
+        let trusted = said.as_ref().is_ok_and(|got| {
+            let sender = Sender { port: got.port, uid: got.uid };
+            is_trusted(sender, buffer.get(..got.bytes).unwrap_or_default())
+        });
+        // What was lost was said by somebody.
+        if !trusted && !said.is_err_and(|error| error.errno == ENOBUFS) {
+            return;
+        }
+        self.log("udev is running now".to_owned());
+        self.socket = self.later.take().expect("it was heard");
+        self.options.udev = true;
+        self.udev_is_late = true;
+        self.before_udev = self.found.keys().copied().collect();
+        self.begin_pass(false);
+    }
+
+    /// Whether udev's word counts for a device.
+    fn follows_udev(&self, found: &Found) -> bool {
+        self.options.udev && (found.is_initialized || !self.before_udev.contains(&found.number))
     }
 
     fn datagram(&mut self, sender: Sender, datagram: &[u8], truncated: bool) {
@@ -292,7 +341,9 @@ impl Daemon {
             _ => Vec::new(),
         };
         let role = device.map(|device| device.role);
+        self.before_udev.remove(&number);
         if let Some(found) = self.found.remove(&number) {
+            self.names.remove(&found.name);
             self.tell_gone(&found, group);
         }
         self.details.remove(&number);
@@ -316,15 +367,16 @@ impl Daemon {
     /// A device is there: it is read when its content may be new, and when it counts at all.
     fn consider(&mut self, mut found: Found, is_change: bool) {
         let number = found.number;
-        if self.options.udev && !found.is_initialized {
+        if self.follows_udev(&found) && !found.is_initialized {
             found.facts.not_ready = Some(NotReady::NotInitialized);
         }
         if found.facts.not_ready == Some(NotReady::MapperSuspended) && self.stays(number) {
             return;
         }
         let before = self.found.insert(number, found.clone());
+        self.names.insert(found.name.clone(), number);
         let same_disk = before.is_some_and(|before| before.diskseq == found.diskseq);
-        if self.options.udev {
+        if self.follows_udev(&found) {
             // What udev says counts at once: nobody waits for this program's own look.
             self.tell(number);
         }
@@ -440,6 +492,7 @@ impl Daemon {
         }
         self.step(Event::Arrived { device: device.clone(), texts });
         self.write_online(&device);
+        self.register(found, &device);
         self.tell(found.number);
         self.tell_members(found.number);
     }
@@ -482,6 +535,20 @@ impl Daemon {
         for &group in groups {
             self.touch(Some(group));
             self.step(Event::Activated { group, result: result.clone() });
+            self.tell_all_of(group);
+        }
+    }
+
+    /// Without udev, whose rules do it, the kernel is told of the parts of a file system on several
+    /// devices: it mounts one only when it knows all.
+    fn register(&mut self, found: &Found, device: &Device) {
+        let Role::Btrfs { num_devices: 2.., .. } = device.role else { return };
+        if self.follows_udev(found) || self.index.refusal(device).is_some() {
+            return;
+        }
+        let node = format!("/dev/{}", self.node_below_dev(found));
+        if let (Some(group), Some(hands)) = (self.index.group_of(device), &mut self.hands) {
+            hands.register(group, node);
         }
     }
 
@@ -508,6 +575,11 @@ impl Daemon {
 
 /// Error number of errno(3).
 const ENOBUFS: i32 = 105;
+
+/// Lets only what has units or is a disk through.
+fn filter(socket: &Uevents) -> warren_sys::Result<()> {
+    socket.filter(&crate::udev::filter("block", crate::others::TAG))
+}
 
 fn now_ms() -> u64 {
     warren_sys::time::monotonic_ns() / 1_000_000

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::{fdpass, memfd, storage};
 
-use crate::orders::{self, Answer, Order};
+use crate::orders::{self, Answer, Order, Run};
 
 mod files;
 mod runner;
@@ -84,7 +84,9 @@ fn obey(order: Option<Order>, places: &Places, runner: &mut Runner) -> Option<An
         done.err().map(|error| Answer::Trouble(format!("{path}: {error}")))
     };
     match (order, refusal) {
-        (Order::Run(run), Some(why)) => Some(Answer::Ended(run.id, Err(why))),
+        (Order::Run(Run { id, .. }) | Order::Register(id, _), Some(why)) => {
+            Some(Answer::Ended(id, Err(why)))
+        }
         (_, Some(why)) => Some(Answer::Trouble(why)),
         (Order::Run(run), None) => {
             runner.submit(run);
@@ -99,10 +101,10 @@ fn obey(order: Option<Order>, places: &Places, runner: &mut Runner) -> Option<An
         (Order::Link(link, node), None) => {
             trouble(&link, files::link(&places.dev, &link, node.as_deref()))
         }
-        (Order::Register(node), None) => {
+        (Order::Register(id, node), None) => {
             let path = places.dev.join(node.trim_start_matches("/dev/"));
             let done = storage::register_btrfs(&path);
-            done.err().map(|error| Answer::Trouble(error.to_string()))
+            Some(Answer::Ended(id, done.map_err(|error| error.to_string())))
         }
     }
 }

@@ -22,8 +22,9 @@ pub enum Order {
     Remove(String, DeviceNumber),
     /// A link below `/dev` leads to this node from now on, or goes.
     Link(String, Option<String>),
-    /// The kernel learns that this device is a member of a file system on several.
-    Register(String),
+    /// The kernel learns that this device is a member of a file system on several; told by a number
+    /// when it has.
+    Register(u64, String),
     /// A program is run.
     Run(Run),
 }
@@ -42,7 +43,7 @@ pub struct Run {
 /// What is said back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// A program came to its end, or never began.
+    /// What had a number came to its end, or never began.
     Ended(u64, Result<(), String>),
     /// What went wrong with anything else.
     Trouble(String),
@@ -69,7 +70,7 @@ impl Order {
             Order::Link(link, node) => {
                 (is_link(link) && node.as_deref().is_none_or(is_relative), link)
             }
-            Order::Register(node) => (is_node(node), node),
+            Order::Register(_, node) => (is_node(node), node),
             Order::Run(run) => (is_program(&run.words), &run.words.join(" ")),
         };
         (!is_fine).then(|| {
@@ -86,7 +87,7 @@ impl Order {
             Order::Write(file) => json!(["write", file.path, file.text]),
             Order::Remove(path, number) => json!(["remove", path, number.to_string()]),
             Order::Link(link, node) => json!(["link", link, node]),
-            Order::Register(node) => json!(["register", node]),
+            Order::Register(id, node) => json!(["register", id, node]),
             Order::Run(run) => json!(["run", run.id, run.udev, run.words]),
         }
     }
@@ -98,7 +99,7 @@ impl Order {
             "remove" => Order::Remove(text(1)?, DeviceNumber::parse(&text(2)?)?),
             "link" if value.get(2)?.is_null() => Order::Link(text(1)?, None),
             "link" => Order::Link(text(1)?, Some(text(2)?)),
-            "register" => Order::Register(text(1)?),
+            "register" => Order::Register(value.get(1)?.as_u64()?, text(2)?),
             "run" => {
                 let words = value.get(3)?.as_array()?.iter();
                 let words = words.map(|word| word.as_str().map(str::to_owned));
@@ -244,7 +245,7 @@ mod tests {
     #[track_caller]
     fn check(order: Order, is_done: bool) {
         assert_eq!(order.refusal().is_none(), is_done, "{order:?}");
-        let message = write(&[order.clone()]);
+        let message = write(std::slice::from_ref(&order));
         assert_eq!(read(&message).collect::<Vec<_>>(), [Some(order)], "{message}");
     }
 
@@ -315,8 +316,8 @@ mod tests {
         ] {
             check(link(place, node), false);
         }
-        check(Order::Register("/dev/sda".to_owned()), true);
-        check(Order::Register("/etc/passwd".to_owned()), false);
+        check(Order::Register(1, "/dev/sda".to_owned()), true);
+        check(Order::Register(1, "/etc/passwd".to_owned()), false);
     }
 
     #[test]

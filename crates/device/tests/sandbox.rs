@@ -81,6 +81,7 @@ fn a_disk_is_read_in_the_sandbox_and_its_link_is_made_outside() {
         let options = Options {
             roots: roots(top),
             udev: false,
+            waits_for_udev: false,
             receive_buffer_bytes: 1 << 20,
             pass_patience_ms: 60_000,
             policy: Policy::default(),

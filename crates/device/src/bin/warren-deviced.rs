@@ -76,6 +76,7 @@ fn parse(words: &[String]) -> Option<Command> {
     let options = Options {
         roots: Roots::default(),
         udev: false,
+        waits_for_udev: false,
         receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
         pass_patience_ms: PASS_PATIENCE_MS,
         policy: Policy::default(),
@@ -121,6 +122,7 @@ fn prepare(command: &mut Command) {
     let options = &mut command.options;
     // udev's own socket tells whether it is running.
     options.udev = !command.kernel && options.roots.udev.join("control").exists();
+    options.waits_for_udev = !command.kernel;
     options.policy.crypttab = read_crypttab(&command.crypttab);
 }
 

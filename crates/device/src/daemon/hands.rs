@@ -25,7 +25,7 @@ const EPIPE: i32 = 32;
 
 /// What happened since the last turn.
 pub(super) enum Done {
-    /// A program that was to start these groups ended.
+    /// What was to be done for these groups is done.
     Ended(Vec<GroupId>, std::result::Result<(), String>),
     /// Something else went wrong.
     Trouble(String),
@@ -52,6 +52,18 @@ impl Hands {
         self.next_id += 1;
         self.running.insert(self.next_id, command.groups);
         self.orders.push(Order::Run(Run { id: self.next_id, udev, words: command.words }));
+    }
+
+    /// Has the kernel told of a member of a file system on several devices.
+    pub(super) fn register(&mut self, group: GroupId, node: String) {
+        self.next_id += 1;
+        self.running.insert(self.next_id, vec![group]);
+        self.orders.push(Order::Register(self.next_id, node));
+    }
+
+    /// Whether something was asked for that group and is not done yet.
+    pub(super) fn is_busy_with(&self, group: GroupId) -> bool {
+        self.running.values().any(|groups| groups.contains(&group))
     }
 
     pub(super) fn is_idle(&self) -> bool {

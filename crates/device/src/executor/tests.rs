@@ -3,10 +3,10 @@ use std::path::PathBuf;
 
 use warren_sys::{fdpass, memfd};
 
-use super::{Answer, ORDERS, Order, OwnedFd, Places, serve};
+use super::{Answer, ORDERS, Order, OwnedFd, Places, Run, serve};
 use crate::activate::RunFile;
 use crate::index::DeviceNumber;
-use crate::orders::{self, Run};
+use crate::orders;
 use std::os::fd::AsFd;
 
 pub(super) fn words(words: &[&str]) -> Vec<String> {
