@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::root;
 use crate::vm::{self, Kernel, quietly};
 use crate::vm_devices::{MODULES, PROGRAMS, TARGETS, add_daemon, add_program, add_udev, unit};
-use crate::{cargo, root};
 
 /// A boot that takes longer is given up; what it said until then is shown.
 const PATIENCE: Duration = Duration::from_secs(1800);
@@ -85,8 +85,7 @@ pub fn run(count: u32, ways: &[&str]) -> Result<()> {
     let directory = root().join("target/vm-disks");
     let _ = fs::remove_dir_all(&directory);
     fs::create_dir_all(&directory).context("target/vm-disks")?;
-    cargo(&["build", "--locked", "--release", "--package", "warren-device", "--examples"])?;
-    let example = root().join("target/release/examples/bench");
+    let example = crate::bench::devices::build_example()?;
     let images = directory.join("made");
     quietly(Command::new(example).arg("make").arg(&images).args([&count.to_string(), "many"]))?;
     for way in WAYS.into_iter().filter(|way| ways.is_empty() || ways.contains(&way.name())) {
@@ -138,9 +137,7 @@ fn fill(kernel: &Kernel, tree: &Path, count: u32, way: Way) -> Result<()> {
     for program in PROGRAMS {
         add_program(tree, program)?;
     }
-    for command in ["wc"] {
-        std::os::unix::fs::symlink("busybox", tree.join("bin").join(command))?;
-    }
+    std::os::unix::fs::symlink("busybox", tree.join("bin/wc"))?;
     vm::copy_modules(kernel, tree, &MODULES)?;
     fs::write(tree.join("report.sh"), REPORT)?;
     let mut text = "[Unit]\nDefaultDependencies=no\n".to_owned();

@@ -154,8 +154,7 @@ fn start_executor(command: &Command) -> warren_sys::Result<Option<OwnedFd>> {
     if let Err(error) = std::fs::create_dir_all(udev) {
         eprintln!("{}: {error}", udev.display());
     }
-    let program = Path::new("/proc/self/exe");
-    let started = executor::start(program, &places(command));
+    let started = std::env::current_exe().and_then(|own| executor::start(&own, &places(command)));
     started.map(Some).map_err(|error| failed("starting the executor", &error))
 }
 

@@ -24,7 +24,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use warren_sys::{process, storage};
 
-use crate::{cargo, output, root};
+use crate::output;
 
 const SIZES_DEFAULT: [u32; 3] = [64, 256, 1015];
 
@@ -67,15 +67,26 @@ pub fn run(args: &[&str]) -> Result<()> {
         ensure!(Path::new(program).exists(), "NOT RUN: {program} is not installed");
     }
     super::programs()?;
-    cargo(&["build", "--locked", "--release", "--package", "warren-device", "--examples"])?;
+    build_example()?;
     let scratch = std::env::temp_dir().join(format!("warren-bench-devices-{}", std::process::id()));
     let measured = measure(&scratch, &sizes);
     let _ = fs::remove_dir_all(&scratch);
     super::write("devices.json", &measured?)
 }
 
-fn example() -> PathBuf {
-    root().join("target/release/examples/bench")
+/// Builds what makes images, beside the programs and as they are built; returns where it is.
+pub fn build_example() -> Result<PathBuf> {
+    let built = example()?;
+    let host = built.ancestors().nth(3).and_then(Path::file_name).and_then(|name| name.to_str());
+    let words = ["build", "--locked", "--release", "--package", "warren-device", "--examples"];
+    let target = ["--target", host.context("the programs lie below the host's name")?];
+    let flags = [("RUSTFLAGS", "-C target-feature=+crt-static")];
+    crate::cargo_with(&[&words[..], &target].concat(), &flags)?;
+    Ok(built)
+}
+
+fn example() -> Result<PathBuf> {
+    Ok(super::programs()?.join("examples/bench"))
 }
 
 fn measure(scratch: &Path, sizes: &[u32]) -> Result<Vec<Value>> {
@@ -103,7 +114,7 @@ impl Disks {
     fn make(directory: &Path, shape: &str, count: u32) -> Result<Disks> {
         fs::create_dir_all(directory)?;
         let images = directory.join("img");
-        let mut make = Command::new(example());
+        let mut make = Command::new(example()?);
         quietly(make.arg("make").arg(&images).args([&count.to_string(), shape]))?;
         let disks = Disks { directory: directory.to_owned(), count };
         for number in 0..count {
@@ -518,8 +529,8 @@ const REPORT_WAIT: std::time::Duration = std::time::Duration::from_millis(500);
 fn simulate(scratch: &Path, count: u32) -> Result<Value> {
     let directory = scratch.join(format!("simulated-{count}"));
     let images = directory.display().to_string();
-    quietly(Command::new(example()).args(["make", &images, &count.to_string(), "many"]))?;
-    let said = output(&example().display().to_string(), &["run", &images])?;
+    quietly(Command::new(example()?).args(["make", &images, &count.to_string(), "many"]))?;
+    let said = output(&example()?.display().to_string(), &["run", &images])?;
     fs::remove_dir_all(&directory)?;
     println!("\nsimulated, {count} disks\n{}", said.trim());
     let after = |word: &str| -> Option<f64> {
