@@ -13,8 +13,8 @@ CARGO_HOME ?= $(HOME)/.cargo
 export PATH := $(CARGO_HOME)/bin:$(PATH)
 
 # Static programs: they run in any root file system. An explicit target keeps the flag from the
-# programs that cargo builds for its own use.
-TARGET = $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p')
+# programs that cargo builds for its own use. (What is exported here is not yet there for make's shell.)
+TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
 DAEMONS = warren-init warren-exec warrend warren-journald warren-deviced

@@ -31,8 +31,13 @@ PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 if ! command -v cargo >/dev/null 2>&1; then
     channel=$(sed -n 's/^channel *= *"\(.*\)"/\1/p' rust-toolchain.toml)
     echo "installing the Rust toolchain $channel by rustup"
-    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs |
-        sh -s -- -y -q --no-modify-path --profile minimal --default-toolchain "$channel"
+    init=$(mktemp -d)/rustup-init
+    # The installer itself, from where the script at sh.rustup.rs would fetch it.
+    curl --proto '=https' --tlsv1.2 -sSf -o "$init" \
+        "https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init"
+    chmod +x "$init"
+    "$init" -y -q --no-modify-path --profile minimal --default-toolchain "$channel"
+    rm -r "${init%/*}"
 fi
 # With rustup, the first call installs the pinned toolchain and its components.
 cargo --version >/dev/null

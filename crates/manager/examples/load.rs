@@ -1,5 +1,5 @@
 //! What a load from scratch costs: `load DIRECTORY [TIMES]` prints the time and the CPU time of
-//! reading the files and of making a generation of them.
+//! reading the files, of making a generation of them, and of looking at every file again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -29,11 +29,16 @@ fn main() {
         let read = Clocks::now();
         let loading = loader.load_all(&Arc::new(Graph::default()));
         let made = Clocks::now();
+        loader.look(true);
+        let again = loader.reload(&loading.graph, false);
+        let looked = Clocks::now();
         println!(
-            "{} units: files {}, generation {}",
+            "{} units: files {}, generation {}, again {} ({} changed)",
             loading.graph.definitions().count(),
             read.since(&began),
-            made.since(&read)
+            made.since(&read),
+            looked.since(&made),
+            again.delta.changed.len(),
         );
     }
 }

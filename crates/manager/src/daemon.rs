@@ -524,6 +524,8 @@ impl Daemon {
         for notice in &notices {
             crate::log::notice(&view, notice);
         }
+        // Who is answered finds what was said about it in the log.
+        self.send_outgoing();
         self.shared.publish(view);
         for (client, reply) in replies {
             self.answer(client, reply);

@@ -87,13 +87,22 @@ impl Ending {
 impl Daemon {
     /// Begins the end, or changes what follows it.
     pub(crate) fn begin_end(&mut self, action: PowerAction) {
+        self.begin_end_saying(action, "");
+    }
+
+    /// The same, with what its asker wants people to be told.
+    pub(crate) fn begin_end_saying(&mut self, action: PowerAction, message: &str) {
         self.forget_plan();
         self.core.set_ending(code::code(action));
         if self.ending().action.replace(action).is_some() {
             return;
         }
         crate::ready::tell("STOPPING=1\nSTATUS=Stopping all units.");
-        self.say_dated(&format!("The system is going down: {}.", code::text(action)));
+        let text = code::text(action);
+        match message {
+            "" => self.say_dated(&format!("The system is going down: {text}.")),
+            _ => self.tell_all(&format!("The system is going down, {text}: {message}")),
+        }
         self.sync_file_systems();
         self.events.push_back(Event::StopEverything);
     }

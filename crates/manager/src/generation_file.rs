@@ -1,9 +1,10 @@
 //! The generation file: a memfd that init keeps, with the generation in force in writing.
 //!
 //! It saves the next incarnation from reading all unit files again, and keeps edits that nobody
-//! reloaded out of force after a crash. The loader's thread writes it behind the loop; the state
-//! file says which generation was in force, and when this file does not lead to that one, all is
-//! read as at the first start. See `warren_core::written` for what is in it.
+//! reloaded out of force after a crash. The loader's thread writes what a generation changes before
+//! the loop puts it in force, and the whole behind the loop; the state file says which generation
+//! was in force, and when this file does not lead to that one, all is read as at the first start.
+//! See `warren_core::written` for what is in it.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -71,12 +72,24 @@ impl GenerationFile {
         self.written.as_ref()
     }
 
+    /// Makes it lead to `graph` too, where that is a small thing to add: a generation that is never
+    /// put in force does no harm.
+    pub fn write_ahead(&mut self, graph: &Arc<Graph>) {
+        if self.written.is_some() && !self.is_grown() {
+            self.write(graph);
+        }
+    }
+
+    fn is_grown(&self) -> bool {
+        self.end > 2 * self.base + GROWTH_BYTES_MIN
+    }
+
     /// Makes it lead to `graph`. If that cannot be, it leads nowhere until the next time.
     pub fn write(&mut self, graph: &Arc<Graph>) {
         if self.written.as_ref().is_some_and(|written| Arc::ptr_eq(written, graph)) {
             return;
         }
-        if self.end > 2 * self.base + GROWTH_BYTES_MIN {
+        if self.is_grown() {
             self.written = None;
         }
         let begins = self.written.is_none();

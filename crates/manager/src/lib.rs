@@ -35,6 +35,7 @@ pub mod loader_thread;
 pub mod log;
 pub mod log_link;
 pub mod log_tail;
+pub mod manager_file;
 pub mod mount_table;
 pub mod mounts;
 pub mod notify;

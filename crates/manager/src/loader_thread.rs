@@ -64,6 +64,8 @@ impl LoaderThread {
                 }
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
             };
+            // Who hears that a reload is done can rely on what it did, whoever is killed then.
+            self.file.write_ahead(&self.graph);
             self.shared.order(Order::Loaded(Box::new(answer)));
             self.file.write(&self.graph);
         }

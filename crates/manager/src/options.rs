@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
+use warren_unit::{Context, Defaults, Diagnostic, Scope};
 
 use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
@@ -139,6 +139,15 @@ impl Options {
             }
         }
         paths
+    }
+
+    /// What units get that say nothing, and what is wrong where that is said. Where units come from
+    /// elsewhere than from the host, so do these: they are the built-in ones.
+    pub fn defaults(&self, context: &Context) -> (Defaults, Vec<Diagnostic>) {
+        match &self.unit_path {
+            Some(_) => (Defaults::default(), Vec::new()),
+            None => crate::manager_file::read(context),
+        }
     }
 
     /// What generators to run. None where units come from elsewhere than from the host.

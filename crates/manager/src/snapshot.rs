@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::ops::Bound;
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,7 +36,7 @@ pub(crate) struct Identity(pub(crate) u64);
 
 impl Identity {
     pub(crate) fn of(m: &fs::Metadata) -> Identity {
-        let parts = [
+        Identity::of_parts([
             m.dev(),
             m.ino(),
             m.size(),
@@ -42,7 +44,10 @@ impl Identity {
             m.mtime_nsec().cast_unsigned(),
             m.ctime().cast_unsigned(),
             m.ctime_nsec().cast_unsigned(),
-        ];
+        ])
+    }
+
+    fn of_parts(parts: [u64; 7]) -> Identity {
         // One round of a 64-bit mixer for each part.
         let mix = |seed: u64, part: u64| {
             let x = (seed ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -105,6 +110,32 @@ pub struct Directory {
     pub is_made: bool,
     /// Units, templates and their directories by name.
     pub entries: BTreeMap<Box<str>, Entry>,
+    /// The directories of links among them, as they were when they were listed. A link is replaced
+    /// and never changed, so that such a directory has changed when one of its links has.
+    listed: BTreeMap<Box<str>, Identity>,
+}
+
+impl Directory {
+    fn new(path: PathBuf, is_made: bool) -> Directory {
+        Directory { path, is_made, entries: BTreeMap::new(), listed: BTreeMap::new() }
+    }
+
+    /// Whether this is a directory of links in which nothing changed since it was listed.
+    fn is_as_listed(&self, name: &str) -> bool {
+        let is = || fs::metadata(self.path.join(name)).map(|metadata| Identity::of(&metadata));
+        self.listed.get(name).is_some_and(|listed| is().is_ok_and(|now| now == *listed))
+    }
+
+    /// Names that are no more; `names` is sorted.
+    fn gone(&self, names: &[String]) -> Vec<String> {
+        let mut names = names.iter().peekable();
+        let mut is_gone = |name: &str| {
+            while names.next_if(|there| there.as_str() < name).is_some() {}
+            names.peek().is_none_or(|there| there.as_str() != name)
+        };
+        let gone = self.entries.keys().filter(|name| is_gone(name));
+        gone.map(|name| name.to_string()).collect()
+    }
 }
 
 /// All search directories, highest precedence first.
@@ -171,8 +202,7 @@ impl Snapshot {
     }
 
     fn read_with(paths: Vec<PathBuf>, watch: Option<Inotify>, known: KnownFiles) -> Snapshot {
-        let directory = |path| Directory { path, is_made: false, entries: BTreeMap::new() };
-        let directories = paths.into_iter().map(directory).collect();
+        let directories = paths.into_iter().map(|path| Directory::new(path, false)).collect();
         let mut snapshot = Snapshot {
             directories,
             watch,
@@ -191,8 +221,7 @@ impl Snapshot {
 
     /// Enters a directory that nobody reads from a disk, at this place in the order.
     pub(crate) fn add_made(&mut self, at: usize, path: PathBuf) {
-        let directory = Directory { path, is_made: true, entries: BTreeMap::new() };
-        self.directories.insert(at, directory);
+        self.directories.insert(at, Directory::new(path, true));
         let shifted = |index: usize| index + usize::from(index >= at);
         self.watched.values_mut().for_each(|(index, _)| *index = shifted(*index));
         self.outside =
@@ -212,6 +241,10 @@ impl Snapshot {
 
     /// Looks at every file; returns the names (below the search directories) that differ.
     pub fn sweep(&mut self) -> BTreeSet<Box<str>> {
+        self.sweep_all(true)
+    }
+
+    fn sweep_all(&mut self, trusting: bool) -> BTreeSet<Box<str>> {
         self.work = Work::default();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
@@ -219,48 +252,42 @@ impl Snapshot {
                 continue;
             }
             self.watch_directory(index, None);
-            changed.extend(self.sweep_directory(index));
+            changed.extend(self.sweep_directory(index, trusting));
         }
         changed
     }
 
-    fn sweep_directory(&mut self, index: usize) -> BTreeSet<Box<str>> {
-        let path = self.directories[index].path.clone();
-        let old = std::mem::take(&mut self.directories[index].entries);
-        let mut new = BTreeMap::new();
+    /// `trusting` takes the times of a directory of links for what was done to it. They are as
+    /// coarse as the kernel's clock tick, so that this needs a watch that tells what they do not.
+    fn sweep_directory(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
+        let names = sorted_names(&self.directories[index].path);
+        match &names {
+            Ok(_) => self.missing.remove(&index),
+            Err(_) => self.missing.insert(index),
+        };
+        let names = names.unwrap_or_default();
+        let mut others = self.directories[index].gone(&names);
+        let (directories, files): (Vec<String>, Vec<String>) =
+            names.into_iter().partition(|name| directory_kind(name).is_some());
+        others.extend(directories);
         let mut changed = BTreeSet::new();
-        match fs::read_dir(&path) {
-            Ok(entries) => {
-                self.missing.remove(&index);
-                let names = entries.flatten().take(ENTRIES_MAX);
-                let names = names.filter_map(|entry| entry.file_name().into_string().ok());
-                let (directories, files): (Vec<String>, Vec<String>) =
-                    names.partition(|name| directory_kind(name).is_some());
-                let mut found = self.look_at_files(&path, files, &old);
-                for name in directories {
-                    let entry = self.look(index, &path.join(&name), &name, old.get(name.as_str()));
-                    found.push((name, entry));
-                }
-                for (name, now) in found {
-                    let Some(now) = now else { continue };
-                    let before = old.get(name.as_str());
-                    if before.is_none_or(|before| !same(before, &now)) {
-                        self.structure_changed |= !both_files(before, Some(&now));
-                        changed.insert(name.as_str().into());
-                    }
-                    self.note_outside(index, &name, Some(&now));
-                    new.insert(name.into_boxed_str(), now);
-                }
-            }
-            Err(_) => {
-                self.missing.insert(index);
+        for (name, now) in self.look_at_files(index, files) {
+            let before = self.directories[index].entries.remove(name.as_str());
+            if self.enter(index, &name, before, now) {
+                changed.insert(name.into());
             }
         }
-        let gone = old.keys().filter(|name| !new.contains_key(*name)).cloned();
-        let before = changed.len();
-        changed.extend(gone);
-        self.structure_changed |= changed.len() > before;
-        self.directories[index].entries = new;
+        let entries = &mut self.directories[index].entries;
+        if changed.len() > entries.len() / 2 {
+            // Entered in their order they leave every node half empty; made of all at once it is full.
+            *entries = std::mem::take(entries).into_iter().collect();
+        }
+        for name in others {
+            let same = trusting && self.directories[index].is_as_listed(&name);
+            if !same && self.refresh(index, &name) {
+                changed.insert(name.into());
+            }
+        }
         changed
     }
 
@@ -278,6 +305,10 @@ impl Snapshot {
                 return None;
             }
             self.watch_directory(index, Some(name));
+            if !name.ends_with(".d") {
+                let listed = &mut self.directories[index].listed;
+                listed.insert(name.into(), Identity::of(&metadata));
+            }
             let mut notes = Notes::default();
             let entry = self.look_into(path, owner, before, &mut notes);
             self.take_notes(notes);
@@ -290,36 +321,59 @@ impl Snapshot {
         entry
     }
 
-    /// Reads many entries that are no directories, by several threads.
-    fn look_at_files(
-        &mut self,
-        path: &Path,
-        names: Vec<String>,
-        old: &BTreeMap<Box<str>, Entry>,
-    ) -> Vec<(String, Option<Entry>)> {
+    /// Looks at many entries that are no directories, by several threads; `names` is sorted. Those
+    /// that are the same as before are left out.
+    fn look_at_files(&mut self, index: usize, names: Vec<String>) -> Vec<(String, Option<Entry>)> {
         let this = &*self;
-        let look = |names: &[String]| {
+        let look = |names: Vec<String>| {
             let mut notes = Notes::default();
-            let mut one = |name: &String| {
-                let unit_type = UnitName::parse(name).ok()?.unit_type();
-                let before = old.get(name.as_str());
-                this.look_at_file(&path.join(name), unit_type, before, &mut notes)
-            };
-            let entries: Vec<Option<Entry>> = names.iter().map(&mut one).collect();
-            (entries, notes)
+            (this.look_at_share(index, names, &mut notes), notes)
         };
         let share = names.len().div_ceil(threads()).max(FILES_PER_THREAD_MIN);
-        let looked: Vec<(Vec<Option<Entry>>, Notes)> = std::thread::scope(|scope| {
-            let shares: Vec<_> =
-                names.chunks(share).map(|share| scope.spawn(move || look(share))).collect();
+        let mut shares: Vec<Vec<String>> = Vec::new();
+        let mut names = names.into_iter();
+        while names.len() > 0 {
+            shares.push(names.by_ref().take(share).collect());
+        }
+        let looked: Vec<_> = std::thread::scope(|scope| {
+            let shares = shares.into_iter().map(|share| scope.spawn(move || look(share)));
+            let shares: Vec<_> = shares.collect();
             shares.into_iter().map(|t| t.join().expect("looking at files does not panic")).collect()
         });
-        let mut entries = Vec::with_capacity(names.len());
+        let mut found = Vec::new();
         for (some, notes) in looked {
-            entries.extend(some);
+            found.extend(some);
             self.take_notes(notes);
         }
-        names.into_iter().zip(entries).collect()
+        found
+    }
+
+    /// Walks along the names and what was there before, side by side.
+    fn look_at_share(
+        &self,
+        index: usize,
+        names: Vec<String>,
+        notes: &mut Notes,
+    ) -> Vec<(String, Option<Entry>)> {
+        let directory = &self.directories[index];
+        let opened = fs::File::open(&directory.path).ok();
+        let first = names.first().map_or("", String::as_str);
+        let from = (Bound::Included(first), Bound::Unbounded);
+        let mut old = directory.entries.range::<str, _>(from).peekable();
+        let mut found = Vec::new();
+        for name in names {
+            while old.next_if(|(before, _)| ***before < *name).is_some() {}
+            let before = old.next_if(|(before, _)| ***before == *name).map(|(_, entry)| entry);
+            if is_same_file(opened.as_ref(), &name, before) {
+                notes.work.looked_at += 1;
+                continue;
+            }
+            let Ok(unit) = UnitName::parse(&name) else { continue };
+            let path = directory.path.join(&name);
+            let now = self.look_at_file(&path, unit.unit_type(), before, notes);
+            found.push((name, now));
+        }
+        found
     }
 
     fn take_notes(&mut self, notes: Notes) {
@@ -500,11 +554,11 @@ impl Snapshot {
     /// when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {
         self.work = Work::default();
-        let Some(watch) = &self.watch else { return self.sweep() };
+        let Some(watch) = &self.watch else { return self.sweep_all(false) };
         let mut events = Vec::new();
         match watch.drain(&mut events) {
             Ok(false) => {}
-            Ok(true) | Err(_) => return self.sweep(),
+            Ok(true) | Err(_) => return self.sweep_all(false),
         }
         let mut touched: BTreeSet<(usize, Box<str>)> = BTreeSet::new();
         for event in events {
@@ -515,7 +569,7 @@ impl Snapshot {
         for index in self.missing.clone() {
             if self.directories[index].path.is_dir() {
                 self.watch_directory(index, None);
-                changed.extend(self.sweep_directory(index));
+                changed.extend(self.sweep_directory(index, false));
             }
         }
         for (index, name) in touched {
@@ -558,7 +612,19 @@ impl Snapshot {
     fn refresh(&mut self, index: usize, name: &str) -> bool {
         let path = self.directories[index].path.join(name);
         let before = self.directories[index].entries.remove(name);
+        self.directories[index].listed.remove(name);
         let now = self.look(index, &path, name, before.as_ref());
+        self.enter(index, name, before, now)
+    }
+
+    /// Puts what a name is now in the place of what it was; true if it differs.
+    fn enter(
+        &mut self,
+        index: usize,
+        name: &str,
+        before: Option<Entry>,
+        now: Option<Entry>,
+    ) -> bool {
         let differs = match (&before, &now) {
             (Some(before), Some(now)) => !same(before, now),
             (None, None) => false,
@@ -571,6 +637,22 @@ impl Snapshot {
         }
         differs
     }
+}
+
+/// The names in a directory.
+fn sorted_names(path: &Path) -> std::io::Result<Vec<String>> {
+    let entries = fs::read_dir(path)?.flatten().take(ENTRIES_MAX);
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Whether the entry of this name is the file that it was.
+fn is_same_file(directory: Option<&fs::File>, name: &str, before: Option<&Entry>) -> bool {
+    let (Some(directory), Some(Entry::File(file))) = (directory, before) else { return false };
+    let facts = warren_sys::file::stat_at(directory.as_fd(), name);
+    facts.is_ok_and(|facts| facts.is_file && Identity::of_parts(facts.parts) == file.identity)
 }
 
 fn both_files(before: Option<&Entry>, now: Option<&Entry>) -> bool {
@@ -620,5 +702,83 @@ fn read_bounded(path: &Path, size: u64) -> Option<Vec<u8>> {
         Ok(_) => Some(bytes),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
         Err(_) => Some(vec![0xff]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A directory of unit files that is gone with this value.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
+            fs::create_dir_all(&path).expect("a scratch directory");
+            Scratch(path)
+        }
+
+        /// `PATH` with a text, `PATH -> TARGET`, or `- PATH` to take one away.
+        fn edit(&self, edit: &str) {
+            let place = |name: &str| {
+                let path = self.0.join(name);
+                fs::create_dir_all(path.parent().expect("it is in the directory")).expect("mkdir");
+                let _ = fs::remove_file(&path);
+                path
+            };
+            match edit.split_once(' ') {
+                Some(("-", name)) => _ = place(name),
+                Some((name, target)) if target.starts_with("-> ") => {
+                    std::os::unix::fs::symlink(&target[3..], place(name)).expect("a link");
+                }
+                Some((name, text)) => fs::write(place(name), text).expect("a file"),
+                None => panic!("no edit: {edit}"),
+            }
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn looking_at_all_again_sees_what_reading_all_sees() {
+        let scratch = Scratch::new("sweep");
+        let read = || Snapshot::read_unwatched(vec![scratch.0.clone()]);
+        for name in ["a", "c", "e", "g"] {
+            scratch.edit(&format!("{name}.service [Service]"));
+        }
+        scratch.edit("x.target.wants/a.service -> ../a.service");
+        scratch.edit("a.service.d/1.conf [Unit]");
+        let mut snapshot = read();
+        for (edit, changed) in [
+            ("c.service [Unit]\nDescription=longer", "c.service"),
+            ("0.service [Service]", "0.service"),
+            ("d.service -> c.service", "d.service"),
+            ("z.service -> /dev/null", "z.service"),
+            ("d.service [Service]", "d.service"),
+            ("- a.service", "a.service"),
+            ("- z.service", "z.service"),
+            ("x.target.wants/e.service -> ../e.service", "x.target.wants"),
+            ("x.target.wants/a.service -> /dev/null", "x.target.wants"),
+            ("- x.target.wants/e.service", "x.target.wants"),
+            ("a.service.d/1.conf [Unit]\nDescription=longer", "a.service.d"),
+            ("y.target.requires/c.service -> ../c.service", "y.target.requires"),
+            ("notes about nothing", ""),
+        ] {
+            scratch.edit(edit);
+            // Without a watch nothing but the files tells.
+            let trusting = edit.starts_with("a.service.d");
+            let seen: Vec<Box<str>> = snapshot.sweep_all(trusting).into_iter().collect();
+            let want: Vec<Box<str>> =
+                Some(changed.into()).filter(|_| !changed.is_empty()).into_iter().collect();
+            assert_eq!(seen, want, "{edit}");
+            let (now, fresh) = (&snapshot.directories[0].entries, &read().directories[0].entries);
+            assert!(now.keys().eq(fresh.keys()), "{edit}");
+        }
+        assert!(snapshot.sweep().is_empty(), "nothing was done since");
     }
 }

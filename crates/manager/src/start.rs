@@ -23,8 +23,8 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_trace::words::Phase;
+use warren_unit::LoadState;
 use warren_unit::settings::{Group, Id};
-use warren_unit::{Defaults, LoadState};
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{Devices, KeptDevices};
@@ -106,15 +106,15 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         say!("going on after the last manager: {:?}", greeting.welcome.reason);
     }
     let mut kept = sort_kept(greeting.stored);
-    let settings = Settings {
-        context: Arc::new(crate::host::context(options.scope)),
-        defaults: Arc::new(Defaults::default()),
-    };
+    let context = Arc::new(crate::host::context(options.scope));
+    let (defaults, faults) = options.defaults(&context);
+    let settings = Settings { context, defaults: Arc::new(defaults) };
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
     let (state, restored) = open_state(kept.state.take())?;
     let tree = open_tree();
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
     crate::log::set_up(options.log_target, options.scope, wake.clone());
+    faults.iter().for_each(|fault| say!("{fault}"));
     let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
     let devices = Devices::open(std::mem::take(&mut kept.devices), &init)?;
     let (orders_in, orders) = channel();

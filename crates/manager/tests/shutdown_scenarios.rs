@@ -431,7 +431,7 @@ fn a_lock_holds_until_its_holder_is_gone() {
     std::fs::write(&gate, "").expect("a file can be made");
     let console = m.wait_for_end();
     assert!(console.contains("The system is down."), "{console}");
-    assert!(console.contains("the power goes off: new disks"), "{console}");
+    assert!(console.contains("is going down, the power goes off: new disks"), "{console}");
     assert_eq!(holder.wait_with_output().expect("it ended").status.code(), Some(7));
 }
 

@@ -5,11 +5,10 @@
 //! warren-sim --seed S [--steps N] [--log] [--shrink]        one seed
 //! warren-sim --plan FILE [--log] [--shrink]                 a plan from a file
 //! warren-sim --exhaustive N [--share K]                     transactions of all graphs of N units
-//! warren-sim --differential N --units DIR --command SHELL   N transactions in systemd and here
+//! warren-sim --differential N [--seed S]                    N transactions in systemd and here
 //! ```
-//!
-//! For `--differential`, DIR is a directory that systemd reads units from, and SHELL a command
-//! that runs `sh` next to that systemd and takes the script from its standard input.
+
+mod systemd;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,6 +18,9 @@ use warren_sim::run::{Verdict, run};
 use warren_sim::script::Plan;
 use warren_sim::shrink::shrink;
 use warren_sim::{exhaustive, workload};
+
+/// The exit code that says that there is nothing to compare with.
+const NOT_RUN: u8 = 3;
 
 /// Last lines of a timeline that are shown with a failure.
 const LINES_SHOWN: usize = 60;
@@ -31,8 +33,6 @@ struct Options {
     budget: Option<Duration>,
     exhaustive: Option<usize>,
     differential: Option<usize>,
-    units: Option<String>,
-    command: Option<String>,
     share: u64,
     log: bool,
     shrink: bool,
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         return all_graphs(units, options.share);
     }
     if let Some(count) = options.differential {
-        return against_systemd(count, &options);
+        return against_systemd(count, options.seeds.map_or(1, |(seed, _)| seed));
     }
     match (&options.plan, options.seeds) {
         (Some(path), _) => match std::fs::read_to_string(path) {
@@ -95,8 +95,6 @@ fn read_options() -> Result<Options, String> {
             "--budget" => options.budget = Some(Duration::from_secs(number(value()?)?)),
             "--exhaustive" => options.exhaustive = Some(number(value()?)? as usize),
             "--differential" => options.differential = Some(number(value()?)? as usize),
-            "--units" => options.units = Some(value()?),
-            "--command" => options.command = Some(value()?),
             "--share" => options.share = number(value()?)?.max(1),
             "--log" => options.log = true,
             "--shrink" => options.shrink = true,
@@ -161,60 +159,17 @@ fn all_graphs(units: usize, share: u64) -> ExitCode {
 }
 
 /// Compares transactions with systemd's; loud when there is no systemd to ask.
-fn against_systemd(count: usize, options: &Options) -> ExitCode {
-    let (Some(units), Some(command)) = (&options.units, &options.command) else {
-        println!("NOT RUN: no systemd to compare with; --units and --command say where one is");
-        return ExitCode::from(3);
-    };
-    let trials = differential::draw(count, 1);
-    let result = write_units(&trials, units).and_then(|paths| {
-        let output = run_script(command, &script_of(&trials));
-        paths.iter().try_for_each(std::fs::remove_file)?;
-        output
-    });
-    match result {
+fn against_systemd(count: usize, seed: u64) -> ExitCode {
+    let trials = differential::draw(count, seed);
+    let files: Vec<(String, String)> = trials.iter().flat_map(|trial| trial.files()).collect();
+    let script: String = trials.iter().map(|trial| trial.script()).collect();
+    match systemd::run(&files, &script) {
         Ok(output) => judge(trials, &output),
-        Err(error) => {
-            println!("NOT RUN: {command}: {error}");
-            ExitCode::from(3)
+        Err(reason) => {
+            println!("NOT RUN: {reason}");
+            ExitCode::from(NOT_RUN)
         }
     }
-}
-
-fn write_units(
-    trials: &[differential::Trial],
-    directory: &str,
-) -> std::io::Result<Vec<std::path::PathBuf>> {
-    let mut paths = Vec::new();
-    for (name, text) in trials.iter().flat_map(|trial| trial.files()) {
-        let path = std::path::Path::new(directory).join(name);
-        std::fs::write(&path, text)?;
-        paths.push(path);
-    }
-    Ok(paths)
-}
-
-fn script_of(trials: &[differential::Trial]) -> String {
-    let scripts: String = trials.iter().map(|trial| trial.script()).collect();
-    format!("systemctl daemon-reload\n{scripts}")
-}
-
-fn run_script(command: &str, script: &str) -> std::io::Result<String> {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-    let mut shell = Command::new("sh")
-        .args(["-c", command])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let mut input = shell.stdin.take().expect("it was asked for");
-    let script = script.to_owned();
-    // The script is longer than a pipe; its output is read meanwhile.
-    let writer = std::thread::spawn(move || input.write_all(script.as_bytes()));
-    let output = shell.wait_with_output()?;
-    writer.join().expect("it only writes")?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn judge(trials: Vec<differential::Trial>, output: &str) -> ExitCode {

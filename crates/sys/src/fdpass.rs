@@ -341,6 +341,11 @@ fn take_control(
     (credentials, pidfd)
 }
 
+/// Has programs that this one starts inherit an fd, under its number.
+pub fn set_inheritable(fd: BorrowedFd<'_>) -> Result<()> {
+    rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty()).call("fcntl F_SETFD")
+}
+
 /// Takes an fd that this program was started with, at `min` or above, close-on-exec; the number
 /// it came under is closed. Standard fds and numbers that are not open are refused.
 pub fn take_inherited(number: RawFd, min: RawFd) -> Result<OwnedFd> {

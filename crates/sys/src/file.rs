@@ -10,6 +10,36 @@ pub fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     rustix::fs::ftruncate(fd, bytes).call("ftruncate")
 }
 
+/// What tells one state of a directory's entry from another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EntryFacts {
+    /// Whether it is a regular file; links are not followed.
+    pub is_file: bool,
+    /// Device, inode, size in bytes, and the times of the last change of its content and of itself
+    /// in seconds and nanoseconds.
+    pub parts: [u64; 7],
+}
+
+/// Looks at an entry of the directory behind `directory`: the kernel need not find the directory
+/// for each of its entries.
+pub fn stat_at(directory: BorrowedFd<'_>, name: &str) -> Result<EntryFacts> {
+    let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+    let stat = rustix::fs::statat(directory, name, flags).call("fstatat")?;
+    let (mtime, ctime) = (stat.st_mtime.cast_unsigned(), stat.st_ctime.cast_unsigned());
+    Ok(EntryFacts {
+        is_file: rustix::fs::FileType::from_raw_mode(stat.st_mode).is_file(),
+        parts: [
+            stat.st_dev,
+            stat.st_ino,
+            stat.st_size.cast_unsigned(),
+            mtime,
+            stat.st_mtime_nsec,
+            ctime,
+            stat.st_ctime_nsec,
+        ],
+    })
+}
+
 /// Writes everything at `offset`; the file position is left alone.
 pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     let mut done = 0;

@@ -6,9 +6,12 @@
 
 mod cgroup;
 mod exec;
+mod manager;
 mod service;
 mod socket;
 mod unit;
+
+pub use manager::defaults;
 
 use crate::config::{
     AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, UnitSection,

@@ -4,6 +4,7 @@
 //! become ids of the settings table, comments and unknown settings are dropped. Values are not
 //! interpreted here: no quoting, no specifiers.
 
+use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -116,6 +117,7 @@ impl Entry<'_> {
             Group::Warren => Section::Warren,
             Group::Unit => Section::Unit,
             Group::Install => Section::Install,
+            Group::Manager => Section::Manager,
             _ => Section::Type(unit_type),
         }
     }
@@ -143,9 +145,18 @@ impl Entry<'_> {
 /// Parses a unit file or drop-in of a unit of this type. Never fails: what cannot be used is
 /// left out and reported.
 pub fn parse(path: Arc<str>, bytes: &[u8], unit_type: UnitType) -> (UnitFile, Vec<Diagnostic>) {
+    parse_as(path, bytes, What::Unit(unit_type))
+}
+
+/// The same for the manager's own file or a drop-in of it (systemd-system.conf(5)).
+pub fn parse_manager(path: Arc<str>, bytes: &[u8]) -> (UnitFile, Vec<Diagnostic>) {
+    parse_as(path, bytes, What::Manager)
+}
+
+fn parse_as(path: Arc<str>, bytes: &[u8], what: What) -> (UnitFile, Vec<Diagnostic>) {
     let mut scanner = Scanner {
         path,
-        unit_type,
+        what,
         place: Place::Outside,
         values: String::new(),
         table: Vec::new(),
@@ -172,9 +183,34 @@ enum Place {
     Ignored,
 }
 
+/// What a file is of; sections depend on it.
+#[derive(Clone, Copy)]
+enum What {
+    Unit(UnitType),
+    Manager,
+}
+
+impl What {
+    fn section(self, name: &str) -> Option<Section> {
+        match self {
+            What::Unit(unit_type) => Section::find(name, unit_type),
+            What::Manager => (name == Section::Manager.name()).then_some(Section::Manager),
+        }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Unit(unit_type) => write!(f, "a {unit_type} unit"),
+            What::Manager => f.write_str("the manager's file"),
+        }
+    }
+}
+
 struct Scanner {
     path: Arc<str>,
-    unit_type: UnitType,
+    what: What,
     place: Place,
     values: String,
     table: Vec<Assignment>,
@@ -256,12 +292,12 @@ impl Scanner {
             let message = format!("invalid section header '{line}'");
             return self.refuse(number, 1, Code::BadSectionHeader, message);
         };
-        self.place = match Section::find(name, self.unit_type) {
+        self.place = match self.what.section(name) {
             Some(section) => Place::Known(section),
             None => Place::Ignored,
         };
         if matches!(self.place, Place::Ignored) && !name.starts_with("X-") {
-            let message = format!("a {} unit has no section [{name}]", self.unit_type);
+            let message = format!("{} has no section [{name}]", self.what);
             self.warn(number, 1, Code::UnknownSection, message);
         }
     }

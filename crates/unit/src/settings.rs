@@ -47,11 +47,13 @@ pub enum Group {
     Cgroup,
     /// What only this manager knows, \[X-Warren\]
     Warren,
+    /// \[Manager\] of the manager's own file, systemd-system.conf(5)
+    Manager,
 }
 
 impl Group {
     /// Every group.
-    pub const ALL: [Group; 15] = [
+    pub const ALL: [Group; 16] = [
         Group::Unit,
         Group::Install,
         Group::Service,
@@ -67,6 +69,7 @@ impl Group {
         Group::Kill,
         Group::Cgroup,
         Group::Warren,
+        Group::Manager,
     ];
 
     /// The manual page.
@@ -86,6 +89,7 @@ impl Group {
             Group::Kill => "systemd.kill(5)",
             Group::Cgroup => "systemd.resource-control(5)",
             Group::Warren => "section [X-Warren]; systemd ignores it",
+            Group::Manager => "systemd-system.conf(5)",
         }
     }
 
@@ -105,6 +109,8 @@ pub enum Section {
     Warren,
     /// The section of the unit's type.
     Type(UnitType),
+    /// \[Manager\], the one section of the manager's own file
+    Manager,
 }
 
 impl Section {
@@ -126,6 +132,7 @@ impl Section {
             Section::Install => "Install",
             Section::Warren => "X-Warren",
             Section::Type(unit_type) => unit_type.section(),
+            Section::Manager => "Manager",
         }
     }
 
@@ -147,6 +154,7 @@ impl Section {
             Section::Type(UnitType::Slice) => Group::Slice.bit() | cgroup,
             Section::Type(UnitType::Scope) => Group::Scope.bit() | kill,
             Section::Warren => Group::Warren.bit(),
+            Section::Manager => Group::Manager.bit(),
             Section::Type(UnitType::Target | UnitType::Device) => 0,
         }
     }

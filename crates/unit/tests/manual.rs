@@ -4,7 +4,7 @@ use std::process::Command;
 
 use warren_unit::settings::{ALIASES, SETTINGS};
 
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "systemd.unit",
     "systemd.service",
     "systemd.socket",
@@ -18,6 +18,7 @@ const PAGES: [&str; 13] = [
     "systemd.exec",
     "systemd.kill",
     "systemd.resource-control",
+    "systemd-system.conf",
 ];
 
 /// Names in these pages that are settings of other files.

@@ -17,7 +17,7 @@ pub use message::{error_reply, method_call, method_return};
 pub use read::Reader;
 pub use signature::{alignment, first_type, is_valid};
 pub use text::encode_text;
-pub use write::Writer;
+pub use write::{Room, Writer};
 
 /// Containers in containers that a value may have (the specification allows 64).
 pub const MAX_DEPTH: u32 = 64;

@@ -104,15 +104,6 @@ impl Writer {
         self.raw(bytes).byte(0)
     }
 
-    /// `s` and `o` whose bytes, none of them NUL, `fill` writes.
-    pub fn str_with(&mut self, fill: impl FnOnce(&mut Writer)) -> &mut Writer {
-        let at = self.u32(0).len();
-        fill(self);
-        let len = u32::try_from(self.len() - at).expect("texts are far below 4 GiB");
-        self.bytes[at - 4..at].copy_from_slice(&len.to_le_bytes());
-        self.byte(0)
-    }
-
     /// `g`
     pub fn signature(&mut self, value: &str) -> &mut Writer {
         self.byte(u8::try_from(value.len()).expect("signatures are at most 255 bytes"));
@@ -154,9 +145,60 @@ impl Writer {
         self.signature(signature)
     }
 
+    /// A structure of `u` and `s` that needs `most` bytes at most, padding included: one check for
+    /// room instead of one for each piece, for lists of tens of thousands.
+    pub fn small_structure(&mut self, most: usize, fill: impl FnOnce(&mut Room<'_>)) {
+        let start = self.structure().len();
+        self.bytes.resize(start + most, 0);
+        let mut room = Room { bytes: &mut self.bytes[start..], used: 0 };
+        fill(&mut room);
+        let used = room.used;
+        self.bytes.truncate(start + used);
+    }
+
     /// Bytes as they are, without padding.
     pub fn raw(&mut self, bytes: &[u8]) -> &mut Writer {
         self.bytes.extend_from_slice(bytes);
+        self
+    }
+}
+
+/// Zeroed bytes for a structure, 8-aligned.
+pub struct Room<'w> {
+    bytes: &'w mut [u8],
+    used: usize,
+}
+
+impl Room<'_> {
+    /// `u`
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        let at = self.used.next_multiple_of(4);
+        self.bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        self.used = at + 4;
+        self
+    }
+
+    /// `s` and `o` without a NUL in it.
+    pub fn str(&mut self, value: &str) -> &mut Self {
+        self.u32(u32::try_from(value.len()).expect("texts are far below 4 GiB"));
+        self.raw(value.as_bytes()).used += 1;
+        self
+    }
+
+    /// `s` and `o` whose bytes, none of them NUL, `fill` writes.
+    pub fn str_with(&mut self, fill: impl FnOnce(&mut Self)) -> &mut Self {
+        let from = self.u32(0).used;
+        fill(self);
+        let len = u32::try_from(self.used - from).expect("texts are far below 4 GiB");
+        self.bytes[from - 4..from].copy_from_slice(&len.to_le_bytes());
+        self.used += 1;
+        self
+    }
+
+    /// Bytes as they are, without padding.
+    pub fn raw(&mut self, bytes: &[u8]) -> &mut Self {
+        self.bytes[self.used..][..bytes.len()].copy_from_slice(bytes);
+        self.used += bytes.len();
         self
     }
 }

@@ -4,9 +4,12 @@
 //! `warren-echo NAME` answers every connection to the sockets it was passed (sd_listen_fds(3))
 //! with `ok NAME` and closes it; without sockets it waits to be ended.
 //! `warren-echo --stat PATH` looks at a path and prints how many microseconds that took.
+//! `warren-echo --alone NAME` prints how many microseconds a first connection takes where nobody but
+//! the kernel stands between it and the service: fork, exec, accept.
 
-use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::fdpass;
@@ -21,8 +24,9 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--stat", path] => stat(path),
+        ["--alone", name] => alone(name),
         [name] => serve(name),
-        _ => Err("usage: warren-echo NAME | --stat PATH".into()),
+        _ => Err("usage: warren-echo NAME | --stat PATH | --alone NAME".into()),
     };
     if let Err(error) = done {
         eprintln!("warren-echo: {error}");
@@ -37,6 +41,28 @@ fn stat(path: &str) -> Done {
     let entries = std::fs::read_dir(path)?.count();
     let us = began.elapsed().as_micros();
     println!("{us} {entries}");
+    Ok(())
+}
+
+fn alone(name: &str) -> Done {
+    let path = std::env::temp_dir().join(format!("warren-echo-{}", std::process::id()));
+    let listener = UnixListener::bind(&path)?;
+    if listener.as_raw_fd() != FIRST_FD {
+        return Err("it was started with more than its standard descriptors".into());
+    }
+    warren_sys::fdpass::set_inheritable(listener.as_fd())?;
+    let mut service = std::process::Command::new(std::env::current_exe()?);
+    let began = std::time::Instant::now();
+    let mut connection = UnixStream::connect(&path)?;
+    let mut service = service.arg(name).env("LISTEN_FDS", "1").spawn()?;
+    let mut answer = String::new();
+    let read = connection.read_to_string(&mut answer);
+    let us = began.elapsed().as_micros();
+    service.kill()?;
+    service.wait()?;
+    std::fs::remove_file(&path)?;
+    read?;
+    println!("{us} {answer}");
     Ok(())
 }
 

@@ -106,14 +106,14 @@ impl Daemon {
                 self.set_plan(Some(scheduled.clone()));
                 self.tell_all(&scheduled.warning(minutes));
             }
-            Step::Begin => self.begin_planned(scheduled.action),
+            Step::Begin => self.begin_planned(&scheduled),
         }
     }
 
-    fn begin_planned(&mut self, action: PowerAction) {
+    fn begin_planned(&mut self, scheduled: &Scheduled) {
         let locks = self.shared.locks();
         if locks.is_empty() {
-            return self.begin_end(action);
+            return self.begin_end_saying(scheduled.action, &scheduled.message);
         }
         say!("the planned shutdown waits for {}", crate::inhibit::line(&locks));
         self.planned.due = Some(now().monotonic.after(TOLD_APART));
@@ -127,7 +127,7 @@ impl Daemon {
     }
 
     /// Tells all who are logged in, by wall(1) where there is one, and the log.
-    fn tell_all(&mut self, text: &str) {
+    pub(super) fn tell_all(&mut self, text: &str) {
         self.say_dated(text);
         let spec = ExecSpec {
             path: "wall".to_owned(),

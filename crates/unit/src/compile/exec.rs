@@ -440,7 +440,7 @@ fn input(text: &str) -> Result<Input, Fault> {
     })
 }
 
-fn output(text: &str) -> Result<Output, Fault> {
+pub(crate) fn output(text: &str) -> Result<Output, Fault> {
     if let Some((kind, rest)) = text.split_once(':') {
         match kind {
             "file" => return absolute(rest).map(Output::File),

@@ -243,3 +243,49 @@ fn what_is_read_but_not_acted_on_is_said_once() {
         ]
     );
 }
+
+#[test]
+fn the_manager_s_file_states_defaults() {
+    let texts = [
+        "[Manager]\nDefaultTimeoutStopSec=5\nDefaultTimeoutStartSec=infinity\n\
+         DefaultLimitNOFILE=1024:9999\nDefaultEnvironment=A=1 B\nDefaultRestartSec=2\n\
+         LogLevel=debug\nNonsense=1\nDefaultTasksMax=70%\nDefaultStandardError=null",
+        "[Service]\nTimeoutStopSec=9\n[Manager]\nDefaultTimeoutStopSec=7\nDefaultEnvironment=C=3\n\
+         DefaultLimitNOFILE=wrong\nDefaultOOMPolicy=kill\nDefaultStartLimitBurst=99",
+    ];
+    let mut said = Vec::new();
+    let files: Vec<_> = texts
+        .iter()
+        .map(|text| {
+            let (file, faults) = crate::parse::parse_manager("m".into(), text.as_bytes());
+            said.extend(faults);
+            Arc::new(file)
+        })
+        .collect();
+    let (stated, more) = defaults(Some(&files[0]), &files[1..], &Context::system());
+    said.extend(more);
+    let nofile = Rlimit { soft: 1024, hard: 9999 };
+    let want = Defaults {
+        timeout_start: None,
+        timeout_stop: Some(Duration::from_secs(7)),
+        restart_delay: Duration::from_secs(2),
+        start_limit_burst: 99,
+        environment: Arc::from(["A=1".into(), "C=3".into()]),
+        tasks_max: TasksLimit::Scale { numerator: 7000, denominator: 10_000 },
+        rlimits: Rlimits(vec![(Resource::Nofile, nofile)]),
+        oom_policy: OomPolicy::Kill,
+        standard_error: Output::Null,
+        ..Defaults::default()
+    };
+    assert_eq!(stated, want);
+    let mut said: Vec<String> = said.iter().map(Diagnostic::to_string).collect();
+    said.sort();
+    let want = [
+        "m:1:1: warning: the manager's file has no section [Service] [unknown-section]",
+        "m:5:24: warning: DefaultEnvironment=: 'B' is not NAME=value, ignored [bad-value]",
+        "m:6:20: warning: DefaultLimitNOFILE=: 'wrong' is not a limit for NOFILE, ignored [bad-value]",
+        "m:7:10: note: LogLevel= has no effect yet [not-acted-on]",
+        "m:8:1: warning: [Manager] has no setting Nonsense= [unknown-setting]",
+    ];
+    assert_eq!(said, want);
+}

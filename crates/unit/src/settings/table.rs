@@ -37,6 +37,12 @@ macro_rules! rows {
                 kind: Rlimit(Resource::$limit),
                 list: List::Last,
                 status: Status::Acted,
+            }, Setting {
+                group: Group::Manager,
+                name: concat!("DefaultLimit", stringify!($resource)),
+                kind: Rlimit(Resource::$limit),
+                list: List::Last,
+                status: Status::Acted,
             }, )+
         ];
     };
@@ -287,6 +293,24 @@ rows! {
     @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares MemoryLimit BlockIOWeight
         StartupBlockIOWeight;
     @Cgroup Obsolete Append (Raw): BlockIODeviceWeight BlockIOReadBandwidth BlockIOWriteBandwidth;
+
+    @Manager Acted Last (Span): DefaultTimeoutStartSec DefaultTimeoutStopSec DefaultTimeoutAbortSec
+        DefaultRestartSec DefaultDeviceTimeoutSec DefaultStartLimitIntervalSec;
+    @Manager Acted Last (COUNT): DefaultStartLimitBurst;
+    @Manager Acted Append (Environment): DefaultEnvironment;
+    @Manager Acted Last (Bool): DefaultCPUAccounting DefaultMemoryAccounting DefaultTasksAccounting
+        DefaultIOAccounting DefaultIPAccounting;
+    @Manager Acted Last (Tasks): DefaultTasksMax;
+    @Manager Acted Last (Word(OomPolicy::WORDS)): DefaultOOMPolicy;
+    @Manager Acted Last (Number(-1000, 1000)): DefaultOOMScoreAdjust;
+    @Manager Acted Last (Text): DefaultStandardOutput DefaultStandardError;
+    @Manager Parsed Last (Raw): CapabilityBoundingSet CPUAffinity CrashChangeVT CrashReboot CrashShell
+        CtrlAltDelBurstAction DefaultSmackProcessLabel DefaultTimerAccuracySec DumpCore
+        KExecWatchdogSec LogColor LogLevel LogLocation LogTarget LogTime NUMAMask NUMAPolicy
+        RebootWatchdogSec RuntimeWatchdogPreGovernor RuntimeWatchdogPreSec RuntimeWatchdogSec
+        ShowStatus StatusUnitFormat TimerSlackNSec WatchdogDevice;
+    @Manager Parsed Append (Raw): ManagerEnvironment;
+    @Manager Sandbox Last (Raw): NoNewPrivileges SystemCallArchitectures;
 
     @Warren Acted Last (Word(StopPolicy::WORDS)): StopPolicy;
     @Warren Acted Last (Word(StopBudget::WORDS)): StopBudget;

@@ -67,8 +67,10 @@ pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
         systemctl(&["restart", &service(i + 1)])
     })?);
     rows.push(row(subject, "stop one service", RUNS, |i| systemctl(&["stop", &service(i + 1)]))?);
+    rows.push(timed_row(subject, "fork, exec, accept alone", RUNS, |_| alone(subject))?);
     rows.push(row(subject, "first connection to a socket", RUNS, |i| connect(subject, i + 6))?);
-    rows.push(row(subject, "first access through automount", RUNS, |i| enter(subject, i + 6))?);
+    let enter = |i| enter(subject, i + 6);
+    rows.push(timed_row(subject, "first access through automount", RUNS, enter)?);
     rows.extend(mounts(subject, size)?);
     let pattern = "test-nginx-*.service";
     rows.push(row(subject, "start all services", 1, |_| systemctl(&["start", "--all", pattern]))?);
@@ -87,11 +89,24 @@ fn row(
     runs: u32,
     work: impl Fn(u32) -> Result<()>,
 ) -> Result<Value> {
+    timed_row(subject, name, runs, |run| {
+        let began = Instant::now();
+        work(run)?;
+        Ok(began.elapsed())
+    })
+}
+
+/// The same for work that knows itself how long it took.
+fn timed_row(
+    subject: &Subject,
+    name: &str,
+    runs: u32,
+    work: impl Fn(u32) -> Result<Duration>,
+) -> Result<Value> {
     let (mut walls, mut cpus, mut scopes) = (Vec::new(), Vec::new(), Vec::new());
     for run in 0..runs {
-        let (cpu, scope, began) = (subject.cpu()?, subject.scope_cpu()?, Instant::now());
-        work(run).with_context(|| name.to_owned())?;
-        walls.push(began.elapsed());
+        let (cpu, scope) = (subject.cpu()?, subject.scope_cpu()?);
+        walls.push(work(run).with_context(|| name.to_owned())?);
         cpus.push(subject.cpu()?.saturating_sub(cpu));
         scopes.push(subject.scope_cpu()?.saturating_sub(scope));
     }
@@ -153,11 +168,21 @@ fn connect(subject: &Subject, set: u32) -> Result<()> {
     Ok(())
 }
 
-fn enter(subject: &Subject, set: u32) -> Result<()> {
+/// How long the access took, the start of the program that makes it aside.
+fn enter(subject: &Subject, set: u32) -> Result<Duration> {
+    timed_by_echo(subject, &["--stat", &mount_path(set)])
+}
+
+/// A first connection to the service without a manager.
+fn alone(subject: &Subject) -> Result<Duration> {
+    timed_by_echo(subject, &["--alone", "7"])
+}
+
+fn timed_by_echo(subject: &Subject, arguments: &[&str]) -> Result<Duration> {
     let echo = subject.echo.display().to_string();
-    let said = subject.inside(&[&echo, "--stat", &mount_path(set)])?;
-    ensure!(!said.is_empty(), "{} could not be entered", mount_path(set));
-    Ok(())
+    let said = subject.inside(&[&[echo.as_str()], arguments].concat())?;
+    let us = said.split(' ').next().and_then(|word| word.parse().ok());
+    us.map(Duration::from_micros).with_context(|| format!("{arguments:?}: {said:?}"))
 }
 
 /// Mounts that no automount has mounted yet, started and stopped together.

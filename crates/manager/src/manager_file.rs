@@ -1,0 +1,104 @@
+//! The manager's own file and its drop-ins (systemd-system.conf(5)): what units get that say
+//! nothing. Read when the manager starts; what is wrong is said and left out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_unit::parse::{FILE_BYTES_MAX, parse_manager};
+use warren_unit::{Context, Defaults, Diagnostic, Scope, UnitFile, compile};
+
+/// Drop-ins that are looked at.
+const DROP_INS_MAX: usize = 1024;
+
+/// Directories of configuration, the strongest first: a file hides one of the same name in a later
+/// directory.
+const DIRECTORIES: [&str; 4] =
+    ["/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"];
+
+/// Reads them for a manager of the system or of a user.
+pub fn read(context: &Context) -> (Defaults, Vec<Diagnostic>) {
+    let directories = DIRECTORIES.map(PathBuf::from);
+    match context.scope {
+        Scope::System => read_in(&directories, "system.conf", context),
+        Scope::User => read_in(&directories, "user.conf", context),
+    }
+}
+
+fn read_in(directories: &[PathBuf], name: &str, context: &Context) -> (Defaults, Vec<Diagnostic>) {
+    let mut said = Vec::new();
+    let mut parse = |path: &Path| {
+        let bytes = read_bounded(path)?;
+        let (file, faults) = parse_manager(path.to_string_lossy().into(), &bytes);
+        said.extend(faults);
+        Some(Arc::new(file))
+    };
+    let file: Option<Arc<UnitFile>> =
+        directories.first().and_then(|directory| parse(&directory.join(name)));
+    let dropins: Vec<Arc<UnitFile>> =
+        drop_ins(directories, &format!("{name}.d")).iter().filter_map(|path| parse(path)).collect();
+    let (defaults, more) = compile::defaults(file.as_ref(), &dropins, context);
+    said.extend(more);
+    (defaults, said)
+}
+
+/// By file name; of one name that of the strongest directory.
+fn drop_ins(directories: &[PathBuf], name: &str) -> Vec<PathBuf> {
+    let mut found: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for directory in directories {
+        let entries = fs::read_dir(directory.join(name)).into_iter().flatten().flatten();
+        for entry in entries.take(DROP_INS_MAX) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.ends_with(".conf") && !name.starts_with('.') {
+                found.entry(name).or_insert(entry.path());
+            }
+        }
+    }
+    found.into_values().collect()
+}
+
+/// The file's bytes, or one more than the parser takes; nothing if it cannot be read.
+fn read_bounded(path: &Path) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let file = fs::File::open(path).ok()?;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drop_ins_hide_each_other_by_name_and_come_in_their_order() {
+        let top = std::env::temp_dir().join(format!("warren-manager-file-{}", std::process::id()));
+        let directories = ["etc", "run", "usr"].map(|name| top.join(name));
+        let write = |path: &str, seconds: u32| {
+            let path = top.join(path);
+            fs::create_dir_all(path.parent().expect("it is below")).expect("mkdir");
+            let text = format!("[Manager]\nDefaultTimeoutStopSec={seconds}\n");
+            fs::write(path, text).expect("a file can be written");
+        };
+        let stop = || {
+            let (defaults, said) = read_in(&directories, "system.conf", &Context::system());
+            assert!(said.is_empty(), "{said:?}");
+            defaults.timeout_stop.map_or(0, |time| time.as_secs())
+        };
+        assert_eq!(stop(), 90);
+        for (path, seconds, want) in [
+            ("run/system.conf", 1, 90),
+            ("etc/system.conf", 2, 2),
+            ("usr/system.conf.d/50.conf", 3, 3),
+            ("etc/system.conf.d/10.conf", 4, 3),
+            ("usr/system.conf.d/60.conf", 5, 5),
+            ("run/system.conf.d/60.conf", 6, 6),
+            ("etc/system.conf.d/70.txt", 7, 6),
+        ] {
+            write(path, seconds);
+            assert_eq!(stop(), want, "{path}");
+        }
+        fs::remove_dir_all(&top).expect("it was made above");
+    }
+}

@@ -1,0 +1,107 @@
+//! \[Manager\] of systemd-system.conf(5): what units get that say nothing.
+
+use std::sync::Arc;
+
+use super::exec::output;
+use super::{Compiler, Unit};
+use crate::config::{OomPolicy, Rlimits, is_variable_name};
+use crate::context::{Context, Defaults};
+use crate::diagnostic::{Code, Diagnostic};
+use crate::load::Sources;
+use crate::name::UnitName;
+use crate::parse::UnitFile;
+use crate::settings::{Id, Kind, id};
+use crate::value::{self, Fault};
+
+/// The defaults that the manager's file and its drop-ins, in the order in which they apply, state;
+/// and what is wrong in them.
+pub fn defaults(
+    file: Option<&Arc<UnitFile>>,
+    dropins: &[Arc<UnitFile>],
+    context: &Context,
+) -> (Defaults, Vec<Diagnostic>) {
+    let built_in = Defaults::default();
+    let name = UnitName::parse("init.scope").expect("a valid name");
+    let sources = Sources { fragment: file, dropins, links: &[], masked: false };
+    let compiler = Compiler { name: &name, sources: &sources, context, defaults: &built_in };
+    let (stated, mut diagnostics) = compiler.run(Unit::stated_defaults);
+    diagnostics.extend(compiler.run(Unit::unused_settings).1);
+    (stated, diagnostics)
+}
+
+impl Unit<'_> {
+    fn stated_defaults(&self) -> Defaults {
+        let (merged, built_in) = (&self.merged, self.defaults);
+        let stop = self.timeout(id!(Manager "DefaultTimeoutStopSec"), true);
+        let span = |id: Id| merged.value(id, value::span).flatten();
+        let flag = |id: Id, built_in: bool| merged.flag(id, built_in);
+        Defaults {
+            timeout_start: self
+                .timeout(id!(Manager "DefaultTimeoutStartSec"), true)
+                .unwrap_or(built_in.timeout_start),
+            timeout_stop: stop.unwrap_or(built_in.timeout_stop),
+            timeout_abort: self.timeout(id!(Manager "DefaultTimeoutAbortSec"), true),
+            device_timeout: self
+                .timeout(id!(Manager "DefaultDeviceTimeoutSec"), true)
+                .unwrap_or(built_in.device_timeout),
+            restart_delay: span(id!(Manager "DefaultRestartSec")).unwrap_or(built_in.restart_delay),
+            start_limit_interval: span(id!(Manager "DefaultStartLimitIntervalSec"))
+                .unwrap_or(built_in.start_limit_interval),
+            start_limit_burst: self
+                .number(id!(Manager "DefaultStartLimitBurst"), 0, i64::from(u32::MAX))
+                .unwrap_or(built_in.start_limit_burst),
+            environment: self.default_environment(),
+            cpu_accounting: flag(id!(Manager "DefaultCPUAccounting"), built_in.cpu_accounting),
+            memory_accounting: flag(
+                id!(Manager "DefaultMemoryAccounting"),
+                built_in.memory_accounting,
+            ),
+            tasks_accounting: flag(
+                id!(Manager "DefaultTasksAccounting"),
+                built_in.tasks_accounting,
+            ),
+            io_accounting: flag(id!(Manager "DefaultIOAccounting"), built_in.io_accounting),
+            ip_accounting: flag(id!(Manager "DefaultIPAccounting"), built_in.ip_accounting),
+            tasks_max: merged
+                .value(id!(Manager "DefaultTasksMax"), value::tasks)
+                .unwrap_or(built_in.tasks_max),
+            rlimits: self.default_rlimits(),
+            oom_policy: merged
+                .word(id!(Manager "DefaultOOMPolicy"), OomPolicy::from_word)
+                .unwrap_or(built_in.oom_policy),
+            oom_score_adjust: self.number(id!(Manager "DefaultOOMScoreAdjust"), -1000, 1000),
+            standard_output: merged
+                .value(id!(Manager "DefaultStandardOutput"), output)
+                .unwrap_or_else(|| built_in.standard_output.clone()),
+            standard_error: merged
+                .value(id!(Manager "DefaultStandardError"), output)
+                .unwrap_or_else(|| built_in.standard_error.clone()),
+        }
+    }
+
+    fn default_environment(&self) -> Arc<[Box<str>]> {
+        let mut out: Vec<Box<str>> = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Manager "DefaultEnvironment")) {
+            if word.split_once('=').is_some_and(|(name, _)| is_variable_name(name)) {
+                out.push(word.into());
+            } else {
+                let fault = Fault::new(at, format!("'{word}' is not NAME=value"));
+                self.merged.fault(&entry, Code::BadValue, &fault);
+            }
+        }
+        out.into()
+    }
+
+    fn default_rlimits(&self) -> Rlimits {
+        let mut limits = self.defaults.rlimits.clone();
+        let mut stated: Vec<Id> = self.merged.entries().iter().map(|e| e.setting).collect();
+        stated.dedup();
+        for id in stated {
+            let Kind::Rlimit(resource) = id.setting().kind else { continue };
+            if let Some(limit) = self.merged.value(id, |text| value::rlimit(resource, text)) {
+                limits.set(resource, Some(limit));
+            }
+        }
+        limits
+    }
+}
