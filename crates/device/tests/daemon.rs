@@ -625,3 +625,18 @@ fn a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all() {
         assert_eq!(told.matches("ready\nnote btrfs").count(), 2, "{told}");
     });
 }
+
+#[test]
+fn a_part_that_udev_holds_back_is_counted_all_the_same() {
+    alone("a_part_that_udev_holds_back_is_counted_all_the_same", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        make_device(&machine.top, "sda", 0, &btrfs_disk(1));
+        let record = "I:1\nQ:systemd\nE:ID_FS_TYPE=btrfs\nE:SYSTEMD_READY=0\n";
+        fs::write(machine.top.join("udev/data/b8:0"), record).expect("udev's record");
+        machine.send("add", "sda", 0);
+        machine.said();
+        let told = machine.daemon.message().expect("a disk came");
+        assert!(told.contains("\nnote 1 of 2 there"), "{told}");
+        assert!(!told.contains("\nready\n"), "that is udev's to say: {told}");
+    });
+}
