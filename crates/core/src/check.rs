@@ -67,7 +67,7 @@ impl Core {
                 named.extend(s.doomed.iter().map(|&id| Some(id)));
             }
             TypeState::Socket(Socket::Up(s)) => named.extend([s.listen_asked, asked(s.control)]),
-            TypeState::Mount(Mount::Up(s)) => named.push(s.asked),
+            TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => named.push(s.asked),
             TypeState::Automount(Automount::Up(s)) => named.push(s.asked),
             TypeState::Slice(Slice::Asked(id)) => named.push(Some(*id)),
             _ => {}

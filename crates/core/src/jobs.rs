@@ -177,7 +177,9 @@ impl Core {
         self.transit(unit, false, |run| match &mut run.state {
             TypeState::Service(s @ Service::Failed(_)) => *s = Service::Dead,
             TypeState::Socket(s @ Socket::Failed(_)) => *s = Socket::Dead,
-            TypeState::Mount(s @ Mount::Failed(_)) => *s = Mount::Dead,
+            TypeState::Mount(s @ Mount::Failed(_)) | TypeState::Swap(s @ Mount::Failed(_)) => {
+                *s = Mount::Dead;
+            }
             TypeState::Automount(s @ Automount::Failed(_)) => *s = Automount::Dead,
             _ => {}
         });
@@ -721,8 +723,10 @@ impl Core {
             TypeState::Service(Service::Failed(outcome)) => *outcome,
             TypeState::Socket(Socket::Up(run)) => run.outcome,
             TypeState::Socket(Socket::Failed(outcome)) => *outcome,
-            TypeState::Mount(Mount::Up(run)) => run.outcome,
-            TypeState::Mount(Mount::Failed(outcome)) => *outcome,
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
+            TypeState::Mount(Mount::Failed(outcome)) | TypeState::Swap(Mount::Failed(outcome)) => {
+                *outcome
+            }
             TypeState::Automount(Automount::Failed(outcome)) => *outcome,
             _ => self.run(unit).history.as_ref().map_or(Outcome::Success, |h| h.outcome),
         }

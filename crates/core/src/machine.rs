@@ -321,7 +321,7 @@ impl Core {
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_done(unit, effect, result),
             TypeState::Socket(_) => self.socket_done(unit, effect, result),
-            TypeState::Mount(_) => self.mount_done(unit, effect, result),
+            TypeState::Mount(_) | TypeState::Swap(_) => self.mount_done(unit, effect, result),
             TypeState::Automount(_) => self.automount_done(unit, effect, result),
             TypeState::Slice(_) => self.slice_done(unit, effect, result),
             TypeState::Target(_) => self.target_done(unit, effect, result),
@@ -546,7 +546,7 @@ impl Core {
                 [s.deadline, s.runtime_deadline, s.watchdog_deadline].into_iter().flatten().min()
             }
             TypeState::Socket(Socket::Up(s)) => s.deadline,
-            TypeState::Mount(Mount::Up(s)) => s.deadline,
+            TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => s.deadline,
             _ => None,
         };
         let upheld = self.upheld_again.get(&unit).copied();
@@ -597,7 +597,7 @@ impl Core {
             match &self.run(unit).state {
                 TypeState::Service(_) => self.service_deadline(unit),
                 TypeState::Socket(_) => self.socket_deadline(unit),
-                TypeState::Mount(_) => self.mount_deadline(unit),
+                TypeState::Mount(_) | TypeState::Swap(_) => self.mount_deadline(unit),
                 _ => {}
             }
         }
@@ -688,7 +688,11 @@ impl Core {
     // ---- restart of the manager ----
 
     /// Restores one unit's run state as the last incarnation wrote it down.
-    pub(crate) fn restore(&mut self, unit: UnitId, run: UnitRun) {
+    pub(crate) fn restore(&mut self, unit: UnitId, mut run: UnitRun) {
+        // By a version that did not run units of this type.
+        if run.state == TypeState::Unsupported {
+            run.state = UnitRun::idle(self.definition(unit).unit_type()).state;
+        }
         for pid in run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid()) {
             self.own_pid(pid, unit);
         }

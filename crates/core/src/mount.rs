@@ -1,29 +1,41 @@
-//! Mounts (systemd.mount(5)).
+//! Mounts (systemd.mount(5)), and swap areas (systemd.swap(5)), which come and go in the same way but
+//! are in no mount table and are not reloaded.
 
 use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::reason::{Cause, Code};
 use crate::state::*;
+use warren_unit::UnitType;
 
 impl Core {
     fn mount(&self, unit: UnitId) -> Option<&MountRun> {
         match &self.run(unit).state {
-            TypeState::Mount(Mount::Up(run)) => Some(run),
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => Some(run),
             _ => None,
+        }
+    }
+
+    /// The state as one of the unit's type.
+    fn of_type(&self, unit: UnitId, state: Mount) -> TypeState {
+        match self.definition(unit).unit_type() {
+            UnitType::Swap => TypeState::Swap(state),
+            _ => TypeState::Mount(state),
         }
     }
 
     fn mount_mut(&mut self, unit: UnitId) -> &mut MountRun {
         match &mut self.run_mut(unit).state {
-            TypeState::Mount(Mount::Up(run)) => run,
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run,
             _ => panic!("the mount is up: its phase was looked at just before"),
         }
     }
 
     fn set_mount_phase(&mut self, unit: UnitId, phase: MountPhase) {
         self.transit(unit, false, |run| {
-            if let TypeState::Mount(Mount::Up(mount)) = &mut run.state {
+            if let TypeState::Mount(Mount::Up(mount)) | TypeState::Swap(Mount::Up(mount)) =
+                &mut run.state
+            {
                 mount.phase = phase;
             }
         });
@@ -42,7 +54,8 @@ impl Core {
             reload_outcome: Outcome::Success,
         };
         self.history_mut(unit).outcome = Outcome::Success;
-        self.transit(unit, false, |u| u.state = TypeState::Mount(Mount::Up(Box::new(run))));
+        let state = self.of_type(unit, Mount::Up(Box::new(run)));
+        self.transit(unit, false, |u| u.state = state);
         self.ask_mount(unit, false);
     }
 
@@ -171,7 +184,8 @@ impl Core {
         }
         self.history_mut(unit).outcome = outcome;
         let state = if outcome == Outcome::Success { Mount::Dead } else { Mount::Failed(outcome) };
-        self.transit(unit, false, |u| u.state = TypeState::Mount(state));
+        let state = self.of_type(unit, state);
+        self.transit(unit, false, |u| u.state = state);
     }
 
     pub(crate) fn mount_deadline(&mut self, unit: UnitId) {

@@ -105,7 +105,9 @@ impl Core {
         match self.run(unit).state.clone() {
             TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
             TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),
-            TypeState::Mount(Mount::Up(run)) => self.resume_mount(unit, &run),
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => {
+                self.resume_mount(unit, &run);
+            }
             TypeState::Automount(Automount::Up(run)) => self.resume_automount(unit, &run),
             TypeState::Slice(Slice::Asked(id)) => {
                 let settings = self.compiled(unit);

@@ -59,6 +59,8 @@ impl Settings {
             UnitType::Service => TypeSettings::Service(Box::new(compiler.service().0)),
             UnitType::Socket => TypeSettings::Socket(Box::new(compiler.socket().0)),
             UnitType::Mount => TypeSettings::Mount(Box::new(compiler.mount().0)),
+            // Told in the words of a mount.
+            UnitType::Swap => TypeSettings::Mount(Box::new(compiler.swap().0)),
             UnitType::Automount => TypeSettings::Automount(Box::new(compiler.automount().0)),
             UnitType::Slice => TypeSettings::Slice(Box::new(compiler.slice().0)),
             _ => TypeSettings::None,

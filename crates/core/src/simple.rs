@@ -67,7 +67,7 @@ impl Core {
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
             UnitType::Socket => self.socket_start(unit),
-            UnitType::Mount => self.mount_start(unit),
+            UnitType::Mount | UnitType::Swap => self.mount_start(unit),
             UnitType::Automount => self.automount_start(unit),
             UnitType::Slice => self.slice_start(unit),
             UnitType::Target => self.target_start(unit),
@@ -146,7 +146,11 @@ impl Core {
     fn is_limited(&self, unit: UnitId) -> bool {
         matches!(
             self.definition(unit).unit_type(),
-            UnitType::Service | UnitType::Socket | UnitType::Mount | UnitType::Automount
+            UnitType::Service
+                | UnitType::Socket
+                | UnitType::Mount
+                | UnitType::Swap
+                | UnitType::Automount
         )
     }
 
@@ -205,7 +209,7 @@ impl Core {
         self.transit(unit, false, |run| match &mut run.state {
             TypeState::Service(state) => *state = Service::Failed(outcome),
             TypeState::Socket(state) => *state = Socket::Failed(outcome),
-            TypeState::Mount(state) => *state = Mount::Failed(outcome),
+            TypeState::Mount(state) | TypeState::Swap(state) => *state = Mount::Failed(outcome),
             TypeState::Automount(state) => *state = Automount::Failed(outcome),
             _ => {}
         });
@@ -227,7 +231,7 @@ impl Core {
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_stop(unit),
             UnitType::Socket => self.socket_stop(unit),
-            UnitType::Mount => self.mount_stop(unit),
+            UnitType::Mount | UnitType::Swap => self.mount_stop(unit),
             UnitType::Automount => self.automount_stop(unit),
             UnitType::Slice => self.slice_stop(unit),
             UnitType::Target => {

@@ -457,6 +457,8 @@ pub enum TypeState {
     Scope(bool),
     /// A type that this version loads but does not run; always inactive.
     Unsupported,
+    /// A swap area, which comes and goes as a mount does.
+    Swap(Mount),
 }
 
 /// How a job ended that did not do what it was for.

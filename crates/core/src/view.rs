@@ -111,7 +111,8 @@ impl UnitRun {
             UnitType::Target => TypeState::Target(false),
             UnitType::Device => TypeState::Device(Device::Dead),
             UnitType::Scope => TypeState::Scope(false),
-            UnitType::Timer | UnitType::Path | UnitType::Swap => TypeState::Unsupported,
+            UnitType::Swap => TypeState::Swap(Mount::Dead),
+            UnitType::Timer | UnitType::Path => TypeState::Unsupported,
         };
         UnitRun { state, job: None, history: None }
     }
@@ -143,9 +144,11 @@ impl UnitRun {
             TypeState::Socket(Socket::Dead) => Inactive,
             TypeState::Socket(Socket::Failed(_)) => Failed,
             TypeState::Socket(Socket::Up(run)) => run.phase.active_state(),
-            TypeState::Mount(Mount::Dead) => Inactive,
-            TypeState::Mount(Mount::Failed(_)) => Failed,
-            TypeState::Mount(Mount::Up(run)) => run.phase.active_state(),
+            TypeState::Mount(state) | TypeState::Swap(state) => match state {
+                Mount::Dead => Inactive,
+                Mount::Failed(_) => Failed,
+                Mount::Up(run) => run.phase.active_state(),
+            },
             TypeState::Automount(Automount::Dead) => Inactive,
             TypeState::Automount(Automount::Failed(_)) => Failed,
             TypeState::Automount(Automount::Up(run)) if run.closing.is_some() => Deactivating,
@@ -169,11 +172,13 @@ impl UnitRun {
             TypeState::Service(Service::Up(run)) => run.phase.as_str(),
             TypeState::Socket(Socket::Up(run)) => run.phase.as_str(),
             TypeState::Mount(Mount::Up(run)) => run.phase.as_str(),
+            TypeState::Swap(Mount::Up(run)) => run.phase.of_swap(),
             TypeState::Automount(Automount::Up(run)) if run.running => "running",
             TypeState::Automount(Automount::Up(_)) => "waiting",
             TypeState::Service(Service::Failed(_))
             | TypeState::Socket(Socket::Failed(_))
             | TypeState::Mount(Mount::Failed(_))
+            | TypeState::Swap(Mount::Failed(_))
             | TypeState::Automount(Automount::Failed(_))
                 if !self.is_put_aside() =>
             {
@@ -290,6 +295,19 @@ impl MountPhase {
             Unmounting => "unmounting",
             UnmountingSigterm => "unmounting-sigterm",
             UnmountingSigkill => "unmounting-sigkill",
+        }
+    }
+
+    /// systemd's name of the sub-state when it is a swap area's, which has no reload.
+    pub fn of_swap(self) -> &'static str {
+        use MountPhase::*;
+        match self {
+            Mounting => "activating",
+            MountingDone => "activating-done",
+            Mounted | Remounting | RemountingSigterm | RemountingSigkill => "active",
+            Unmounting => "deactivating",
+            UnmountingSigterm => "deactivating-sigterm",
+            UnmountingSigkill => "deactivating-sigkill",
         }
     }
 

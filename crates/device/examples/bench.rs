@@ -134,11 +134,10 @@ fn run(images: &Path) {
     let options = Options {
         roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: images.to_owned() },
         udev: false,
+        waits_for_udev: false,
         receive_buffer_bytes: 1 << 20,
         pass_patience_ms: PASS_PATIENCE_MS,
         policy: Policy::default(),
-        lvm_run: top.join("lvm"),
-        activate: false,
     };
     let (began, cpu) = (Instant::now(), warren_sys::time::process_cpu_ns());
     let mine = counts.clone();
@@ -147,7 +146,7 @@ fn run(images: &Path) {
         Ok(Box::new(Counted(DeviceFile::open(path)?, mine.clone())))
     };
     let readers = Readers::with(Box::new(open), READ_TIMEOUT_MS).expect("an eventfd can be had");
-    let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+    let mut daemon = Daemon::bind(options, readers, None).expect("a socket can be had");
     daemon.begin();
     while !daemon.is_settled() {
         daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");

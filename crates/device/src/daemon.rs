@@ -8,11 +8,10 @@
 //! Start reading at [`Daemon::turn`].
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warren_sys::child::{self, Capabilities};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::netlink::{Group, Uevents};
 
@@ -25,18 +24,19 @@ use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
 use crate::names;
 use crate::news::Teller;
+use crate::orders::Order;
 use crate::readers::{Answer, Outcome, Readers};
 use crate::report::{self, Details, Report};
 use crate::sysfs::{self, Found, Roots};
 use crate::uevent::{Action, Sender, Uevent, is_trusted};
 
+mod hands;
 mod links;
 mod pass;
-mod runner;
 mod tell;
 
+use hands::{Done, Hands};
 use pass::Pass;
-use runner::{Runner, remove_file, write_file};
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
 pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
@@ -58,6 +58,8 @@ pub struct Options {
     pub roots: Roots,
     /// Listen to udev's messages; else to the kernel's own.
     pub udev: bool,
+    /// Where udev is not running, notice when it does.
+    pub waits_for_udev: bool,
     /// Bytes of events that wait to be taken; see [`RECEIVE_BUFFER_BYTES`].
     pub receive_buffer_bytes: usize,
     /// A pass ends when no device has answered for so long, in milliseconds; see
@@ -65,23 +67,28 @@ pub struct Options {
     pub pass_patience_ms: u64,
     /// Rules of the index.
     pub policy: Policy,
-    /// `/run/lvm`.
-    pub lvm_run: PathBuf,
-    /// Write lvm2's run files and run the programs; else only tell what would be done.
-    pub activate: bool,
 }
 
 /// The daemon.
 pub struct Daemon {
+    /// What does things; without it they are only told.
+    hands: Option<Hands>,
     options: Options,
     index: Index,
     socket: Uevents,
+    /// Where udev will be heard if it is started later.
+    later: Option<Uevents>,
+    /// What was there before udev was, and it has not told of yet: it stays as it is.
+    before_udev: BTreeSet<DeviceNumber>,
+    /// It was started after this process.
+    udev_is_late: bool,
     readers: Readers,
-    runner: Runner,
     epoll: Epoll,
     ready: Events,
     /// Devices as they were looked at last.
     found: BTreeMap<DeviceNumber, Found>,
+    /// Their kernel names.
+    names: BTreeMap<String, DeviceNumber>,
     /// Reads under way; true: to be repeated, because an event came meanwhile.
     reading: BTreeMap<DeviceNumber, bool>,
     details: BTreeMap<DeviceNumber, Details>,
@@ -108,26 +115,46 @@ pub struct Daemon {
 type Texts = Vec<(TextKey, Arc<VolumeGroup>)>;
 
 impl Daemon {
-    /// Binds the socket: from here on nothing that happens goes unheard.
-    pub fn bind(options: Options, readers: Readers) -> warren_sys::Result<Daemon> {
+    /// Binds the socket: from here on nothing that happens goes unheard. `executor`: the link to what
+    /// writes lvm2's run files, makes links and runs the programs; without it is only told what
+    /// would be done.
+    pub fn bind(
+        options: Options,
+        readers: Readers,
+        executor: Option<OwnedFd>,
+    ) -> warren_sys::Result<Daemon> {
         let group = if options.udev { Group::Udev } else { Group::Kernel };
         let socket = Uevents::open(group, options.receive_buffer_bytes)?;
         if options.udev {
-            socket.filter(&crate::udev::filter("block", crate::others::TAG))?;
+            filter(&socket)?;
         }
-        let (epoll, runner) = (Epoll::new()?, Runner::new(options.udev)?);
+        let later = match options.waits_for_udev && !options.udev {
+            true => Some(Uevents::open(Group::Udev, options.receive_buffer_bytes)?),
+            false => None,
+        };
+        later.as_ref().map_or(Ok(()), filter)?;
+        let (epoll, hands) = (Epoll::new()?, executor.map(Hands::over));
         epoll.add(&socket, 0, Interest::READ)?;
+        if let Some(later) = &later {
+            epoll.add(later, 0, Interest::READ)?;
+        }
         epoll.add(readers.fd(), 0, Interest::READ)?;
-        epoll.add(runner.fd(), 0, Interest::READ)?;
+        if let Some(hands) = &hands {
+            epoll.add(hands, 0, Interest::READ)?;
+        }
         Ok(Daemon {
             index: Index::new(options.policy.clone()),
             options,
             socket,
+            later,
+            before_udev: BTreeSet::new(),
+            udev_is_late: false,
             readers,
-            runner,
+            hands,
             epoll,
             ready: Events::with_capacity(8),
             found: BTreeMap::new(),
+            names: BTreeMap::new(),
             reading: BTreeMap::new(),
             details: BTreeMap::new(),
             asked: Vec::new(),
@@ -169,8 +196,11 @@ impl Daemon {
         for answer in self.readers.give_up(now_ms()) {
             self.answered(answer);
         }
-        for ended in self.runner.ended() {
-            self.ended(&ended.groups, &ended.result);
+        for done in self.hands.as_mut().map_or_else(|| Ok(Vec::new()), Hands::done)? {
+            match done {
+                Done::Ended(groups, result) => self.ended(&groups, &result),
+                Done::Trouble(line) => self.log(line),
+            }
         }
         self.step(Event::Time);
         if std::mem::take(&mut self.lost_events) {
@@ -178,7 +208,7 @@ impl Daemon {
         }
         self.read_asked();
         self.end_pass();
-        Ok(())
+        self.hands.as_mut().map_or(Ok(()), Hands::send)
     }
 
     /// True when the first pass is over and all that it led to.
@@ -186,7 +216,7 @@ impl Daemon {
         self.pass.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
-            && self.runner.is_idle()
+            && self.hands.as_ref().is_none_or(Hands::is_idle)
     }
 
     /// What happened, a line each, since it was last asked for.
@@ -209,6 +239,7 @@ impl Daemon {
             self.index.next_deadline_ms(),
             self.readers.next_deadline_ms(now_ms()),
             self.pass_deadline_ms(),
+            self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;
         Some(Duration::from_millis(next.saturating_sub(now_ms())))
@@ -222,6 +253,7 @@ impl Daemon {
 
     fn take_events(&mut self) -> warren_sys::Result<()> {
         let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        self.look_for_udev(&mut buffer);
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
             match self.socket.receive(&mut buffer) {
                 Ok(got) => {
@@ -238,6 +270,32 @@ impl Daemon {
             }
         }
         Ok(())
+    }
+
+    /// The first word of a udev that was started later: from now on it is the one to be heard. What
+    /// there was before stays as it is until udev tells of it.
+    fn look_for_udev(&mut self, buffer: &mut [u8]) {
+        let Some(later) = &self.later else { return };
+        let said = later.receive(buffer);
+        let trusted = said.as_ref().is_ok_and(|got| {
+            let sender = Sender { port: got.port, uid: got.uid };
+            is_trusted(sender, buffer.get(..got.bytes).unwrap_or_default())
+        });
+        // What was lost was said by somebody.
+        if !trusted && !said.is_err_and(|error| error.errno == ENOBUFS) {
+            return;
+        }
+        self.log("udev is running now".to_owned());
+        self.socket = self.later.take().expect("it was heard");
+        self.options.udev = true;
+        self.udev_is_late = true;
+        self.before_udev = self.found.keys().copied().collect();
+        self.begin_pass(false);
+    }
+
+    /// Whether udev's word counts for a device.
+    fn follows_udev(&self, found: &Found) -> bool {
+        self.options.udev && (found.is_initialized || !self.before_udev.contains(&found.number))
     }
 
     fn datagram(&mut self, sender: Sender, datagram: &[u8], truncated: bool) {
@@ -283,7 +341,9 @@ impl Daemon {
             _ => Vec::new(),
         };
         let role = device.map(|device| device.role);
+        self.before_udev.remove(&number);
         if let Some(found) = self.found.remove(&number) {
+            self.names.remove(&found.name);
             self.tell_gone(&found, group);
         }
         self.details.remove(&number);
@@ -307,15 +367,16 @@ impl Daemon {
     /// A device is there: it is read when its content may be new, and when it counts at all.
     fn consider(&mut self, mut found: Found, is_change: bool) {
         let number = found.number;
-        if self.options.udev && !found.is_initialized {
+        if self.follows_udev(&found) && !found.is_initialized {
             found.facts.not_ready = Some(NotReady::NotInitialized);
         }
         if found.facts.not_ready == Some(NotReady::MapperSuspended) && self.stays(number) {
             return;
         }
         let before = self.found.insert(number, found.clone());
+        self.names.insert(found.name.clone(), number);
         let same_disk = before.is_some_and(|before| before.diskseq == found.diskseq);
-        if self.options.udev {
+        if self.follows_udev(&found) {
             // What udev says counts at once: nobody waits for this program's own look.
             self.tell(number);
         }
@@ -431,6 +492,7 @@ impl Daemon {
         }
         self.step(Event::Arrived { device: device.clone(), texts });
         self.write_online(&device);
+        self.register(found, &device);
         self.tell(found.number);
         self.tell_members(found.number);
     }
@@ -448,15 +510,11 @@ impl Daemon {
 
     fn activate(&mut self, starts: &[Start]) {
         let plan = activate::plan(&self.index, starts);
-        for file in plan.files.iter().filter(|_| self.options.activate) {
-            if let Err(error) = write_file(&self.options.lvm_run, file) {
-                self.lines.push(format!("{}: cannot be written: {error}", file.path));
-            }
-        }
+        plan.files.into_iter().for_each(|file| self.order(Order::Write(file)));
         for command in plan.commands {
             self.log(format!("start: {}", command.words.join(" ")));
-            if self.options.activate {
-                self.runner.submit(command);
+            if let Some(hands) = &mut self.hands {
+                hands.run(command, self.options.udev);
             }
         }
         for group in plan.ready {
@@ -477,47 +535,51 @@ impl Daemon {
         for &group in groups {
             self.touch(Some(group));
             self.step(Event::Activated { group, result: result.clone() });
+            self.tell_all_of(group);
+        }
+    }
+
+    /// Without udev, whose rules do it, the kernel is told of the parts of a file system on several
+    /// devices: it mounts one only when it knows all.
+    fn register(&mut self, found: &Found, device: &Device) {
+        let Role::Btrfs { num_devices: 2.., .. } = device.role else { return };
+        if self.follows_udev(found) || self.index.refusal(device).is_some() {
+            return;
+        }
+        let node = format!("/dev/{}", self.node_below_dev(found));
+        if let (Some(group), Some(hands)) = (self.index.group_of(device), &mut self.hands) {
+            hands.register(group, node);
         }
     }
 
     // ---- lvm2's run files ----
 
     fn write_online(&mut self, device: &Device) {
-        let Some(file) = online_file(&self.index, device).filter(|_| self.options.activate) else {
-            return;
-        };
-        if let Err(error) = write_file(&self.options.lvm_run, &file) {
-            self.log(format!("{}: cannot be written: {error}", file.path));
+        if let Some(file) = online_file(&self.index, device) {
+            self.order(Order::Write(file));
         }
     }
 
     fn remove_online(&mut self, device: &Device) {
-        let Role::Lvm { pv, .. } = device.role else { return };
-        if !self.options.activate {
-            return;
+        if let Role::Lvm { pv, .. } = device.role {
+            self.order(Order::Remove(online_path(pv), device.number));
         }
-        let path = online_path(pv);
-        if let Err(error) = remove_file(&self.options.lvm_run, &path, device.number) {
-            self.log(format!("{path}: cannot be removed: {error}"));
+    }
+
+    fn order(&mut self, order: Order) {
+        if let Some(hands) = &mut self.hands {
+            hands.order(order);
         }
     }
 }
 
-/// Gives up what reading disks does not need, for this thread and those it starts from now on:
-/// whoever writes a hostile label gains a process that can read. For a daemon that starts groups
-/// itself this comes too early: lvm2 needs it all.
-pub fn drop_privileges() -> warren_sys::Result<()> {
-    let held = child::capabilities()?.permitted & CAP_DAC_READ_SEARCH;
-    child::limit_bounding_set(held)?;
-    child::set_no_new_privileges()?;
-    child::set_capabilities(Capabilities { effective: held, permitted: held, inheritable: 0 })
-}
-
-/// Read what others own; a bit of capabilities(7).
-const CAP_DAC_READ_SEARCH: u64 = 1 << 2;
-
 /// Error number of errno(3).
 const ENOBUFS: i32 = 105;
+
+/// Lets only what has units or is a disk through.
+fn filter(socket: &Uevents) -> warren_sys::Result<()> {
+    socket.filter(&crate::udev::filter("block", crate::others::TAG))
+}
 
 fn now_ms() -> u64 {
     warren_sys::time::monotonic_ns() / 1_000_000
@@ -529,28 +591,5 @@ fn details(outcome: &Outcome) -> Details {
         Outcome::Scanned(scan) => Details::of(scan),
         Outcome::Failed(error) => what(format!("cannot be read: {error}")),
         Outcome::TimedOut => what("not read".to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn privileges_are_given_up_but_for_reading() {
-        // Capabilities are a thread's: the others of this test keep theirs.
-        let run = || match drop_privileges() {
-            Ok(()) => {
-                let left = child::capabilities().expect("they can be asked");
-                assert_eq!(left.permitted & !CAP_DAC_READ_SEARCH, 0);
-                assert_eq!((left.effective, left.inheritable), (left.permitted, 0));
-                assert!(std::fs::read("/proc/self/mounts").is_ok(), "it can still read");
-            }
-            Err(error) => {
-                println!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
-                eprintln!("NOT RUN: privileges_are_given_up_but_for_reading: {error}");
-            }
-        };
-        std::thread::spawn(run).join().expect("the test holds");
     }
 }

@@ -5,6 +5,8 @@
 //! queued: everything is told again as soon as there is room.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use warren_sys::{fdpass, file, memfd};
 
@@ -78,23 +80,35 @@ impl AsFd for ManagerLink {
     }
 }
 
-/// Tells who started this program that it has told what there is; sd_notify(3).
-pub fn tell_ready() {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixDatagram};
-    let Ok(path) = std::env::var("NOTIFY_SOCKET") else { return };
-    let address = match path.strip_prefix('@') {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&path),
-    };
-    let sent = address.and_then(|address| {
-        let socket = UnixDatagram::unbound()?;
-        socket.connect_addr(&address)?;
-        socket.send(b"READY=1")
-    });
-    if let Err(error) = sent {
-        eprintln!("warren-deviced: NOTIFY_SOCKET: {error}");
+/// Who started this program and wants to know when it has told what there is; sd_notify(3). Found
+/// before the sandbox, in which there is no way to it.
+#[derive(Debug)]
+pub struct Starter(UnixDatagram);
+
+impl Starter {
+    /// The one that the environment names, if any.
+    pub fn find() -> Option<Starter> {
+        let path = std::env::var("NOTIFY_SOCKET").ok()?;
+        let address = match path.strip_prefix('@') {
+            Some(name) => SocketAddr::from_abstract_name(name),
+            None => SocketAddr::from_pathname(&path),
+        };
+        let connected = address.and_then(|address| {
+            let socket = UnixDatagram::unbound()?;
+            socket.connect_addr(&address)?;
+            Ok(socket)
+        });
+        connected.map(Starter).inspect_err(say).ok()
     }
+
+    /// Tells it.
+    pub fn tell_ready(&self) {
+        let _ = self.0.send(b"READY=1").inspect_err(say);
+    }
+}
+
+fn say(error: &std::io::Error) {
+    eprintln!("warren-deviced: NOTIFY_SOCKET: {error}");
 }
 
 #[cfg(test)]

@@ -180,7 +180,8 @@ fn facts(roots: &Roots, dir: &Path, name: &str, record: &Record) -> io::Result<F
         multipath_path: is("DM_MULTIPATH_DEVICE_PATH", "1"),
         others_disabled: is("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "1"),
         held_by: holder(roots, dir)?,
-        not_ready: not_ready(dir, name, is("SYSTEMD_READY", "0"))?,
+        // udev holds parts of a btrfs back until all are there; which are missing is to be told.
+        not_ready: not_ready(dir, name, is("SYSTEMD_READY", "0") && !is("ID_FS_TYPE", "btrfs"))?,
         dm_uuid,
     })
 }

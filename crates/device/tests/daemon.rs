@@ -2,12 +2,15 @@
 //! plays udev: boot, hot plug, removal, rubbish, bursts, lost events.
 
 use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use warren_device::Uuid;
+use warren_device::btrfs::BtrfsMember;
 use warren_device::daemon::{Daemon, Options};
 use warren_device::file::DeviceFile;
 use warren_device::image::{self, Disk};
@@ -15,12 +18,14 @@ use warren_device::index::Policy;
 use warren_device::lvm::LvmId;
 use warren_device::lvm::group::{Marks, Member, VolumeGroup};
 use warren_device::lvm::label::{Area, PvHeader};
+use warren_device::orders::{self, Answer, Order};
 use warren_device::read::{ReadAt, ReadError};
 use warren_device::readers::Readers;
 use warren_device::sysfs::Roots;
 use warren_device::udev;
 use warren_sys::namespace::{Namespaces, unshare};
 use warren_sys::netlink::{Group, Uevents};
+use warren_sys::{fdpass, memfd};
 
 /// A machine: a tree of sysfs, nodes that are image files, and a socket to play udev on.
 struct Machine {
@@ -111,7 +116,34 @@ fn make_top(test: &str) -> PathBuf {
     top
 }
 
+/// Beside udev.
+fn options(top: &Path) -> Options {
+    Options {
+        roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
+        udev: true,
+        waits_for_udev: false,
+        receive_buffer_bytes: 1 << 20,
+        pass_patience_ms: 60_000,
+        policy: Policy::default(),
+    }
+}
+
 impl Machine {
+    /// Without udev; orders go over the socket, if there is one.
+    fn without_udev(test: &str, disks: &[(&str, Disk)], orders: Option<OwnedFd>) -> Machine {
+        let top = make_top(test);
+        for (minor, (name, disk)) in disks.iter().enumerate() {
+            make_device(&top, name, minor, disk);
+            let _ = fs::remove_file(top.join(format!("udev/data/b8:{minor}")));
+        }
+        let options = Options { udev: false, waits_for_udev: true, ..options(&top) };
+        let readers = Readers::new().expect("an eventfd can be had");
+        let mut daemon = Daemon::bind(options, readers, orders).expect("a socket can be had");
+        daemon.begin();
+        let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
+        Machine { top, udev, daemon, seen: Vec::new() }
+    }
+
     /// Starts the daemon over devices that are there already.
     fn boot(test: &str, receive_buffer_bytes: usize, disks: &[(&str, Disk)]) -> Machine {
         let readers = Readers::new().expect("an eventfd can be had");
@@ -131,16 +163,8 @@ impl Machine {
         for (minor, (name, disk)) in disks.iter().enumerate() {
             make_device(&top, name, minor, disk);
         }
-        let options = Options {
-            roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
-            udev: true,
-            receive_buffer_bytes,
-            pass_patience_ms,
-            policy: Policy::default(),
-            lvm_run: top.join("lvm"),
-            activate: false,
-        };
-        let mut daemon = Daemon::bind(options, readers).expect("a socket can be had");
+        let options = Options { receive_buffer_bytes, pass_patience_ms, ..options(&top) };
+        let mut daemon = Daemon::bind(options, readers, None).expect("a socket can be had");
         daemon.begin();
         let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
         Machine { top, udev, daemon, seen: Vec::new() }
@@ -505,5 +529,114 @@ fn a_burst_is_heard_whole_and_lost_events_are_made_up_for() {
             assert!(said.contains(&format!("{START} data")), "{said:?}");
             assert_eq!(machine.daemon.index().devices().count(), 6, "the one that went is gone");
         }
+    });
+}
+
+#[test]
+fn a_udev_that_is_started_later_takes_over() {
+    alone("a_udev_that_is_started_later_takes_over", |test| {
+        let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdb", Disk::new(2 << 20))];
+        let mut machine = Machine::without_udev(test, &disks, None);
+        assert_eq!(machine.said(), [format!("{START} data")]);
+        let all = machine.daemon.message().expect("all is told");
+        assert!(all.contains("name 0 /dev/sda\nready"), "{all}");
+        let record = "I:1\nQ:systemd\nS:disk/by-id/b\nE:SYSTEMD_WANTS=up.service\n";
+        fs::write(machine.top.join("udev/data/b8:1"), record).expect("udev's record");
+        machine.send("add", "sdb", 1);
+        assert_eq!(machine.said(), ["udev is running now"]);
+        // What udev has not told of stays as it was, and counts no less.
+        let told = machine.daemon.message().expect("a disk has changed");
+        assert!(told.starts_with("device /sys/devices/block/sdb\n"), "{told}");
+        assert!(told.contains("name 0 /dev/disk/by-id/b\nready\nwants up.service"), "{told}");
+        assert!(!told.contains("gone") && !told.contains("sda"), "{told}");
+        // A new disk waits for udev's word, and an old one follows it once there is one.
+        make_device(&machine.top, "sdc", 2, &pv_disk("c", "late", &["c"]));
+        fs::remove_file(machine.top.join("udev/data/b8:2")).expect("it was made");
+        fs::write(machine.top.join("udev/data/b8:0"), "I:1\n").expect("udev's record");
+        machine.send("add", "sda", 0);
+        machine.send("add", "sdc", 2);
+        assert!(machine.said().is_empty());
+        let told = machine.daemon.message().expect("a disk has changed");
+        assert!(told.contains("gone /sys/devices/block/sda\n"), "it has no tag: {told}");
+        fs::write(machine.top.join("udev/data/b8:2"), "I:1\n").expect("udev's record");
+        machine.send("change", "sdc", 2);
+        assert_eq!(machine.said(), [format!("{START} late")]);
+    });
+}
+
+/// The disk of one of two devices of a btrfs.
+fn btrfs_disk(devid: u64) -> Disk {
+    let uuid = Uuid::parse("00112233-4455-6677-8899-aabbccddeeff").expect("an identifier");
+    let mut disk = Disk::new(2 << 20);
+    let label = String::new();
+    let (generation, num_devices) = (1, 2);
+    let (metadata_uuid, device_uuid, seeding) = (None, Uuid([devid as u8; 16]), false);
+    let member = BtrfsMember {
+        fsid: uuid,
+        metadata_uuid,
+        device_uuid,
+        devid,
+        num_devices,
+        generation,
+        label,
+        seeding,
+    };
+    image::put_btrfs(&mut disk, &member);
+    disk
+}
+
+/// The orders that wait, with the numbers of what is to be told.
+fn taken(socket: &OwnedFd) -> Vec<Order> {
+    let (mut buffer, mut fds) = ([0; 16], Vec::new());
+    let mut out = Vec::new();
+    while fdpass::recv(socket.as_fd(), &mut buffer, &mut fds, false).is_ok() {
+        for fd in fds.drain(..) {
+            let text = memfd::read_all(fd.as_fd(), 1 << 20).expect("a message");
+            out.extend(orders::read(&String::from_utf8_lossy(&text)).flatten());
+        }
+    }
+    out
+}
+
+#[test]
+fn a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all() {
+    alone("a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all", |test| {
+        let (near, far) = fdpass::seqpacket_pair(false).expect("a pair");
+        let disks = [("sda", btrfs_disk(1)), ("sdb", btrfs_disk(2))];
+        let mut machine = Machine::without_udev(test, &disks, Some(near));
+        let mut orders = Vec::new();
+        let is_asked = |order: &&Order| matches!(order, Order::Register(..));
+        while orders.iter().filter(is_asked).count() < 2 {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            orders.extend(taken(&far));
+        }
+        let told = machine.daemon.message().expect("all is told");
+        assert!(told.contains("note btrfs") && !told.contains("\nready\nnote"), "{told}");
+        for order in orders {
+            if let Order::Register(id, node) = order {
+                assert!(node == "/dev/sda" || node == "/dev/sdb", "{node}");
+                let done = Answer::Ended(id, Ok(())).write();
+                fdpass::send(far.as_fd(), done.as_bytes(), &[]).expect("it listens");
+            }
+        }
+        let said = machine.said();
+        assert!(said.len() == 1 && said[0].starts_with("ready: btrfs"), "{said:?}");
+        let told = machine.daemon.message().expect("both are ready");
+        assert_eq!(told.matches("ready\nnote btrfs").count(), 2, "{told}");
+    });
+}
+
+#[test]
+fn a_part_that_udev_holds_back_is_counted_all_the_same() {
+    alone("a_part_that_udev_holds_back_is_counted_all_the_same", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        make_device(&machine.top, "sda", 0, &btrfs_disk(1));
+        let record = "I:1\nQ:systemd\nE:ID_FS_TYPE=btrfs\nE:SYSTEMD_READY=0\n";
+        fs::write(machine.top.join("udev/data/b8:0"), record).expect("udev's record");
+        machine.send("add", "sda", 0);
+        machine.said();
+        let told = machine.daemon.message().expect("a disk came");
+        assert!(told.contains("\nnote 1 of 2 there"), "{told}");
+        assert!(!told.contains("\nready\n"), "that is udev's to say: {told}");
     });
 }

@@ -506,6 +506,9 @@ impl Daemon {
 
     fn start_mount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>, remount: bool) {
         let config = settings.mount();
+        if mounts::is_swap(self.core.graph().name(unit)) {
+            return self.start_swap(id, unit, &settings, true);
+        }
         if self.resuming && !remount && self.mounts.is_mounted(self.core.graph().name(unit)) {
             return self.done(id, Done::Ok);
         }
@@ -524,6 +527,9 @@ impl Daemon {
 
     fn start_unmount(&mut self, id: EffectId, unit: UnitId, settings: Arc<Compiled>) {
         let config = settings.mount();
+        if mounts::is_swap(self.core.graph().name(unit)) {
+            return self.start_swap(id, unit, &settings, false);
+        }
         self.recorder.before_unmount(&config.where_, self.core.graph());
         if mounts::is_quick(config) {
             return self.workers.run(id, move || mounts::unmount(settings.mount()));
@@ -537,6 +543,22 @@ impl Daemon {
             false => mounts::unmount_command(config),
         };
         if let Err(error) = self.run_tool(id, unit, &settings, command) {
+            self.done(id, Done::Failed { error });
+        }
+    }
+
+    /// Begins to swap to a device or file, or gives it up; nothing is run for what is so already.
+    fn start_swap(&mut self, id: EffectId, unit: UnitId, settings: &Compiled, on: bool) {
+        if self.resuming && self.take_up_tool(id, unit) {
+            return;
+        }
+        let config = settings.mount();
+        let command = match on {
+            _ if mounts::is_swapped_to(&config.what) == on => return self.done(id, Done::Ok),
+            true => mounts::swap_on_command(config),
+            false => mounts::swap_off_command(config),
+        };
+        if let Err(error) = self.run_tool(id, unit, settings, command) {
             self.done(id, Done::Failed { error });
         }
     }

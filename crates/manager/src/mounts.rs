@@ -1,6 +1,7 @@
 //! Mounting and unmounting. What the kernel does by itself without waiting for anybody is done by
 //! a worker; everything else (devices, network file systems, `mount.TYPE` helpers) by mount(8)
-//! and umount(8) as child processes, which may hang without hurting anybody.
+//! and umount(8) as child processes, which may hang without hurting anybody. Swap areas are told in
+//! the words of mounts, and are swapon(8)'s and swapoff(8)'s.
 
 use std::path::Path;
 
@@ -9,8 +10,8 @@ use crate::last::holders::holders;
 
 use warren_core::event::Done;
 use warren_sys::mount::{self, Unmount};
-use warren_unit::UnitName;
 use warren_unit::config::MountConfig;
+use warren_unit::{UnitName, UnitType};
 
 /// File systems without a device or a server behind them.
 const IN_KERNEL: &[&str] = &[
@@ -115,6 +116,40 @@ fn top_type(path: &str) -> Option<String> {
     mount::at(path).ok().flatten().map(|m| m.fstype)
 }
 
+/// Whether the unit is a swap area's.
+pub fn is_swap(unit: &UnitName) -> bool {
+    unit.unit_type() == UnitType::Swap
+}
+
+/// Whether the kernel swaps to this device or file, whatever it is called there.
+pub fn is_swapped_to(what: &str) -> bool {
+    let Ok(wanted) = std::fs::canonicalize(what) else { return false };
+    let table = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    swap_areas(&table).any(|area| Path::new(&area) == wanted)
+}
+
+/// Paths of proc(5), `/proc/swaps`: behind a line of titles, the first word of each, in which a blank
+/// is `\040`.
+fn swap_areas(table: &str) -> impl Iterator<Item = String> + '_ {
+    let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    paths.map(|path| path.replace("\\040", " "))
+}
+
+/// The command line of swapon(8) for this unit.
+pub fn swap_on_command(config: &MountConfig) -> Vec<String> {
+    let mut argv = vec!["swapon".to_owned(), "--fixpgsz".to_owned()];
+    if let Some(options) = &config.options {
+        argv.extend(["-o".to_owned(), options.to_string()]);
+    }
+    argv.push(config.what.to_string());
+    argv
+}
+
+/// The same of swapoff(8).
+pub fn swap_off_command(config: &MountConfig) -> Vec<String> {
+    vec!["swapoff".to_owned(), config.what.to_string()]
+}
+
 /// The command line of mount(8) for this unit.
 pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     let mut argv = vec!["mount".to_owned()];
@@ -160,4 +195,18 @@ pub fn unmount_command(config: &MountConfig) -> Vec<String> {
     argv.extend(config.force_unmount.then(|| "-f".to_owned()));
     argv.push(config.where_.to_string());
     argv
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_of_swap_areas_is_read() {
+        let table = "Filename\t\t\tType\t\tSize\tUsed\tPriority\n\
+                     /dev/sda2  partition\t1\t0\t-2\n\
+                     /a\\040b file\t\t1\t0\t5\n";
+        assert_eq!(swap_areas(table).collect::<Vec<_>>(), ["/dev/sda2", "/a b"]);
+        assert_eq!(swap_areas("").count(), 0);
+    }
 }

@@ -140,7 +140,9 @@ fn named_effects(run: &UnitRun) -> usize {
             TypeState::Socket(Socket::Up(s)) => {
                 usize::from(s.listen_asked.is_some()) + control(s.control)
             }
-            TypeState::Mount(Mount::Up(s)) => usize::from(s.asked.is_some()),
+            TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => {
+                usize::from(s.asked.is_some())
+            }
             TypeState::Automount(Automount::Up(s)) => usize::from(s.asked.is_some()),
             TypeState::Slice(Slice::Asked(_)) => 1,
             _ => 0,

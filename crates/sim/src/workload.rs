@@ -41,7 +41,7 @@ fn draw_names(random: &mut Random) -> Vec<String> {
             13..=14 => names.extend([format!("{letter}.socket"), format!("{letter}.service")]),
             15 => names.extend([format!("{letter}.socket"), format!("{letter}@.service")]),
             16..=17 => names.extend([format!("{letter}.automount"), format!("{letter}.mount")]),
-            18 => names.push(format!("{letter}.mount")),
+            18 => names.extend([format!("{letter}.mount"), format!("{letter}.swap")]),
             _ => names.push(format!("{letter}.slice")),
         }
     }
@@ -62,6 +62,7 @@ fn draw_text(random: &mut Random, name: &str, names: &[String]) -> String {
             text += &draw_socket(random, accept);
         }
         "mount" => text += &format!("[Mount]\nWhat=tmpfs\nWhere=/{path}\nTimeoutSec=10\n"),
+        "swap" => text += &format!("[Swap]\nWhat=/{path}\nTimeoutSec=10\n"),
         "automount" => text += &format!("[Automount]\nWhere=/{path}\nTimeoutIdleSec=10\n"),
         _ => {}
     }

@@ -27,6 +27,7 @@ pub mod passwd;
 pub mod process;
 pub mod random;
 pub mod reboot;
+pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod storage;

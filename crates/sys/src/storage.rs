@@ -32,9 +32,72 @@ pub fn detach_loop(path: &str) -> Result<()> {
     }
 }
 
+/// Removes a loop device that has no file and no user; loop(4), `LOOP_CTL_REMOVE`.
+pub fn remove_loop(number: u32) -> Result<()> {
+    const LOOP_CTL_REMOVE: libc::c_ulong = 0x4c81;
+    const CONTROL: &str = "/dev/loop-control";
+    let control = std::fs::File::open(CONTROL)
+        .map_err(|e| Error::at("LOOP_CTL_REMOVE", CONTROL, e.raw_os_error().unwrap_or(0)))?;
+    // SAFETY: the descriptor is open, and the argument is a plain number.
+    let ret = unsafe {
+        libc::ioctl(control.as_raw_fd(), LOOP_CTL_REMOVE as _, libc::c_long::from(number))
+    };
+    done(ret, "LOOP_CTL_REMOVE", CONTROL)
+}
+
 /// Stops an MD array. `EBUSY` while it is in use.
 pub fn stop_array(path: &str) -> Result<()> {
     control(path, STOP_ARRAY, "STOP_ARRAY")
+}
+
+/// Tells the kernel of a device that has a part of a btrfs, so that it can be mounted by any of
+/// them: `BTRFS_IOC_SCAN_DEV` of linux/btrfs.h. Nothing is done where there is no btrfs.
+pub fn register_btrfs(path: &Path) -> Result<()> {
+    /// `_IOW(0x94, 4, struct btrfs_ioctl_vol_args)`
+    const BTRFS_IOC_SCAN_DEV: libc::c_ulong = 0x5000_9404;
+    /// `struct btrfs_ioctl_vol_args`: a descriptor, which is not used, and a path that ends in NUL.
+    #[repr(C)]
+    struct Arguments {
+        fd: i64,
+        name: [u8; 4088],
+    }
+    let mut arguments = Arguments { fd: 0, name: [0; 4088] };
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let room = arguments.name.get_mut(..bytes.len()).filter(|_| bytes.len() < 4088);
+    room.ok_or_else(|| Error::at("BTRFS_IOC_SCAN_DEV", path, libc::ENAMETOOLONG))?
+        .copy_from_slice(bytes);
+    let control = match open_btrfs_control() {
+        Err(e) if matches!(e.errno, libc::ENOENT | libc::ENODEV | libc::ENXIO) => return Ok(()),
+        other => other?,
+    };
+    // SAFETY: the descriptor is open, and the argument is of the layout and size that the request
+    // names and outlives the call.
+    let ret =
+        unsafe { libc::ioctl(control.as_raw_fd(), BTRFS_IOC_SCAN_DEV as _, &raw const arguments) };
+    match ret {
+        0.. => Ok(()),
+        _ => Err(Error::last("BTRFS_IOC_SCAN_DEV").on(path)),
+    }
+}
+
+/// The node that has the module loaded when it is opened; made where kmod(8) made none.
+fn open_btrfs_control() -> Result<rustix::fd::OwnedFd> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, open};
+    const CONTROL: &str = "/dev/btrfs-control";
+    /// Of the kernel's list of devices.
+    const NUMBER: (u32, u32) = (10, 234);
+    let open = || open(CONTROL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    open()
+        .or_else(|error| {
+            if error != rustix::io::Errno::NOENT {
+                return Err(error);
+            }
+            let mode = Mode::RUSR | Mode::WUSR;
+            let number = makedev(NUMBER.0, NUMBER.1);
+            mknodat(CWD, CONTROL, FileType::CharacterDevice, mode, number)?;
+            open()
+        })
+        .call_on("open", CONTROL)
 }
 
 /// An ioctl without an argument on a block device.

@@ -24,6 +24,9 @@ use crate::name::{UnitName, UnitType};
 use crate::settings::{Id, Kind, Status, id};
 use crate::value::{self, Fault};
 
+/// The type of file system of what [`Compiler::swap`] makes.
+const SWAP_TYPE: &str = "swap";
+
 /// What a unit's files are compiled with.
 #[derive(Clone, Copy, Debug)]
 pub struct Compiler<'a> {
@@ -72,6 +75,11 @@ impl<'a> Compiler<'a> {
     /// \[Mount\]
     pub fn mount(&self) -> Compiled<MountConfig> {
         self.run(Unit::mount)
+    }
+
+    /// \[Swap\], in the words of a mount whose type is `swap`.
+    pub fn swap(&self) -> Compiled<MountConfig> {
+        self.run(Unit::swap)
     }
 
     /// \[Automount\]
@@ -185,6 +193,36 @@ impl<'a> Unit<'a> {
             directory_mode: merged.value(id!(Mount "DirectoryMode"), value::mode).unwrap_or(0o755),
             timeout: self
                 .timeout(id!(Mount "TimeoutSec"), true)
+                .unwrap_or(self.defaults.timeout_start),
+            exec: Box::new(self.exec()),
+            kill: self.kill(),
+            cgroup: Box::new(self.cgroup()),
+        }
+    }
+
+    fn swap(&self) -> MountConfig {
+        let options = self.owned(id!(Swap "Options")).map(String::from);
+        let mut options: Vec<String> = options.into_iter().collect();
+        let has_priority = |text: &String| text.split(',').any(|word| word.starts_with("pri="));
+        // Priority= counts where Options= has no pri=, systemd.swap(5).
+        if let Some(priority) = self.number::<i64>(id!(Swap "Priority"), -1, 32_767)
+            && !options.iter().any(has_priority)
+            && priority >= 0
+        {
+            options.push(format!("pri={priority}"));
+        }
+        MountConfig {
+            what: self.path(id!(Swap "What")).unwrap_or_default(),
+            where_: "none".into(),
+            fs_type: Some(SWAP_TYPE.into()),
+            options: (!options.is_empty()).then(|| options.join(",").into()),
+            sloppy_options: false,
+            lazy_unmount: false,
+            read_write_only: false,
+            force_unmount: false,
+            directory_mode: 0o755,
+            timeout: self
+                .timeout(id!(Swap "TimeoutSec"), true)
                 .unwrap_or(self.defaults.timeout_start),
             exec: Box::new(self.exec()),
             kill: self.kill(),

@@ -9,6 +9,7 @@ mod purity;
 mod test;
 mod vm;
 mod vm_devices;
+mod vm_disks;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,9 +25,12 @@ Usage: cargo xtask COMMAND
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
+  vm devices --disks N [WAY...]
+                    the same with N disks from the beginning, beside Debian's own way
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
+  bench devices     the same, section Devices, beside lvm2
   bench journal     the same, section Logs, beside systemd-journald
   bench spawn       the spawn path against vfork and exec
 ";
@@ -56,8 +60,12 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
+        ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),
         ["vm"] => vm::run(),
         ["vm", "devices"] => vm_devices::run(),
+        ["vm", "devices", "--disks", count, ref ways @ ..] => {
+            vm_disks::run(count.parse().context("disks")?, ways)
+        }
         ["bench", "spawn"] => cargo(&["bench", "--package", "warren-init"]),
         _ => {
             print!("{HELP}");

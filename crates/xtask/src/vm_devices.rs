@@ -1,9 +1,11 @@
 //! `cargo xtask vm devices`: a machine with a volume group over three disks, of which one comes
-//! late, and an array of two. First the disks are made by lvm2, mdadm and mke2fs themselves; then
-//! units that say nothing but `What=` wait for them, once without udev, where links, arrays and
-//! volumes are the device daemon's doing, and once beside udev with Debian's rules.
+//! late, an array of two, a btrfs of two, of which one comes late, an encrypted disk and one to swap
+//! to. First the disks are made by lvm2, mdadm, cryptsetup, mkfs.btrfs, mkswap and mke2fs themselves;
+//! then units that say nothing but `What=` wait for them, once without udev, where links, arrays and
+//! volumes are the device daemon's doing, and once beside udev with Debian's rules. The encrypted
+//! disk is opened by a service with the relations that systemd's generator gives it.
 //!
-//! Needs what `vm` needs, and lvm2, mdadm, dmsetup and udev.
+//! Needs what `vm` needs, and lvm2, mdadm, cryptsetup-bin, btrfs-progs, dmsetup and udev.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,19 +21,31 @@ use crate::vm::{self, Kernel};
 use crate::{bench, root};
 
 /// A boot takes less than a minute without hardware help; a busy machine takes longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Between two looks at the console.
 const LOOKS_APART: Duration = Duration::from_millis(200);
 
-const MODULES: [&str; 7] =
+pub(crate) const MODULES: [&str; 7] =
     ["virtio_pci", "virtio_scsi", "sd_mod", "dm-mod", "raid1", "ext4", "crc32c_generic"];
 
-/// Programs of the peers, which bring their libraries.
-const PROGRAMS: [&str; 2] = ["/usr/sbin/lvm", "/usr/sbin/mdadm"];
+/// For what the disks of this machine hold besides.
+const MORE_MODULES: [&str; 7] =
+    ["btrfs", "dm-crypt", "xts", "ecb", "algif_skcipher", "algif_hash", "xxhash_generic"];
 
-/// Disks, by their place on the bus; the last comes late.
-const DISKS: [&str; 5] = ["vg0", "vg1", "md0", "md1", "late"];
+/// The same for programs.
+const MORE_PROGRAMS: [&str; 4] =
+    ["/usr/sbin/cryptsetup", "/usr/sbin/mkfs.btrfs", "/usr/sbin/swapon", "/usr/sbin/swapoff"];
+
+/// Programs of the peers, which bring their libraries.
+pub(crate) const PROGRAMS: [&str; 2] = ["/usr/sbin/lvm", "/usr/sbin/mdadm"];
+
+/// Disks, by their place on the bus; the last ones come late.
+const DISKS: [&str; 9] =
+    ["vg0", "vg1", "md0", "md1", "crypt", "btrfs0", "swap", "vg-late", "btrfs-late"];
+
+/// How many come late.
+const LATE: usize = 2;
 
 /// What the machine says when the late disk is to come.
 const CUE: &str = "REPORT now the late disk";
@@ -40,9 +54,10 @@ const CUE: &str = "REPORT now the late disk";
 const LOAD: &str = "ExecStart=-/bin/modprobe virtio_pci\nExecStart=-/bin/modprobe crc32c_generic\n\
     ExecStart=-/bin/modprobe ext4\nExecStart=-/bin/modprobe raid1\n\
     ExecStart=-/bin/modprobe dm-mod\nExecStart=-/bin/modprobe sd_mod\n\
-    ExecStart=-/bin/modprobe virtio_scsi\n";
+    ExecStart=-/bin/modprobe btrfs\nExecStart=-/bin/modprobe dm-crypt\n\
+    ExecStart=-/bin/modprobe ecb\nExecStart=-/bin/modprobe xts\nExecStart=-/bin/modprobe virtio_scsi\n";
 
-const TARGETS: [(&str, &str); 6] = [
+pub(crate) const TARGETS: [(&str, &str); 6] = [
     ("default.target", "[Unit]\nWants=sysinit.target report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -54,28 +69,65 @@ const TARGETS: [(&str, &str); 6] = [
 const MAKE: &str = "\
 exec > /dev/console 2>&1
 export DM_DISABLE_UDEV=1 MDADM_NO_UDEV=1
-while ! [ -b /dev/sde ]; do sleep 1; done
-lvm pvcreate -q /dev/sda /dev/sdb /dev/sde && lvm vgcreate -q data /dev/sda /dev/sdb /dev/sde
+modprobe algif_skcipher; modprobe algif_hash
+disk() { set -- /sys/bus/scsi/devices/*:0:$1:0/block/*; echo /dev/${1##*/}; }
+while ! [ -b $(disk 8) ]; do sleep 1; done
+vg0=$(disk 0) vg1=$(disk 1) md0=$(disk 2) md1=$(disk 3) crypt=$(disk 4) btrfs0=$(disk 5)
+swap=$(disk 6) vg2=$(disk 7) btrfs1=$(disk 8)
+lvm pvcreate -q $vg0 $vg1 $vg2 && lvm vgcreate -q data $vg0 $vg1 $vg2
 lvm lvcreate -q -y -Zn -Wn -i 3 -l 100%FREE -n home data && mke2fs -F /dev/data/home
 mdadm --create /dev/md/arr --run --metadata=1.2 --homehost=any --level=1 --raid-devices=2 \
-  /dev/sdc /dev/sdd && mke2fs -F -L arr /dev/md/arr
+  $md0 $md1 && mke2fs -F -L arr /dev/md/arr
 mkdir /a /b; mount /dev/data/home /a && echo home > /a/name && umount /a
 mount /dev/md/arr /b && echo arr > /b/name && umount /b
-lvm vgchange -an data; mdadm --stop /dev/md/arr && echo REPORT made
+lvm vgchange -an data; mdadm --stop /dev/md/arr
+echo -n secret > /key
+cryptsetup luksFormat -q --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --key-file /key \
+  --uuid 11111111-2222-3333-4444-555555555555 $crypt
+cryptsetup open --key-file /key $crypt secret && mke2fs -F /dev/mapper/secret
+mkdir /c /d; mount -t ext2 /dev/mapper/secret /c && echo crypt > /c/name && umount /c
+cryptsetup close secret
+mkfs.btrfs -q -f -M -L both $btrfs0 $btrfs1
+mount -t btrfs -o device=$btrfs0,device=$btrfs1 $btrfs0 /d && echo btrfs > /d/name && umount /d
+mkswap -L swp $swap && echo REPORT made
 /bin/warren --no-block poweroff
 ";
 
-const MOUNTS: [(&str, &str); 4] = [
+const MOUNTS: [(&str, &str); 9] = [
+    ("both.mount", "[Mount]\nWhat=/dev/disk/by-label/both\nWhere=/both\nType=btrfs\n"),
+    ("secret.mount", "[Mount]\nWhat=/dev/mapper/secret\nWhere=/secret\nType=ext2\n"),
+    (
+        "dev-mapper-secret.device",
+        "[Unit]\nRequires=systemd-cryptsetup@secret.service\n\
+         After=systemd-cryptsetup@secret.service\n",
+    ),
+    (
+        "systemd-cryptsetup@secret.service",
+        "[Unit]\nDefaultDependencies=no\nIgnoreOnIsolate=true\nBefore=umount.target\n\
+         Conflicts=umount.target\n\
+         BindsTo=dev-disk-by\\x2duuid-11111111\\x2d2222\\x2d3333\\x2d4444\\x2d555555555555.device\n\
+         After=dev-disk-by\\x2duuid-11111111\\x2d2222\\x2d3333\\x2d4444\\x2d555555555555.device\n\
+         [Service]\nType=oneshot\nRemainAfterExit=yes\nEnvironmentFile=-/etc/no-udev\n\
+         ExecStart=/usr/sbin/cryptsetup open --key-file /key \
+         /dev/disk/by-uuid/11111111-2222-3333-4444-555555555555 secret\n\
+         ExecStop=/usr/sbin/cryptsetup close secret\n",
+    ),
+    (
+        "dev-disk-by\\x2dlabel-swp.swap",
+        "[Swap]\nWhat=/dev/disk/by-label/swp\nPriority=7\nOptions=nofail\n",
+    ),
     ("home.mount", "[Mount]\nWhat=/dev/data/home\nWhere=/home\nType=ext4\n"),
     ("arr.mount", "[Mount]\nWhat=/dev/disk/by-label/arr\nWhere=/arr\nType=ext4\n"),
     (
         "early.service",
-        "[Unit]\nRequires=arr.mount\nAfter=arr.mount\n\
+        "[Unit]\nRequires=arr.mount secret.mount\nWants=dev-disk-by\\x2dlabel-swp.swap\n\
+         After=arr.mount secret.mount dev-disk-by\\x2dlabel-swp.swap\n\
          [Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh /early.sh\n",
     ),
     (
         "report.service",
-        "[Unit]\nRequires=home.mount early.service\nAfter=home.mount early.service\n\
+        "[Unit]\nRequires=home.mount both.mount early.service\n\
+         After=home.mount both.mount early.service\n\
          [Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh /report.sh\n",
     ),
 ];
@@ -83,35 +135,58 @@ const MOUNTS: [(&str, &str); 4] = [
 const EARLY: &str = "\
 exec > /dev/console 2>&1
 echo REPORT array has $(cat /arr/name)
+echo REPORT encrypted disk has $(cat /secret/name)
+while read -r name kind size used priority; do
+  echo REPORT swaps to a $kind at $priority
+done < /proc/swaps
 warren why home.mount
+warren why both.mount
 warren is-active home.mount && echo REPORT too early
+warren is-active both.mount && echo REPORT too early
 echo REPORT now the late disk
 ";
 
 const REPORT: &str = "\
 exec > /dev/console 2>&1
 echo REPORT volume has $(cat /home/name)
+echo REPORT two disks have $(cat /both/name)
 warren devices | cat
 kill -9 $(pidof warren-deviced); sleep 1
-warren is-active home.mount arr.mount && echo REPORT still there
+warren is-active home.mount arr.mount both.mount secret.mount && echo REPORT still there
 ls -l /dev/disk/by-label
+warren stop 'dev-disk-by\\x2dlabel-swp.swap'
+while read -r name kind size used priority; do
+  echo REPORT left of swap: $kind
+done < /proc/swaps
 /bin/warren --no-block poweroff
 ";
 
-const EXPECTED: [&str; 10] = [
+const EXPECTED: [&str; 15] = [
+    "REPORT encrypted disk has crypt",
+    "REPORT swaps to a partition at 7",
+    "1 of 2 there",
+    "REPORT two disks have btrfs",
+    "REPORT left of swap: Type",
     "REPORT array has arr",
     "dev-data-home.device is inactive",
     "vg data: 2 of 3 there, waits for PV",
     "REPORT now the late disk",
     "REPORT volume has home",
     "vg data complete",
-    "on /dev/sda",
+    "on /dev/sd",
     "gives /dev/data/home",
     "REPORT still there",
     "reboot: Power down",
 ];
 
-const UNWANTED: [&str; 4] = ["REPORT too early", "Kernel panic", "did not show up", "start failed"];
+const UNWANTED: [&str; 6] = [
+    "REPORT too early",
+    "Kernel panic",
+    "did not show up",
+    "start failed",
+    "sandbox:",
+    "left of swap: partition",
+];
 
 /// Boots the machine three times.
 pub fn run() -> Result<()> {
@@ -121,7 +196,7 @@ pub fn run() -> Result<()> {
     fs::create_dir_all(&directory).context("target/vm-devices")?;
     for disk in DISKS {
         let path = directory.join(disk);
-        vm::quietly(Command::new("truncate").args(["-s", "64M"]).arg(path))?;
+        vm::quietly(Command::new("truncate").args(["-s", "128M"]).arg(path))?;
     }
     let made = boot(&kernel, &directory, "make", &DISKS, |tree| {
         unit(
@@ -135,7 +210,8 @@ pub fn run() -> Result<()> {
     })?;
     check(&made, &["REPORT made"], &["Kernel panic"])?;
     for (name, udev) in [("alone", false), ("beside-udev", true)] {
-        let seen = boot(&kernel, &directory, name, &DISKS[..4], |tree| fill(tree, udev))?;
+        let seen =
+            boot(&kernel, &directory, name, &DISKS[..DISKS.len() - LATE], |tree| fill(tree, udev))?;
         check(&seen, &EXPECTED, &UNWANTED)?;
         println!("vm devices, {name}: {} lines as expected", EXPECTED.len());
     }
@@ -148,6 +224,11 @@ fn fill(tree: &Path, udev: bool) -> Result<()> {
         unit(tree, name, text)?;
     }
     fs::write(tree.join("early.sh"), EARLY)?;
+    fs::write(tree.join("key"), "secret")?;
+    if !udev {
+        // Who opens devices makes their nodes itself.
+        fs::write(tree.join("etc/no-udev"), "DM_DISABLE_UDEV=1\n")?;
+    }
     fs::write(tree.join("report.sh"), REPORT)?;
     if udev {
         add_udev(tree)?;
@@ -156,7 +237,7 @@ fn fill(tree: &Path, udev: bool) -> Result<()> {
 }
 
 /// udev with all of the host's rules, under the names of its own units.
-fn add_udev(tree: &Path) -> Result<()> {
+pub(crate) fn add_udev(tree: &Path) -> Result<()> {
     for program in ["/bin/udevadm", "/usr/sbin/dmsetup"] {
         add_program(tree, program)?;
     }
@@ -182,12 +263,12 @@ fn add_udev(tree: &Path) -> Result<()> {
     )
 }
 
-fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
+pub(crate) fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
     Ok(fs::write(tree.join("etc/systemd/system").join(name), text)?)
 }
 
 /// The device daemon as it is installed, started when the modules are loaded.
-fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
+pub(crate) fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
     let name = "warren-deviced";
     fs::copy(bench::programs()?.join(name), tree.join("usr/lib/warren").join(name))
         .context(name)?;
@@ -221,18 +302,19 @@ fn boot(
     for (target, text) in TARGETS {
         unit(&tree, target, text)?;
     }
-    for below in ["etc/lvm", "home", "arr"] {
+    for below in ["etc/lvm", "home", "arr", "both", "secret"] {
         fs::create_dir_all(tree.join(below))?;
     }
     // udev's rules name /sbin.
     std::os::unix::fs::symlink("usr/sbin", tree.join("sbin"))?;
-    for program in PROGRAMS {
+    for program in PROGRAMS.iter().chain(&MORE_PROGRAMS) {
         add_program(&tree, program)?;
     }
     for command in ["kill", "pidof"] {
         std::os::unix::fs::symlink("busybox", tree.join("bin").join(command))?;
     }
-    vm::copy_modules(kernel, &tree, &MODULES)?;
+    let modules = [&MODULES[..], &MORE_MODULES].concat();
+    vm::copy_modules(kernel, &tree, &modules)?;
     fill(&tree)?;
     let archive = vm::pack(&directory, &tree)?;
     let console = directory.join("console.log");
@@ -252,7 +334,7 @@ fn boot(
 }
 
 /// A program with the libraries that ldd(1) names.
-fn add_program(tree: &Path, program: &str) -> Result<()> {
+pub(crate) fn add_program(tree: &Path, program: &str) -> Result<()> {
     let output = Command::new("ldd").arg(program).output().context("ldd")?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut paths: BTreeSet<&str> =
@@ -305,7 +387,7 @@ fn device(place: usize, disk: &str) -> String {
     format!("scsi-hd,bus=bus.0,scsi-id={place},drive={disk},serial={disk},id=dev-{disk}")
 }
 
-/// Waits for the end, and plugs the late disk in when it is asked for.
+/// Waits for the end, and plugs the late disks in when it is asked for.
 fn watch(machine: &mut Child, console: &Path, monitor: &Path) -> Result<()> {
     let end = Instant::now() + PATIENCE;
     let mut is_plugged = false;
@@ -329,10 +411,11 @@ fn watch(machine: &mut Child, console: &Path, monitor: &Path) -> Result<()> {
 }
 
 fn plug(monitor: &Path) -> Result<()> {
-    let place = DISKS.len() - 1;
     let mut stream = UnixStream::connect(monitor).context("the monitor of qemu")?;
     stream.set_read_timeout(Some(Duration::from_secs(2)))?;
-    writeln!(stream, "device_add {}", device(place, DISKS[place]))?;
+    for (place, disk) in DISKS.iter().enumerate().skip(DISKS.len() - LATE) {
+        writeln!(stream, "device_add {}", device(place, disk))?;
+    }
     // It reads a line when it pleases; who hangs up before is not heard.
     let mut said = [0; 4096];
     while stream.read(&mut said).is_ok_and(|bytes| bytes > 0) {}

@@ -1,19 +1,20 @@
-//! Unit types that this version loads but does not run: swaps, scopes, timers, paths, devices. Their
-//! own settings are shown with their defaults.
+//! Swaps, and unit types that this version loads but does not run: scopes, timers, paths. Of those,
+//! and of devices, settings are shown with their defaults.
 
 use super::properties;
+use super::values::*;
 
 properties! {
     /// Swaps.
     SWAP:
-    What "s" Value = "\"\"";
-    Priority "i" Value = "-1";
-    Options "s" Value = "\"\"";
-    TimeoutUSec "t" Const = "90000000";
-    ControlPID "u" Value = "0";
-    Result "s" Value = "success";
-    UID "u" Value = "4294967295";
-    GID "u" Value = "4294967295";
+    What "s" Value => |s, w| w.str(&s.mount().what);
+    Priority "i" Value => |s, w| w.i32(s.swap_priority());
+    Options "s" Value => |s, w| w.str(text(&s.mount().options));
+    TimeoutUSec "t" Const => |s, w| w.u64(usec(s.mount().timeout));
+    ControlPID "u" Value => |s, w| w.u32(s.run().control_pid().unwrap_or(0));
+    Result "s" Value => |s, w| w.str(s.outcome().as_str());
+    UID "u" Value => |s, w| w.u32(s.identity().0);
+    GID "u" Value => |s, w| w.u32(s.identity().1);
     ExecActivate "a(sasbttttuii)" Invalidates = "0";
     ExecDeactivate "a(sasbttttuii)" Invalidates = "0";
 }

@@ -166,6 +166,13 @@ impl<'a> Subject<'a> {
         self.compiled().mount()
     }
 
+    /// `Priority` of a swap area; -1 is the kernel's choice.
+    pub fn swap_priority(&self) -> i32 {
+        let options = self.mount().options.as_deref().unwrap_or_default();
+        let mut words = options.split(',').filter_map(|word| word.strip_prefix("pri="));
+        words.next_back().and_then(|number| number.parse().ok()).unwrap_or(-1)
+    }
+
     /// \[Automount\]
     pub fn automount(&self) -> &AutomountConfig {
         self.compiled().automount()
@@ -239,10 +246,11 @@ impl<'a> Subject<'a> {
             TypeState::Service(Service::Failed(outcome))
             | TypeState::Socket(Socket::Failed(outcome))
             | TypeState::Mount(Mount::Failed(outcome))
+            | TypeState::Swap(Mount::Failed(outcome))
             | TypeState::Automount(Automount::Failed(outcome)) => *outcome,
             TypeState::Service(Service::Up(run)) => run.outcome,
             TypeState::Socket(Socket::Up(run)) => run.outcome,
-            TypeState::Mount(Mount::Up(run)) => run.outcome,
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
             _ => self.history().map(|h| h.outcome).unwrap_or_default(),
         }
     }

@@ -2,19 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode, Stdio};
 use std::time::Duration;
 
-use warren_device::daemon::{
-    Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES, drop_privileges,
-};
+use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES};
+use warren_device::executor::{self, Places};
 use warren_device::index::{Completeness, Policy, parse_crypttab};
-use warren_device::link::{ManagerLink, tell_ready};
+use warren_device::link::{ManagerLink, Starter};
 use warren_device::lvm::LvmId;
 use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_system_id};
 use warren_device::lvm::text::TextFault;
 use warren_device::readers::Readers;
+use warren_device::sandbox;
 use warren_device::sysfs::Roots;
 use warren_sys::signal::{SignalFd, SignalSet, set_blocked};
 
@@ -39,6 +40,11 @@ systems are complete; with --activate it starts them. SIGUSR1 prints what is the
 /// What the command line says.
 struct Command {
     options: Options,
+    activate: bool,
+    is_executor: bool,
+    lvm_run: PathBuf,
+    crypttab: PathBuf,
+    kernel: bool,
     once: bool,
     json: bool,
 }
@@ -53,7 +59,11 @@ fn main() -> ExitCode {
         eprint!("{HELP}");
         return ExitCode::from(2);
     };
-    match run(command) {
+    let done = match command.is_executor {
+        true => execute(&command),
+        false => run(command),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("warren-deviced: {error}");
@@ -63,27 +73,32 @@ fn main() -> ExitCode {
 }
 
 fn parse(words: &[String]) -> Option<Command> {
-    let roots = Roots::default();
-    let lvm_run = PathBuf::from("/run/lvm");
-    let policy = Policy::default();
     let options = Options {
-        roots,
+        roots: Roots::default(),
         udev: false,
+        waits_for_udev: false,
         receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
         pass_patience_ms: PASS_PATIENCE_MS,
-        policy,
-        lvm_run,
-        activate: false,
+        policy: Policy::default(),
     };
-    let mut command = Command { options, once: false, json: false };
-    let (mut kernel, mut crypttab) = (false, PathBuf::from("/etc/crypttab"));
+    let mut command = Command {
+        options,
+        activate: false,
+        is_executor: false,
+        lvm_run: "/run/lvm".into(),
+        crypttab: "/etc/crypttab".into(),
+        kernel: false,
+        once: false,
+        json: false,
+    };
     for word in words {
         let options = &mut command.options;
         match word.split_once('=').unwrap_or((word, "")) {
+            (executor::ARGUMENT, "") => command.is_executor = true,
             ("--once", "") => command.once = true,
             ("--json", "") => command.json = true,
-            ("--kernel", "") => kernel = true,
-            ("--activate", "") => options.activate = true,
+            ("--kernel", "") => command.kernel = true,
+            ("--activate", "") => command.activate = true,
             ("--per-volume", "") => options.policy.completeness = Completeness::Volume,
             ("--degraded-after", seconds) => {
                 let seconds: u64 = seconds.parse().ok()?;
@@ -93,16 +108,54 @@ fn parse(words: &[String]) -> Option<Command> {
             ("--sys", dir) => options.roots.sys = dir.into(),
             ("--udev-run", dir) => options.roots.udev = dir.into(),
             ("--dev", dir) => options.roots.dev = dir.into(),
-            ("--lvm-run", dir) => options.lvm_run = dir.into(),
-            ("--crypttab", file) => crypttab = file.into(),
+            ("--lvm-run", dir) => command.lvm_run = dir.into(),
+            ("--crypttab", file) => command.crypttab = file.into(),
             _ => return None,
         }
     }
-    ask_lvm(&mut command.options);
-    // udev's own socket tells whether it is running.
-    command.options.udev = !kernel && command.options.roots.udev.join("control").exists();
-    command.options.policy.crypttab = read_crypttab(&crypttab);
     Some(command)
+}
+
+/// What is asked of others and read from files, before anything is given up.
+fn prepare(command: &mut Command) {
+    ask_lvm(&mut command.options);
+    let options = &mut command.options;
+    // udev's own socket tells whether it is running.
+    options.udev = !command.kernel && options.roots.udev.join("control").exists();
+    options.waits_for_udev = !command.kernel;
+    options.policy.crypttab = read_crypttab(&command.crypttab);
+}
+
+/// This process is the other one's hands.
+fn execute(command: &Command) -> warren_sys::Result<()> {
+    // What the service is told to end by is for the reader, whose end is the executor's.
+    set_blocked(SignalSet::EMPTY.with(SIGINT).with(SIGUSR1).with(SIGTERM))?;
+    let socket = std::io::stdin().as_fd().try_clone_to_owned();
+    let socket = socket.map_err(|error| failed("standard input", &error))?;
+    executor::serve(socket, &places(command))
+}
+
+fn places(command: &Command) -> Places {
+    Places { dev: command.options.roots.dev.clone(), lvm_run: command.lvm_run.clone() }
+}
+
+fn failed(call: &'static str, error: &std::io::Error) -> warren_sys::Error {
+    warren_sys::Error::new(call, error.raw_os_error().unwrap_or(0))
+}
+
+/// Starts the executor, which keeps what this process gives up.
+fn start_executor(command: &Command) -> warren_sys::Result<Option<OwnedFd>> {
+    if !command.activate {
+        return Ok(None);
+    }
+    // A udev that is started later finds its directory there, and so does this process, which sees
+    // no directory that is made later.
+    let udev = &command.options.roots.udev;
+    if let Err(error) = std::fs::create_dir_all(udev) {
+        eprintln!("{}: {error}", udev.display());
+    }
+    let started = std::env::current_exe().and_then(|own| executor::start(&own, &places(command)));
+    started.map(Some).map_err(|error| failed("starting the executor", &error))
 }
 
 /// Takes over lvm2's own settings. When it cannot be asked, no volume group is activated: one that
@@ -171,20 +224,21 @@ const SIGINT: i32 = 2;
 const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
 
-fn run(command: Command) -> warren_sys::Result<()> {
+fn run(mut command: Command) -> warren_sys::Result<()> {
+    prepare(&mut command);
+    // Before another program is started that would inherit it.
+    let mut link = ManagerLink::inherited().map(Link::new);
+    let executor = start_executor(&command)?;
     let signals = SignalSet::EMPTY.with(SIGINT).with(SIGUSR1).with(SIGTERM);
     set_blocked(signals)?;
     let signals = SignalFd::new(signals)?;
-    let activates = command.options.activate;
-    let mut daemon = Daemon::bind(command.options, Readers::new()?)?;
+    let roots = command.options.roots.clone();
+    let mut daemon = Daemon::bind(command.options, Readers::new()?, executor)?;
     daemon.watch(&signals)?;
-    let mut link = ManagerLink::inherited().map(Link::new);
     if let Some(link) = &link {
         daemon.watch(&link.end)?;
     }
-    if !activates {
-        drop_privileges()?;
-    }
+    sandbox::enter(&roots)?.iter().for_each(|line| eprintln!("sandbox: {line}"));
     daemon.begin();
     loop {
         if let Some(link) = &mut link {
@@ -207,6 +261,7 @@ fn run(command: Command) -> warren_sys::Result<()> {
 /// The manager, and what it was told.
 struct Link {
     end: ManagerLink,
+    starter: Option<Starter>,
     /// The last message found no room.
     is_behind: bool,
     was_ready: bool,
@@ -217,7 +272,7 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
 impl Link {
     fn new(end: ManagerLink) -> Link {
-        Link { end, is_behind: false, was_ready: false }
+        Link { end, starter: Starter::find(), is_behind: false, was_ready: false }
     }
 
     fn patience(&self) -> Option<Duration> {
@@ -232,7 +287,7 @@ impl Link {
         let Some(message) = daemon.message() else { return };
         self.is_behind = !self.end.send(&message);
         if !self.is_behind && !std::mem::replace(&mut self.was_ready, true) {
-            tell_ready();
+            self.starter.iter().for_each(Starter::tell_ready);
         }
     }
 }

@@ -1,57 +1,52 @@
 //! Symbolic links below `/dev`, where no udev makes them: `disk/by-uuid/...` and its like. Names of
-//! volumes are made by device-mapper's own programs and left to them.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::io;
-use std::path::Path;
+//! volumes are made by device-mapper's own programs and left to them. Pure: the executor makes them.
 
 use crate::index::DeviceNumber;
-
-/// What may be made: links in these directories and no others.
-const DIRECTORIES: &str = "disk/by-";
+use crate::orders::{LINK_DIRECTORIES, Order};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The links that there are, and who claims them: of several, the lowest number has it.
 #[derive(Debug, Default)]
 pub(super) struct Links {
     claims: BTreeMap<String, BTreeMap<DeviceNumber, String>>,
     of: BTreeMap<DeviceNumber, BTreeSet<String>>,
+    /// Where each leads.
+    made: BTreeMap<String, String>,
 }
 
 impl Links {
-    /// Makes the links of a device those of `names` (`/dev/...`); returns what went wrong.
+    /// Makes the links of a device those of `names` (`/dev/...`); returns what is to be done for it.
     pub(super) fn keep<'a>(
         &mut self,
-        dev: &Path,
         number: DeviceNumber,
         node: &str,
         names: impl Iterator<Item = &'a str>,
-    ) -> Vec<String> {
+    ) -> Vec<Order> {
         let wanted = names.filter_map(|name| name.strip_prefix("/dev/"));
         let wanted: BTreeSet<String> =
-            wanted.filter(|link| link.starts_with(DIRECTORIES)).map(str::to_owned).collect();
+            wanted.filter(|link| is_made(link)).map(str::to_owned).collect();
         let had = self.of.insert(number, wanted.clone()).unwrap_or_default();
-        let mut troubles = Vec::new();
+        let mut orders = Vec::new();
         for link in had.difference(&wanted) {
             self.unclaim(link, number);
-            troubles.extend(self.settle(dev, link));
+            orders.extend(self.settle(link));
         }
         for link in wanted.difference(&had) {
             self.claims.entry(link.clone()).or_default().insert(number, node.to_owned());
-            troubles.extend(self.settle(dev, link));
+            orders.extend(self.settle(link));
         }
-        troubles
+        orders
     }
 
     /// The device went.
-    pub(super) fn drop_all(&mut self, dev: &Path, number: DeviceNumber) -> Vec<String> {
+    pub(super) fn drop_all(&mut self, number: DeviceNumber) -> Vec<Order> {
         let had = self.of.remove(&number).unwrap_or_default();
-        let mut troubles = Vec::new();
+        let mut orders = Vec::new();
         for link in had {
             self.unclaim(&link, number);
-            troubles.extend(self.settle(dev, &link));
+            orders.extend(self.settle(&link));
         }
-        troubles
+        orders
     }
 
     fn unclaim(&mut self, link: &str, number: DeviceNumber) {
@@ -60,36 +55,23 @@ impl Links {
         }
     }
 
-    /// Makes one link lead where it should, or away with it.
-    fn settle(&mut self, dev: &Path, link: &str) -> Option<String> {
-        let owner = self.claims.get(link).and_then(|claims| claims.values().next());
-        let at = dev.join(link);
-        let done = match owner {
-            Some(node) => point(&at, &format!("../../{node}")),
-            None => {
-                self.claims.remove(link);
-                match fs::remove_file(&at) {
-                    Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                    _ => Ok(()),
-                }
-            }
-        };
-        done.err().map(|error| format!("{}: {error}", at.display()))
+    /// One link is to lead where it should, or to go.
+    fn settle(&mut self, link: &str) -> Option<Order> {
+        let claims = self.claims.get(link)?;
+        let owner = claims.values().next().cloned();
+        if owner.is_none() {
+            self.claims.remove(link);
+            self.made.remove(link);
+            return Some(Order::Link(link.to_owned(), None));
+        }
+        let before = self.made.insert(link.to_owned(), owner.clone()?);
+        (before != owner).then(|| Order::Link(link.to_owned(), owner))
     }
 }
 
-/// Replaces a link in one step: nobody ever finds none.
-fn point(at: &Path, target: &str) -> io::Result<()> {
-    if fs::read_link(at).is_ok_and(|old| old == Path::new(target)) {
-        return Ok(());
-    }
-    if let Some(directory) = at.parent() {
-        fs::create_dir_all(directory)?;
-    }
-    let fresh = at.with_file_name(".warren-new");
-    let _ = fs::remove_file(&fresh);
-    std::os::unix::fs::symlink(target, &fresh)?;
-    fs::rename(&fresh, at)
+fn is_made(link: &str) -> bool {
+    let directory = link.strip_prefix("disk/").and_then(|rest| rest.split_once('/'));
+    directory.is_some_and(|(directory, _)| LINK_DIRECTORIES.contains(&directory))
 }
 
 #[cfg(test)]
@@ -102,19 +84,18 @@ mod tests {
 
     #[test]
     fn a_link_leads_to_the_first_that_claims_it_and_goes_with_the_last() {
-        let dev = std::env::temp_dir().join(format!("warren-links-{}", std::process::id()));
         let mut links = Links::default();
-        let target = || fs::read_link(dev.join("disk/by-uuid/x")).ok();
-        let x = || ["/dev/disk/by-uuid/x", "/dev/sdb", "/dev/vg/lv"].into_iter();
-        assert!(links.keep(&dev, number(16), "sdb", x()).is_empty());
-        assert_eq!(target().as_deref(), Some(Path::new("../../sdb")));
-        assert!(links.keep(&dev, number(0), "sda", x()).is_empty());
-        assert_eq!(target().as_deref(), Some(Path::new("../../sda")));
-        assert!(links.keep(&dev, number(0), "sda", ["/dev/sda"].into_iter()).is_empty());
-        assert_eq!(target().as_deref(), Some(Path::new("../../sdb")));
-        assert!(links.drop_all(&dev, number(16)).is_empty());
-        assert_eq!(target(), None);
-        assert!(!dev.join("vg").exists(), "only links of disk/by-* are made");
-        fs::remove_dir_all(&dev).expect("it was made here");
+        let x = || ["/dev/disk/by-uuid/x", "/dev/disk/by-id/x", "/dev/vg/lv"].into_iter();
+        let to = |node: Option<&str>| {
+            vec![Order::Link("disk/by-uuid/x".to_owned(), node.map(str::to_owned))]
+        };
+        assert_eq!(links.keep(number(16), "sdb", x()), to(Some("sdb")));
+        assert_eq!(links.keep(number(16), "sdb", x()), [], "nothing is new");
+        assert_eq!(links.keep(number(32), "sdc", x()), [], "another has it");
+        assert_eq!(links.keep(number(0), "sda", x()), to(Some("sda")));
+        assert_eq!(links.keep(number(0), "sda", ["/dev/sda"].into_iter()), to(Some("sdb")));
+        assert_eq!(links.drop_all(number(32)), []);
+        assert_eq!(links.drop_all(number(16)), to(None));
+        assert_eq!(links.drop_all(number(16)), []);
     }
 }

@@ -35,12 +35,13 @@ impl Daemon {
         let device = self.index.device(number).cloned();
         let group = device.as_ref().and_then(|device| self.index.group_of(device));
         let told = self.told_of(&found, device.as_ref(), group);
-        if !self.options.udev {
+        if !self.follows_udev(&found) {
             let links = told.names.iter().map(|(name, _)| name.as_str());
-            let troubles = self.links.keep(&self.options.roots.dev, number, &found.name, links);
-            self.lines.extend(troubles);
+            let node = self.node_below_dev(&found);
+            let orders = self.links.keep(number, &node, links);
+            orders.into_iter().for_each(|order| self.order(order));
         }
-        match self.options.udev && !(found.words.is_tagged && found.is_initialized) {
+        match self.follows_udev(&found) && !(found.words.is_tagged && found.is_initialized) {
             true => self.teller.gone(&told.path),
             false => self.teller.device(told),
         }
@@ -54,8 +55,8 @@ impl Daemon {
 
     pub(super) fn tell_gone(&mut self, found: &Found, group: Option<GroupId>) {
         self.teller.gone(&place(found));
-        let troubles = self.links.drop_all(&self.options.roots.dev, found.number);
-        self.lines.extend(troubles);
+        let orders = self.links.drop_all(found.number);
+        orders.into_iter().for_each(|order| self.order(order));
         self.content_links.remove(&found.number);
         self.touch(group);
     }
@@ -80,13 +81,15 @@ impl Daemon {
         }
     }
 
-    /// Looks at all that are no disks.
+    /// Looks at all that are no disks. What a late udev has not told of stays.
     pub(super) fn look_at_others(&mut self) {
         let there = others::list(&self.options.roots, self.options.udev);
-        let paths: Vec<String> = there.iter().map(|told| told.path.clone()).collect();
-        for path in std::mem::replace(&mut self.others, paths.into_iter().collect()) {
-            if !self.others.contains(&path) {
-                self.teller.gone(&path);
+        let paths = there.iter().map(|told| told.path.clone()).collect();
+        for path in std::mem::replace(&mut self.others, paths) {
+            match self.others.contains(&path) {
+                false if self.udev_is_late => drop(self.others.insert(path)),
+                false => self.teller.gone(&path),
+                true => {}
             }
         }
         there.into_iter().for_each(|told| self.teller.device(told));
@@ -97,7 +100,7 @@ impl Daemon {
         Told {
             path: place(found),
             names: self.names_of(found),
-            ready: match self.options.udev {
+            ready: match self.follows_udev(found) {
                 true => !found.words.is_held_back,
                 false => self.is_ready(found, device, group),
             },
@@ -112,15 +115,18 @@ impl Daemon {
     /// The group of what a stacked device lies on.
     fn group_below(&self, found: &Found) -> Option<GroupId> {
         let name = found.words.lies_on.as_ref()?;
-        let below = self.found.values().find(|other| other.name == *name)?;
-        self.index.group_of(self.index.device(below.number)?)
+        self.index.group_of(self.index.device(*self.names.get(name)?)?)
+    }
+
+    pub(super) fn node_below_dev(&self, found: &Found) -> String {
+        let node = found.node.strip_prefix(&self.options.roots.dev).unwrap_or(&found.node);
+        node.display().to_string()
     }
 
     fn names_of(&self, found: &Found) -> Vec<(String, i32)> {
-        let node = found.node.strip_prefix(&self.options.roots.dev).unwrap_or(&found.node);
-        let mut names = vec![(format!("/dev/{}", node.display()), 0)];
+        let mut names = vec![(format!("/dev/{}", self.node_below_dev(found)), 0)];
         let mut link = |link: &String| names.push((format!("/dev/{link}"), found.link_priority));
-        match self.options.udev {
+        match self.follows_udev(found) {
             true => found.links.iter().for_each(&mut link),
             false => {
                 let (uuid, name) = &found.words.partition;
@@ -147,18 +153,28 @@ impl Daemon {
             Role::Unread => Device::refusal_unread(&found.facts).is_some(),
             _ => true,
         });
-        let is_whole = !matches!(group, Some(GroupId::Btrfs(_)))
-            || group.and_then(|group| self.index.state(group)) == Some(GroupState::Complete);
-        is_known && is_whole
+        is_known && self.is_whole(group)
+    }
+
+    /// All parts of a file system on several devices are there, and the kernel knows them.
+    fn is_whole(&self, group: Option<GroupId>) -> bool {
+        let Some(group @ GroupId::Btrfs(_)) = group else { return true };
+        let is_busy = self.hands.as_ref().is_some_and(|hands| hands.is_busy_with(group));
+        !is_busy && self.index.state(group) == Some(GroupState::Complete)
     }
 
     /// Members of a file system on several devices become ready together.
     pub(super) fn tell_members(&mut self, number: DeviceNumber) {
         let Some(device) = self.index.device(number) else { return };
-        if let Some(group @ GroupId::Btrfs(_)) = self.index.group_of(device) {
-            for member in self.index.members(group) {
-                self.tell(member);
-            }
+        if let Some(group) = self.index.group_of(device) {
+            self.tell_all_of(group);
+        }
+    }
+
+    /// The same of a group, which need not be one of those.
+    pub(super) fn tell_all_of(&mut self, group: GroupId) {
+        if let GroupId::Btrfs(_) = group {
+            self.index.members(group).into_iter().for_each(|member| self.tell(member));
         }
     }
 
@@ -186,7 +202,7 @@ impl Daemon {
             }
             GroupState::Complete => match (self.index.result(id), id) {
                 (None, GroupId::Lvm(_) | GroupId::Md(_)) => (false, "complete".to_owned()),
-                _ => (true, "complete".to_owned()),
+                _ => (self.is_whole(Some(id)), "complete".to_owned()),
             },
         }
     }

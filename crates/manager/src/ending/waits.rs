@@ -62,7 +62,7 @@ fn deadline(state: &TypeState) -> Option<Monotonic> {
     match state {
         TypeState::Service(Service::Up(run)) => run.stop_by.max(run.deadline),
         TypeState::Socket(Socket::Up(run)) => run.deadline,
-        TypeState::Mount(Mount::Up(run)) => run.deadline,
+        TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.deadline,
         _ => None,
     }
 }

@@ -165,10 +165,10 @@ rows! {
     @Automount Acted Last (Mode): DirectoryMode;
     @Automount Acted Last (Span): TimeoutIdleSec;
 
-    @Swap Parsed Last (Path): What;
-    @Swap Parsed Last (Number(-1, 32767)): Priority;
-    @Swap Parsed Last (Text): Options;
-    @Swap Parsed Last (Span): TimeoutSec;
+    @Swap Acted Last (Path): What;
+    @Swap Acted Last (Number(-1, 32767)): Priority;
+    @Swap Acted Last (Text): Options;
+    @Swap Acted Last (Span): TimeoutSec;
 
     @Timer Parsed Append (Span): OnActiveSec OnBootSec OnStartupSec OnUnitActiveSec
         OnUnitInactiveSec;

@@ -10,6 +10,7 @@
 //! 4000s 8000s. systemd needs many minutes from 4,000 sets on: it is measured up to
 //! `PEER_SETS_MAX` sets (default 1000). Needs root and a release build (`make build`).
 
+pub mod devices;
 pub mod fleet;
 pub mod journal;
 mod rows;

@@ -1,4 +1,16 @@
-//! The rows of the scenario table; the names say what lvm2 or the other tools do there.
+//! The rows of the scenario table that the index decides; the names say what lvm2 or the other tools
+//! do there. Where the others are:
+//!
+//! | row | what | held by |
+//! |--|--|--|
+//! | 13 | a damaged label is no PV, and one line | tests/daemon.rs, `damage_is_told...`; scan/tests.rs |
+//! | 15 | a PV on an array, legs first | `s15_s24...` here; with real arrays only by hand |
+//! | 17 | a disk that comes after boot | tests/daemon.rs, `the_boot_batch_is_one_start...`; `xtask vm devices` |
+//! | 19 | 1,000 volumes of one group | by hand: `xtask vm devices --disks N` |
+//! | 20 | a PV on a disk of another size | scan/tests.rs, `grown` |
+//! | 23 | lost events | `s23...` here; tests/daemon.rs, `a_burst_is_heard_whole...` |
+//! | 24 | multipath paths first | `s15_s24...` here, by udev's marks; with real paths not at all |
+//! | 25 | a btrfs of several | `s25...` here; tests/daemon.rs; with the kernel, `xtask vm devices` |
 
 use super::*;
 
