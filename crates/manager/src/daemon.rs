@@ -29,7 +29,7 @@ use crate::groups::Groups;
 use crate::helpers::{FromHelper, Helpers};
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
-use crate::notify::NotifySocket;
+use crate::notify::{Datagram, NotifySocket};
 use crate::options::Options;
 use crate::orders::{Ended, LoaderOrder, Order};
 use crate::requests::AfterLoad;
@@ -52,6 +52,9 @@ const REPLIES_PER_TURN_MAX: usize = 64;
 
 /// Datagrams taken from the notify socket in one turn.
 const DATAGRAMS_PER_TURN_MAX: usize = 4096;
+
+/// Datagrams that are kept until their sender is known.
+const EARLY_NOTICES_MAX: usize = 256;
 
 /// Heartbeats to init are this far apart while there is nothing to do.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -87,6 +90,13 @@ pub(crate) struct EarlyExit {
     /// Which record of the ring.
     record: u64,
     /// The last spawn that was sent before its end was seen.
+    sent: u64,
+}
+
+/// What a process said of itself that nobody knows yet. It stays in the notify socket.
+pub(crate) struct EarlyNotice {
+    datagram: Datagram,
+    /// The last spawn that was sent before it was heard.
     sent: u64,
 }
 
@@ -163,6 +173,8 @@ pub struct Daemon {
     pub(crate) started: Moment,
     /// Ends of processes that no helper has told of yet.
     pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
+    /// Where there are no cgroups: what processes said before the helper that made them.
+    pub(crate) early_notices: Vec<EarlyNotice>,
     /// Processes of spawns that were answered in this turn and are not known to the core yet.
     pub(crate) fresh_pids: BTreeSet<u32>,
     pub(crate) replies:
@@ -313,8 +325,14 @@ impl Daemon {
     /// they were seen has been answered.
     pub(crate) fn forget_orphans(&mut self) {
         match self.helpers.oldest_under_way() {
-            Some(oldest) => self.early_exits.retain(|_, early| early.sent >= oldest),
-            None => self.early_exits.clear(),
+            Some(oldest) => {
+                self.early_exits.retain(|_, early| early.sent >= oldest);
+                self.early_notices.retain(|early| early.sent >= oldest);
+            }
+            None => {
+                self.early_exits.clear();
+                self.early_notices.clear();
+            }
         }
     }
 
@@ -394,17 +412,36 @@ impl Daemon {
     }
 
     fn read_notify(&mut self) {
+        // Answers to spawns that were just read: the machine is to know those processes.
+        self.turn();
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            let Some(mut datagram) = self.notify.receive() else { return };
+            let Some(datagram) = self.notify.receive() else { return };
             let pid = datagram.pid as u32;
             let unit = self
                 .core
                 .unit_of_pid(pid)
                 .or_else(|| self.groups.unit_of_process(self.core.graph(), datagram.pid));
-            let Some(unit) = unit else { continue };
-            datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
-            self.events.push_back(Event::Notify { unit, pid, message: datagram.message });
+            match (unit, self.helpers.last_sent()) {
+                (Some(unit), _) => self.take_notice(unit, datagram),
+                (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {
+                    self.early_notices.push(EarlyNotice { datagram, sent });
+                }
+                _ => {}
+            }
         }
+    }
+
+    fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
+        datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
+        let (pid, message) = (datagram.pid as u32, datagram.message);
+        self.events.push_back(Event::Notify { unit, pid, message });
+    }
+
+    /// A process is known now: what it said before.
+    pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32) {
+        let is_its = |early: &mut EarlyNotice| early.datagram.pid as u32 == pid;
+        let its: Vec<EarlyNotice> = self.early_notices.extract_if(.., is_its).collect();
+        its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
     }
 
     /// Signals of systemd(1) that are acted on.
@@ -492,7 +529,9 @@ impl Daemon {
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
         self.init.release(self.early_exits.values().map(|early| early.record).min());
-        self.notify.release();
+        if self.early_notices.is_empty() {
+            self.notify.release();
+        }
         self.traps.release();
         for unit in std::mem::take(&mut self.handed_over) {
             self.drop_connection(unit);

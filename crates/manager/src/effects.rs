@@ -277,11 +277,15 @@ impl Daemon {
             _ => None,
         };
         self.fresh_pids.extend(pid);
+        let unit = self.core.effect_unit(id);
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
             Some(Some((effect, result))) => self.done(effect, result),
             Some(None) => {}
             None => self.done(id, result),
+        }
+        if let (Some(unit), Some(pid)) = (unit, pid) {
+            self.take_early_notices(unit, pid);
         }
         if let Some(pid) = pid
             && let Some(early) = self.early_exits.remove(&pid)

@@ -239,6 +239,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         last_ping: began.monotonic,
         started: began,
         early_exits: BTreeMap::new(),
+        early_notices: Vec::new(),
         fresh_pids: BTreeSet::new(),
         replies: BTreeMap::new(),
         recorder,

@@ -145,3 +145,18 @@ fn a_process_reads_what_its_unit_says() {
     // Each process has it from the beginning.
     assert_eq!(m.lines("read"), ["one data", "two", "one data", "two"]);
 }
+
+#[test]
+fn without_cgroups_too_it_is_known_who_speaks_first() {
+    const SERVICES: usize = 100;
+    let names: Vec<String> = (0..SERVICES).map(|n| format!("n{n}.service")).collect();
+    let text = "[Service]\nType=notify\nTimeoutStartSec=20\nExecStart=@P ready stay";
+    let all = format!("[Unit]\nWants={}", names.join(" "));
+    let mut units: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), text)).collect();
+    units.push(("all.target", &all));
+    let Some(m) = Machine::start_with("speakers", &units, &["--no-cgroup"]) else { return };
+    m.expect_job("start", "all.target", "done");
+    for name in &names {
+        assert_eq!(m.state(name), "active/running", "{name}: {}", m.status(name));
+    }
+}
