@@ -125,7 +125,11 @@ openrc)
 	;;
 esac
 
-unshare --pid --fork --kill-child --mount-proc="$root/proc" chroot "$root" $init > "$work/log" 2>&1 &
+# Namespaces of its own for all that an init sets up and takes down: some take the loopback
+# interface down at their end, others set kernel parameters and the host's name.
+inside='mount -o bind "$1/proc/sys" "$1/proc/sys" && mount -o remount,bind,ro "$1/proc/sys" && exec chroot "$@"'
+unshare --pid --net --uts --ipc --fork --kill-child --mount-proc="$root/proc" \
+	sh -c "$inside" sh "$root" $init > "$work/log" 2>&1 &
 unshare=$!
 trap 'kill -9 $unshare 2>/dev/null || :' EXIT
 

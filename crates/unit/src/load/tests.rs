@@ -338,7 +338,7 @@ fn groups_and_rules_of_the_own_section_are_edges() {
          RestartOnNone e.service
          RestartOnError b.service d.service
          Slice system.slice
-         f:12:11: warning[bad-value]: RestartOn=: 'often' is none of none, error, restart, refresh, ignored
-         f:13:11: warning[bad-value]: RestartOn=: the units that it is for are missing, ignored",
+         f:12:11: warning: RestartOn=: 'often' is none of none, error, restart, refresh, ignored [bad-value]
+         f:13:11: warning: RestartOn=: the units that it is for are missing, ignored [bad-value]",
     );
 }
