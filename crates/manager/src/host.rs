@@ -1,10 +1,21 @@
 //! Facts about the host that specifiers and conditions speak of, read once at the start.
 
 use std::fs;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use warren_sys::passwd::Database;
 use warren_unit::{Context, Scope};
+
+/// More do not read faster: the kernel's work is shared by all.
+const THREADS_MAX: usize = 4;
+
+/// Threads among which the loader's work is divided. Asked once: where cgroups of version 1 are
+/// mounted, the answer costs the standard library reading the whole mount table.
+pub fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    let ask = || std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
+    *THREADS.get_or_init(ask)
+}
 
 /// Reads them.
 pub fn context(scope: Scope) -> Context {

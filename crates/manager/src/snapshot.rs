@@ -22,9 +22,6 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
 
-/// More do not read faster: the kernel's work is shared by all.
-const THREADS_MAX: usize = 4;
-
 /// Files for which a further thread pays.
 const FILES_PER_THREAD_MIN: usize = 512;
 
@@ -180,11 +177,6 @@ struct Notes {
     diagnostics: Vec<(Arc<str>, Vec<Diagnostic>)>,
 }
 
-/// Threads that read files.
-fn threads() -> usize {
-    std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX)
-}
-
 impl Snapshot {
     /// Reads everything below `paths` and watches it.
     pub fn read(paths: Vec<PathBuf>) -> Snapshot {
@@ -329,7 +321,7 @@ impl Snapshot {
             let mut notes = Notes::default();
             (this.look_at_share(index, names, &mut notes), notes)
         };
-        let share = names.len().div_ceil(threads()).max(FILES_PER_THREAD_MIN);
+        let share = names.len().div_ceil(crate::host::threads()).max(FILES_PER_THREAD_MIN);
         let mut shares: Vec<Vec<String>> = Vec::new();
         let mut names = names.into_iter();
         while names.len() > 0 {

@@ -36,9 +36,6 @@ use crate::snapshot::Snapshot;
 
 pub use show::{Shown, relative};
 
-/// More threads do not make units faster than they are looked through.
-const THREADS_MAX: usize = 4;
-
 /// Evaluation may be some hundred levels deep, in bytes.
 const STACK_BYTES: usize = 64 << 20;
 
@@ -330,7 +327,7 @@ impl Fleet {
 }
 
 fn options() -> Options<'static> {
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(THREADS_MAX);
+    let threads = crate::host::threads();
     let now = (warren_sys::time::realtime_ns() / 1_000_000_000) as f64;
     Options { threads, now, bounds: BOUNDS, ..Options::default() }
 }
