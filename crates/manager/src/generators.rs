@@ -290,18 +290,16 @@ fn remove(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
     use std::os::unix::fs::MetadataExt;
 
-    struct Scratch(PathBuf);
-
     impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&path);
+        fn for_generators(name: &str) -> Scratch {
+            let scratch = Scratch::new(name);
             for below in ["high", "low", "run"] {
-                fs::create_dir_all(path.join(below)).expect("a scratch directory");
+                fs::create_dir(scratch.0.join(below)).expect("a scratch directory");
             }
-            Scratch(path)
+            scratch
         }
 
         fn generators(&self) -> Generators {
@@ -342,15 +340,9 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn all_run_and_the_first_of_a_name_counts() {
-        let scratch = Scratch::new("generators");
+        let scratch = Scratch::for_generators("generators");
         scratch.script("high/a", "echo high > $1/a.service");
         scratch.script("low/a", "echo low > $1/a.service");
         scratch.script(
@@ -376,7 +368,7 @@ mod tests {
 
     #[test]
     fn what_is_the_same_stays_and_what_is_no_more_goes() {
-        let scratch = Scratch::new("generators-again");
+        let scratch = Scratch::for_generators("generators-again");
         scratch.script("low/a", "echo same > $1/same.service; echo old > $1/old.service");
         scratch.generators().run();
         let inode = || {

@@ -49,6 +49,8 @@ pub mod recorder;
 pub mod records;
 mod remarks;
 pub mod requests;
+#[cfg(test)]
+mod scratch;
 pub mod shared;
 pub mod snapshot;
 pub mod sockets;

@@ -70,10 +70,12 @@ fn read_bounded(path: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scratch::Scratch;
 
     #[test]
     fn drop_ins_hide_each_other_by_name_and_come_in_their_order() {
-        let top = std::env::temp_dir().join(format!("warren-manager-file-{}", std::process::id()));
+        let scratch = Scratch::new("manager-file");
+        let top = &scratch.0;
         let directories = ["etc", "run", "usr"].map(|name| top.join(name));
         let write = |path: &str, seconds: u32| {
             let path = top.join(path);
@@ -99,6 +101,5 @@ mod tests {
             write(path, seconds);
             assert_eq!(stop(), want, "{path}");
         }
-        fs::remove_dir_all(&top).expect("it was made above");
     }
 }

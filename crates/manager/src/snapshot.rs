@@ -700,17 +700,9 @@ fn read_bounded(path: &Path, size: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A directory of unit files that is gone with this value.
-    struct Scratch(PathBuf);
+    use crate::scratch::Scratch;
 
     impl Scratch {
-        fn new(name: &str) -> Scratch {
-            let path = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
-            fs::create_dir_all(&path).expect("a scratch directory");
-            Scratch(path)
-        }
-
         /// `PATH` with a text, `PATH -> TARGET`, or `- PATH` to take one away.
         fn edit(&self, edit: &str) {
             let place = |name: &str| {
@@ -727,12 +719,6 @@ mod tests {
                 Some((name, text)) => fs::write(place(name), text).expect("a file"),
                 None => panic!("no edit: {edit}"),
             }
-        }
-    }
-
-    impl Drop for Scratch {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
