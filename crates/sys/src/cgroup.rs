@@ -5,7 +5,7 @@
 //! means; text files are bounded. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,10 @@ pub mod watch;
 pub use watch::{Drained, Watch, WatchId};
 
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
-const ATTRIBUTE_BYTES_MAX: u64 = 4 << 20;
+const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes read at once: the kernel gives no more of such a file, and most are smaller.
+const READ_BYTES: usize = 4096;
 
 /// Deepest nesting that [`Tree::prune`] follows below the group it was asked for.
 const PRUNE_DEPTH_MAX: usize = 64;
@@ -195,6 +198,15 @@ impl Tree {
         Ok(names)
     }
 
+    /// Whether there are groups below: the kernel counts them in the links of the directory, beside
+    /// its name and its own `.`.
+    fn has_children(&self, group: &str) -> Result<bool> {
+        let rel = checked(group)?;
+        let rel = if rel.is_empty() { "." } else { rel };
+        let links = rustix::fs::statat(&self.root, rel, AtFlags::empty());
+        Ok(links.call_on("stat", group)?.st_nlink > 2)
+    }
+
     /// Opens the group's directory, for `CLONE_INTO_CGROUP` or to hand to a helper.
     pub fn open_dir(&self, group: &str) -> Result<OwnedFd> {
         open_group(self.root.as_fd(), group)
@@ -238,10 +250,16 @@ impl Tree {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd =
             rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
-        let mut text = String::new();
-        let mut file = fs::File::from(fd).take(ATTRIBUTE_BYTES_MAX);
-        file.read_to_string(&mut text).call_on("read", &path)?;
-        Ok(text)
+        let mut bytes = Vec::new();
+        let mut piece = [0; READ_BYTES];
+        while bytes.len() < ATTRIBUTE_BYTES_MAX {
+            // Small pieces would be read by many calls, and the kernel makes some texts anew for each.
+            match rustix::io::read(&fd, &mut piece).call_on("read", &path)? {
+                0 => break,
+                count => bytes.extend_from_slice(&piece[..count]),
+            }
+        }
+        String::from_utf8(bytes).map_err(|_| Error::at("read", &path, libc::EILSEQ))
     }
 
     /// `cgroup.events` of the group.
@@ -257,6 +275,9 @@ impl Tree {
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
         let mut pids = self.procs(group)?;
+        if !self.has_children(group)? {
+            return Ok(pids);
+        }
         for child in self.children(group)? {
             match self.procs_below(&join(group, &child)) {
                 Ok(more) => pids.extend(more),
