@@ -118,6 +118,8 @@ pub struct Daemon {
     pub(crate) log_link: crate::log_link::LogLink,
     pub(crate) devices: crate::devices::Devices,
     pub(crate) groups: Groups,
+    /// Units whose processes are to be killed in this turn.
+    pub(crate) dying: Vec<UnitId>,
     pub(crate) sockets: Sockets,
     pub(crate) traps: Traps,
     pub(crate) notify: NotifySocket,
@@ -519,6 +521,8 @@ impl Daemon {
                 other => self.carry_out(other),
             }
         }
+        self.kill_groups();
+        self.traps.take_away();
         self.check_conditions();
         self.note_idle(&changed);
         self.log_daemon_changed(&changed);

@@ -26,6 +26,8 @@ pub struct Groups {
     /// Units whose group is being killed elsewhere: until that is over nothing is said of it, so
     /// that it cannot hit what comes after.
     killing: BTreeSet<UnitId>,
+    /// Units that are killed together, by the first of them.
+    together: BTreeMap<UnitId, Vec<UnitId>>,
 }
 
 struct Group {
@@ -34,6 +36,8 @@ struct Group {
     /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
     /// so it must not be used again.
     killed: bool,
+    /// The kernel said that nobody is in it, and nobody was put there since.
+    empty: bool,
 }
 
 impl Groups {
@@ -43,7 +47,8 @@ impl Groups {
         let controllers =
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Groups { tree, watch, by_watch, made, controllers, killing: BTreeSet::new() })
+        let (killing, together) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -85,7 +90,10 @@ impl Groups {
         unit: UnitId,
         settings: &Compiled,
     ) -> Result<Vec<String>> {
-        let is_there = self.made.get(&unit).map(|group| group.killed);
+        let is_there = self.made.get_mut(&unit).map(|group| {
+            group.empty = false;
+            group.killed
+        });
         if is_there == Some(true) && !self.is_populated(unit) {
             self.remove(unit);
         } else if is_there.is_some() {
@@ -114,7 +122,7 @@ impl Groups {
         if let Some(id) = watch {
             self.by_watch.insert(id, unit);
         }
-        self.made.insert(unit, Group { path, watch, killed });
+        self.made.insert(unit, Group { path, watch, killed, empty: false });
     }
 
     /// After a restart: takes up the group of a unit whose record says that it has one.
@@ -172,6 +180,43 @@ impl Groups {
             }
             killed
         })
+    }
+
+    /// Of these units, those of slices in which there is nobody else, by the slice's path; and the
+    /// rest.
+    pub fn whole_slices(&self, units: Vec<UnitId>) -> (Vec<(String, Vec<UnitId>)>, Vec<UnitId>) {
+        let mut by_slice: BTreeMap<String, Vec<UnitId>> = BTreeMap::new();
+        for unit in units {
+            let slice = self.path(unit).and_then(|path| path.rsplit_once('/'));
+            by_slice.entry(slice.map_or("", |(slice, _)| slice).to_owned()).or_default().push(unit);
+        }
+        let is_whole = |slice: &str, units: &[UnitId]| {
+            let count = self.tree.as_ref().and_then(|tree| tree.count_children(slice).ok());
+            !slice.is_empty() && units.len() > 1 && count == Some(units.len())
+        };
+        let (whole, rest): (Vec<_>, Vec<_>) =
+            by_slice.into_iter().partition(|(slice, units)| is_whole(slice, units));
+        (whole, rest.into_iter().flat_map(|(_, units)| units).collect())
+    }
+
+    /// Kills everything in a slice, as a task for another thread: there is nobody in it but these.
+    pub fn slice_kill_task(
+        &mut self,
+        slice: &str,
+        units: &[UnitId],
+    ) -> Option<impl FnOnce() -> Result<()> + Send + 'static> {
+        let (tree, slice) = (Tree::open(self.tree.as_ref()?.path()).ok()?, slice.to_owned());
+        for unit in units {
+            self.killing.insert(*unit);
+            self.note_kill(*unit);
+        }
+        self.together.insert(*units.first()?, units.to_vec());
+        Some(move || tree.kill(&slice))
+    }
+
+    /// The units that were killed together with this one, it among them.
+    pub fn killed_with(&mut self, first: UnitId) -> Vec<UnitId> {
+        self.together.remove(&first).unwrap_or_else(|| vec![first])
     }
 
     fn note_kill(&mut self, unit: UnitId) {
@@ -242,7 +287,25 @@ impl Groups {
         units.sort_unstable();
         units.dedup();
         units.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
+        for unit in &units {
+            if let Some(group) = self.made.get_mut(unit) {
+                group.empty = true;
+            }
+        }
         units
+    }
+
+    /// Forgets the unit's group where it is, if nobody is known to be in it, or if it is one of
+    /// groups: at the end the whole tree goes at once. If there may be a way back from the end, one
+    /// that could not be used again goes now. False if it has to be removed.
+    pub fn leave(&mut self, unit: UnitId, holds_groups: bool, for_good: bool) -> bool {
+        let usable = |group: &Group| for_good || !group.killed;
+        let unused = |group: &Group| (group.empty || holds_groups) && usable(group);
+        let is_left = self.made.get(&unit).is_none_or(unused);
+        if is_left && let Some(watch) = self.made.remove(&unit).and_then(|group| group.watch) {
+            self.by_watch.remove(&watch);
+        }
+        is_left
     }
 
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.

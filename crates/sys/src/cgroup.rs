@@ -198,13 +198,13 @@ impl Tree {
         Ok(names)
     }
 
-    /// Whether there are groups below: the kernel counts them in the links of the directory, beside
-    /// its name and its own `.`.
-    fn has_children(&self, group: &str) -> Result<bool> {
+    /// How many groups are directly below: the kernel counts them in the links of the directory,
+    /// beside its name and its own `.`.
+    pub fn count_children(&self, group: &str) -> Result<usize> {
         let rel = checked(group)?;
         let rel = if rel.is_empty() { "." } else { rel };
         let links = rustix::fs::statat(&self.root, rel, AtFlags::empty());
-        Ok(links.call_on("stat", group)?.st_nlink > 2)
+        Ok((links.call_on("stat", group)?.st_nlink as usize).saturating_sub(2))
     }
 
     /// Opens the group's directory, for `CLONE_INTO_CGROUP` or to hand to a helper.
@@ -275,7 +275,7 @@ impl Tree {
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
         let mut pids = self.procs(group)?;
-        if !self.has_children(group)? {
+        if self.count_children(group)? == 0 {
             return Ok(pids);
         }
         for child in self.children(group)? {

@@ -75,6 +75,8 @@ fn life_of_a_group(top: &Tree, name: &str) {
     top.attach(&group, cat.id() as i32).expect("a child can be moved");
     assert!(top.events(&group).expect("events").populated);
     assert_eq!(top.procs_below(name).expect("procs"), [cat.id() as i32]);
+    let count = |group: &str| top.count_children(group).expect("it is there");
+    assert_eq!((count(name), count(&group)), (1, 0));
     assert_eq!(top.remove(&group).map_err(|e| e.errno), Err(libc::EBUSY));
     let mut changed = Vec::new();
     let ep = crate::epoll::Epoll::new().expect("epoll works");
