@@ -375,7 +375,10 @@ impl Daemon {
             self.events.push_back(Event::Done { effect, result });
         }
         let orders: Vec<Order> = self.orders.try_iter().collect();
+        let asked = orders.iter().filter(|order| order.is_asked()).count();
+        self.recorder.asked(now().monotonic, asked);
         orders.into_iter().for_each(|order| self.take_order(order));
+        self.recorder.answered(now().monotonic, asked);
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);

@@ -291,6 +291,10 @@ impl Daemon {
             _ => None,
         };
         self.fresh_pids.extend(pid);
+        // The unit's own, or a tool's that is run for it.
+        if let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) {
+            self.groups.note_use(unit);
+        }
         let unit = self.core.effect_unit(id);
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}

@@ -228,7 +228,11 @@ impl Groups {
     /// The task is done; whether the group is empty now.
     pub fn killed(&mut self, unit: UnitId) -> bool {
         self.killing.remove(&unit);
-        !self.is_populated(unit)
+        let empty = !self.is_populated(unit);
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.empty = empty;
+        }
+        empty
     }
 
     /// What the unit's group has used in all, as far as the kernel counts it: CPU time always, the
@@ -293,6 +297,13 @@ impl Groups {
             }
         }
         units
+    }
+
+    /// A process was put into the unit's group.
+    pub fn note_use(&mut self, unit: UnitId) {
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.empty = false;
+        }
     }
 
     /// Forgets the unit's group where it is, if nobody is known to be in it, or if it is one of

@@ -81,6 +81,13 @@ pub enum Order {
     Loaded(Box<LoaderAnswer>),
 }
 
+impl Order {
+    /// Whether somebody outside asked, and waits for the answer.
+    pub fn is_asked(&self) -> bool {
+        !matches!(self, Order::Unlocked | Order::BusName(..) | Order::Loaded(_))
+    }
+}
+
 /// How a job that was waited for ended.
 #[derive(Debug)]
 pub enum Ended {

@@ -173,6 +173,20 @@ impl Recorder {
         }
     }
 
+    /// So many clients of the bus and of the control socket have waited for the loop until now.
+    pub fn asked(&mut self, at: Monotonic, count: usize) {
+        if count > 0 {
+            self.manager(at, What::BusQueue { depth: count as u64 });
+        }
+    }
+
+    /// What they asked has been taken up.
+    pub fn answered(&mut self, at: Monotonic, count: usize) {
+        if count > 0 {
+            self.manager(at, What::BusQueue { depth: 0 });
+        }
+    }
+
     fn manager(&mut self, at: Monotonic, what: What) {
         self.ring.push(Event::new(at.0, NO_UNIT, NO_UNIT, what));
     }
