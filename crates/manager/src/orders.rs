@@ -102,6 +102,8 @@ pub enum Ended {
     Nothing,
     /// The job ended.
     Job(JobResult),
+    /// It waits without a limit for this device, which is not there.
+    InVain(UnitName),
 }
 
 /// How the configuration is read again.

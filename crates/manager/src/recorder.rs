@@ -239,6 +239,8 @@ impl Recorder {
         if self.under_way(SHUTDOWN).is_some() {
             return;
         }
+        // Where they lie may have been mounted after the manager was started.
+        let _ = self.records.look_again();
         self.ring.set_max(EVENTS_MAX);
         self.begin(SHUTDOWN, began);
         self.own_cpu(began.monotonic);
