@@ -13,12 +13,12 @@ use warren_core::graph::{Change, Definition, Delta, Edit, Files, Graph, NewDefin
 use warren_core::settings::Settings;
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
-use warren_unit::search;
+use warren_unit::search::{self, directory_kind};
 use warren_unit::{Context, Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
-use crate::snapshot::{Entry, KnownFiles, Snapshot, Work, directory_kind};
+use crate::snapshot::{Entry, KnownFiles, Snapshot, Work};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;

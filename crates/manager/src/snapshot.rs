@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use warren_sys::inotify::{Change, Inotify, WatchFor, WatchId};
 use warren_unit::parse::{UnitFile, parse};
+use warren_unit::search::directory_kind;
 use warren_unit::{Diagnostic, UnitName, UnitType};
 
 /// Largest unit file that is read, in bytes; the parser has a bound of its own below this.
@@ -670,17 +671,6 @@ fn same(a: &Entry, b: &Entry) -> bool {
         (Entry::Wrong(a), Entry::Wrong(b)) => a == b,
         _ => false,
     }
-}
-
-/// What a `.d`, `.wants`, `.requires` or `.upholds` directory is called for, and the type of unit
-/// that its drop-ins are for. The owner may be a unit, a template, a `foo-.service` prefix or a type.
-pub fn directory_kind(name: &str) -> Option<(&str, UnitType)> {
-    let (owner, kind) = name.rsplit_once('.')?;
-    if !matches!(kind, "d" | "wants" | "requires" | "upholds") {
-        return None;
-    }
-    let suffix = owner.rsplit('.').next()?;
-    UnitType::from_suffix(suffix).map(|unit_type| (owner, unit_type))
 }
 
 /// The file's bytes, no more than the bound and one (so that the parser, which has a lower bound,

@@ -110,7 +110,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         say!("going on after the last manager: {:?}", greeting.welcome.reason);
     }
     let mut kept = sort_kept(greeting.stored);
-    let context = Arc::new(crate::host::context(options.scope));
+    let context =
+        Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
     let (defaults, faults) = options.defaults(&context);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
