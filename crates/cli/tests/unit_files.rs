@@ -37,6 +37,9 @@ impl Image {
             image.write(path, text);
         }
         symlink("usr/lib", image.0.join("lib")).expect("a link can be made");
+        fs::create_dir_all(image.0.join("etc/systemd/system")).expect("a directory can be made");
+        let other = image.0.join("etc/systemd/system/other-name.service");
+        symlink("/opt/l.service", other).expect("a link can be made");
         image
     }
 
@@ -99,6 +102,7 @@ fn an_image_is_changed_as_systemctl_changes_it() {
         &["link", "/opt/l.service"],
         &["enable", "l.service"],
         &["is-enabled", "l.service"],
+        &["is-enabled", "other-name.service"],
         &["preset", "a.service", "b.service"],
         &["disable", "t@one.service", "l.service"],
         &["enable", "--runtime", "a.service"],

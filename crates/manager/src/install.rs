@@ -8,7 +8,7 @@ use warren_unit::{Context, UnitName};
 use warren_unit_files::{absolute_target, config_directories};
 
 use crate::shared::FileStates;
-use crate::snapshot::{Directory, Entry, Snapshot};
+use crate::snapshot::{Directory, Entry, Leads, Snapshot};
 
 /// The planner's listing, from the ground state.
 fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
@@ -43,11 +43,11 @@ fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
             nodes.insert(path, Node::File(file.parsed.clone()));
         }
         Entry::Link(link) => {
-            if let Some(file) = &link.outside {
-                nodes.insert(file.parsed.path().to_string(), Node::File(file.parsed.clone()));
+            let target = absolute_target(&path, &link.target);
+            if let Leads::Outside(file) = &link.leads {
+                nodes.insert(target.clone(), Node::File(file.parsed.clone()));
             }
-            let absolute = absolute_target(&path, &link.target);
-            nodes.insert(path, Node::Link(absolute));
+            nodes.insert(path, Node::Link(target));
         }
         Entry::Directory(entries) => {
             for (name, entry) in entries.iter() {
