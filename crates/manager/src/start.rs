@@ -26,7 +26,7 @@ use warren_trace::words::Phase;
 use warren_unit::LoadState;
 use warren_unit::settings::{Group, Id};
 
-use crate::daemon::{Daemon, now, token};
+use crate::daemon::{Daemon, notify_interest, now, token};
 use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
@@ -393,7 +393,7 @@ impl Daemon {
         self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
         self.epoll.add(self.init.wake_fd(), token::EXITS, Interest::READ)?;
         self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
-        self.epoll.add(self.notify.fd(), token::NOTIFY, Interest::READ)?;
+        self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest())?;
         self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
         self.watch_devices()?;
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;
