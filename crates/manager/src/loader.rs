@@ -411,9 +411,10 @@ impl Loader {
             self.index();
             for (unit, aliases) in before.iter().chain(&self.aliases) {
                 if before.get(unit) != self.aliases.get(unit) {
-                    names.insert(unit.clone());
+                    let all = || std::iter::once(unit).chain(aliases);
+                    names.extend(all().flat_map(|name| instances(graph, name)));
                     names.extend(aliases.iter().flat_map(|a| self.referrers(graph, a)));
-                    names.extend(aliases.iter().cloned());
+                    names.extend(all().filter(|name| !name.is_template()).cloned());
                 }
             }
         }
@@ -710,6 +711,18 @@ impl Loader {
         }
     }
 
+    /// The names that lead to this one: links, and for an instance those that its template has.
+    fn aliases_of(&self, name: &UnitName) -> Vec<UnitName> {
+        let own = self.aliases.get(name).into_iter().flatten().cloned();
+        let (template, instance) = (name.template(), name.instance());
+        let of_template = template.as_ref().and_then(|template| self.aliases.get(template));
+        let made = of_template.into_iter().flatten().filter_map(|alias| {
+            alias.with_instance(instance?).ok().filter(|alias| self.entry(alias.as_str()).is_none())
+        });
+        let aliases: BTreeSet<UnitName> = own.chain(made).collect();
+        aliases.into_iter().collect()
+    }
+
     fn define(
         &self,
         name: &UnitName,
@@ -717,8 +730,7 @@ impl Loader {
         masked: bool,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Change {
-        let aliases: Vec<UnitName> =
-            self.aliases.get(name).into_iter().flatten().cloned().collect();
+        let aliases = self.aliases_of(name);
         let mut all_names = vec![name.clone()];
         all_names.extend(aliases.iter().cloned());
         let dropins = self.dropins(&all_names);

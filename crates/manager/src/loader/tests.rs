@@ -12,7 +12,8 @@ use crate::scratch::Scratch;
 /// `etc` and `usr` are searched, `opt` is not.
 const FILES: [&str; 3] = ["usr/in.service", "usr/t@.service", "opt/out.service"];
 
-const LINKS: [(&str, &str); 10] = [
+const LINKS: [(&str, &str); 11] = [
+    ("etc/ta@.service", "../usr/t@.service"),
     ("etc/alias.service", "../usr/in.service"),
     ("etc/same-name/../out.service", "../opt/out.service"),
     ("etc/other-name.service", "../opt/out.service"),
@@ -27,7 +28,8 @@ const LINKS: [(&str, &str); 10] = [
 ];
 
 /// Name, main name, load state, path of the fragment.
-const MADE: [(&str, &str, LoadState, &str); 9] = [
+const MADE: [(&str, &str, LoadState, &str); 10] = [
+    ("ta@w.service", "t@w.service", LoadState::Loaded, "usr/t@.service"),
     ("alias.service", "in.service", LoadState::Loaded, "usr/in.service"),
     ("chain.service", "in.service", LoadState::Loaded, "usr/in.service"),
     ("out.service", "out.service", LoadState::Loaded, "etc/out.service"),
@@ -73,9 +75,6 @@ fn links_are_aliases_inside_and_units_of_their_own_outside() {
     let paths = ["etc", "usr"].map(|name| scratch.0.join(name)).to_vec();
     let mut loader = Loader::new(paths, settings, None, FoundMounts::default());
     let Loading { mut graph, .. } = loader.load_all(&Arc::new(Graph::default()));
-    for made in MADE.iter().filter(|(_, _, state, _)| *state != LoadState::NotFound) {
-        check(&graph, &scratch, made);
-    }
     for (name, ..) in MADE {
         let name = UnitName::parse(name).expect("a valid name");
         graph = loader.load_one(&graph, &name).graph;
@@ -83,8 +82,13 @@ fn links_are_aliases_inside_and_units_of_their_own_outside() {
     MADE.iter().for_each(|made| check(&graph, &scratch, made));
     // What a link leads to may come later, in a directory that nobody watches.
     fs::write(scratch.0.join("opt/late.service"), text).expect("a file");
+    // Instances have the names that their template has.
+    symlink("../usr/t@.service", scratch.0.join("etc/tb@.service")).expect("a link");
     loader.look(false);
     let graph = loader.reload(&graph, false).graph;
+    for also in ["ta@w.service", "tb@w.service"] {
+        check(&graph, &scratch, &(also, "t@w.service", LoadState::Loaded, "usr/t@.service"));
+    }
     check(
         &graph,
         &scratch,
