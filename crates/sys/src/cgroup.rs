@@ -172,7 +172,12 @@ impl Tree {
         if depth == 0 {
             return Err(Error::at("prune", group, libc::ELOOP));
         }
-        for child in self.children(group)? {
+        let children = match self.children(group) {
+            // Somebody else removes the same.
+            Err(e) if e.is_gone() => return Ok(()),
+            children => children?,
+        };
+        for child in children {
             let path = format!("{group}/{child}");
             if self.remove(&path).is_err() {
                 self.prune_below(&path, depth - 1)?;
