@@ -533,6 +533,30 @@ fn a_burst_is_heard_whole_and_lost_events_are_made_up_for() {
 }
 
 #[test]
+fn nothing_is_gone_because_the_list_cannot_be_read() {
+    alone("nothing_is_gone_because_the_list_cannot_be_read", |test| {
+        let mut machine = Machine::boot(test, 4096, &[("sda", pv_disk("a", "data", &["a"]))]);
+        machine.said();
+        machine.daemon.message();
+        let (list, kept) = (machine.top.join("sys/class/block"), machine.top.join("kept"));
+        fs::rename(&list, &kept).expect("it is there");
+        fs::write(&list, "").expect("no directory");
+        // More than the buffer holds.
+        (0..100).for_each(|_| machine.send("add", "sdz", 9));
+        let mut said = Vec::new();
+        while !said.iter().any(|line: &String| line.contains("cannot be listed")) {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            said.extend(machine.daemon.take_lines());
+        }
+        assert!(!machine.daemon.message().unwrap_or_default().contains("gone"));
+        fs::remove_file(&list).expect("it was made");
+        fs::rename(&kept, &list).expect("it is there");
+        assert!(machine.said().is_empty(), "it is tried again");
+        assert_eq!(machine.daemon.index().devices().count(), 1);
+    });
+}
+
+#[test]
 fn a_udev_that_is_started_later_takes_over() {
     alone("a_udev_that_is_started_later_takes_over", |test| {
         let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdb", Disk::new(2 << 20))];

@@ -107,6 +107,25 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
 }
 
 #[test]
+fn what_went_while_nobody_looked_is_gone() {
+    let user = "[Unit]\nBindsTo=dev-disk-by\\x2did-sda.device\n\
+                After=dev-disk-by\\x2did-sda.device\n[Service]\nExecStart=/bin/sleep 1000";
+    let Some(m) = start("went", &[("user.service", user)]) else { return };
+    plug(&m, "sda", 0, "");
+    plug(&m, "sdb", 1, "");
+    look_again(&m);
+    begin(&m, "user.service");
+    m.wait_for("user.service", "active/running");
+    // Both who know of it are killed; who comes after them has never heard of it.
+    unplug(&m, "sda");
+    assert!(m.kill_child("warren-deviced"), "it runs");
+    m.kill_manager();
+    m.wait_until_it_listens();
+    m.wait_for("user.service", "inactive/dead");
+    m.wait_for("dev-disk-by\\x2did-sda.device", "inactive/dead");
+}
+
+#[test]
 fn without_a_daemon_devices_are_taken_for_plugged_in() {
     let user = "[Unit]\nBindsTo=dev-sda.device\nAfter=dev-sda.device\n\
                 [Service]\nExecStart=/bin/sleep 1000";

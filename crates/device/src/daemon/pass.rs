@@ -14,23 +14,43 @@ pub(super) struct Pass {
     progress_ms: u64,
 }
 
+/// A pass that could not begin.
+pub(super) struct ListAgain {
+    is_boot: bool,
+    at_ms: u64,
+}
+
+/// How soon it is tried again, in milliseconds.
+const LIST_AGAIN_MS: u64 = 1_000;
+
 impl Daemon {
     /// Looks at everything that is there; the socket hears meanwhile what changes.
     pub(super) fn begin_pass(&mut self, is_boot: bool) {
         // Events that were lost during the boot pass make it begin anew.
         let is_boot = is_boot || self.pass.as_ref().is_some_and(|pass| pass.is_boot);
+        let names = match sysfs::list(&self.options.roots) {
+            Ok(names) => names,
+            Err(error) => {
+                // Nobody knows what is there: nothing is gone, and it is tried again.
+                self.log(format!("block devices cannot be listed: {error}"));
+                self.list_again = Some(ListAgain { is_boot, at_ms: now_ms() + LIST_AGAIN_MS });
+                return;
+            }
+        };
+        self.list_again = None;
         self.step(Event::RescanBegun);
-        let names = sysfs::list(&self.options.roots).unwrap_or_else(|error| {
-            self.log(format!("block devices cannot be listed: {error}"));
-            Vec::new()
-        });
         let mut waits_for = BTreeSet::new();
         let looked: Vec<_> =
             names.iter().map(|name| (name, sysfs::look(&self.options.roots, name))).collect();
         for (name, found) in &looked {
             match found {
                 Ok(found) => waits_for.extend(found.as_ref().map(|found| found.number)),
-                Err(error) => self.log(format!("{name}: cannot be looked at: {error}")),
+                Err(error) => {
+                    self.log(format!("{name}: cannot be looked at: {error}"));
+                    self.names.get(*name).copied().into_iter().for_each(|number| {
+                        self.stays(number);
+                    });
+                }
             }
         }
         self.pass = Some(Pass { is_boot, waits_for, progress_ms: now_ms() });
@@ -44,6 +64,17 @@ impl Daemon {
         if let Some(pass) = &mut self.pass {
             pass.waits_for.remove(&number);
             pass.progress_ms = now_ms();
+        }
+    }
+
+    /// When a pass that could not begin is tried again.
+    pub(super) fn list_again_ms(&self) -> Option<u64> {
+        self.list_again.as_ref().map(|again| again.at_ms)
+    }
+
+    pub(super) fn begin_late_pass(&mut self) {
+        if let Some(again) = self.list_again.take_if(|again| again.at_ms <= now_ms()) {
+            self.begin_pass(again.is_boot);
         }
     }
 
@@ -75,6 +106,7 @@ impl Daemon {
             let name = self.found.get(number).map_or_else(String::new, |found| found.name.clone());
             self.log(format!("{name}: slow to answer, not waited for"));
             self.stays(*number);
+            self.tell(*number);
         }
     }
 }
