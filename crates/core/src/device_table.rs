@@ -28,6 +28,8 @@ pub struct DeviceFacts {
     pub wants: Vec<String>,
     /// For people: what is on it.
     pub note: String,
+    /// For people: its model and its label.
+    pub title: String,
     /// Size in bytes; 0 where it is not known.
     pub size_bytes: u64,
     /// The group that it is a part of, by [`GroupFacts::id`].

@@ -28,6 +28,8 @@ pub struct Told {
     pub wants: Vec<String>,
     /// What is on it.
     pub note: String,
+    /// What people call it: its model and its label.
+    pub title: String,
     /// Size in bytes; 0 where it is not known.
     pub size_bytes: u64,
     /// Identifier of the group that it is a part of.
@@ -168,6 +170,7 @@ fn write_device(out: &mut String, told: &Told) {
     told.wants.iter().for_each(|unit| *out += &format!("wants {}\n", printable(unit)));
     let words = [
         ("note", Some(&told.note).filter(|note| !note.is_empty())),
+        ("title", Some(&told.title).filter(|title| !title.is_empty())),
         ("part", told.part_of.as_ref()),
         ("made", told.made_of.as_ref()),
     ];

@@ -90,7 +90,7 @@ fn told(path: String, subsystem: &str, name: &str, get: impl Fn(&str) -> Option<
         names: names.into_iter().map(|name| (name, 0)).collect(),
         ready: get("SYSTEMD_READY").as_deref() != Some("0"),
         wants: words("SYSTEMD_WANTS"),
-        note: get("ID_MODEL_FROM_DATABASE").or(get("ID_MODEL")).unwrap_or_default(),
+        title: get("ID_MODEL_FROM_DATABASE").or(get("ID_MODEL")).unwrap_or_default(),
         ..Told::default()
     }
 }

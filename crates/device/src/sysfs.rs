@@ -76,6 +76,8 @@ pub struct Words {
     pub partition: (String, String),
     /// Name that device-mapper gave it; else empty.
     pub mapper_name: String,
+    /// Model and label, as udev found them.
+    pub title: String,
     /// Kernel names of the devices that it lies on, in their order.
     pub lies_on: Vec<String>,
 }
@@ -165,8 +167,17 @@ fn words<'a>(
         aliases: list("SYSTEMD_ALIAS").into_iter().filter(|a| a.starts_with('/')).collect(),
         partition: (kernel("PARTUUID"), kernel("PARTNAME")),
         mapper_name,
+        title: title(record),
         lies_on: below(dir)?,
     })
+}
+
+/// The model, and the label of what is on it or of its place in a table of partitions.
+fn title(record: &Record) -> String {
+    let first = |keys: &[&str]| keys.iter().find_map(|key| record.get(key));
+    let model = first(&["ID_MODEL_FROM_DATABASE", "ID_MODEL"]);
+    let label = first(&["ID_FS_LABEL", "ID_PART_ENTRY_NAME", "ID_PART_ENTRY_NUMBER"]);
+    model.into_iter().chain(label).collect::<Vec<_>>().join(" ")
 }
 
 /// The devices that a stacked one lies on, by name.

@@ -107,6 +107,41 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
 }
 
 #[test]
+fn units_of_one_device_follow_its_place_in_sysfs() {
+    if !std::path::Path::new("/usr/bin/systemctl").exists() {
+        return lab::not_run("units_of_one_device", "systemctl(1)");
+    }
+    let user = "[Unit]\nWants=dev-disk-by\\x2did-sda.device dev-other.device";
+    let Some(m) = start("following", &[("user.target", user)]) else { return };
+    plug(&m, "sda", 0, "E:ID_MODEL=Best_Disk\nE:ID_FS_LABEL=data\n");
+    look_again(&m);
+    let (link, main) = ("dev-disk-by\\x2did-sda.device", "sys-devices-block-sda.device");
+    let check = |unit: &str, property: &str, expected: &str| {
+        let words = ["systemctl", "show", "--value", "-p", property, unit];
+        let said = m.run(&words).expect("systemctl answers");
+        assert_eq!(said.trim(), expected, "{property} of {unit}");
+    };
+    begin(&m, "user.target");
+    m.wait_for(link, "active/plugged");
+    check(link, "Following", "");
+    // Whoever asks for a unit makes it; from then on the others follow it.
+    check(main, "SubState", "plugged");
+    for unit in [link, main] {
+        check(unit, "Description", "Best_Disk data");
+        check(unit, "SysFSPath", "/sys/devices/block/sda");
+    }
+    check(link, "Following", main);
+    check(main, "Following", "");
+    check("dev-other.device", "Description", "/dev/other");
+    let rows = |more: &[&str]| {
+        let words = ["systemctl", "--no-pager", "--plain", "list-units", "-t", "device"];
+        m.run(&[&words, more].concat()).expect("systemctl answers")
+    };
+    assert!(rows(&[]).contains(main) && !rows(&[]).contains(link), "followers are not shown");
+    assert!(rows(&["--all"]).contains(link));
+}
+
+#[test]
 fn what_went_while_nobody_looked_is_gone() {
     let user = "[Unit]\nBindsTo=dev-disk-by\\x2did-sda.device\n\
                 After=dev-disk-by\\x2did-sda.device\n[Service]\nExecStart=/bin/sleep 1000";

@@ -108,6 +108,7 @@ impl Daemon {
                 false => self.is_ready(found, device, group),
             },
             wants: found.words.wants.clone(),
+            title: found.words.title.clone(),
             note: details.map_or_else(String::new, |details| details.what.clone()),
             size_bytes: details.map_or(0, |details| details.size_bytes),
             part_of: group.map(group_word),
