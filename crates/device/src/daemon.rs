@@ -36,7 +36,7 @@ mod pass;
 mod tell;
 
 use hands::{Done, Hands};
-use pass::{ListAgain, Pass};
+use pass::{Batch, ListAgain, Pass};
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
 pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
@@ -100,6 +100,7 @@ pub struct Daemon {
     whole: BTreeMap<DeviceNumber, Vec<TextKey>>,
     pass: Option<Pass>,
     list_again: Option<ListAgain>,
+    batch: Option<Batch>,
     lost_events: bool,
     lines: Vec<String>,
     /// What the manager was told and is to be told.
@@ -165,6 +166,7 @@ impl Daemon {
             whole: BTreeMap::new(),
             pass: None,
             list_again: None,
+            batch: None,
             lost_events: false,
             lines: Vec::new(),
             teller: Teller::default(),
@@ -214,6 +216,7 @@ impl Daemon {
         self.begin_late_pass();
         self.read_asked();
         self.end_pass();
+        self.end_batch();
         self.hands.as_mut().map_or(Ok(()), Hands::send)
     }
 
@@ -221,6 +224,7 @@ impl Daemon {
     pub fn is_settled(&self) -> bool {
         self.pass.is_none()
             && self.list_again.is_none()
+            && self.batch.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
             && self.hands.as_ref().is_none_or(Hands::is_idle)
@@ -247,6 +251,7 @@ impl Daemon {
             self.readers.next_deadline_ms(now_ms()),
             self.pass_deadline_ms(),
             self.list_again_ms(),
+            self.batch_deadline_ms(),
             self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;

@@ -229,6 +229,33 @@ fn the_boot_batch_is_one_start_and_a_later_group_another() {
 }
 
 #[test]
+fn the_boot_batch_waits_for_what_udev_has_not_looked_at() {
+    alone("the_boot_batch_waits_for_what_udev_has_not_looked_at", |test| {
+        let top = make_top(test);
+        for (minor, (name, group)) in [("sda", "data"), ("sdb", "late")].iter().enumerate() {
+            make_device(&top, name, minor, &pv_disk(name, group, &[name]));
+        }
+        let record = top.join("udev/data/b8:1");
+        fs::remove_file(&record).expect("it was made");
+        fs::write(top.join("udev/queue"), "").expect("udev is busy");
+        let readers = Readers::new().expect("an eventfd can be had");
+        let daemon = Daemon::bind(options(&top), readers, None).expect("a socket can be had");
+        let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
+        let mut machine = Machine { top, udev, daemon, seen: Vec::new() };
+        machine.daemon.begin();
+        let mut told = None;
+        while told.is_none() {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            told = machine.daemon.message();
+        }
+        assert!(machine.daemon.take_lines().is_empty(), "nothing is started yet");
+        fs::write(&record, "I:1\n").expect("udev's record");
+        machine.send("change", "sdb", 1);
+        assert_eq!(machine.said(), [format!("{START} data late")]);
+    });
+}
+
+#[test]
 fn a_group_that_went_and_comes_back_is_started_again() {
     alone("a_group_that_went_and_comes_back_is_started_again", |test| {
         let disk = pv_disk("c", "one", &["c"]);
