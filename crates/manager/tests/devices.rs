@@ -141,6 +141,59 @@ fn units_of_one_device_follow_its_place_in_sysfs() {
     assert!(rows(&["--all"]).contains(link));
 }
 
+const FSTAB: &str = "\
+/dev/disk/by-id/sda /mnt/a ext4 x-systemd.device-timeout=7s,nofail 0 0
+/dev/disk/by-id/sdb /mnt/b ext4 x-systemd.automount,x-systemd.idle-timeout=1min,noauto 0 0
+/dev/disk/by-id/sdc /mnt/c ext4 x-systemd.requires=user.service,x-systemd.after=other.service,\
+x-systemd.before=late.service,x-systemd.mount-timeout=9s 0 0
+/dev/disk/by-id/sde /mnt/e ext4 x-systemd.required-by=user.service 0 0
+/dev/disk/by-id/sdf /mnt/f ext4 _netdev,x-systemd.wanted-by=late.target,x-systemd.rw-only 0 0
+";
+
+/// What fstab(5) says of devices, by systemd's own generator.
+#[test]
+fn fstab_says_how_devices_are_waited_for() {
+    const GENERATOR: &str = "/usr/lib/systemd/system-generators/systemd-fstab-generator";
+    let programs = ["/usr/bin/systemctl", GENERATOR];
+    if !programs.iter().all(|program| std::path::Path::new(program).exists()) {
+        return lab::not_run("fstab", "systemctl(1) and systemd-fstab-generator(8)");
+    }
+    let user = [("user.service", "[Service]\nExecStart=@P stay"), ("late.target", "[Unit]")];
+    let Some(m) = start("fstab", &user) else { return };
+    let fstab = m.directory.join("fstab");
+    fs::write(&fstab, FSTAB).expect("a file can be made");
+    let script = format!("SYSTEMD_FSTAB={} exec {GENERATOR} \"$@\"", fstab.display());
+    m.write_generator("fstab", &script);
+    m.run(&["systemctl", "daemon-reload"]).expect("it reads them");
+    let device = |letter: char| format!("dev-disk-by\\x2did-sd{letter}.device");
+    let sd = ['a', 'b', 'c', 'e', 'f'].map(device);
+    for (unit, property, words) in [
+        ("mnt-a.mount", "BindsTo", &*sd[0]),
+        (&sd[0], "JobRunningTimeoutUSec", "7s"),
+        (&sd[1], "JobRunningTimeoutUSec", "1min 30s"),
+        ("mnt-b.automount", "TimeoutIdleUSec", "1min"),
+        ("mnt-c.mount", "TimeoutUSec", "9s"),
+        ("mnt-c.mount", "Requires", "user.service"),
+        ("mnt-c.mount", "After", &format!("user.service other.service {}", sd[2])),
+        ("mnt-c.mount", "Before", "late.service local-fs.target"),
+        ("user.service", "Requires", "mnt-e.mount"),
+        ("mnt-f.mount", "Before", "remote-fs.target"),
+        ("mnt-f.mount", "WantedBy", "late.target"),
+        ("mnt-f.mount", "ReadWriteOnly", "yes"),
+        (&sd[4], "After", "network-online.target"),
+        (&sd[4], "Wants", "network-online.target"),
+    ] {
+        let show = ["systemctl", "show", "--value", "-p", property, unit];
+        // It quotes what it escapes.
+        let said = m.run(&show).expect("systemctl answers").replace('"', "").replace("\\\\", "\\");
+        let said: Vec<&str> = said.split_whitespace().collect();
+        let missing: Vec<&str> = words.split(' ').filter(|word| !said.contains(word)).collect();
+        assert!(missing.is_empty(), "{property} of {unit}: {said:?}, without {missing:?}");
+    }
+    let before = m.run(&["systemctl", "show", "--value", "-p", "Before", "mnt-a.mount"]);
+    assert!(before.is_ok_and(|words| !words.contains("local-fs.target")), "it may fail");
+}
+
 #[test]
 fn what_went_while_nobody_looked_is_gone() {
     let user = "[Unit]\nBindsTo=dev-disk-by\\x2did-sda.device\n\
