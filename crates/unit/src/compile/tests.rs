@@ -237,7 +237,6 @@ fn what_is_read_but_not_acted_on_is_said_once() {
         [
             "ConditionCPUFeature= is not looked at yet, never holds",
             "Delegate= has no effect yet",
-            "OOMPolicy= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
             "SurviveFinalKillSignal= has no effect yet",
         ]

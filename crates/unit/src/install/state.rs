@@ -133,7 +133,12 @@ impl Tree {
             match link_kind(name, target, &self.search_path) {
                 LinkKind::Alias(_) => return Some(UnitFileState::Alias),
                 LinkKind::Bad(_) => return Some(UnitFileState::Bad),
-                _ => {}
+                // A unit of its own, but systemctl says so of every link with another name.
+                LinkKind::Linked if is_other_name(name, target) => {
+                    let is_there = self.nodes.contains_key(target);
+                    return Some(if is_there { UnitFileState::Alias } else { UnitFileState::Bad });
+                }
+                LinkKind::Linked | LinkKind::Mask => {}
             }
         }
         let unit = match self.find(name) {
@@ -150,6 +155,11 @@ impl Tree {
         }
         Some(state_of(&unit, hooks, matches!(node, Node::Link(_)), in_runtime))
     }
+}
+
+fn is_other_name(name: &UnitName, target: &str) -> bool {
+    let file = last_part(target);
+    file != name.as_str() && name.template().is_none_or(|template| template.as_str() != file)
 }
 
 fn state_of(
