@@ -6,8 +6,11 @@ mod lab;
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use lab::recordings::{bar, recording};
 use lab::{Machine, until};
 use serde_json::json;
+use warren_trace::analysis::Analysis;
+use warren_trace::words::Work;
 
 const UNIT: &str = include_str!("../../../units/warren-deviced.service");
 
@@ -192,6 +195,35 @@ fn fstab_says_how_devices_are_waited_for() {
     }
     let before = m.run(&["systemctl", "show", "--value", "-p", "Before", "mnt-a.mount"]);
     assert!(before.is_ok_and(|words| !words.contains("local-fs.target")), "it may fail");
+}
+
+/// The daemon's own bar is its first look at everything; each device that was waited for has one.
+#[test]
+fn the_chart_of_the_boot_shows_what_devices_were_waited_for() {
+    let device = "dev-disk-by\\x2did-sda.device";
+    let user = format!("[Unit]\nRequires={device}\nAfter={device}\n[Service]\nExecStart=@P stay");
+    let target = "[Unit]\nDefaultDependencies=no\nRequires=sysinit.target user.service\n\
+                  After=sysinit.target user.service";
+    let Some(m) = start("chart", &[("user.service", &*user), ("default.target", target)]) else {
+        return;
+    };
+    plug(&m, "sda", 0, "");
+    look_again(&m);
+    let boot = until("the boot is kept", || recording(&m, "boot"));
+    let analysis = Analysis::of(&boot);
+    let holder = |name: &str| {
+        let start = bar(&analysis, name, Work::Start).start;
+        start.and_then(|start| start.edge).map(|row| analysis.name(row).to_owned())
+    };
+    bar(&analysis, "warren-deviced.service", Work::Start);
+    assert_eq!(holder("user.service").as_deref(), Some(device));
+    let names: Vec<&str> = analysis
+        .path
+        .steps
+        .iter()
+        .map(|step| analysis.name(analysis.timeline.bars[step.bar as usize].row))
+        .collect();
+    assert!(names.contains(&device), "the boot was as long as that: {names:?}");
 }
 
 #[test]
