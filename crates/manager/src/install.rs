@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use warren_unit::install::{Node, Tree, UnitFileState};
+use warren_unit::install::{Node, PresetRules, Tree, UnitFileState};
 use warren_unit::{Context, UnitName};
 use warren_unit_files::{absolute_target, config_directories};
 
@@ -58,9 +58,14 @@ fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
     }
 }
 
-/// `UnitFileState` of every unit file.
-pub fn states(snapshot: &Snapshot, context: &Arc<Context>) -> FileStates {
-    let mut states = tree(snapshot, context).states();
+/// `UnitFileState` of every unit file and of these instances, and the policy for them.
+pub fn states(
+    snapshot: &Snapshot,
+    context: &Arc<Context>,
+    instances: impl Iterator<Item = UnitName>,
+    presets: PresetRules,
+) -> FileStates {
+    let mut states = tree(snapshot, context).states(instances);
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }
@@ -70,11 +75,11 @@ pub fn states(snapshot: &Snapshot, context: &Arc<Context>) -> FileStates {
         snapshot.directories.iter().position(has).and_then(|index| u16::try_from(index).ok())
     };
     let directories = snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
-    let placed = states.into_iter().filter_map(|(name, state)| {
-        let directory = place(&name)?;
-        Some((name, state, directory))
+    let placed = states.into_iter().map(|(name, state)| {
+        let directory = place(&name);
+        (name, state, directory)
     });
-    FileStates::new(directories, placed)
+    FileStates::new(directories, placed, presets)
 }
 
 /// The units that rules make and no file hides.

@@ -12,6 +12,7 @@ use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
 use warren_unit::UnitName;
 use warren_unit::install::UnitFileState;
+use warren_unit_files::Root;
 
 use crate::daemon::now;
 use crate::first::First;
@@ -205,8 +206,11 @@ impl LoaderThread {
         Arc::new(states)
     }
 
-    /// `UnitFileState` of everything that has a file.
+    /// `UnitFileState` of everything that has a file, and of the instances that there are.
     fn states(&self) -> FileStates {
-        crate::install::states(self.loader.snapshot(), self.loader.context())
+        let names = self.graph.names().map(|(name, _)| name);
+        let instances = names.filter(|name| name.is_instance()).cloned();
+        let presets = warren_unit_files::presets(&Root::OWN);
+        crate::install::states(self.loader.snapshot(), self.loader.context(), instances, presets)
     }
 }

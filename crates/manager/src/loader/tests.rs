@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use warren_unit::Defaults;
+use warren_unit::install::PresetRules;
 
 use super::*;
 use crate::scratch::Scratch;
@@ -94,4 +95,29 @@ fn links_are_aliases_inside_and_units_of_their_own_outside() {
         &scratch,
         &("late.service", "late.service", LoadState::Loaded, "etc/late.service"),
     );
+}
+
+#[test]
+fn instances_have_the_installation_state_of_their_template_or_their_own() {
+    let scratch = Scratch::new("instances");
+    fs::create_dir_all(scratch.0.join("x.target.wants")).expect("a directory");
+    let text = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=x.target\n";
+    fs::write(scratch.0.join("t@.service"), text).expect("a file");
+    symlink("../t@.service", scratch.0.join("x.target.wants/t@on.service")).expect("a link");
+    let snapshot = Snapshot::read_unwatched(vec![scratch.0.clone()]);
+    let name = |text: &str| UnitName::parse(text).expect("a valid name");
+    let instances = ["t@on.service", "t@off.service", "u@x.service"].map(name).into_iter();
+    let (presets, _) = PresetRules::parse(["disable t@*.service"]);
+    let context = Arc::new(Context::system());
+    let states = crate::install::states(&snapshot, &context, instances, presets);
+    for (unit, state) in [
+        ("t@on.service", Some("enabled")),
+        ("t@off.service", Some("disabled")),
+        ("t@later.service", Some("indirect")),
+        ("u@x.service", None),
+    ] {
+        assert_eq!(states.get(&name(unit)).map(|state| state.as_str()), state, "{unit}");
+    }
+    assert_eq!(states.preset(&name("t@on.service")), "disabled");
+    assert_eq!(states.files().count(), 1, "instances have no files");
 }

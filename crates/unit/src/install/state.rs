@@ -105,12 +105,17 @@ impl Tree {
         self.state_with(name, &self.all_hooks())
     }
 
-    /// The states of all unit files in the search path; linear in their number.
-    pub fn states(&self) -> BTreeMap<UnitName, UnitFileState> {
+    /// The states of all unit files in the search path, and of these instances; linear in their
+    /// number.
+    pub fn states(
+        &self,
+        instances: impl Iterator<Item = UnitName>,
+    ) -> BTreeMap<UnitName, UnitFileState> {
         let hooks = self.all_hooks();
         let names = self.nodes.keys().filter(|path| !is_dependency_link(path));
         let names = names.filter_map(|path| UnitName::parse(last_part(path)).ok());
-        names.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
+        let all = names.chain(instances);
+        all.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
     }
 
     fn all_hooks(&self) -> [(Hooks<'_>, UnitFileState); 2] {
