@@ -407,9 +407,9 @@ pub struct ListArgs {
 #[derive(Args, Debug)]
 pub struct WhyArgs {
     /// This unit
-    #[arg(value_name = "UNIT", required_unless_present = "all")]
+    #[arg(value_name = "UNIT")]
     pub unit: Option<String>,
-    /// All that failed or wait
+    /// All that failed or wait, as without a unit
     #[arg(long, conflicts_with = "unit")]
     pub all: bool,
 }

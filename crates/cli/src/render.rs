@@ -270,11 +270,19 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     // From the root to the unit that was asked about.
     for step in path.iter().rev().skip(1) {
         let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
-        put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_text(&step["reason"]));
+        put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_of_step(step));
     }
     let impact = texts(unit, "impact");
     if !impact.is_empty() {
         put!(out, "   Holds back {}: {}", impact.len(), shortened(&impact));
+    }
+}
+
+/// Why a unit on the way to the root is as it is: what its job waits for, if it has one that does.
+fn reason_of_step(step: &Value) -> String {
+    match step["waits_for"].as_str() {
+        Some(other) => format!("its {} job waits for {other}", text(&step["job"], "type")),
+        None => reason_text(&step["reason"]),
     }
 }
 

@@ -788,8 +788,10 @@ impl Core {
     fn remember_job(&mut self, unit: UnitId, kind: JobKind, result: JobResult, reason: Reason) {
         let at = self.now;
         let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
-        let had = self.run(unit).history.as_ref().is_some_and(|h| h.lost_job.is_some());
-        if had || lost.is_some() {
+        let had = self.run(unit).history.as_ref().and_then(|h| h.lost_job);
+        // The stop that took the place of a start does not make one forget who asked for it.
+        let stays = had.is_some_and(|had| kind == JobKind::Stop && !had.kind.is_stopping());
+        if lost.is_some() || had.is_some() && !stays {
             self.history_mut(unit).lost_job = lost;
         }
     }

@@ -81,6 +81,7 @@ codes! {
     DeviceMissing = 63, "the device did not show up in time", "plug it in, or see `warren devices` for what it waits for";
     NoneOfGroup = 64, "no unit of a line of RequireAny= is up or about to be", "start one of them";
     Excluded = 65, "a unit that ExcludeAll= names is up", "stop that unit first";
+    OutcomeLimit = 66, "OnFailure= or OnSuccess= of other units asked for it too often", "see why those units end so often, and whether its conditions ever hold";
     Canceled = 70, "a later request took the job's place", "";
     CanceledByUser = 71, "an administrator cancelled the job", "";
     JobTimeout = 72, "the job did not end within its timeout", "see what it waited for";

@@ -137,8 +137,12 @@ impl Core {
             let section = self.compiled(unit).section.clone();
             let mode =
                 if failed { section.on_failure_job_mode } else { section.on_success_job_mode };
+            let cause = Cause::Outcome(unit);
             for other in self.related(unit, &[relation]) {
-                self.enqueue_quietly(other, JobType::Start, mode, Cause::Outcome(unit));
+                match self.is_asked_too_often(other) {
+                    true => self.note(other, Code::OutcomeLimit, cause, String::new()),
+                    false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),
+                }
             }
         }
         if self.flags(unit).has_job_settings() {

@@ -9,12 +9,17 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::state::*;
-use crate::time::Monotonic;
+use crate::time::{Moment, Monotonic};
 use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
 
-/// How often a rule starts a unit again whose start limit is off.
+/// How often a rule, or the end of another unit, starts a unit whose start limit is off.
 const RETURN_LIMIT: (Duration, u32) = (Duration::from_secs(10), 5);
+
+/// A start limit, or the usual one where that is off.
+fn or_usual((interval, burst): (Duration, u32)) -> (Duration, u32) {
+    if interval.is_zero() || burst == 0 { RETURN_LIMIT } else { (interval, burst) }
+}
 
 impl Core {
     /// Begins to start a unit that is down: conditions first, then the start limit.
@@ -187,19 +192,38 @@ impl Core {
     /// be any more: files may let two units stop and start each other for ever, in no time. Where the
     /// start limit is off, the usual one counts.
     pub(crate) fn count_return(&mut self, unit: UnitId) -> Option<Monotonic> {
-        let (interval, burst) = self.start_limit(unit);
-        let off = interval.is_zero() || burst == 0;
-        let (interval, burst) = if off { RETURN_LIMIT } else { (interval, burst) };
+        let limit = self.start_limit(unit);
+        let (interval, burst) = or_usual(limit);
         let now = self.now.monotonic;
         let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         if starts.is_full(now, interval, burst) {
             return Some(starts.begin.after(interval));
         }
         // Others are counted when they start.
-        if off || !self.is_limited(unit) {
+        if limit != (interval, burst) || !self.is_limited(unit) {
             self.history_mut(unit).starts.count_one(now, interval, burst);
         }
         None
+    }
+
+    /// Counts that `OnFailure=` or `OnSuccess=` of another unit asks for this one; whether it is once
+    /// too often. Files may let two units ask for each other for ever, in no time: types without a
+    /// start limit, and units that a condition skips, which counts as no start. Other starts are the
+    /// start limit's.
+    pub(crate) fn is_asked_too_often(&mut self, unit: UnitId) -> bool {
+        let history = self.run(unit).history.as_deref();
+        let failed = |check: Option<(Moment, bool)>| check.is_some_and(|(_, held)| !held);
+        let was_skipped = history.is_some_and(|h| failed(h.conditions) || failed(h.asserts));
+        if !self.active_state(unit).is_down() || self.is_limited(unit) && !was_skipped {
+            return false;
+        }
+        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
+        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
+        let too_often = starts.is_full(now, interval, burst);
+        if !too_often {
+            self.history_mut(unit).starts.count_one(now, interval, burst);
+        }
+        too_often
     }
 
     fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {

@@ -7,12 +7,16 @@ use crate::chunked::Chunked;
 use crate::device::Sight;
 use crate::graph::{Definition, Graph};
 use crate::ids::{JobId, UnitId};
-use crate::job::Job;
+use crate::job::{Job, JobKind};
 use crate::notes::Marked;
 use crate::state::*;
 use crate::time::Moment;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use warren_unit::{UnitName, UnitType};
+
+/// Jobs that are looked at for what one job waits for.
+const VAIN_LOOKS_MAX: usize = 1000;
 
 /// Counts and clock of the manager itself.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -78,6 +82,28 @@ impl View {
     /// The job with this number; looks at every unit unless there are none.
     pub fn find_job(&self, id: JobId) -> Option<&Job> {
         self.jobs().into_iter().find(|job| job.id == id)
+    }
+
+    /// The device without which the job of `unit` never begins, or never ends: it is not there, and
+    /// it is waited for without a limit. None if a timeout, a process or another job ends the wait.
+    pub fn waits_in_vain_for(&self, unit: UnitId) -> Option<UnitId> {
+        let (mut seen, mut open) = (BTreeSet::from([unit]), vec![unit]);
+        while let Some(unit) = open.pop().filter(|_| seen.len() <= VAIN_LOOKS_MAX) {
+            let Some(job) = self.job(unit).filter(|job| job.deadline.is_none()) else { continue };
+            if job.running {
+                if self.graph.is_device(unit) && job.kind == JobKind::Start {
+                    return Some(unit);
+                }
+                continue;
+            }
+            let holds_up = |&other: &UnitId| {
+                let other_job = self.job(other).map(|job| job.kind);
+                other_job.is_some_and(|kind| self.graph.may_wait(unit, job.kind, other, kind))
+            };
+            let blockers = self.graph.ordered_with(unit).filter(|_| job.blockers > 0);
+            open.extend(blockers.filter(holds_up).filter(|other| seen.insert(*other)));
+        }
+        None
     }
 
     /// The ACTIVE column.

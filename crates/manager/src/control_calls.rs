@@ -29,6 +29,10 @@ use crate::shared::Shared;
 /// What a method answers, or the name and text of an error.
 pub(crate) type Answered = Result<Value, (&'static str, String)>;
 
+/// A job cannot be, or cannot end, because of another unit; or because of its own.
+const DEPENDENCY_REFUSED: &str = "io.warrener.DependencyRefused";
+const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
+
 /// One method.
 pub struct Method {
     /// Its name after `io.warrener.Manager.`.
@@ -370,10 +374,16 @@ fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
     match end.recv() {
         Ok(Ended::Job(result)) => said.map(|()| json!({"result": result.as_str()})),
         Ok(Ended::Nothing) => said.map(|()| json!({"result": "done"})),
-        Ok(Ended::Refused { text, about: Some(unit) }) if unit != name => {
-            Err(("io.warrener.DependencyRefused", text))
+        Ok(Ended::InVain(device)) => {
+            let error = if device == name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
+            let text =
+                format!("{device} is not there and is waited for without a limit; the job stays");
+            Err((error, text))
         }
-        Ok(Ended::Refused { text, about: Some(_) }) => Err(("io.warrener.UnitRefused", text)),
+        Ok(Ended::Refused { text, about: Some(unit) }) if unit != name => {
+            Err((DEPENDENCY_REFUSED, text))
+        }
+        Ok(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
         Ok(Ended::Refused { text, about: None }) => Err(refused(text)),
         Err(_) => Err(refused("the manager was restarted; the job goes on")),
     }

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::Duration;
 
 use warren_bus::Bus;
-use warren_bus::backend::ReplySender;
+use warren_bus::backend::{Backend, ReplySender};
 use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::machine::Core;
@@ -116,6 +116,12 @@ pub(crate) enum Client {
     Waiter(Sender<Ended>),
 }
 
+/// Who waits for the end of a job.
+pub(crate) struct JobWaiters {
+    unit: UnitId,
+    senders: Vec<Sender<Ended>>,
+}
+
 /// The manager.
 pub struct Daemon {
     pub(crate) core: Core,
@@ -126,6 +132,8 @@ pub struct Daemon {
     pub(crate) log_link: crate::log_link::LogLink,
     pub(crate) devices: crate::devices::Devices,
     pub(crate) groups: Groups,
+    /// Units whose processes are to be killed in this turn.
+    pub(crate) dying: Vec<UnitId>,
     pub(crate) sockets: Sockets,
     pub(crate) traps: Traps,
     pub(crate) notify: NotifySocket,
@@ -142,7 +150,7 @@ pub struct Daemon {
     pub(crate) pidfds: BTreeMap<u32, OwnedFd>,
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(crate) next_client: u64,
-    pub(crate) job_waiters: BTreeMap<JobId, Vec<Sender<Ended>>>,
+    pub(crate) job_waiters: BTreeMap<JobId, JobWaiters>,
     pub(crate) tools: crate::tools::Tools,
     pub(crate) connections: BTreeMap<UnitId, crate::accept::Connection>,
     /// Instances whose process has its connection.
@@ -397,7 +405,10 @@ impl Daemon {
             self.events.push_back(Event::Done { effect, result });
         }
         let orders: Vec<Order> = self.orders.try_iter().collect();
+        let asked = orders.iter().filter(|order| order.is_asked()).count();
+        self.recorder.asked(now().monotonic, asked);
         orders.into_iter().for_each(|order| self.take_order(order));
+        self.recorder.answered(now().monotonic, asked);
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);
@@ -543,6 +554,8 @@ impl Daemon {
                 other => self.carry_out(other),
             }
         }
+        self.kill_groups();
+        self.traps.take_away();
         self.check_conditions();
         self.note_idle(&changed);
         self.log_daemon_changed(&changed);
@@ -608,6 +621,7 @@ impl Daemon {
             self.answer(client, reply);
         }
         self.tell_job_waiters(&notices);
+        self.tell_who_waits_in_vain();
         // Whoever came in after a restart has seen everything as it is now.
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
@@ -621,10 +635,24 @@ impl Daemon {
         }
         for notice in notices {
             if let Notice::JobRemoved { job, result, .. } = notice {
-                for waiter in self.job_waiters.remove(job).into_iter().flatten() {
+                for waiter in self.job_waiters.remove(job).into_iter().flat_map(|w| w.senders) {
                     // Who no longer waits needs no answer.
                     let _ = waiter.send(Ended::Job(*result));
                 }
+            }
+        }
+    }
+
+    /// Whoever waits for what only a person can bring about is told so; the job waits on.
+    fn tell_who_waits_in_vain(&mut self) {
+        let view = self.shared.view();
+        let in_vain =
+            |_: &JobId, waiters: &mut JobWaiters| view.waits_in_vain_for(waiters.unit).is_some();
+        for (_, waiters) in self.job_waiters.extract_if(.., in_vain) {
+            let device = view.waits_in_vain_for(waiters.unit).unwrap_or(waiters.unit);
+            for waiter in waiters.senders {
+                // Who no longer waits needs no answer.
+                let _ = waiter.send(Ended::InVain(view.graph.name(device).clone()));
             }
         }
     }
@@ -690,7 +718,10 @@ impl Daemon {
             Some(Client::Waiter(sender)) => match reply {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
-                Reply::Job { job, .. } => self.job_waiters.entry(job).or_default().push(sender),
+                Reply::Job { job, unit, .. } => {
+                    let none = || JobWaiters { unit, senders: Vec::new() };
+                    self.job_waiters.entry(job).or_insert_with(none).senders.push(sender);
+                }
                 Reply::Done => {
                     let _ = sender.send(Ended::Nothing);
                 }

@@ -27,12 +27,6 @@ use crate::{conditions, mounts};
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
-/// Processes of a group that the loop kills by itself; for more a worker does it.
-const KILLED_AT_ONCE_MAX: usize = 16;
-
-/// Workers answer for a group that they killed under this bit and the unit's id.
-const KILLED: u64 = 1 << 60;
-
 /// Left-over processes of one unit that are named.
 const LEFT_OVER_NAMED_MAX: usize = 10;
 
@@ -49,6 +43,7 @@ fn input_data(spawn: &Spawn) -> Option<warren_sys::Result<OwnedFd>> {
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
+        self.catch_up_before(&effect);
         match effect {
             Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
             Effect::Spawn(id, spawn) => self.start_spawn(id, &spawn),
@@ -74,7 +69,7 @@ impl Daemon {
                 self.done(id, Done::Killed { processes });
             }
             Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file),
-            Effect::KillGroup { unit } => self.kill_group(unit),
+            Effect::KillGroup { unit } => self.dying.push(unit),
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
             }
@@ -101,6 +96,25 @@ impl Daemon {
             Effect::CloseTrap { unit } => self.traps.close(unit),
             Effect::Emergency { action, unit } => self.emergency(action, unit),
             Effect::Reply { .. } | Effect::Tell(_) => {}
+        }
+    }
+
+    /// What is done for many units at once is done before what may meet it.
+    fn catch_up_before(&mut self, effect: &Effect) {
+        let (mut uses_groups, mut mounts) = (false, false);
+        match effect {
+            Effect::Mount { .. } | Effect::Unmount { .. } => (uses_groups, mounts) = (true, true),
+            Effect::SetTrap { .. } => mounts = true,
+            Effect::Spawn(..) | Effect::MakeCgroup { .. } | Effect::CleanUp { .. } => {
+                uses_groups = true;
+            }
+            _ => {}
+        }
+        if uses_groups {
+            self.kill_groups();
+        }
+        if mounts {
+            self.traps.take_away();
         }
     }
 
@@ -277,6 +291,10 @@ impl Daemon {
             _ => None,
         };
         self.fresh_pids.extend(pid);
+        // The unit's own, or a tool's that is run for it.
+        if let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) {
+            self.groups.note_use(unit);
+        }
         let unit = self.core.effect_unit(id);
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
@@ -323,7 +341,13 @@ impl Daemon {
 
     // ---- signals ----
 
-    fn kill(&mut self, unit: UnitId, target: KillTarget, signal: i32, then: FollowUp) -> u32 {
+    pub(crate) fn kill(
+        &mut self,
+        unit: UnitId,
+        target: KillTarget,
+        signal: i32,
+        then: FollowUp,
+    ) -> u32 {
         let pids: Vec<i32> = match target {
             KillTarget::Process(pid) => vec![pid as i32],
             KillTarget::Group => self.group_processes(unit),
@@ -360,41 +384,6 @@ impl Daemon {
             Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
             None => process::kill(pid, signal).is_ok(),
         }
-    }
-
-    fn kill_group(&mut self, unit: UnitId) {
-        if self.groups.processes(unit).len() > KILLED_AT_ONCE_MAX
-            && let Some(task) = self.groups.kill_task(unit)
-        {
-            let id = EffectId(KILLED | u64::from(unit.0));
-            return self.workers.run(id, move || match task() {
-                Ok(()) => Done::Ok,
-                Err(e) => Done::Failed { error: e.to_string() },
-            });
-        }
-        if let Err(e) = self.groups.kill(unit) {
-            say!("{}: {e}", self.core.graph().name(unit));
-            self.kill(unit, KillTarget::Group, 9, FollowUp::default());
-        }
-        if !self.groups.is_populated(unit) {
-            self.events.push_back(Event::CgroupEmpty { unit });
-        }
-    }
-
-    /// A worker has killed a group; false if the effect is another one.
-    pub(crate) fn group_killed(&mut self, effect: EffectId, result: &Done) -> bool {
-        if effect.0 & KILLED == 0 {
-            return false;
-        }
-        let unit = UnitId(effect.0 as u32);
-        if let Done::Failed { error } = result {
-            say!("{}: {error}", self.core.graph().name(unit));
-            self.kill(unit, KillTarget::Group, 9, FollowUp::default());
-        }
-        if self.groups.killed(unit) {
-            self.events.push_back(Event::CgroupEmpty { unit });
-        }
-        true
     }
 
     /// What `KillMode=` spared, or the kernel holds, is named: nobody looks after it any more.
@@ -609,8 +598,12 @@ impl Daemon {
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
         let counters = self.groups.counters(unit);
         self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
-        let left_over = self.groups.remove(unit);
-        self.name_left_over(unit, &left_over);
+        let is_slice = matches!(settings.own, TypeSettings::Slice(_));
+        let ending = self.ending.as_ref().map(|ending| ending.is_for_good());
+        if ending.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
+            let left_over = self.groups.remove(unit);
+            self.name_left_over(unit, &left_over);
+        }
         self.forget_log_settings(unit);
         self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {

@@ -92,6 +92,11 @@ impl Ending {
         Ending { action, began, stage: Stage::Units, stops, told_at, console: None, named: None }
     }
 
+    /// Whether it is known what follows: from then on there is no way back.
+    pub fn is_for_good(&self) -> bool {
+        self.action.is_some()
+    }
+
     /// When to look again though nothing happens.
     pub fn deadline(&self) -> Option<Monotonic> {
         (self.stage == Stage::Units).then_some(self.told_at)

@@ -27,6 +27,8 @@ pub struct Groups {
     /// Units whose group is being killed elsewhere: until that is over nothing is said of it, so
     /// that it cannot hit what comes after.
     killing: BTreeSet<UnitId>,
+    /// Units that are killed together, by the first of them.
+    together: BTreeMap<UnitId, Vec<UnitId>>,
 }
 
 /// What a watch is for.
@@ -54,6 +56,8 @@ struct Group {
     /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
     /// so it must not be used again.
     killed: bool,
+    /// The kernel said that nobody is in it, and nobody was put there since.
+    empty: bool,
 }
 
 /// A group with the memory controller.
@@ -70,7 +74,8 @@ impl Groups {
         let controllers =
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Groups { tree, watch, by_watch, made, controllers, killing: BTreeSet::new() })
+        let (killing, together) = (BTreeSet::new(), BTreeMap::new());
+        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -112,7 +117,10 @@ impl Groups {
         unit: UnitId,
         settings: &Compiled,
     ) -> Result<Vec<String>> {
-        let is_there = self.made.get(&unit).map(|group| group.killed);
+        let is_there = self.made.get_mut(&unit).map(|group| {
+            group.empty = false;
+            group.killed
+        });
         if is_there == Some(true) && !self.is_populated(unit) {
             self.remove(unit);
         } else if is_there.is_some() {
@@ -137,7 +145,7 @@ impl Groups {
         self.by_watch.extend(watch.map(|id| (id, Watched::Empty(unit))));
         let memory = self.watch_memory(&path);
         self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
-        self.made.insert(unit, Group { path, watch, memory, killed });
+        self.made.insert(unit, Group { path, watch, memory, killed, empty: false });
     }
 
     fn watch_memory(&self, path: &str) -> Option<Memory> {
@@ -216,6 +224,43 @@ impl Groups {
         })
     }
 
+    /// Of these units, those of slices in which there is nobody else, by the slice's path; and the
+    /// rest.
+    pub fn whole_slices(&self, units: Vec<UnitId>) -> (Vec<(String, Vec<UnitId>)>, Vec<UnitId>) {
+        let mut by_slice: BTreeMap<String, Vec<UnitId>> = BTreeMap::new();
+        for unit in units {
+            let slice = self.path(unit).and_then(|path| path.rsplit_once('/'));
+            by_slice.entry(slice.map_or("", |(slice, _)| slice).to_owned()).or_default().push(unit);
+        }
+        let is_whole = |slice: &str, units: &[UnitId]| {
+            let count = self.tree.as_ref().and_then(|tree| tree.count_children(slice).ok());
+            !slice.is_empty() && units.len() > 1 && count == Some(units.len())
+        };
+        let (whole, rest): (Vec<_>, Vec<_>) =
+            by_slice.into_iter().partition(|(slice, units)| is_whole(slice, units));
+        (whole, rest.into_iter().flat_map(|(_, units)| units).collect())
+    }
+
+    /// Kills everything in a slice, as a task for another thread: there is nobody in it but these.
+    pub fn slice_kill_task(
+        &mut self,
+        slice: &str,
+        units: &[UnitId],
+    ) -> Option<impl FnOnce() -> Result<()> + Send + 'static> {
+        let (tree, slice) = (Tree::open(self.tree.as_ref()?.path()).ok()?, slice.to_owned());
+        for unit in units {
+            self.killing.insert(*unit);
+            self.note_kill(*unit);
+        }
+        self.together.insert(*units.first()?, units.to_vec());
+        Some(move || tree.kill(&slice))
+    }
+
+    /// The units that were killed together with this one, it among them.
+    pub fn killed_with(&mut self, first: UnitId) -> Vec<UnitId> {
+        self.together.remove(&first).unwrap_or_else(|| vec![first])
+    }
+
     fn note_kill(&mut self, unit: UnitId) {
         if let Some(group) = self.made.get_mut(&unit) {
             group.killed = true;
@@ -225,7 +270,11 @@ impl Groups {
     /// The task is done; whether the group is empty now.
     pub fn killed(&mut self, unit: UnitId) -> bool {
         self.killing.remove(&unit);
-        !self.is_populated(unit)
+        let empty = !self.is_populated(unit);
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.empty = empty;
+        }
+        empty
     }
 
     /// What the unit's group has used in all, as far as the kernel counts it: CPU time always, the
@@ -292,8 +341,35 @@ impl Groups {
             units.dedup();
         }
         news.empty.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
+        for unit in &news.empty {
+            if let Some(group) = self.made.get_mut(unit) {
+                group.empty = true;
+            }
+        }
         news.out_of_memory.retain(|&unit| self.ran_out_of_memory(unit));
         news
+    }
+
+    /// A process was put into the unit's group.
+    pub fn note_use(&mut self, unit: UnitId) {
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.empty = false;
+        }
+    }
+
+    /// Forgets the unit's group where it is, if nobody is known to be in it, or if it is one of
+    /// groups: at the end the whole tree goes at once. If there may be a way back from the end, one
+    /// that could not be used again goes now. False if it has to be removed.
+    pub fn leave(&mut self, unit: UnitId, holds_groups: bool, for_good: bool) -> bool {
+        let usable = |group: &Group| for_good || !group.killed;
+        let unused = |group: &Group| (group.empty || holds_groups) && usable(group);
+        let is_left = self.made.get(&unit).is_none_or(unused);
+        if is_left && let Some(group) = self.made.remove(&unit) {
+            for id in group.watch.into_iter().chain(group.memory.map(|memory| memory.watch)) {
+                self.by_watch.remove(&id);
+            }
+        }
+        is_left
     }
 
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.

@@ -22,6 +22,7 @@ pub mod first;
 pub mod fleet;
 pub mod generation_file;
 pub mod generators;
+mod group_kills;
 pub mod groups;
 pub mod helpers;
 pub mod host;

@@ -84,6 +84,13 @@ pub enum Order {
     FilesChanged,
 }
 
+impl Order {
+    /// Whether somebody outside asked, and waits for the answer.
+    pub fn is_asked(&self) -> bool {
+        !matches!(self, Order::Unlocked | Order::BusName(..) | Order::Loaded(_))
+    }
+}
+
 /// How a job that was waited for ended.
 #[derive(Debug)]
 pub enum Ended {
@@ -98,6 +105,8 @@ pub enum Ended {
     Nothing,
     /// The job ended.
     Job(JobResult),
+    /// It waits without a limit for this device, which is not there.
+    InVain(UnitName),
 }
 
 /// How the configuration is read again.

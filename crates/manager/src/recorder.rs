@@ -173,6 +173,20 @@ impl Recorder {
         }
     }
 
+    /// So many clients of the bus and of the control socket have waited for the loop until now.
+    pub fn asked(&mut self, at: Monotonic, count: usize) {
+        if count > 0 {
+            self.manager(at, What::BusQueue { depth: count as u64 });
+        }
+    }
+
+    /// What they asked has been taken up.
+    pub fn answered(&mut self, at: Monotonic, count: usize) {
+        if count > 0 {
+            self.manager(at, What::BusQueue { depth: 0 });
+        }
+    }
+
     fn manager(&mut self, at: Monotonic, what: What) {
         self.ring.push(Event::new(at.0, NO_UNIT, NO_UNIT, what));
     }
@@ -225,6 +239,8 @@ impl Recorder {
         if self.under_way(SHUTDOWN).is_some() {
             return;
         }
+        // Where they lie may have been mounted after the manager was started.
+        let _ = self.records.look_again();
         self.ring.set_max(EVENTS_MAX);
         self.begin(SHUTDOWN, began);
         self.own_cpu(began.monotonic);

@@ -63,19 +63,25 @@ pub struct Material {
 #[derive(Clone, Debug)]
 pub struct Records {
     directory: PathBuf,
-    /// The device that it was on when it was made: it may have been unmounted since.
+    /// The device that it was on when it was looked at: it may have been unmounted since.
     device: Option<u64>,
 }
 
 impl Records {
     /// Over a directory, which is made; where that cannot be, nothing is kept and that is said.
     pub fn open(directory: PathBuf) -> Records {
-        let made = fs::create_dir_all(&directory).and_then(|()| fs::metadata(&directory));
-        if let Err(error) = &made {
-            say!("recordings are not kept: {}: {error}", directory.display());
+        let mut records = Records { directory, device: None };
+        if let Err(error) = records.look_again() {
+            say!("recordings are not kept: {}: {error}", records.directory.display());
         }
-        let device = made.ok().map(|metadata| metadata.dev());
-        Records { directory, device }
+        records
+    }
+
+    /// Takes it as it is now: a file system may have been mounted on it since.
+    pub fn look_again(&mut self) -> io::Result<()> {
+        let made = fs::create_dir_all(&self.directory).and_then(|()| fs::metadata(&self.directory));
+        self.device = made.as_ref().ok().map(|metadata| metadata.dev());
+        made.map(drop)
     }
 
     /// Where it is.
@@ -115,7 +121,7 @@ impl Records {
         self.write(material, false)
     }
 
-    /// Whether the directory is still on the device that it was made on.
+    /// Whether the directory is still on the device that it was on.
     pub fn is_there(&self) -> bool {
         let device = fs::metadata(&self.directory).ok().map(|metadata| metadata.dev());
         device.is_some() && device == self.device
@@ -123,6 +129,8 @@ impl Records {
 
     /// Writes a file aside, piece by piece, and then in its place.
     fn write(&self, material: Material, whole: bool) -> io::Result<()> {
+        // A file system that came later may have none.
+        fs::create_dir_all(&self.directory)?;
         let path = self.directory.join(name_of(&material.head));
         let aside = path.with_extension("tmp");
         let written = write_to(&aside, &recording(material), whole);
@@ -132,6 +140,7 @@ impl Records {
         }
         placed
     }
+
     fn prune(&self) {
         for name in superfluous(&self.list()) {
             let _ = fs::remove_file(self.directory.join(name));
@@ -316,6 +325,21 @@ mod tests {
         assert_eq!(superfluous(&kept(&many)), ["reload-2", "reload-1"]);
         let large = kept(&[(boot, 1, 100), (boot, 2, 100), (reload, 3, 60)]);
         assert_eq!(superfluous(&large), ["boot-1"], "the last boot stays, large as it is");
+    }
+
+    #[test]
+    fn what_is_mounted_later_is_written_to_and_what_is_gone_is_not() {
+        let scratch = crate::scratch::Scratch::new("records");
+        let directory = scratch.0.join("log/records");
+        let mut records = Records::open(directory.clone());
+        assert!(records.is_there());
+        // A file system that has no such directory, and one that has gone.
+        fs::remove_dir(&directory).expect("it is empty");
+        assert!(!records.is_there());
+        records.look_again().expect("it is made");
+        assert!(records.is_there());
+        records.device = records.device.map(|device| device + 1);
+        assert!(!records.is_there(), "it is on another device");
     }
 
     #[test]

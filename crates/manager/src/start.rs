@@ -200,6 +200,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         log_link,
         devices,
         groups,
+        dying: Vec::new(),
         sockets: Sockets::default(),
         traps: traps.map_err(text("making the autofs pipe"))?,
         notify: notify.map_err(text("binding the notify socket"))?,

@@ -14,11 +14,29 @@ use warren_unit::config::AutomountConfig;
 /// How often idleness is looked at, at most.
 const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
 
+/// Threads that take traps away, if there are many.
+const CLOSERS_MAX: usize = 8;
+
+/// One thread takes away so many before there is another.
+const CLOSED_BY_ONE_MIN: usize = 16;
+
 /// One trap.
 struct Trap {
     path: String,
     device: u32,
     idle: Option<Duration>,
+}
+
+impl Trap {
+    fn close(&self, control: Option<&Device>) {
+        let open = |control: &Device| {
+            control.open_mount(&self.path, autofs::user_device(self.device)).ok()
+        };
+        if let Some((control, handle)) = control.and_then(|c| Some((c, open(c)?))) {
+            let _ = control.make_catatonic(handle.as_fd());
+        }
+        let _ = mount::unmount(&self.path, mount::Unmount::Lazy);
+    }
 }
 
 /// Something the kernel asks.
@@ -39,6 +57,8 @@ pub struct Traps {
     /// Packets that were read and are still in the pipe.
     seen: usize,
     traps: BTreeMap<UnitId, Trap>,
+    /// Traps to be taken away.
+    closed: Vec<Trap>,
     by_device: BTreeMap<u32, UnitId>,
     idle: Sender<IdleOrder>,
 }
@@ -63,6 +83,7 @@ impl Traps {
             copy: autofs::pipe()?,
             seen: 0,
             traps: BTreeMap::new(),
+            closed: Vec::new(),
             by_device: BTreeMap::new(),
             idle,
         })
@@ -195,16 +216,31 @@ impl Traps {
         let _ = self.idle.send(order);
     }
 
-    /// Takes the trap away.
+    /// The trap is to go, at the next [`Traps::take_away`].
     pub fn close(&mut self, unit: UnitId) {
-        if let Some((control, handle)) = self.handle(unit) {
-            let _ = control.make_catatonic(handle.as_fd());
-        }
         let _ = self.idle.send(IdleOrder::Leave(unit));
         if let Some(trap) = self.traps.remove(&unit) {
             self.by_device.remove(&trap.device);
-            let _ = mount::unmount(&trap.path, mount::Unmount::Lazy);
+            self.closed.push(trap);
         }
+    }
+
+    /// Takes away the traps that are to go. Each unmount makes the kernel wait for all processors,
+    /// and those who do so at the same time wait together.
+    pub fn take_away(&mut self) {
+        let (closed, control) = (std::mem::take(&mut self.closed), self.control.as_ref());
+        let share = closed.len().div_ceil(CLOSERS_MAX).max(CLOSED_BY_ONE_MIN);
+        std::thread::scope(|scope| {
+            let mut shares = closed.chunks(share);
+            let own = shares.next();
+            for share in shares {
+                let close = || share.iter().for_each(|trap| trap.close(control));
+                if std::thread::Builder::new().spawn_scoped(scope, close).is_err() {
+                    share.iter().for_each(|trap| trap.close(control));
+                }
+            }
+            own.into_iter().flatten().for_each(|trap| trap.close(control));
+        });
     }
 
     /// The unit whose trap is at this path.

@@ -135,6 +135,9 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
+    let job = view.job(unit).filter(|job| job.blockers > 0);
+    let blocker = job.and_then(|job| blocker(view, unit, job.kind));
+    out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
 }

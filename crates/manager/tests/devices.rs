@@ -256,3 +256,29 @@ fn without_a_daemon_devices_are_taken_for_plugged_in() {
     m.wait_for("user.service", "active/running");
     assert!(m.console().contains("each device is taken for plugged in"), "{}", m.console());
 }
+
+/// Who waits for a job hears that only a person can end the wait; the job stays.
+#[test]
+fn a_wait_without_a_limit_for_a_device_is_not_waited_for() {
+    let device = "dev-disk-by\\x2did-sdz.device";
+    let user =
+        format!("[Unit]\nAfter={device}\nWants={device}\n[Service]\nExecStart=/bin/sleep 1000");
+    let later = "[Unit]\nAfter=user.service\n[Service]\nExecStart=/bin/sleep 1000";
+    let patient = "[Unit]\nJobTimeoutSec=infinity\nJobRunningTimeoutSec=infinity";
+    let units = [("user.service", &*user), ("later.service", later), (device, patient)];
+    let Some(m) = start("devices-vain", &units) else { return };
+    begin(&m, "user.service");
+    for (unit, error) in [
+        ("later.service", "io.warrener.DependencyRefused"),
+        ("user.service", "io.warrener.DependencyRefused"),
+        (device, "io.warrener.UnitRefused"),
+    ] {
+        let said = m.try_call("Job", &json!({"type": "start", "unit": unit, "wait": true}));
+        let said = said.expect("it is answered");
+        assert_eq!(said["error"], error, "{said}");
+        assert!(said.to_string().contains("is not there"), "{said}");
+    }
+    plug(&m, "sdz", 7, "");
+    look_again(&m);
+    m.wait_for("later.service", "active/running");
+}

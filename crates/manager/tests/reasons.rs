@@ -57,6 +57,25 @@ fn a_restart_may_have_a_dump_first() {
     assert!(wrong.is_some_and(|answer| answer["error"].is_string()));
 }
 
+/// A start that waits tells for whom, and one whose place a stop took tells whose stop that was.
+#[test]
+fn a_waiting_and_a_cancelled_start_are_explained() {
+    let first = "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=@P stay";
+    let next = "[Unit]\nRequires=first.service\nAfter=first.service\n[Service]\nExecStart=@P stay";
+    let units = [("first.service", first), ("next.service", next)];
+    let Some(m) = Machine::start("cancelled", &units) else { return };
+    m.call("Job", &json!({"type": "start", "unit": "next.service", "wait": false}));
+    m.wait_for("first.service", "activating/start");
+    let step = || m.call("Why", &json!({"unit": "next.service"}))["units"][0]["path"][0].clone();
+    assert_eq!(step()["waits_for"], "first.service", "{}", step());
+
+    m.expect_job("stop", "first.service", "done");
+    let lost = step()["lost_job"].clone();
+    assert_eq!((&lost["type"], &lost["result"]), (&json!("start"), &json!("canceled")), "{lost}");
+    assert_eq!(lost["reason"]["code"], "WR-0070");
+    assert_eq!(lost["reason"]["cause"]["unit"], "first.service", "{lost}");
+}
+
 fn remarks(m: &Machine, unit: &str) -> Vec<String> {
     let status = m.status(unit);
     let said = status["remarks"].as_array().expect("a list").clone();

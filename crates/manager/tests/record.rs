@@ -7,6 +7,7 @@ use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::Bar;
+use warren_trace::event::What;
 use warren_trace::record::{self, Damage};
 use warren_trace::words::{Phase, Release, Work};
 
@@ -102,6 +103,10 @@ fn the_last_minutes_are_cut_out_while_it_runs() {
     assert!(restart.end.is_some() && restart.last_pid > 0, "{restart:?}");
     let starts = analysis.timeline.bars.iter().filter(|bar| bar.work == Work::Start);
     assert_eq!(starts.count(), 0, "what was before is not in it");
+    let queue = |what| matches!(what, Some(What::BusQueue { .. })).then_some(what);
+    let queue: Vec<_> = live.events.iter().filter_map(|event| queue(event.what())).collect();
+    assert!(queue.len() >= 3, "the restart and the cut itself waited for the loop: {queue:?}");
+    assert!(queue.contains(&Some(What::BusQueue { depth: 1 })), "{queue:?}");
 
     let refused = m.try_call("Record", &json!({"name": "../../etc/passwd"}));
     let refused = refused.expect("it is answered").to_string();

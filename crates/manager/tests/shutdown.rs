@@ -87,6 +87,27 @@ fn what_holds_nothing_to_save_is_not_asked() {
     );
 }
 
+/// All units of a slice go with one write to its `cgroup.kill`; what they run afterwards is not hit.
+#[test]
+fn a_slice_of_those_that_hold_nothing_is_killed_at_once() {
+    const COUNT: usize = 20;
+    let text = "[Service]\nType=notify\nSlice=boxes.slice\nExecStart=@P deaf:ready\n\
+                ExecStop=@P append:@D/out/asked:$UNIT\nExecStopPost=@P append:@D/out/post:$UNIT\n\
+                [X-Warren]\nStopPolicy=sudden";
+    let names: Vec<String> = (0..COUNT).map(|n| format!("box{n}.service")).collect();
+    let units: Vec<(&str, &str)> = names.iter().map(|name| (&**name, text)).collect();
+    end(
+        "boxes",
+        &units,
+        |_| {},
+        |m, console| {
+            assert_eq!(m.lines("asked"), [""; 0]);
+            assert_eq!(m.lines("post").len(), COUNT, "{console}");
+            assert!(last_words(console).ends_with(", 20 killed."), "{console}");
+        },
+    );
+}
+
 #[test]
 fn what_outlives_its_unit_is_named_and_ended() {
     let escape = "[Service]\nKillMode=process\nExecStart=@P stay\n\

@@ -5,7 +5,7 @@
 //! means; text files are bounded. Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,10 @@ pub mod watch;
 pub use watch::{Drained, Watch, WatchId};
 
 /// Most bytes read from one attribute file. `cgroup.procs` of 200,000 processes fits.
-const ATTRIBUTE_BYTES_MAX: u64 = 4 << 20;
+const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes read at once: the kernel gives no more of such a file, and most are smaller.
+const READ_BYTES: usize = 4096;
 
 /// Deepest nesting that [`Tree::prune`] follows below the group it was asked for.
 const PRUNE_DEPTH_MAX: usize = 64;
@@ -169,7 +172,12 @@ impl Tree {
         if depth == 0 {
             return Err(Error::at("prune", group, libc::ELOOP));
         }
-        for child in self.children(group)? {
+        let children = match self.children(group) {
+            // Somebody else removes the same.
+            Err(e) if e.is_gone() => return Ok(()),
+            children => children?,
+        };
+        for child in children {
             let path = format!("{group}/{child}");
             if self.remove(&path).is_err() {
                 self.prune_below(&path, depth - 1)?;
@@ -193,6 +201,15 @@ impl Tree {
         }
         names.sort();
         Ok(names)
+    }
+
+    /// How many groups are directly below: the kernel counts them in the links of the directory,
+    /// beside its name and its own `.`.
+    pub fn count_children(&self, group: &str) -> Result<usize> {
+        let rel = checked(group)?;
+        let rel = if rel.is_empty() { "." } else { rel };
+        let links = rustix::fs::statat(&self.root, rel, AtFlags::empty());
+        Ok((links.call_on("stat", group)?.st_nlink as usize).saturating_sub(2))
     }
 
     /// Opens the group's directory, for `CLONE_INTO_CGROUP` or to hand to a helper.
@@ -238,10 +255,16 @@ impl Tree {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let fd =
             rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
-        let mut text = String::new();
-        let mut file = fs::File::from(fd).take(ATTRIBUTE_BYTES_MAX);
-        file.read_to_string(&mut text).call_on("read", &path)?;
-        Ok(text)
+        let mut bytes = Vec::new();
+        let mut piece = [0; READ_BYTES];
+        while bytes.len() < ATTRIBUTE_BYTES_MAX {
+            // Small pieces would be read by many calls, and the kernel makes some texts anew for each.
+            match rustix::io::read(&fd, &mut piece).call_on("read", &path)? {
+                0 => break,
+                count => bytes.extend_from_slice(&piece[..count]),
+            }
+        }
+        String::from_utf8(bytes).map_err(|_| Error::at("read", &path, libc::EILSEQ))
     }
 
     /// `cgroup.events` of the group.
@@ -257,6 +280,9 @@ impl Tree {
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
         let mut pids = self.procs(group)?;
+        if self.count_children(group)? == 0 {
+            return Ok(pids);
+        }
         for child in self.children(group)? {
             match self.procs_below(&join(group, &child)) {
                 Ok(more) => pids.extend(more),

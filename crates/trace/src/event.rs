@@ -129,7 +129,7 @@ pub enum What {
         /// A count whose meaning depends on the phase.
         detail: u64,
     },
-    /// Messages that wait for clients of the bus.
+    /// Clients of the bus and the control socket that wait for the manager's loop.
     BusQueue {
         /// How many.
         depth: u64,

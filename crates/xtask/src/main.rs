@@ -10,6 +10,7 @@ mod test;
 mod vm;
 mod vm_devices;
 mod vm_disks;
+mod vm_records;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,6 +28,7 @@ Usage: cargo xtask COMMAND
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   vm devices --disks N [WAY...]
                     the same with N disks from the beginning, beside Debian's own way
+  vm records        two boots of one disk: the second draws the shutdown of the first
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
@@ -63,6 +65,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),
         ["vm"] => vm::run(),
         ["vm", "devices"] => vm_devices::run(),
+        ["vm", "records"] => vm_records::run(),
         ["vm", "devices", "--disks", count, ref ways @ ..] => {
             vm_disks::run(count.parse().context("disks")?, ways)
         }

@@ -156,7 +156,7 @@ pub(crate) fn kernel() -> Result<Kernel> {
     })
 }
 
-fn make_disk(disk: &Path) -> Result<()> {
+pub(crate) fn make_disk(disk: &Path) -> Result<()> {
     quietly(Command::new("truncate").args(["-s", "128M"]).arg(disk))?;
     quietly(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(disk))
 }
@@ -223,7 +223,7 @@ pub(crate) fn copy_modules(kernel: &Kernel, tree: &Path, modules: &[&str]) -> Re
     Ok(())
 }
 
-fn boot(kernel: &Path, archive: &Path, disk: &Path, console: &Path) -> Result<()> {
+pub(crate) fn boot(kernel: &Path, archive: &Path, disk: &Path, console: &Path) -> Result<()> {
     let arguments = "console=ttyS0 panic=-1 rdinit=/usr/lib/warren/warren-init";
     let status = Command::new("timeout")
         .arg(SECONDS_MAX.to_string())

@@ -103,7 +103,9 @@ fn groups(tree: &Tree) -> Vec<String> {
 }
 
 fn stragglers(tree: &Tree) -> Vec<Straggler> {
-    let below = groups(tree).into_iter().map(|group| {
+    // Groups of units that have ended are still there: who is alone in none of them is soon said.
+    let is_populated = |group: &String| tree.events(group).map_or(true, |events| events.populated);
+    let below = groups(tree).into_iter().filter(is_populated).map(|group| {
         let pids = tree.procs_below(&group).unwrap_or_default();
         (group, pids)
     });

@@ -75,6 +75,8 @@ fn life_of_a_group(top: &Tree, name: &str) {
     top.attach(&group, cat.id() as i32).expect("a child can be moved");
     assert!(top.events(&group).expect("events").populated);
     assert_eq!(top.procs_below(name).expect("procs"), [cat.id() as i32]);
+    let count = |group: &str| top.count_children(group).expect("it is there");
+    assert_eq!((count(name), count(&group)), (1, 0));
     assert_eq!(top.remove(&group).map_err(|e| e.errno), Err(libc::EBUSY));
     let mut changed = Vec::new();
     let ep = crate::epoll::Epoll::new().expect("epoll works");
@@ -88,5 +90,21 @@ fn life_of_a_group(top: &Tree, name: &str) {
     assert!(!top.events(&group).expect("events").populated);
     assert_eq!(top.prune(name), Ok(true));
     assert_eq!(top.prune(name), Ok(false));
+    two_may_remove_the_same(top, name);
     assert_eq!(top.exists(name), Ok(false));
+}
+
+/// Each goes on when the other was faster, until nothing is left.
+fn two_may_remove_the_same(top: &Tree, name: &str) {
+    for _ in 0..400 {
+        for child in 0..20 {
+            top.make(&format!("{name}/a{child}.slice/b.service")).expect("groups can be made");
+        }
+        let prune = || top.prune(name).expect("nobody is in it");
+        let (one, other) = std::thread::scope(|scope| {
+            let other = scope.spawn(prune);
+            (prune(), other.join().expect("it does not panic"))
+        });
+        assert!((one || other) && !top.exists(name).expect("it can be looked at"));
+    }
 }

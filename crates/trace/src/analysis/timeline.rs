@@ -135,7 +135,7 @@ pub struct Span {
 /// What a sample is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
-    /// Messages that wait for clients of the bus.
+    /// Clients of the bus and the control socket that wait for the manager's loop.
     BusQueue(u64),
     /// CPU time of the manager, in µs.
     OwnCpu(u64),

@@ -159,7 +159,7 @@ impl Picture {
         if analysis.timeline.spans.is_empty() {
             return;
         }
-        self.title("The manager");
+        self.title("Phases");
         for span in &analysis.timeline.spans {
             let (from, until) = (self.x(span.from_us), self.x(span.until_us));
             self.name(span.depth as usize, span.phase.text());

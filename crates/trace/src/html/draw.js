@@ -170,15 +170,16 @@ class Painter {
     context.fillRect(0, top, row.kind === "section" ? this.width : NAME_WIDTH, ROW_HEIGHT);
     const left = 12 + (row.depth ?? 0) * 14;
     const [text, note] = labelOf(row, this.model.runs.length);
-    context.font = row.kind === "section" ? BOLD : FONT;
+    context.font = FONT;
     const noteWidth = note === "" ? 0 : context.measureText(note).width + 10;
+    context.font = row.kind === "section" ? BOLD : FONT;
     context.fillStyle = row.kind === "unit" && row.unit.critical ? colors.critical : colors.fg;
     if (row.kind === "unit" && (row.unit.failed || row.unit.killed)) context.fillStyle = colors.bad;
     const room = (row.kind === "section" ? this.width : NAME_WIDTH) - left - noteWidth - 6;
     context.fillText(fitText(context, text, room), left, top + ROW_HEIGHT / 2);
     context.fillStyle = colors.muted;
-    if (note !== "") context.fillText(note, NAME_WIDTH - noteWidth, top + ROW_HEIGHT / 2);
     context.font = FONT;
+    if (note !== "") context.fillText(note, NAME_WIDTH - noteWidth, top + ROW_HEIGHT / 2);
   }
 
   span({ span, which }, top) {
@@ -339,7 +340,7 @@ class Painter {
 /** The text of a row's name and the note behind it. */
 function labelOf(row, runs) {
   switch (row.kind) {
-    case "section": return [row.label, ""];
+    case "section": return [row.label, row.note ?? ""];
     case "span": return [`${row.span[0]}${runs > 1 ? (row.which === 0 ? " (A)" : " (B)") : ""}`, ""];
     case "group": {
       const { p50, p95, max, delta } = row.stats;

@@ -92,9 +92,10 @@ function makeRows(model, choice, open) {
   const plain = choice.search === "" && choice.show === "all";
   if (plain) rows.push(...managerRows(model), ...pathRows(model));
   const title = plain ? "All units" : "Found units";
-  rows.push({ kind: "section", label: `${title} (${countText(units.length)})` });
-  if (choice.group === "none") rows.push(...units.map(unitRow));
-  else rows.push(...groupRows(units, choice.group, open));
+  const listed = choice.group === "none" ? units.map(unitRow) : groupRows(units, choice.group, open);
+  const grouped = model.runs.length === 1 && listed.some((row) => row.kind === "group");
+  const note = grouped ? "median / 95 % / longest" : "";
+  rows.push({ kind: "section", label: `${title} (${countText(units.length)})`, note }, ...listed);
   return { rows, found: units.length };
 }
 
@@ -107,7 +108,7 @@ function managerRows(model) {
   model.runs.forEach((run, which) => {
     run.spans.forEach((span) => rows.push({ kind: "span", span, which, depth: span[1] }));
   });
-  return rows.length > 0 ? [{ kind: "section", label: "The manager" }, ...rows] : [];
+  return rows.length > 0 ? [{ kind: "section", label: "Phases" }, ...rows] : [];
 }
 
 function pathRows(model) {

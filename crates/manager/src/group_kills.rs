@@ -1,0 +1,90 @@
+//! SIGKILL for whole groups: one by one, off the loop where there are many processes, and with one
+//! write for all units of a slice when they go together.
+
+use warren_core::event::{Done, Event, FollowUp, KillTarget};
+use warren_core::ids::{EffectId, UnitId};
+
+use crate::daemon::Daemon;
+use crate::say;
+
+/// Processes of a group that the loop kills by itself; for more a worker does it.
+const KILLED_AT_ONCE_MAX: usize = 16;
+
+/// Fewer units that are to be killed are killed one by one.
+const TOGETHER_MIN: usize = 16;
+
+/// Workers answer for a group that they killed under this bit and the unit's id, or that of the
+/// first of the units that were killed together.
+const KILLED: u64 = 1 << 60;
+
+const SIGKILL: i32 = 9;
+
+impl Daemon {
+    /// Kills the groups that are to be killed.
+    pub(crate) fn kill_groups(&mut self) {
+        let dying = std::mem::take(&mut self.dying);
+        let (slices, single) = match dying.len() < TOGETHER_MIN {
+            true => (Vec::new(), dying),
+            false => self.groups.whole_slices(dying),
+        };
+        for (slice, units) in slices {
+            self.kill_slice(&slice, units);
+        }
+        single.into_iter().for_each(|unit| self.kill_group(unit));
+    }
+
+    fn kill_slice(&mut self, slice: &str, units: Vec<UnitId>) {
+        let first = units[0];
+        match self.groups.slice_kill_task(slice, &units) {
+            Some(task) => self.run_kill(first, task),
+            None => units.into_iter().for_each(|unit| self.kill_group(unit)),
+        }
+    }
+
+    fn run_kill(
+        &mut self,
+        unit: UnitId,
+        task: impl FnOnce() -> warren_sys::Result<()> + Send + 'static,
+    ) {
+        let id = EffectId(KILLED | u64::from(unit.0));
+        self.workers.run(id, move || match task() {
+            Ok(()) => Done::Ok,
+            Err(e) => Done::Failed { error: e.to_string() },
+        });
+    }
+
+    fn kill_group(&mut self, unit: UnitId) {
+        if self.groups.processes(unit).len() > KILLED_AT_ONCE_MAX
+            && let Some(task) = self.groups.kill_task(unit)
+        {
+            return self.run_kill(unit, task);
+        }
+        if let Err(e) = self.groups.kill(unit) {
+            self.kill_one_by_one(unit, &e.to_string());
+        }
+        if !self.groups.is_populated(unit) {
+            self.events.push_back(Event::CgroupEmpty { unit });
+        }
+    }
+
+    fn kill_one_by_one(&mut self, unit: UnitId, error: &str) {
+        say!("{}: {error}", self.core.graph().name(unit));
+        self.kill(unit, KillTarget::Group, SIGKILL, FollowUp::default());
+    }
+
+    /// A worker has killed a group, or those of a slice; false if the effect is another one.
+    pub(crate) fn group_killed(&mut self, effect: EffectId, result: &Done) -> bool {
+        if effect.0 & KILLED == 0 {
+            return false;
+        }
+        for unit in self.groups.killed_with(UnitId(effect.0 as u32)) {
+            if let Done::Failed { error } = result {
+                self.kill_one_by_one(unit, error);
+            }
+            if self.groups.killed(unit) {
+                self.events.push_back(Event::CgroupEmpty { unit });
+            }
+        }
+        true
+    }
+}
