@@ -1,5 +1,5 @@
-//! SIGKILL for whole groups: one by one, off the loop where there are many processes, and with one
-//! write for all units of a slice when they go together.
+//! SIGKILL for whole groups: one by one, off the loop where there are many processes, and at the end
+//! with one write for all units of a slice that go together.
 
 use warren_core::event::{Done, Event, FollowUp, KillTarget};
 use warren_core::ids::{EffectId, UnitId};
@@ -23,9 +23,11 @@ impl Daemon {
     /// Kills the groups that are to be killed.
     pub(crate) fn kill_groups(&mut self) {
         let dying = std::mem::take(&mut self.dying);
-        let (slices, single) = match dying.len() < TOGETHER_MIN {
-            true => (Vec::new(), dying),
-            false => self.groups.whole_slices(dying),
+        // Before the end a unit may be started in the slice while it is being killed.
+        let together = self.ending.is_some() && dying.len() >= TOGETHER_MIN;
+        let (slices, single) = match together {
+            true => self.groups.whole_slices(dying),
+            false => (Vec::new(), dying),
         };
         for (slice, units) in slices {
             self.kill_slice(&slice, units);
