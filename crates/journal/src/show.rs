@@ -10,6 +10,7 @@ mod foreign;
 pub mod format;
 mod import;
 mod moved;
+pub(crate) mod reading;
 pub mod run;
 pub mod select;
 mod stores;
