@@ -18,13 +18,13 @@
 mod control;
 mod core;
 mod forward;
-mod inherit;
+pub(crate) mod inherit;
 mod keep;
 mod kmsg;
 mod link;
 mod pending;
 pub mod places;
-mod sender;
+pub(crate) mod sender;
 mod streams;
 mod syncer;
 mod tails;

@@ -17,6 +17,7 @@ pub mod entry;
 pub mod error;
 pub mod files;
 pub mod fuzz;
+pub mod gateway;
 pub mod input;
 pub mod query;
 pub mod segment;

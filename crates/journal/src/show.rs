@@ -5,7 +5,7 @@
 //! unknown option, never ignored.
 
 pub mod args;
-mod ask;
+pub(crate) mod ask;
 mod foreign;
 pub mod format;
 mod import;
@@ -13,8 +13,9 @@ mod moved;
 pub(crate) mod reading;
 pub mod run;
 pub mod select;
-mod stores;
+pub(crate) mod stores;
 pub mod when;
 
 pub use args::Args;
+pub(crate) use foreign::bytes as foreign_bytes;
 pub use run::run;

@@ -3,52 +3,19 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
 
-use warren_journal::files::Disk;
-use warren_journal::store::upkeep::seal;
-use warren_journal::store::{Setup, Store};
-use warren_journal::{Fields, Id128, Stamp};
+mod common;
+use common::Lab;
 
-/// A directory with a writer, gone in the end.
-struct Lab {
-    directory: PathBuf,
-    store: Store,
+/// The command over a store.
+trait Shown {
+    fn command(&self, options: &[&str]) -> Command;
+    fn run(&self, options: &[&str]) -> Output;
+    fn show(&self, options: &[&str]) -> String;
+    fn segment(&self) -> PathBuf;
 }
 
-impl Lab {
-    fn new(name: &str) -> Lab {
-        let directory =
-            std::env::temp_dir().join(format!("warren-show-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        let mut ids = 0;
-        let new_id = move || {
-            ids += 1;
-            Id128([ids; 16])
-        };
-        let setup = Setup { machine: Id128::default(), new_id: Box::new(new_id) };
-        let (store, _) = Store::open(Arc::new(Disk::new(&directory)), setup).expect("empty");
-        Lab { directory, store }
-    }
-
-    fn append(&mut self, texts: &str) {
-        for text in texts.split(' ') {
-            let fields: Fields = [("MESSAGE", text)].into_iter().collect();
-            let realtime_us = 1_700_000_000_000_000 + self.store.next_seqnum();
-            let stamp = Stamp { realtime_us, ..Stamp::default() };
-            self.store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
-        }
-        self.store.sync().expect("a sync");
-    }
-
-    fn seal(&mut self) {
-        self.store.rotate().expect("a rotation");
-        for log in self.store.take_sealable() {
-            let id = Id128([200; 16]);
-            seal(&Disk::new(&self.directory), &log, Id128::default(), id).expect("sealed");
-        }
-    }
-
+impl Shown for Lab {
     fn command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
         command.arg("-D").arg(&self.directory).args(options);
@@ -69,12 +36,6 @@ impl Lab {
         let names = std::fs::read_dir(&self.directory).expect("listed");
         let mut paths = names.map(|entry| entry.expect("listed").path());
         paths.find(|path| path.extension().is_some_and(|e| e == "seg")).expect("a segment")
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 

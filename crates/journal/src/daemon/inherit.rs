@@ -43,23 +43,7 @@ impl Inherited {
     /// Takes what this process was started with.
     pub fn take() -> Inherited {
         let mut inherited = Inherited::default();
-        let own = std::process::id().to_string();
-        if std::env::var("LISTEN_PID").ok().as_deref() != Some(own.as_str()) {
-            return inherited;
-        }
-        let count: i32 = std::env::var("LISTEN_FDS").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
-        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-        let mut names = names.split(':');
-        let last = FIRST_FD + count.clamp(0, FDS_MAX);
-        for number in FIRST_FD..last {
-            let name = names.next().unwrap_or_default();
-            // Above all numbers that are still to come. Sockets come as `NonBlocking=` says.
-            let taken = fdpass::take_inherited(number, last)
-                .and_then(|fd| file::set_nonblocking(fd.as_fd(), true).map(|()| fd));
-            if let Ok(fd) = taken {
-                inherited.sort_in(name, fd);
-            }
-        }
+        descriptors().into_iter().for_each(|(name, fd)| inherited.sort_in(&name, fd));
         inherited
     }
 
@@ -78,6 +62,28 @@ impl Inherited {
             },
         }
     }
+}
+
+/// Descriptors that this process was started with, not blocking, with their names; none if they are
+/// another process's.
+pub fn descriptors() -> Vec<(String, OwnedFd)> {
+    let own = std::process::id().to_string();
+    if std::env::var("LISTEN_PID").ok().as_deref() != Some(own.as_str()) {
+        return Vec::new();
+    }
+    let count: i32 = std::env::var("LISTEN_FDS").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let last = FIRST_FD + count.clamp(0, FDS_MAX);
+    let mut taken = Vec::new();
+    for number in FIRST_FD..last {
+        let name = names.next().unwrap_or_default();
+        // Above all numbers that are still to come. Sockets come as `NonBlocking=` says.
+        let fd = fdpass::take_inherited(number, last)
+            .and_then(|fd| file::set_nonblocking(fd.as_fd(), true).map(|()| fd));
+        taken.extend(fd.ok().map(|fd| (name.to_owned(), fd)));
+    }
+    taken
 }
 
 enum Which {

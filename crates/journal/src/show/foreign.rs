@@ -18,6 +18,23 @@ const FILES_MAX: usize = 4096;
 
 /// Adds what the options name. What cannot be read is said, and does not stop the rest.
 pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
+    for path in paths(args)? {
+        match SystemdFile::open(&path) {
+            Ok(file) => journal.add(Box::new(file)),
+            Err(e) if e.is_gone() => {}
+            Err(e) => eprintln!("{e}"),
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the files that the options name.
+pub fn bytes(args: &Args) -> u64 {
+    let paths = paths(args).unwrap_or_default();
+    paths.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
+}
+
+fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for glob in &args.file {
         let found = matching(glob);
@@ -29,14 +46,8 @@ pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
     if args.file.is_empty() {
         directories(args).iter().for_each(|directory| paths.extend(files_of(directory)));
     }
-    for path in paths.into_iter().take(FILES_MAX) {
-        match SystemdFile::open(&path) {
-            Ok(file) => journal.add(Box::new(file)),
-            Err(e) if e.is_gone() => {}
-            Err(e) => eprintln!("{e}"),
-        }
-    }
-    Ok(())
+    paths.truncate(FILES_MAX);
+    Ok(paths)
 }
 
 fn directories(args: &Args) -> Vec<PathBuf> {

@@ -37,14 +37,19 @@ pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
     Ok(stores)
 }
 
-/// Says what all files take.
-pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+/// What all files take, bytes.
+pub fn bytes(stores: &[Store]) -> Result<u64, Failure> {
     let mut bytes = 0;
     for store in stores {
         let listing = crate::store::names::Catalogue::of(store.files.list()?);
         bytes += listing.files.iter().map(|file| file.bytes).sum::<u64>();
     }
-    let bytes = print_bytes(bytes);
+    Ok(bytes)
+}
+
+/// Says what all files take.
+pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+    let bytes = print_bytes(bytes(stores)?);
     writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
     Ok(true)
 }
