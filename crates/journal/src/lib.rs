@@ -24,6 +24,7 @@ pub mod segment;
 pub mod show;
 pub mod store;
 pub mod systemd;
+pub mod upload;
 
 pub use entry::{Entry, Fields, Id128, Stamp};
 pub use error::{Error, Result};
