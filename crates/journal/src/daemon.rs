@@ -12,10 +12,10 @@
 //!
 //! `places` says where messages are kept and when that changes, `forward` who else gets them.
 //!
-//! Not here yet: audit and namespaces. On a disk so full that no log can be sealed, and that has no
+//! Not here yet: audit. On a disk so full that no log can be sealed, and that has no
 //! segment to remove, new messages are lost and said to be on stderr.
 
-mod control;
+pub(crate) mod control;
 mod core;
 mod forward;
 pub(crate) mod inherit;
@@ -108,6 +108,8 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// Read the kernel's log.
     pub kmsg: bool,
+    /// The namespace that the messages are of, if it is not the default one.
+    pub namespace: Option<String>,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -174,6 +176,15 @@ fn socket(given: Option<OwnedFd>, directory: &Path, name: &str, kind: Kind) -> R
     }
 }
 
+/// The socket at which systemd's clients ask: the manager's, or one of our own.
+fn varlink(given: Option<OwnedFd>, directory: &Path) -> Result<Option<OwnedFd>> {
+    if given.is_some() {
+        return Ok(given);
+    }
+    let path = directory.join(inherit::VARLINK_SOCKET).display().to_string();
+    inherit::bind_private(path).map(Some).map_err(system)
+}
+
 /// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
 fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
     let memory = given.or_else(|| {
@@ -195,7 +206,8 @@ impl Daemon {
         // Blocked before the second thread is made, which inherits it.
         signal::set_blocked(set).map_err(system)?;
         let inherited = Inherited::take();
-        let managed = inherited.link.is_some();
+        // The daemon of a namespace has no link: its streams are connections that the manager made.
+        let managed = inherited.link.is_some() || options.namespace.is_some();
         let (pending, mut found) = match managed {
             true => take_up_pending(inherited.pending),
             false => (Pending::none(), Found::default()),
@@ -216,7 +228,12 @@ impl Daemon {
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
             kmsg,
-            control: Control::new(inherit::bind_private(control).map_err(system)?),
+            control: Control::new(
+                [inherit::bind_private(control).map_err(system)?]
+                    .into_iter()
+                    .chain(varlink(inherited.varlink, directory)?)
+                    .collect(),
+            ),
             streams: Streams::new(
                 found,
                 managed.then(|| directory.join("streams")),
@@ -251,7 +268,8 @@ impl Daemon {
         add(self.stream.as_fd(), TOKEN_STREAM)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
         self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
-        add(self.control.listener().as_fd(), TOKEN_CONTROL)?;
+        let listeners = self.control.listeners().iter();
+        listeners.into_iter().try_for_each(|listener| add(listener.as_fd(), TOKEN_CONTROL))?;
         add(self.core.event().as_fd(), TOKEN_UPKEEP)
     }
 

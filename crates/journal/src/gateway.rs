@@ -318,7 +318,7 @@ fn prepare(request: &Request, route: Route, args: &Args) -> Result<Ready, Failur
 /// What there is to read, and the bytes of its files.
 fn open(args: &Args) -> Result<(Reading, u64), Failure> {
     if args.directory.is_none() && args.file.is_empty() {
-        ask::write(args.root());
+        ask::write(args);
     }
     let own = stores::open(args)?;
     let bytes = stores::bytes(&own)? + crate::show::foreign_bytes(args);

@@ -72,7 +72,7 @@ pub struct Options {
 pub fn run(options: Options) -> Result<(), Failure> {
     let Options { args, url, cursor, state, follow, compression } = options;
     if args.directory.is_none() && args.file.is_empty() {
-        ask::write(args.root());
+        ask::write(&args);
     }
     let kept = state.as_deref().map(state::read).transpose()?.flatten();
     let begin = kept.map(|cursor| (cursor, false)).or(cursor);

@@ -26,16 +26,20 @@ struct Args {
     /// Serve the log of the system below this directory.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["directory", "file"])]
     root: Option<PathBuf>,
+    /// Serve another namespace; `*`: all of them; `+NAME`: it and the default one.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
+    namespace: Option<String>,
     /// Serve all stores that there are; this is always so.
     #[arg(short, long)]
     merge: bool,
 }
 
 fn main() -> ExitCode {
-    let Args { listen, directory, file, root, merge: _ } = Args::parse();
+    let Args { listen, directory, file, root, namespace, merge: _ } = Args::parse();
     // With fewer, later clients are refused.
     let _ = warren_sys::process::raise_open_files(OPEN_FILES);
-    let args = show::Args { directory, file, root, ..show::Args::parse_from(["gatewayd"]) };
+    let rest = show::Args::parse_from(["gatewayd"]);
+    let args = show::Args { directory, file, root, namespace, ..rest };
     match run(Options { args, listen }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

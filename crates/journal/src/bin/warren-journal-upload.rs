@@ -27,6 +27,9 @@ struct Args {
     /// Send the log of the system below this directory.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["directory", "file"])]
     root: Option<PathBuf>,
+    /// Send another namespace; `*`: all of them; `+NAME`: it and the default one.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
+    namespace: Option<String>,
     /// Begin at the entry of this cursor.
     #[arg(long, value_parser = cursor, conflicts_with = "after_cursor")]
     cursor: Option<Cursor>,
@@ -80,10 +83,10 @@ fn main() -> ExitCode {
 }
 
 fn options(args: Args) -> Options {
-    let Args { url, directory, file, root, follow, compression, .. } = args;
+    let Args { url, directory, file, root, namespace, follow, compression, .. } = args;
     let after = args.after_cursor.map(|cursor| (cursor, false));
     Options {
-        args: show::Args { directory, file, root, ..show::Args::parse_from(["upload"]) },
+        args: show::Args { directory, file, root, namespace, ..show::Args::parse_from(["upload"]) },
         url,
         cursor: args.cursor.map(|cursor| (cursor, true)).or(after),
         state: args.save_state,

@@ -73,7 +73,7 @@ impl Core {
             event,
             forwarder,
             boot: host.boot,
-            senders: Senders::new(host),
+            senders: Senders::new(host, options.namespace.clone()),
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),

@@ -22,6 +22,9 @@ pub const PENDING_NAME: &str = "warren-pending";
 /// Begins the name of a client's stream; its id follows.
 pub const STREAM_NAME: &str = "stream-";
 
+/// Name of the socket at which systemd's clients ask this daemon; varlink.
+pub const VARLINK_SOCKET: &str = "io.systemd.journal";
+
 /// File descriptors by what they are.
 #[derive(Default)]
 pub struct Inherited {
@@ -31,6 +34,8 @@ pub struct Inherited {
     pub syslog: Option<OwnedFd>,
     /// Listening socket for streams.
     pub stream: Option<OwnedFd>,
+    /// Listening socket for questions of systemd's clients.
+    pub varlink: Option<OwnedFd>,
     /// The link to the manager.
     pub link: Option<OwnedFd>,
     /// The memory of the last daemon.
@@ -58,6 +63,7 @@ impl Inherited {
                 Some(Which::Stream) => self.stream = Some(fd),
                 Some(Which::Native) => self.native = Some(fd),
                 Some(Which::Syslog) => self.syslog = Some(fd),
+                Some(Which::Varlink) => self.varlink = Some(fd),
                 None => {}
             },
         }
@@ -90,14 +96,16 @@ enum Which {
     Stream,
     Native,
     Syslog,
+    Varlink,
 }
 
-/// Which of the three sockets it is: the socket units may give their descriptors any name.
+/// Which of the four sockets it is: the socket units may give their descriptors any name.
 fn what_socket(fd: BorrowedFd<'_>) -> Option<Which> {
     let address = getsockname(fd).ok()?;
     let address = rustix::net::SocketAddrUnix::try_from(address).ok()?;
     let path = address.path()?.to_string_lossy().into_owned();
     match sockopt::socket_type(fd).ok()? {
+        SocketType::STREAM if path.ends_with(VARLINK_SOCKET) => Some(Which::Varlink),
         SocketType::STREAM => Some(Which::Stream),
         SocketType::DGRAM if path.ends_with("/dev-log") => Some(Which::Syslog),
         SocketType::DGRAM => Some(Which::Native),

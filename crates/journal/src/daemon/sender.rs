@@ -93,6 +93,8 @@ impl Host {
 /// What is remembered of processes.
 pub struct Senders {
     host: Host,
+    /// Of the daemon, if it is not the default one.
+    namespace: Option<String>,
     kernel: Arc<Fields>,
     known: BTreeMap<(i32, u32, u32, Transport), Known>,
 }
@@ -109,8 +111,9 @@ impl Senders {
     }
 
     /// Remembers nobody.
-    pub fn new(host: Host) -> Senders {
-        let mut senders = Senders { host, kernel: Arc::default(), known: BTreeMap::new() };
+    pub fn new(host: Host, namespace: Option<String>) -> Senders {
+        let known = BTreeMap::new();
+        let mut senders = Senders { host, namespace, kernel: Arc::default(), known };
         let nobody = Credentials { pid: 0, uid: 0, gid: 0 };
         senders.kernel = Arc::new(senders.build(Transport::Kernel, nobody, None, &Fields::new()));
         senders
@@ -223,6 +226,7 @@ impl Senders {
         put("_MACHINE_ID", &self.host.machine.to_string());
         put("_HOSTNAME", &self.host.name);
         put("_RUNTIME_SCOPE", "system");
+        self.namespace.iter().for_each(|namespace| put("_NAMESPACE", namespace));
         if let Some(process) = process {
             let unit_is_known = more.get("_SYSTEMD_UNIT").is_some();
             process.put(&mut fields, unit_is_known, more.get("_SYSTEMD_CGROUP").is_some());

@@ -60,7 +60,15 @@ fn directories(args: &Args) -> Vec<PathBuf> {
     let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
     match machine.trim() {
         "" => Vec::new(),
-        id => DIRECTORIES.iter().map(|path| args.root().join(path).join(id)).collect(),
+        id => {
+            let name = |namespace: Option<String>| match namespace {
+                Some(namespace) => format!("{id}.{namespace}"),
+                None => id.to_owned(),
+            };
+            let names: Vec<String> = args.namespaces().into_iter().map(name).collect();
+            let below = |path| names.iter().map(move |name| args.root().join(path).join(name));
+            DIRECTORIES.iter().flat_map(below).collect()
+        }
     }
 }
 

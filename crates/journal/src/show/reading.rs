@@ -35,7 +35,7 @@ pub trait Sink {
 /// Open stores and a place in each.
 pub struct Reading {
     journal: Union,
-    /// How many stores are ours; they come first.
+    /// How many stores are ours and in pairs of disk and memory; they come first.
     own: usize,
     /// Directories in which something may come.
     watched: Vec<PathBuf>,
@@ -49,7 +49,8 @@ impl Reading {
     pub fn of(args: &Args, own: Vec<Store>) -> Result<Reading, Failure> {
         let watched = own.iter().map(|store| store.files.directory().to_owned()).collect();
         let mut journal = Union::default();
-        let count = own.len();
+        let in_pairs = args.directory.is_none() && !args.in_memory;
+        let count = if in_pairs { own.len() } else { 0 };
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
         foreign::add(args, &mut journal)?;
         let reached = journal.anywhere();

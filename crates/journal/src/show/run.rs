@@ -46,8 +46,7 @@ impl From<std::io::Error> for Failure {
 /// Runs the command; true for exit status 0.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.sync || args.rotate {
-        return ask::order(args.root(), if args.rotate { "Rotate" } else { "Synchronize" })
-            .map(|()| true);
+        return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
     }
     if let Some(file) = &args.import {
         let count = import::import(file, args.directory.as_ref())?;
@@ -57,13 +56,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return Ok(true);
     }
     if args.flush {
-        return ask::order(args.root(), "FlushToVar").map(|()| true);
+        return ask::order(args, "FlushToVar").map(|()| true);
     }
     if args.relinquish_var || args.smart_relinquish_var {
-        return ask::relinquish(args.root(), !args.relinquish_var).map(|()| true);
+        return ask::relinquish(args, !args.relinquish_var).map(|()| true);
     }
     if args.directory.is_none() {
-        ask::write(args.root());
+        ask::write(args);
     }
     let stores = stores::open(args)?;
     let of_files = args.disk_usage || args.verify || args.header;
