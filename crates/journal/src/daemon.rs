@@ -12,9 +12,10 @@
 //!
 //! `places` says where messages are kept and when that changes, `forward` who else gets them.
 //!
-//! Not here yet: audit. On a disk so full that no log can be sealed, and that has no
+//! On a disk so full that no log can be sealed, and that has no
 //! segment to remove, new messages are lost and said to be on stderr.
 
+mod audit;
 pub(crate) mod control;
 mod core;
 mod forward;
@@ -42,6 +43,7 @@ use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
 
 use crate::config::{Config, Fault};
+use crate::daemon::audit::Audit;
 use crate::daemon::control::{Control, Order, Question};
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
@@ -83,6 +85,7 @@ const TOKEN_UPKEEP: u64 = 4;
 const TOKEN_LINK: u64 = 5;
 const TOKEN_CONTROL: u64 = 6;
 const TOKEN_KMSG: u64 = 7;
+const TOKEN_AUDIT: u64 = 8;
 /// Streams have this and higher ones.
 const TOKEN_STREAMS: u64 = 16;
 /// Those who ask have this and higher ones.
@@ -108,6 +111,8 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// Read the kernel's log.
     pub kmsg: bool,
+    /// Read records of the audit system.
+    pub audit: bool,
     /// The namespace that the messages are of, if it is not the default one.
     pub namespace: Option<String>,
 }
@@ -147,6 +152,7 @@ struct Daemon {
     link: Option<Link>,
     control: Control,
     kmsg: Option<Kmsg>,
+    audit: Option<Audit>,
     streams: Streams,
     core: Core,
     boot: Id128,
@@ -228,6 +234,7 @@ impl Daemon {
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
             kmsg,
+            audit: None,
             control: Control::new(
                 [inherit::bind_private(control).map_err(system)?]
                     .into_iter()
@@ -249,6 +256,9 @@ impl Daemon {
             // Without, senders that are gone have no unit.
             let _ = fdpass::pass_pidfds(socket.as_fd());
         }
+        if options.audit {
+            daemon.open_audit();
+        }
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
@@ -257,6 +267,14 @@ impl Daemon {
         daemon.link.iter().for_each(Link::hello);
         options.faults.iter().for_each(|fault| daemon.core.note(&fault.to_string()));
         Ok(daemon)
+    }
+
+    /// Without the right to, or in a container, there are no records for us.
+    fn open_audit(&mut self) {
+        match Audit::open() {
+            Ok(audit) => self.audit = Some(audit),
+            Err(e) => self.core.note(&format!("Records of the audit system are not read: {e}")),
+        }
     }
 
     fn watch(&self) -> Result<()> {
@@ -268,6 +286,7 @@ impl Daemon {
         add(self.stream.as_fd(), TOKEN_STREAM)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
         self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
+        self.audit.iter().try_for_each(|audit| add(audit.fd(), TOKEN_AUDIT))?;
         let listeners = self.control.listeners().iter();
         listeners.into_iter().try_for_each(|listener| add(listener.as_fd(), TOKEN_CONTROL))?;
         add(self.core.event().as_fd(), TOKEN_UPKEEP)
@@ -282,6 +301,7 @@ impl Daemon {
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => self.hear_manager(),
             TOKEN_KMSG => _ = self.read_kmsg(),
+            TOKEN_AUDIT => _ = self.read_audit(),
             TOKEN_CONTROL => self.control.accept(&self.epoll),
             token => {
                 if self.streams.wants_unit(token) {
@@ -294,6 +314,10 @@ impl Daemon {
 
     fn read_kmsg(&mut self) -> bool {
         self.kmsg.as_mut().is_some_and(|kmsg| kmsg.read(&mut self.core))
+    }
+
+    fn read_audit(&mut self) -> bool {
+        self.audit.as_ref().is_some_and(|audit| audit.read(&mut self.core))
     }
 
     fn hear_manager(&mut self) {
@@ -468,7 +492,8 @@ impl Daemon {
         for _ in 0..LAST_TURNS_MAX {
             let datagrams = [Transport::Journal, Transport::Syslog].map(|t| self.datagrams(t));
             let streams = self.streams.read_all(&mut self.buffer, &mut self.core);
-            let kernel = self.read_kmsg();
+            // Both, whatever the first one says.
+            let kernel = self.read_kmsg() | self.read_audit();
             self.end_turn();
             if datagrams == [false, false] && !streams && !kernel {
                 break;

@@ -73,6 +73,7 @@ pub fn request(data: &[u8]) {
 pub fn input(data: &[u8]) {
     use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream};
     use crate::input::{native, stream, syslog};
+    let _ = crate::input::audit::parse(data);
     let parsed = native::parse(data);
     let names = parsed.entries.iter().flat_map(|fields| fields.iter().map(|field| field.0));
     names.for_each(|name| assert!(crate::entry::is_valid_name(name) && name[0] != b'_'));

@@ -212,6 +212,31 @@ fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
 }
 
 #[test]
+fn without_the_right_to_read_audit_records_it_is_said_once() {
+    let mut lab = Lab::new("audit");
+    // In a user namespace nobody may.
+    let script = "exec unshare --user --map-root-user \"$@\"";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
+    command.args(["--set", "Audit=yes", "--set", "SystemKeepFree=0", "--directory"]);
+    command.arg(lab.path("store")).arg("--socket-directory").arg(lab.path("run"));
+    let notify = lab.path("notify");
+    let listener = UnixDatagram::bind(&notify).expect("a socket");
+    let unshare = Command::new("unshare").args(["--user", "--map-root-user", "true"]).output();
+    if !unshare.is_ok_and(|output| output.status.success()) {
+        return not_run("user namespaces cannot be made");
+    }
+    lab.daemon = Some(command.env("NOTIFY_SOCKET", &notify).spawn().expect("sh starts"));
+    listener.recv(&mut [0; 64]).expect("it says that it is ready");
+    lab.stop();
+    let own = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let said: Vec<String> = own.iter().map(|entry| shown(entry, "MESSAGE")).collect();
+    let of_audit: Vec<&String> = said.iter().filter(|text| text.contains("audit")).collect();
+    assert_eq!(of_audit.len(), 1, "{said:?}");
+    assert!(of_audit[0].contains("are not read"), "{of_audit:?}");
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let mut lab = Lab::new("second");
     lab.start(&[]);

@@ -64,11 +64,12 @@ fn options(args: Args) -> Options {
     let sockets = args.socket_directory.unwrap_or_else(below_root);
     // By hand and in a namespace, the kernel's log is somebody else's.
     let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none() && is_default);
+    let audit = config.audit.unwrap_or(kmsg);
     let places = match args.directory {
         Some(directory) => Places::by_hand(directory),
         None => Places::of(config.storage, &args.root, namespace.as_deref(), &sockets),
     };
-    Options { places, socket_directory: sockets, config, faults, kmsg, namespace }
+    Options { places, socket_directory: sockets, config, faults, kmsg, audit, namespace }
 }
 
 fn namespace(text: &str) -> Result<String, String> {

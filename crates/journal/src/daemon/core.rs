@@ -171,6 +171,12 @@ impl Core {
         self.append(&context, fields, now_us());
     }
 
+    /// Takes a record of the audit system.
+    pub fn audit(&mut self, fields: &Fields) {
+        let context = self.senders.audit();
+        self.append(&context, fields, now_us());
+    }
+
     /// Takes an entry now; gives the wall clock, µs.
     fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) -> u64 {
         let realtime_us = time::realtime_ns() / 1000;

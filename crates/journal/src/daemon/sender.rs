@@ -46,6 +46,8 @@ pub enum Transport {
     Manager,
     /// The kernel.
     Kernel,
+    /// The audit system.
+    Audit,
     /// The daemon itself.
     Driver,
 }
@@ -57,6 +59,7 @@ impl Transport {
             Transport::Syslog => "syslog",
             Transport::Stdout => "stdout",
             Transport::Kernel => "kernel",
+            Transport::Audit => "audit",
             Transport::Driver => "driver",
         }
     }
@@ -96,6 +99,7 @@ pub struct Senders {
     /// Of the daemon, if it is not the default one.
     namespace: Option<String>,
     kernel: Arc<Fields>,
+    audit: Arc<Fields>,
     known: BTreeMap<(i32, u32, u32, Transport), Known>,
 }
 
@@ -113,9 +117,11 @@ impl Senders {
     /// Remembers nobody.
     pub fn new(host: Host, namespace: Option<String>) -> Senders {
         let known = BTreeMap::new();
-        let mut senders = Senders { host, namespace, kernel: Arc::default(), known };
+        let (kernel, audit) = Default::default();
+        let mut senders = Senders { host, namespace, kernel, audit, known };
         let nobody = Credentials { pid: 0, uid: 0, gid: 0 };
-        senders.kernel = Arc::new(senders.build(Transport::Kernel, nobody, None, &Fields::new()));
+        let of = |transport| Arc::new(senders.build(transport, nobody, None, &Fields::new()));
+        (senders.kernel, senders.audit) = (of(Transport::Kernel), of(Transport::Audit));
         senders
     }
 
@@ -200,6 +206,11 @@ impl Senders {
     /// The kernel's context.
     pub fn kernel(&self) -> Arc<Fields> {
         self.kernel.clone()
+    }
+
+    /// The audit system's context; whom a record is about, it says itself.
+    pub fn audit(&self) -> Arc<Fields> {
+        self.audit.clone()
     }
 
     /// The daemon's own context.
