@@ -133,6 +133,79 @@ fn vacuum_removes_segments_and_no_log() {
 }
 
 #[test]
+fn files_of_ours_are_read_by_name() {
+    let mut lab = Lab::new("named");
+    lab.append("a b");
+    lab.seal();
+    lab.append("c d");
+    let segment = lab.segment();
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.args(options).output().expect("it runs")
+    };
+    let show = |file: &str| {
+        let shown = run(&["-o", "cat", "--file", file]);
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+        String::from_utf8(shown.stdout).expect("ASCII").trim_end().replace('\n', " ")
+    };
+    let directory = lab.directory.display();
+    assert_eq!(show(&segment.display().to_string()), "a b");
+    assert_eq!(show(&format!("{directory}/*.log")), "c d");
+    assert_eq!(show(&format!("{directory}/*")), "a b c d");
+    let header = run(&["--header", "--file", &segment.display().to_string()]);
+    assert_eq!(String::from_utf8_lossy(&header.stdout).matches("File path:").count(), 1);
+    flip(&segment, 300);
+    assert!(run(&["--verify", "--file", &format!("{directory}/*.log")]).status.success());
+    assert!(!run(&["--verify", "--file", &segment.display().to_string()]).status.success());
+    assert!(!run(&["--vacuum-files=1", "--file", &format!("{directory}/*")]).status.success());
+}
+
+/// Open files of a process that are in a directory, those that were removed among them.
+fn open_files(pid: u32, directory: &Path) -> usize {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
+    let paths = links.flatten().filter_map(|link| std::fs::read_link(link.path()).ok());
+    paths.filter(|path| path.starts_with(directory)).count()
+}
+
+#[test]
+fn a_reader_that_pauses_keeps_nothing_back_when_it_goes_on() {
+    let mut lab = Lab::new("pause");
+    lab.append("a b");
+    let mut child = lab
+        .command(&["-f", "-n", "1", "-o", "cat"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("it follows").expect("a line");
+    assert_eq!(next(), "b");
+    let stop = |signal| {
+        warren_sys::process::kill(child.id() as i32, signal).expect("our child");
+    };
+    const SIGSTOP: i32 = 19;
+    const SIGCONT: i32 = 18;
+    stop(SIGSTOP);
+    // What it has not seen is sealed, and sealed again, and what it had open is removed.
+    for round in 0..40 {
+        lab.append(&format!("lost{round}"));
+        lab.seal();
+    }
+    let before = open_files(child.id(), &lab.directory);
+    assert_eq!(lab.run(&["--vacuum-files", "1"]).status.code(), Some(0));
+    assert_eq!(open_files(child.id(), &lab.directory), before, "it was stopped");
+    lab.append("new");
+    stop(SIGCONT);
+    // The newest segment was left; nothing after it is missed.
+    assert_eq!([next(), next()], ["lost39", "new"]);
+    lab.append("newer");
+    assert_eq!(next(), "newer");
+    let after = open_files(child.id(), &lab.directory);
+    assert!(after <= 4, "{after} files for a log and a segment");
+    child.kill().expect("our child");
+    child.wait().expect("our child");
+}
+
+#[test]
 fn what_is_not_there_is_refused() {
     let lab = Lab::new("refused");
     for options in [&["--setup-keys"][..], &["--file", "x"], &["-u", "[ab]"], &["--machine=x"]] {

@@ -20,7 +20,7 @@ struct Args {
     /// Serve the log in this directory.
     #[arg(short = 'D', long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Serve these files: systemd's `.journal` files; may come often.
+    /// Serve these files: logs, segments, systemd's `.journal` files; may come often.
     #[arg(long, value_name = "GLOB", conflicts_with = "directory")]
     file: Vec<PathBuf>,
     /// Serve the log of the system below this directory.

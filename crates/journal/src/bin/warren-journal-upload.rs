@@ -21,7 +21,7 @@ struct Args {
     /// Send the log in this directory.
     #[arg(short = 'D', long, value_name = "DIR")]
     directory: Option<PathBuf>,
-    /// Send these files: systemd's `.journal` files; may come often.
+    /// Send these files: logs, segments, systemd's `.journal` files; may come often.
     #[arg(long, value_name = "GLOB", conflicts_with = "directory")]
     file: Vec<PathBuf>,
     /// Send the log of the system below this directory.

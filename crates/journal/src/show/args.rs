@@ -225,8 +225,8 @@ pub struct Args {
     /// Where the files are.
     #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
     pub directory: Option<PathBuf>,
-    /// Read these files instead: systemd's `.journal` files; may come often; `*` and `?` in the last
-    /// part.
+    /// Read these files instead: logs, segments, systemd's `.journal` files; may come often; `*` and
+    /// `?` in the last part.
     #[arg(long, value_name = "GLOB", conflicts_with_all = ["directory", "root"])]
     pub file: Vec<PathBuf>,
     /// Look for the files below this directory.

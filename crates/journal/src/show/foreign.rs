@@ -8,6 +8,7 @@ use crate::query::Union;
 use crate::show::args::Args;
 use crate::show::run::Failure;
 use crate::show::select::fits;
+use crate::show::stores::is_own;
 use crate::systemd::SystemdFile;
 
 /// Where systemd keeps them, below the root and in a directory named by the machine's id.
@@ -34,7 +35,8 @@ pub fn bytes(args: &Args) -> u64 {
     paths.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
 }
 
-fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
+/// The files that `--file` names, whoever wrote them.
+pub fn named(args: &Args) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for glob in &args.file {
         let found = matching(glob);
@@ -43,6 +45,17 @@ fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
         }
         paths.extend(found);
     }
+    Ok(paths)
+}
+
+/// Whether `--file` names files that are not ours.
+pub fn is_named(args: &Args) -> Result<bool, Failure> {
+    Ok(named(args)?.iter().any(|path| !is_own(path)))
+}
+
+fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = named(args)?;
+    paths.retain(|path| !is_own(path));
     if args.file.is_empty() {
         directories(args).iter().for_each(|directory| paths.extend(files_of(directory)));
     }

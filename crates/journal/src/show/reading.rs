@@ -49,7 +49,7 @@ impl Reading {
     pub fn of(args: &Args, own: Vec<Store>) -> Result<Reading, Failure> {
         let watched = own.iter().map(|store| store.files.directory().to_owned()).collect();
         let mut journal = Union::default();
-        let in_pairs = args.directory.is_none() && !args.in_memory;
+        let in_pairs = args.directory.is_none() && args.file.is_empty() && !args.in_memory;
         let count = if in_pairs { own.len() } else { 0 };
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
         foreign::add(args, &mut journal)?;

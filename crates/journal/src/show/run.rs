@@ -13,7 +13,7 @@ use crate::query::{Cursor, Direction, Query, Union};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink, report};
-use crate::show::{ask, import, select, stores, when};
+use crate::show::{ask, foreign, import, select, stores, when};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
 const LINES_DEFAULT: usize = 10;
@@ -66,8 +66,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     }
     let stores = stores::open(args)?;
     let of_files = args.disk_usage || args.verify || args.header;
-    if !args.file.is_empty() && (of_files || args.vacuums()) {
-        return Err(Failure("--file is for showing entries".to_owned()));
+    if !args.file.is_empty() && args.vacuums() {
+        return Err(Failure("--file is for reading".to_owned()));
+    }
+    if of_files && foreign::is_named(args)? {
+        return Err(Failure(
+            "--file names a file that is not ours: it can only be shown".to_owned(),
+        ));
     }
     if args.vacuums() {
         return stores.iter().try_fold(true, |_, store| stores::run_vacuum(args, &store.files));

@@ -1,7 +1,9 @@
 //! The directories of our own stores, and what is asked of their files rather than of entries.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::parse_size;
@@ -10,9 +12,11 @@ use crate::files::{Disk, Files};
 use crate::query::Journal;
 use crate::query::source::Source;
 use crate::show::args::Args;
+use crate::show::foreign;
 use crate::show::format::print_bytes;
 use crate::show::run::{Failure, now_us};
 use crate::show::when;
+use crate::store::names::FileName;
 use crate::store::vacuum::{ClassLimits, Limits, vacuum};
 
 /// A directory and what is in it.
@@ -26,6 +30,10 @@ pub struct Store {
 /// Opens the directories that the options name; a usual one may not be there yet.
 pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
     let mut stores = Vec::new();
+    for (directory, names) in own_files(args)? {
+        let files = Arc::new(Disk::of_files(directory, names));
+        stores.push(Store { journal: Journal::open(files.clone())?, files });
+    }
     for directory in args.stores() {
         if args.directory.is_some() && !directory.is_dir() {
             return Err(Failure(format!("{}: no such directory", directory.display())));
@@ -35,6 +43,24 @@ pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
         stores.push(Store { files, journal });
     }
     Ok(stores)
+}
+
+/// The files among those that are named which are ours, by directory.
+fn own_files(args: &Args) -> Result<BTreeMap<PathBuf, BTreeSet<String>>, Failure> {
+    let mut all: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for path in foreign::named(args)? {
+        if let (true, Some(name)) = (is_own(&path), path.file_name().and_then(OsStr::to_str)) {
+            let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new(".")).to_owned();
+            all.entry(directory).or_default().insert(name.to_owned());
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a file has the name of a log or a segment of ours.
+pub fn is_own(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
 }
 
 /// What all files take, bytes.
