@@ -103,7 +103,7 @@ pub struct Config {
 }
 
 /// `SystemMaxFiles=` and `RuntimeMaxFiles=`.
-const FILES_DEFAULT: u64 = 100;
+pub const FILES_DEFAULT: u64 = 100;
 
 impl Default for Config {
     fn default() -> Config {

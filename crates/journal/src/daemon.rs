@@ -126,6 +126,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut events = Events::with_capacity(TURN_MESSAGES_MAX);
     inherit::tell_ready();
     while !daemon.stopping {
+        // Before it waits: what was opened in the last turn has epochs that end.
+        daemon.end_epoch();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
         let tokens = events.iter().map(|ready| ready.token);
@@ -355,6 +357,14 @@ impl Daemon {
                 SIGRTMIN_1 => self.core.sync_now = true,
                 _ => self.stopping = true,
             }
+        }
+    }
+
+    /// What an epoch of the ledger has must be in a segment when it ends.
+    fn end_epoch(&mut self) {
+        if self.core.epoch_has_ended() {
+            let _ = self.carry_out(Order::Rotate);
+            self.core.write_ledger();
         }
     }
 

@@ -19,6 +19,7 @@ pub mod files;
 pub mod fuzz;
 pub mod gateway;
 pub mod input;
+pub mod ledger;
 pub mod query;
 pub mod segment;
 pub mod show;

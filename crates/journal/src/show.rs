@@ -10,6 +10,7 @@ mod foreign;
 pub mod format;
 mod import;
 mod moved;
+mod proof;
 pub(crate) mod reading;
 pub mod run;
 pub mod select;

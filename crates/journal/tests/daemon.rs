@@ -237,6 +237,54 @@ fn without_the_right_to_read_audit_records_it_is_said_once() {
 }
 
 #[test]
+fn segments_are_proved_by_a_key_that_is_elsewhere() {
+    let mut lab = Lab::new("proof");
+    std::fs::create_dir(lab.path("store")).expect("a directory");
+    let store = lab.path("store");
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.arg("-D").arg(&store).args(options).output().expect("it runs")
+    };
+    let made = run(&["--setup-keys", "--interval=1s"]);
+    let key = String::from_utf8(made.stdout).expect("ASCII").trim().to_owned();
+    assert!(!run(&["--setup-keys"]).status.success(), "there is one");
+    let ledger = lab.path("store/ledger");
+    let lines = || std::fs::read_to_string(&ledger).unwrap_or_default();
+    let verify = |key: &str| {
+        let output = run(&["--verify", "--verify-key", key]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for round in 1..=5 {
+        lab.start(&[]);
+        lab.native().send(format!("MESSAGE={round}").as_bytes()).expect("sent");
+        lab.stop();
+        assert_eq!(lines().matches("have ").count(), round, "nothing is merged");
+    }
+    let (proved, said) = verify(&key);
+    assert!(proved && said.contains("5 segments as they were"), "{said}");
+    // Time goes on without messages, and is told.
+    lab.start(&[]);
+    let marks = lines().matches("mark ").count();
+    while lines().matches("mark ").count() < marks + 2 {
+        std::thread::yield_now();
+    }
+    lab.stop();
+    let (proved, said) = verify(&key);
+    assert!(proved, "{said}");
+    assert!(!verify(&format!("f{}", &key[1..])).0, "another key");
+    let names = std::fs::read_dir(&store).expect("listed").flatten();
+    let mut paths = names.map(|entry| entry.path());
+    let segment = paths.find(|path| path.extension().is_some_and(|e| e == "seg"));
+    let segment = segment.expect("a segment");
+    let mut bytes = std::fs::read(&segment).expect("readable");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&segment, bytes).expect("writable");
+    let (proved, said) = verify(&key);
+    assert!(!proved && said.contains("not as it was"), "{said}");
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let mut lab = Lab::new("second");
     lab.start(&[]);

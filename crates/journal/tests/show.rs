@@ -208,7 +208,8 @@ fn a_reader_that_pauses_keeps_nothing_back_when_it_goes_on() {
 #[test]
 fn what_is_not_there_is_refused() {
     let lab = Lab::new("refused");
-    for options in [&["--setup-keys"][..], &["--file", "x"], &["-u", "[ab]"], &["--machine=x"]] {
+    let bad = [&["--force"][..], &["--verify-key=x"], &["--file", "x"], &["-u", "[ab]"]];
+    for options in bad.into_iter().chain([&["--machine=x"][..], &["--verify", "--verify-key=x"]]) {
         assert!(!lab.run(options).status.success(), "{options:?}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));

@@ -53,6 +53,8 @@ pub struct Core {
     unwritten_us: Option<u64>,
     /// When the oldest entry that is not synced came, monotonic µs.
     unsynced_us: Option<u64>,
+    /// When the epoch of the ledger ends, monotonic µs.
+    epoch_due_us: Option<u64>,
     pub(super) sync_now: bool,
     /// The last trouble, so that it is logged once and not each turn.
     trouble: Option<String>,
@@ -80,6 +82,7 @@ impl Core {
             pending,
             unwritten_us: None,
             unsynced_us: None,
+            epoch_due_us: None,
             sync_now: false,
             trouble: None,
         };
@@ -226,9 +229,26 @@ impl Core {
         }
     }
 
+    /// Whether an epoch of the ledger has ended since it was asked last.
+    pub fn epoch_has_ended(&mut self) -> bool {
+        let interval_us = self.keep.as_ref().and_then(|keep| keep.upkeep.interval_us());
+        let now = now_us();
+        let ended = self.epoch_due_us.is_some_and(|due| now >= due);
+        if ended || self.epoch_due_us.is_some() != interval_us.is_some() {
+            self.epoch_due_us = interval_us.map(|interval| now + interval);
+        }
+        ended
+    }
+
+    /// Has the ledger say that an epoch has ended, whether there are new files or not.
+    pub fn write_ledger(&self) {
+        self.keep.iter().for_each(|keep| keep.upkeep.make_room());
+    }
+
     /// When something must be written or synced, monotonic µs.
     pub fn due_us(&self) -> Option<u64> {
         let due = [
+            self.epoch_due_us,
             self.unwritten_us.map(|at| at + FLUSH_US),
             self.unsynced_us.map(|at| at + self.config.sync_us),
         ];

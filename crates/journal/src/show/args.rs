@@ -52,6 +52,12 @@ impl Args {
         kept.iter().map(|path| self.root().join(format!("{path}{ending}"))).collect()
     }
 
+    /// The directory on the disk, of the one namespace that is meant.
+    pub fn on_disk(&self) -> PathBuf {
+        let of_namespace = || self.stores_of(&self.one_namespace()).remove(0);
+        self.directory.clone().unwrap_or_else(of_namespace)
+    }
+
     /// The namespaces that are read; `None` is the default one.
     pub fn namespaces(&self) -> Vec<Option<String>> {
         match self.namespace.as_deref() {
@@ -191,6 +197,20 @@ pub struct Args {
     /// Check every file; exit status 1 when one is damaged.
     #[arg(long)]
     pub verify: bool,
+    /// With `--verify`: check segments against the ledger, too, with the key that `--setup-keys`
+    /// printed.
+    #[arg(long, value_name = "KEY", requires = "verify")]
+    pub verify_key: Option<String>,
+    /// Make a key for the ledger of the store on the disk, and print what verifies it; the daemon
+    /// begins with it when it is started.
+    #[arg(long)]
+    pub setup_keys: bool,
+    /// With `--setup-keys`: change the key so often; 15 minutes without it.
+    #[arg(long, value_name = "TIME", requires = "setup_keys")]
+    pub interval: Option<String>,
+    /// With `--setup-keys`: replace a key that there is, and its ledger.
+    #[arg(long, requires = "setup_keys")]
+    pub force: bool,
     /// Show what the files hold.
     #[arg(long)]
     pub header: bool,

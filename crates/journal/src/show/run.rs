@@ -13,7 +13,7 @@ use crate::query::{Cursor, Direction, Query, Union};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink, report};
-use crate::show::{ask, foreign, import, select, stores, when};
+use crate::show::{ask, foreign, import, proof, select, stores, when};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
 const LINES_DEFAULT: usize = 10;
@@ -61,6 +61,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.relinquish_var || args.smart_relinquish_var {
         return ask::relinquish(args, !args.relinquish_var).map(|()| true);
     }
+    if args.setup_keys {
+        return proof::set_up(args, out).map(|()| true);
+    }
     if args.directory.is_none() {
         ask::write(args);
     }
@@ -81,7 +84,8 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return stores::disk_usage(&stores, out);
     }
     if args.verify {
-        return stores::verify(&stores);
+        let whole = stores::verify(&stores)?;
+        return proof::verify(args, &stores).map(|proved| whole && proved);
     }
     if args.header {
         return stores::header(&stores, out);
