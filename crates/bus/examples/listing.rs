@@ -80,7 +80,7 @@ fn units(count: usize) -> Still {
         }
     }
     let (graph, _) = Graph::default().apply(changes);
-    let runs = graph.definitions().map(|d| UnitRun::idle(d.unit_type())).collect();
+    let runs = graph.definitions().map(|d| Arc::new(UnitRun::idle(d.unit_type()))).collect();
     let view = View { graph: Arc::new(graph), units: runs, ..View::default() };
     Still { view: Arc::new(view), settings }
 }

@@ -107,18 +107,13 @@ impl Connection {
     /// Reads once and takes the greeting out of it.
     pub fn receive(&mut self) -> Result<(), Gone> {
         self.input.drain(..std::mem::take(&mut self.taken));
-        let had = self.input.len();
-        self.input.resize(had + READ_BYTES, 0);
-        let got = recv(&self.socket, &mut self.input[had..], RecvFlags::DONTWAIT);
-        let bytes = match got {
+        self.input.reserve(READ_BYTES);
+        let room = rustix::buffer::spare_capacity(&mut self.input);
+        let bytes = match recv(&self.socket, room, RecvFlags::DONTWAIT) {
             Ok((_, bytes)) => bytes,
-            Err(Errno::AGAIN | Errno::INTR) => {
-                self.input.truncate(had);
-                return Ok(());
-            }
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             Err(errno) => return Err(Gone::Failed(errno)),
         };
-        self.input.truncate(had + bytes);
         if bytes == 0 {
             return Err(Gone::Closed);
         }

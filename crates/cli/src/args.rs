@@ -113,6 +113,10 @@ pub enum Command {
     Unmask(UnitFiles),
     /// Make unit files that lie elsewhere known
     Link(UnitFiles),
+    /// Enable or disable units as the distribution's policy says (systemd.preset(5))
+    Preset(PresetArgs),
+    /// Say whether units are started at boot; exit with 1 if none is
+    IsEnabled(IsEnabledArgs),
     /// Put units aside (maintenance), or say that they do less than they should (degraded)
     Mark(MarkArgs),
     /// Take the marks and the failures of units away
@@ -302,7 +306,7 @@ pub struct MaybeUnits {
 }
 
 /// Arguments of enable and its relatives.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Clone)]
 pub struct UnitFiles {
     /// Names or paths
     #[arg(required = true, value_name = "UNIT")]
@@ -319,6 +323,44 @@ pub struct UnitFiles {
     /// What status and why are to say of it (disable, mask) until it is undone
     #[arg(long, short, value_name = "TEXT")]
     pub comment: Option<String>,
+    /// In this root directory, an image's say, without a manager
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["now", "comment"])]
+    pub root: Option<PathBuf>,
+}
+
+/// Arguments of preset.
+#[derive(Args, Debug, Clone)]
+pub struct PresetArgs {
+    /// Names
+    #[arg(value_name = "UNIT", required_unless_present = "all")]
+    pub units: Vec<String>,
+    /// All unit files that there are
+    #[arg(long, conflicts_with = "units")]
+    pub all: bool,
+    /// Both, or only what the policy enables, or only what it disables
+    #[arg(long, value_name = "MODE", default_value = "full",
+        value_parser = ["full", "enable-only", "disable-only"])]
+    pub mode: String,
+    /// Until the next boot only
+    #[arg(long)]
+    pub runtime: bool,
+    /// Overwrite what is in the way
+    #[arg(long, short)]
+    pub force: bool,
+    /// In this root directory, without a manager
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
+}
+
+/// Arguments of is-enabled.
+#[derive(Args, Debug)]
+pub struct IsEnabledArgs {
+    /// Names; without suffix, services
+    #[arg(required = true, value_name = "UNIT")]
+    pub units: Vec<String>,
+    /// In this root directory, without a manager
+    #[arg(long, value_name = "DIR")]
+    pub root: Option<PathBuf>,
 }
 
 /// Arguments of refresh.

@@ -18,5 +18,6 @@ pub mod output;
 pub mod render;
 pub mod top;
 pub mod tour;
+mod unit_files;
 pub mod verbs;
 pub mod verify;

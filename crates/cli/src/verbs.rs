@@ -11,14 +11,16 @@ use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
 use crate::args::{
-    Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, ListArgs, MarkArgs,
-    RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, UnitFiles, VerifyArgs, WhyArgs,
+    Cli, Command, DevicesArgs, DevicesCommand, EnterArgs, FleetCommand, Global, IsEnabledArgs,
+    ListArgs, MarkArgs, RefreshArgs, RestartArgs, ShutdownArgs, ShutdownCommand, UnitFiles,
+    VerifyArgs, WhyArgs,
 };
 use crate::client::{CallError, Client};
 use crate::leaving;
 use crate::machine::{self, Machine};
 use crate::output::{Style, print};
 use crate::render;
+use crate::unit_files::{Wanted, print_states, states_in_root};
 use crate::verify::Verifier;
 
 /// Version of what `--json` prints.
@@ -81,8 +83,21 @@ pub fn run(cli: Cli) -> Result<i32> {
             Ok(status) => Ok(status),
             Err(command) => Session::open(global)?.fleet(command),
         },
-        command => Session::open(global)?.run(command),
+        Command::IsEnabled(IsEnabledArgs { units, root: Some(root) }) => {
+            states_in_root(&units, &root, global.quiet)
+        }
+        command => match Wanted::of(&command) {
+            Some(wanted) => unit_files(&wanted, global),
+            None => Session::open(global)?.run(command),
+        },
     }
+}
+
+fn unit_files(wanted: &Wanted, global: Global) -> Result<i32> {
+    let Some(root) = &wanted.args.root else { return Session::open(global)?.unit_files(wanted) };
+    let answer = wanted.in_root(root)?;
+    wanted.print(&answer, global.json, global.quiet);
+    Ok(0)
 }
 
 /// The control socket that the flags name.
@@ -129,6 +144,7 @@ impl Session {
             Command::Why(a) => self.why(&a),
             Command::Devices(_) => self.devices(),
             Command::IsActive(a) => self.is_state(&a.units, "active", EXIT_NOT_ACTIVE),
+            Command::IsEnabled(a) => self.is_enabled(&a.units),
             Command::IsFailed(a) => self.is_state(&a.units, "failed", 1),
             Command::Mark(a) => self.mark(&a),
             Command::Clear(a) => self.clear(&a.units),
@@ -141,7 +157,7 @@ impl Session {
             Command::Kexec(a) => self.plain("Leave", leaving::now("kexec", &a)),
             Command::Exit(a) => self.plain("Leave", leaving::now("exit", &a)),
             Command::Shutdown(a) => self.shutdown_verb(&a),
-            other => self.unit_files(other),
+            other => bail!("{other:?} is no command of the manager's"),
         }
     }
 
@@ -468,40 +484,25 @@ impl Session {
         Ok(0)
     }
 
-    fn unit_files(&mut self, command: Command) -> Result<i32> {
-        let (verb, args) = match command {
-            Command::Enable(args) => ("enable", args),
-            Command::Disable(args) => ("disable", args),
-            Command::Reenable(args) => ("reenable", args),
-            Command::Mask(args) => ("mask", args),
-            Command::Unmask(args) => ("unmask", args),
-            Command::Link(args) => ("link", args),
-            other => bail!("{other:?} is no command of the manager's"),
-        };
-        let files: Vec<String> = args.units.iter().map(|unit| with_suffix(unit)).collect();
-        let parameters = json!({
-            "verb": verb, "files": files, "runtime": args.runtime, "force": args.force,
-            "comment": args.comment,
-        });
-        let answer = self.client.call("UnitFiles", parameters)?;
-        self.print_changes(verb, &answer);
+    fn unit_files(&mut self, wanted: &Wanted) -> Result<i32> {
+        let answer = self.client.call("UnitFiles", wanted.parameters())?;
+        wanted.print(&answer, self.global.json, self.global.quiet);
         // The links count from now on, as after systemctl's.
         self.client.call("ReloadConfiguration", json!({}))?;
-        self.now(verb, &args)
+        self.now(wanted.verb, &wanted.args)
     }
 
-    fn print_changes(&self, verb: &str, answer: &Value) {
-        if self.global.json {
-            return self.print_json(answer.clone());
+    /// One word for each unit; 0 when at least one is enabled.
+    fn is_enabled(&mut self, units: &[String]) -> Result<i32> {
+        let mut states = Vec::new();
+        for unit in self.expand(units)? {
+            let answer = match self.client.call("Status", json!({"unit": unit})) {
+                Err(e) if e.is_no_such_unit() => json!({}),
+                other => other?,
+            };
+            states.push(answer["file_state"].as_str().unwrap_or("not-found").to_owned());
         }
-        for change in answer["changes"].as_array().into_iter().flatten() {
-            if !self.global.quiet {
-                eprintln!("{}", changed(change));
-            }
-        }
-        if verb == "enable" && answer["carries_install_info"].as_bool() == Some(false) {
-            eprintln!("The unit files have no [Install] section: there is nothing to enable.");
-        }
+        Ok(print_states(states.into_iter(), self.global.quiet))
     }
 
     fn now(&mut self, verb: &str, args: &UnitFiles) -> Result<i32> {
@@ -510,15 +511,6 @@ impl Session {
             (true, "disable" | "mask") => self.stop(&args.units, args.comment.as_deref()),
             _ => Ok(0),
         }
-    }
-}
-
-fn changed(change: &Value) -> String {
-    let word = |key: &str| change[key].as_str().unwrap_or_default().to_owned();
-    match word("kind").as_str() {
-        "symlink" => format!("Created symlink {} → {}.", word("path"), word("source")),
-        "unlink" => format!("Removed {}.", word("path")),
-        other => format!("{other}: {}", word("path")),
     }
 }
 

@@ -12,10 +12,9 @@ use warren_unit::compile::Compiler;
 use warren_unit::context::{Context, Defaults, Scope};
 use warren_unit::load::{Sources, load};
 use warren_unit::parse::{UnitFile, parse};
-use warren_unit::search::{
-    Dropin, SearchEnvironment, dropin_directories, search_path, select_dropins,
-};
+use warren_unit::search::{Dropin, dropin_directories, select_dropins};
 use warren_unit::{Diagnostic, Severity, UnitName};
+use warren_unit_files::Root;
 
 /// Bytes of a file that are read; the parser refuses larger files itself.
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -51,11 +50,18 @@ impl Verifier {
     /// With the usual directories, or with these alone.
     pub fn new(user: bool, directories: &[PathBuf]) -> Verifier {
         let scope = if user { Scope::User } else { Scope::System };
-        let mut context = Context::system();
-        context.scope = scope;
-        let usual = || search_path(scope, &environment()).into_iter().map(PathBuf::from).collect();
-        let paths = if directories.is_empty() { usual() } else { directories.to_vec() };
-        Verifier { paths, context, defaults: Defaults::default() }
+        let context = warren_unit_files::context(&Root::OWN, scope);
+        if !directories.is_empty() {
+            return Verifier {
+                paths: directories.to_vec(),
+                context,
+                defaults: Defaults::default(),
+            };
+        }
+        let environment = warren_unit_files::search_environment(None);
+        let paths = warren_unit_files::search_directories(scope, &environment, None);
+        let (defaults, _) = warren_unit_files::manager_defaults(&context);
+        Verifier { paths, context, defaults }
     }
 
     /// Checks a unit, or a file when the argument has a slash in it. The error is a sentence.
@@ -170,17 +176,4 @@ fn dropins(name: &UnitName, directories: &[PathBuf]) -> Vec<(PathBuf, Vec<u8>)> 
         }
     }
     select_dropins(found)
-}
-
-fn environment() -> SearchEnvironment {
-    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-    SearchEnvironment {
-        unit_path: std::env::var("SYSTEMD_UNIT_PATH").ok(),
-        home: variable("HOME"),
-        config_home: variable("XDG_CONFIG_HOME"),
-        config_dirs: variable("XDG_CONFIG_DIRS"),
-        data_home: variable("XDG_DATA_HOME"),
-        data_dirs: variable("XDG_DATA_DIRS"),
-        runtime_dir: variable("XDG_RUNTIME_DIR"),
-    }
 }

@@ -1,7 +1,8 @@
 //! A vector whose snapshots are cheap: chunks are shared until one side writes.
 //!
 //! The machine's state lives in one of these. Publishing it to readers clones one pointer per
-//! chunk; the next write copies only the chunk it touches.
+//! chunk; the next write copies only the chunk it touches, so that elements should be cheap to
+//! clone: pointers themselves.
 
 use std::sync::Arc;
 

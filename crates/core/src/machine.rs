@@ -19,7 +19,7 @@ use crate::view::{Totals, View};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use warren_unit::config::UnitSection;
-use warren_unit::{LoadState, UnitFlags};
+use warren_unit::{LoadState, UnitFlags, UnitType};
 
 /// A change of a unit's state that has not been propagated yet.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,9 @@ pub(crate) struct Transition {
 #[derive(Debug)]
 pub struct Core {
     pub(crate) graph: Arc<Graph>,
-    pub(crate) units: Chunked<UnitRun>,
+    pub(crate) units: Chunked<Arc<UnitRun>>,
+    /// What units that never did anything share, by type.
+    idle: BTreeMap<UnitType, Arc<UnitRun>>,
     pub(crate) settings: Settings,
     pub(crate) now: Moment,
     pub(crate) out: Vec<Effect>,
@@ -102,6 +104,7 @@ impl Core {
         Core {
             graph: Arc::default(),
             units: Chunked::default(),
+            idle: BTreeMap::new(),
             settings,
             now: Moment::default(),
             out: Vec::new(),
@@ -364,7 +367,7 @@ impl Core {
 
     /// A unit that an event from outside names: the id may be stale.
     pub(crate) fn known(&self, unit: UnitId) -> Option<&UnitRun> {
-        self.units.get(unit.index())
+        self.units.get(unit.index()).map(|run| &**run)
     }
 
     pub(crate) fn run(&self, unit: UnitId) -> &UnitRun {
@@ -375,7 +378,8 @@ impl Core {
     pub(crate) fn run_mut(&mut self, unit: UnitId) -> &mut UnitRun {
         self.changed.insert(unit);
         self.touched.push(unit);
-        self.units.get_mut(unit.index()).expect("ids of this generation have a run state")
+        let run = self.units.get_mut(unit.index());
+        Arc::make_mut(run.expect("ids of this generation have a run state"))
     }
 
     pub(crate) fn history_mut(&mut self, unit: UnitId) -> &mut History {
@@ -617,7 +621,10 @@ impl Core {
         }
         while self.units.len() < self.graph.len() {
             let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
-            self.units.push(UnitRun::idle(self.graph.definition(id).unit_type()));
+            let unit_type = self.graph.definition(id).unit_type();
+            let idle = self.idle.entry(unit_type);
+            let idle = idle.or_insert_with(|| Arc::new(UnitRun::idle(unit_type)));
+            self.units.push(idle.clone());
         }
         for &unit in delta.forgotten.iter().chain(&delta.reused) {
             self.begin_anew(unit);

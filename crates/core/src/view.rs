@@ -41,7 +41,7 @@ pub struct View {
     /// The units and what their files say.
     pub graph: Arc<Graph>,
     /// What they are doing, by id.
-    pub units: Chunked<UnitRun>,
+    pub units: Chunked<Arc<UnitRun>>,
     /// Counts.
     pub totals: Totals,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 
 use serde_json::{Value, json};
-use warren_bus::backend::{Backend, Call, Leave, UnitFileOp, UnitFileVerb};
+use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFileVerb};
 use warren_bus::{Answer, ReplySender};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
@@ -485,6 +485,8 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
         ("unmask", UnitFileVerb::Unmask),
         ("revert", UnitFileVerb::Revert),
         ("set-default", UnitFileVerb::SetDefault),
+        ("preset", UnitFileVerb::Preset(preset_mode(parameters)?)),
+        ("preset-all", UnitFileVerb::PresetAll(preset_mode(parameters)?)),
     ];
     let verb = parameters["verb"].as_str().unwrap_or_default();
     let verb = verbs.iter().find(|(word, _)| *word == verb).map(|(_, v)| *v);
@@ -512,6 +514,15 @@ fn unit_files(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answere
             Ok(json!({"changes": changes, "carries_install_info": carries_install_info}))
         }
         _ => Ok(json!({"changes": []})),
+    }
+}
+
+fn preset_mode(parameters: &Value) -> Result<PresetMode, (&'static str, String)> {
+    match parameters["mode"].as_str() {
+        None | Some("" | "full") => Ok(PresetMode::Full),
+        Some("enable-only") => Ok(PresetMode::EnableOnly),
+        Some("disable-only") => Ok(PresetMode::DisableOnly),
+        Some(_) => Err(invalid("mode")),
     }
 }
 

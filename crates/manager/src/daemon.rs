@@ -56,6 +56,9 @@ const DATAGRAMS_PER_TURN_MAX: usize = 4096;
 /// Datagrams that are kept until their sender is known.
 const EARLY_NOTICES_MAX: usize = 256;
 
+/// Datagrams that stay in the notify socket while the sender of one of them is not known.
+const HELD_NOTICES_MAX: usize = 64;
+
 /// Heartbeats to init are this far apart while there is nothing to do.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
@@ -82,6 +85,11 @@ pub enum Leaving {
     Restart,
     /// Everything ends.
     Power(PowerAction),
+}
+
+/// By arrivals: what stays in the socket for a while must not wake the loop over and over.
+pub(crate) fn notify_interest() -> Interest {
+    Interest::READ | Interest::EDGE
 }
 
 /// The end of a process that nobody knows yet. Its record stays in init's ring.
@@ -249,10 +257,7 @@ impl Daemon {
             token::HELPER => self.read_helper(number as usize),
             token::WAKE => self.read_wake(),
             token::NOTIFY => self.read_notify(),
-            token::GROUPS => {
-                let empty = self.groups.drain_empty();
-                self.events.extend(empty.into_iter().map(|unit| Event::CgroupEmpty { unit }));
-            }
+            token::GROUPS => self.read_groups(),
             token::TRAPS => {
                 for asked in self.traps.read() {
                     self.events.push_back(match asked {
@@ -336,7 +341,26 @@ impl Daemon {
         }
     }
 
+    fn read_groups(&mut self) {
+        let news = self.groups.drain();
+        news.out_of_memory.into_iter().for_each(|unit| self.out_of_memory(unit));
+        self.events.extend(news.empty.into_iter().map(|unit| Event::CgroupEmpty { unit }));
+    }
+
+    fn out_of_memory(&mut self, unit: UnitId) {
+        say!("{}: the kernel ran out of memory and killed a process", self.core.graph().name(unit));
+        self.events.push_back(Event::OutOfMemory { unit });
+    }
+
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        // Who killed it is to be known first: its end may be heard of before the group's report.
+        const SIGKILL: u8 = 9;
+        if status == ExitStatus::Killed(SIGKILL)
+            && let Some(unit) = self.core.unit_of_pid(pid)
+            && self.groups.ran_out_of_memory(unit)
+        {
+            self.out_of_memory(unit);
+        }
         match self.tools.ended(pid, status) {
             Some((effect, result)) if self.own_effect_done(effect, &result) => {}
             Some((effect, result)) => self.tool_ended(effect, result),
@@ -415,7 +439,7 @@ impl Daemon {
         // Answers to spawns that were just read: the machine is to know those processes.
         self.turn();
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            let Some(datagram) = self.notify.receive() else { return };
+            let Some(datagram) = self.notify.receive() else { break };
             let pid = datagram.pid as u32;
             let unit = self
                 .core
@@ -531,13 +555,23 @@ impl Daemon {
     /// What led to this batch is written down: it need not be told again to the next incarnation.
     fn forget_sources(&mut self) {
         self.init.release(self.early_exits.values().map(|early| early.record).min());
-        if self.early_notices.is_empty() {
-            self.notify.release();
-        }
+        self.forget_notices();
         self.traps.release();
         for unit in std::mem::take(&mut self.handed_over) {
             self.drop_connection(unit);
         }
+    }
+
+    /// While a sender is not known what was heard stays in the socket, but for too much of it: all
+    /// other senders would have to wait.
+    fn forget_notices(&mut self) {
+        let held = !self.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
+        if held || self.notify.seen() == 0 {
+            return;
+        }
+        self.notify.release();
+        // Arrivals are reported, not what is there: what this turn left has to be asked for.
+        let _ = self.epoll.modify(self.notify.fd(), token::NOTIFY, notify_interest());
     }
 
     fn compact(&mut self, late: &[Late]) {

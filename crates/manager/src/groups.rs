@@ -1,5 +1,6 @@
 //! The cgroups of units: made when something is to run in them, watched until they are empty,
-//! removed when the unit is down. Only groups of active units are ever touched.
+//! removed when the unit is down. Only groups of active units are ever touched. Where a group has
+//! the memory controller, what the kernel kills in it for want of memory is watched too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +12,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
 use warren_trace::words::Counter;
 use warren_unit::UnitName;
-use warren_unit::config::{CgroupConfig, CpuWeight, Limit, TasksLimit};
+use warren_unit::config::{CgroupConfig, CpuWeight, Limit, OomPolicy, TasksLimit};
 
 const PIDS_MAX: &str = "pids.max";
 
@@ -19,7 +20,7 @@ const PIDS_MAX: &str = "pids.max";
 pub struct Groups {
     tree: Option<Tree>,
     watch: Option<Watch>,
-    by_watch: BTreeMap<WatchId, UnitId>,
+    by_watch: BTreeMap<WatchId, Watched>,
     made: BTreeMap<UnitId, Group>,
     /// Controllers that the root of the tree offers.
     controllers: Vec<String>,
@@ -28,12 +29,38 @@ pub struct Groups {
     killing: BTreeSet<UnitId>,
 }
 
+/// What a watch is for.
+#[derive(Clone, Copy)]
+enum Watched {
+    /// Whether the unit's group is empty.
+    Empty(UnitId),
+    /// Whether memory ran out in it.
+    Memory(UnitId),
+}
+
+/// What the kernel reported of groups.
+#[derive(Default)]
+pub struct News {
+    /// Units whose group is empty now.
+    pub empty: Vec<UnitId>,
+    /// Units of which a process was killed for want of memory.
+    pub out_of_memory: Vec<UnitId>,
+}
+
 struct Group {
     path: String,
     watch: Option<WatchId>,
+    memory: Option<Memory>,
     /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
     /// so it must not be used again.
     killed: bool,
+}
+
+/// A group with the memory controller.
+struct Memory {
+    watch: WatchId,
+    /// Processes that were killed for want of memory, as far as the machine was told.
+    kills: u64,
 }
 
 impl Groups {
@@ -93,14 +120,10 @@ impl Groups {
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let path = group_path(graph, unit);
-        let config = cgroup_config(settings);
-        let not_applied =
-            config.map_or_else(Vec::new, |c| enable_controllers(tree, &self.controllers, &path, c));
+        let attributes = attributes(settings);
+        let mut failed = enable_controllers(tree, &self.controllers, &path, &attributes);
         tree.make(&path)?;
-        let mut failed = not_applied;
-        if let Some(config) = config {
-            failed.extend(apply(tree, &self.controllers, &path, config));
-        }
+        failed.extend(apply(tree, &self.controllers, &path, &attributes));
         self.adopt(unit, path, false);
         Ok(failed)
     }
@@ -111,10 +134,29 @@ impl Groups {
             (Some(tree), Some(watch)) => watch.add(tree, &path).ok(),
             _ => None,
         };
-        if let Some(id) = watch {
-            self.by_watch.insert(id, unit);
+        self.by_watch.extend(watch.map(|id| (id, Watched::Empty(unit))));
+        let memory = self.watch_memory(&path);
+        self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
+        self.made.insert(unit, Group { path, watch, memory, killed });
+    }
+
+    fn watch_memory(&self, path: &str) -> Option<Memory> {
+        let (tree, watch) = (self.tree.as_ref()?, self.watch.as_ref()?);
+        if !self.controllers.iter().any(|name| name == "memory") {
+            return None;
         }
-        self.made.insert(unit, Group { path, watch, killed });
+        let watch = watch.add_memory(tree, path).ok()?;
+        Some(Memory { watch, kills: tree.oom_kills(path).ok()? })
+    }
+
+    /// Whether a process of the unit was killed for want of memory since this was last asked.
+    pub fn ran_out_of_memory(&mut self, unit: UnitId) -> bool {
+        let (Some(tree), Some(group)) = (&self.tree, self.made.get_mut(&unit)) else {
+            return false;
+        };
+        let Some(memory) = &mut group.memory else { return false };
+        let kills = tree.oom_kills(&group.path).unwrap_or(memory.kills);
+        std::mem::replace(&mut memory.kills, kills) < kills
     }
 
     /// After a restart: takes up the group of a unit whose record says that it has one.
@@ -213,7 +255,7 @@ impl Groups {
     pub fn remove(&mut self, unit: UnitId) -> Vec<i32> {
         let Some(group) = self.made.remove(&unit) else { return Vec::new() };
         self.killing.remove(&unit);
-        if let Some(id) = group.watch {
+        for id in group.watch.into_iter().chain(group.memory.map(|memory| memory.watch)) {
             self.by_watch.remove(&id);
             if let Some(watch) = &self.watch {
                 watch.remove(id);
@@ -230,19 +272,28 @@ impl Groups {
         Vec::new()
     }
 
-    /// The units whose groups were reported and are empty now.
-    pub fn drain_empty(&mut self) -> Vec<UnitId> {
+    /// What was reported since this was last asked. When reports were lost every group is looked at.
+    pub fn drain(&mut self) -> News {
         let mut changed = Vec::new();
-        let Some(watch) = &self.watch else { return Vec::new() };
+        let Some(watch) = &self.watch else { return News::default() };
         let overflow = watch.drain(&mut changed).map(|d| d.overflow).unwrap_or(false);
-        let mut units: Vec<UnitId> = match overflow {
-            true => self.made.keys().copied().collect(),
-            false => changed.iter().filter_map(|id| self.by_watch.get(id).copied()).collect(),
-        };
-        units.sort_unstable();
-        units.dedup();
-        units.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
-        units
+        let all = || self.by_watch.values().copied().collect();
+        let reported = || changed.iter().filter_map(|id| self.by_watch.get(id).copied()).collect();
+        let watched: Vec<Watched> = if overflow { all() } else { reported() };
+        let mut news = News::default();
+        for watched in watched {
+            match watched {
+                Watched::Empty(unit) => news.empty.push(unit),
+                Watched::Memory(unit) => news.out_of_memory.push(unit),
+            }
+        }
+        for units in [&mut news.empty, &mut news.out_of_memory] {
+            units.sort_unstable();
+            units.dedup();
+        }
+        news.empty.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
+        news.out_of_memory.retain(|&unit| self.ran_out_of_memory(unit));
+        news
     }
 
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
@@ -303,9 +354,22 @@ fn cgroup_config(settings: &Compiled) -> Option<&CgroupConfig> {
     }
 }
 
-/// The attribute files that follow from a unit's settings (systemd.resource-control(5)): name of
-/// the setting, controller, file, content.
-fn attributes(config: &CgroupConfig) -> Vec<(&'static str, &'static str, &'static str, String)> {
+/// A setting, the controller that it needs, the file and what to write there.
+type Attribute = (&'static str, &'static str, &'static str, String);
+
+/// The attribute files that follow from a unit's settings (systemd.resource-control(5), and
+/// systemd.service(5) for `OOMPolicy=`).
+fn attributes(settings: &Compiled) -> Vec<Attribute> {
+    let mut out = cgroup_config(settings).map_or_else(Vec::new, limits);
+    if let TypeSettings::Service(config) = &settings.own
+        && config.oom_policy == OomPolicy::Kill
+    {
+        out.push(("OOMPolicy", "memory", "memory.oom.group", "1".to_owned()));
+    }
+    out
+}
+
+fn limits(config: &CgroupConfig) -> Vec<Attribute> {
     let mut out = Vec::new();
     let limit = |limit: &Limit| match limit {
         Limit::Infinity => "max".to_owned(),
@@ -378,9 +442,9 @@ fn enable_controllers(
     tree: &Tree,
     offered: &[String],
     path: &str,
-    config: &CgroupConfig,
+    attributes: &[Attribute],
 ) -> Vec<String> {
-    let mut wanted: Vec<&str> = attributes(config).iter().map(|(_, c, _, _)| *c).collect();
+    let mut wanted: Vec<&str> = attributes.iter().map(|(_, c, _, _)| *c).collect();
     wanted.sort_unstable();
     wanted.dedup();
     wanted.retain(|c| offered.iter().any(|o| o == c));
@@ -399,14 +463,14 @@ fn enable_controllers(
 }
 
 /// Writes the attributes; returns the settings that could not be applied.
-fn apply(tree: &Tree, offered: &[String], path: &str, config: &CgroupConfig) -> Vec<String> {
+fn apply(tree: &Tree, offered: &[String], path: &str, attributes: &[Attribute]) -> Vec<String> {
     let mut failed = Vec::new();
-    for (setting, controller, file, value) in attributes(config) {
+    for (setting, controller, file, value) in attributes {
         let has = offered.iter().any(|c| c == controller);
         // Without the controller the default TasksMax= of every unit would be reported.
-        let stated = setting != "TasksMax" || has;
-        if !has || tree.write(path, file, &value).is_err() {
-            failed.extend(stated.then(|| setting.to_owned()));
+        let stated = *setting != "TasksMax" || has;
+        if !has || tree.write(path, file, value).is_err() {
+            failed.extend(stated.then(|| (*setting).to_owned()));
         }
     }
     failed

@@ -1,22 +1,34 @@
-//! Enabling and disabling: the planner's changes carried out, on the directories of this host.
+//! Enabling and disabling: the ground state as the planner wants it, and what it says of each file.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use warren_unit::install::{Change, Node, Plan, Tree, UnitFileState};
-use warren_unit::{Context, Scope, UnitName, UnitType};
+use warren_unit::install::{Node, PresetRules, Tree, UnitFileState};
+use warren_unit::{Context, UnitName};
+use warren_unit_files::{absolute_target, config_directories};
 
 use crate::shared::FileStates;
-use crate::snapshot::{Directory, Entry, Snapshot, directory_kind};
+use crate::snapshot::{Directory, Entry, Leads, Snapshot};
 
 /// The planner's listing, from the ground state.
-pub fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
-    let search_path: Vec<String> =
-        snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
+fn tree(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
+    tree_of(snapshot.directories.iter(), context)
+}
+
+/// The same, of what lies on a disk and can be linked to.
+pub fn tree_on_disk(snapshot: &Snapshot, context: &Arc<Context>) -> Tree {
+    tree_of(snapshot.directories.iter().filter(|directory| !directory.is_made), context)
+}
+
+fn tree_of<'a>(
+    directories: impl Iterator<Item = &'a Directory> + Clone,
+    context: &Arc<Context>,
+) -> Tree {
+    let path = |directory: &Directory| directory.path.to_string_lossy().into_owned();
+    let search_path: Vec<String> = directories.clone().map(path).collect();
     let (persistent, runtime) = config_directories(&search_path, context.scope);
     let mut nodes = BTreeMap::new();
-    for directory in &snapshot.directories {
+    for directory in directories {
         let base = directory.path.to_string_lossy();
         for (name, entry) in &directory.entries {
             add_node(&mut nodes, format!("{base}/{name}"), entry);
@@ -31,11 +43,11 @@ fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
             nodes.insert(path, Node::File(file.parsed.clone()));
         }
         Entry::Link(link) => {
-            if let Some(file) = &link.outside {
-                nodes.insert(file.parsed.path().to_string(), Node::File(file.parsed.clone()));
+            let target = absolute_target(&path, &link.target);
+            if let Leads::Outside(file) = &link.leads {
+                nodes.insert(target.clone(), Node::File(file.parsed.clone()));
             }
-            let absolute = absolute_target(&path, &link.target);
-            nodes.insert(path, Node::Link(absolute));
+            nodes.insert(path, Node::Link(target));
         }
         Entry::Directory(entries) => {
             for (name, entry) in entries.iter() {
@@ -46,44 +58,14 @@ fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
     }
 }
 
-/// A link's target as an absolute path without `..`.
-fn absolute_target(path: &str, target: &str) -> String {
-    let base = Path::new(path).parent().unwrap_or(Path::new("/"));
-    let mut out = PathBuf::new();
-    for part in base.join(target).components() {
-        match part {
-            std::path::Component::ParentDir => {
-                out.pop();
-            }
-            std::path::Component::CurDir => {}
-            other => out.push(other),
-        }
-    }
-    out.to_string_lossy().into_owned()
-}
-
-/// Where `enable` and `enable --runtime` write: the usual directories if they are searched, else
-/// the first one.
-pub(crate) fn config_directories(search_path: &[String], scope: Scope) -> (String, String) {
-    let usual = match scope {
-        Scope::System => ("/etc/systemd/system".to_owned(), "/run/systemd/system".to_owned()),
-        Scope::User => {
-            let ends = |suffix: &str| search_path.iter().find(|p| p.ends_with(suffix)).cloned();
-            let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
-            (ends("/.config/systemd/user").unwrap_or_default(), format!("{runtime}/systemd/user"))
-        }
-    };
-    let first = search_path.first().cloned().unwrap_or_default();
-    let pick = |wanted: String| match search_path.contains(&wanted) {
-        true => wanted,
-        false => first.clone(),
-    };
-    (pick(usual.0), pick(usual.1))
-}
-
-/// `UnitFileState` of every unit file.
-pub fn states(snapshot: &Snapshot, context: &Arc<Context>) -> FileStates {
-    let mut states = tree(snapshot, context).states();
+/// `UnitFileState` of every unit file and of these instances, and the policy for them.
+pub fn states(
+    snapshot: &Snapshot,
+    context: &Arc<Context>,
+    instances: impl Iterator<Item = UnitName>,
+    presets: PresetRules,
+) -> FileStates {
+    let mut states = tree(snapshot, context).states(instances);
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }
@@ -93,11 +75,11 @@ pub fn states(snapshot: &Snapshot, context: &Arc<Context>) -> FileStates {
         snapshot.directories.iter().position(has).and_then(|index| u16::try_from(index).ok())
     };
     let directories = snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
-    let placed = states.into_iter().filter_map(|(name, state)| {
-        let directory = place(&name)?;
-        Some((name, state, directory))
+    let placed = states.into_iter().map(|(name, state)| {
+        let directory = place(&name);
+        (name, state, directory)
     });
-    FileStates::new(directories, placed)
+    FileStates::new(directories, placed, presets)
 }
 
 /// The units that rules make and no file hides.
@@ -107,58 +89,4 @@ fn made(snapshot: &Snapshot) -> Vec<UnitName> {
     let files = own.entries.iter().filter(|(_, entry)| matches!(entry, Entry::File(_)));
     let shown = files.filter(|(name, _)| !stronger.iter().any(|d| d.entries.contains_key(*name)));
     shown.filter_map(|(name, _)| UnitName::parse(name).ok()).collect()
-}
-
-/// Reads files that are named by path and are not in the listing.
-pub fn add_named_files(tree: &mut Tree, names: &[&str]) {
-    for path in names.iter().filter(|name| name.starts_with('/')) {
-        let Some(suffix) = path.rsplit('.').next().and_then(UnitType::from_suffix) else {
-            continue;
-        };
-        if let Ok(bytes) = std::fs::read(path) {
-            let (file, _) = warren_unit::parse::parse((*path).into(), &bytes, suffix);
-            tree.nodes.insert((*path).to_string(), Node::File(Arc::new(file)));
-        }
-    }
-}
-
-fn says(path: &str) -> impl Fn(std::io::Error) -> String + '_ {
-    move |e| format!("{path}: {e}")
-}
-
-/// Carries out a plan. Stops at the first failure; returns the changes that were made.
-pub fn carry_out(plan: &Plan) -> Result<Vec<Change>, String> {
-    let mut made = Vec::new();
-    for change in &plan.changes {
-        make(change)?;
-        made.push(change.clone());
-    }
-    Ok(made)
-}
-
-fn make(change: &Change) -> Result<(), String> {
-    match change {
-        Change::Symlink { path, target } => {
-            if let Some(directory) = Path::new(path).parent() {
-                std::fs::create_dir_all(directory).map_err(says(path))?;
-            }
-            // Made beside and renamed: there is no moment without the link.
-            let fresh = format!("{path}.new-{}", std::process::id());
-            let _ = std::fs::remove_file(&fresh);
-            std::os::unix::fs::symlink(target, &fresh).map_err(says(path))?;
-            std::fs::rename(&fresh, path).map_err(says(path))
-        }
-        Change::Unlink { path } => {
-            std::fs::remove_file(path).map_err(says(path))?;
-            let directory = Path::new(path).parent();
-            let emptied = directory.filter(|d| {
-                d.file_name().and_then(|n| n.to_str()).and_then(directory_kind).is_some()
-            });
-            if let Some(directory) = emptied {
-                // Still in use by other links: it stays.
-                let _ = std::fs::remove_dir(directory);
-            }
-            Ok(())
-        }
-    }
 }

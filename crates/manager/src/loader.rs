@@ -13,12 +13,12 @@ use warren_core::graph::{Change, Definition, Delta, Edit, Files, Graph, NewDefin
 use warren_core::settings::Settings;
 use warren_unit::load::load;
 use warren_unit::parse::UnitFile;
-use warren_unit::search;
+use warren_unit::search::{self, directory_kind};
 use warren_unit::{Context, Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
-use crate::snapshot::{Entry, KnownFiles, Snapshot, Work, directory_kind};
+use crate::snapshot::{Entry, KnownFiles, Leads, Link, Snapshot, Work};
 
 /// Links that are followed from one name to the next.
 const ALIAS_STEPS_MAX: usize = 16;
@@ -411,9 +411,10 @@ impl Loader {
             self.index();
             for (unit, aliases) in before.iter().chain(&self.aliases) {
                 if before.get(unit) != self.aliases.get(unit) {
-                    names.insert(unit.clone());
+                    let all = || std::iter::once(unit).chain(aliases);
+                    names.extend(all().flat_map(|name| instances(graph, name)));
                     names.extend(aliases.iter().flat_map(|a| self.referrers(graph, a)));
-                    names.extend(aliases.iter().cloned());
+                    names.extend(all().filter(|name| !name.is_template()).cloned());
                 }
             }
         }
@@ -599,39 +600,45 @@ impl Loader {
             Entry::Link(link) if &*link.target == "/dev/null" => {
                 Step::Done(Found::Unit { name: name.clone(), fragment: None, masked: true })
             }
-            Entry::Link(link) => {
-                let (target, outside) = (&link.target, &link.outside);
-                let file_name = target.rsplit('/').next().unwrap_or_default();
-                match UnitName::parse(file_name) {
-                    Ok(next) if next != *entry_name && is_valid_alias(entry_name, &next) => {
-                        Step::Alias(for_instance(name, next))
-                    }
-                    Ok(next) if next == *entry_name => self.linked(name, outside.as_ref()),
-                    _ => Step::Done(Found::Wrong(
-                        "is a link to a name that it cannot be an alias of",
-                    )),
-                }
-            }
+            Entry::Link(link) => self.follow_link(name, entry_name, link),
             Entry::Directory(_) => Step::Done(Found::Wrong("is a directory")),
             Entry::Wrong(why) => Step::Done(Found::Wrong(why)),
         }
     }
 
-    /// A link to a file of the same name elsewhere: outside the search directories it is that
-    /// file; inside, the file of the directory it leads to.
-    fn linked(&self, name: &UnitName, outside: Option<&crate::snapshot::File>) -> Step {
-        let inside = || {
-            self.snapshot.directories.iter().find_map(|d| {
-                let template = name.template();
-                let names = [Some(name.as_str()), template.as_ref().map(|t| t.as_str())];
-                names.into_iter().flatten().find_map(|n| match d.entries.get(n) {
+    fn follow_link(&self, name: &UnitName, entry_name: &UnitName, link: &Link) -> Step {
+        let found = |fragment: Option<Arc<UnitFile>>| {
+            let masked = fragment.as_ref().is_some_and(|file| file.is_empty());
+            Found::Unit { name: name.clone(), fragment, masked }
+        };
+        match &link.leads {
+            Leads::Outside(file) => return Step::Done(found(Some(file.parsed.clone()))),
+            Leads::Nowhere => return Step::Done(found(None)),
+            Leads::Inside => {}
+        }
+        let file_name = link.target.rsplit('/').next().unwrap_or_default();
+        match UnitName::parse(file_name) {
+            // To another directory's file of the same name, or of an instance to its template.
+            Ok(next) if next == *entry_name || entry_name.template().as_ref() == Some(&next) => {
+                Step::Done(found(self.file_of(name)))
+            }
+            Ok(next) if is_valid_alias(entry_name, &next) => Step::Alias(for_instance(name, next)),
+            _ => Step::Done(Found::Wrong("is a link to a name that it cannot be an alias of")),
+        }
+    }
+
+    /// The strongest file of this name or of its template, links aside.
+    fn file_of(&self, name: &UnitName) -> Option<Arc<UnitFile>> {
+        let template = name.template();
+        self.snapshot.directories.iter().find_map(|directory| {
+            let names = [Some(name), template.as_ref()];
+            names.into_iter().flatten().find_map(|name| {
+                match directory.entries.get(name.as_str()) {
                     Some(Entry::File(file)) => Some(file.parsed.clone()),
                     _ => None,
-                })
+                }
             })
-        };
-        let fragment = outside.map(|file| file.parsed.clone()).or_else(inside);
-        Step::Done(Found::Unit { name: name.clone(), fragment, masked: false })
+        })
     }
 
     // ---- loading ----
@@ -704,6 +711,18 @@ impl Loader {
         }
     }
 
+    /// The names that lead to this one: links, and for an instance those that its template has.
+    fn aliases_of(&self, name: &UnitName) -> Vec<UnitName> {
+        let own = self.aliases.get(name).into_iter().flatten().cloned();
+        let (template, instance) = (name.template(), name.instance());
+        let of_template = template.as_ref().and_then(|template| self.aliases.get(template));
+        let made = of_template.into_iter().flatten().filter_map(|alias| {
+            alias.with_instance(instance?).ok().filter(|alias| self.entry(alias.as_str()).is_none())
+        });
+        let aliases: BTreeSet<UnitName> = own.chain(made).collect();
+        aliases.into_iter().collect()
+    }
+
     fn define(
         &self,
         name: &UnitName,
@@ -711,8 +730,7 @@ impl Loader {
         masked: bool,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Change {
-        let aliases: Vec<UnitName> =
-            self.aliases.get(name).into_iter().flatten().cloned().collect();
+        let aliases = self.aliases_of(name);
         let mut all_names = vec![name.clone()];
         all_names.extend(aliases.iter().cloned());
         let dropins = self.dropins(&all_names);
@@ -928,3 +946,6 @@ pub fn is_of_kernel(definition: &Definition) -> bool {
 fn is_kernel_file(fragment: Option<&Arc<UnitFile>>) -> bool {
     fragment.is_some_and(|file| file.path().is_empty())
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,11 +5,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
+use warren_bus::Outcome;
+use warren_bus::backend::Answer;
 use warren_core::graph::{Delta, Graph};
 use warren_core::time::Monotonic;
 use warren_trace::words::Phase;
 use warren_unit::UnitName;
 use warren_unit::install::UnitFileState;
+use warren_unit_files::Root;
 
 use crate::daemon::now;
 use crate::first::First;
@@ -20,6 +23,7 @@ use crate::loader::{Loader, Loading, RulesChange};
 use crate::orders::{LoaderAnswer, LoaderOrder, Order, Reload};
 use crate::recorder::Done;
 use crate::shared::{FileStates, Shared};
+use crate::unit_files::{Ground, Question};
 
 /// Generations that are kept for rollback.
 const KEPT_GENERATIONS_MAX: usize = 16;
@@ -63,12 +67,27 @@ impl LoaderThread {
                     self.take(token, loading)
                 }
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
+                LoaderOrder::Files { question, reply } => {
+                    reply.send(self.of_files(&question));
+                    continue;
+                }
             };
             // Who hears that a reload is done can rely on what it did, whoever is killed then.
             self.file.write_ahead(&self.graph);
             self.shared.order(Order::Loaded(Box::new(answer)));
             self.file.write(&self.graph);
         }
+    }
+
+    fn of_files(&mut self, question: &Question) -> Outcome {
+        self.loader.look(false);
+        let rules = self.shared.rules();
+        let (snapshot, context) = (self.loader.snapshot(), self.loader.context());
+        let outcome = Ground { snapshot, context, rules: &rules }.answer(question);
+        if matches!(outcome, Ok(Answer::Changes { .. })) {
+            self.shared.order(Order::FilesChanged);
+        }
+        outcome
     }
 
     fn answer(&mut self, token: u64, loading: Loading, dry_run: bool) -> LoaderAnswer {
@@ -187,8 +206,11 @@ impl LoaderThread {
         Arc::new(states)
     }
 
-    /// `UnitFileState` of everything that has a file.
+    /// `UnitFileState` of everything that has a file, and of the instances that there are.
     fn states(&self) -> FileStates {
-        crate::install::states(self.loader.snapshot(), self.loader.context())
+        let names = self.graph.names().map(|(name, _)| name);
+        let instances = names.filter(|name| name.is_instance()).cloned();
+        let presets = warren_unit_files::presets(&Root::OWN);
+        crate::install::states(self.loader.snapshot(), self.loader.context(), instances, presets)
     }
 }

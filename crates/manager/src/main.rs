@@ -16,7 +16,8 @@ fn main() {
         }
     };
     if options.run_generators {
-        let architecture = warren_manager::host::context(options.scope).architecture;
+        let architecture =
+            warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope).architecture;
         if let Some(generators) = options.generators(&architecture) {
             generators.run();
         }

@@ -58,6 +58,11 @@ impl NotifySocket {
         self.fd.as_fd()
     }
 
+    /// Datagrams that were looked at and are still in the socket.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
     /// The next datagram; nothing when there is none. Those without a sender or too large are
     /// skipped. It stays in the socket until [`NotifySocket::release`], for the next manager if
     /// this one ends before it has written down what follows.
@@ -91,9 +96,6 @@ impl NotifySocket {
 
     /// What was received is written down.
     pub fn release(&mut self) {
-        if self.seen == 0 {
-            return;
-        }
         for _ in 0..std::mem::take(&mut self.seen) {
             fdpass::discard(self.fd.as_fd());
         }

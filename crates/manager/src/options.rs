@@ -1,10 +1,10 @@
 //! Arguments of warrend, which init passes on, and where things lie in each mode.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use warren_unit::search::{SearchEnvironment, search_path};
 use warren_unit::{Context, Defaults, Diagnostic, Scope};
+use warren_unit_files::Root;
 
 use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
@@ -120,30 +120,10 @@ impl Options {
 
     /// The search directories, highest precedence first.
     pub fn search_path(&self) -> Vec<PathBuf> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-        let environment = SearchEnvironment {
-            unit_path: self.unit_path.clone().or_else(|| std::env::var("SYSTEMD_UNIT_PATH").ok()),
-            home: variable("HOME"),
-            config_home: variable("XDG_CONFIG_HOME"),
-            config_dirs: variable("XDG_CONFIG_DIRS"),
-            data_home: variable("XDG_DATA_HOME"),
-            data_dirs: variable("XDG_DATA_DIRS"),
-            runtime_dir: variable("XDG_RUNTIME_DIR"),
-        };
-        let mut all: Vec<PathBuf> =
-            search_path(self.scope, &environment).into_iter().map(PathBuf::from).collect();
-        if self.scope == Scope::System && environment.unit_path.is_none() {
-            add_own_units(&mut all);
-        }
-        let mut paths: Vec<PathBuf> = Vec::new();
-        for path in all {
-            // /lib is a link to /usr/lib on most hosts: one of the two is enough.
-            let again = |other: &PathBuf| same_directory(other, &path);
-            if !paths.iter().any(again) {
-                paths.push(path);
-            }
-        }
-        paths
+        let environment = warren_unit_files::search_environment(self.unit_path.as_deref());
+        let program = std::env::current_exe().unwrap_or_default();
+        let own = program.parent().map(|directory| directory.join("system"));
+        warren_unit_files::search_directories(self.scope, &environment, own)
     }
 
     /// What units get that say nothing, and what is wrong where that is said. Where units come from
@@ -151,7 +131,7 @@ impl Options {
     pub fn defaults(&self, context: &Context) -> (Defaults, Vec<Diagnostic>) {
         match &self.unit_path {
             Some(_) => (Defaults::default(), Vec::new()),
-            None => crate::manager_file::read(context),
+            None => warren_unit_files::manager_defaults(context),
         }
     }
 
@@ -174,7 +154,7 @@ impl Options {
             (Scope::User, None) => warren_fleet_files::user_directory(),
         };
         let rules = self.fleet_path.clone().or_else(usual)?;
-        let context = Arc::new(crate::host::context(self.scope));
+        let context = Arc::new(warren_unit_files::context(&Root::OWN, self.scope));
         Some(Fleet::new(rules, self.rules_directory(), context))
     }
 
@@ -225,43 +205,5 @@ impl Options {
     /// Where the output of services goes while there is no log daemon.
     pub fn log_dir(&self) -> PathBuf {
         self.runtime_dir.join("log/warren/units")
-    }
-}
-
-/// Units that stand in for systemd's own daemons lie beside this program, where systemd does not
-/// look, and count more than what distributions install.
-fn add_own_units(paths: &mut Vec<PathBuf>) {
-    let program = std::env::current_exe().unwrap_or_default();
-    if let Some(directory) = program.parent() {
-        insert_own_units(paths, directory.join("system"));
-    }
-}
-
-fn insert_own_units(paths: &mut Vec<PathBuf>, own: PathBuf) {
-    let vendor = |path: &PathBuf| path.ends_with("lib/systemd/system");
-    let at = paths.iter().position(vendor).unwrap_or(paths.len());
-    paths.insert(at, own);
-}
-
-fn same_directory(a: &Path, b: &Path) -> bool {
-    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn own_units_count_more_than_the_distribution_s_and_less_than_the_admin_s() {
-        let paths = search_path(Scope::System, &SearchEnvironment::default());
-        let mut paths: Vec<PathBuf> = paths.into_iter().map(PathBuf::from).collect();
-        insert_own_units(&mut paths, PathBuf::from("/own"));
-        let place = |path: &str| paths.iter().position(|p| p == Path::new(path));
-        let [admin, run, own] = ["/etc/systemd/system", "/run/systemd/system", "/own"].map(place);
-        assert!(admin.is_some() && run.is_some() && own.is_some(), "{paths:?}");
-        assert!(admin < own && run < own, "{paths:?}");
-        for vendor in ["/usr/local/lib/systemd/system", "/usr/lib/systemd/system"].map(place) {
-            assert!(own < vendor, "{paths:?}");
-        }
     }
 }

@@ -18,6 +18,7 @@ use crate::loader::{Loading, RulesChange};
 use crate::recorder::Done;
 use crate::records::Material;
 use crate::snapshot::Work;
+use crate::unit_files::Question;
 
 /// One order.
 pub enum Order {
@@ -79,6 +80,8 @@ pub enum Order {
     BusName(String, NameState),
     /// What the loader made.
     Loaded(Box<LoaderAnswer>),
+    /// A client had unit files enabled, masked or the like.
+    FilesChanged,
 }
 
 /// How a job that was waited for ended.
@@ -176,6 +179,13 @@ pub enum LoaderOrder {
         name: UnitName,
         /// Comes back with the answer.
         token: u64,
+    },
+    /// Do what a client wants done with unit files; no generation comes of it.
+    Files {
+        /// What.
+        question: Question,
+        /// Where the answer goes.
+        reply: ReplySender,
     },
 }
 

@@ -44,7 +44,7 @@ fn directories(shared: &Shared) -> [PathBuf; 2] {
     let path: Vec<String> =
         shared.unit_path.iter().map(|path| path.to_string_lossy().into_owned()).collect();
     let (persistent, runtime) =
-        crate::install::config_directories(&path, shared.settings().context.scope);
+        warren_unit_files::config_directories(&path, shared.settings().context.scope);
     [persistent.into(), runtime.into()]
 }
 

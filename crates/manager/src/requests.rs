@@ -3,7 +3,7 @@
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
-use warren_bus::backend::{Answer, Call, FileChange, Leave, PresetMode, UnitFileOp, UnitFileVerb};
+use warren_bus::backend::{Answer, Call, Leave};
 use warren_bus::names::NameState;
 use warren_bus::{Announcement, BusError, Outcome, ReplySender};
 use warren_core::event::{BusName, Event};
@@ -15,9 +15,7 @@ use warren_core::state::ActiveState;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_trace::words::Phase;
-use warren_unit::install::{
-    Change, Options as InstallOptions, Plan, PresetMode as PlanPreset, Tree, UnitFileState,
-};
+use warren_unit::install::UnitFileState;
 use warren_unit::{LoadState, UnitName, UnitType};
 
 use crate::daemon::{Client, Daemon, Leaving, now};
@@ -25,6 +23,7 @@ use crate::orders::{Ended, LoaderAnswer, LoaderOrder, Order, Reload, Report};
 use crate::recorder::Done;
 use crate::records::Material;
 use crate::say;
+use crate::unit_files::Question;
 
 /// What is to be done when the loader has answered.
 pub(crate) enum AfterLoad {
@@ -91,6 +90,7 @@ impl Daemon {
                 let _ = reply.send(Material { head, events, graph: self.core.graph().clone() });
             }
             Order::Loaded(answer) => self.take_loaded(*answer),
+            Order::FilesChanged => self.announce(Announcement::UnitFilesChanged),
         }
     }
 
@@ -99,7 +99,16 @@ impl Daemon {
         let token = self.next_load;
         self.next_load += 1;
         self.loads.insert(token, after);
-        if self.loader.send(order(token)).is_err() {
+        self.send_to_loader(order(token));
+    }
+
+    /// The loader answers the client itself.
+    fn ask_of_files(&mut self, question: Question, reply: ReplySender) {
+        self.send_to_loader(LoaderOrder::Files { question, reply });
+    }
+
+    fn send_to_loader(&mut self, order: LoaderOrder) {
+        if self.loader.send(order).is_err() {
             say!("the loader is gone");
             self.leaving = Some(Leaving::Restart);
         }
@@ -135,7 +144,10 @@ impl Daemon {
                 reply.send(Ok(Answer::Done));
                 self.reexecute();
             }
-            Call::UnitFiles(operation) => reply.send(self.unit_files(&operation)),
+            Call::UnitFiles(operation) => self.ask_of_files(Question::Do(operation), reply),
+            Call::GetUnitFileLinks { file, runtime } => {
+                self.ask_of_files(Question::Links { file, runtime }, reply);
+            }
             other => reply.send(self.take_question(other)),
         }
     }
@@ -151,15 +163,6 @@ impl Daemon {
                 })
             }
             Call::ListUnitFiles => Ok(Answer::UnitFiles(self.unit_file_list())),
-            Call::GetUnitFileLinks { file, runtime } => {
-                let options = InstallOptions { runtime, force: false };
-                let plan = self.install_tree(&[]).disable(&[&file], options);
-                let paths = plan.changes.iter().filter_map(|change| match change {
-                    Change::Unlink { path } => Some(path.clone()),
-                    Change::Symlink { .. } => None,
-                });
-                Ok(Answer::Texts(paths.collect()))
-            }
             Call::GetDefaultTarget => {
                 let name = UnitName::parse("default.target").expect("a valid name");
                 let unit = self.core.graph().lookup(&name);
@@ -400,51 +403,6 @@ impl Daemon {
 
     // ---- unit files ----
 
-    fn install_tree(&self, names: &[&str]) -> Tree {
-        let snapshot = crate::snapshot::Snapshot::read_unwatched(self.shared.unit_path.clone());
-        let mut tree = crate::install::tree(&snapshot, &self.core.settings().context);
-        crate::install::add_named_files(&mut tree, names);
-        tree
-    }
-
-    fn unit_files(&mut self, operation: &UnitFileOp) -> Outcome {
-        let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
-        self.refuse_made_units(operation, &names)?;
-        let tree = self.install_tree(&names);
-        let plan = plan(&tree, operation, &names)?;
-        if let Some(error) = plan.errors.first() {
-            return Err(BusError::failed(error.clone()));
-        }
-        let made = crate::install::carry_out(&plan).map_err(BusError::failed)?;
-        self.announce(Announcement::UnitFilesChanged);
-        let changes = made.into_iter().map(|change| match change {
-            Change::Symlink { path, target } => {
-                FileChange { kind: "symlink", path, source: target }
-            }
-            Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
-        });
-        Ok(Answer::Changes {
-            carries_install_info: plan.carries_install_info,
-            changes: changes.collect(),
-        })
-    }
-
-    /// What rules make is enabled by them, and is no file that a link could lead to. It can be
-    /// masked: the mask is a file that hides it.
-    fn refuse_made_units(&self, operation: &UnitFileOp, names: &[&str]) -> Result<(), BusError> {
-        if matches!(operation.verb, UnitFileVerb::Mask | UnitFileVerb::Unmask) {
-            return Ok(());
-        }
-        let rules = self.shared.rules();
-        let made = names.iter().find_map(|name| Some((name, rules.get(*name)?)));
-        made.map_or(Ok(()), |(name, product)| {
-            let (path, origin) = (product.file.path(), &product.origin);
-            let message =
-                format!("Unit {path} is transient or generated: {name} is made by {origin}");
-            Err(BusError::failed(message))
-        })
-    }
-
     fn unit_file_list(&self) -> Vec<(String, &'static str)> {
         let states = self.shared.states();
         states.files().map(|(path, state)| (path, state.as_str())).collect()
@@ -505,34 +463,6 @@ impl Daemon {
         let (reply, _) = std::sync::mpsc::channel();
         self.take_job_call(Asker::default(), call, Client::Waiter(reply));
     }
-}
-
-fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Result<Plan, BusError> {
-    let options = InstallOptions { runtime: operation.runtime, force: operation.force };
-    let target = || operation.target.as_deref().unwrap_or_default();
-    let preset = |mode: PresetMode| match mode {
-        PresetMode::Full => PlanPreset::Full,
-        PresetMode::EnableOnly => PlanPreset::EnableOnly,
-        PresetMode::DisableOnly => PlanPreset::DisableOnly,
-    };
-    Ok(match operation.verb {
-        UnitFileVerb::Enable => tree.enable(names, options),
-        UnitFileVerb::Disable => tree.disable(names, options),
-        UnitFileVerb::Reenable => tree.reenable(names, options),
-        UnitFileVerb::Link => tree.link(names, options),
-        UnitFileVerb::Mask => tree.mask(names, options),
-        UnitFileVerb::Unmask => tree.unmask(names, options),
-        UnitFileVerb::Revert => tree.revert(names),
-        UnitFileVerb::SetDefault => tree.set_default(names.first().copied().unwrap_or_default()),
-        UnitFileVerb::AddWants => tree.add_dependency(target(), names, "wants", options),
-        UnitFileVerb::AddRequires => tree.add_dependency(target(), names, "requires", options),
-        UnitFileVerb::Preset(mode) => {
-            tree.preset(names, &crate::presets::read(), preset(mode), options)
-        }
-        UnitFileVerb::PresetAll(mode) => {
-            tree.preset_all(&crate::presets::read(), preset(mode), options)
-        }
-    })
 }
 
 fn command_line(pid: i32) -> String {

@@ -14,7 +14,7 @@ use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_unit::UnitName;
-use warren_unit::install::UnitFileState;
+use warren_unit::install::{PresetAction, PresetRules, UnitFileState};
 
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
@@ -23,26 +23,31 @@ use crate::inhibit::Locks;
 use crate::orders::Order;
 use crate::records::Records;
 
-/// Installation states of all unit files, by name.
+/// Installation states of all unit files and of instances in use, by name, and the policy for them.
 #[derive(Clone, Debug, Default)]
 pub struct FileStates {
     directories: Arc<[String]>,
-    by_name: imbl::OrdMap<UnitName, (UnitFileState, u16)>,
+    /// With the index of the file's directory; an instance has none.
+    by_name: imbl::OrdMap<UnitName, (UnitFileState, Option<u16>)>,
+    presets: Arc<PresetRules>,
 }
 
 impl FileStates {
     /// States of units whose files are in these directories, each with the index of its own.
     pub fn new(
         directories: Vec<String>,
-        states: impl Iterator<Item = (UnitName, UnitFileState, u16)>,
+        states: impl Iterator<Item = (UnitName, UnitFileState, Option<u16>)>,
+        presets: PresetRules,
     ) -> FileStates {
         let by_name = states.map(|(name, state, directory)| (name, (state, directory))).collect();
-        FileStates { directories: directories.into(), by_name }
+        FileStates { directories: directories.into(), by_name, presets: Arc::new(presets) }
     }
 
-    /// The state of a unit's file.
+    /// The state of a unit's file. An instance that is new since has its template's.
     pub fn get(&self, name: &UnitName) -> Option<UnitFileState> {
-        self.by_name.get(name).map(|(state, _)| *state)
+        let own = self.by_name.get(name);
+        let found = own.or_else(|| self.by_name.get(&name.template()?))?;
+        Some(found.0)
     }
 
     /// Changes the state of a unit's file, if there is one.
@@ -52,10 +57,19 @@ impl FileStates {
         }
     }
 
+    /// What the policy says of a unit (systemd.preset(5)).
+    pub fn preset(&self, name: &UnitName) -> &'static str {
+        match self.presets.action(name) {
+            PresetAction::Enable(_) => "enabled",
+            PresetAction::Disable => "disabled",
+            PresetAction::Ignore => "ignored",
+        }
+    }
+
     /// All files by path, and their states.
     pub fn files(&self) -> impl Iterator<Item = (String, UnitFileState)> {
         self.by_name.iter().filter_map(|(name, (state, directory))| {
-            let directory = self.directories.get(usize::from(*directory))?;
+            let directory = self.directories.get(usize::from((*directory)?))?;
             Some((format!("{directory}/{name}"), *state))
         })
     }
@@ -282,12 +296,14 @@ impl Backend for Shared {
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());
         let is_of_kernel = crate::loader::is_of_kernel(definition);
         let fragment = definition.files.fragment.as_ref().filter(|_| !is_of_kernel).map(path);
+        let states = self.states();
+        let preset = fragment.as_ref().map_or("", |_| states.preset(&definition.name));
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins.iter().map(path).collect(),
-            state: self.states().get(&definition.name).map_or("", UnitFileState::as_str),
-            preset: "",
+            state: states.get(&definition.name).map_or("", UnitFileState::as_str),
+            preset,
             changed_on_disk: false,
             transient,
         }

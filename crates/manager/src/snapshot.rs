@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use warren_sys::inotify::{Change, Inotify, WatchFor, WatchId};
 use warren_unit::parse::{UnitFile, parse};
+use warren_unit::search::directory_kind;
 use warren_unit::{Diagnostic, UnitName, UnitType};
 
 /// Largest unit file that is read, in bytes; the parser has a bound of its own below this.
@@ -69,8 +70,8 @@ pub enum Entry {
 
 impl Entry {
     /// A link that leads there.
-    pub(crate) fn link(target: &Path, outside: Option<File>) -> Entry {
-        Entry::Link(Box::new(Link { target: target.to_string_lossy().into(), outside }))
+    pub(crate) fn link(target: &Path, leads: Leads) -> Entry {
+        Entry::Link(Box::new(Link { target: target.to_string_lossy().into(), leads }))
     }
 }
 
@@ -79,8 +80,19 @@ impl Entry {
 pub struct Link {
     /// As readlink(2) gives it.
     pub target: Box<str>,
-    /// The file behind it, where that lies outside the search directories.
-    pub outside: Option<File>,
+    /// Where that is.
+    pub leads: Leads,
+}
+
+/// Where a link leads (systemd.unit(5), "UNIT FILE LOAD PATH").
+#[derive(Clone, Debug)]
+pub enum Leads {
+    /// To a name in a search directory: it is another name of that unit.
+    Inside,
+    /// To a file elsewhere, which is the unit's own; its path is the link's.
+    Outside(File),
+    /// To nothing that a unit could be made of.
+    Nowhere,
 }
 
 /// A file and what is in it.
@@ -142,7 +154,7 @@ pub struct Snapshot {
     watch: Option<Inotify>,
     /// Which directory, or which directory in it, a watch is for.
     watched: BTreeMap<WatchId, (usize, Option<Box<str>>)>,
-    /// Links that lead out of the search directories.
+    /// Links that lead out of the search directories, be it to nothing yet.
     outside: BTreeSet<(usize, Box<str>)>,
     /// Search directories that did not exist when they were last looked at.
     missing: BTreeSet<usize>,
@@ -406,7 +418,7 @@ impl Snapshot {
                 let is_unit = UnitName::parse(&name).is_ok();
                 // A file in place of a link counts by its name as well.
                 let target = || fs::read_link(entry.path()).unwrap_or_default();
-                is_unit.then(|| Entry::link(&target(), None))
+                is_unit.then(|| Entry::link(&target(), Leads::Inside))
             };
             if let Some(found) = found {
                 new.insert(name.into_boxed_str(), found);
@@ -429,7 +441,7 @@ impl Snapshot {
             return self.read_file(path, &metadata, owner, before, notes).map(Entry::File);
         }
         let target = fs::read_link(path).ok()?;
-        Some(Entry::link(&target, None))
+        Some(Entry::link(&target, Leads::Nowhere))
     }
 
     fn look_at_file(
@@ -442,8 +454,8 @@ impl Snapshot {
         let metadata = fs::symlink_metadata(path).ok()?;
         if metadata.is_symlink() {
             let target = fs::read_link(path).ok()?;
-            let outside = self.file_outside(path, &target, unit_type, before, notes);
-            return Some(Entry::link(&target, outside));
+            let leads = self.behind(path, &target, unit_type, before, notes);
+            return Some(Entry::link(&target, leads));
         }
         if metadata.is_dir() {
             return Some(Entry::Wrong("is a directory"));
@@ -454,27 +466,41 @@ impl Snapshot {
         self.read_file(path, &metadata, unit_type, before, notes).map(Entry::File)
     }
 
-    /// The file behind a link that leads out of the search directories.
-    fn file_outside(
+    /// Where a link leads. A file outside of the search directories is read.
+    fn behind(
         &self,
         path: &Path,
         target: &Path,
         unit_type: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Option<File> {
-        let full = path.parent()?.join(target);
-        let full = fs::canonicalize(full).ok()?;
-        let inside = full.parent().is_some_and(|dir| self.is_search_directory(dir));
-        let metadata = fs::metadata(&full).ok()?;
-        if inside || !metadata.is_file() {
-            return None;
+    ) -> Leads {
+        let full = path.parent().map(|directory| directory.join(target)).unwrap_or_default();
+        if self.is_inside(&full) {
+            return Leads::Inside;
         }
+        // A link that leads there may itself lead back.
+        let Ok(full) = fs::canonicalize(full) else { return Leads::Nowhere };
+        if self.is_inside(&full) {
+            return Leads::Inside;
+        }
+        let Some(metadata) = fs::metadata(&full).ok().filter(fs::Metadata::is_file) else {
+            return Leads::Nowhere;
+        };
         let before = match before {
-            Some(Entry::Link(link)) => link.outside.clone().map(Entry::File),
+            Some(Entry::Link(link)) => match &link.leads {
+                Leads::Outside(file) => Some(Entry::File(file.clone())),
+                Leads::Inside | Leads::Nowhere => None,
+            },
             _ => None,
         };
-        self.read_file(&full, &metadata, unit_type, before.as_ref(), notes)
+        let file = self.read_file(path, &metadata, unit_type, before.as_ref(), notes);
+        file.map_or(Leads::Nowhere, Leads::Outside)
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        let directory = path.parent().and_then(|directory| fs::canonicalize(directory).ok());
+        directory.is_some_and(|directory| self.is_search_directory(&directory))
     }
 
     fn is_search_directory(&self, dir: &Path) -> bool {
@@ -516,7 +542,9 @@ impl Snapshot {
     }
 
     fn note_outside(&mut self, index: usize, name: &str, now: Option<&Entry>) {
-        let leads_out = matches!(now, Some(Entry::Link(link)) if link.outside.is_some());
+        // A mask leads nowhere and always will.
+        let leads_out = matches!(now, Some(Entry::Link(link))
+            if !matches!(link.leads, Leads::Inside) && &*link.target != "/dev/null");
         if leads_out {
             self.outside.insert((index, name.into()));
         } else if !self.outside.is_empty() {
@@ -657,9 +685,9 @@ fn same(a: &Entry, b: &Entry) -> bool {
         (Entry::File(a), Entry::File(b)) => Arc::ptr_eq(&a.parsed, &b.parsed),
         (Entry::Link(a), Entry::Link(b)) => {
             a.target == b.target
-                && match (&a.outside, &b.outside) {
-                    (Some(x), Some(y)) => Arc::ptr_eq(&x.parsed, &y.parsed),
-                    (None, None) => true,
+                && match (&a.leads, &b.leads) {
+                    (Leads::Outside(x), Leads::Outside(y)) => Arc::ptr_eq(&x.parsed, &y.parsed),
+                    (Leads::Inside, Leads::Inside) | (Leads::Nowhere, Leads::Nowhere) => true,
                     _ => false,
                 }
         }
@@ -670,17 +698,6 @@ fn same(a: &Entry, b: &Entry) -> bool {
         (Entry::Wrong(a), Entry::Wrong(b)) => a == b,
         _ => false,
     }
-}
-
-/// What a `.d`, `.wants`, `.requires` or `.upholds` directory is called for, and the type of unit
-/// that its drop-ins are for. The owner may be a unit, a template, a `foo-.service` prefix or a type.
-pub fn directory_kind(name: &str) -> Option<(&str, UnitType)> {
-    let (owner, kind) = name.rsplit_once('.')?;
-    if !matches!(kind, "d" | "wants" | "requires" | "upholds") {
-        return None;
-    }
-    let suffix = owner.rsplit('.').next()?;
-    UnitType::from_suffix(suffix).map(|unit_type| (owner, unit_type))
 }
 
 /// The file's bytes, no more than the bound and one (so that the parser, which has a lower bound,

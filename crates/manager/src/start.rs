@@ -26,7 +26,7 @@ use warren_trace::words::Phase;
 use warren_unit::LoadState;
 use warren_unit::settings::{Group, Id};
 
-use crate::daemon::{Daemon, now, token};
+use crate::daemon::{Daemon, notify_interest, now, token};
 use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
@@ -110,7 +110,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         say!("going on after the last manager: {:?}", greeting.welcome.reason);
     }
     let mut kept = sort_kept(greeting.stored);
-    let context = Arc::new(crate::host::context(options.scope));
+    let context =
+        Arc::new(warren_unit_files::context(&warren_unit_files::Root::OWN, options.scope));
     let (defaults, faults) = options.defaults(&context);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
@@ -392,7 +393,7 @@ impl Daemon {
         self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
         self.epoll.add(self.init.wake_fd(), token::EXITS, Interest::READ)?;
         self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
-        self.epoll.add(self.notify.fd(), token::NOTIFY, Interest::READ)?;
+        self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest())?;
         self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
         self.watch_devices()?;
         self.epoll.add(self.traps.reader(), token::TRAPS, Interest::READ)?;

@@ -26,11 +26,16 @@ fn simple_oneshot_and_notify_services_start_and_stop() {
             "[Service]\nType=forking\nPIDFile=/run/f.pid\nExecStart=@P fork:/run/f.pid stay",
         ),
     ];
+    // Its first word is longer than any that is taken.
+    let long =
+        format!("[Service]\nType=notify\nExecStart=@P status:{} ready stay", "x".repeat(5000));
+    let units = [&units[..], &[("l.service", &long)]].concat();
     with("kinds", &units, |m| {
         for (unit, state) in [
             ("a", "active/running"),
             ("o", "active/exited"),
             ("n", "active/running"),
+            ("l", "active/running"),
             ("r", "active/running"),
             ("f", "active/running"),
         ] {

@@ -279,6 +279,13 @@ impl Tree {
         self.read_number(group, "memory.current")
     }
 
+    /// How many processes of the group and of those below the kernel has killed for want of memory
+    /// (`memory.events`). `ENOENT` without the memory controller.
+    pub fn oom_kills(&self, group: &str) -> Result<u64> {
+        let text = self.read(group, "memory.events")?;
+        key_value(&text, "oom_kill").ok_or(Error::at("parse memory.events", group, libc::EINVAL))
+    }
+
     /// Bytes read and written on all devices so far. `ENOENT` without the io controller.
     pub fn io_bytes(&self, group: &str) -> Result<(u64, u64)> {
         let text = self.read(group, "io.stat")?;

@@ -178,7 +178,7 @@ impl Default for Defaults {
             io_accounting: false,
             ip_accounting: false,
             tasks_max: TasksLimit::Scale { numerator: 15, denominator: 100 },
-            rlimits: Rlimits::default(),
+            rlimits: Rlimits::of_units(),
             oom_policy: crate::config::OomPolicy::Stop,
             oom_score_adjust: None,
             standard_output: crate::config::Output::Journal,

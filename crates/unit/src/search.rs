@@ -209,6 +209,17 @@ pub fn check_alias(alias: &UnitName, target: &UnitName) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("{alias} cannot be an alias of {target}")) }
 }
 
+/// What a `.d`, `.wants`, `.requires` or `.upholds` directory is called for, and the type of unit
+/// that its drop-ins are for. The owner may be a unit, a template, a `foo-.service` prefix or a type.
+pub fn directory_kind(name: &str) -> Option<(&str, UnitType)> {
+    let (owner, kind) = name.rsplit_once('.')?;
+    if !matches!(kind, "d" | "wants" | "requires" | "upholds") {
+        return None;
+    }
+    let suffix = owner.rsplit('.').next()?;
+    UnitType::from_suffix(suffix).map(|unit_type| (owner, unit_type))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

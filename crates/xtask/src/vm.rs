@@ -25,12 +25,12 @@ const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "loop"];
 const BUSYBOX: &str = "/bin/busybox";
 
 /// What busybox is called by.
-const COMMANDS: [&str; 14] = [
+const COMMANDS: [&str; 16] = [
     "sh", "mount", "umount", "modprobe", "mkswap", "swapon", "mke2fs", "dd", "sleep", "cat",
-    "echo", "mkdir", "ls", "setsid",
+    "echo", "mkdir", "ls", "setsid", "tail", "grep",
 ];
 
-const UNITS: [(&str, &str); 8] = [
+const UNITS: [(&str, &str); 12] = [
     ("default.target", "[Unit]\nWants=report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -50,6 +50,23 @@ const UNITS: [(&str, &str); 8] = [
         "[Service]\nExecStart=/bin/sleep 1000\nMemoryMax=64M\nTasksMax=20\nCPUWeight=50\n\
          CPUQuota=40%\n",
     ),
+    // Each asks for more memory than it may have, in a process that is not its main one.
+    ("hungry.slice", "[Unit]\nDefaultDependencies=no\n"),
+    (
+        "hungry-stop.service",
+        "[Service]\nType=oneshot\nSlice=hungry.slice\nMemoryMax=16M\nMemorySwapMax=0\n\
+         ExecStart=/bin/sh -c 'tail /dev/zero; sleep 1000'\n",
+    ),
+    (
+        "hungry-kill.service",
+        "[Service]\nType=oneshot\nSlice=hungry.slice\nMemoryMax=16M\nMemorySwapMax=0\n\
+         OOMPolicy=kill\nExecStart=/bin/sh -c 'tail /dev/zero; sleep 1000'\n",
+    ),
+    (
+        "hungry-continue.service",
+        "[Service]\nType=oneshot\nSlice=hungry.slice\nMemoryMax=16M\nMemorySwapMax=0\n\
+         OOMPolicy=continue\nExecStart=/bin/sh -c 'tail /dev/zero; exit 0'\n",
+    ),
     (
         "report.service",
         "[Unit]\nRequires=mnt.mount limits.service\n\
@@ -63,6 +80,10 @@ exec > /dev/console 2>&1
 cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
 cd /
+for policy in stop kill continue; do
+    /bin/warren start hungry-$policy.service
+    echo REPORT $policy $? $(/bin/warren show hungry-$policy.service | grep ^Result)
+done
 dd if=/dev/zero of=/mnt/swap bs=1M count=16; mkswap /mnt/swap; swapon /mnt/swap && echo REPORT swap
 dd if=/dev/zero of=/mnt/loop.img bs=1M count=8; mke2fs -F /mnt/loop.img
 mkdir -p /loop; mount -t ext4 -o loop /mnt/loop.img /loop && echo REPORT loop
@@ -73,7 +94,10 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 10] = [
+const EXPECTED: [&str; 13] = [
+    "REPORT stop 3 Result=oom-kill",
+    "REPORT kill 3 Result=oom-kill",
+    "REPORT continue 0 Result=success",
     "REPORT memory.max 67108864",
     "REPORT pids.max 20",
     "REPORT cpu.weight 50",

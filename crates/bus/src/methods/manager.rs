@@ -174,7 +174,7 @@ fn get_unit_by_invocation(call: &mut Invocation<'_>) -> Out {
 
 /// The unit of this run; looks at every unit.
 pub fn unit_of_invocation(view: &View, id: u128) -> Option<UnitId> {
-    let is_it = |run: &warren_core::state::UnitRun| {
+    let is_it = |run: &std::sync::Arc<warren_core::state::UnitRun>| {
         id != 0 && run.history.as_ref().is_some_and(|history| history.invocation == id)
     };
     let at = view.units.iter().position(is_it)?;

@@ -189,7 +189,8 @@ impl Property {
                 out.str(values::normal_word(&asked.value));
             }
             (Some(asked), "as") => {
-                out.strs(asked.value.split_ascii_whitespace());
+                let words = asked.value.split_ascii_whitespace();
+                out.strs(words.map(values::simple_path));
             }
             _ => encode_text(self.signature, default, out),
         }

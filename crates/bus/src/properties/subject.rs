@@ -269,13 +269,13 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// `WatchdogUSec`: what is in force once it was started, before that what is configured.
+    /// `WatchdogUSec`: what is in force once it was started, before that no limit.
     pub fn watchdog(&self) -> u64 {
         let configured = self.service().watchdog;
         let asked = self.service_run().and_then(|run| run.watchdog_override_us);
         match (asked, self.moment(|h| h.inactive_exit).is_never()) {
             (Some(microseconds), _) => microseconds,
-            (None, true) => usec(configured),
+            (None, true) => u64::MAX,
             (None, false) => configured.map_or(0, micros),
         }
     }

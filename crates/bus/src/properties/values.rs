@@ -45,6 +45,14 @@ pub fn normal_word(word: &str) -> &str {
     }
 }
 
+/// A path without the slash at its end; any other word as it is.
+pub fn simple_path(word: &str) -> &str {
+    match word.trim_end_matches('/') {
+        "" | "-" | "+" | "-+" => word,
+        path => path,
+    }
+}
+
 /// A main process as the ExecMain properties tell of it; all zero if there was none.
 #[derive(Clone, Copy, Default)]
 pub struct Main {

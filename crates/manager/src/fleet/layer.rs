@@ -15,7 +15,7 @@ use warren_unit::install::{Change, Node, Options, Tree, UnitFileState, state_wit
 use warren_unit::parse::UnitFile;
 
 use super::{Applied, Paths};
-use crate::snapshot::{Directory, Entry, File, Snapshot};
+use crate::snapshot::{Directory, Entry, File, Leads, Snapshot};
 
 /// Carries the difference between two states into the ground state; returns the names that differ,
 /// and whether any of them is more than a file's content.
@@ -71,7 +71,7 @@ impl Work<'_> {
         }
         for (link, target) in after.iter().filter(|(link, _)| !before.contains_key(*link)) {
             self.structure = true;
-            self.set(directory, link, Some(Entry::link(Path::new(target), None)));
+            self.set(directory, link, Some(Entry::link(Path::new(target), Leads::Inside)));
         }
     }
 

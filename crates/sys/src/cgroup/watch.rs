@@ -42,7 +42,16 @@ impl Watch {
     /// Watches the group's `cgroup.events`. Read [`Tree::events`] once after this: a change
     /// before the watch is not reported. `ENOSPC` at fs.inotify.max_user_watches.
     pub fn add(&self, tree: &Tree, group: &str) -> Result<WatchId> {
-        let path = tree.path().join(checked(group)?).join("cgroup.events");
+        self.add_file(tree, group, "cgroup.events")
+    }
+
+    /// Watches the group's `memory.events`, likewise. `ENOENT` without the memory controller.
+    pub fn add_memory(&self, tree: &Tree, group: &str) -> Result<WatchId> {
+        self.add_file(tree, group, "memory.events")
+    }
+
+    fn add_file(&self, tree: &Tree, group: &str, file: &str) -> Result<WatchId> {
+        let path = tree.path().join(checked(group)?).join(file);
         inotify::add_watch(&self.0, &path, WatchFlags::MODIFY).call_on("inotify_add_watch", path)
     }
 
@@ -52,7 +61,7 @@ impl Watch {
         let _ = inotify::remove_watch(&self.0, id);
     }
 
-    /// Appends the ids of the groups whose `cgroup.events` changed, each at most once per run
+    /// Appends the ids of the watches whose file changed, each at most once per run
     /// of equal notifications. Never blocks.
     pub fn drain(&self, changed: &mut Vec<WatchId>) -> Result<Drained> {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 16 << 10];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Unit;
 use crate::config::*;
 use crate::diagnostic::Code;
-use crate::settings::{Id, Kind, Status, id};
+use crate::settings::{Id, Kind, List, Status, id};
 use crate::value::{self, Fault};
 
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
@@ -396,10 +396,17 @@ impl Unit<'_> {
             if setting.status != Status::Sandbox {
                 continue;
             }
-            out.retain(|s| s.setting != setting.name);
-            if !off {
-                out.push(SandboxSetting { setting: setting.name, value: entry.value.into() });
+            let before =
+                out.iter().position(|s| s.setting == setting.name).map(|at| out.remove(at));
+            if off {
+                continue;
             }
+            let Some(value) = self.merged.expand(entry) else { continue };
+            let value = match before.filter(|_| setting.list == List::Append) {
+                Some(before) => format!("{} {value}", before.value).into(),
+                None => value.into(),
+            };
+            out.push(SandboxSetting { setting: setting.name, value });
         }
         out
     }

@@ -118,7 +118,8 @@ impl Unit<'_> {
         written.unwrap_or(self.defaults.timeout_stop)
     }
 
-    /// Relative ones lie below the runtime directory.
+    /// Relative ones lie below the runtime directory, which was /var/run once: services that write
+    /// there do so through a link.
     fn pid_file(&self) -> Option<Box<str>> {
         let runtime = &self.merged.context().runtime_dir;
         self.merged.value(id!(Service "PIDFile"), |text| {
@@ -126,7 +127,9 @@ impl Unit<'_> {
                 true => text.to_owned(),
                 false => format!("{runtime}/{text}"),
             };
-            value::path(&text).map(Into::into)
+            let path = value::path(&text)?;
+            let moved = path.strip_prefix("/var/run/").map(|rest| format!("/run/{rest}"));
+            Ok(moved.unwrap_or(path).into())
         })
     }
 

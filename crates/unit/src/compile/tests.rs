@@ -238,6 +238,20 @@ fn what_has_no_effect_is_said() {
 }
 
 #[test]
+fn lists_that_protect_are_kept_whole() {
+    let text = "[Service]\nExecStart=/bin/x\nReadWritePaths=/gone\nReadWritePaths=\n\
+                ReadWritePaths=/a -/b\nReadWritePaths=/c-%i\nProtectSystem=strict\n\
+                ProtectSystem=full\nPIDFile=/var/run/x.pid\n";
+    let (protection, pid_file) = with("a@1.service", &[text], |c| {
+        let config = c.service().0;
+        let shown = config.exec.sandbox.iter().map(|s| format!("{}={}", s.setting, s.value));
+        (shown.collect::<Vec<_>>(), config.pid_file)
+    });
+    assert_eq!(protection, ["ProtectSystem=full", "ReadWritePaths=/a -/b /c-1"]);
+    assert_eq!(pid_file.as_deref(), Some("/run/x.pid"));
+}
+
+#[test]
 fn what_is_read_but_not_acted_on_is_said_once() {
     let text = "[Unit]\nConditionCPUFeature=sse\nSurviveFinalKillSignal=yes\n\
                 [Service]\nExecStart=/bin/x\nDelegate=yes\nOOMPolicy=rubbish\n";
@@ -249,7 +263,6 @@ fn what_is_read_but_not_acted_on_is_said_once() {
         [
             "ConditionCPUFeature= is not looked at yet, never holds",
             "Delegate= has no effect yet",
-            "OOMPolicy= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
             "SurviveFinalKillSignal= has no effect yet",
         ]
@@ -276,7 +289,8 @@ fn the_manager_s_file_states_defaults() {
         .collect();
     let (stated, more) = defaults(Some(&files[0]), &files[1..], &Context::system());
     said.extend(more);
-    let nofile = Rlimit { soft: 1024, hard: 9999 };
+    let mut rlimits = Rlimits::of_units();
+    rlimits.set(Resource::Nofile, Some(Rlimit { soft: 1024, hard: 9999 }));
     let want = Defaults {
         timeout_start: None,
         timeout_stop: Some(Duration::from_secs(7)),
@@ -284,7 +298,7 @@ fn the_manager_s_file_states_defaults() {
         start_limit_burst: 99,
         environment: Arc::from(["A=1".into(), "C=3".into()]),
         tasks_max: TasksLimit::Scale { numerator: 7000, denominator: 10_000 },
-        rlimits: Rlimits(vec![(Resource::Nofile, nofile)]),
+        rlimits,
         oom_policy: OomPolicy::Kill,
         standard_error: Output::Null,
         ..Defaults::default()

@@ -221,6 +221,17 @@ pub struct Rlimit {
 pub struct Rlimits(pub Vec<(Resource, Rlimit)>);
 
 impl Rlimits {
+    /// What units get where nobody says otherwise (systemd-system.conf(5)): all other limits are
+    /// those that the manager found. The soft limit of open files is low, because select(2) takes
+    /// no more.
+    pub fn of_units() -> Rlimits {
+        const MEMLOCK_BYTES: u64 = 8 << 20;
+        let mut limits = Rlimits::default();
+        limits.set(Resource::Nofile, Some(Rlimit { soft: 1024, hard: 524_288 }));
+        limits.set(Resource::Memlock, Some(Rlimit { soft: MEMLOCK_BYTES, hard: MEMLOCK_BYTES }));
+        limits
+    }
+
     /// The limit of a resource, if it is set.
     pub fn get(&self, resource: Resource) -> Option<Rlimit> {
         self.0.iter().find(|(r, _)| *r == resource).map(|(_, limit)| *limit)

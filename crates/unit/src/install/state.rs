@@ -105,12 +105,17 @@ impl Tree {
         self.state_with(name, &self.all_hooks())
     }
 
-    /// The states of all unit files in the search path; linear in their number.
-    pub fn states(&self) -> BTreeMap<UnitName, UnitFileState> {
+    /// The states of all unit files in the search path, and of these instances; linear in their
+    /// number.
+    pub fn states(
+        &self,
+        instances: impl Iterator<Item = UnitName>,
+    ) -> BTreeMap<UnitName, UnitFileState> {
         let hooks = self.all_hooks();
         let names = self.nodes.keys().filter(|path| !is_dependency_link(path));
         let names = names.filter_map(|path| UnitName::parse(last_part(path)).ok());
-        names.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
+        let all = names.chain(instances);
+        all.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
     }
 
     fn all_hooks(&self) -> [(Hooks<'_>, UnitFileState); 2] {
@@ -133,7 +138,12 @@ impl Tree {
             match link_kind(name, target, &self.search_path) {
                 LinkKind::Alias(_) => return Some(UnitFileState::Alias),
                 LinkKind::Bad(_) => return Some(UnitFileState::Bad),
-                _ => {}
+                // A unit of its own, but systemctl says so of every link with another name.
+                LinkKind::Linked if is_other_name(name, target) => {
+                    let is_there = self.nodes.contains_key(target);
+                    return Some(if is_there { UnitFileState::Alias } else { UnitFileState::Bad });
+                }
+                LinkKind::Linked | LinkKind::Mask => {}
             }
         }
         let unit = match self.find(name) {
@@ -150,6 +160,11 @@ impl Tree {
         }
         Some(state_of(&unit, hooks, matches!(node, Node::Link(_)), in_runtime))
     }
+}
+
+fn is_other_name(name: &UnitName, target: &str) -> bool {
+    let file = last_part(target);
+    file != name.as_str() && name.template().is_none_or(|template| template.as_str() != file)
 }
 
 fn state_of(

@@ -47,7 +47,7 @@ impl Loader<'_, '_> {
 
     fn default_slice(&self) -> UnitName {
         let name = self.merged.name();
-        if matches!(name.as_str(), "init.scope" | "-.mount") {
+        if matches!(name.as_str(), "init.scope" | "-.mount") || is_kernel_mount(name) {
             return known::root_slice();
         }
         let is_process = !matches!(name.unit_type(), UnitType::Mount | UnitType::Swap);
@@ -165,4 +165,14 @@ impl Loader<'_, '_> {
 /// Whether StandardOutput= defaults to what StandardInput= is connected to.
 fn passes_output_on(input: Option<&str>) -> bool {
     input.is_some_and(|text| text.starts_with("tty") || text.starts_with("fd") || text == "socket")
+}
+
+/// Whether it is a mount at or below a directory of the kernel's own file systems. systemd 252 has
+/// these in the root slice and gives them no default dependencies, as they need nothing else.
+pub(super) fn is_kernel_mount(name: &UnitName) -> bool {
+    let below = |top: &str| {
+        let rest = name.stem().strip_prefix(top);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    name.unit_type() == UnitType::Mount && ["dev", "proc", "sys"].into_iter().any(below)
 }

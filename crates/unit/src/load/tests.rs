@@ -141,6 +141,19 @@ fn a_network_mount_that_may_fail() {
 }
 
 #[test]
+fn a_mount_below_a_file_system_of_the_kernel() {
+    check(
+        "sys-fs-abc.mount",
+        "[Mount]\nWhat=x\nType=tmpfs\nWhere=/sys/fs/abc\n",
+        "loaded
+         Requires -.slice
+         After -.slice systemd-journald.socket
+         Slice -.slice
+         RequiresMountsFor -.mount sys-fs.mount sys.mount",
+    );
+}
+
+#[test]
 fn timers_paths_swaps_targets() {
     check(
         "a.timer",

@@ -2,6 +2,7 @@
 //! sections "Implicit Dependencies" and "Default Dependencies" of each manual page. What makes
 //! a unit unusable was compared with `systemd-analyze verify` of systemd 252.
 
+use super::implicit::is_kernel_mount;
 use super::{Loader, known};
 use crate::config::{Address, EmergencyAction, ExitType, ListenKind, Restart, ServiceType};
 use crate::diagnostic::Code;
@@ -416,8 +417,8 @@ impl Loader<'_, '_> {
 
     fn default_mount(&mut self) {
         let text = |id: Id| self.merged.text(id).unwrap_or_default();
-        let is_root = self.merged.name().as_str() == "-.mount";
-        if !self.is_system() || is_root {
+        let name = self.merged.name();
+        if !self.is_system() || name.as_str() == "-.mount" || is_kernel_mount(name) {
             return;
         }
         let (options, fs_type) = (text(id!(Mount "Options")), text(id!(Mount "Type")));

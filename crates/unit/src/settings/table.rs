@@ -109,7 +109,7 @@ rows! {
     @Service Acted Last (Word(NotifyAccess::WORDS)): NotifyAccess;
     @Service Acted Keep (Names): Sockets;
     @Service Acted Last (COUNT): FileDescriptorStoreMax;
-    @Service Parsed Last (Word(OomPolicy::WORDS)): OOMPolicy;
+    @Service Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Service Acted Last (Signal): ReloadSignal;
     @Service Parsed Last (Bool): RootDirectoryStartOnly PermissionsStartOnly;
     @Service Parsed Last (BoolOr(&["restart"])): FileDescriptorStorePreserve;

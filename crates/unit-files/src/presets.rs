@@ -1,9 +1,13 @@
-//! Preset policy files of this host (systemd.preset(5)).
+//! Preset policy files of a root (systemd.preset(5)).
 
 use std::collections::BTreeMap;
-use std::fs;
 
 use warren_unit::install::PresetRules;
+
+use crate::root::{Root, entries};
+
+/// Largest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Directories of preset files, highest precedence first.
 const DIRECTORIES: [&str; 5] = [
@@ -15,13 +19,14 @@ const DIRECTORIES: [&str; 5] = [
 ];
 
 /// Reads them all: by file name, of one name the highest directory's only.
-pub fn read() -> PresetRules {
+pub fn read(root: &Root) -> PresetRules {
     let mut files: BTreeMap<String, String> = BTreeMap::new();
-    for directory in DIRECTORIES {
-        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-            let Ok(name) = entry.file_name().into_string() else { continue };
+    for path in DIRECTORIES {
+        let Ok(directory) = root.directory(path) else { continue };
+        for (name, _) in entries(&directory).unwrap_or_default() {
             if name.ends_with(".preset") && !files.contains_key(&name) {
-                files.insert(name, fs::read_to_string(entry.path()).unwrap_or_default());
+                let bytes = root.read(&format!("{path}/{name}"), FILE_BYTES_MAX);
+                files.insert(name, String::from_utf8_lossy(&bytes.unwrap_or_default()).into());
             }
         }
     }

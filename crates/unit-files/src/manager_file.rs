@@ -26,7 +26,12 @@ pub fn read(context: &Context) -> (Defaults, Vec<Diagnostic>) {
     }
 }
 
-fn read_in(directories: &[PathBuf], name: &str, context: &Context) -> (Defaults, Vec<Diagnostic>) {
+/// The same, where these are the directories of configuration, the strongest first.
+pub fn read_in(
+    directories: &[PathBuf],
+    name: &str,
+    context: &Context,
+) -> (Defaults, Vec<Diagnostic>) {
     let mut said = Vec::new();
     let mut parse = |path: &Path| {
         let bytes = read_bounded(path)?;
@@ -70,12 +75,10 @@ fn read_bounded(path: &Path) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scratch::Scratch;
 
     #[test]
     fn drop_ins_hide_each_other_by_name_and_come_in_their_order() {
-        let scratch = Scratch::new("manager-file");
-        let top = &scratch.0;
+        let top = std::env::temp_dir().join(format!("warren-manager-file-{}", std::process::id()));
         let directories = ["etc", "run", "usr"].map(|name| top.join(name));
         let write = |path: &str, seconds: u32| {
             let path = top.join(path);
@@ -101,5 +104,6 @@ mod tests {
             write(path, seconds);
             assert_eq!(stop(), want, "{path}");
         }
+        fs::remove_dir_all(&top).expect("what the test made can be removed");
     }
 }

@@ -1,0 +1,177 @@
+//! What is done with unit files: by the manager, or in the root of an image that nobody runs yet
+//! (`--root`), by the same planner.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+use warren_unit::install::{Change, Options, Plan, PresetMode, Tree, UnitFileState};
+use warren_unit::search::search_path;
+use warren_unit::{Scope, UnitName};
+use warren_unit_files::Root;
+
+use crate::args::{Command, PresetArgs, UnitFiles};
+use crate::output::print;
+use crate::verbs::{JSON_VERSION, with_suffix};
+
+/// A verb on unit files with what it is to be done to.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// systemctl's word for it.
+    pub(crate) verb: &'static str,
+    /// Names with their suffix, or paths.
+    files: Vec<String>,
+    /// Which half of a policy.
+    mode: String,
+    /// All else that the command line says.
+    pub(crate) args: UnitFiles,
+}
+
+impl Wanted {
+    /// What a command means, if it is about unit files.
+    pub(crate) fn of(command: &Command) -> Option<Wanted> {
+        let (verb, args) = match command {
+            Command::Enable(args) => ("enable", args),
+            Command::Disable(args) => ("disable", args),
+            Command::Reenable(args) => ("reenable", args),
+            Command::Mask(args) => ("mask", args),
+            Command::Unmask(args) => ("unmask", args),
+            Command::Link(args) => ("link", args),
+            Command::Preset(args) => return Some(Wanted::preset(args)),
+            _ => return None,
+        };
+        Some(Wanted::new(verb, String::new(), args.clone()))
+    }
+
+    fn new(verb: &'static str, mode: String, args: UnitFiles) -> Wanted {
+        let files = args.units.iter().map(|unit| with_suffix(unit)).collect();
+        Wanted { verb, files, mode, args }
+    }
+
+    fn preset(args: &PresetArgs) -> Wanted {
+        let PresetArgs { units, all, mode, runtime, force, root } = args.clone();
+        let files = UnitFiles { units, runtime, force, now: false, comment: None, root };
+        Wanted::new(if all { "preset-all" } else { "preset" }, mode, files)
+    }
+
+    /// The manager's parameters.
+    pub(crate) fn parameters(&self) -> Value {
+        json!({
+            "verb": self.verb, "files": self.files, "mode": self.mode,
+            "runtime": self.args.runtime, "force": self.args.force, "comment": self.args.comment,
+        })
+    }
+
+    /// Does it in a root, without a manager; the answer is what the manager's would be.
+    pub(crate) fn in_root(&self, directory: &Path) -> Result<Value> {
+        let root = open(directory)?;
+        let mut tree = tree(&root);
+        let files: Vec<&str> = self.files.iter().map(String::as_str).collect();
+        warren_unit_files::add_named_files(&root, &mut tree, &files);
+        let plan = self.plan(&root, &tree, &files);
+        if !plan.errors.is_empty() {
+            bail!("{}", plan.errors.join("\nwarren: "));
+        }
+        let changes = warren_unit_files::carry_out(&root, &plan).map_err(anyhow::Error::msg)?;
+        let changes: Vec<Value> = changes.iter().map(change).collect();
+        Ok(json!({"changes": changes, "carries_install_info": plan.carries_install_info}))
+    }
+
+    fn plan(&self, root: &Root, tree: &Tree, files: &[&str]) -> Plan {
+        let options = Options { runtime: self.args.runtime, force: self.args.force };
+        let rules = || warren_unit_files::presets(root);
+        let mode = match self.mode.as_str() {
+            "enable-only" => PresetMode::EnableOnly,
+            "disable-only" => PresetMode::DisableOnly,
+            _ => PresetMode::Full,
+        };
+        match self.verb {
+            "enable" => tree.enable(files, options),
+            "disable" => tree.disable(files, options),
+            "reenable" => tree.reenable(files, options),
+            "mask" => tree.mask(files, options),
+            "unmask" => tree.unmask(files, options),
+            "link" => tree.link(files, options),
+            "preset" => tree.preset(files, &rules(), mode, options),
+            _ => tree.preset_all(&rules(), mode, options),
+        }
+    }
+
+    /// Says what was changed, in the words of systemctl.
+    pub(crate) fn print(&self, answer: &Value, json: bool, quiet: bool) {
+        if json {
+            let mut answer = answer.clone();
+            answer["format"] = json!(JSON_VERSION);
+            return print(&format!("{answer}\n"));
+        }
+        for change in answer["changes"].as_array().into_iter().flatten().filter(|_| !quiet) {
+            eprintln!("{}", changed(change));
+        }
+        if self.verb == "enable" && answer["carries_install_info"] == json!(false) {
+            eprintln!("The unit files have no [Install] section: there is nothing to enable.");
+        }
+    }
+}
+
+fn open(directory: &Path) -> Result<Root> {
+    Root::open(directory).with_context(|| directory.display().to_string())
+}
+
+/// The unit directories of an image: the system's, as no environment of ours speaks of it.
+fn tree(root: &Root) -> Tree {
+    let context = warren_unit_files::context(root, Scope::System);
+    let path = search_path(Scope::System, &Default::default());
+    warren_unit_files::tree(root, path, Arc::new(context))
+}
+
+fn change(change: &Change) -> Value {
+    match change {
+        Change::Symlink { path, target } => {
+            json!({"kind": "symlink", "path": path, "source": target})
+        }
+        Change::Unlink { path } => json!({"kind": "unlink", "path": path, "source": ""}),
+    }
+}
+
+fn changed(change: &Value) -> String {
+    let word = |key: &str| change[key].as_str().unwrap_or_default().to_owned();
+    match word("kind").as_str() {
+        "symlink" => format!("Created symlink {} → {}.", word("path"), word("source")),
+        "unlink" => format!("Removed {}.", word("path")),
+        other => format!("{other}: {}", word("path")),
+    }
+}
+
+/// Whether a unit with this installation state counts as enabled (systemctl(1), "is-enabled").
+fn counts_as_enabled(state: &str) -> bool {
+    matches!(
+        state,
+        "enabled" | "enabled-runtime" | "static" | "alias" | "indirect" | "generated" | "transient"
+    )
+}
+
+/// Prints the states of units; returns 0 if one of them is enabled, else 1.
+pub(crate) fn print_states(states: impl Iterator<Item = String>, quiet: bool) -> i32 {
+    let mut status = 1;
+    for state in states {
+        if counts_as_enabled(&state) {
+            status = 0;
+        }
+        if !quiet {
+            print(&format!("{state}\n"));
+        }
+    }
+    status
+}
+
+/// `is-enabled --root`.
+pub(crate) fn states_in_root(units: &[String], directory: &Path, quiet: bool) -> Result<i32> {
+    let tree = tree(&open(directory)?);
+    let state = |unit: &String| {
+        let name = UnitName::parse(&with_suffix(unit)).ok();
+        let state = name.and_then(|name| tree.state(&name));
+        state.map_or("not-found", UnitFileState::as_str).to_owned()
+    };
+    Ok(print_states(units.iter().map(state), quiet))
+}

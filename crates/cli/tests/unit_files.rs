@@ -1,0 +1,139 @@
+//! `--root`: the same steps by `warren` and by systemctl on two images; both must look the same
+//! after each. The pure plans are compared step by step in `warren-unit`.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// An image that goes away with it.
+struct Image(PathBuf);
+
+impl Drop for Image {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Image {
+    /// A merged image, as distributions make them: `/lib` is a link.
+    fn new(label: &str) -> Image {
+        let path =
+            std::env::temp_dir().join(format!("warren-image-{label}-{}", std::process::id()));
+        let image = Image(path);
+        for (path, text) in [
+            ("etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
+            ("etc/systemd/system-preset/10.preset", "enable b.service\ndisable *\n"),
+            (
+                "usr/lib/systemd/system/a.service",
+                "[Install]\nWantedBy=x.target\nAlias=al.service\n",
+            ),
+            ("usr/lib/systemd/system/b.service", "[Install]\nRequiredBy=on-%m.target\n"),
+            ("usr/lib/systemd/system/t@.service", "[Install]\nWantedBy=x.target\n"),
+            ("usr/lib/systemd/system/s.service", "[Service]\nExecStart=/bin/true\n"),
+            ("usr/lib/systemd/system/x.target", "[Unit]\n"),
+            ("opt/l.service", "[Install]\nWantedBy=x.target\n"),
+        ] {
+            image.write(path, text);
+        }
+        symlink("usr/lib", image.0.join("lib")).expect("a link can be made");
+        fs::create_dir_all(image.0.join("etc/systemd/system")).expect("a directory can be made");
+        let other = image.0.join("etc/systemd/system/other-name.service");
+        symlink("/opt/l.service", other).expect("a link can be made");
+        image
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+        fs::write(path, text).expect("a file can be written");
+    }
+
+    fn run(&self, program: &str, arguments: &[&str]) -> (bool, String) {
+        let mut command = Command::new(program);
+        let root = format!("--root={}", self.0.display());
+        let (verb, rest) = arguments.split_first().expect("a verb");
+        let out = command.arg(verb).arg(root).args(rest).env("LC_ALL", "C").output();
+        let out = out.expect("it was there before");
+        (out.status.success(), String::from_utf8_lossy(&out.stdout).into_owned())
+    }
+
+    /// Every link with its target.
+    fn links(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        self.links_below(&self.0, &mut found);
+        found.sort();
+        found
+    }
+
+    fn links_below(&self, directory: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(directory).expect("it can be listed").flatten() {
+            let path = entry.path();
+            let kind = entry.file_type().expect("a type is known");
+            if kind.is_symlink() {
+                let target = fs::read_link(&path).expect("a link can be read");
+                let inside = path.strip_prefix(&self.0).expect("it is below");
+                found.push(format!("{} -> {}", inside.display(), target.display()));
+            } else if kind.is_dir() {
+                self.links_below(&path, found);
+            }
+        }
+    }
+}
+
+const WARREN: &str = env!("CARGO_BIN_EXE_warren");
+
+#[test]
+fn an_image_is_changed_as_systemctl_changes_it() {
+    if !Command::new("systemctl").arg("--version").output().is_ok_and(|out| out.status.success()) {
+        println!("NOT RUN: there is no systemctl");
+        return;
+    }
+    let (ours, theirs) = (Image::new("ours"), Image::new("theirs"));
+    for arguments in [
+        &["enable", "a.service"][..],
+        &["enable", "a.service"],
+        &["enable", "t@one.service", "b.service"],
+        &["is-enabled", "a.service", "t@one.service", "s.service", "al.service"],
+        &["mask", "s.service"],
+        &["enable", "s.service"],
+        &["is-enabled", "s.service"],
+        &["unmask", "s.service"],
+        &["link", "/opt/l.service"],
+        &["enable", "l.service"],
+        &["is-enabled", "l.service"],
+        &["is-enabled", "other-name.service"],
+        &["preset", "a.service", "b.service"],
+        &["disable", "t@one.service", "l.service"],
+        &["enable", "--runtime", "a.service"],
+        &["reenable", "a.service"],
+        &["preset-all"],
+        &["is-enabled", "b.service"],
+        &["enable", "none.service"],
+    ] {
+        let own: Vec<&str> = match arguments {
+            ["preset-all"] => vec!["preset", "--all"],
+            other => other.to_vec(),
+        };
+        let (our_end, our_words) = ours.run(WARREN, &own);
+        let (their_end, their_words) = theirs.run("systemctl", arguments);
+        assert_eq!(our_end, their_end, "{arguments:?}");
+        if arguments[0] == "is-enabled" {
+            assert_eq!(our_words, their_words, "{arguments:?}");
+        }
+        assert_eq!(ours.links(), theirs.links(), "{arguments:?}");
+    }
+}
+
+#[test]
+fn links_of_an_image_lead_nowhere_out_of_it() {
+    let image = Image::new("hostile");
+    let outside = Image::new("outside");
+    let etc = image.0.join("etc/systemd");
+    fs::remove_dir_all(&etc).expect("it is there");
+    symlink(outside.0.join("etc/systemd"), &etc).expect("a link can be made");
+    let before = outside.links();
+    // The link's target is looked for inside, where nothing is.
+    let (_, _) = image.run(WARREN, &["enable", "a.service"]);
+    assert_eq!(outside.links(), before);
+}

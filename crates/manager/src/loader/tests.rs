@@ -1,0 +1,123 @@
+//! What links in the unit directories make, as the installed systemd 252 makes it of the same
+//! directories (asked by `systemctl show`).
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use warren_unit::Defaults;
+use warren_unit::install::PresetRules;
+
+use super::*;
+use crate::scratch::Scratch;
+
+/// `etc` and `usr` are searched, `opt` is not.
+const FILES: [&str; 3] = ["usr/in.service", "usr/t@.service", "opt/out.service"];
+
+const LINKS: [(&str, &str); 11] = [
+    ("etc/ta@.service", "../usr/t@.service"),
+    ("etc/alias.service", "../usr/in.service"),
+    ("etc/same-name/../out.service", "../opt/out.service"),
+    ("etc/other-name.service", "../opt/out.service"),
+    ("etc/gone.service", "../opt/gone.service"),
+    // To the name of a unit, but not in a directory where that unit is.
+    ("etc/elsewhere.service", "../opt/in.service"),
+    ("etc/t@x.service", "../usr/t@.service"),
+    ("etc/masked.service", "/dev/null"),
+    ("etc/wrong-type.socket", "../usr/in.service"),
+    ("etc/chain.service", "alias.service"),
+    ("etc/late.service", "../opt/late.service"),
+];
+
+/// Name, main name, load state, path of the fragment.
+const MADE: [(&str, &str, LoadState, &str); 10] = [
+    ("ta@w.service", "t@w.service", LoadState::Loaded, "usr/t@.service"),
+    ("alias.service", "in.service", LoadState::Loaded, "usr/in.service"),
+    ("chain.service", "in.service", LoadState::Loaded, "usr/in.service"),
+    ("out.service", "out.service", LoadState::Loaded, "etc/out.service"),
+    ("other-name.service", "other-name.service", LoadState::Loaded, "etc/other-name.service"),
+    ("gone.service", "gone.service", LoadState::NotFound, ""),
+    ("elsewhere.service", "elsewhere.service", LoadState::NotFound, ""),
+    ("t@x.service", "t@x.service", LoadState::Loaded, "usr/t@.service"),
+    ("masked.service", "masked.service", LoadState::Masked, ""),
+    ("late.service", "late.service", LoadState::NotFound, ""),
+];
+
+#[track_caller]
+fn check(graph: &Graph, scratch: &Scratch, made: &(&str, &str, LoadState, &str)) {
+    let (name, main, load_state, path) = made;
+    let parsed = UnitName::parse(name).expect("a valid name");
+    let Some(unit) = graph.lookup(&parsed) else {
+        // Nothing refers to it: it is not kept.
+        return assert_eq!(*load_state, LoadState::NotFound, "{name}");
+    };
+    let definition = graph.definition(unit);
+    let fragment = definition.files.fragment.as_ref().map(|file| file.path().to_string());
+    let below = fragment.as_deref().unwrap_or_default();
+    let below = below.strip_prefix(&format!("{}/", scratch.0.display())).unwrap_or(below);
+    let got = (definition.name.as_str(), &definition.load_state, below);
+    assert_eq!(got, (*main, load_state, *path), "{name}");
+}
+
+#[test]
+fn links_are_aliases_inside_and_units_of_their_own_outside() {
+    let scratch = Scratch::new("links");
+    let text = "[Service]\nExecStart=/bin/true\n";
+    for directory in ["etc/same-name", "usr", "opt"] {
+        fs::create_dir_all(scratch.0.join(directory)).expect("a directory");
+    }
+    for file in FILES {
+        fs::write(scratch.0.join(file), text).expect("a file");
+    }
+    for (path, target) in LINKS {
+        symlink(target, scratch.0.join(path)).expect("a link");
+    }
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let paths = ["etc", "usr"].map(|name| scratch.0.join(name)).to_vec();
+    let mut loader = Loader::new(paths, settings, None, FoundMounts::default());
+    let Loading { mut graph, .. } = loader.load_all(&Arc::new(Graph::default()));
+    for (name, ..) in MADE {
+        let name = UnitName::parse(name).expect("a valid name");
+        graph = loader.load_one(&graph, &name).graph;
+    }
+    MADE.iter().for_each(|made| check(&graph, &scratch, made));
+    // What a link leads to may come later, in a directory that nobody watches.
+    fs::write(scratch.0.join("opt/late.service"), text).expect("a file");
+    // Instances have the names that their template has.
+    symlink("../usr/t@.service", scratch.0.join("etc/tb@.service")).expect("a link");
+    loader.look(false);
+    let graph = loader.reload(&graph, false).graph;
+    for also in ["ta@w.service", "tb@w.service"] {
+        check(&graph, &scratch, &(also, "t@w.service", LoadState::Loaded, "usr/t@.service"));
+    }
+    check(
+        &graph,
+        &scratch,
+        &("late.service", "late.service", LoadState::Loaded, "etc/late.service"),
+    );
+}
+
+#[test]
+fn instances_have_the_installation_state_of_their_template_or_their_own() {
+    let scratch = Scratch::new("instances");
+    fs::create_dir_all(scratch.0.join("x.target.wants")).expect("a directory");
+    let text = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=x.target\n";
+    fs::write(scratch.0.join("t@.service"), text).expect("a file");
+    symlink("../t@.service", scratch.0.join("x.target.wants/t@on.service")).expect("a link");
+    let snapshot = Snapshot::read_unwatched(vec![scratch.0.clone()]);
+    let name = |text: &str| UnitName::parse(text).expect("a valid name");
+    let instances = ["t@on.service", "t@off.service", "u@x.service"].map(name).into_iter();
+    let (presets, _) = PresetRules::parse(["disable t@*.service"]);
+    let context = Arc::new(Context::system());
+    let states = crate::install::states(&snapshot, &context, instances, presets);
+    for (unit, state) in [
+        ("t@on.service", Some("enabled")),
+        ("t@off.service", Some("disabled")),
+        ("t@later.service", Some("indirect")),
+        ("u@x.service", None),
+    ] {
+        assert_eq!(states.get(&name(unit)).map(|state| state.as_str()), state, "{unit}");
+    }
+    assert_eq!(states.preset(&name("t@on.service")), "disabled");
+    assert_eq!(states.files().count(), 1, "instances have no files");
+}

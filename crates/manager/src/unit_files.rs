@@ -1,0 +1,124 @@
+//! What clients want done with unit files: enabled, masked, linked, by policy or by name.
+//!
+//! Runs on the loader's thread, which has the ground state: nothing is read again that a watch has
+//! not reported, and the loop does not wait for a disk. Links count from the next reload on, as
+//! systemctl knows.
+
+use std::sync::Arc;
+
+use warren_bus::backend::{Answer, FileChange, PresetMode, UnitFileOp, UnitFileVerb};
+use warren_bus::{BusError, Outcome};
+use warren_unit::Context;
+use warren_unit::install::{Change, Options, Plan, PresetMode as PlanPreset, Tree};
+use warren_unit_files::Root;
+
+use crate::fleet::Applied;
+use crate::snapshot::Snapshot;
+
+/// What is asked.
+#[derive(Debug)]
+pub enum Question {
+    /// Change something.
+    Do(UnitFileOp),
+    /// Name the links that disabling this file would remove.
+    Links {
+        /// The unit's name, or a path.
+        file: String,
+        /// Those below /run rather than those below /etc.
+        runtime: bool,
+    },
+}
+
+/// What it is answered from.
+pub struct Ground<'a> {
+    /// The unit directories, looked at just now.
+    pub snapshot: &'a Snapshot,
+    /// What specifiers refer to.
+    pub context: &'a Arc<Context>,
+    /// What rules made.
+    pub rules: &'a Applied,
+}
+
+impl Ground<'_> {
+    /// Answers, and does what is asked.
+    pub fn answer(&self, question: &Question) -> Outcome {
+        match question {
+            Question::Do(operation) => self.carry_out(operation),
+            Question::Links { file, runtime } => {
+                let options = Options { runtime: *runtime, force: false };
+                let plan = self.tree(&[]).disable(&[file], options);
+                let paths = plan.changes.into_iter().filter_map(|change| match change {
+                    Change::Unlink { path } => Some(path),
+                    Change::Symlink { .. } => None,
+                });
+                Ok(Answer::Texts(paths.collect()))
+            }
+        }
+    }
+
+    fn tree(&self, names: &[&str]) -> Tree {
+        let mut tree = crate::install::tree_on_disk(self.snapshot, self.context);
+        warren_unit_files::add_named_files(&Root::OWN, &mut tree, names);
+        tree
+    }
+
+    fn carry_out(&self, operation: &UnitFileOp) -> Outcome {
+        let names: Vec<&str> = operation.files.iter().map(String::as_str).collect();
+        self.refuse_made_units(operation, &names)?;
+        let plan = plan(&self.tree(&names), operation, &names);
+        if let Some(error) = plan.errors.first() {
+            return Err(BusError::failed(error.clone()));
+        }
+        let made = warren_unit_files::carry_out(&Root::OWN, &plan).map_err(BusError::failed)?;
+        let changes = made.into_iter().map(|change| match change {
+            Change::Symlink { path, target } => {
+                FileChange { kind: "symlink", path, source: target }
+            }
+            Change::Unlink { path } => FileChange { kind: "unlink", path, source: String::new() },
+        });
+        Ok(Answer::Changes {
+            carries_install_info: plan.carries_install_info,
+            changes: changes.collect(),
+        })
+    }
+
+    /// What rules make is enabled by them, and is no file that a link could lead to. It can be
+    /// masked: the mask is a file that hides it.
+    fn refuse_made_units(&self, operation: &UnitFileOp, names: &[&str]) -> Result<(), BusError> {
+        if matches!(operation.verb, UnitFileVerb::Mask | UnitFileVerb::Unmask) {
+            return Ok(());
+        }
+        let made = names.iter().find_map(|name| Some((name, self.rules.get(*name)?)));
+        made.map_or(Ok(()), |(name, product)| {
+            let (path, origin) = (product.file.path(), &product.origin);
+            let message =
+                format!("Unit {path} is transient or generated: {name} is made by {origin}");
+            Err(BusError::failed(message))
+        })
+    }
+}
+
+fn plan(tree: &Tree, operation: &UnitFileOp, names: &[&str]) -> Plan {
+    let options = Options { runtime: operation.runtime, force: operation.force };
+    let target = || operation.target.as_deref().unwrap_or_default();
+    let preset = |mode: PresetMode| match mode {
+        PresetMode::Full => PlanPreset::Full,
+        PresetMode::EnableOnly => PlanPreset::EnableOnly,
+        PresetMode::DisableOnly => PlanPreset::DisableOnly,
+    };
+    let rules = || warren_unit_files::presets(&Root::OWN);
+    match operation.verb {
+        UnitFileVerb::Enable => tree.enable(names, options),
+        UnitFileVerb::Disable => tree.disable(names, options),
+        UnitFileVerb::Reenable => tree.reenable(names, options),
+        UnitFileVerb::Link => tree.link(names, options),
+        UnitFileVerb::Mask => tree.mask(names, options),
+        UnitFileVerb::Unmask => tree.unmask(names, options),
+        UnitFileVerb::Revert => tree.revert(names),
+        UnitFileVerb::SetDefault => tree.set_default(names.first().copied().unwrap_or_default()),
+        UnitFileVerb::AddWants => tree.add_dependency(target(), names, "wants", options),
+        UnitFileVerb::AddRequires => tree.add_dependency(target(), names, "requires", options),
+        UnitFileVerb::Preset(mode) => tree.preset(names, &rules(), preset(mode), options),
+        UnitFileVerb::PresetAll(mode) => tree.preset_all(&rules(), preset(mode), options),
+    }
+}

@@ -1,0 +1,99 @@
+//! Facts about the host that specifiers speak of (systemd.unit(5), "SPECIFIERS").
+
+use std::sync::Arc;
+
+use warren_sys::passwd::Database;
+use warren_unit::{Context, Scope};
+
+use crate::root::Root;
+
+/// Reads them: the name, the id and the distribution from files of the root, the user and the kernel
+/// from this process and its host.
+pub fn context(root: &Root, scope: Scope) -> Context {
+    let mut context = Context::system();
+    context.scope = scope;
+    let host = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let written =
+        Some(root.text("/etc/hostname")).filter(|name| !root.is_own() && !name.is_empty());
+    let hostname = written.unwrap_or_else(|| host("/proc/sys/kernel/hostname"));
+    context.pretty_hostname = pretty_hostname(root).unwrap_or_else(|| hostname.clone()).into();
+    context.hostname = hostname.into();
+    context.machine_id = root.text("/etc/machine-id").into();
+    context.boot_id = host("/proc/sys/kernel/random/boot_id").replace('-', "").into();
+    context.kernel_release = host("/proc/sys/kernel/osrelease").into();
+    context.architecture = architecture().into();
+    os_release(root, &mut context);
+    own_user(&mut context);
+    if scope == Scope::User {
+        user_directories(&mut context);
+    }
+    context
+}
+
+fn pretty_hostname(root: &Root) -> Option<String> {
+    let text = root.text("/etc/machine-info");
+    let fields = warren_unit::value::environment_file(&text);
+    fields.into_iter().find_map(|(name, value)| (name == "PRETTY_HOSTNAME").then_some(value))
+}
+
+/// systemd's spelling (systemd.unit(5), ConditionArchitecture=).
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "x86-64",
+        "aarch64" => "arm64",
+        "riscv64" => "riscv64",
+        "powerpc64" => "ppc64-le",
+        "s390x" => "s390x",
+        other => other,
+    }
+}
+
+fn os_release(root: &Root, context: &mut Context) {
+    let texts = ["/etc/os-release", "/usr/lib/os-release"].map(|path| root.text(path));
+    let text = texts.into_iter().find(|text| !text.is_empty()).unwrap_or_default();
+    for (name, value) in warren_unit::value::environment_file(&text) {
+        let field = match name.as_str() {
+            "ID" => &mut context.os_id,
+            "VERSION_ID" => &mut context.os_version_id,
+            "BUILD_ID" => &mut context.os_build_id,
+            "VARIANT_ID" => &mut context.os_variant_id,
+            "IMAGE_VERSION" => &mut context.os_image_version,
+            "IMAGE_ID" => &mut context.os_image_id,
+            _ => continue,
+        };
+        *field = Arc::from(value);
+    }
+}
+
+fn own_user(context: &mut Context) {
+    let (uid, gid) = warren_sys::process::own_ids();
+    let database = Database::read().unwrap_or_default();
+    context.uid = uid;
+    context.gid = gid;
+    if let Some(user) = database.user(&uid.to_string()) {
+        context.user_name = user.name.into();
+        context.home = user.home.into();
+        context.shell = user.shell.into();
+    } else if uid != 0 {
+        context.user_name = uid.to_string().into();
+    }
+    if let Some(group) = database.group(&gid.to_string()) {
+        context.group_name = group.name.into();
+    }
+}
+
+fn user_directories(context: &mut Context) {
+    let home = context.home.clone();
+    let directory = |name: &str, default: &str| -> Arc<str> {
+        let set = std::env::var(name).ok().filter(|dir| dir.starts_with('/'));
+        set.unwrap_or_else(|| format!("{home}/{default}")).into()
+    };
+    if let Ok(runtime) = std::env::var("XDG_RUNTIME_DIR") {
+        context.credentials_dir = format!("{runtime}/credentials").into();
+        context.runtime_dir = runtime.into();
+    }
+    context.config_dir = directory("XDG_CONFIG_HOME", ".config");
+    context.cache_dir = directory("XDG_CACHE_HOME", ".cache");
+    context.state_dir = directory("XDG_STATE_HOME", ".local/state");
+    context.log_dir = format!("{}/log", context.state_dir).into();
+}

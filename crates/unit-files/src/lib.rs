@@ -1,0 +1,23 @@
+//! What a host's disk says about units, for whoever asks: the manager, `warren verify`,
+//! `warren enable --root=`.
+//!
+//! `warren-unit` is pure; this is what it asks. It must not know what units do, nor keep anything:
+//! the manager's ground state, which is watched, is the manager's own. Start at [`Root`], through
+//! which everything is found that may lie in the file system of another machine; [`tree()`] lists,
+//! [`carry_out`] changes.
+
+mod change;
+mod host;
+mod manager_file;
+mod presets;
+mod root;
+mod search;
+mod tree;
+
+pub use change::{absolute_target, carry_out};
+pub use host::context;
+pub use manager_file::{read as manager_defaults, read_in as manager_defaults_in};
+pub use presets::read as presets;
+pub use root::Root;
+pub use search::{config_directories, same_directory, search_directories, search_environment};
+pub use tree::{add_named_files, tree};

@@ -1,0 +1,90 @@
+//! Where units are searched for on this host.
+
+use std::path::{Path, PathBuf};
+
+use warren_unit::Scope;
+use warren_unit::search::{SearchEnvironment, search_path};
+
+/// What the search path depends on, from this process's environment. `unit_path` stands in for
+/// `$SYSTEMD_UNIT_PATH`.
+pub fn search_environment(unit_path: Option<&str>) -> SearchEnvironment {
+    let variable = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+    SearchEnvironment {
+        unit_path: unit_path.map(str::to_owned).or_else(|| std::env::var("SYSTEMD_UNIT_PATH").ok()),
+        home: variable("HOME"),
+        config_home: variable("XDG_CONFIG_HOME"),
+        config_dirs: variable("XDG_CONFIG_DIRS"),
+        data_home: variable("XDG_DATA_HOME"),
+        data_dirs: variable("XDG_DATA_DIRS"),
+        runtime_dir: variable("XDG_RUNTIME_DIR"),
+    }
+}
+
+/// The search directories, highest precedence first, each once: `/lib` is a link to `/usr/lib` on
+/// most hosts. `own` is where our units lie that stand in for systemd's own daemons: where systemd
+/// does not look. They count more than what distributions install.
+pub fn search_directories(
+    scope: Scope,
+    environment: &SearchEnvironment,
+    own: Option<PathBuf>,
+) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> =
+        search_path(scope, environment).into_iter().map(PathBuf::from).collect();
+    if let Some(own) = own.filter(|_| scope == Scope::System && environment.unit_path.is_none()) {
+        insert_own_units(&mut all, own);
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for path in all {
+        if !paths.iter().any(|other| same_directory(other, &path)) {
+            paths.push(path);
+        }
+    }
+    paths
+}
+
+fn insert_own_units(paths: &mut Vec<PathBuf>, own: PathBuf) {
+    let vendor = |path: &PathBuf| path.ends_with("lib/systemd/system");
+    let at = paths.iter().position(vendor).unwrap_or(paths.len());
+    paths.insert(at, own);
+}
+
+/// Whether two paths lead to one directory.
+pub fn same_directory(a: &Path, b: &Path) -> bool {
+    a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
+}
+
+/// Where `enable` and `enable --runtime` write: the usual directories if they are searched, else
+/// the first one.
+pub fn config_directories(search_path: &[String], scope: Scope) -> (String, String) {
+    let usual = match scope {
+        Scope::System => ("/etc/systemd/system".to_owned(), "/run/systemd/system".to_owned()),
+        Scope::User => {
+            let ends = |suffix: &str| search_path.iter().find(|p| p.ends_with(suffix)).cloned();
+            let runtime = std::env::var("XDG_RUNTIME_DIR").unwrap_or_default();
+            (ends("/.config/systemd/user").unwrap_or_default(), format!("{runtime}/systemd/user"))
+        }
+    };
+    let first = search_path.first().cloned().unwrap_or_default();
+    let pick = |wanted: String| match search_path.contains(&wanted) {
+        true => wanted,
+        false => first.clone(),
+    };
+    (pick(usual.0), pick(usual.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_units_count_more_than_the_distribution_s_and_less_than_the_admin_s() {
+        let environment = SearchEnvironment::default();
+        let paths = search_directories(Scope::System, &environment, Some("/own".into()));
+        let place = |path: &str| paths.iter().position(|p| p == Path::new(path));
+        let [admin, run, own] = ["/etc/systemd/system", "/run/systemd/system", "/own"].map(place);
+        assert!(admin.is_some() && run.is_some() && own.is_some(), "{paths:?}");
+        assert!(admin < own && run < own, "{paths:?}");
+        let vendor = paths.iter().position(|path| path.ends_with("lib/systemd/system"));
+        assert!(vendor.is_some() && own < vendor, "{paths:?}");
+    }
+}
