@@ -11,6 +11,7 @@ use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, KillWhom};
 use warren_core::settings::Compiled;
 use warren_core::view::View;
+use warren_unit::escape::path_unescape;
 use warren_unit::{Defaults, UnitName};
 
 /// The manager as the bus sees it.
@@ -42,6 +43,11 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
+    /// What is known of the device of a device unit.
+    fn device(&self, _definition: &Definition) -> DeviceWords {
+        DeviceWords::default()
+    }
+
     /// The unit whose cgroup holds this process, if any.
     fn unit_of_process(&self, pid: u32) -> Option<UnitId> {
         self.view().unit_of_process(pid)
@@ -49,6 +55,30 @@ pub trait Backend: Send + Sync + 'static {
 
     /// Facts about the manager.
     fn facts(&self) -> Arc<Facts>;
+}
+
+/// What is known of a device; all empty for one that was not seen.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceWords {
+    /// The unit whose state this one follows: that of the device's place in sysfs.
+    pub following: String,
+    /// What people call it.
+    pub title: String,
+    /// Its place in sysfs.
+    pub sysfs_path: String,
+}
+
+impl DeviceWords {
+    /// The description of a device unit: its file's, else what people call the device, else the
+    /// path that the unit is named by.
+    pub fn description(&self, definition: &Definition) -> String {
+        let own = &*definition.description;
+        match (own == definition.name.as_str(), self.title.as_str()) {
+            (false, _) => own.to_owned(),
+            (true, "") => path_unescape(definition.name.stem()).unwrap_or_else(|_| own.to_owned()),
+            (true, title) => title.to_owned(),
+        }
+    }
 }
 
 /// A request to the manager. Unit names are valid and no templates.

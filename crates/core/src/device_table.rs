@@ -15,6 +15,11 @@ use warren_unit::{UnitName, UnitType};
 pub struct DeviceFacts {
     /// Its place, `/sys/devices/...`.
     pub path: String,
+    /// The kernel's count of disks: another disk at the same place has another one. 0 where there
+    /// is none.
+    pub diskseq: u64,
+    /// It is there, and whoever looks cannot say yet what it is: what was told of it before holds.
+    pub is_unknown: bool,
     /// Its node, links to it and aliases, each with its priority.
     pub names: Vec<(String, i32)>,
     /// Whether it counts as there (`SYSTEMD_READY=`).
@@ -23,12 +28,21 @@ pub struct DeviceFacts {
     pub wants: Vec<String>,
     /// For people: what is on it.
     pub note: String,
+    /// For people: its model and its label.
+    pub title: String,
     /// Size in bytes; 0 where it is not known.
     pub size_bytes: u64,
     /// The group that it is a part of, by [`GroupFacts::id`].
     pub part_of: Option<String>,
     /// The group that it is made from: a volume of its volume group.
     pub made_of: Option<String>,
+}
+
+impl DeviceFacts {
+    /// Whether these facts stay in force when those are told.
+    fn holds_beside(&self, told: &DeviceFacts) -> bool {
+        told.is_unknown && !self.is_unknown && told.diskseq == self.diskseq
+    }
 }
 
 /// What the daemon told at once.
@@ -68,12 +82,23 @@ pub struct DeviceTable {
     devices: imbl::OrdMap<Arc<str>, Arc<DeviceFacts>>,
     names: imbl::OrdMap<UnitName, Claims>,
     groups: imbl::OrdMap<String, GroupFacts>,
+    /// It was told of all there is.
+    was_told_all: bool,
+    /// Units that were plugged in when another table ended, and of which nothing was told since.
+    expected: imbl::OrdSet<UnitName>,
 }
 
 impl DeviceTable {
-    /// Takes a batch in; returns the units that it says something about.
+    /// A table that takes up another's work, which is lost: these units were plugged in.
+    pub fn expect(&mut self, units: impl Iterator<Item = UnitName>) {
+        self.expected.extend(units);
+    }
+
+    /// Takes a batch in; returns the units that it says something about. Among them is what was
+    /// expected and is not told of, once it is known of each device what it is.
     pub fn apply(&mut self, batch: DeviceBatch) -> BTreeSet<UnitName> {
         let mut touched = BTreeSet::new();
+        self.was_told_all |= batch.is_whole;
         let mut gone = batch.gone;
         if batch.is_whole {
             let named: BTreeSet<&str> = batch.devices.iter().map(|d| d.path.as_str()).collect();
@@ -83,16 +108,23 @@ impl DeviceTable {
         }
         gone.iter().for_each(|path| self.remove(path, &mut touched));
         for facts in batch.devices {
-            let same = self.devices.get(&*facts.path).is_some_and(|old| **old == facts);
-            if !same || !batch.is_whole {
-                self.remove(&facts.path, &mut touched);
-                self.insert(facts, &mut touched);
+            let old = self.devices.get(&*facts.path);
+            if old.is_some_and(|old| old.holds_beside(&facts) || **old == facts && batch.is_whole) {
+                continue;
             }
+            // Of what was not known there was nothing to be lost.
+            let is_quiet = old.is_some_and(|old| old.is_unknown && !old.ready);
+            let lost = if is_quiet { &mut BTreeSet::new() } else { &mut touched };
+            self.remove(&facts.path, lost);
+            self.insert(facts, &mut touched);
         }
         for id in &batch.gone_groups {
             self.groups.remove(id);
         }
         self.groups.extend(batch.groups.into_iter().map(|group| (group.id.clone(), group)));
+        if self.was_told_all && !self.expected.is_empty() && self.knows_all() {
+            touched.extend(std::mem::take(&mut self.expected));
+        }
         touched
     }
 
@@ -114,9 +146,17 @@ impl DeviceTable {
         for (name, priority) in units_of(&facts) {
             let claims = self.names.entry(name.clone()).or_default();
             claims.insert((Reverse(priority), path.clone()));
-            touched.insert(name);
+            // What is not known is no news.
+            if facts.ready || !facts.is_unknown {
+                touched.insert(name);
+            }
         }
         self.devices.insert(path, Arc::new(facts));
+    }
+
+    /// No device is there of which it is not known what it is.
+    fn knows_all(&self) -> bool {
+        !self.devices.values().any(|facts| facts.is_unknown)
     }
 
     /// Nothing was told yet, or there is nothing.
@@ -194,8 +234,8 @@ fn wanted(word: &str, device: &UnitName) -> Option<UnitName> {
 mod tests {
     use super::*;
 
-    /// `PATH ready|waiting NAME[=PRIORITY]... [+WANTED...]`, a line for each device; `-PATH` is one
-    /// that went.
+    /// `PATH ready|waiting|unknown NAME[=PRIORITY]... [+WANTED...] [#DISKSEQ]`, a line for each
+    /// device; `-PATH` is one that went.
     fn batch(is_whole: bool, text: &str) -> DeviceBatch {
         let mut batch = DeviceBatch { is_whole, ..DeviceBatch::default() };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -205,9 +245,14 @@ mod tests {
             }
             let mut words = line.split(' ');
             let path = words.next().expect("a path").to_owned();
-            let ready = words.next() == Some("ready");
-            let mut facts = DeviceFacts { path, ready, ..DeviceFacts::default() };
+            let word = words.next();
+            let (ready, is_unknown) = (word == Some("ready"), word == Some("unknown"));
+            let mut facts = DeviceFacts { path, ready, is_unknown, ..DeviceFacts::default() };
             for word in words {
+                if let Some(count) = word.strip_prefix('#') {
+                    facts.diskseq = count.parse().expect("a number");
+                    continue;
+                }
                 match (word.strip_prefix('+'), word.split_once('=')) {
                     (Some(wanted), _) => facts.wants.push(wanted.to_owned()),
                     (None, Some((name, priority))) => {
@@ -256,6 +301,43 @@ mod tests {
         assert_eq!(names, ["dev-a.device", "dev-c.device", "sys-a.device", "sys-c.device"]);
         check(&table, "/dev/a", "-");
         check(&table, "/dev/b", "/sys/b");
+    }
+
+    #[test]
+    fn what_is_not_known_stays_what_it_was() {
+        let mut table = DeviceTable::default();
+        table.apply(batch(true, "/sys/a ready /dev/a /dev/l #1\n/sys/b ready /dev/b #2"));
+        let touched = table.apply(batch(true, "/sys/a unknown /dev/a #1\n/sys/b ready /dev/b #2"));
+        assert_eq!(touched, BTreeSet::new());
+        check(&table, "/dev/l", "/sys/a");
+        // Another disk at the same place is another matter.
+        let touched = table.apply(batch(true, "/sys/a unknown /dev/a #3\n/sys/b ready /dev/b #2"));
+        assert!(touched.contains(&unit("/dev/a")) && touched.contains(&unit("/dev/l")));
+        assert!(!table.knows_all());
+        check(&table, "/dev/a", "-");
+        let touched = table.apply(batch(false, "/sys/a ready /dev/a #3"));
+        assert!(touched.contains(&unit("/dev/a")) && table.knows_all());
+        check(&table, "/dev/a", "/sys/a");
+    }
+
+    #[test]
+    fn what_was_expected_is_gone_when_all_is_known() {
+        let mut table = DeviceTable::default();
+        table.expect([unit("/dev/a"), unit("/dev/l")].into_iter());
+        assert!(!table.apply(batch(false, "/sys/b ready /dev/b")).contains(&unit("/dev/l")));
+        assert!(!table.apply(batch(true, "/sys/a unknown /dev/a")).contains(&unit("/dev/l")));
+        let touched = table.apply(batch(false, "/sys/a ready /dev/a"));
+        assert!(touched.contains(&unit("/dev/l")), "another has it now, or nobody");
+        assert_eq!(table.apply(batch(true, "/sys/a ready /dev/a")), BTreeSet::new());
+    }
+
+    #[test]
+    fn of_what_was_never_known_there_is_no_news() {
+        let mut table = DeviceTable::default();
+        let touched = table.apply(batch(true, "/sys/a unknown /dev/a\n/sys/b ready /dev/b"));
+        let names: Vec<&str> = touched.iter().map(UnitName::as_str).collect();
+        assert_eq!(names, ["dev-b.device", "sys-b.device"]);
+        assert_eq!(table.claimant(&unit("/dev/a")).map(|f| f.ready), Some(false));
     }
 
     #[test]

@@ -71,7 +71,7 @@ fn group(vg: u32, members: u32) -> VolumeGroup {
     };
     let volume = Volume {
         name: "lv0".into(),
-        id: None,
+        id: LvmId::parse(&format!("lv{vg:0>30}")),
         visible: true,
         auto_activation: true,
         extents: 1,

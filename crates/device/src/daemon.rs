@@ -36,7 +36,7 @@ mod pass;
 mod tell;
 
 use hands::{Done, Hands};
-use pass::Pass;
+use pass::{Batch, ListAgain, Pass};
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
 pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
@@ -92,11 +92,15 @@ pub struct Daemon {
     /// Reads under way; true: to be repeated, because an event came meanwhile.
     reading: BTreeMap<DeviceNumber, bool>,
     details: BTreeMap<DeviceNumber, Details>,
+    /// Disks of which it is not known what is on them: any of them may be a missing part.
+    unread: BTreeSet<DeviceNumber>,
     /// Texts that the index asked for, to be read when nothing else is.
     asked: Vec<(DeviceNumber, TextKey)>,
     /// Texts for which a device is being read once more.
     whole: BTreeMap<DeviceNumber, Vec<TextKey>>,
     pass: Option<Pass>,
+    list_again: Option<ListAgain>,
+    batch: Option<Batch>,
     lost_events: bool,
     lines: Vec<String>,
     /// What the manager was told and is to be told.
@@ -157,9 +161,12 @@ impl Daemon {
             names: BTreeMap::new(),
             reading: BTreeMap::new(),
             details: BTreeMap::new(),
+            unread: BTreeSet::new(),
             asked: Vec::new(),
             whole: BTreeMap::new(),
             pass: None,
+            list_again: None,
+            batch: None,
             lost_events: false,
             lines: Vec::new(),
             teller: Teller::default(),
@@ -206,14 +213,18 @@ impl Daemon {
         if std::mem::take(&mut self.lost_events) {
             self.begin_pass(false);
         }
+        self.begin_late_pass();
         self.read_asked();
         self.end_pass();
+        self.end_batch();
         self.hands.as_mut().map_or(Ok(()), Hands::send)
     }
 
     /// True when the first pass is over and all that it led to.
     pub fn is_settled(&self) -> bool {
         self.pass.is_none()
+            && self.list_again.is_none()
+            && self.batch.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
             && self.hands.as_ref().is_none_or(Hands::is_idle)
@@ -239,6 +250,8 @@ impl Daemon {
             self.index.next_deadline_ms(),
             self.readers.next_deadline_ms(now_ms()),
             self.pass_deadline_ms(),
+            self.list_again_ms(),
+            self.batch_deadline_ms(),
             self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;
@@ -348,6 +361,7 @@ impl Daemon {
         }
         self.details.remove(&number);
         self.whole.remove(&number);
+        self.was_read(number);
         self.waited_for(number);
         self.step(Event::Removed(number));
         siblings.into_iter().for_each(|sibling| self.tell(sibling));
@@ -383,6 +397,9 @@ impl Daemon {
         if Device::refusal_unread(&found.facts).is_some() {
             self.waited_for(number);
             return self.arrived(&found, Role::Unread, Vec::new());
+        }
+        if !self.content_links.contains_key(&number) {
+            self.unread.insert(number);
         }
         if let Some(again) = self.reading.get_mut(&number) {
             *again |= is_change || !same_disk;
@@ -491,10 +508,14 @@ impl Daemon {
             self.remove_online(&before.clone());
         }
         self.step(Event::Arrived { device: device.clone(), texts });
+        if !self.is_to_be_read(&device) {
+            self.was_read(found.number);
+        }
         self.write_online(&device);
         self.register(found, &device);
         self.tell(found.number);
         self.tell_members(found.number);
+        self.tell_array_of(found);
     }
 
     // ---- decisions ----

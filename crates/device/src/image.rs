@@ -127,7 +127,12 @@ pub fn put_area_header(disk: &mut Disk, area: Area, start: u64, key: TextKey) {
     disk.put(area.offset, &bytes);
 }
 
-/// A metadata text as lvm2 writes it, for groups whose volumes are striped or mirrored.
+/// Where the first extent of a PV begins, and the size of an extent, in sectors: lvm2's defaults.
+const FIRST_EXTENT_SECTORS: u64 = 2048;
+const EXTENT_SECTORS: u64 = 8192;
+
+/// A metadata text as lvm2 writes it, for groups whose volumes are striped or mirrored. lvm2 takes
+/// it for its own where each volume has an identifier and lies on one disk.
 pub fn group_text(group: &VolumeGroup) -> Vec<u8> {
     let mut out = String::new();
     let marks = group.marks;
@@ -135,15 +140,23 @@ pub fn group_text(group: &VolumeGroup) -> Vec<u8> {
         writeln!(out, "{text}").expect("memory takes all");
     };
     line(format_args!("{} {{\nid = \"{}\"\nseqno = {}", group.name, group.id, group.seqno));
-    line(format_args!("status = [\"RESIZEABLE\"{}]", option(marks.exported, ", \"EXPORTED\"")));
+    line(format_args!("format = \"lvm2\"\nextent_size = {EXTENT_SECTORS}"));
+    line(format_args!("max_lv = 0\nmax_pv = 0\nmetadata_copies = 0"));
+    let exported = option(marks.exported, ", \"EXPORTED\"");
+    line(format_args!("status = [\"RESIZEABLE\", \"READ\", \"WRITE\"{exported}]"));
     line(format_args!("flags = [{}]", option(marks.no_auto_activation, "\"NOAUTOACTIVATE\"")));
-    line(format_args!("system_id = \"{}\"", group.system_id));
+    if !group.system_id.is_empty() {
+        line(format_args!("system_id = \"{}\"", group.system_id));
+    }
     line(format_args!("{}", option(marks.shared, "lock_type = \"sanlock\"")));
     line(format_args!("physical_volumes {{"));
     for (i, member) in group.members.iter().enumerate() {
         line(format_args!("pv{i} {{\nid = \"{}\"\ndevice = \"{}\"", member.id, member.device_hint));
         let flags = option(member.written_off, "\"MISSING\"");
-        line(format_args!("flags = [{flags}]\ndev_size = {}\n}}", member.device_bytes / 512));
+        let sectors = member.device_bytes / 512;
+        let extents = sectors.saturating_sub(FIRST_EXTENT_SECTORS) / EXTENT_SECTORS;
+        line(format_args!("status = [\"ALLOCATABLE\"]\nflags = [{flags}]\ndev_size = {sectors}"));
+        line(format_args!("pe_start = {FIRST_EXTENT_SECTORS}\npe_count = {extents}\n}}"));
     }
     line(format_args!("}}\nlogical_volumes {{"));
     for volume in &group.volumes {
@@ -151,11 +164,14 @@ pub fn group_text(group: &VolumeGroup) -> Vec<u8> {
         if let Some(id) = volume.id {
             line(format_args!("id = \"{id}\""));
         }
-        line(format_args!("status = [{}]", option(volume.visible, "\"VISIBLE\"")));
+        let visible = option(volume.visible, ", \"VISIBLE\"");
+        line(format_args!("status = [\"READ\", \"WRITE\"{visible}]"));
+        line(format_args!("segment_count = {}", volume.needs.len()));
         line(format_args!("flags = [{}]", option(!volume.auto_activation, "\"NOAUTOACTIVATE\"")));
         for (i, need) in volume.needs.iter().enumerate() {
             let extents = if i == 0 { volume.extents } else { 0 };
-            line(format_args!("segment{} {{\nextent_count = {extents}", i + 1));
+            line(format_args!("segment{} {{\nstart_extent = 0", i + 1));
+            line(format_args!("extent_count = {extents}"));
             line(format_args!("{}\n}}", segment_text(group, need)));
         }
         line(format_args!("}}"));
@@ -177,8 +193,10 @@ fn segment_text(group: &VolumeGroup, need: &Quorum) -> String {
     let names: Vec<String> = need.legs.iter().flatten().map(name).collect();
     let field = if need.legs.len() > 1 { "mirrors" } else { "stripes" };
     format!(
-        "type = \"{}\"\n{field} = [{}]",
+        "type = \"{}\"\n{}_count = {}\n{field} = [{}]",
         if field == "mirrors" { "mirror" } else { "striped" },
+        field.trim_end_matches('s'),
+        names.len(),
         names.join(", ")
     )
 }

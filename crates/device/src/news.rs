@@ -2,8 +2,8 @@
 //!
 //! The text of a message has a line for each word about a device, after a line `device PATH` that
 //! begins it; `gone PATH` for one that went and `changed PATH` for one of which the kernel told a
-//! change; the same for groups. `whole` says that it tells of
-//! all there is. Nothing in it needs quoting: paths of sysfs and names of links have no line
+//! change; the same for groups. `whole` says that it tells of all there is. A device that is there
+//! and of which it cannot be said yet what it is has the word `unknown`. Nothing in it needs quoting: paths of sysfs and names of links have no line
 //! breaks, and what people called their disks is made printable before.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,11 @@ use crate::bytes::printable;
 pub struct Told {
     /// Its place, `/sys/devices/...`.
     pub path: String,
+    /// See [`crate::index::Device::diskseq`].
+    pub diskseq: u64,
+    /// It is there, and it cannot be said yet what it is: what was told of it before, by whomever,
+    /// holds.
+    pub is_unknown: bool,
     /// Node, links and aliases with their priorities, as absolute paths.
     pub names: Vec<(String, i32)>,
     /// It counts as there.
@@ -23,6 +28,8 @@ pub struct Told {
     pub wants: Vec<String>,
     /// What is on it.
     pub note: String,
+    /// What people call it: its model and its label.
+    pub title: String,
     /// Size in bytes; 0 where it is not known.
     pub size_bytes: u64,
     /// Identifier of the group that it is a part of.
@@ -72,7 +79,10 @@ impl Teller {
 
     /// How a device is now.
     pub fn device(&mut self, told: Told) {
-        if self.devices.get(&told.path) != Some(&told) {
+        let before = self.devices.get(&told.path);
+        let holds =
+            |before: &Told| told.is_unknown && !before.is_unknown && before.diskseq == told.diskseq;
+        if !before.is_some_and(holds) && before != Some(&told) {
             self.fresh.insert(told.path.clone());
             self.devices.insert(told.path.clone(), told);
         }
@@ -148,15 +158,19 @@ impl Teller {
 
 fn write_device(out: &mut String, told: &Told) {
     *out += &format!("device {}\n", printable(&told.path));
+    if told.diskseq > 0 {
+        *out += &format!("seq {}\n", told.diskseq);
+    }
     for (name, priority) in &told.names {
         *out += &format!("name {priority} {}\n", printable(name));
     }
-    if told.ready {
-        *out += "ready\n";
+    for (is_so, word) in [(told.ready, "ready\n"), (told.is_unknown, "unknown\n")] {
+        *out += if is_so { word } else { "" };
     }
     told.wants.iter().for_each(|unit| *out += &format!("wants {}\n", printable(unit)));
     let words = [
         ("note", Some(&told.note).filter(|note| !note.is_empty())),
+        ("title", Some(&told.title).filter(|title| !title.is_empty())),
         ("part", told.part_of.as_ref()),
         ("made", told.made_of.as_ref()),
     ];
@@ -208,6 +222,21 @@ mod tests {
         assert_eq!(next(&mut teller), "changed /b; device /b; name 0 /dev/b; ready; ");
         teller.tell_all();
         assert_eq!(next(&mut teller), "whole; device /b; name 0 /dev/b; ready; ");
+    }
+
+    #[test]
+    fn what_is_not_known_stays_what_it_was() {
+        let mut teller = Teller::default();
+        let unknown = |diskseq| Told { is_unknown: true, diskseq, ..told("/a", false) };
+        teller.open();
+        teller.device(unknown(1));
+        assert_eq!(next(&mut teller), "whole; device /a; seq 1; name 0 /dev/a; unknown; ");
+        teller.device(Told { diskseq: 1, ..told("/a", true) });
+        assert_eq!(next(&mut teller), "device /a; seq 1; name 0 /dev/a; ready; ");
+        teller.device(unknown(1));
+        assert_eq!(teller.message(), None);
+        teller.device(unknown(2));
+        assert_eq!(next(&mut teller), "device /a; seq 2; name 0 /dev/a; unknown; ");
     }
 
     #[test]

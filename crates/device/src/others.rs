@@ -3,7 +3,7 @@
 //!
 //! Without udev these are network interfaces and serial terminals.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -29,10 +29,14 @@ pub enum Heard {
 
 /// All that are there.
 pub fn list(roots: &Roots, udev: bool) -> Vec<Told> {
-    match udev {
-        true => tagged(roots),
-        false => ["net", "tty"].iter().flat_map(|class| of_class(roots, class)).collect(),
+    let mut all = tagged(roots);
+    if !udev {
+        // A udev that is down now has left its word.
+        let told: BTreeSet<String> = all.iter().map(|told| told.path.clone()).collect();
+        let own = ["net", "tty"].iter().flat_map(|class| of_class(roots, class));
+        all.extend(own.filter(|other| !told.contains(&other.path)));
     }
+    all
 }
 
 /// What an event tells; nothing if it is of a disk or of what has no unit anyway.
@@ -86,7 +90,7 @@ fn told(path: String, subsystem: &str, name: &str, get: impl Fn(&str) -> Option<
         names: names.into_iter().map(|name| (name, 0)).collect(),
         ready: get("SYSTEMD_READY").as_deref() != Some("0"),
         wants: words("SYSTEMD_WANTS"),
-        note: get("ID_MODEL_FROM_DATABASE").or(get("ID_MODEL")).unwrap_or_default(),
+        title: get("ID_MODEL_FROM_DATABASE").or(get("ID_MODEL")).unwrap_or_default(),
         ..Told::default()
     }
 }

@@ -33,6 +33,9 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Most block devices that are looked at.
 pub const DEVICES_MAX: usize = 131_072;
 
+/// Most devices below a stacked one that are looked at.
+const BELOW_MAX: usize = 4096;
+
 /// A block device that is there, not read yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
@@ -73,14 +76,21 @@ pub struct Words {
     pub partition: (String, String),
     /// Name that device-mapper gave it; else empty.
     pub mapper_name: String,
-    /// Kernel name of the first device that it lies on.
-    pub lies_on: Option<String>,
+    /// Model and label, as udev found them.
+    pub title: String,
+    /// Kernel names of the devices that it lies on, in their order.
+    pub lies_on: Vec<String>,
 }
 
-/// Names of all block devices, in the order of their names.
+/// Names of all block devices, in the order of their names; none where the kernel knows no such
+/// devices at all.
 pub fn list(roots: &Roots) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(roots.sys.join("class/block"))?.take(DEVICES_MAX) {
+    let entries = match fs::read_dir(roots.sys.join("class/block")) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
+        other => other?,
+    };
+    for entry in entries.take(DEVICES_MAX) {
         names.extend(entry?.file_name().into_string().ok());
     }
     names.sort_unstable();
@@ -157,17 +167,30 @@ fn words<'a>(
         aliases: list("SYSTEMD_ALIAS").into_iter().filter(|a| a.starts_with('/')).collect(),
         partition: (kernel("PARTUUID"), kernel("PARTNAME")),
         mapper_name,
-        lies_on: first_below(dir)?,
+        title: title(record),
+        lies_on: below(dir)?,
     })
 }
 
-/// The first device, by name, that a stacked one lies on.
-fn first_below(dir: &Path) -> io::Result<Option<String>> {
+/// The model, and the label of what is on it or of its place in a table of partitions.
+fn title(record: &Record) -> String {
+    let first = |keys: &[&str]| keys.iter().find_map(|key| record.get(key));
+    let model = first(&["ID_MODEL_FROM_DATABASE", "ID_MODEL"]);
+    let label = first(&["ID_FS_LABEL", "ID_PART_ENTRY_NAME", "ID_PART_ENTRY_NUMBER"]);
+    model.into_iter().chain(label).collect::<Vec<_>>().join(" ")
+}
+
+/// The devices that a stacked one lies on, by name.
+fn below(dir: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(dir.join("slaves")) {
-        Err(error) if is_gone(&error) => return Ok(None),
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
         other => other?,
     };
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).min())
+    let names = entries.flatten().take(BELOW_MAX);
+    let mut names: Vec<String> =
+        names.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 fn facts(roots: &Roots, dir: &Path, name: &str, record: &Record) -> io::Result<Facts> {
@@ -205,6 +228,12 @@ fn holder(roots: &Roots, dir: &Path) -> io::Result<Holder> {
         }
     }
     Ok(Holder::None)
+}
+
+/// Whether the kernel has mounted a btrfs with this device as a part: `/sys/fs/btrfs` has a
+/// directory for each file system that is mounted.
+pub fn is_mounted_btrfs(roots: &Roots, uuid: &str, name: &str) -> bool {
+    roots.sys.join("fs/btrfs").join(uuid).join("devices").join(name).exists()
 }
 
 /// Whether a device holds anything yet, in the way of its driver.

@@ -229,6 +229,33 @@ fn the_boot_batch_is_one_start_and_a_later_group_another() {
 }
 
 #[test]
+fn the_boot_batch_waits_for_what_udev_has_not_looked_at() {
+    alone("the_boot_batch_waits_for_what_udev_has_not_looked_at", |test| {
+        let top = make_top(test);
+        for (minor, (name, group)) in [("sda", "data"), ("sdb", "late")].iter().enumerate() {
+            make_device(&top, name, minor, &pv_disk(name, group, &[name]));
+        }
+        let record = top.join("udev/data/b8:1");
+        fs::remove_file(&record).expect("it was made");
+        fs::write(top.join("udev/queue"), "").expect("udev is busy");
+        let readers = Readers::new().expect("an eventfd can be had");
+        let daemon = Daemon::bind(options(&top), readers, None).expect("a socket can be had");
+        let udev = Uevents::open(Group::Kernel, 4096).expect("a socket can be had");
+        let mut machine = Machine { top, udev, daemon, seen: Vec::new() };
+        machine.daemon.begin();
+        let mut told = None;
+        while told.is_none() {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            told = machine.daemon.message();
+        }
+        assert!(machine.daemon.take_lines().is_empty(), "nothing is started yet");
+        fs::write(&record, "I:1\n").expect("udev's record");
+        machine.send("change", "sdb", 1);
+        assert_eq!(machine.said(), [format!("{START} data late")]);
+    });
+}
+
+#[test]
 fn a_group_that_went_and_comes_back_is_started_again() {
     alone("a_group_that_went_and_comes_back_is_started_again", |test| {
         let disk = pv_disk("c", "one", &["c"]);
@@ -529,6 +556,30 @@ fn a_burst_is_heard_whole_and_lost_events_are_made_up_for() {
             assert!(said.contains(&format!("{START} data")), "{said:?}");
             assert_eq!(machine.daemon.index().devices().count(), 6, "the one that went is gone");
         }
+    });
+}
+
+#[test]
+fn nothing_is_gone_because_the_list_cannot_be_read() {
+    alone("nothing_is_gone_because_the_list_cannot_be_read", |test| {
+        let mut machine = Machine::boot(test, 4096, &[("sda", pv_disk("a", "data", &["a"]))]);
+        machine.said();
+        machine.daemon.message();
+        let (list, kept) = (machine.top.join("sys/class/block"), machine.top.join("kept"));
+        fs::rename(&list, &kept).expect("it is there");
+        fs::write(&list, "").expect("no directory");
+        // More than the buffer holds.
+        (0..100).for_each(|_| machine.send("add", "sdz", 9));
+        let mut said = Vec::new();
+        while !said.iter().any(|line: &String| line.contains("cannot be listed")) {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            said.extend(machine.daemon.take_lines());
+        }
+        assert!(!machine.daemon.message().unwrap_or_default().contains("gone"));
+        fs::remove_file(&list).expect("it was made");
+        fs::rename(&kept, &list).expect("it is there");
+        assert!(machine.said().is_empty(), "it is tried again");
+        assert_eq!(machine.daemon.index().devices().count(), 1);
     });
 }
 

@@ -69,38 +69,101 @@ lvm2 vgcreate single $(of volume-manual)
 create --setautoactivation n -L 4M -n quiet single
 create -L 4M -n loud single
 
-# raid1, thin and snapshot cannot be created without device-mapper; their metadata can.
+# A boot loader's room, large alignments, labels in other sectors, metadata of other sizes.
+disk boot aligned sector0 sector2 large both
+lvm2 pvcreate --bootloaderareasize 2m $(of boot)
+lvm2 pvcreate --dataalignment 8m --dataalignmentoffset 512k $(of aligned)
+lvm2 pvcreate --labelsector 0 $(of sector0)
+lvm2 pvcreate --labelsector 2 $(of sector2)
+lvm2 pvcreate --metadatasize 4m $(of large)
+lvm2 pvcreate --metadatacopies 2 --metadatasize 256k --bootloaderareasize 1m $(of both)
+lvm2 vgcreate odd $(of boot aligned large both)
+lvm2 vgcreate ring-two $(of sector0 sector2)
+create -l 100%FREE -n all odd
+
+# One copy of the metadata in all: two of three have areas that are not used.
+disk few0 few1 few2
+lvm2 pvcreate $(of few0 few1 few2)
+lvm2 vgcreate --vgmetadatacopies 1 few $(of few0 few1 few2)
+create -i 3 -l 3 -n thin few
+
+# Groups with a past: renamed, split, merged, extended, reduced, removed and made again.
+disk past0 past1 past2 past3 past4 past5 unused-reduced again
+lvm2 pvcreate $(of past0 past1 past2 past3 past4 past5 unused-reduced again)
+lvm2 vgcreate before $(of past0 past1 past2 past3 unused-reduced)
+create -L 4M -n one before "${loop[past0]}"
+create -L 4M -n two before "${loop[past2]}"
+lvm2 vgrename before after
+lvm2 vgsplit after part $(of past2 past3)
+lvm2 vgcreate more $(of past4)
+create -L 4M -n three more
+lvm2 vgmerge after more
+lvm2 vgextend after $(of past5)
+lvm2 vgreduce after $(of unused-reduced)
+lvm2 lvextend -L 8M after/one
+lvm2 lvrename after/three drei
+lvm2 lvremove -y part/two
+lvm2 vgcreate gone $(of again)
+lvm2 vgremove -y gone
+lvm2 pvremove -y $(of again)
+lvm2 pvcreate -ff -y $(of again)
+lvm2 vgcreate -s 1m third $(of again)
+
+# Many small groups.
+for i in $(seq 6); do
+    disk "many$i"
+    lvm2 vgcreate "many$i" $(of "many$i")
+done
+
+# What cannot be created without device-mapper: its metadata can.
 disk raid0 raid1
 lvm2 pvcreate $(of raid0 raid1)
-lvm2 vgcreate --alloc anywhere layers $(of raid0 raid1)
-# Names of hidden volumes are reserved, so letters first.
-for letter in a b c d e f g h i; do create -l 1 -n "x$letter" layers; done
+lvm2 vgcreate -s 1m --alloc anywhere layers $(of raid0 raid1)
+create -l 1 -n first layers
 lvm2 vgcfgbackup -f "$DIR/etc/layers" layers
 python3 - "$DIR/etc/layers" <<'P'
 import re, sys
 path = sys.argv[1]
 text = open(path).read()
-letters = iter("abcdefghi")
-def segment(name, body, visible):
-    """Renames the next volume, replaces its segment, hides it unless visible."""
-    global text
-    old = "x" + next(letters)
-    start = text.index("\t\t%s {" % old)
-    end = text.index("\n\t\t}\n", start)
-    volume = text[start:end].replace(old + " {", name + " {")
+start = text.index("\t\tfirst {")
+end = text.index("\n\t\t}\n", start) + len("\n\t\t}\n")
+first = text[start:end]
+volumes = [first]
+def volume(name, body="", visible=True):
+    """One more like the first, with this segment, an identifier and an extent of its own."""
+    n = len(volumes)
+    new = first.replace("first {", name + " {").replace('["pv0", 0]', f'["pv{n % 2}", {n // 2}]')
+    new = re.sub(r'stripes = \[\s*"pv0", 0\s*\]', f'stripes = [ "pv{n % 2}", {n // 2} ]', new)
+    new = re.sub(r'id = "......', f'id = "{n:06}', new)
     if not visible:
-        volume = volume.replace('"VISIBLE"', "").replace('"WRITE", ', '"WRITE"')
+        new = new.replace(', "VISIBLE"', "")
     if body:
-        volume = re.sub(r'type = "striped".*?\]', body, volume, flags=re.S)
-    text = text[:start] + volume + text[end:]
-for name in "r_rimage_0", "r_rimage_1", "r_rmeta_0", "r_rmeta_1", "p_tdata", "p_tmeta":
-    segment(name, "", False)
-segment("r", 'type = "raid1"\ndevice_count = 2\nregion_size = 4096\n'
-    'raids = ["r_rmeta_0", "r_rimage_0", "r_rmeta_1", "r_rimage_1"]', True)
-segment("p", 'type = "thin-pool"\nmetadata = "p_tmeta"\npool = "p_tdata"\n'
-    'transaction_id = 1\nchunk_size = 128\ndiscards = "passdown"\nzero_new_blocks = 1', True)
-segment("t", 'type = "thin"\nthin_pool = "p"\ntransaction_id = 0\ndevice_id = 1', True)
-open(path, "w").write(text)
+        new = re.sub(r'type = "striped".*?\]', body, new, flags=re.S)
+    volumes.append(new)
+def raid(name, kind, count):
+    for i in range(count):
+        volume(f"{name}_rmeta_{i}", visible=False)
+        volume(f"{name}_rimage_{i}", visible=False)
+    legs = ", ".join(f'"{name}_rmeta_{i}", "{name}_rimage_{i}"' for i in range(count))
+    stripes = "" if kind == "raid1" else "stripe_size = 128\n"
+    volume(name, f'type = "{kind}"\ndevice_count = {count}\n{stripes}region_size = 4096\nraids = [{legs}]')
+def hidden(*names):
+    for name in names:
+        volume(name, visible=False)
+raid("one", "raid1", 2)
+raid("five", "raid5_ls", 3)
+raid("six", "raid6_zr", 5)
+raid("ten", "raid10", 4)
+hidden("p_tdata", "p_tmeta", "q_cdata", "q_cmeta", "c_corig", "m_mimage_0", "m_mimage_1", "m_mlog")
+volume("p", 'type = "thin-pool"\nmetadata = "p_tmeta"\npool = "p_tdata"\ntransaction_id = 1\n'
+    'chunk_size = 128\ndiscards = "passdown"\nzero_new_blocks = 1')
+volume("t", 'type = "thin"\nthin_pool = "p"\ntransaction_id = 0\ndevice_id = 1')
+volume("q", 'type = "cache-pool"\ndata = "q_cdata"\nmetadata = "q_cmeta"\nchunk_size = 128\n'
+    'cache_mode = "writethrough"\npolicy = "smq"\nmetadata_format = 2', visible=False)
+volume("c", 'type = "cache"\ncache_pool = "q"\norigin = "c_corig"')
+volume("m", 'type = "mirror"\nmirror_count = 2\nmirror_log = "m_mlog"\nregion_size = 1024\n'
+    'mirrors = ["m_mimage_0", 0, "m_mimage_1", 0]')
+open(path, "w").write(text[:start] + "\n".join(volumes) + text[end:])
 P
 lvm2 vgcfgrestore --force -f "$DIR/etc/layers" layers
 
@@ -119,7 +182,7 @@ done
 
 say pvs -o pv_name,pv_uuid,vg_uuid,vg_name > "$DIR/pvs"
 say vgs -o vg_uuid,vg_name,vg_seqno,pv_count,vg_exported,vg_systemid,vg_autoactivation > "$DIR/vgs"
-say lvs -a -o vg_uuid,lv_name,lv_uuid,lv_autoactivation,devices,metadata_devices,pool_lv,data_lv,metadata_lv > "$DIR/lvs"
+say lvs -a -o vg_uuid,lv_name,lv_uuid,lv_autoactivation,devices,metadata_devices,pool_lv,data_lv,metadata_lv,mirror_log > "$DIR/lvs"
 for name in "${!loop[@]}"; do echo "${loop[$name]} $name"; done > "$DIR/loops"
 
 # What lvm2 leaves in /run/lvm when all of them arrive one after another.

@@ -39,7 +39,10 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
             let waiting: Vec<String> =
                 suspects(table, &definition.name).into_iter().map(sentence).collect();
             let more = if waiting.is_empty() { String::new() } else { "; ".to_owned() };
-            format!("no such device was seen{more}{}", waiting.join("; "))
+            let meant = warren_unit::device_name::meant(&definition.name);
+            let meant = meant.map(|meant| format!(", and none can be called so: is it {meant}?"));
+            let meant = meant.unwrap_or_default();
+            format!("no such device was seen{meant}{more}{}", waiting.join("; "))
         }
     })
 }

@@ -18,7 +18,7 @@ use warren_core::event::Event;
 use warren_core::graph::{Delta, Graph};
 use warren_core::ids::UnitId;
 use warren_core::record::Restored;
-use warren_core::state::UnitRun;
+use warren_core::state::{Device, TypeState, UnitRun};
 use warren_sys::{fdpass, memfd};
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
@@ -156,6 +156,10 @@ fn is_out(run: &UnitRun) -> bool {
     run.active_state().is_down() && run.job.is_none()
 }
 
+fn is_plugged(run: &UnitRun) -> bool {
+    run.state == TypeState::Device(Device::Plugged)
+}
+
 impl Daemon {
     /// At the first start: whether somebody is going to look for devices.
     pub(crate) fn foresee_devices(&mut self, graph: &Graph) {
@@ -172,6 +176,9 @@ impl Daemon {
         if run.is_some_and(|run| !is_out(run)) || not_begun && is_expected(graph) {
             self.core.set_sight(Sight::Seeing);
             self.devices.ask();
+            let plugged = restored.runs.iter().filter(|(_, run)| is_plugged(run));
+            let names = plugged.map(|(&unit, _)| graph.name(unit).clone());
+            self.devices.table.expect(names);
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use warren_bus::backend::{Backend, Call, Facts, Live, ReplySender, UnitFiles};
+use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
 use warren_core::device_table::DeviceTable;
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
@@ -324,6 +324,19 @@ impl Backend for Shared {
                 .ok(),
             control_group: format!("/{path}"),
             ..Live::default()
+        }
+    }
+
+    fn device(&self, definition: &Definition) -> DeviceWords {
+        let table = self.devices();
+        let Some(facts) = table.ready(&definition.name) else { return DeviceWords::default() };
+        // A unit that was never made cannot be followed: nobody would be shown the device.
+        let main = table.following(&definition.name);
+        let main = main.filter(|main| self.view().lookup(main).is_some());
+        DeviceWords {
+            following: main.map_or_else(String::new, |main| main.as_str().to_owned()),
+            title: facts.title.clone(),
+            sysfs_path: facts.path.clone(),
         }
     }
 

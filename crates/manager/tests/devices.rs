@@ -6,8 +6,11 @@ mod lab;
 use std::fs;
 use std::os::unix::fs::symlink;
 
+use lab::recordings::{bar, recording};
 use lab::{Machine, until};
 use serde_json::json;
+use warren_trace::analysis::Analysis;
+use warren_trace::words::Work;
 
 const UNIT: &str = include_str!("../../../units/warren-deviced.service");
 
@@ -104,6 +107,142 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
     look_again(&m);
     assert_eq!(m.state(device), "inactive/dead", "it is there but not ready");
     assert_eq!(m.lines("wanted"), ["sys-devices-block-sda"], "asked for once");
+}
+
+#[test]
+fn units_of_one_device_follow_its_place_in_sysfs() {
+    if !std::path::Path::new("/usr/bin/systemctl").exists() {
+        return lab::not_run("units_of_one_device", "systemctl(1)");
+    }
+    let user = "[Unit]\nWants=dev-disk-by\\x2did-sda.device dev-other.device";
+    let Some(m) = start("following", &[("user.target", user)]) else { return };
+    plug(&m, "sda", 0, "E:ID_MODEL=Best_Disk\nE:ID_FS_LABEL=data\n");
+    look_again(&m);
+    let (link, main) = ("dev-disk-by\\x2did-sda.device", "sys-devices-block-sda.device");
+    let check = |unit: &str, property: &str, expected: &str| {
+        let words = ["systemctl", "show", "--value", "-p", property, unit];
+        let said = m.run(&words).expect("systemctl answers");
+        assert_eq!(said.trim(), expected, "{property} of {unit}");
+    };
+    begin(&m, "user.target");
+    m.wait_for(link, "active/plugged");
+    check(link, "Following", "");
+    // Whoever asks for a unit makes it; from then on the others follow it.
+    check(main, "SubState", "plugged");
+    for unit in [link, main] {
+        check(unit, "Description", "Best_Disk data");
+        check(unit, "SysFSPath", "/sys/devices/block/sda");
+    }
+    check(link, "Following", main);
+    check(main, "Following", "");
+    check("dev-other.device", "Description", "/dev/other");
+    let rows = |more: &[&str]| {
+        let words = ["systemctl", "--no-pager", "--plain", "list-units", "-t", "device"];
+        m.run(&[&words, more].concat()).expect("systemctl answers")
+    };
+    assert!(rows(&[]).contains(main) && !rows(&[]).contains(link), "followers are not shown");
+    assert!(rows(&["--all"]).contains(link));
+}
+
+const FSTAB: &str = "\
+/dev/disk/by-id/sda /mnt/a ext4 x-systemd.device-timeout=7s,nofail 0 0
+/dev/disk/by-id/sdb /mnt/b ext4 x-systemd.automount,x-systemd.idle-timeout=1min,noauto 0 0
+/dev/disk/by-id/sdc /mnt/c ext4 x-systemd.requires=user.service,x-systemd.after=other.service,\
+x-systemd.before=late.service,x-systemd.mount-timeout=9s 0 0
+/dev/disk/by-id/sde /mnt/e ext4 x-systemd.required-by=user.service 0 0
+/dev/disk/by-id/sdf /mnt/f ext4 _netdev,x-systemd.wanted-by=late.target,x-systemd.rw-only 0 0
+";
+
+/// What fstab(5) says of devices, by systemd's own generator.
+#[test]
+fn fstab_says_how_devices_are_waited_for() {
+    const GENERATOR: &str = "/usr/lib/systemd/system-generators/systemd-fstab-generator";
+    let programs = ["/usr/bin/systemctl", GENERATOR];
+    if !programs.iter().all(|program| std::path::Path::new(program).exists()) {
+        return lab::not_run("fstab", "systemctl(1) and systemd-fstab-generator(8)");
+    }
+    let user = [("user.service", "[Service]\nExecStart=@P stay"), ("late.target", "[Unit]")];
+    let Some(m) = start("fstab", &user) else { return };
+    let fstab = m.directory.join("fstab");
+    fs::write(&fstab, FSTAB).expect("a file can be made");
+    let script = format!("SYSTEMD_FSTAB={} exec {GENERATOR} \"$@\"", fstab.display());
+    m.write_generator("fstab", &script);
+    m.run(&["systemctl", "daemon-reload"]).expect("it reads them");
+    let device = |letter: char| format!("dev-disk-by\\x2did-sd{letter}.device");
+    let sd = ['a', 'b', 'c', 'e', 'f'].map(device);
+    for (unit, property, words) in [
+        ("mnt-a.mount", "BindsTo", &*sd[0]),
+        (&sd[0], "JobRunningTimeoutUSec", "7s"),
+        (&sd[1], "JobRunningTimeoutUSec", "1min 30s"),
+        ("mnt-b.automount", "TimeoutIdleUSec", "1min"),
+        ("mnt-c.mount", "TimeoutUSec", "9s"),
+        ("mnt-c.mount", "Requires", "user.service"),
+        ("mnt-c.mount", "After", &format!("user.service other.service {}", sd[2])),
+        ("mnt-c.mount", "Before", "late.service local-fs.target"),
+        ("user.service", "Requires", "mnt-e.mount"),
+        ("mnt-f.mount", "Before", "remote-fs.target"),
+        ("mnt-f.mount", "WantedBy", "late.target"),
+        ("mnt-f.mount", "ReadWriteOnly", "yes"),
+        (&sd[4], "After", "network-online.target"),
+        (&sd[4], "Wants", "network-online.target"),
+    ] {
+        let show = ["systemctl", "show", "--value", "-p", property, unit];
+        // It quotes what it escapes.
+        let said = m.run(&show).expect("systemctl answers").replace('"', "").replace("\\\\", "\\");
+        let said: Vec<&str> = said.split_whitespace().collect();
+        let missing: Vec<&str> = words.split(' ').filter(|word| !said.contains(word)).collect();
+        assert!(missing.is_empty(), "{property} of {unit}: {said:?}, without {missing:?}");
+    }
+    let before = m.run(&["systemctl", "show", "--value", "-p", "Before", "mnt-a.mount"]);
+    assert!(before.is_ok_and(|words| !words.contains("local-fs.target")), "it may fail");
+}
+
+/// The daemon's own bar is its first look at everything; each device that was waited for has one.
+#[test]
+fn the_chart_of_the_boot_shows_what_devices_were_waited_for() {
+    let device = "dev-disk-by\\x2did-sda.device";
+    let user = format!("[Unit]\nRequires={device}\nAfter={device}\n[Service]\nExecStart=@P stay");
+    let target = "[Unit]\nDefaultDependencies=no\nRequires=sysinit.target user.service\n\
+                  After=sysinit.target user.service";
+    let Some(m) = start("chart", &[("user.service", &*user), ("default.target", target)]) else {
+        return;
+    };
+    plug(&m, "sda", 0, "");
+    look_again(&m);
+    let boot = until("the boot is kept", || recording(&m, "boot"));
+    let analysis = Analysis::of(&boot);
+    let holder = |name: &str| {
+        let start = bar(&analysis, name, Work::Start).start;
+        start.and_then(|start| start.edge).map(|row| analysis.name(row).to_owned())
+    };
+    bar(&analysis, "warren-deviced.service", Work::Start);
+    assert_eq!(holder("user.service").as_deref(), Some(device));
+    let names: Vec<&str> = analysis
+        .path
+        .steps
+        .iter()
+        .map(|step| analysis.name(analysis.timeline.bars[step.bar as usize].row))
+        .collect();
+    assert!(names.contains(&device), "the boot was as long as that: {names:?}");
+}
+
+#[test]
+fn what_went_while_nobody_looked_is_gone() {
+    let user = "[Unit]\nBindsTo=dev-disk-by\\x2did-sda.device\n\
+                After=dev-disk-by\\x2did-sda.device\n[Service]\nExecStart=/bin/sleep 1000";
+    let Some(m) = start("went", &[("user.service", user)]) else { return };
+    plug(&m, "sda", 0, "");
+    plug(&m, "sdb", 1, "");
+    look_again(&m);
+    begin(&m, "user.service");
+    m.wait_for("user.service", "active/running");
+    // Both who know of it are killed; who comes after them has never heard of it.
+    unplug(&m, "sda");
+    assert!(m.kill_child("warren-deviced"), "it runs");
+    m.kill_manager();
+    m.wait_until_it_listens();
+    m.wait_for("user.service", "inactive/dead");
+    m.wait_for("dev-disk-by\\x2did-sda.device", "inactive/dead");
 }
 
 #[test]

@@ -62,20 +62,92 @@ pub struct Outcome {
     pub differences: Vec<String>,
 }
 
-/// Compares all graphs of `units` units, or one of `share` of them drawn by chance. At most
-/// `shown` differences are put into words.
-pub fn compare(units: usize, share: u64, shown: usize) -> Outcome {
+/// Which graphs of so many units are compared.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    /// Every one of them, or those of one part of so many, counted from 0.
+    All {
+        /// Only graphs in which at most so many pairs of units are tied, each in one direction.
+        ties_max: usize,
+        /// Which part.
+        part: u64,
+        /// Of how many.
+        parts: u64,
+    },
+    /// One of so many, drawn by chance, each in one state and with one request.
+    OneOf(u64),
+}
+
+impl Default for Which {
+    fn default() -> Which {
+        Which::ALL
+    }
+}
+
+impl Which {
+    /// All of them.
+    pub const ALL: Which = Which::All { ties_max: usize::MAX, part: 0, parts: 1 };
+}
+
+/// Compares graphs of `units` units. At most `shown` differences are put into words.
+pub fn compare(units: usize, which: Which, shown: usize) -> Outcome {
     let mut outcome = Outcome::default();
-    let mut random = Random::new(share);
     let pairs = pairs_of(units);
-    let graphs = (TIES.len() as u64).pow(pairs.len() as u32);
-    let tried = graphs / share.max(1);
-    for turn in 0..tried {
-        let number = if share > 1 { random.below(graphs) } else { turn };
-        let small = small_of(number, units, &pairs);
-        compare_graph(&small, &mut outcome, shown, share > 1, &mut random);
+    match which {
+        Which::All { ties_max, part, parts } => {
+            let mut number = 0;
+            each_graph(&pairs, ties_max, &mut Vec::new(), &mut |ties| {
+                if number % parts == part {
+                    let small = small_with(units, ties);
+                    compare_graph(&small, &mut outcome, shown, None);
+                }
+                number += 1;
+            });
+        }
+        Which::OneOf(share) => {
+            let mut random = Random::new(share);
+            let graphs = (TIES.len() as u64).pow(pairs.len() as u32);
+            for _ in 0..graphs / share.max(1) {
+                let small = small_of(random.below(graphs), units, &pairs);
+                let case = random.below(cases_of(units));
+                compare_graph(&small, &mut outcome, shown, Some(case));
+            }
+        }
     }
     outcome
+}
+
+/// Two units and how the first is tied to the second.
+type Tie = (Unit, Unit, &'static [Relation]);
+
+/// Calls `visit` with each choice of at most `left` pairs and a tie for each of them.
+fn each_graph(
+    pairs: &[(Unit, Unit)],
+    left: usize,
+    chosen: &mut Vec<Tie>,
+    visit: &mut impl FnMut(&[Tie]),
+) {
+    let Some((&(from, to), rest)) = pairs.split_first().filter(|_| left > 0) else {
+        return visit(chosen);
+    };
+    each_graph(rest, left, chosen, visit);
+    for ties in TIES.iter().filter(|ties| !ties.is_empty()) {
+        chosen.push((from, to, ties));
+        each_graph(rest, left - 1, chosen, visit);
+        chosen.pop();
+    }
+}
+
+fn small_with(units: usize, ties: &[Tie]) -> Small {
+    let relations = ties.iter().flat_map(|&(from, to, relations)| {
+        relations.iter().map(move |&relation| (from, relation, to))
+    });
+    Small {
+        states: vec![ActiveState::Inactive; units],
+        installed: vec![None; units],
+        ties: relations.collect(),
+        ..Small::default()
+    }
 }
 
 /// A graph with a request.
@@ -145,34 +217,22 @@ fn case_of(small: &Small, number: u64) -> Case {
     Case { small, job_type, mode }
 }
 
+/// The graph of this number: a tie for each pair, a digit of it.
 fn small_of(number: u64, units: usize, pairs: &[(Unit, Unit)]) -> Small {
     let mut rest = number;
-    let mut small = Small {
-        states: vec![ActiveState::Inactive; units],
-        installed: vec![None; units],
-        ..Small::default()
-    };
-    for &(from, to) in pairs {
+    let ties = pairs.iter().map(|&(from, to)| {
         let ties = TIES[(rest % TIES.len() as u64) as usize];
         rest /= TIES.len() as u64;
-        small.ties.extend(ties.iter().map(|&relation| (from, relation, to)));
-    }
-    small
+        (from, to, ties)
+    });
+    small_with(units, &ties.collect::<Vec<Tie>>())
 }
 
-/// Tries the states and requests of one graph: all of them, or one drawn by chance.
-fn compare_graph(
-    small: &Small,
-    outcome: &mut Outcome,
-    shown: usize,
-    one: bool,
-    random: &mut Random,
-) {
+/// Tries all states and requests of one graph, or the one of this number.
+fn compare_graph(small: &Small, outcome: &mut Outcome, shown: usize, one: Option<u64>) {
     let units = small.states.len();
     let graphs = [graph_of(small, false), graph_of(small, true)];
-    let all = cases_of(units);
-    let drawn = one.then(|| random.below(all));
-    for number in drawn.map_or(0..all, |number| number..number + 1) {
+    for number in one.map_or(0..cases_of(units), |number| number..number + 1) {
         let case = case_of(small, number);
         outcome.cases += 1;
         let wanted = case.small.build(0, case.job_type, case.mode);

@@ -4,7 +4,8 @@
 //! warren-sim --seeds A..B [--steps N] [--budget SECONDS]    run them, report failures, shrunk
 //! warren-sim --seed S [--steps N] [--log] [--shrink]        one seed
 //! warren-sim --plan FILE [--log] [--shrink]                 a plan from a file
-//! warren-sim --exhaustive N [--share K]                     transactions of all graphs of N units
+//! warren-sim --exhaustive N [--ties K] [--part I/M]         transactions of all graphs of N units
+//! warren-sim --exhaustive N --share K                       of one of K of them
 //! warren-sim --differential N [--seed S]                    N transactions in systemd and here
 //! ```
 
@@ -14,10 +15,11 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use warren_sim::differential::{self, Judgement};
+use warren_sim::exhaustive::{self, Which};
 use warren_sim::run::{Verdict, run};
 use warren_sim::script::Plan;
 use warren_sim::shrink::shrink;
-use warren_sim::{exhaustive, workload};
+use warren_sim::workload;
 
 /// The exit code that says that there is nothing to compare with.
 const NOT_RUN: u8 = 3;
@@ -33,7 +35,7 @@ struct Options {
     budget: Option<Duration>,
     exhaustive: Option<usize>,
     differential: Option<usize>,
-    share: u64,
+    which: Which,
     log: bool,
     shrink: bool,
 }
@@ -47,7 +49,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(units) = options.exhaustive {
-        return all_graphs(units, options.share);
+        return all_graphs(units, options.which);
     }
     if let Some(count) = options.differential {
         return against_systemd(count, options.seeds.map_or(1, |(seed, _)| seed));
@@ -75,7 +77,8 @@ fn main() -> ExitCode {
 }
 
 fn read_options() -> Result<Options, String> {
-    let mut options = Options { steps: 30, share: 1, ..Options::default() };
+    let mut options = Options { steps: 30, ..Options::default() };
+    let (mut share, mut most, mut piece) = (None, usize::MAX, (0, 1));
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -95,12 +98,23 @@ fn read_options() -> Result<Options, String> {
             "--budget" => options.budget = Some(Duration::from_secs(number(value()?)?)),
             "--exhaustive" => options.exhaustive = Some(number(value()?)? as usize),
             "--differential" => options.differential = Some(number(value()?)? as usize),
-            "--share" => options.share = number(value()?)?.max(1),
+            "--share" => share = Some(Which::OneOf(number(value()?)?)),
+            "--ties" => most = number(value()?)? as usize,
+            "--part" => {
+                let text = value()?;
+                let (part, parts) = text.split_once('/').ok_or("--part takes I/M")?;
+                piece = (number(part.to_owned())?, number(parts.to_owned())?);
+            }
             "--log" => options.log = true,
             "--shrink" => options.shrink = true,
             other => return Err(format!("unknown option {other}")),
         }
     }
+    let (part, parts) = piece;
+    if part >= parts {
+        return Err(format!("--part {part}/{parts}: parts are counted from 0"));
+    }
+    options.which = share.unwrap_or(Which::All { ties_max: most, part, parts });
     Ok(options)
 }
 
@@ -151,8 +165,8 @@ fn many(from: u64, to: u64, options: &Options) -> ExitCode {
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn all_graphs(units: usize, share: u64) -> ExitCode {
-    let outcome = exhaustive::compare(units, share, 10);
+fn all_graphs(units: usize, which: Which) -> ExitCode {
+    let outcome = exhaustive::compare(units, which, 10);
     outcome.differences.iter().for_each(|difference| println!("{difference}\n"));
     println!("{} cases, {} differ", outcome.cases, outcome.different);
     if outcome.different == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -9,6 +9,7 @@
 pub mod compile;
 pub mod config;
 pub mod context;
+pub mod device_name;
 pub mod diagnostic;
 pub mod doc;
 pub mod escape;

@@ -235,7 +235,14 @@ impl<'m, 'a> Loader<'m, 'a> {
                     let code = Code::SelfDependency;
                     self.merged.report_at(entry, Severity::Note, code, message);
                 }
-                Ok(name) => self.add(relation, name),
+                Ok(name) => {
+                    if let Some(meant) = crate::device_name::meant(&name) {
+                        let message = format!("no device can be called '{name}': is it '{meant}'?");
+                        let code = Code::BadUnitName;
+                        self.merged.report_at(entry, Severity::Warning, code, message);
+                    }
+                    self.add(relation, name);
+                }
                 Err(fault) => self.merged.fault(entry, Code::BadUnitName, &fault),
             }
         }

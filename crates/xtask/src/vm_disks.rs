@@ -1,8 +1,8 @@
 //! `cargo xtask vm devices --disks N`: a machine that has N disks when it boots, each with a volume
-//! group and a volume, and a service that needs the devices of all volumes. It is booted with
+//! group and a volume with a file system, and a service that needs all of them mounted. It is booted with
 //! Warrener, without udev and beside it, and with Debian's own systemd, udev and lvm2's rules, one
-//! after the other over copies of the same disks. What is told is when all volumes were there, in
-//! seconds since the kernel began, and whose CPU it took.
+//! after the other over copies of the same disks. What is told is when all were mounted, in seconds
+//! since the kernel began, and whose CPU it took.
 //!
 //! By hand only: without hardware help a boot takes minutes. Needs what `vm devices` needs, and a
 //! build of the examples of warren-device, which it makes itself.
@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
 
 use crate::root;
 use crate::vm::{self, Kernel, quietly};
@@ -63,6 +64,7 @@ const REPORT: &str = "\
 exec > /dev/console 2>&1
 read up rest < /proc/uptime
 echo REPORT all volumes at $up
+echo REPORT $(grep -c ' /m/' /proc/mounts) mounts
 for p in /proc/[0-9]*; do
   read -r stat < $p/stat; set -- $stat
   [ $((${14}+${15}+${16}+${17})) -gt 20 ] && echo REPORT cpu $1 $2 ${14} ${15} ${16} ${17}
@@ -72,10 +74,18 @@ echo REPORT $(ls /dev/mapper | wc -l) nodes of volumes and one
 echo o > /proc/sysrq-trigger
 ";
 
+/// Where the figures of the last runs are kept, one for each way and count.
+const RESULTS: &str = "devices-vm.json";
+
+/// Ticks of the clock in which the kernel counts CPU.
+const TICKS_PER_S: f64 = 100.0;
+
 /// What a way of booting came to.
 struct Boot {
     lines: Vec<String>,
     volumes_at_s: Option<f64>,
+    /// Of the whole machine, from the beginning of its kernel to then.
+    cpu_s: f64,
 }
 
 /// Boots the machine each way that is named; all of them by default.
@@ -88,14 +98,39 @@ pub fn run(count: u32, ways: &[&str]) -> Result<()> {
     let example = crate::bench::devices::build_example()?;
     let images = directory.join("made");
     quietly(Command::new(example).arg("make").arg(&images).args([&count.to_string(), "many"]))?;
+    (0..count).try_for_each(|number| add_file_system(&images.join(format!("{number}.img"))))?;
+    let mut results = kept_results();
     for way in WAYS.into_iter().filter(|way| ways.is_empty() || ways.contains(&way.name())) {
         let boot = boot(&kernel, &directory, &images, count, way)?;
         println!("\n{}, {count} disks", way.name());
         boot.lines.iter().for_each(|line| println!("  {line}"));
-        ensure!(boot.volumes_at_s.is_some(), "{}: not all volumes were there", way.name());
+        let mounted_at_s = boot.volumes_at_s.context("not all volumes were there")?;
+        let is_other =
+            |row: &Value| (&row["way"], &row["disks"]) != (&json!(way.name()), &json!(count));
+        results.retain(is_other);
+        let date = warren_cli::render::date(warren_sys::time::realtime_ns() / 1000);
+        results.push(json!({
+            "way": way.name(), "disks": count, "mounted_at_s": mounted_at_s,
+            "cpu_s": boot.cpu_s, "date": date,
+        }));
+        crate::bench::write(RESULTS, &results)?;
     }
     let _ = fs::remove_dir_all(&images);
     Ok(())
+}
+
+/// What other runs came to.
+fn kept_results() -> Vec<Value> {
+    let text = fs::read_to_string(root().join("bench/results").join(RESULTS)).unwrap_or_default();
+    let all: Value = serde_json::from_str(&text).unwrap_or_default();
+    all["results"].as_array().cloned().unwrap_or_default()
+}
+
+/// A file system on the volume, where the first extent lies.
+fn add_file_system(image: &Path) -> Result<()> {
+    let (at, size) = (format!("offset={}", 1 << 20), "4096k");
+    let options = ["-q", "-F", "-t", "ext4", "-O", "^has_journal", "-E"];
+    quietly(Command::new("mke2fs").args(options).arg(at).arg(image).arg(size))
 }
 
 fn boot(kernel: &Kernel, top: &Path, made: &Path, count: u32, way: Way) -> Result<Boot> {
@@ -123,7 +158,12 @@ fn read(console: &str) -> Boot {
     let lines = console.lines().filter_map(|line| line.split_once("REPORT ")).map(|(_, rest)| rest);
     let lines: Vec<String> = lines.map(|line| line.trim().to_owned()).collect();
     let at = lines.iter().find_map(|line| line.strip_prefix("all volumes at ")?.parse().ok());
-    Boot { lines, volumes_at_s: at }
+    let cpu = lines.iter().find_map(|line| line.strip_prefix("machine cpu "));
+    // user, nice, system; idle, waiting; interrupts of both kinds.
+    let ticks = cpu.into_iter().flat_map(str::split_whitespace).enumerate();
+    let busy = ticks.filter(|(at, _)| matches!(at, 0..=2 | 5..=6));
+    let ticks: f64 = busy.filter_map(|(_, word)| word.parse::<f64>().ok()).sum();
+    Boot { lines, volumes_at_s: at, cpu_s: ticks / TICKS_PER_S }
 }
 
 /// The tree: the same units for all, other programs.
@@ -137,13 +177,18 @@ fn fill(kernel: &Kernel, tree: &Path, count: u32, way: Way) -> Result<()> {
     for program in PROGRAMS {
         add_program(tree, program)?;
     }
-    std::os::unix::fs::symlink("busybox", tree.join("bin/wc"))?;
+    for command in ["wc", "grep"] {
+        std::os::unix::fs::symlink("busybox", tree.join("bin").join(command))?;
+    }
     vm::copy_modules(kernel, tree, &MODULES)?;
     fs::write(tree.join("report.sh"), REPORT)?;
     let mut text = "[Unit]\nDefaultDependencies=no\n".to_owned();
     for number in 0..count {
-        let device = format!("dev-vg{number}-lv0.device");
-        writeln!(text, "Requires={device}\nAfter={device}").expect("memory takes all");
+        let mount = format!("m-{number}.mount");
+        writeln!(text, "Requires={mount}\nAfter={mount}").expect("memory takes all");
+        fs::create_dir_all(tree.join(format!("m/{number}")))?;
+        let what = format!("What=/dev/vg{number}/lv0\nWhere=/m/{number}\nType=ext4\n");
+        unit(tree, &mount, &format!("[Unit]\nDefaultDependencies=no\n[Mount]\n{what}"))?;
     }
     text += "JobTimeoutSec=infinity\n[Service]\nType=oneshot\nExecStart=/bin/sh /report.sh\n";
     unit(tree, "report.service", &text)?;
@@ -236,5 +281,6 @@ mod tests {
         assert_eq!(boot.volumes_at_s, Some(12.34));
         assert_eq!(boot.lines, ["all volumes at 12.34", "cpu 1 (init) 1 2 3 4"]);
         assert_eq!(read("").volumes_at_s, None);
+        assert_eq!(read("REPORT machine cpu 100 50 25 7 7 20 5 0 0 0\n").cpu_s, 2.0);
     }
 }

@@ -1,5 +1,6 @@
 //! Lists of units and jobs: rows go straight into one buffer, whatever their number.
 
+use crate::backend::{Backend, DeviceWords};
 use crate::error::BusError;
 use crate::glob;
 use crate::methods::{Invocation, Refused, Step};
@@ -13,7 +14,7 @@ use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::Job;
 use warren_core::view::View;
-use warren_unit::{LoadState, Relation, UnitName};
+use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
 const UNIT_PATH_PREFIX: &[u8] = b"/org/freedesktop/systemd1/unit/";
 
@@ -23,14 +24,17 @@ pub struct Row<'a> {
     active: &'static str,
     sub: &'static str,
     job: Option<&'a Job>,
+    device: Option<DeviceWords>,
 }
 
 impl<'a> Row<'a> {
     /// The row of a unit.
-    pub fn new(view: &'a View, unit: UnitId) -> Row<'a> {
-        let run = view.run(unit);
+    pub fn new(view: &'a View, unit: UnitId, backend: &dyn Backend) -> Row<'a> {
+        let (run, definition) = (view.run(unit), view.definition(unit));
+        let is_device = definition.unit_type() == UnitType::Device;
         Row {
-            definition: view.definition(unit),
+            definition,
+            device: is_device.then(|| backend.device(definition)),
             active: run.active_state().as_str(),
             sub: run.sub_state(),
             job: run.job.as_deref(),
@@ -58,12 +62,16 @@ const ROW_BYTES: usize = 256;
 
 /// Writes `(ssssssouso)`.
 pub fn write_unit_row(w: &mut Writer, row: &Row<'_>) {
-    let (name, description) = (row.definition.name.as_str(), &*row.definition.description);
+    let (name, definition) = (row.definition.name.as_str(), row.definition);
+    let of_device = row.device.as_ref().map(|device| device.description(definition));
+    let description = of_device.as_deref().unwrap_or(&definition.description);
+    let following = row.device.as_ref().map_or("", |device| &device.following);
     // What the bus calls a text has no NUL in it.
     let description = description.split('\0').next().unwrap_or_default();
-    w.small_structure(ROW_BYTES + 4 * name.len() + description.len(), |w| {
+    let bytes = ROW_BYTES + 4 * name.len() + description.len() + following.len();
+    w.small_structure(bytes, |w| {
         w.str(name).str(description);
-        w.str(row.definition.load_state.as_str()).str(row.active).str(row.sub).str("");
+        w.str(row.definition.load_state.as_str()).str(row.active).str(row.sub).str(following);
         w.str_with(|w| write_unit_path(w, name));
         match row.job {
             None => w.u32(0).str("").str("/"),
@@ -131,7 +139,8 @@ fn all_units(view: &View) -> impl Iterator<Item = UnitId> {
 }
 
 /// ListUnits, ListUnitsFiltered, ListUnitsByPatterns.
-fn write_units(view: &View, states: &[&str], patterns: &[&str]) -> Writer {
+fn write_units(call: &Invocation<'_>, states: &[&str], patterns: &[&str]) -> Writer {
+    let view = call.view;
     let rows_guess = if patterns.is_empty() { view.graph.len() } else { 64 };
     let mut w = Writer::with_capacity(rows_guess * 192);
     let units: Vec<UnitId> = all_units(view).collect();
@@ -139,7 +148,7 @@ fn write_units(view: &View, states: &[&str], patterns: &[&str]) -> Writer {
         for block in units.chunks(BLOCK) {
             fetch(view, block);
             for &unit in block {
-                let row = Row::new(view, unit);
+                let row = Row::new(view, unit, call.backend);
                 if row.has_state(states) && row.has_name(patterns) {
                     write_unit_row(w, &row);
                 }
@@ -165,19 +174,19 @@ fn fetch(view: &View, units: &[UnitId]) {
 
 /// `ListUnits`
 pub fn list_units(call: &mut Invocation<'_>) -> Result<Step, Refused> {
-    Ok(Step::Reply(write_units(call.view, &[], &[])))
+    Ok(Step::Reply(write_units(call, &[], &[])))
 }
 
 /// `ListUnitsFiltered`
 pub fn list_units_filtered(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let states = call.body.strs()?;
-    Ok(Step::Reply(write_units(call.view, &states, &[])))
+    Ok(Step::Reply(write_units(call, &states, &[])))
 }
 
 /// `ListUnitsByPatterns`
 pub fn list_units_by_patterns(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let (states, patterns) = (call.body.strs()?, call.body.strs()?);
-    Ok(Step::Reply(write_units(call.view, &states, &patterns)))
+    Ok(Step::Reply(write_units(call, &states, &patterns)))
 }
 
 /// `ListUnitsByNames`: loads what is not in memory.
@@ -193,7 +202,7 @@ pub fn list_units_by_names(call: &mut Invocation<'_>) -> Result<Step, Refused> {
     let mut w = Writer::new();
     w.array(b'(', |w| {
         for unit in names.iter().filter_map(|name| call.view.lookup(name)) {
-            write_unit_row(w, &Row::new(call.view, unit));
+            write_unit_row(w, &Row::new(call.view, unit, call.backend));
         }
     });
     Ok(Step::Reply(w))

@@ -66,5 +66,5 @@ properties! {
 properties! {
     /// Devices.
     DEVICE:
-    SysFSPath "s" Value = "\"\"";
+    SysFSPath "s" Value => |s, w| w.str(&s.device().sysfs_path);
 }

@@ -2,8 +2,9 @@
 //! once, when the first property asks for it.
 
 use super::values::{Main, micros, usec};
-use crate::backend::{Backend, Facts, Live, Mounted, UnitFiles};
+use crate::backend::{Backend, DeviceWords, Facts, Live, Mounted, UnitFiles};
 use crate::wire::Writer;
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::sync::{Arc, LazyLock};
 use warren_core::graph::Definition;
@@ -26,6 +27,7 @@ pub struct Subject<'a> {
     live: OnceCell<Live>,
     facts: OnceCell<Arc<Facts>>,
     mounted: OnceCell<Option<Mounted>>,
+    device: OnceCell<DeviceWords>,
 }
 
 static PLAIN_EXEC: LazyLock<ExecConfig> = LazyLock::new(ExecConfig::default);
@@ -55,6 +57,7 @@ impl<'a> Subject<'a> {
             live: OnceCell::new(),
             facts: OnceCell::new(),
             mounted: OnceCell::new(),
+            device: OnceCell::new(),
         }
     }
 
@@ -433,6 +436,22 @@ impl<'a> Subject<'a> {
 
     fn mounted(&self) -> Option<&Mounted> {
         self.mounted.get_or_init(|| self.backend.mounted(self.id())).as_ref()
+    }
+
+    /// What is known of the unit's device; nothing for other units.
+    pub fn device(&self) -> &DeviceWords {
+        self.device.get_or_init(|| match self.definition().unit_type() {
+            UnitType::Device => self.backend.device(self.definition()),
+            _ => DeviceWords::default(),
+        })
+    }
+
+    /// `Description`
+    pub fn description(&self) -> Cow<'_, str> {
+        match self.definition().unit_type() {
+            UnitType::Device => self.device().description(self.definition()).into(),
+            _ => Cow::Borrowed(&self.definition().description),
+        }
     }
 
     /// What is mounted, or else would be.

@@ -9,7 +9,7 @@ properties! {
     UNIT:
     Id "s" Const => |s, w| w.str(s.name());
     Names "as" Const => |s, w| w.strs(s.all_names());
-    Following "s" Never = "\"\"";
+    Following "s" Never => |s, w| w.str(&s.device().following);
     Requires "as" Const => |s, w| s.required(w, Relation::Requires, Relation::MountsFor);
     Requisite "as" Const => |s, w| s.related(w, Relation::Requisite);
     Wants "as" Const => |s, w| s.related(w, Relation::Wants);
@@ -40,7 +40,7 @@ properties! {
     SliceOf "as" Const => |s, w| s.related(w, Relation::SliceOf);
     RequiresMountsFor "as" Const => |s, w| s.mounts_for(w);
     Documentation "as" Const => |s, w| w.strs(s.section().documentation.iter().map(|text| &**text));
-    Description "s" Const => |s, w| w.str(&s.definition().description);
+    Description "s" Const => |s, w| w.str(&s.description());
     AccessSELinuxContext "s" Const = "\"\"";
     LoadState "s" Const => |s, w| w.str(s.definition().load_state.as_str());
     ActiveState "s" Value => |s, w| w.str(s.run().active_state().as_str());

@@ -1,10 +1,14 @@
 //! Passes over everything that is there: at boot, and after events were lost.
+//!
+//! What is started at boot is one batch. Beside udev it waits for what udev has not looked at yet:
+//! a process of lvm2 for each group that udev comes to costs ten times as much. Nothing else waits
+//! for it: devices are told of as they are ready.
 
 use std::collections::BTreeSet;
 
 use super::{Daemon, now_ms};
 use crate::index::{DeviceNumber, Event};
-use crate::sysfs;
+use crate::sysfs::{self, Found};
 
 /// A pass over everything, and the devices it still waits for.
 pub(super) struct Pass {
@@ -14,23 +18,53 @@ pub(super) struct Pass {
     progress_ms: u64,
 }
 
+/// The boot batch, and the devices that udev is still to look at.
+pub(super) struct Batch {
+    waits_for: BTreeSet<DeviceNumber>,
+    progress_ms: u64,
+}
+
+/// How long the boot batch waits for udev, which says that it is busy, to come to the next device,
+/// in milliseconds. When it is not busy, [`super::PASS_PATIENCE_MS`] counts.
+const UDEV_PATIENCE_MS: u64 = 10_000;
+
+/// A pass that could not begin.
+pub(super) struct ListAgain {
+    is_boot: bool,
+    at_ms: u64,
+}
+
+/// How soon it is tried again, in milliseconds.
+const LIST_AGAIN_MS: u64 = 1_000;
+
 impl Daemon {
     /// Looks at everything that is there; the socket hears meanwhile what changes.
     pub(super) fn begin_pass(&mut self, is_boot: bool) {
         // Events that were lost during the boot pass make it begin anew.
         let is_boot = is_boot || self.pass.as_ref().is_some_and(|pass| pass.is_boot);
+        let names = match sysfs::list(&self.options.roots) {
+            Ok(names) => names,
+            Err(error) => {
+                // Nobody knows what is there: nothing is gone, and it is tried again.
+                self.log(format!("block devices cannot be listed: {error}"));
+                self.list_again = Some(ListAgain { is_boot, at_ms: now_ms() + LIST_AGAIN_MS });
+                return;
+            }
+        };
+        self.list_again = None;
         self.step(Event::RescanBegun);
-        let names = sysfs::list(&self.options.roots).unwrap_or_else(|error| {
-            self.log(format!("block devices cannot be listed: {error}"));
-            Vec::new()
-        });
         let mut waits_for = BTreeSet::new();
         let looked: Vec<_> =
             names.iter().map(|name| (name, sysfs::look(&self.options.roots, name))).collect();
         for (name, found) in &looked {
             match found {
                 Ok(found) => waits_for.extend(found.as_ref().map(|found| found.number)),
-                Err(error) => self.log(format!("{name}: cannot be looked at: {error}")),
+                Err(error) => {
+                    self.log(format!("{name}: cannot be looked at: {error}"));
+                    self.names.get(*name).copied().into_iter().for_each(|number| {
+                        self.stays(number);
+                    });
+                }
             }
         }
         self.pass = Some(Pass { is_boot, waits_for, progress_ms: now_ms() });
@@ -44,6 +78,47 @@ impl Daemon {
         if let Some(pass) = &mut self.pass {
             pass.waits_for.remove(&number);
             pass.progress_ms = now_ms();
+        }
+        let is_looked_at = self.found.get(&number).is_none_or(|found| found.is_initialized);
+        if let Some(batch) = self.batch.as_mut().filter(|_| is_looked_at)
+            && batch.waits_for.remove(&number)
+        {
+            batch.progress_ms = now_ms();
+        }
+    }
+
+    /// The boot pass is over: what it found is started, as soon as udev has looked at all of it.
+    fn begin_batch(&mut self) {
+        let is_new = |found: &&Found| self.follows_udev(found) && !found.is_initialized;
+        let waits_for = self.found.values().filter(is_new).map(|found| found.number).collect();
+        self.batch = Some(Batch { waits_for, progress_ms: now_ms() });
+        self.end_batch();
+    }
+
+    /// When the boot batch does not wait for udev any longer.
+    pub(super) fn batch_deadline_ms(&self) -> Option<u64> {
+        let batch = self.batch.as_ref()?;
+        // There is such a file while udev has events to look at.
+        let is_busy = self.options.roots.udev.join("queue").exists();
+        let patience_ms = if is_busy { UDEV_PATIENCE_MS } else { self.options.pass_patience_ms };
+        Some(batch.progress_ms.saturating_add(patience_ms))
+    }
+
+    pub(super) fn end_batch(&mut self) {
+        let is_late = self.batch_deadline_ms().is_some_and(|deadline| deadline <= now_ms());
+        if self.batch.take_if(|batch| batch.waits_for.is_empty() || is_late).is_some() {
+            self.step(Event::ColdplugDone);
+        }
+    }
+
+    /// When a pass that could not begin is tried again.
+    pub(super) fn list_again_ms(&self) -> Option<u64> {
+        self.list_again.as_ref().map(|again| again.at_ms)
+    }
+
+    pub(super) fn begin_late_pass(&mut self) {
+        if let Some(again) = self.list_again.take_if(|again| again.at_ms <= now_ms()) {
+            self.begin_pass(again.is_boot);
         }
     }
 
@@ -63,7 +138,7 @@ impl Daemon {
         }
         self.step(Event::RescanDone);
         if pass.is_boot {
-            self.step(Event::ColdplugDone);
+            self.begin_batch();
         }
         self.look_at_others();
         self.teller.open();
@@ -75,6 +150,7 @@ impl Daemon {
             let name = self.found.get(number).map_or_else(String::new, |found| found.name.clone());
             self.log(format!("{name}: slow to answer, not waited for"));
             self.stays(*number);
+            self.tell(*number);
         }
     }
 }

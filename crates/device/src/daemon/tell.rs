@@ -4,12 +4,12 @@
 
 use super::Daemon;
 use crate::activate;
-use crate::index::{Device, DeviceNumber, GroupId, GroupState, Role};
+use crate::index::{Device, DeviceNumber, GroupId, GroupState, Holder, NotReady, Role};
 use crate::lvm::LvmId;
 use crate::names;
 use crate::news::{Told, ToldGroup};
 use crate::others::{self, Heard};
-use crate::sysfs::Found;
+use crate::sysfs::{self, Found};
 use crate::uevent::Uevent;
 
 /// Missing members that are named in one line.
@@ -41,7 +41,8 @@ impl Daemon {
             let orders = self.links.keep(number, &node, links);
             orders.into_iter().for_each(|order| self.order(order));
         }
-        match self.follows_udev(&found) && !(found.words.is_tagged && found.is_initialized) {
+        // What udev has looked at and gave no tag has no unit.
+        match self.follows_udev(&found) && found.is_initialized && !found.words.is_tagged {
             true => self.teller.gone(&told.path),
             false => self.teller.device(told),
         }
@@ -99,12 +100,15 @@ impl Daemon {
         let details = self.details.get(&found.number);
         Told {
             path: place(found),
+            diskseq: found.diskseq,
+            is_unknown: self.is_unknown(found, device, group),
             names: self.names_of(found),
             ready: match self.follows_udev(found) {
-                true => !found.words.is_held_back,
+                true => found.is_initialized && !found.words.is_held_back,
                 false => self.is_ready(found, device, group),
             },
             wants: found.words.wants.clone(),
+            title: found.words.title.clone(),
             note: details.map_or_else(String::new, |details| details.what.clone()),
             size_bytes: details.map_or(0, |details| details.size_bytes),
             part_of: group.map(group_word),
@@ -112,10 +116,78 @@ impl Daemon {
         }
     }
 
+    /// It is there, and it cannot be said yet what it is: whoever was told before, by another
+    /// process of this daemon or before this disk fell silent, keeps to that.
+    fn is_unknown(&self, found: &Found, device: Option<&Device>, group: Option<GroupId>) -> bool {
+        if self.follows_udev(found) {
+            return !found.is_initialized;
+        }
+        let is_nameless = || found.name.starts_with("md") && self.group_below(found).is_none();
+        let may_have_more = || match group {
+            Some(group @ GroupId::Btrfs(_)) => {
+                let is_late = !self.is_whole(Some(group)) && !self.index.was_complete(group);
+                is_late && !self.unread.is_empty()
+            }
+            _ => is_nameless() && found.words.lies_on.iter().any(|leg| self.is_unread(leg)),
+        };
+        device.is_none_or(|device| self.is_to_be_read(device))
+            || self.is_being_told(group)
+            || may_have_more()
+    }
+
+    /// It is not known what is on a device, and it would count.
+    pub(super) fn is_to_be_read(&self, device: &Device) -> bool {
+        match device.role {
+            Role::Unread => device.facts.not_ready == Some(NotReady::MapperSuspended),
+            Role::TimedOut | Role::Unreadable(_) => {
+                !self.content_links.contains_key(&device.number)
+            }
+            _ => false,
+        }
+    }
+
+    fn is_unread(&self, name: &str) -> bool {
+        self.names.get(name).is_none_or(|number| self.unread.contains(number))
+    }
+
+    /// It is known what is on a device, or it went. When nothing is unread any more, what waits
+    /// for a part waits in earnest.
+    pub(super) fn was_read(&mut self, number: DeviceNumber) {
+        if !self.unread.remove(&number) || !self.unread.is_empty() {
+            return;
+        }
+        let groups = self.index.groups().into_iter();
+        let waits = |group: &GroupId| {
+            matches!(group, GroupId::Btrfs(_))
+                && matches!(self.index.state(*group), Some(GroupState::Waiting { .. }))
+        };
+        let waiting: Vec<GroupId> = groups.filter(waits).collect();
+        waiting.into_iter().for_each(|group| self.tell_all_of(group));
+    }
+
+    /// The kernel is being told of parts of this file system.
+    fn is_being_told(&self, group: Option<GroupId>) -> bool {
+        let Some(group @ GroupId::Btrfs(_)) = group else { return false };
+        self.hands.as_ref().is_some_and(|hands| hands.is_busy_with(group))
+    }
+
     /// The group of what a stacked device lies on.
     fn group_below(&self, found: &Found) -> Option<GroupId> {
-        let name = found.words.lies_on.as_ref()?;
-        self.index.group_of(self.index.device(*self.names.get(name)?)?)
+        let group = |name| self.index.group_of(self.index.device(*self.names.get(name)?)?);
+        found.words.lies_on.iter().find_map(group)
+    }
+
+    /// What a leg says of its array is news of the array, too.
+    pub(super) fn tell_array_of(&mut self, leg: &Found) {
+        if leg.facts.held_by != Holder::Raid {
+            return;
+        }
+        let arrays = self.names.range("md".to_owned().."me".to_owned()).map(|(_, number)| *number);
+        let lies_on_it = |number: &DeviceNumber| {
+            self.found.get(number).is_some_and(|found| found.words.lies_on.contains(&leg.name))
+        };
+        let arrays: Vec<DeviceNumber> = arrays.filter(lies_on_it).collect();
+        arrays.into_iter().for_each(|array| self.tell(array));
     }
 
     pub(super) fn node_below_dev(&self, found: &Found) -> String {
@@ -125,7 +197,12 @@ impl Daemon {
 
     fn names_of(&self, found: &Found) -> Vec<(String, i32)> {
         let mut names = vec![(format!("/dev/{}", self.node_below_dev(found)), 0)];
-        let mut link = |link: &String| names.push((format!("/dev/{link}"), found.link_priority));
+        let mut link = |link: &String| {
+            let name = (format!("/dev/{link}"), found.link_priority);
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        };
         match self.follows_udev(found) {
             true => found.links.iter().for_each(&mut link),
             false => {
@@ -136,7 +213,13 @@ impl Daemon {
                 let array = found.name.starts_with("md").then(|| self.group_below(found)).flatten();
                 let array = array.and_then(|group| activate::array_name(&self.index, group));
                 array.iter().map(|name| format!("md/{name}")).for_each(|name| link(&name));
-                self.content_links.get(&found.number).into_iter().flatten().for_each(&mut link);
+                // What a leg seems to hold is what its array holds.
+                if found.facts.held_by == Holder::None {
+                    let links = self.content_links.get(&found.number);
+                    links.into_iter().flatten().for_each(&mut link);
+                }
+                // A udev that is down now has left its word.
+                found.links.iter().for_each(&mut link);
             }
         }
         names.extend(found.words.aliases.iter().map(|alias| (alias.clone(), 0)));
@@ -153,14 +236,19 @@ impl Daemon {
             Role::Unread => Device::refusal_unread(&found.facts).is_some(),
             _ => true,
         });
-        is_known && self.is_whole(group)
+        is_known && (self.is_whole(group) || self.is_in_use(found, group))
     }
 
     /// All parts of a file system on several devices are there, and the kernel knows them.
     fn is_whole(&self, group: Option<GroupId>) -> bool {
         let Some(group @ GroupId::Btrfs(_)) = group else { return true };
-        let is_busy = self.hands.as_ref().is_some_and(|hands| hands.is_busy_with(group));
-        !is_busy && self.index.state(group) == Some(GroupState::Complete)
+        !self.is_being_told(Some(group)) && self.index.state(group) == Some(GroupState::Complete)
+    }
+
+    /// The kernel has mounted it, with all its parts or without.
+    fn is_in_use(&self, found: &Found, group: Option<GroupId>) -> bool {
+        let Some(GroupId::Btrfs(id)) = group else { return false };
+        sysfs::is_mounted_btrfs(&self.options.roots, &id.to_string(), &found.name)
     }
 
     /// Members of a file system on several devices become ready together.

@@ -20,6 +20,13 @@ impl Numbers {
     }
 }
 
+/// `WARREN_FUZZ_SEED=N cargo test -p warren-device --lib fuzz`: another sequence for each N, for
+/// runs by hand.
+fn numbers(own: u64) -> Numbers {
+    let more = std::env::var("WARREN_FUZZ_SEED").ok().and_then(|seed| seed.parse().ok());
+    Numbers(own.wrapping_add(1_000_003u64.wrapping_mul(more.unwrap_or(0))))
+}
+
 const SIZE: u64 = 256 << 10;
 const AREA: Area = Area { offset: 4096, bytes: 32 << 10 };
 
@@ -102,6 +109,34 @@ fn every_flipped_bit_is_harmless() {
     }
 }
 
+/// Several damages at once, anywhere: what is written over, moved, doubled, of another kind.
+#[test]
+fn damaged_disks_are_harmless() {
+    let mut numbers = numbers(7);
+    let disks: Vec<Vec<u8>> = (0..4).map(disk).collect();
+    for _ in 0..400 {
+        let mut bytes = disks[numbers.below(disks.len())].clone();
+        for _ in 0..1 + numbers.below(8) {
+            let (from, to) = (numbers.below(bytes.len()), numbers.below(bytes.len()));
+            let length = numbers.below(4096).min(bytes.len() - from.max(to));
+            match numbers.below(4) {
+                0 => bytes.copy_within(from..from + length, to),
+                1 => bytes[to..to + length].fill(numbers.below(256) as u8),
+                2 => {
+                    let other = &disks[numbers.below(disks.len())];
+                    bytes[to..to + length].copy_from_slice(&other[from..from + length]);
+                }
+                _ => {
+                    let number = 1u64.rotate_left(numbers.below(64) as u32).wrapping_sub(1);
+                    let end = (to + 8).min(bytes.len());
+                    bytes[to..end].copy_from_slice(&number.to_le_bytes()[..end - to]);
+                }
+            }
+        }
+        device(&bytes);
+    }
+}
+
 #[test]
 fn every_truncation_of_the_text_is_harmless() {
     for end in 0..TEXT.len() {
@@ -112,7 +147,7 @@ fn every_truncation_of_the_text_is_harmless() {
 
 #[test]
 fn rubbish_is_harmless() {
-    let mut numbers = Numbers(11);
+    let mut numbers = numbers(11);
     let pieces: &[&[u8]] = &[
         b"{",
         b"}",
@@ -145,7 +180,7 @@ fn rubbish_is_harmless() {
 /// Labels and headers whose checksums are right and whose numbers are anything.
 #[test]
 fn signed_nonsense_is_harmless() {
-    let mut numbers = Numbers(5);
+    let mut numbers = numbers(5);
     for _ in 0..2000 {
         let mut number = || match numbers.below(5) {
             0 => u64::MAX,
@@ -182,7 +217,7 @@ fn mutated_events_are_harmless() {
     let properties = b"ACTION=add\0DEVPATH=/devices/block/sda\0SUBSYSTEM=block\0MAJOR=8\0MINOR=0\0";
     let kernels = [&b"add@/devices/block/sda\0"[..], properties].concat();
     let pieces: &[&[u8]] = &[b"\0", b"=", b"/../", b"DEVPATH=", b"@", b"\xff", b"S:../x\n", b":"];
-    let mut numbers = Numbers(9);
+    let mut numbers = numbers(9);
     for whole in [kernels, crate::udev::message("block", "", properties)] {
         for _ in 0..3000 {
             let mut data = whole.clone();

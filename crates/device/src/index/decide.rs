@@ -1,7 +1,7 @@
 //! What is started and when: once for each group, the boot batch together, late ones degraded.
 
 use super::volumes;
-use super::{Decision, GroupId, GroupState, Index, Phase, Scope, Start};
+use super::{Decision, GroupId, GroupState, Holder, Index, Phase, Places, Scope, Start};
 use crate::lvm::group::{Standing, VolumeGroup};
 
 /// How long after a change an overdue group is looked at again, in milliseconds: members that
@@ -43,6 +43,7 @@ impl Index {
             return None;
         };
         let scope = match state {
+            GroupState::Complete if self.is_running(group) => self.was_started(group),
             GroupState::Complete => self.whole(group),
             GroupState::Waiting { .. } => {
                 self.arm(now_ms, group);
@@ -58,6 +59,21 @@ impl Index {
         let run = self.runs.entry(group).or_default();
         let first = !std::mem::replace(&mut run.whole, true);
         first.then_some(Scope::Whole)
+    }
+
+    /// An array holds its members when it is put together, by this daemon, one before it, or others.
+    fn is_running(&self, group: GroupId) -> bool {
+        let GroupId::Md(set) = group else { return false };
+        let members = self.arrays.get(&set).into_iter().flat_map(Places::devices);
+        let mut members = members.filter_map(|number| self.devices.get(&number));
+        members.any(|entry| entry.device.facts.held_by == Holder::Raid)
+    }
+
+    fn was_started(&mut self, group: GroupId) -> Option<Scope> {
+        if self.whole(group).is_some() {
+            self.runs.entry(group).or_default().result = Some(Ok(()));
+        }
+        None
     }
 
     /// Volumes of an incomplete group that have all they lie on; only when the policy starts them
@@ -132,7 +148,7 @@ impl Index {
                 let names = self.vgs.get(vg).map(runnable_volumes)?;
                 self.new_volumes(group, names)?
             }
-            GroupId::Md(set) if self.arrays.get(&set)?.can_degrade() => {
+            GroupId::Md(set) if self.arrays.get(&set)?.can_degrade() && !self.is_running(group) => {
                 let run = self.runs.entry(group).or_default();
                 let first = !std::mem::replace(&mut run.degraded, true);
                 first.then(Vec::new)?

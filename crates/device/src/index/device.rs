@@ -170,7 +170,7 @@ pub enum Refusal {
     NotReady(NotReady),
     /// A path of a multipath device: the map counts, not its paths.
     MultipathPath,
-    /// A leg of an array that is running: the array counts.
+    /// A leg of an array that is running, and no member by its own word: the array counts.
     RaidLeg,
     /// Its maker wants nobody to look.
     OthersDisabled,
@@ -214,18 +214,17 @@ impl Device {
         if facts.others_disabled {
             return Some(Refusal::OthersDisabled);
         }
-        match facts.held_by {
-            _ if facts.multipath_path => Some(Refusal::MultipathPath),
-            Holder::Multipath => Some(Refusal::MultipathPath),
-            Holder::Raid => Some(Refusal::RaidLeg),
-            Holder::None => None,
-        }
+        let is_path = facts.multipath_path || facts.held_by == Holder::Multipath;
+        is_path.then_some(Refusal::MultipathPath)
     }
 
     /// Why it counts for no group; `None` when it counts.
     pub fn refusal(&self, policy: &Policy) -> Option<Refusal> {
         let early = Device::refusal_unread(&self.facts);
         early.or_else(|| match &self.role {
+            // A leg of a running array counts for the array and for nothing else.
+            Role::Md(_) => None,
+            _ if self.facts.held_by == Holder::Raid => Some(Refusal::RaidLeg),
             Role::Lvm { .. } if self.is_guest(policy) => Some(Refusal::OnLogicalVolume),
             Role::Lvm { used: false, .. } => Some(Refusal::UnusedPv),
             Role::Lvm { pv, .. } if !policy.allows(*pv) => Some(Refusal::NotInDevicesFile),

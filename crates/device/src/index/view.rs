@@ -237,6 +237,11 @@ impl Index {
         device.refusal(&self.policy)
     }
 
+    /// Whether a group was complete once, as far as it was decided.
+    pub fn was_complete(&self, group: GroupId) -> bool {
+        self.runs.get(&group).is_some_and(|run| run.whole)
+    }
+
     /// What became of the last start of a group.
     pub fn result(&self, group: GroupId) -> Option<&Result<(), String>> {
         self.runs.get(&group)?.result.as_ref()

@@ -196,6 +196,14 @@ fn timers_paths_swaps_targets() {
          f:4:9: warning: After=: there is no specifier %z, ignored [bad-unit-name]
          f:3:19: warning: RequiresMountsFor=: 'rel' is not an absolute path, ignored [bad-value]",
     );
+    check(
+        "a.target",
+        "[Unit]\nDefaultDependencies=no\nWants=dev-disk-by-label-x.device\n",
+        "loaded
+         Wants dev-disk-by-label-x.device
+         f:3:7: warning: no device can be called 'dev-disk-by-label-x.device': is it \
+         'dev-disk-by\\x2dlabel-x.device'? [bad-unit-name]",
+    );
 }
 
 /// Names and texts that make units unusable, and those that nearly do.

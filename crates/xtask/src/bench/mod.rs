@@ -90,7 +90,7 @@ pub(crate) fn programs() -> Result<PathBuf> {
     Ok(directory)
 }
 
-fn write(file: &str, results: &[Value]) -> Result<()> {
+pub(crate) fn write(file: &str, results: &[Value]) -> Result<()> {
     let commit = output("git", &["rev-parse", "--short", "HEAD"])?;
     let date = warren_cli::render::date(warren_sys::time::realtime_ns() / 1000);
     let cpus = std::thread::available_parallelism().map_or(1, |n| n.get());

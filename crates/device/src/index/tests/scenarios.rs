@@ -225,6 +225,20 @@ fn s15_s24_legs_and_paths_do_not_count() {
 }
 
 #[test]
+fn an_array_that_holds_its_legs_is_up_and_not_started_again() {
+    check(
+        Policy { degraded_after_ms: Some(1000), ..Policy::default() },
+        "+ sda md s 0 2 7 #leg
+         + sdb md s 1 2 7 #leg
+         boot
+         ? md/s => complete
+         - sdb
+         late 5
+         + sdb md s 1 2 7",
+    );
+}
+
+#[test]
 fn s16_a_guests_disk_is_left_alone() {
     let script = |end| format!("vg data@1 a\nboot\n+ sda a data@1 #lv => {end}");
     check(Policy::default(), &script(""));
