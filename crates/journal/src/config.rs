@@ -96,12 +96,14 @@ pub struct Config {
     pub tty_path: PathBuf,
     /// `ReadKMsg=`; without it, the kernel's log is read where it is this daemon's to read.
     pub read_kmsg: Option<bool>,
+    /// `Audit=`; without it, records of the audit system are read where the kernel's log is.
+    pub audit: Option<bool>,
     /// `LineMax=`, bytes.
     pub line_bytes_max: usize,
 }
 
 /// `SystemMaxFiles=` and `RuntimeMaxFiles=`.
-const FILES_DEFAULT: u64 = 100;
+pub const FILES_DEFAULT: u64 = 100;
 
 impl Default for Config {
     fn default() -> Config {
@@ -121,6 +123,7 @@ impl Default for Config {
             to_wall: forward(true, 0),
             tty_path: PathBuf::from("/dev/console"),
             read_kmsg: None,
+            audit: None,
             line_bytes_max: LINE_BYTES_DEFAULT,
         }
     }

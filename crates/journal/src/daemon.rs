@@ -12,19 +12,20 @@
 //!
 //! `places` says where messages are kept and when that changes, `forward` who else gets them.
 //!
-//! Not here yet: audit and namespaces. On a disk so full that no log can be sealed, and that has no
+//! On a disk so full that no log can be sealed, and that has no
 //! segment to remove, new messages are lost and said to be on stderr.
 
-mod control;
+mod audit;
+pub(crate) mod control;
 mod core;
 mod forward;
-mod inherit;
+pub(crate) mod inherit;
 mod keep;
 mod kmsg;
 mod link;
 mod pending;
 pub mod places;
-mod sender;
+pub(crate) mod sender;
 mod streams;
 mod syncer;
 mod tails;
@@ -42,6 +43,7 @@ use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
 
 use crate::config::{Config, Fault};
+use crate::daemon::audit::Audit;
 use crate::daemon::control::{Control, Order, Question};
 use crate::daemon::core::Core;
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
@@ -83,6 +85,7 @@ const TOKEN_UPKEEP: u64 = 4;
 const TOKEN_LINK: u64 = 5;
 const TOKEN_CONTROL: u64 = 6;
 const TOKEN_KMSG: u64 = 7;
+const TOKEN_AUDIT: u64 = 8;
 /// Streams have this and higher ones.
 const TOKEN_STREAMS: u64 = 16;
 /// Those who ask have this and higher ones.
@@ -108,6 +111,10 @@ pub struct Options {
     pub faults: Vec<Fault>,
     /// Read the kernel's log.
     pub kmsg: bool,
+    /// Read records of the audit system.
+    pub audit: bool,
+    /// The namespace that the messages are of, if it is not the default one.
+    pub namespace: Option<String>,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -119,6 +126,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut events = Events::with_capacity(TURN_MESSAGES_MAX);
     inherit::tell_ready();
     while !daemon.stopping {
+        // Before it waits: what was opened in the last turn has epochs that end.
+        daemon.end_epoch();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
         let tokens = events.iter().map(|ready| ready.token);
@@ -145,6 +154,7 @@ struct Daemon {
     link: Option<Link>,
     control: Control,
     kmsg: Option<Kmsg>,
+    audit: Option<Audit>,
     streams: Streams,
     core: Core,
     boot: Id128,
@@ -174,6 +184,15 @@ fn socket(given: Option<OwnedFd>, directory: &Path, name: &str, kind: Kind) -> R
     }
 }
 
+/// The socket at which systemd's clients ask: the manager's, or one of our own.
+fn varlink(given: Option<OwnedFd>, directory: &Path) -> Result<Option<OwnedFd>> {
+    if given.is_some() {
+        return Ok(given);
+    }
+    let path = directory.join(inherit::VARLINK_SOCKET).display().to_string();
+    inherit::bind_private(path).map(Some).map_err(system)
+}
+
 /// The memory for what is not written: the last daemon's, else a new one if the manager keeps it.
 fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
     let memory = given.or_else(|| {
@@ -195,7 +214,8 @@ impl Daemon {
         // Blocked before the second thread is made, which inherits it.
         signal::set_blocked(set).map_err(system)?;
         let inherited = Inherited::take();
-        let managed = inherited.link.is_some();
+        // The daemon of a namespace has no link: its streams are connections that the manager made.
+        let managed = inherited.link.is_some() || options.namespace.is_some();
         let (pending, mut found) = match managed {
             true => take_up_pending(inherited.pending),
             false => (Pending::none(), Found::default()),
@@ -216,7 +236,13 @@ impl Daemon {
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
             kmsg,
-            control: Control::new(inherit::bind_private(control).map_err(system)?),
+            audit: None,
+            control: Control::new(
+                [inherit::bind_private(control).map_err(system)?]
+                    .into_iter()
+                    .chain(varlink(inherited.varlink, directory)?)
+                    .collect(),
+            ),
             streams: Streams::new(
                 found,
                 managed.then(|| directory.join("streams")),
@@ -232,6 +258,9 @@ impl Daemon {
             // Without, senders that are gone have no unit.
             let _ = fdpass::pass_pidfds(socket.as_fd());
         }
+        if options.audit {
+            daemon.open_audit();
+        }
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
@@ -240,6 +269,14 @@ impl Daemon {
         daemon.link.iter().for_each(Link::hello);
         options.faults.iter().for_each(|fault| daemon.core.note(&fault.to_string()));
         Ok(daemon)
+    }
+
+    /// Without the right to, or in a container, there are no records for us.
+    fn open_audit(&mut self) {
+        match Audit::open() {
+            Ok(audit) => self.audit = Some(audit),
+            Err(e) => self.core.note(&format!("Records of the audit system are not read: {e}")),
+        }
     }
 
     fn watch(&self) -> Result<()> {
@@ -251,7 +288,9 @@ impl Daemon {
         add(self.stream.as_fd(), TOKEN_STREAM)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
         self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
-        add(self.control.listener().as_fd(), TOKEN_CONTROL)?;
+        self.audit.iter().try_for_each(|audit| add(audit.fd(), TOKEN_AUDIT))?;
+        let listeners = self.control.listeners().iter();
+        listeners.into_iter().try_for_each(|listener| add(listener.as_fd(), TOKEN_CONTROL))?;
         add(self.core.event().as_fd(), TOKEN_UPKEEP)
     }
 
@@ -264,6 +303,7 @@ impl Daemon {
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => self.hear_manager(),
             TOKEN_KMSG => _ = self.read_kmsg(),
+            TOKEN_AUDIT => _ = self.read_audit(),
             TOKEN_CONTROL => self.control.accept(&self.epoll),
             token => {
                 if self.streams.wants_unit(token) {
@@ -276,6 +316,10 @@ impl Daemon {
 
     fn read_kmsg(&mut self) -> bool {
         self.kmsg.as_mut().is_some_and(|kmsg| kmsg.read(&mut self.core))
+    }
+
+    fn read_audit(&mut self) -> bool {
+        self.audit.as_ref().is_some_and(|audit| audit.read(&mut self.core))
     }
 
     fn hear_manager(&mut self) {
@@ -313,6 +357,14 @@ impl Daemon {
                 SIGRTMIN_1 => self.core.sync_now = true,
                 _ => self.stopping = true,
             }
+        }
+    }
+
+    /// What an epoch of the ledger has must be in a segment when it ends.
+    fn end_epoch(&mut self) {
+        if self.core.epoch_has_ended() {
+            let _ = self.carry_out(Order::Rotate);
+            self.core.write_ledger();
         }
     }
 
@@ -450,7 +502,8 @@ impl Daemon {
         for _ in 0..LAST_TURNS_MAX {
             let datagrams = [Transport::Journal, Transport::Syslog].map(|t| self.datagrams(t));
             let streams = self.streams.read_all(&mut self.buffer, &mut self.core);
-            let kernel = self.read_kmsg();
+            // Both, whatever the first one says.
+            let kernel = self.read_kmsg() | self.read_audit();
             self.end_turn();
             if datagrams == [false, false] && !streams && !kernel {
                 break;

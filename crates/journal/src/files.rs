@@ -3,6 +3,7 @@
 //! Everything the store does goes through [`Files`], so that tests can lose any write. There is
 //! no memory map and no shared file position.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
@@ -70,12 +71,19 @@ pub struct Space {
 #[derive(Debug, Clone)]
 pub struct Disk {
     directory: PathBuf,
+    /// Only these files are listed.
+    chosen: Option<BTreeSet<String>>,
 }
 
 impl Disk {
     /// The directory need not exist until something is created in it.
     pub fn new(directory: impl Into<PathBuf>) -> Disk {
-        Disk { directory: directory.into() }
+        Disk { directory: directory.into(), chosen: None }
+    }
+
+    /// Some files of a directory, to be read.
+    pub fn of_files(directory: impl Into<PathBuf>, names: BTreeSet<String>) -> Disk {
+        Disk { directory: directory.into(), chosen: Some(names) }
     }
 
     /// Where it is.
@@ -153,6 +161,9 @@ impl Files for Disk {
         for entry in listing {
             let entry = entry.map_err(at)?;
             let Ok(name) = entry.file_name().into_string() else { continue };
+            if self.chosen.as_ref().is_some_and(|chosen| !chosen.contains(&name)) {
+                continue;
+            }
             match entry.metadata() {
                 Ok(stat) if stat.is_file() => all.push(Listed { name, bytes: stat.len() }),
                 Ok(_) => {}

@@ -55,6 +55,17 @@ pub fn file(data: &[u8]) {
     }
 }
 
+/// Reads bytes as the head of a request to the gateway.
+///
+/// # Panics
+/// If a head that is whole is not when more follows it.
+pub fn request(data: &[u8]) {
+    let Ok(Some(request)) = crate::gateway::request::parse(data) else { return };
+    let _ = crate::gateway::route::route(&request);
+    let longer = [data, b"x"].concat();
+    assert_eq!(crate::gateway::request::parse(&longer), Ok(Some(request)));
+}
+
 /// Reads bytes as a datagram, as a syslog line and as an output stream cut in two.
 ///
 /// # Panics
@@ -62,6 +73,7 @@ pub fn file(data: &[u8]) {
 pub fn input(data: &[u8]) {
     use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream};
     use crate::input::{native, stream, syslog};
+    let _ = crate::input::audit::parse(data);
     let parsed = native::parse(data);
     let names = parsed.entries.iter().flat_map(|fields| fields.iter().map(|field| field.0));
     names.for_each(|name| assert!(crate::entry::is_valid_name(name) && name[0] != b'_'));
@@ -296,6 +308,35 @@ mod tests {
             input(&made.concat());
             let header: &[u8] = b"id\nunit\n6\n1\n0\n0\n0\n";
             input(&[header, &made.concat()].concat());
+        }
+    }
+
+    #[test]
+    fn made_up_requests_do_no_harm() {
+        let mut numbers = Numbers(15);
+        let pieces: [&[u8]; 16] = [
+            b"entries",
+            b"?follow",
+            b"&A=",
+            b"%",
+            b"2f",
+            b"=",
+            b" HTTP/1.1",
+            b"\r\n",
+            b"Range: entries=",
+            b":",
+            b"-9223372036854775808",
+            b"i=f;",
+            b"t=ffffffffffffffff",
+            b"Accept: ",
+            b"\xff",
+            b"fields/",
+        ];
+        for _ in 0..INPUTS {
+            let made: Vec<&[u8]> =
+                (0..numbers.below(12)).map(|_| pieces[numbers.below(16)]).collect();
+            request(&[b"GET /", &made.concat()[..], b"\r\n\r\n"].concat());
+            request(&[b"GET /entries HTTP/1.1\r\n", &made.concat()[..], b"\r\n\r\n"].concat());
         }
     }
 

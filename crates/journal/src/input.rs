@@ -4,6 +4,7 @@
 //! Pure: bytes in, fields out. Nothing a client sends is trusted; a field whose name begins with
 //! `_` never comes from a client. The sockets are in [`crate::daemon`].
 
+pub mod audit;
 pub mod cgroup;
 pub mod export;
 pub mod handover;

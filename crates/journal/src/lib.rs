@@ -17,12 +17,15 @@ pub mod entry;
 pub mod error;
 pub mod files;
 pub mod fuzz;
+pub mod gateway;
 pub mod input;
+pub mod ledger;
 pub mod query;
 pub mod segment;
 pub mod show;
 pub mod store;
 pub mod systemd;
+pub mod upload;
 
 pub use entry::{Entry, Fields, Id128, Stamp};
 pub use error::{Error, Result};

@@ -5,15 +5,18 @@
 //! unknown option, never ignored.
 
 pub mod args;
-mod ask;
+pub(crate) mod ask;
 mod foreign;
 pub mod format;
 mod import;
 mod moved;
+mod proof;
+pub(crate) mod reading;
 pub mod run;
 pub mod select;
-mod stores;
+pub(crate) mod stores;
 pub mod when;
 
 pub use args::Args;
+pub(crate) use foreign::bytes as foreign_bytes;
 pub use run::run;

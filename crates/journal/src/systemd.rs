@@ -2,12 +2,12 @@
 //! <https://systemd.io/JOURNAL_FILE_FORMAT/>.
 //!
 //! [`mod@file`] reads one file from its documented layout, [`reader`] gives its entries like those of our
-//! own store. Files are only read, with positioned reads; nothing in them is trusted. Values
-//! compressed with zstd are unpacked; of those with xz or lz4, which older versions wrote, it is said
-//! that they cannot be read, and the entry is shown without them.
+//! own store. Files are only read, with positioned reads; nothing in them is trusted. Compressed
+//! values are unpacked within bounds (`unpack`); one that cannot be is left out and said.
 
 pub mod file;
 pub mod reader;
+mod unpack;
 
 pub use reader::SystemdFile;
 

@@ -212,6 +212,79 @@ fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
 }
 
 #[test]
+fn without_the_right_to_read_audit_records_it_is_said_once() {
+    let mut lab = Lab::new("audit");
+    // In a user namespace nobody may.
+    let script = "exec unshare --user --map-root-user \"$@\"";
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
+    command.args(["--set", "Audit=yes", "--set", "SystemKeepFree=0", "--directory"]);
+    command.arg(lab.path("store")).arg("--socket-directory").arg(lab.path("run"));
+    let notify = lab.path("notify");
+    let listener = UnixDatagram::bind(&notify).expect("a socket");
+    let unshare = Command::new("unshare").args(["--user", "--map-root-user", "true"]).output();
+    if !unshare.is_ok_and(|output| output.status.success()) {
+        return not_run("user namespaces cannot be made");
+    }
+    lab.daemon = Some(command.env("NOTIFY_SOCKET", &notify).spawn().expect("sh starts"));
+    listener.recv(&mut [0; 64]).expect("it says that it is ready");
+    lab.stop();
+    let own = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let said: Vec<String> = own.iter().map(|entry| shown(entry, "MESSAGE")).collect();
+    let of_audit: Vec<&String> = said.iter().filter(|text| text.contains("audit")).collect();
+    assert_eq!(of_audit.len(), 1, "{said:?}");
+    assert!(of_audit[0].contains("are not read"), "{of_audit:?}");
+}
+
+#[test]
+fn segments_are_proved_by_a_key_that_is_elsewhere() {
+    let mut lab = Lab::new("proof");
+    std::fs::create_dir(lab.path("store")).expect("a directory");
+    let store = lab.path("store");
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.arg("-D").arg(&store).args(options).output().expect("it runs")
+    };
+    let made = run(&["--setup-keys", "--interval=1s"]);
+    let key = String::from_utf8(made.stdout).expect("ASCII").trim().to_owned();
+    assert!(!run(&["--setup-keys"]).status.success(), "there is one");
+    let ledger = lab.path("store/ledger");
+    let lines = || std::fs::read_to_string(&ledger).unwrap_or_default();
+    let verify = |key: &str| {
+        let output = run(&["--verify", "--verify-key", key]);
+        (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for round in 1..=5 {
+        lab.start(&[]);
+        lab.native().send(format!("MESSAGE={round}").as_bytes()).expect("sent");
+        lab.stop();
+        assert_eq!(lines().matches("have ").count(), round, "nothing is merged");
+    }
+    let (proved, said) = verify(&key);
+    assert!(proved && said.contains("5 segments as they were"), "{said}");
+    // Time goes on without messages, and is told.
+    lab.start(&[]);
+    let marks = lines().matches("mark ").count();
+    while lines().matches("mark ").count() < marks + 2 {
+        std::thread::yield_now();
+    }
+    lab.stop();
+    let (proved, said) = verify(&key);
+    assert!(proved, "{said}");
+    assert!(!verify(&format!("f{}", &key[1..])).0, "another key");
+    let names = std::fs::read_dir(&store).expect("listed").flatten();
+    let mut paths = names.map(|entry| entry.path());
+    let segment = paths.find(|path| path.extension().is_some_and(|e| e == "seg"));
+    let segment = segment.expect("a segment");
+    let mut bytes = std::fs::read(&segment).expect("readable");
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&segment, bytes).expect("writable");
+    let (proved, said) = verify(&key);
+    assert!(!proved && said.contains("not as it was"), "{said}");
+}
+
+#[test]
 fn a_second_daemon_is_refused() {
     let mut lab = Lab::new("second");
     lab.start(&[]);

@@ -3,52 +3,19 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
 
-use warren_journal::files::Disk;
-use warren_journal::store::upkeep::seal;
-use warren_journal::store::{Setup, Store};
-use warren_journal::{Fields, Id128, Stamp};
+mod common;
+use common::Lab;
 
-/// A directory with a writer, gone in the end.
-struct Lab {
-    directory: PathBuf,
-    store: Store,
+/// The command over a store.
+trait Shown {
+    fn command(&self, options: &[&str]) -> Command;
+    fn run(&self, options: &[&str]) -> Output;
+    fn show(&self, options: &[&str]) -> String;
+    fn segment(&self) -> PathBuf;
 }
 
-impl Lab {
-    fn new(name: &str) -> Lab {
-        let directory =
-            std::env::temp_dir().join(format!("warren-show-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).expect("a directory");
-        let mut ids = 0;
-        let new_id = move || {
-            ids += 1;
-            Id128([ids; 16])
-        };
-        let setup = Setup { machine: Id128::default(), new_id: Box::new(new_id) };
-        let (store, _) = Store::open(Arc::new(Disk::new(&directory)), setup).expect("empty");
-        Lab { directory, store }
-    }
-
-    fn append(&mut self, texts: &str) {
-        for text in texts.split(' ') {
-            let fields: Fields = [("MESSAGE", text)].into_iter().collect();
-            let realtime_us = 1_700_000_000_000_000 + self.store.next_seqnum();
-            let stamp = Stamp { realtime_us, ..Stamp::default() };
-            self.store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
-        }
-        self.store.sync().expect("a sync");
-    }
-
-    fn seal(&mut self) {
-        self.store.rotate().expect("a rotation");
-        for log in self.store.take_sealable() {
-            let id = Id128([200; 16]);
-            seal(&Disk::new(&self.directory), &log, Id128::default(), id).expect("sealed");
-        }
-    }
-
+impl Shown for Lab {
     fn command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
         command.arg("-D").arg(&self.directory).args(options);
@@ -69,12 +36,6 @@ impl Lab {
         let names = std::fs::read_dir(&self.directory).expect("listed");
         let mut paths = names.map(|entry| entry.expect("listed").path());
         paths.find(|path| path.extension().is_some_and(|e| e == "seg")).expect("a segment")
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.directory);
     }
 }
 
@@ -172,9 +133,83 @@ fn vacuum_removes_segments_and_no_log() {
 }
 
 #[test]
+fn files_of_ours_are_read_by_name() {
+    let mut lab = Lab::new("named");
+    lab.append("a b");
+    lab.seal();
+    lab.append("c d");
+    let segment = lab.segment();
+    let run = |options: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
+        command.args(options).output().expect("it runs")
+    };
+    let show = |file: &str| {
+        let shown = run(&["-o", "cat", "--file", file]);
+        assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+        String::from_utf8(shown.stdout).expect("ASCII").trim_end().replace('\n', " ")
+    };
+    let directory = lab.directory.display();
+    assert_eq!(show(&segment.display().to_string()), "a b");
+    assert_eq!(show(&format!("{directory}/*.log")), "c d");
+    assert_eq!(show(&format!("{directory}/*")), "a b c d");
+    let header = run(&["--header", "--file", &segment.display().to_string()]);
+    assert_eq!(String::from_utf8_lossy(&header.stdout).matches("File path:").count(), 1);
+    flip(&segment, 300);
+    assert!(run(&["--verify", "--file", &format!("{directory}/*.log")]).status.success());
+    assert!(!run(&["--verify", "--file", &segment.display().to_string()]).status.success());
+    assert!(!run(&["--vacuum-files=1", "--file", &format!("{directory}/*")]).status.success());
+}
+
+/// Open files of a process that are in a directory, those that were removed among them.
+fn open_files(pid: u32, directory: &Path) -> usize {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
+    let paths = links.flatten().filter_map(|link| std::fs::read_link(link.path()).ok());
+    paths.filter(|path| path.starts_with(directory)).count()
+}
+
+#[test]
+fn a_reader_that_pauses_keeps_nothing_back_when_it_goes_on() {
+    let mut lab = Lab::new("pause");
+    lab.append("a b");
+    let mut child = lab
+        .command(&["-f", "-n", "1", "-o", "cat"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut next = || lines.next().expect("it follows").expect("a line");
+    assert_eq!(next(), "b");
+    let stop = |signal| {
+        warren_sys::process::kill(child.id() as i32, signal).expect("our child");
+    };
+    const SIGSTOP: i32 = 19;
+    const SIGCONT: i32 = 18;
+    stop(SIGSTOP);
+    // What it has not seen is sealed, and sealed again, and what it had open is removed.
+    for round in 0..40 {
+        lab.append(&format!("lost{round}"));
+        lab.seal();
+    }
+    let before = open_files(child.id(), &lab.directory);
+    assert_eq!(lab.run(&["--vacuum-files", "1"]).status.code(), Some(0));
+    assert_eq!(open_files(child.id(), &lab.directory), before, "it was stopped");
+    lab.append("new");
+    stop(SIGCONT);
+    // The newest segment was left; nothing after it is missed.
+    assert_eq!([next(), next()], ["lost39", "new"]);
+    lab.append("newer");
+    assert_eq!(next(), "newer");
+    let after = open_files(child.id(), &lab.directory);
+    assert!(after <= 4, "{after} files for a log and a segment");
+    child.kill().expect("our child");
+    child.wait().expect("our child");
+}
+
+#[test]
 fn what_is_not_there_is_refused() {
     let lab = Lab::new("refused");
-    for options in [&["--setup-keys"][..], &["--file", "x"], &["-u", "[ab]"], &["--machine=x"]] {
+    let bad = [&["--force"][..], &["--verify-key=x"], &["--file", "x"], &["-u", "[ab]"]];
+    for options in bad.into_iter().chain([&["--machine=x"][..], &["--verify", "--verify-key=x"]]) {
         assert!(!lab.run(options).status.success(), "{options:?}");
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));

@@ -11,6 +11,7 @@
 //! unit, as [`crate::spawn`] says.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Write;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -275,6 +276,40 @@ pub(crate) struct NewStream {
     pub name: String,
 }
 
+/// A stream to the daemon of a namespace, which has no link: a connection like any client's, with
+/// the unit's name, which is believed because root says it. It lasts as long as that daemon's unit
+/// keeps its descriptors.
+fn connect(unit: &str, exec: &ExecConfig, identifier: &str) -> Result<NewStream, String> {
+    let namespace = exec.log_namespace.as_deref().unwrap_or_default();
+    let path = format!("{}/stdout", crate::spawn::log_sockets(namespace));
+    let fd = warren_sys::socket::connect_stream(&path).map_err(|e| e.to_string())?;
+    let stream = UnixStream::from(fd);
+    let header = stream_header(unit, exec, identifier);
+    // Into an empty socket: it fits.
+    (&stream).write_all(header.as_bytes()).map_err(|e| e.to_string())?;
+    stream.shutdown(Shutdown::Read).map_err(|e| e.to_string())?;
+    let name = stream_name(&stream)?;
+    Ok(NewStream { fd: stream.into(), name })
+}
+
+/// What a client says first of its stream: seven lines, which `warren_journal::input::stream` reads.
+fn stream_header(unit: &str, exec: &ExecConfig, identifier: &str) -> String {
+    /// Neither to syslog, nor to the kernel's log, nor to the console.
+    const FORWARD: &str = "0\n0\n0\n";
+    let identifier = exec.syslog_identifier.as_deref().unwrap_or(identifier);
+    let identifier = identifier.replace('\n', " ");
+    let priority = u16::from(exec.syslog_facility) << 3 | u16::from(exec.syslog_level);
+    let prefix = u8::from(exec.syslog_level_prefix);
+    format!("{identifier}\n{unit}\n{priority}\n{prefix}\n{FORWARD}")
+}
+
+/// `DEVICE:INODE` of a socket.
+fn stream_name(stream: &UnixStream) -> Result<String, String> {
+    let stat = std::fs::File::from(OwnedFd::from(stream.try_clone().map_err(|e| e.to_string())?));
+    let stat = stat.metadata().map_err(|e| e.to_string())?;
+    Ok(format!("{}:{}", stat.dev(), stat.ino()))
+}
+
 impl Daemon {
     /// A stream for a process of a unit; `None` when there is no log daemon to read it.
     /// `identifier` is what its lines are called if the unit does not say.
@@ -288,6 +323,11 @@ impl Daemon {
         let name = self.core.graph().name(unit).as_str().to_owned();
         if name == LOG_DAEMON {
             return None;
+        }
+        if let Some(exec) = exec_of(settings).filter(|exec| exec.log_namespace.is_some()) {
+            return connect(&name, exec, identifier)
+                .inspect_err(|e| say!("{name}: its output goes to a file: {e}"))
+                .ok();
         }
         if !self.has_log_daemon() || self.log_link.streams.len() >= STREAMS_MAX {
             self.say_files();
@@ -328,11 +368,8 @@ impl Daemon {
         // Set before anything is written: each line is to come with its writer.
         fdpass::pass_credentials(reader.as_fd()).map_err(|e| e.to_string())?;
         writer.shutdown(Shutdown::Read).map_err(|e| e.to_string())?;
-        let fd = OwnedFd::from(writer);
-        let stat = std::fs::File::from(fd.try_clone().map_err(|e| e.to_string())?).metadata();
-        let stat = stat.map_err(|e| e.to_string())?;
         self.init.store(&name.stored(), reader.as_fd()).map_err(|e| e.to_string())?;
-        let stream = NewStream { fd, name: format!("{}:{}", stat.dev(), stat.ino()) };
+        let stream = NewStream { name: stream_name(&writer)?, fd: writer.into() };
         Ok((stream, reader.into()))
     }
 
@@ -352,7 +389,8 @@ impl Daemon {
         settings: &Compiled,
         invocation: u128,
     ) {
-        let Some(exec) = exec_of(settings).filter(|_| self.log_link.heard) else { return };
+        let ours = |exec: &&ExecConfig| self.log_link.heard && exec.log_namespace.is_none();
+        let Some(exec) = exec_of(settings).filter(ours) else { return };
         let name = self.core.graph().name(unit).as_str().to_owned();
         let name = StreamName { key: 0, unit: name, invocation, identifier: String::new() };
         let packet = packet(&name, false, self.groups.path_and_id(unit), exec);
@@ -551,6 +589,14 @@ mod tests {
         put_field(&mut out, "A", b"1");
         put_field(&mut out, "B", b"1\n2");
         assert_eq!(out, b"A=1\nB\n\x03\0\0\0\0\0\0\x001\n2\n");
+    }
+
+    #[test]
+    fn a_stream_to_a_namespace_says_whose_it_is() {
+        let exec = ExecConfig { syslog_level_prefix: true, ..ExecConfig::default() };
+        assert_eq!(stream_header("a.service", &exec, "s\nh"), "s h\na.service\n30\n1\n0\n0\n0\n");
+        let named = ExecConfig { syslog_identifier: Some("me".into()), ..exec };
+        assert!(stream_header("a.service", &named, "sh").starts_with("me\na.service\n"));
     }
 
     #[test]

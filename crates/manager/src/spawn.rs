@@ -9,8 +9,8 @@ use warren_core::event::Spawn;
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_core::state::CommandList;
 use warren_init::protocol::exec::{
-    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring, Rlimit,
-    Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, IoPriority, Keyring,
+    LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
 };
 use warren_unit::config::{
     Command, CpuSchedulingPolicy, ExecConfig, ExecDirectory, Input, IoSchedulingClass, KeyringMode,
@@ -107,6 +107,7 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
             KeyringMode::Shared => Keyring::Shared,
         },
         directories: directories(exec, host.context),
+        log_sockets: exec.log_namespace.as_deref().map(log_sockets),
         personality: exec.personality.map(persona),
         tty_path: exec.tty_path.as_deref().unwrap_or("").to_owned(),
         ..ExecSpec::default()
@@ -117,6 +118,11 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     pass_fds(&mut spec, spawn, host);
     standard_streams(&mut spec, exec, host)?;
     Ok(spec)
+}
+
+/// Where the sockets of a journal namespace are.
+pub fn log_sockets(namespace: &str) -> String {
+    format!("{LOG_SOCKETS}.{namespace}")
 }
 
 /// Whether a process of these settings writes to the log.

@@ -13,12 +13,18 @@ use serde_json::Value;
 /// Where the installed unit has the store.
 const STORE: &str = "/run/log/warren/journal";
 
-const JOURNAL_UNITS: [(&str, &str); 3] = [
+const JOURNAL_UNITS: [(&str, &str); 6] = [
     ("systemd-journald.service", include_str!("../../../units/systemd-journald.service")),
     ("systemd-journald.socket", include_str!("../../../units/systemd-journald.socket")),
     (
         "systemd-journald-dev-log.socket",
         include_str!("../../../units/systemd-journald-dev-log.socket"),
+    ),
+    ("systemd-journald@.service", include_str!("../../../units/systemd-journald@.service")),
+    ("systemd-journald@.socket", include_str!("../../../units/systemd-journald@.socket")),
+    (
+        "systemd-journald-varlink@.socket",
+        include_str!("../../../units/systemd-journald-varlink@.socket"),
     ),
 ];
 
@@ -43,9 +49,13 @@ fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
 
 /// Entries that match, oldest first.
 fn entries(machine: &Machine, matches: &[&str]) -> Vec<Value> {
+    entries_of(machine, STORE, matches)
+}
+
+fn entries_of(machine: &Machine, store: &str, matches: &[&str]) -> Vec<Value> {
     let reader = PathBuf::from(lab::program_of("warren-journal", "warren-journalctl"));
     let mut command = Command::new(reader);
-    command.arg("-D").arg(machine.inside(STORE)).args(["-q", "-a", "-o", "json"]).args(matches);
+    command.arg("-D").arg(machine.inside(store)).args(["-q", "-a", "-o", "json"]).args(matches);
     let output = command.output().expect("the reader runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect()
@@ -263,6 +273,39 @@ fn killed_daemon_and_killed_manager_lose_no_line() {
     assert_eq!(lines, expected, "after {kills} kills");
     wait_for(&m, 1, &["_SYSTEMD_UNIT=begun.service"]);
     assert_eq!(messages(&m, &["_SYSTEMD_UNIT=begun.service"]), ["one line"]);
+}
+
+#[test]
+fn a_unit_of_a_namespace_logs_there_alone_and_outlives_its_daemon() {
+    let unit = "[Service]\nLogNamespace=x\nSyslogIdentifier=me\nUser=65534\n\
+                ExecStart=/bin/sh -c \"ls /run/systemd/journal; read x < @D/out/fifo; echo more\"";
+    let plain =
+        "[Service]\nType=oneshot\nExecStart=/bin/sh -c \"echo plain; ls /run/systemd/journal\"";
+    let Some(m) = start("space", &[("in.service", unit), ("plain.service", plain)]) else { return };
+    let fifo = m.out("fifo");
+    let made = Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    m.expect_job("start", "in.service", "done");
+    m.expect_job("start", "plain.service", "done");
+    let of_namespace = |text: &str, count: usize| {
+        let store = format!("{STORE}.x");
+        until(&format!("{count} of {text}"), || {
+            let all = entries_of(&m, &store, &["_SYSTEMD_UNIT=in.service", text]);
+            Some(all).filter(|found| found.len() >= count)
+        })
+    };
+    // The sockets that it sees are the namespace's, which have one more: it is handed over.
+    let seen = of_namespace("MESSAGE=io.systemd.journal", 1);
+    assert_eq!([text(&seen[0], "_NAMESPACE"), text(&seen[0], "SYSLOG_IDENTIFIER")], ["x", "me"]);
+    wait_for(&m, 1, &["_SYSTEMD_UNIT=plain.service", "MESSAGE=plain"]);
+    assert_eq!(entries(&m, &["_SYSTEMD_UNIT=in.service", "_TRANSPORT=stdout"]).len(), 0);
+    let daemon = m.main_pid("systemd-journald@x.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &daemon]).expect("kill(1)");
+    until("another daemon", || {
+        m.main_pid("systemd-journald@x.service").filter(|pid| pid.to_string() != daemon)
+    });
+    std::fs::write(&fifo, "\n").expect("it is waited for");
+    of_namespace("MESSAGE=more", 1);
 }
 
 #[test]

@@ -270,6 +270,20 @@ pub fn change_root(path: &CStr) -> Result<()> {
     done("chroot", unsafe { libc::chroot(path.as_ptr()) } as _)
 }
 
+/// Gives this process mounts of its own, in which `source` lies over `target`. What is mounted outside
+/// later is still seen, what is mounted here is not seen outside.
+pub fn mount_over(source: &CStr, target: &CStr) -> Result<()> {
+    let none = std::ptr::null();
+    let slave = libc::MS_REC | libc::MS_SLAVE;
+    // SAFETY: a flag for namespaces only: no memory or fd table is unshared.
+    done("unshare", unsafe { libc::unshare(libc::CLONE_NEWNS) } as _)?;
+    // SAFETY: live, terminated strings; null where mount(2) ignores the argument.
+    done("mount", unsafe { libc::mount(none, c"/".as_ptr(), none, slave, none.cast()) } as _)?;
+    let (source, target) = (source.as_ptr(), target.as_ptr());
+    // SAFETY: as above.
+    done("mount", unsafe { libc::mount(source, target, none, libc::MS_BIND, none.cast()) } as _)
+}
+
 /// Changes the working directory.
 pub fn change_directory(path: &CStr) -> Result<()> {
     // SAFETY: a live, terminated string.

@@ -103,26 +103,9 @@ impl Uevents {
         check("setsockopt SO_ATTACH_FILTER", done.into()).map(|_| ())
     }
 
-    /// Takes one datagram. `EAGAIN`: there is none. `ENOBUFS`: some were lost.
+    /// Takes one datagram; [`receive`].
     pub fn receive(&self, buffer: &mut [u8]) -> Result<Datagram> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(buffer)];
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recvmsg(&self.0, &mut parts, &mut control, RecvFlags::empty())
-        });
-        let received = received.call("recvmsg")?;
-        let sender = received.address.and_then(|address| SocketAddrNetlink::try_from(address).ok());
-        let uid = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid.as_raw()),
-            _ => None,
-        });
-        Ok(Datagram {
-            bytes: received.bytes,
-            truncated: received.flags.contains(ReturnFlags::TRUNC),
-            port: sender.map_or(u32::MAX, |sender| sender.pid()),
-            uid,
-        })
+        receive(self.as_fd(), buffer)
     }
 
     /// Sends a datagram to everybody in a group of this network namespace, as udev does; needs
@@ -133,6 +116,28 @@ impl Uevents {
             .call("sendto")
             .map(|_| ())
     }
+}
+
+/// Takes one datagram of a netlink socket. `EAGAIN`: there is none. `ENOBUFS`: some were lost.
+pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<Datagram> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(buffer)];
+    let received = rustix::io::retry_on_intr(|| {
+        rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::empty())
+    });
+    let received = received.call("recvmsg")?;
+    let sender = received.address.and_then(|address| SocketAddrNetlink::try_from(address).ok());
+    let uid = control.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmCredentials(sender) => Some(sender.uid.as_raw()),
+        _ => None,
+    });
+    Ok(Datagram {
+        bytes: received.bytes,
+        truncated: received.flags.contains(ReturnFlags::TRUNC),
+        port: sender.map_or(u32::MAX, |sender| sender.pid()),
+        uid,
+    })
 }
 
 const _: () = assert!(size_of::<Instruction>() == size_of::<libc::sock_filter>());

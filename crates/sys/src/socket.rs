@@ -496,6 +496,18 @@ pub fn accept(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
     }
 }
 
+/// Connects to a stream socket in the file system without waiting: an error where its queue is full.
+/// Reads and writes of the connection wait.
+pub fn connect_stream(path: &str) -> Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let fd = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None);
+    let fd = fd.call("socket")?;
+    let address = SocketAddrUnix::new(path).call_on("connect", path)?;
+    rustix::net::connect(&fd, &address).call_on("connect", path)?;
+    crate::file::set_nonblocking(fd.as_fd(), false)?;
+    Ok(fd)
+}
+
 /// FlushPending=: throws away what waits: connections, or bytes and datagrams. At most
 /// 65,536 of them.
 pub fn flush(socket: BorrowedFd<'_>, connections: bool) -> Result<()> {

@@ -55,12 +55,18 @@ const UNITS: &[(&str, &str, &str)] = &[
 ];
 
 /// The log daemon's units, which are installed for the system too.
-const JOURNAL_UNITS: [(&str, &str); 3] = [
+const JOURNAL_UNITS: [(&str, &str); 6] = [
     ("systemd-journald.service", include_str!("../../../../units/systemd-journald.service")),
     ("systemd-journald.socket", include_str!("../../../../units/systemd-journald.socket")),
     (
         "systemd-journald-dev-log.socket",
         include_str!("../../../../units/systemd-journald-dev-log.socket"),
+    ),
+    ("systemd-journald@.service", include_str!("../../../../units/systemd-journald@.service")),
+    ("systemd-journald@.socket", include_str!("../../../../units/systemd-journald@.socket")),
+    (
+        "systemd-journald-varlink@.socket",
+        include_str!("../../../../units/systemd-journald-varlink@.socket"),
     ),
 ];
 
@@ -92,6 +98,10 @@ fn write_journal_units(directory: &Path, journald: &str) -> io::Result<()> {
         let text = text.replace(JOURNALD, &format!("{journald} {SETTINGS}"));
         let text = text.replace("Symlinks=/dev/log\n", "");
         fs::write(directory.join(name), text)?;
+        if name.contains('@') {
+            // Of a namespace: whoever names it wants it.
+            continue;
+        }
         let target = if name.ends_with(".socket") { "sockets.target" } else { "sysinit.target" };
         let wants = directory.join(format!("{target}.wants"));
         fs::create_dir_all(&wants)?;

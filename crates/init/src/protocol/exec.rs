@@ -177,7 +177,14 @@ pub struct ExecSpec {
 
     /// RuntimeDirectory= and its siblings, made before the start.
     pub directories: Vec<Directories>,
+
+    /// LogNamespace=: the directory that lies over [`LOG_SOCKETS`] for this process, which gets mounts
+    /// of its own for it.
+    pub log_sockets: Option<String>,
 }
+
+/// Where programs find the log daemon's sockets.
+pub const LOG_SOCKETS: &str = "/run/systemd/journal";
 
 /// Where a new process is placed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

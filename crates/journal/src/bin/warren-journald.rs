@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use warren_journal::config::{Config, Fault, load, of_command_line};
-use warren_journal::daemon::places::Places;
+use warren_journal::daemon::places::{Places, is_namespace, socket_directory};
 use warren_journal::daemon::{Options, run};
 
 /// Open files that this daemon asks for.
@@ -15,6 +15,9 @@ const OPEN_FILES: u64 = 1 << 17;
 #[derive(Debug, Parser)]
 #[command(name = "warren-journald", version)]
 struct Args {
+    /// Keep messages of this namespace; systemd-journald(8).
+    #[arg(value_parser = namespace)]
+    namespace: Option<String>,
     /// Keep messages there, whatever `Storage=` says, and read no configuration.
     #[arg(long)]
     directory: Option<PathBuf>,
@@ -46,23 +49,34 @@ fn main() -> ExitCode {
 fn options(args: Args) -> Options {
     let (mut config, mut faults) = match &args.directory {
         Some(_) => (Config::default(), Vec::new()),
-        None => load(&args.root, None),
+        None => load(&args.root, args.namespace.as_deref()),
     };
-    if args.directory.is_none() && args.root == Path::new("/") {
+    let is_default = args.namespace.is_none();
+    if args.directory.is_none() && is_default && args.root == Path::new("/") {
         let words = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
         of_command_line(&words)
             .iter()
             .for_each(|set| put(&mut config, "/proc/cmdline", set, &mut faults));
     }
     args.set.iter().for_each(|set| put(&mut config, "--set", set, &mut faults));
-    let sockets = args.socket_directory.unwrap_or_else(|| args.root.join("run/systemd/journal"));
-    // By hand, the kernel's log is somebody else's.
-    let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none());
+    let namespace = args.namespace;
+    let below_root = || args.root.join(socket_directory(namespace.as_deref()));
+    let sockets = args.socket_directory.unwrap_or_else(below_root);
+    // By hand and in a namespace, the kernel's log is somebody else's.
+    let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none() && is_default);
+    let audit = config.audit.unwrap_or(kmsg);
     let places = match args.directory {
         Some(directory) => Places::by_hand(directory),
-        None => Places::of(config.storage, &args.root, None, &sockets),
+        None => Places::of(config.storage, &args.root, namespace.as_deref(), &sockets),
     };
-    Options { places, socket_directory: sockets, config, faults, kmsg }
+    Options { places, socket_directory: sockets, config, faults, kmsg, audit, namespace }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    match is_namespace(text) {
+        true => Ok(text.to_owned()),
+        false => Err("1 to 64 letters, digits, and `-_.:@`, not a dot first".to_owned()),
+    }
 }
 
 fn put(config: &mut Config, of: &str, assignment: &str, faults: &mut Vec<Fault>) {

@@ -210,7 +210,13 @@ pub static SETTINGS: &[Setting] = &[
         read_kmsg = some_boolean,
         "read the kernel's log"
     ),
-    without_effect!("Audit", "yes or no", "as it is", "messages of the audit system are not read"),
+    setting!(
+        "Audit",
+        "yes or no",
+        "as `ReadKMsg=`",
+        audit = some_boolean,
+        "read records of the audit system; whether the kernel makes any is left as it is"
+    ),
     setting!(
         "TTYPath",
         "path",

@@ -5,7 +5,8 @@
 //! `Write`, `Synchronize` and `Rotate` answer when it is done: what was logged before is in the
 //! files, on the disk, in closed files. `FlushToVar` answers when all is on the disk, if it is to be
 //! kept there, and `RelinquishVar` (with `smart`: unless that disk stays mounted) when nothing is
-//! written there any more. One question for a connection; nothing here waits for a client.
+//! written there any more. One question for a connection; nothing here waits for a client. At
+//! `io.systemd.journal` systemd's journalctl orders the same, under systemd's names.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,8 +24,8 @@ use crate::show::when;
 /// Name of the socket.
 pub const SOCKET_NAME: &str = "io.warrener.journal";
 
-/// Begins the name of every method.
-const INTERFACE: &str = "io.warrener.Journal.";
+/// Begins the name of every method: ours, and what `journalctl --sync` and its like say.
+const INTERFACES: [&str; 2] = ["io.warrener.Journal.", "io.systemd.Journal."];
 
 /// Longest question, bytes.
 const QUESTION_BYTES_MAX: usize = 4096;
@@ -34,7 +35,7 @@ const CONNECTIONS_MAX: usize = 64;
 
 /// Those who ask.
 pub struct Control {
-    listener: OwnedFd,
+    listeners: Vec<OwnedFd>,
     asking: BTreeMap<u64, Asking>,
     next: u64,
 }
@@ -45,20 +46,27 @@ struct Asking {
 }
 
 impl Control {
-    /// Over a listening socket.
-    pub fn new(listener: OwnedFd) -> Control {
-        Control { listener, asking: BTreeMap::new(), next: TOKEN_QUESTIONS }
+    /// Over listening sockets.
+    pub fn new(listeners: Vec<OwnedFd>) -> Control {
+        Control { listeners, asking: BTreeMap::new(), next: TOKEN_QUESTIONS }
     }
 
     /// To be watched.
-    pub fn listener(&self) -> &OwnedFd {
-        &self.listener
+    pub fn listeners(&self) -> &[OwnedFd] {
+        &self.listeners
     }
 
     /// Takes new connections.
     pub fn accept(&mut self, epoll: &Epoll) {
+        for listener in 0..self.listeners.len() {
+            self.accept_from(epoll, listener);
+        }
+    }
+
+    fn accept_from(&mut self, epoll: &Epoll, listener: usize) {
         for _ in 0..CONNECTIONS_MAX {
-            let Ok(Some(socket)) = socket::accept(self.listener.as_fd()) else { return };
+            let socket = socket::accept(self.listeners[listener].as_fd());
+            let Ok(Some(socket)) = socket else { return };
             if self.asking.len() >= CONNECTIONS_MAX {
                 self.asking.pop_first();
             }
@@ -141,7 +149,8 @@ fn parse(question: &[u8]) -> Question {
     let question: Value = serde_json::from_slice(question).unwrap_or_default();
     let method = question["method"].as_str().unwrap_or_default();
     let parameters = &question["parameters"];
-    Question::Order(match method.strip_prefix(INTERFACE) {
+    let name = INTERFACES.into_iter().find_map(|interface| method.strip_prefix(interface));
+    Question::Order(match name {
         Some("Tail") => {
             return Question::Tail(parameters["unit"].as_str().unwrap_or_default().to_owned());
         }

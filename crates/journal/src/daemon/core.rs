@@ -53,6 +53,8 @@ pub struct Core {
     unwritten_us: Option<u64>,
     /// When the oldest entry that is not synced came, monotonic µs.
     unsynced_us: Option<u64>,
+    /// When the epoch of the ledger ends, monotonic µs.
+    epoch_due_us: Option<u64>,
     pub(super) sync_now: bool,
     /// The last trouble, so that it is logged once and not each turn.
     trouble: Option<String>,
@@ -73,13 +75,14 @@ impl Core {
             event,
             forwarder,
             boot: host.boot,
-            senders: Senders::new(host),
+            senders: Senders::new(host, options.namespace.clone()),
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
             pending,
             unwritten_us: None,
             unsynced_us: None,
+            epoch_due_us: None,
             sync_now: false,
             trouble: None,
         };
@@ -171,6 +174,12 @@ impl Core {
         self.append(&context, fields, now_us());
     }
 
+    /// Takes a record of the audit system.
+    pub fn audit(&mut self, fields: &Fields) {
+        let context = self.senders.audit();
+        self.append(&context, fields, now_us());
+    }
+
     /// Takes an entry now; gives the wall clock, µs.
     fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) -> u64 {
         let realtime_us = time::realtime_ns() / 1000;
@@ -220,9 +229,26 @@ impl Core {
         }
     }
 
+    /// Whether an epoch of the ledger has ended since it was asked last.
+    pub fn epoch_has_ended(&mut self) -> bool {
+        let interval_us = self.keep.as_ref().and_then(|keep| keep.upkeep.interval_us());
+        let now = now_us();
+        let ended = self.epoch_due_us.is_some_and(|due| now >= due);
+        if ended || self.epoch_due_us.is_some() != interval_us.is_some() {
+            self.epoch_due_us = interval_us.map(|interval| now + interval);
+        }
+        ended
+    }
+
+    /// Has the ledger say that an epoch has ended, whether there are new files or not.
+    pub fn write_ledger(&self) {
+        self.keep.iter().for_each(|keep| keep.upkeep.make_room());
+    }
+
     /// When something must be written or synced, monotonic µs.
     pub fn due_us(&self) -> Option<u64> {
         let due = [
+            self.epoch_due_us,
             self.unwritten_us.map(|at| at + FLUSH_US),
             self.unsynced_us.map(|at| at + self.config.sync_us),
         ];

@@ -22,6 +22,9 @@ pub const PENDING_NAME: &str = "warren-pending";
 /// Begins the name of a client's stream; its id follows.
 pub const STREAM_NAME: &str = "stream-";
 
+/// Name of the socket at which systemd's clients ask this daemon; varlink.
+pub const VARLINK_SOCKET: &str = "io.systemd.journal";
+
 /// File descriptors by what they are.
 #[derive(Default)]
 pub struct Inherited {
@@ -31,6 +34,8 @@ pub struct Inherited {
     pub syslog: Option<OwnedFd>,
     /// Listening socket for streams.
     pub stream: Option<OwnedFd>,
+    /// Listening socket for questions of systemd's clients.
+    pub varlink: Option<OwnedFd>,
     /// The link to the manager.
     pub link: Option<OwnedFd>,
     /// The memory of the last daemon.
@@ -43,23 +48,7 @@ impl Inherited {
     /// Takes what this process was started with.
     pub fn take() -> Inherited {
         let mut inherited = Inherited::default();
-        let own = std::process::id().to_string();
-        if std::env::var("LISTEN_PID").ok().as_deref() != Some(own.as_str()) {
-            return inherited;
-        }
-        let count: i32 = std::env::var("LISTEN_FDS").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
-        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
-        let mut names = names.split(':');
-        let last = FIRST_FD + count.clamp(0, FDS_MAX);
-        for number in FIRST_FD..last {
-            let name = names.next().unwrap_or_default();
-            // Above all numbers that are still to come. Sockets come as `NonBlocking=` says.
-            let taken = fdpass::take_inherited(number, last)
-                .and_then(|fd| file::set_nonblocking(fd.as_fd(), true).map(|()| fd));
-            if let Ok(fd) = taken {
-                inherited.sort_in(name, fd);
-            }
-        }
+        descriptors().into_iter().for_each(|(name, fd)| inherited.sort_in(&name, fd));
         inherited
     }
 
@@ -74,24 +63,49 @@ impl Inherited {
                 Some(Which::Stream) => self.stream = Some(fd),
                 Some(Which::Native) => self.native = Some(fd),
                 Some(Which::Syslog) => self.syslog = Some(fd),
+                Some(Which::Varlink) => self.varlink = Some(fd),
                 None => {}
             },
         }
     }
 }
 
+/// Descriptors that this process was started with, not blocking, with their names; none if they are
+/// another process's.
+pub fn descriptors() -> Vec<(String, OwnedFd)> {
+    let own = std::process::id().to_string();
+    if std::env::var("LISTEN_PID").ok().as_deref() != Some(own.as_str()) {
+        return Vec::new();
+    }
+    let count: i32 = std::env::var("LISTEN_FDS").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
+    let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+    let mut names = names.split(':');
+    let last = FIRST_FD + count.clamp(0, FDS_MAX);
+    let mut taken = Vec::new();
+    for number in FIRST_FD..last {
+        let name = names.next().unwrap_or_default();
+        // Above all numbers that are still to come. Sockets come as `NonBlocking=` says.
+        let fd = fdpass::take_inherited(number, last)
+            .and_then(|fd| file::set_nonblocking(fd.as_fd(), true).map(|()| fd));
+        taken.extend(fd.ok().map(|fd| (name.to_owned(), fd)));
+    }
+    taken
+}
+
 enum Which {
     Stream,
     Native,
     Syslog,
+    Varlink,
 }
 
-/// Which of the three sockets it is: the socket units may give their descriptors any name.
+/// Which of the four sockets it is: the socket units may give their descriptors any name.
 fn what_socket(fd: BorrowedFd<'_>) -> Option<Which> {
     let address = getsockname(fd).ok()?;
     let address = rustix::net::SocketAddrUnix::try_from(address).ok()?;
     let path = address.path()?.to_string_lossy().into_owned();
     match sockopt::socket_type(fd).ok()? {
+        SocketType::STREAM if path.ends_with(VARLINK_SOCKET) => Some(Which::Varlink),
         SocketType::STREAM => Some(Which::Stream),
         SocketType::DGRAM if path.ends_with("/dev-log") => Some(Which::Syslog),
         SocketType::DGRAM => Some(Which::Native),

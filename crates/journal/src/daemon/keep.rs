@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 
-use crate::config::Config;
+use crate::config::{Config, FILES_DEFAULT};
 use crate::daemon::places::{Place, Places, file_bytes_max, limits};
 use crate::daemon::upkeep::{Bounds, Upkeep};
 use crate::entry::Id128;
 use crate::error::Result;
 use crate::files::{Disk, Files};
+use crate::ledger::book::Book;
 use crate::store::carry::{Carried, carry};
 use crate::store::{Recovery, Setup, Store};
 
@@ -81,13 +82,21 @@ impl Opening<'_> {
     fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
         let Opened { files, lock, mut store, recovery } = opened;
         let space = files.space()?;
-        let bounds = Bounds {
+        let mut bounds = Bounds {
             limits: limits(self.config, place, space),
             file_bytes_max: file_bytes_max(self.config, place, space),
         };
-        let upkeep = Upkeep::start(files, lock, self.machine, bounds, self.event.clone())?;
+        let book = Book::open(files.directory())?;
+        let proves = book.is_some();
+        if proves && bounds.limits.files_max == Some(FILES_DEFAULT as usize) {
+            // One for each epoch: bytes and age are what counts.
+            bounds.limits.files_max = None;
+        }
+        let event = self.event.clone();
+        let upkeep = Upkeep::start(files, lock, self.machine, bounds, book, event)?;
         let logs = store.take_sealable();
-        if !logs.is_empty() {
+        // A ledger is told of the time when there was no daemon.
+        if !logs.is_empty() || proves {
             upkeep.seal(logs);
         }
         Ok((Keep { store, upkeep, place }, recovery))

@@ -17,6 +17,25 @@ pub const VOLATILE: &str = "run/log/warren/journal";
 /// On disk.
 pub const PERSISTENT: &str = "var/log/warren";
 
+/// Longest name of a namespace, bytes: it is a part of file names.
+const NAMESPACE_BYTES_MAX: usize = 64;
+
+/// Whether a namespace may have this name.
+pub fn is_namespace(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte);
+    (1..=NAMESPACE_BYTES_MAX).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(allowed)
+}
+
+/// Where the sockets of a namespace are, below the root.
+pub fn socket_directory(namespace: Option<&str>) -> String {
+    match namespace {
+        Some(name) => format!("run/systemd/journal.{name}"),
+        None => "run/systemd/journal".to_owned(),
+    }
+}
+
 /// Defaults of `MaxUse=` and `KeepFree=`: parts of the file system, and a bound, bytes.
 const USE_PERCENT: u64 = 10;
 const KEEP_FREE_PERCENT: u64 = 15;
@@ -45,16 +64,25 @@ pub struct Places {
     makes: bool,
     /// There while what comes in this boot goes to the disk.
     flag: PathBuf,
+    /// The disk is there when the daemon begins.
+    begins_on_disk: bool,
 }
 
 impl Places {
     /// One directory for all.
     pub fn by_hand(directory: PathBuf) -> Places {
-        Places { volatile: None, persistent: Some(directory), makes: true, flag: PathBuf::new() }
+        Places {
+            volatile: None,
+            persistent: Some(directory),
+            makes: true,
+            flag: PathBuf::new(),
+            begins_on_disk: true,
+        }
     }
 
-    /// As `Storage=` says, below a root, of the default namespace or another. The flag is in the
-    /// directory of the sockets.
+    /// As `Storage=` says, below a root, of the default namespace or another, which is on the disk
+    /// if the default one may be, and from the beginning: its daemon is started after the file
+    /// systems. The flag is in the directory of the sockets.
     pub fn of(storage: Storage, root: &Path, namespace: Option<&str>, sockets: &Path) -> Places {
         let below = |path: &str| {
             let path = root.join(path);
@@ -67,8 +95,10 @@ impl Places {
             volatile: (storage != Storage::None).then(|| below(VOLATILE)),
             persistent: matches!(storage, Storage::Auto | Storage::Persistent)
                 .then(|| below(PERSISTENT)),
-            makes: storage == Storage::Persistent,
+            makes: storage == Storage::Persistent
+                || (namespace.is_some() && root.join(PERSISTENT).is_dir()),
             flag: sockets.join("flushed"),
+            begins_on_disk: namespace.is_some(),
         }
     }
 
@@ -77,6 +107,7 @@ impl Places {
         match (&self.volatile, &self.persistent) {
             (None, None) => Place::Nowhere,
             (None, Some(_)) => Place::Persistent,
+            (Some(_), Some(_)) if self.begins_on_disk && self.may_persist() => Place::Persistent,
             (Some(_), _) if self.flag.exists() && self.may_persist() => Place::Persistent,
             (Some(_), _) => Place::Volatile,
         }
@@ -184,6 +215,19 @@ mod tests {
         check("", 10, 1, [1024, 1024, 64]);
         check("SystemMaxUse=2G\nSystemKeepFree=1G\nSystemMaxFileSize=8M", 10, 5, [2048, 1024, 8]);
         check("RuntimeMaxUse=2G\nRuntimeKeepFree=0", 1, 1, [102, 153, 12]);
+    }
+
+    #[test]
+    fn a_namespace_begins_where_the_default_one_may_go() {
+        let root = std::env::temp_dir().join(format!("warren-spaces-{}", std::process::id()));
+        std::fs::create_dir_all(&root).expect("a directory");
+        let places = || Places::of(Storage::Auto, &root, Some("x"), &root);
+        assert_eq!(places().first(), Place::Volatile);
+        std::fs::create_dir_all(root.join(PERSISTENT)).expect("a directory");
+        assert_eq!(places().first(), Place::Persistent);
+        let directory = places().directory(Place::Persistent).expect("made").map(Path::to_owned);
+        assert_eq!(directory, Some(root.join("var/log/warren.x")));
+        std::fs::remove_dir_all(&root).expect("it was made");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub enum Transport {
     Manager,
     /// The kernel.
     Kernel,
+    /// The audit system.
+    Audit,
     /// The daemon itself.
     Driver,
 }
@@ -57,6 +59,7 @@ impl Transport {
             Transport::Syslog => "syslog",
             Transport::Stdout => "stdout",
             Transport::Kernel => "kernel",
+            Transport::Audit => "audit",
             Transport::Driver => "driver",
         }
     }
@@ -93,7 +96,10 @@ impl Host {
 /// What is remembered of processes.
 pub struct Senders {
     host: Host,
+    /// Of the daemon, if it is not the default one.
+    namespace: Option<String>,
     kernel: Arc<Fields>,
+    audit: Arc<Fields>,
     known: BTreeMap<(i32, u32, u32, Transport), Known>,
 }
 
@@ -109,10 +115,13 @@ impl Senders {
     }
 
     /// Remembers nobody.
-    pub fn new(host: Host) -> Senders {
-        let mut senders = Senders { host, kernel: Arc::default(), known: BTreeMap::new() };
+    pub fn new(host: Host, namespace: Option<String>) -> Senders {
+        let known = BTreeMap::new();
+        let (kernel, audit) = Default::default();
+        let mut senders = Senders { host, namespace, kernel, audit, known };
         let nobody = Credentials { pid: 0, uid: 0, gid: 0 };
-        senders.kernel = Arc::new(senders.build(Transport::Kernel, nobody, None, &Fields::new()));
+        let of = |transport| Arc::new(senders.build(transport, nobody, None, &Fields::new()));
+        (senders.kernel, senders.audit) = (of(Transport::Kernel), of(Transport::Audit));
         senders
     }
 
@@ -199,6 +208,11 @@ impl Senders {
         self.kernel.clone()
     }
 
+    /// The audit system's context; whom a record is about, it says itself.
+    pub fn audit(&self) -> Arc<Fields> {
+        self.audit.clone()
+    }
+
     /// The daemon's own context.
     pub fn own(&mut self, units: &Units, now_us: u64) -> Arc<Fields> {
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
@@ -223,6 +237,7 @@ impl Senders {
         put("_MACHINE_ID", &self.host.machine.to_string());
         put("_HOSTNAME", &self.host.name);
         put("_RUNTIME_SCOPE", "system");
+        self.namespace.iter().for_each(|namespace| put("_NAMESPACE", namespace));
         if let Some(process) = process {
             let unit_is_known = more.get("_SYSTEMD_UNIT").is_some();
             process.put(&mut fields, unit_is_known, more.get("_SYSTEMD_CGROUP").is_some());

@@ -1,6 +1,6 @@
 //! The second thread: seals, merges and vacuums, and reports what went wrong.
 //!
-//! A thin shell around [`crate::store::upkeep`] and [`crate::store::vacuum`]. A log that cannot
+//! A thin shell around [`crate::store::upkeep`], [`crate::store::vacuum`] and [`crate::ledger`]. A log that cannot
 //! be sealed now is tried again with the next one; it is readable as it is.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,8 @@ use warren_sys::eventfd::EventFd;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::files::{Disk, Files};
-use crate::store::names::{Catalogue, FileName, TEMPORARY};
+use crate::ledger::book::Book;
+use crate::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
 use crate::store::upkeep::{merge_all, seal};
 use crate::store::vacuum::{Limits, vacuum};
 
@@ -31,6 +32,7 @@ pub struct Upkeep {
     jobs: Option<Sender<Vec<FileName>>>,
     reports: Receiver<String>,
     thread: Option<JoinHandle<()>>,
+    interval_us: Option<u64>,
     /// Held as long as this process writes to the directory.
     _lock: std::fs::File,
 }
@@ -43,8 +45,10 @@ impl Upkeep {
         lock: std::fs::File,
         machine: Id128,
         bounds: Bounds,
+        book: Option<Book>,
         event: Arc<EventFd>,
     ) -> Result<Upkeep> {
+        let interval_us = book.as_ref().map(Book::interval_us);
         let (jobs, inbox) = channel();
         let (outbox, reports) = channel();
         let report = move |text: String| {
@@ -54,9 +58,15 @@ impl Upkeep {
         };
         let thread = std::thread::Builder::new()
             .name("upkeep".to_owned())
-            .spawn(move || work(&*files, &inbox, machine, &bounds, &report))
+            .spawn(move || work((&files, book), &inbox, machine, &bounds, &report))
             .map_err(|e| Error::io("spawn", "upkeep", &e))?;
-        Ok(Upkeep { jobs: Some(jobs), reports, thread: Some(thread), _lock: lock })
+        let (jobs, thread) = (Some(jobs), Some(thread));
+        Ok(Upkeep { jobs, reports, thread, interval_us, _lock: lock })
+    }
+
+    /// Length of an epoch of the ledger, µs; without a ledger none.
+    pub fn interval_us(&self) -> Option<u64> {
+        self.interval_us
     }
 
     /// Asks for room: what is over the limits is removed.
@@ -89,7 +99,7 @@ impl Upkeep {
 }
 
 fn work(
-    files: &dyn Files,
+    (files, mut book): (&Disk, Option<Book>),
     inbox: &Receiver<Vec<FileName>>,
     machine: Id128,
     bounds: &Bounds,
@@ -111,15 +121,32 @@ fn work(
                 !e.is_gone()
             }
         });
-        match merge_all(files, machine, bounds.file_bytes_max, &mut new_id, &mut damaged) {
-            Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
-            Err(e) => {
-                report(format!("Cannot merge now: {e}"));
-                drop_temporaries(files);
-            }
+        // What is proved stays as it is.
+        if book.is_none() {
+            merge(files, machine, bounds, &mut damaged, report);
         }
-        if let Err(e) = vacuum(files, &bounds.limits, warren_sys::time::realtime_ns() / 1000) {
+        let now_us = warren_sys::time::realtime_ns() / 1000;
+        if let Err(e) = vacuum(files, &bounds.limits, now_us) {
             report(format!("Cannot remove old files now: {e}"));
+        }
+        if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, now_us)) {
+            report(format!("Cannot write the ledger now: {e}"));
+        }
+    }
+}
+
+fn merge(
+    files: &Disk,
+    machine: Id128,
+    bounds: &Bounds,
+    damaged: &mut BTreeSet<SegmentName>,
+    report: &dyn Fn(String),
+) {
+    match merge_all(files, machine, bounds.file_bytes_max, &mut new_id, damaged) {
+        Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
+        Err(e) => {
+            report(format!("Cannot merge now: {e}"));
+            drop_temporaries(files);
         }
     }
 }

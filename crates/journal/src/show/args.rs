@@ -1,5 +1,6 @@
 //! The options, as journalctl(1) has them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
@@ -40,9 +41,53 @@ impl Args {
         match &self.directory {
             _ if !self.file.is_empty() => Vec::new(),
             Some(directory) => vec![directory.clone()],
-            None if self.in_memory => vec![self.root().join(places::VOLATILE)],
-            None => STORES.iter().map(|path| self.root().join(path)).collect(),
+            None => self.namespaces().iter().flat_map(|name| self.stores_of(name)).collect(),
         }
+    }
+
+    /// What is on the disk, and in memory, of a namespace.
+    fn stores_of(&self, namespace: &Option<String>) -> Vec<PathBuf> {
+        let kept = if self.in_memory { &STORES[1..] } else { &STORES[..] };
+        let ending = namespace.as_ref().map_or(String::new(), |name| format!(".{name}"));
+        kept.iter().map(|path| self.root().join(format!("{path}{ending}"))).collect()
+    }
+
+    /// The directory on the disk, of the one namespace that is meant.
+    pub fn on_disk(&self) -> PathBuf {
+        let of_namespace = || self.stores_of(&self.one_namespace()).remove(0);
+        self.directory.clone().unwrap_or_else(of_namespace)
+    }
+
+    /// The namespaces that are read; `None` is the default one.
+    pub fn namespaces(&self) -> Vec<Option<String>> {
+        match self.namespace.as_deref() {
+            None | Some("") => vec![None],
+            Some("*") => std::iter::once(None).chain(self.known_namespaces()).collect(),
+            Some(name) => match name.strip_prefix('+') {
+                Some(name) => vec![None, Some(name.to_owned())],
+                None => vec![Some(name.to_owned())],
+            },
+        }
+    }
+
+    /// Those of which there is a store.
+    fn known_namespaces(&self) -> impl Iterator<Item = Option<String>> {
+        let mut names = BTreeSet::new();
+        for path in STORES.map(|path| self.root().join(path)) {
+            let (Some(parent), Some(own)) = (path.parent(), path.file_name()) else { continue };
+            let beginning = format!("{}.", own.display());
+            for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
+                let file = entry.file_name();
+                let name = file.to_str().and_then(|file| file.strip_prefix(&beginning));
+                names.extend(name.filter(|name| places::is_namespace(name)).map(str::to_owned));
+            }
+        }
+        names.into_iter().map(Some)
+    }
+
+    /// The one namespace that is meant where only one can be: the last of those that are read.
+    pub fn one_namespace(&self) -> Option<String> {
+        self.namespaces().pop().flatten()
     }
 
     /// The root of the system whose log is read.
@@ -152,6 +197,20 @@ pub struct Args {
     /// Check every file; exit status 1 when one is damaged.
     #[arg(long)]
     pub verify: bool,
+    /// With `--verify`: check segments against the ledger, too, with the key that `--setup-keys`
+    /// printed.
+    #[arg(long, value_name = "KEY", requires = "verify")]
+    pub verify_key: Option<String>,
+    /// Make a key for the ledger of the store on the disk, and print what verifies it; the daemon
+    /// begins with it when it is started.
+    #[arg(long)]
+    pub setup_keys: bool,
+    /// With `--setup-keys`: change the key so often; 15 minutes without it.
+    #[arg(long, value_name = "TIME", requires = "setup_keys")]
+    pub interval: Option<String>,
+    /// With `--setup-keys`: replace a key that there is, and its ledger.
+    #[arg(long, requires = "setup_keys")]
+    pub force: bool,
     /// Show what the files hold.
     #[arg(long)]
     pub header: bool,
@@ -186,13 +245,16 @@ pub struct Args {
     /// Where the files are.
     #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
     pub directory: Option<PathBuf>,
-    /// Read these files instead: systemd's `.journal` files; may come often; `*` and `?` in the last
-    /// part.
+    /// Read these files instead: logs, segments, systemd's `.journal` files; may come often; `*` and
+    /// `?` in the last part.
     #[arg(long, value_name = "GLOB", conflicts_with_all = ["directory", "root"])]
     pub file: Vec<PathBuf>,
     /// Look for the files below this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
+    /// Show another namespace; `*`: all of them; `+NAME`: it and the default one.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
+    pub namespace: Option<String>,
     /// Read what is kept in memory alone: the disk is another system's.
     #[arg(skip)]
     pub in_memory: bool,

@@ -2,15 +2,14 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::daemon::control::SOCKET_NAME;
+use crate::daemon::places::socket_directory;
+use crate::show::args::Args;
 use crate::show::run::Failure;
-
-/// Where it is, below the root.
-const SOCKET: &str = "run/systemd/journal/io.warrener.journal";
 
 /// Largest answer, bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
@@ -18,26 +17,30 @@ const ANSWER_BYTES_MAX: u64 = 64 << 10;
 /// How long the daemon may take for what needs no disk.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Has a daemon write what it holds in memory, if there is one that we may ask: what was logged
-/// before is then in the files.
-pub fn write(root: &Path) {
-    // Without, the newest quarter of a second may be missing.
-    let _ = call(root, "Write", json!({}), Some(PATIENCE));
+/// Has the daemons of what is read write what they hold in memory, if they are there and we may ask
+/// them: what was logged before is then in the files.
+pub fn write(args: &Args) {
+    for namespace in args.namespaces() {
+        // Without, the newest quarter of a second may be missing.
+        let _ = call(args, namespace.as_deref(), "Write", json!({}), Some(PATIENCE));
+    }
 }
 
 /// Has the daemon do something, and waits until it is done.
-pub fn order(root: &Path, method: &str) -> Result<(), Failure> {
-    ask(root, method, json!({}))
+pub fn order(args: &Args, method: &str) -> Result<(), Failure> {
+    ask(args, method, json!({}))
 }
 
 /// Has the daemon write to memory until the next flush; `smart`: unless its disk stays mounted.
-pub fn relinquish(root: &Path, smart: bool) -> Result<(), Failure> {
-    ask(root, "RelinquishVar", json!({"smart": smart}))
+pub fn relinquish(args: &Args, smart: bool) -> Result<(), Failure> {
+    ask(args, "RelinquishVar", json!({"smart": smart}))
 }
 
-fn ask(root: &Path, method: &str, parameters: Value) -> Result<(), Failure> {
+fn ask(args: &Args, method: &str, parameters: Value) -> Result<(), Failure> {
+    let namespace = args.one_namespace();
     let failed = |text: String| Failure(format!("Failed to ask the log daemon: {text}"));
-    let answer = call(root, method, parameters, None).map_err(|e| failed(e.to_string()))?;
+    let answer = call(args, namespace.as_deref(), method, parameters, None)
+        .map_err(|e| failed(e.to_string()))?;
     match answer["error"].as_str() {
         None => Ok(()),
         Some(name) => Err(failed(answer["parameters"]["message"].as_str().unwrap_or(name).into())),
@@ -45,12 +48,14 @@ fn ask(root: &Path, method: &str, parameters: Value) -> Result<(), Failure> {
 }
 
 fn call(
-    root: &Path,
+    args: &Args,
+    namespace: Option<&str>,
     method: &str,
     parameters: Value,
     patience: Option<Duration>,
 ) -> std::io::Result<Value> {
-    let stream = UnixStream::connect(root.join(SOCKET))?;
+    let directory = args.root().join(socket_directory(namespace));
+    let stream = UnixStream::connect(directory.join(SOCKET_NAME))?;
     stream.set_read_timeout(patience)?;
     let question =
         json!({"method": format!("io.warrener.Journal.{method}"), "parameters": parameters});

@@ -8,6 +8,7 @@ use crate::query::Union;
 use crate::show::args::Args;
 use crate::show::run::Failure;
 use crate::show::select::fits;
+use crate::show::stores::is_own;
 use crate::systemd::SystemdFile;
 
 /// Where systemd keeps them, below the root and in a directory named by the machine's id.
@@ -18,6 +19,24 @@ const FILES_MAX: usize = 4096;
 
 /// Adds what the options name. What cannot be read is said, and does not stop the rest.
 pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
+    for path in paths(args)? {
+        match SystemdFile::open(&path) {
+            Ok(file) => journal.add(Box::new(file)),
+            Err(e) if e.is_gone() => {}
+            Err(e) => eprintln!("{e}"),
+        }
+    }
+    Ok(())
+}
+
+/// Bytes of the files that the options name.
+pub fn bytes(args: &Args) -> u64 {
+    let paths = paths(args).unwrap_or_default();
+    paths.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
+}
+
+/// The files that `--file` names, whoever wrote them.
+pub fn named(args: &Args) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = Vec::new();
     for glob in &args.file {
         let found = matching(glob);
@@ -26,17 +45,22 @@ pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
         }
         paths.extend(found);
     }
+    Ok(paths)
+}
+
+/// Whether `--file` names files that are not ours.
+pub fn is_named(args: &Args) -> Result<bool, Failure> {
+    Ok(named(args)?.iter().any(|path| !is_own(path)))
+}
+
+fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
+    let mut paths = named(args)?;
+    paths.retain(|path| !is_own(path));
     if args.file.is_empty() {
         directories(args).iter().for_each(|directory| paths.extend(files_of(directory)));
     }
-    for path in paths.into_iter().take(FILES_MAX) {
-        match SystemdFile::open(&path) {
-            Ok(file) => journal.add(Box::new(file)),
-            Err(e) if e.is_gone() => {}
-            Err(e) => eprintln!("{e}"),
-        }
-    }
-    Ok(())
+    paths.truncate(FILES_MAX);
+    Ok(paths)
 }
 
 fn directories(args: &Args) -> Vec<PathBuf> {
@@ -49,7 +73,15 @@ fn directories(args: &Args) -> Vec<PathBuf> {
     let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
     match machine.trim() {
         "" => Vec::new(),
-        id => DIRECTORIES.iter().map(|path| args.root().join(path).join(id)).collect(),
+        id => {
+            let name = |namespace: Option<String>| match namespace {
+                Some(namespace) => format!("{id}.{namespace}"),
+                None => id.to_owned(),
+            };
+            let names: Vec<String> = args.namespaces().into_iter().map(name).collect();
+            let below = |path| names.iter().map(move |name| args.root().join(path).join(name));
+            DIRECTORIES.iter().flat_map(below).collect()
+        }
     }
 }
 

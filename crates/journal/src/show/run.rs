@@ -2,11 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::Write;
-use std::path::PathBuf;
+use std::ops::ControlFlow;
 
 use jiff::tz::TimeZone;
-use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::inotify::{Inotify, WatchFor};
 
 use crate::entry::Entry;
 use crate::error::Error;
@@ -14,8 +12,8 @@ use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Query, Union};
 use crate::show::args::Args;
 use crate::show::format::{Mode, Printer};
-use crate::show::moved::{Moved, further};
-use crate::show::{ask, foreign, import, select, stores, when};
+use crate::show::reading::{Go, Reading, Sink, report};
+use crate::show::{ask, foreign, import, proof, select, stores, when};
 
 /// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
 const LINES_DEFAULT: usize = 10;
@@ -48,8 +46,7 @@ impl From<std::io::Error> for Failure {
 /// Runs the command; true for exit status 0.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.sync || args.rotate {
-        return ask::order(args.root(), if args.rotate { "Rotate" } else { "Synchronize" })
-            .map(|()| true);
+        return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
     }
     if let Some(file) = &args.import {
         let count = import::import(file, args.directory.as_ref())?;
@@ -59,18 +56,26 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return Ok(true);
     }
     if args.flush {
-        return ask::order(args.root(), "FlushToVar").map(|()| true);
+        return ask::order(args, "FlushToVar").map(|()| true);
     }
     if args.relinquish_var || args.smart_relinquish_var {
-        return ask::relinquish(args.root(), !args.relinquish_var).map(|()| true);
+        return ask::relinquish(args, !args.relinquish_var).map(|()| true);
+    }
+    if args.setup_keys {
+        return proof::set_up(args, out).map(|()| true);
     }
     if args.directory.is_none() {
-        ask::write(args.root());
+        ask::write(args);
     }
     let stores = stores::open(args)?;
     let of_files = args.disk_usage || args.verify || args.header;
-    if !args.file.is_empty() && (of_files || args.vacuums()) {
-        return Err(Failure("--file is for showing entries".to_owned()));
+    if !args.file.is_empty() && args.vacuums() {
+        return Err(Failure("--file is for reading".to_owned()));
+    }
+    if of_files && foreign::is_named(args)? {
+        return Err(Failure(
+            "--file names a file that is not ours: it can only be shown".to_owned(),
+        ));
     }
     if args.vacuums() {
         return stores.iter().try_fold(true, |_, store| stores::run_vacuum(args, &store.files));
@@ -79,26 +84,23 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return stores::disk_usage(&stores, out);
     }
     if args.verify {
-        return stores::verify(&stores);
+        let whole = stores::verify(&stores)?;
+        return proof::verify(args, &stores).map(|proved| whole && proved);
     }
     if args.header {
         return stores::header(&stores, out);
     }
-    let watched = stores.iter().map(|store| store.files.directory().to_owned()).collect();
-    let mut journal = Union::default();
-    let own = stores.len();
-    stores.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
-    foreign::add(args, &mut journal)?;
+    let mut reading = Reading::of(args, stores)?;
     if args.list_boots {
-        return list_boots(&journal, args, out);
+        return list_boots(reading.journal(), args, out);
     }
     if let Some(field) = &args.field {
-        return list_values(&journal, field, out);
+        return list_values(reading.journal(), field, out);
     }
     if args.fields {
-        return list_fields(&journal, out);
+        return list_fields(reading.journal(), out);
     }
-    Show::new(args, &journal, watched, own)?.run(&mut journal, out)
+    Show::new(args, reading.journal())?.run(&mut reading, out)
 }
 
 fn zone(args: &Args) -> TimeZone {
@@ -117,25 +119,13 @@ struct Show<'a> {
     printer: Printer,
     /// Most entries; `None`: all.
     lines: Option<usize>,
-    /// Directories in which something may come.
-    watched: Vec<PathBuf>,
-    /// The last entry that was shown of each store, and of all.
-    reached: Positions,
-    moved: Moved,
-    /// How many stores are ours; they come first.
-    own: usize,
     last: Option<Entry>,
     shown: usize,
     out: Vec<u8>,
 }
 
 impl<'a> Show<'a> {
-    fn new(
-        args: &'a Args,
-        journal: &Union,
-        watched: Vec<PathBuf>,
-        own: usize,
-    ) -> Result<Show<'a>, Failure> {
+    fn new(args: &'a Args, journal: &Union) -> Result<Show<'a>, Failure> {
         let mode = Mode::parse(&args.output);
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
@@ -148,32 +138,20 @@ impl<'a> Show<'a> {
             Some(text) => Some(text.parse().map_err(|_| bad(text))?),
         };
         let query = select::query(args, journal, now_us())?;
-        Ok(Show {
-            args,
-            query,
-            printer,
-            lines,
-            watched,
-            reached: journal.anywhere(),
-            moved: Moved::default(),
-            own,
-            last: None,
-            shown: 0,
-            out: Vec::new(),
-        })
+        Ok(Show { args, query, printer, lines, last: None, shown: 0, out: Vec::new() })
     }
 
-    fn run(mut self, journal: &mut Union, out: &mut dyn Write) -> Result<bool, Failure> {
-        let (direction, positions) = self.start(journal)?;
+    fn run(mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<bool, Failure> {
+        let (direction, positions) = self.start(reading.journal())?;
         let newest_first = direction == Direction::Backward;
         match self.lines {
             // The newest ones in order: found backward, shown forward.
             Some(lines) if !newest_first && positions.is_none() && self.args.since.is_none() => {
-                self.show_tail(journal, lines, out)?;
+                self.show_tail(reading, lines, out)?;
             }
             lines => {
-                let positions = positions.unwrap_or_else(|| journal.anywhere());
-                self.show(journal, direction, &positions, lines, out)?;
+                let positions = positions.unwrap_or_else(|| reading.journal().anywhere());
+                self.show(reading, direction, &positions, lines, out)?;
             }
         }
         if self.shown == 0 && !self.args.quiet && !self.args.follow {
@@ -181,7 +159,7 @@ impl<'a> Show<'a> {
         }
         self.write(out)?;
         if self.args.follow {
-            self.follow(journal, out)?;
+            self.follow(reading, out)?;
         }
         self.finish(out)?;
         Ok(self.shown > 0 || self.args.grep.is_none())
@@ -208,45 +186,33 @@ impl<'a> Show<'a> {
 
     fn show(
         &mut self,
-        journal: &Union,
+        reading: &mut Reading,
         direction: Direction,
         positions: &[Option<u64>],
         lines: Option<usize>,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let query = self.query.clone();
-        let mut entries = journal.entries(&query, direction, positions);
-        let mut left = lines.unwrap_or(usize::MAX);
-        while left > 0
-            && let Some((part, entry)) = entries.try_next()?
-        {
-            self.reached[part] = self.reached[part].max(Some(entry.seqnum));
-            if !self.moved.has_seen(self.own, part, &entry) {
-                self.put(entry, out)?;
-                left -= 1;
-            }
+        let left = lines.unwrap_or(usize::MAX);
+        if left == 0 {
+            return Ok(());
         }
-        report(entries.damage());
-        Ok(())
+        let query = self.query.clone();
+        let mut sink = Shown { show: self, out, left };
+        reading.each(&query, direction, positions, &mut sink).map(|_| ())
     }
 
     fn show_tail(
         &mut self,
-        journal: &Union,
+        reading: &mut Reading,
         lines: usize,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let query = self.query.clone();
-        let mut entries = journal.entries(&query, Direction::Backward, &journal.anywhere());
-        let mut tail = VecDeque::new();
-        while tail.len() < lines
-            && let Some((part, entry)) = entries.try_next()?
-        {
-            self.reached[part] = self.reached[part].max(Some(entry.seqnum));
-            tail.push_front(entry);
+        let mut tail = Tail { entries: VecDeque::new(), wanted: lines };
+        if lines > 0 {
+            let anywhere = reading.journal().anywhere();
+            _ = reading.each(&self.query, Direction::Backward, &anywhere, &mut tail)?;
         }
-        report(entries.damage());
-        tail.into_iter().try_for_each(|entry| self.put(entry, out))
+        tail.entries.into_iter().try_for_each(|entry| self.put(entry, out))
     }
 
     fn put(&mut self, entry: Entry, out: &mut dyn Write) -> Result<(), Failure> {
@@ -268,40 +234,10 @@ impl<'a> Show<'a> {
     }
 
     /// Shows what comes, until the output is closed.
-    fn follow(&mut self, journal: &mut Union, out: &mut dyn Write) -> Result<(), Failure> {
-        let (inotify, epoll) = (Inotify::new()?, Epoll::new()?);
-        epoll.add(&inotify, 0, Interest::READ)?;
-        let (mut events, mut changes) = (Events::with_capacity(1), Vec::new());
-        self.watch(&inotify)?;
-        // Where the watch begins: what came before it and was not shown was not wanted.
-        self.moved = Moved::new(journal.newest()?);
-        let mut positions = further(self.moved.positions(), &self.reached);
-        loop {
-            journal.refresh()?;
-            let newest = Moved::new(journal.newest()?);
-            for part in self.moved.begun_anew(&newest) {
-                (positions[part], self.reached[part]) = (None, None);
-            }
-            self.show(journal, Direction::Forward, &positions, None, out)?;
-            positions = further(further(positions, &newest.positions()), &self.reached);
-            self.moved.advance(newest);
-            self.write(out)?;
-            epoll.wait(&mut events, None)?;
-            changes.clear();
-            inotify.drain(&mut changes)?;
-            self.watch(&inotify)?;
-        }
-    }
-
-    /// Watches the directories, or of one that is not there, what it will come in.
-    fn watch(&self, inotify: &Inotify) -> Result<(), Failure> {
-        for directory in &self.watched {
-            let there = directory.ancestors().find(|path| path.is_dir());
-            if let Some(path) = there {
-                inotify.add(path, WatchFor::Content)?;
-            }
-        }
-        Ok(())
+    fn follow(&mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<(), Failure> {
+        let query = self.query.clone();
+        let mut sink = Shown { show: self, out, left: usize::MAX };
+        reading.follow(&query, None, &mut sink)
     }
 
     fn finish(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
@@ -317,8 +253,37 @@ impl<'a> Show<'a> {
     }
 }
 
-fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
-    damage.into_iter().for_each(|error| eprintln!("{error}"));
+/// Entries that are printed as they come.
+struct Shown<'s, 'a, 'o> {
+    show: &'s mut Show<'a>,
+    out: &'o mut dyn Write,
+    left: usize,
+}
+
+impl Sink for Shown<'_, '_, '_> {
+    fn take(&mut self, entry: Entry) -> Go {
+        self.show.put(entry, self.out)?;
+        self.left -= 1;
+        Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
+
+    fn rest(&mut self) -> Go {
+        self.show.write(self.out).map(ControlFlow::Continue)
+    }
+}
+
+/// Entries that come in the wrong order.
+struct Tail {
+    entries: VecDeque<Entry>,
+    wanted: usize,
+}
+
+impl Sink for Tail {
+    fn take(&mut self, entry: Entry) -> Go {
+        self.entries.push_front(entry);
+        let enough = self.entries.len() >= self.wanted;
+        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+    }
 }
 
 fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {

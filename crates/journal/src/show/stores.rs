@@ -1,7 +1,9 @@
 //! The directories of our own stores, and what is asked of their files rather than of entries.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::parse_size;
@@ -10,9 +12,11 @@ use crate::files::{Disk, Files};
 use crate::query::Journal;
 use crate::query::source::Source;
 use crate::show::args::Args;
+use crate::show::foreign;
 use crate::show::format::print_bytes;
 use crate::show::run::{Failure, now_us};
 use crate::show::when;
+use crate::store::names::FileName;
 use crate::store::vacuum::{ClassLimits, Limits, vacuum};
 
 /// A directory and what is in it.
@@ -26,6 +30,10 @@ pub struct Store {
 /// Opens the directories that the options name; a usual one may not be there yet.
 pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
     let mut stores = Vec::new();
+    for (directory, names) in own_files(args)? {
+        let files = Arc::new(Disk::of_files(directory, names));
+        stores.push(Store { journal: Journal::open(files.clone())?, files });
+    }
     for directory in args.stores() {
         if args.directory.is_some() && !directory.is_dir() {
             return Err(Failure(format!("{}: no such directory", directory.display())));
@@ -37,14 +45,37 @@ pub fn open(args: &Args) -> Result<Vec<Store>, Failure> {
     Ok(stores)
 }
 
-/// Says what all files take.
-pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+/// The files among those that are named which are ours, by directory.
+fn own_files(args: &Args) -> Result<BTreeMap<PathBuf, BTreeSet<String>>, Failure> {
+    let mut all: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for path in foreign::named(args)? {
+        if let (true, Some(name)) = (is_own(&path), path.file_name().and_then(OsStr::to_str)) {
+            let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
+            let directory = directory.unwrap_or(Path::new(".")).to_owned();
+            all.entry(directory).or_default().insert(name.to_owned());
+        }
+    }
+    Ok(all)
+}
+
+/// Whether a file has the name of a log or a segment of ours.
+pub fn is_own(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
+}
+
+/// What all files take, bytes.
+pub fn bytes(stores: &[Store]) -> Result<u64, Failure> {
     let mut bytes = 0;
     for store in stores {
         let listing = crate::store::names::Catalogue::of(store.files.list()?);
         bytes += listing.files.iter().map(|file| file.bytes).sum::<u64>();
     }
-    let bytes = print_bytes(bytes);
+    Ok(bytes)
+}
+
+/// Says what all files take.
+pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+    let bytes = print_bytes(bytes(stores)?);
     writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
     Ok(true)
 }

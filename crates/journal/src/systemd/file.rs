@@ -7,6 +7,7 @@ use crate::bytes::Input;
 use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Id128, Stamp};
 use crate::error::{Damage, Error, Result};
 use crate::files::File;
+use crate::systemd::unpack::unpack;
 
 /// First bytes of a file.
 const SIGNATURE: &[u8; 8] = b"LPKSHHRH";
@@ -26,11 +27,6 @@ const KNOWN: u32 = XZ | LZ4 | KEYED_HASH | ZSTD | COMPACT;
 const DATA: u8 = 1;
 const ENTRY: u8 = 3;
 const ENTRY_ARRAY: u8 = 6;
-
-/// Flags of a data object.
-const DATA_XZ: u8 = 1 << 0;
-const DATA_LZ4: u8 = 1 << 1;
-const DATA_ZSTD: u8 = 1 << 2;
 
 /// Size of what every object begins with.
 const OBJECT_HEADER_BYTES: usize = 16;
@@ -219,14 +215,7 @@ impl JournalFile {
             return Err(Damage("a value is too large").into());
         }
         let stored = self.read(at + begin as u64, length)?;
-        let payload = match flags & (DATA_XZ | DATA_LZ4 | DATA_ZSTD) {
-            0 => stored,
-            DATA_ZSTD => zstd::bulk::decompress(&stored, unpacked_bytes(&stored)?)
-                .map_err(|_| Damage("a value does not unpack"))?,
-            DATA_XZ => return Err(Damage("a value is compressed with xz").into()),
-            DATA_LZ4 => return Err(Damage("a value is compressed with lz4").into()),
-            _ => return Err(Damage("a value is compressed in an unknown way").into()),
-        };
+        let payload = unpack(flags, stored)?;
         let equals = memchr::memchr(b'=', &payload).ok_or(Damage("a value has no name"))?;
         let value = payload.get(equals + 1..).unwrap_or_default().to_vec();
         Ok((payload[..equals].to_vec(), value))
@@ -288,14 +277,6 @@ impl JournalFile {
         pages.insert(number, page);
         Ok(taken)
     }
-}
-
-/// How large a value is when it is unpacked, as its frame says, within bounds.
-fn unpacked_bytes(stored: &[u8]) -> std::result::Result<usize, Damage> {
-    let said = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
-    // A frame need not say it.
-    let bytes = said.map_or(Some(ENTRY_BYTES_MAX), |bytes| usize::try_from(bytes).ok());
-    bytes.filter(|bytes| *bytes <= ENTRY_BYTES_MAX).ok_or(Damage("a value is too large"))
 }
 
 /// The header, and the features in it that are not known here.

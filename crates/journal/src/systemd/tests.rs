@@ -49,13 +49,20 @@ impl Builder {
             return *at;
         }
         let packed = field.len() > 100;
-        let payload = match packed {
-            true => zstd::bulk::compress(field.as_bytes(), 1).expect("memory is there"),
-            false => field.as_bytes().to_vec(),
+        // Older versions wrote lz4.
+        let (flags, payload) = match packed {
+            true if self.is_compact => {
+                (4, zstd::bulk::compress(field.as_bytes(), 1).expect("memory is there"))
+            }
+            true => {
+                let size = (field.len() as u64).to_le_bytes();
+                (2, [&size[..], &lz4_flex::block::compress(field.as_bytes())].concat())
+            }
+            false => (0, field.as_bytes().to_vec()),
         };
         let mut body = vec![0; if self.is_compact { 56 } else { 48 }];
         body.extend_from_slice(&payload);
-        let at = self.object(1, if packed { 4 } else { 0 }, &body);
+        let at = self.object(1, flags, &body);
         self.data.insert(field.to_owned(), at);
         at
     }
@@ -94,7 +101,7 @@ impl Builder {
             assert_eq!(self.object(6, 0, &body), at);
             at += size;
         }
-        let features: u32 = 4 | 8 | if self.is_compact { 16 } else { 0 };
+        let features: u32 = if self.is_compact { 4 | 8 | 16 } else { 2 };
         let mut put =
             |at: usize, bytes: &[u8]| self.bytes[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, b"LPKSHHRH");

@@ -92,6 +92,7 @@ impl Unit<'_> {
         let facility = merged.value(id!(Exec "SyslogFacility"), |t| by_name(&FACILITIES, t));
         config.syslog_facility = facility.unwrap_or(config.syslog_facility);
         config.log_level_max = merged.value(id!(Exec "LogLevelMax"), |t| by_name(&LEVELS, t));
+        config.log_namespace = merged.value(id!(Exec "LogNamespace"), log_namespace);
         config.log_extra_fields = self.log_extra_fields();
         // Backslashes belong to the pattern: nothing is unquoted or expanded.
         let patterns = merged.list(id!(Exec "LogFilterPatterns")).iter();
@@ -422,6 +423,16 @@ fn by_name(names: &[&str], text: &str) -> Result<u8, Fault> {
     let found = number.or_else(|| names.iter().position(|n| *n == text));
     let found = found.and_then(|n| u8::try_from(n).ok());
     found.ok_or_else(|| Fault::new(0, format!("'{text}' is none of: {}", names.join(", "))))
+}
+
+/// The name of a journal namespace: it is a part of file names.
+fn log_namespace(text: &str) -> Result<Box<str>, Fault> {
+    const BYTES_MAX: usize = 64;
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:@".contains(&byte);
+    match text.len() <= BYTES_MAX && !text.starts_with('.') && text.bytes().all(allowed) {
+        true => Ok(text.into()),
+        false => Err(Fault::new(0, format!("'{text}' is not the name of a journal namespace"))),
+    }
 }
 
 fn absolute(path: &str) -> Result<Box<str>, Fault> {

@@ -215,8 +215,20 @@ fn sockets_mounts_automounts_slices() {
 }
 
 #[test]
+fn names_of_journal_namespaces_are_parts_of_file_names() {
+    let namespace = |text: &str| {
+        let text = format!("[Service]\nExecStart=/bin/x\nLogNamespace={text}\n");
+        with("a.service", &[&text], |c| c.service()).0.exec.log_namespace
+    };
+    assert_eq!(namespace("a-b_1.c").as_deref(), Some("a-b_1.c"));
+    for bad in ["../x", ".x", "a/b", "a b", &"x".repeat(65)] {
+        assert_eq!(namespace(bad), None, "{bad}");
+    }
+}
+
+#[test]
 fn what_has_no_effect_is_said() {
-    let text = "[Service]\nExecStart=/bin/x\nProtectSystem=strict\nLogNamespace=x\nCPUShares=5\n";
+    let text = "[Service]\nExecStart=/bin/x\nProtectSystem=strict\nUtmpIdentifier=x\nCPUShares=5\n";
     let all = with("a.service", &[text], |c| c.check());
     let codes: Vec<Code> = all.iter().map(|d| d.code).collect();
     for code in [Code::SandboxNotApplied, Code::NotActedOn, Code::Obsolete] {

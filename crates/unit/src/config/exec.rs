@@ -335,6 +335,8 @@ pub struct ExecConfig {
     pub syslog_level_prefix: bool,
     /// LogLevelMax=, 0 to 7.
     pub log_level_max: Option<u8>,
+    /// LogNamespace=
+    pub log_namespace: Option<Box<str>>,
     /// LogExtraFields=, each `NAME=value`.
     pub log_extra_fields: Vec<Box<str>>,
     /// LogFilterPatterns=, regular expressions; those after a `~` say what is left out.
@@ -428,6 +430,7 @@ impl Default for ExecConfig {
             syslog_level: 6,
             syslog_level_prefix: true,
             log_level_max: None,
+            log_namespace: None,
             log_extra_fields: Vec::new(),
             log_filter_patterns: Vec::new(),
             log_rate_limit_interval: None,

@@ -232,7 +232,8 @@ rows! {
     @Exec Parsed Last (Span): TimeoutCleanSec;
     @Exec Acted Append (Words): LogExtraFields;
     @Exec Acted Append (Raw): LogFilterPatterns;
-    @Exec Parsed Last (Text): LogNamespace UtmpIdentifier;
+    @Exec Acted Last (Text): LogNamespace;
+    @Exec Parsed Last (Text): UtmpIdentifier;
     @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
     @Exec Parsed Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
         SetCredentialEncrypted ImportCredential;

@@ -147,6 +147,9 @@ fn limits(spec: &ExecSpec) -> Result<(), Failure> {
 
 fn privileges(prepared: &Prepared) -> Result<(), Failure> {
     let spec = &prepared.spec;
+    if let Some((namespace, usual)) = &prepared.log_sockets {
+        child::mount_over(namespace, usual).at(ExecStep::Namespace)?;
+    }
     if let Some(root) = &prepared.root {
         child::change_root(root).at(ExecStep::Chroot)?;
     }

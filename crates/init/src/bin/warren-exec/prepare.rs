@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{
-    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, SpawnError,
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, LOG_SOCKETS, SpawnError,
 };
 use warren_sys::child::{CpuSet, ExecStrings};
 use warren_sys::tree::{self, Owner};
@@ -37,6 +37,8 @@ pub struct Prepared {
     pub identity: Identity,
     /// We are that user already and may not be allowed to set groups: a user's own manager.
     pub already_is_user: bool,
+    /// LogNamespace=: what is mounted, and over what.
+    pub log_sockets: Option<(CString, CString)>,
     /// RootDirectory=.
     pub root: Option<CString>,
     /// Working directory.
@@ -104,6 +106,11 @@ pub fn prepare(
     for set in &spec.directories {
         make_directories(set, &identity)?;
     }
+    let path = |path| c_string(path, ExecStep::Namespace);
+    let log_sockets = match spec.log_sockets.as_deref() {
+        Some(namespace) => Some((path(namespace)?, path(LOG_SOCKETS)?)),
+        None => None,
+    };
     let root = spec.root_directory.as_deref();
     let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
     Ok(Prepared {
@@ -113,6 +120,7 @@ pub fn prepare(
         cgroup,
         listen: listen(&spec, &fds)?,
         stdio: stdio::plan(&spec, &fds)?,
+        log_sockets,
         root,
         directory: working_directory(&spec, &identity)?,
         already_is_user: is_ours(&spec, &identity),
@@ -285,6 +293,7 @@ impl Prepared {
         let about = match step {
             ExecStep::Exec => self.program.to_string_lossy().into_owned(),
             ExecStep::Chdir => self.directory.to_string_lossy().into_owned(),
+            ExecStep::Namespace => self.spec.log_sockets.clone().unwrap_or_default(),
             ExecStep::Chroot => self.spec.root_directory.clone().unwrap_or_default(),
             ExecStep::User => self.spec.user.clone().unwrap_or_default(),
             ExecStep::Stdin => format!("{:?}", self.spec.stdin),

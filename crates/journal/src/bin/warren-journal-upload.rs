@@ -1,0 +1,96 @@
+//! The log to a receiver over HTTP; see `warren_journal::upload`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use warren_journal::query::Cursor;
+use warren_journal::show;
+use warren_journal::upload::{Compression, Options, run, url};
+
+/// Where it is kept how far the receiver has got.
+const STATE: &str = "/var/lib/warren/journal-upload/state";
+
+/// Sends the log to a receiver over HTTP.
+#[derive(Debug, Parser)]
+#[command(name = "warren-journal-upload", version)]
+struct Args {
+    /// Send to this receiver: `http://HOST[:PORT][/PATH]`, port 19532 without one.
+    #[arg(short, long, value_parser = url::parse)]
+    url: url::Url,
+    /// Send the log in this directory.
+    #[arg(short = 'D', long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Send these files: logs, segments, systemd's `.journal` files; may come often.
+    #[arg(long, value_name = "GLOB", conflicts_with = "directory")]
+    file: Vec<PathBuf>,
+    /// Send the log of the system below this directory.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["directory", "file"])]
+    root: Option<PathBuf>,
+    /// Send another namespace; `*`: all of them; `+NAME`: it and the default one.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
+    namespace: Option<String>,
+    /// Begin at the entry of this cursor.
+    #[arg(long, value_parser = cursor, conflicts_with = "after_cursor")]
+    cursor: Option<Cursor>,
+    /// Begin after the entry of this cursor.
+    #[arg(long, value_parser = cursor, value_name = "CURSOR")]
+    after_cursor: Option<Cursor>,
+    /// Go on after the cursor in this file, and keep there how far the receiver has got.
+    #[arg(long, value_name = "PATH", num_args = 0..=1, require_equals = true, default_missing_value = STATE)]
+    save_state: Option<PathBuf>,
+    /// Go on with what comes.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_value = "yes",
+          default_missing_value = "yes", value_parser = truth)]
+    follow: bool,
+    /// Compress: `auto`, once the receiver says that it takes zstd; `zstd`; `none`.
+    #[arg(long, value_name = "HOW", default_value = "auto", value_parser = compression)]
+    compression: Compression,
+    /// Send all stores that there are; this is always so.
+    #[arg(short, long)]
+    merge: bool,
+}
+
+fn cursor(text: &str) -> Result<Cursor, String> {
+    Cursor::parse(text).ok_or_else(|| "not a cursor".to_owned())
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "yes" | "true" | "on" => Ok(true),
+        "0" | "no" | "false" | "off" => Ok(false),
+        _ => Err("neither yes nor no".to_owned()),
+    }
+}
+
+fn compression(text: &str) -> Result<Compression, String> {
+    match text {
+        "auto" => Ok(Compression::Auto),
+        "zstd" => Ok(Compression::Always),
+        "none" => Ok(Compression::Never),
+        _ => Err("neither auto, nor zstd, nor none".to_owned()),
+    }
+}
+
+fn main() -> ExitCode {
+    match run(options(Args::parse())) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("warren-journal-upload: {}", failure.0);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn options(args: Args) -> Options {
+    let Args { url, directory, file, root, namespace, follow, compression, .. } = args;
+    let after = args.after_cursor.map(|cursor| (cursor, false));
+    Options {
+        args: show::Args { directory, file, root, namespace, ..show::Args::parse_from(["upload"]) },
+        url,
+        cursor: args.cursor.map(|cursor| (cursor, true)).or(after),
+        state: args.save_state,
+        follow,
+        compression,
+    }
+}

@@ -1,0 +1,90 @@
+//! The head of a request: who asks for what, in which format. Pure.
+
+/// Longest head, bytes.
+pub const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Most header fields.
+const FIELDS_MAX: usize = 64;
+
+/// A request, as far as it counts here.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// `GET`, mostly.
+    pub method: String,
+    /// What is asked for, still with `%` and all.
+    pub target: String,
+    /// The client knows HTTP/1.1: it takes an answer in chunks.
+    pub is_1_1: bool,
+    /// `Accept:`; empty without.
+    pub accept: String,
+    /// `Range:`.
+    pub range: Option<String>,
+}
+
+/// Why a head is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BadHead {
+    /// No HTTP.
+    Garbage,
+    /// Longer than [`HEAD_BYTES_MAX`], or with more than 64 fields.
+    TooLarge,
+}
+
+/// Reads what has come so far; `None`: the head goes on.
+pub fn parse(data: &[u8]) -> Result<Option<Request>, BadHead> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut head = httparse::Request::new(&mut fields);
+    match head.parse(data) {
+        Ok(httparse::Status::Partial) if data.len() >= HEAD_BYTES_MAX => Err(BadHead::TooLarge),
+        Ok(httparse::Status::Partial) => Ok(None),
+        Ok(httparse::Status::Complete(_)) => Ok(Some(request(&head))),
+        Err(httparse::Error::TooManyHeaders) => Err(BadHead::TooLarge),
+        Err(_) => Err(BadHead::Garbage),
+    }
+}
+
+fn request(head: &httparse::Request<'_, '_>) -> Request {
+    let field = |name: &str| {
+        let found = head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        found.map(|field| String::from_utf8_lossy(field.value).trim().to_owned())
+    };
+    Request {
+        method: head.method.unwrap_or_default().to_owned(),
+        target: head.path.unwrap_or_default().to_owned(),
+        is_1_1: head.version == Some(1),
+        accept: field("Accept").unwrap_or_default(),
+        range: field("Range"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(data: &str, expected: &str) {
+        let found = match parse(data.replace('|', "\r\n").as_bytes()) {
+            Ok(None) => "more".to_owned(),
+            Ok(Some(Request { method, target, is_1_1, accept, range })) => {
+                format!("{method} {target} {is_1_1} [{accept}] {}", range.unwrap_or_default())
+            }
+            Err(bad) => format!("{bad:?}"),
+        };
+        assert_eq!(found.trim(), expected, "{data}");
+    }
+
+    #[test]
+    fn heads() {
+        check("GET / HTTP/1.1||", "GET / true []");
+        check("GET /entries?a=%20 HTTP/1.0|Host: x|ACCEPT: a/b |range: entries=:3||", {
+            "GET /entries?a=%20 false [a/b] entries=:3"
+        });
+        check("POST /x HTTP/1.1|Accept: \u{e4}||", "POST /x true [\u{e4}]");
+        check("", "more");
+        check("GET / HTTP/1.1|Host: x|", "more");
+        check("GET /\0 HTTP/1.1||", "Garbage");
+        check("GET / HTTP/2.0||", "Garbage");
+        check("\u{16}\u{3}\u{1}\u{2}", "Garbage");
+        check(&format!("GET / HTTP/1.1|{}|", "A: b|".repeat(65)), "TooLarge");
+        check(&format!("GET /{}", "x".repeat(HEAD_BYTES_MAX)), "TooLarge");
+    }
+}

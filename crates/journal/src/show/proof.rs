@@ -1,0 +1,78 @@
+//! `--setup-keys`, and `--verify` with a key: [`crate::ledger`] for administrators.
+
+use std::io::Write;
+
+use jiff::tz::TimeZone;
+
+use crate::ledger::audit::audit;
+use crate::ledger::book::set_up as write_key;
+use crate::ledger::keys::{INTERVAL_DEFAULT_US, INTERVAL_MIN_US, State};
+use crate::ledger::{KEY_NAME, LEDGER_NAME};
+use crate::show::args::Args;
+use crate::show::run::{Failure, now_us};
+use crate::show::stores::Store;
+use crate::show::when;
+
+/// Makes a key and prints what verifies it, alone on standard output.
+pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let directory = args.on_disk();
+    if !directory.is_dir() {
+        return Err(Failure(format!("{}: no such directory", directory.display())));
+    }
+    let interval_us = match &args.interval {
+        None => INTERVAL_DEFAULT_US,
+        Some(text) => when::parse_span(text)
+            .filter(|span| *span >= INTERVAL_MIN_US)
+            .ok_or_else(|| Failure(format!("Failed to parse '{text}', or it is below a second")))?,
+    };
+    let halves = [warren_sys::random::u128(), warren_sys::random::u128()];
+    let mut secret = [0; 32];
+    secret[..16].copy_from_slice(&halves[0].to_le_bytes());
+    secret[16..].copy_from_slice(&halves[1].to_le_bytes());
+    let state = State::new(secret, now_us(), interval_us);
+    write_key(&directory, &state, args.force)?;
+    if !args.quiet {
+        let path = directory.join(KEY_NAME);
+        eprintln!("The key that changes is in {}.", path.display());
+        eprintln!("Keep the following one elsewhere: it is needed to verify, and is nowhere else.");
+        eprintln!("Then restart the log daemon.");
+    }
+    writeln!(out, "{state}")?;
+    Ok(())
+}
+
+/// Checks the stores that have a ledger; false when something is not as it was.
+pub fn verify(args: &Args, stores: &[Store]) -> Result<bool, Failure> {
+    let with_ledger = stores.iter().map(|store| store.files.directory());
+    let with_ledger: Vec<_> = with_ledger
+        .filter(|directory| {
+            [LEDGER_NAME, KEY_NAME].iter().any(|name| directory.join(name).exists())
+        })
+        .collect();
+    let Some(key) = &args.verify_key else {
+        if !with_ledger.is_empty() && !args.quiet {
+            eprintln!("There is a ledger; without --verify-key it is not looked at.");
+        }
+        return Ok(true);
+    };
+    let first = State::parse(key).filter(|state| state.key.epoch == 0);
+    let key = first.ok_or_else(|| Failure("Failed to parse the verification key".to_owned()))?;
+    if with_ledger.is_empty() {
+        return Err(Failure("There is no ledger".to_owned()));
+    }
+    let mut proved = true;
+    for directory in with_ledger {
+        let report = audit(directory, &key)?;
+        proved &= report.faults.is_empty();
+        report.faults.iter().for_each(|fault| eprintln!("{}: {fault}", directory.display()));
+        let result = if report.faults.is_empty() { "PASS" } else { "FAIL" };
+        let path = directory.join(LEDGER_NAME);
+        eprintln!("{result}: {}, {} segments as they were", path.display(), report.proved);
+        if let Some(until_us) = report.until_us {
+            let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
+            let until = when::print(until_us, &zone, "%a %Y-%m-%d %H:%M:%S %Z");
+            eprintln!("=> Sealed until {until}; what is newer is not proved");
+        }
+    }
+    Ok(proved)
+}

@@ -1,0 +1,154 @@
+//! The log to a receiver over HTTP: warren-journal-upload, in the protocol of
+//! systemd-journal-upload(8), which systemd-journal-remote and others take.
+//!
+//! It reads the log's files like any reader, so the log daemon never waits for it. Entries go out in
+//! batches in the Journal Export Format, each a request of its own; what the receiver has said it has
+//! is kept in `state`. After a failure it ends, and goes on behind the last batch that was
+//! answered when it is started again: an entry comes at least once, and twice only when an answer was
+//! lost. Batches are compressed once the receiver says that it takes it.
+//!
+//! Not here: TLS, which a tunnel does.
+
+mod client;
+mod state;
+pub mod url;
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+
+use crate::entry::Entry;
+use crate::query::{Cursor, Direction, Query};
+use crate::show::ask;
+use crate::show::format::{Mode, Printer};
+use crate::show::reading::{Go, Reading, Sink};
+pub use crate::show::run::Failure;
+use crate::show::{Args, stores};
+use crate::upload::client::{Answer, Client};
+use crate::upload::url::Url;
+
+/// A batch is sent when it has so many bytes.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// How hard batches are compressed: text shrinks ten times in some milliseconds.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Most of a refusal's text that is said, characters.
+const TEXT_CHARS_MAX: usize = 200;
+
+/// Whether to compress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    /// Once the receiver says that it takes it.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// What is read, in the options of the command.
+    pub args: Args,
+    /// To whom.
+    pub url: Url,
+    /// Where to begin, and whether with that very entry, if no state says it.
+    pub cursor: Option<(Cursor, bool)>,
+    /// Where the last cursor is kept.
+    pub state: Option<PathBuf>,
+    /// Go on with what comes.
+    pub follow: bool,
+    /// Whether to compress.
+    pub compression: Compression,
+}
+
+/// Sends what there is, and what comes.
+///
+/// # Errors
+/// When the log cannot be read, or the receiver cannot be reached or refuses.
+pub fn run(options: Options) -> Result<(), Failure> {
+    let Options { args, url, cursor, state, follow, compression } = options;
+    if args.directory.is_none() && args.file.is_empty() {
+        ask::write(&args);
+    }
+    let kept = state.as_deref().map(state::read).transpose()?.flatten();
+    let begin = kept.map(|cursor| (cursor, false)).or(cursor);
+    let mut reading = Reading::of(&args, stores::open(&args)?)?;
+    let journal = reading.journal();
+    let positions = match begin {
+        None => journal.anywhere(),
+        Some((cursor, inclusive)) => journal.seek(&cursor, Direction::Forward, inclusive)?,
+    };
+    let mut upload = Upload::new(Client::new(url), state, compression);
+    let query = Query::default();
+    _ = reading.each(&query, Direction::Forward, &positions, &mut upload)?;
+    upload.send()?;
+    if follow { reading.follow(&query, None, &mut upload) } else { Ok(()) }
+}
+
+/// A batch in the making.
+struct Upload {
+    client: Client,
+    state: Option<PathBuf>,
+    printer: Printer,
+    compression: Compression,
+    /// The receiver unpacks zstd, by what it said.
+    takes_zstd: bool,
+    batch: Vec<u8>,
+    /// The last entry of the batch.
+    last: Option<Cursor>,
+}
+
+impl Sink for Upload {
+    fn take(&mut self, entry: Entry) -> Go {
+        self.printer.put(&entry, &mut self.batch);
+        self.last = Some(Cursor::of(&entry));
+        if self.batch.len() >= BATCH_BYTES {
+            self.send()?;
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn rest(&mut self) -> Go {
+        self.send().map(ControlFlow::Continue)
+    }
+}
+
+impl Upload {
+    fn new(client: Client, state: Option<PathBuf>, compression: Compression) -> Upload {
+        let fields = Vec::new();
+        let printer = Printer { mode: Mode::Export, zone: TimeZone::UTC, all: true, fields };
+        let (batch, last) = (Vec::new(), None);
+        Upload { client, state, printer, compression, takes_zstd: false, batch, last }
+    }
+
+    /// Sends the batch and keeps how far that is.
+    fn send(&mut self) -> Result<(), Failure> {
+        let Some(last) = self.last.take() else { return Ok(()) };
+        let answer = self.post()?;
+        if !(200..300).contains(&answer.status) {
+            let text: String = answer.text.chars().take(TEXT_CHARS_MAX).collect();
+            return Err(Failure(format!("the receiver refuses: {} {text}", answer.status)));
+        }
+        self.takes_zstd = answer.takes_zstd;
+        self.batch.clear();
+        self.state.as_deref().map_or(Ok(()), |path| state::write(path, &last))
+    }
+
+    fn post(&mut self) -> Result<Answer, Failure> {
+        let failed = |e: std::io::Error| Failure(format!("the receiver is not there: {e}"));
+        let pack = match self.compression {
+            Compression::Always => true,
+            Compression::Auto => self.takes_zstd,
+            Compression::Never => false,
+        };
+        if !pack {
+            return self.client.post(&self.batch, None).map_err(failed);
+        }
+        let packed = zstd::bulk::compress(&self.batch, ZSTD_LEVEL).map_err(failed)?;
+        self.client.post(&packed, Some("zstd")).map_err(failed)
+    }
+}

@@ -1,0 +1,229 @@
+//! One receiver over one connection: a batch out, an answer in.
+
+use std::io::{Error, ErrorKind, Read, Result, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use warren_sys::socket::is_readable;
+
+use crate::upload::url::Url;
+
+/// How long a connection may take to come about, seconds.
+const CONNECT_SECONDS_MAX: u64 = 10;
+
+/// How long the receiver may take nothing, or not answer, seconds.
+const ANSWER_SECONDS_MAX: u64 = 60;
+
+/// Longest head of an answer, bytes.
+const HEAD_BYTES_MAX: usize = 16 << 10;
+
+/// Most header fields of an answer.
+const FIELDS_MAX: usize = 64;
+
+/// Longest body of an answer that is read to use its connection again, bytes.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Most interim answers (1xx) before the one that counts.
+const INTERIM_MAX: usize = 16;
+
+/// The receiver.
+pub struct Client {
+    url: Url,
+    connection: Option<TcpStream>,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Answer {
+    /// Status.
+    pub status: u16,
+    /// The beginning of its text.
+    pub text: String,
+    /// It says that it unpacks zstd.
+    pub takes_zstd: bool,
+    /// Its connection can be used again.
+    reusable: bool,
+}
+
+impl Client {
+    /// Not connected yet.
+    pub fn new(url: Url) -> Client {
+        Client { url, connection: None }
+    }
+
+    /// Sends a batch and gives the answer. A connection that was used before and turns out to be gone
+    /// is made anew, once.
+    pub fn post(&mut self, body: &[u8], encoding: Option<&str>) -> Result<Answer> {
+        if self.connection.as_ref().is_some_and(is_readable) {
+            // Between two batches there is nothing to say but that it ends.
+            self.connection = None;
+        }
+        let used = self.connection.is_some();
+        match self.try_post(body, encoding) {
+            Err(e) if used && is_gone(&e) => self.try_post(body, encoding),
+            done => done,
+        }
+    }
+
+    fn try_post(&mut self, body: &[u8], encoding: Option<&str>) -> Result<Answer> {
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => self.connect()?,
+        };
+        let sent = connection.write_all(&self.message(body, encoding));
+        // A receiver that refuses may have said why before it took everything.
+        let answer = read_answer(&mut connection);
+        let answer = match (sent, answer) {
+            (Err(e), Err(_)) => return Err(e),
+            (_, answer) => answer?,
+        };
+        if answer.reusable {
+            self.connection = Some(connection);
+        }
+        Ok(answer)
+    }
+
+    fn connect(&self) -> Result<TcpStream> {
+        let mut last = Error::new(ErrorKind::NotFound, "no address");
+        for address in (self.url.host.as_str(), self.url.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, Duration::from_secs(CONNECT_SECONDS_MAX)) {
+                Ok(connection) => {
+                    let patience = Some(Duration::from_secs(ANSWER_SECONDS_MAX));
+                    connection.set_read_timeout(patience)?;
+                    connection.set_write_timeout(patience)?;
+                    connection.set_nodelay(true)?;
+                    return Ok(connection);
+                }
+                Err(e) => last = e,
+            }
+        }
+        Err(last)
+    }
+
+    /// A request with its body as one chunk.
+    fn message(&self, body: &[u8], encoding: Option<&str>) -> Vec<u8> {
+        let encoding =
+            encoding.map_or(String::new(), |name| format!("Content-Encoding: {name}\r\n"));
+        let (path, host, length) = (&self.url.path, self.url.authority(), body.len());
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: warren-journal-upload\r\n\
+             Accept: text/plain\r\nContent-Type: application/vnd.fdo.journal\r\n{encoding}\
+             Transfer-Encoding: chunked\r\n\r\n{length:x}\r\n"
+        );
+        [head.as_bytes(), body, b"\r\n0\r\n\r\n"].concat()
+    }
+}
+
+/// The connection ended, as one that was idle may.
+fn is_gone(error: &Error) -> bool {
+    use ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    [BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof].contains(&error.kind())
+}
+
+fn read_answer(from: &mut impl Read) -> Result<Answer> {
+    let mut data = Vec::new();
+    for _ in 0..INTERIM_MAX {
+        let (mut answer, length, body) = read_head(from, &mut data)?;
+        data.drain(..length);
+        if (100..200).contains(&answer.status) {
+            continue;
+        }
+        match body {
+            Some(body) if body <= BODY_BYTES_MAX => {
+                while data.len() < body {
+                    read_more(from, &mut data)?;
+                }
+                data.truncate(body);
+            }
+            // Without a length it may never end, and nothing of it is needed.
+            _ => answer.reusable = false,
+        }
+        answer.text = String::from_utf8_lossy(&data).trim().to_owned();
+        return Ok(answer);
+    }
+    Err(Error::new(ErrorKind::InvalidData, "too many interim answers"))
+}
+
+/// The head, its length, and the length of its body if it is told.
+fn read_head(from: &mut impl Read, data: &mut Vec<u8>) -> Result<(Answer, usize, Option<usize>)> {
+    loop {
+        let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+        let mut head = httparse::Response::new(&mut fields);
+        match head.parse(data) {
+            Ok(httparse::Status::Complete(length)) => {
+                let (answer, body) = understand(&head);
+                return Ok((answer, length, body));
+            }
+            Ok(httparse::Status::Partial) if data.len() < HEAD_BYTES_MAX => {}
+            _ => return Err(Error::new(ErrorKind::InvalidData, "the answer is no HTTP")),
+        }
+        read_more(from, data)?;
+    }
+}
+
+fn understand(head: &httparse::Response<'_, '_>) -> (Answer, Option<usize>) {
+    let field = |name: &str| {
+        let found = head.headers.iter().find(|field| field.name.eq_ignore_ascii_case(name));
+        found.map(|field| String::from_utf8_lossy(field.value).trim().to_ascii_lowercase())
+    };
+    // `zstd;q=0` is a no.
+    let takes = |list: String| {
+        list.split(',').any(|one| one.trim() == "zstd" || one.trim().starts_with("zstd;q=1"))
+    };
+    let answer = Answer {
+        status: head.code.unwrap_or(0),
+        text: String::new(),
+        takes_zstd: field("Accept-Encoding").is_some_and(takes),
+        reusable: head.version == Some(1) && field("Connection").is_none_or(|it| it != "close"),
+    };
+    (answer, field("Content-Length").and_then(|length| length.parse().ok()))
+}
+
+fn read_more(from: &mut impl Read, data: &mut Vec<u8>) -> Result<()> {
+    let mut room = [0; 4096];
+    match from.read(&mut room)? {
+        0 => Err(ErrorKind::UnexpectedEof.into()),
+        count => {
+            data.extend_from_slice(&room[..count]);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(answer: &str, expected: &str) {
+        let answer = answer.replace('|', "\r\n");
+        let found = match read_answer(&mut answer.as_bytes()) {
+            Ok(Answer { status, text, takes_zstd, reusable }) => {
+                format!("{status} {text:?} {takes_zstd} {reusable}")
+            }
+            Err(e) => format!("{:?}", e.kind()),
+        };
+        assert_eq!(found, expected, "{answer}");
+    }
+
+    #[test]
+    fn answers() {
+        check("HTTP/1.1 202 Accepted|Content-Length: 4||OK.\n", "202 \"OK.\" false true");
+        check("HTTP/1.1 200 OK|content-length: 0|Accept-Encoding: lz4, ZSTD||", {
+            "200 \"\" true true"
+        });
+        check("HTTP/1.1 200 OK|Content-Length: 0|Accept-Encoding: zstd;q=0||", {
+            "200 \"\" false true"
+        });
+        check("HTTP/1.1 100 Continue||HTTP/1.1 204 No Content|Content-Length: 0||", {
+            "204 \"\" false true"
+        });
+        check("HTTP/1.0 200 OK|Content-Length: 0||", "200 \"\" false false");
+        check("HTTP/1.1 200 OK|Connection: close|Content-Length: 0||", "200 \"\" false false");
+        check("HTTP/1.1 500 No||going on", "500 \"going on\" false false");
+        check("HTTP/1.1 200 OK|Content-Length: 9||cut", "UnexpectedEof");
+        check("HTTP/1.1 200 OK|", "UnexpectedEof");
+        check("rubbish", "InvalidData");
+        check(&format!("HTTP/1.1 200 OK|A: {}", "x".repeat(20_000)), "InvalidData");
+        check(&"HTTP/1.1 100 Continue||".repeat(17), "InvalidData");
+    }
+}
