@@ -161,6 +161,9 @@ fn a_machine_can_be_asked_entered_stopped_and_killed() {
     };
     assert_eq!(ask(&["is-active", "multi-user.target"]), "active\n");
     assert_eq!(ask(&["enter", "cat", "/proc/1/comm"]), "warren-init\n");
+    let twice = command().args(["run", "--name", &name]).output().expect("it can be run");
+    let said = String::from_utf8_lossy(&twice.stderr);
+    assert!(!twice.status.success() && said.contains("runs already"), "{said}");
     check_charts(&ask);
     let top = ask(&["top"]);
     assert!(top.starts_with("warren top") && top.contains("system.slice"), "{top}");

@@ -97,7 +97,7 @@ properties! {
     LogRateLimitIntervalUSec "t" Const => |s, w| w.u64(s.exec().log_rate_limit_interval.map_or(0, micros));
     LogRateLimitBurst "u" Const => |s, w| w.u32(s.exec().log_rate_limit_burst.unwrap_or(0));
     LogExtraFields "aay" Const ~ "0";
-    LogNamespace "s" Const ~ "\"\"";
+    LogNamespace "s" Const => |s, w| w.str(s.exec().log_namespace.as_deref().unwrap_or(""));
     SecureBits "i" Const => |s, w| w.i32(s.exec().secure_bits.cast_signed());
     CapabilityBoundingSet "t" Const => |s, w| w.u64(known_capabilities(s.exec().capability_bounding_set));
     AmbientCapabilities "t" Const => |s, w| w.u64(known_capabilities(s.exec().ambient_capabilities));

@@ -21,7 +21,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::process::{self, ExitKind};
@@ -47,6 +47,10 @@ pub fn default_name() -> String {
 /// Runs a nested manager to its end; returns its exit status.
 pub fn run(args: &RunArgs, user: bool, quiet: bool) -> Result<i32> {
     let name = args.name.clone().unwrap_or_else(default_name);
+    // Its cgroup is named after it: ending the one would end the other.
+    if let Some(other) = crate::machine::find(&name).filter(|other| other.name == name) {
+        bail!("a nested manager called {name} runs already, as process {}", other.pid);
+    }
     if args.with_parent {
         process::set_parent_death_signal(SIGTERM)?;
     }
