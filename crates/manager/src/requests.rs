@@ -280,6 +280,8 @@ impl Daemon {
                 self.enqueue_loaded(asker, call, client)
             }
             Some(AfterLoad::Unit { name, reply }) => {
+                // Who asked is to see what is known of it, not what it was made as.
+                self.turn();
                 let unit = self.core.graph().lookup(&name);
                 // Nothing but this question may have led to it.
                 self.note_idle(&unit.into_iter().collect::<Vec<_>>());
