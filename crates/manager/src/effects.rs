@@ -599,8 +599,8 @@ impl Daemon {
         let counters = self.groups.counters(unit);
         self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
         let is_slice = matches!(settings.own, TypeSettings::Slice(_));
-        let ending = self.ending.as_ref().map(|ending| ending.is_for_good());
-        if ending.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
+        let leaves = self.ending.as_ref().and_then(|ending| ending.leaves_groups());
+        if leaves.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
             let left_over = self.groups.remove(unit);
             self.name_left_over(unit, &left_over);
         }

@@ -24,7 +24,7 @@ use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec, StdOutput};
 use warren_sys::epoll::Interest;
-use warren_unit::UnitName;
+use warren_unit::{Scope, UnitName};
 
 use self::console::Console;
 use crate::daemon::{Daemon, Leaving, now, token};
@@ -69,6 +69,8 @@ pub struct Ending {
     console: Option<Console>,
     /// The unit that the last line named first: it is the one that the key is for.
     named: Option<UnitId>,
+    /// The groups of units go with the machine. Those of a container are somebody else's to remove.
+    leaves_groups: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,16 +87,27 @@ fn is_start(happening: &Happening) -> bool {
 
 impl Ending {
     /// An end that begins now, or that an earlier manager had begun.
-    pub fn new(action: Option<PowerAction>) -> Ending {
+    pub fn new(action: Option<PowerAction>, scope: Scope) -> Ending {
+        let leaves_groups = owns_machine(scope);
         let began = now();
         let stops = path::Stops::default();
         let told_at = began.monotonic.after(QUIET);
-        Ending { action, began, stage: Stage::Units, stops, told_at, console: None, named: None }
+        Ending {
+            action,
+            began,
+            stage: Stage::Units,
+            stops,
+            told_at,
+            console: None,
+            named: None,
+            leaves_groups,
+        }
     }
 
-    /// Whether it is known what follows: from then on there is no way back.
-    pub fn is_for_good(&self) -> bool {
-        self.action.is_some()
+    /// Whether groups in which nobody is may be left where they are; and whether it is known what
+    /// follows, so that there is no way back.
+    pub fn leaves_groups(&self) -> Option<bool> {
+        self.leaves_groups.then_some(self.action.is_some())
     }
 
     /// When to look again though nothing happens.
@@ -142,7 +155,8 @@ impl Daemon {
             self.recorder.shutdown_began(began);
             crate::log::set_ending(true);
         }
-        self.ending.get_or_insert_with(|| Ending::new(None))
+        let scope = self.options.scope;
+        self.ending.get_or_insert_with(|| Ending::new(None, scope))
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.

@@ -460,7 +460,8 @@ impl Daemon {
         let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
         self.first_unit_asked = started;
         let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
-        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action)));
+        let scope = self.options.scope;
+        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action), scope));
         if self.ending.is_some() {
             crate::log::set_ending(true);
             // Unless what the last incarnation recorded is there.
