@@ -169,7 +169,10 @@ fn fetch(view: &View, units: &[UnitId]) {
     let definitions = || units.iter().map(|&unit| view.definition(unit));
     let ids = definitions().fold(0, |all, d| all ^ d.id.0);
     let texts = definitions().fold(0, |all, d| all ^ byte(d.name.as_str()) ^ byte(&d.description));
-    std::hint::black_box((ids, texts));
+    let runs = || units.iter().map(|&unit| view.run(unit));
+    let jobs = runs().fold(false, |any, run| any ^ run.job.is_some());
+    let states = runs().fold(0, |all, run| all ^ run.active_state() as u8);
+    std::hint::black_box((ids, texts, jobs, states));
 }
 
 /// `ListUnits`
