@@ -120,6 +120,8 @@ pub(crate) enum Client {
 pub(crate) struct JobWaiters {
     unit: UnitId,
     senders: Vec<Sender<Ended>>,
+    /// Whether it is known of the last of them that the wait may end.
+    looked_at: bool,
 }
 
 /// The manager.
@@ -621,7 +623,7 @@ impl Daemon {
             self.answer(client, reply);
         }
         self.tell_job_waiters(&notices);
-        self.tell_who_waits_in_vain();
+        self.tell_who_waits_in_vain(&changed);
         // Whoever came in after a restart has seen everything as it is now.
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
@@ -644,10 +646,19 @@ impl Daemon {
     }
 
     /// Whoever waits for what only a person can bring about is told so; the job waits on.
-    fn tell_who_waits_in_vain(&mut self) {
+    ///
+    /// A wait becomes vain when a device's job begins to wait, or when somebody begins to wait for
+    /// one that does: in all other turns nobody's way through the jobs is walked.
+    fn tell_who_waits_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
+        if self.job_waiters.is_empty() {
+            return;
+        }
         let view = self.shared.view();
-        let in_vain =
-            |_: &JobId, waiters: &mut JobWaiters| view.waits_in_vain_for(waiters.unit).is_some();
+        let of_devices = changed.iter().any(|&unit| view.graph.is_device(unit));
+        let in_vain = |_: &JobId, waiters: &mut JobWaiters| {
+            let is_new = !std::mem::replace(&mut waiters.looked_at, true);
+            (is_new || of_devices) && view.waits_in_vain_for(waiters.unit).is_some()
+        };
         for (_, waiters) in self.job_waiters.extract_if(.., in_vain) {
             let device = view.waits_in_vain_for(waiters.unit).unwrap_or(waiters.unit);
             for waiter in waiters.senders {
@@ -719,8 +730,10 @@ impl Daemon {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
                 Reply::Job { job, unit, .. } => {
-                    let none = || JobWaiters { unit, senders: Vec::new() };
-                    self.job_waiters.entry(job).or_insert_with(none).senders.push(sender);
+                    let none = || JobWaiters { unit, senders: Vec::new(), looked_at: false };
+                    let waiters = self.job_waiters.entry(job).or_insert_with(none);
+                    waiters.looked_at = false;
+                    waiters.senders.push(sender);
                 }
                 Reply::Done => {
                     let _ = sender.send(Ended::Nothing);
