@@ -2,19 +2,28 @@
 //! removed when the unit is down. Only groups of active units are ever touched. Where a group has
 //! the memory controller, what the kernel kills in it for want of memory is watched too.
 
+mod limits;
+
+pub use limits::{host_memory, host_tasks};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
-use warren_core::settings::{Compiled, TypeSettings};
+use warren_core::settings::Compiled;
 use warren_sys::Result;
 use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
 use warren_trace::words::Counter;
-use warren_unit::config::{CgroupConfig, CpuWeight, Limit, OomPolicy, TasksLimit};
+use warren_unit::config::Delegate;
 use warren_unit::{UnitName, UnitType};
 
+use limits::{Attribute, Wanted};
+
 const PIDS_MAX: &str = "pids.max";
+
+/// Where processes of a delegated unit run that are not its main process, below its group.
+const CONTROL_GROUP: &str = ".control";
 
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
@@ -29,6 +38,9 @@ pub struct Groups {
     killing: BTreeSet<UnitId>,
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
+    /// Controllers that are on for the children of a group, by its path: of thousands of units in a
+    /// slice the first asks for them.
+    enabled: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What a watch is for.
@@ -78,7 +90,8 @@ impl Groups {
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
         let (killing, together) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together })
+        let enabled = BTreeMap::new();
+        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -131,12 +144,44 @@ impl Groups {
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let path = group_path(graph, unit);
-        let attributes = attributes(settings);
-        let mut failed = enable_controllers(tree, &self.controllers, &path, &attributes);
+        let wanted = Wanted::of(settings);
+        let mut failed = wanted.missing(&self.controllers);
+        let controllers = wanted.of_offered(&self.controllers);
+        failed.extend(enable(tree, &mut self.enabled, &path, &controllers));
         tree.make(&path)?;
-        failed.extend(apply(tree, &self.controllers, &path, &attributes));
+        failed.extend(apply(tree, &self.controllers, &path, &wanted.attributes));
         self.adopt(unit, path, false);
         Ok(failed)
+    }
+
+    /// Where a process of an active unit is put, and which groups its user is to have (`Delegate=`,
+    /// `DelegateSubgroup=`).
+    ///
+    /// A group whose processes have groups of their own cannot have processes itself (cgroups(7),
+    /// "no internal processes"), so that what is not the main process of such a unit runs beside it.
+    pub fn place(
+        &self,
+        unit: UnitId,
+        settings: &Compiled,
+        main: bool,
+    ) -> Result<(Option<String>, Vec<String>)> {
+        let (Some(tree), Some(path)) = (&self.tree, self.path(unit)) else {
+            return Ok((None, Vec::new()));
+        };
+        let config = limits::cgroup_config(settings).filter(|c| c.delegate != Delegate::No);
+        let Some(config) = config else { return Ok((Some(path.to_owned()), Vec::new())) };
+        let mut own = vec![path.to_owned()];
+        let below = match main {
+            true => config.delegate_subgroup.as_deref(),
+            false => Some(CONTROL_GROUP),
+        };
+        let Some(below) = below else { return Ok((Some(path.to_owned()), own)) };
+        let place = format!("{path}/{below}");
+        tree.make(&place)?;
+        if main {
+            own.push(place.clone());
+        }
+        Ok((Some(place), own))
     }
 
     /// Takes a group that exists. Whether it is empty is watched when somebody was put into it
@@ -327,6 +372,7 @@ impl Groups {
                 watch.remove(id);
             }
         }
+        self.enabled.remove(&group.path);
         if let Some(tree) = &self.tree
             && tree.remove(&group.path).is_err()
         {
@@ -440,120 +486,26 @@ fn slice_path(name: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn cgroup_config(settings: &Compiled) -> Option<&CgroupConfig> {
-    match &settings.own {
-        TypeSettings::Service(c) => Some(&c.cgroup),
-        TypeSettings::Socket(c) => Some(&c.cgroup),
-        TypeSettings::Mount(c) => Some(&c.cgroup),
-        TypeSettings::Slice(c) => Some(&c.cgroup),
-        _ => None,
-    }
-}
-
-/// A setting, the controller that it needs, the file and what to write there.
-type Attribute = (&'static str, &'static str, &'static str, String);
-
-/// The attribute files that follow from a unit's settings (systemd.resource-control(5), and
-/// systemd.service(5) for `OOMPolicy=`).
-fn attributes(settings: &Compiled) -> Vec<Attribute> {
-    let mut out = cgroup_config(settings).map_or_else(Vec::new, limits);
-    if let TypeSettings::Service(config) = &settings.own
-        && config.oom_policy == OomPolicy::Kill
-    {
-        out.push(("OOMPolicy", "memory", "memory.oom.group", "1".to_owned()));
-    }
-    out
-}
-
-fn limits(config: &CgroupConfig) -> Vec<Attribute> {
-    let mut out = Vec::new();
-    let limit = |limit: &Limit| match limit {
-        Limit::Infinity => "max".to_owned(),
-        Limit::Bytes(bytes) => bytes.to_string(),
-        Limit::PerMyriad(part) => (host_memory() / 10_000 * u64::from(*part)).to_string(),
-    };
-    let memory = [
-        ("MemoryMin", "memory.min", &config.memory_min),
-        ("MemoryLow", "memory.low", &config.memory_low),
-        ("MemoryHigh", "memory.high", &config.memory_high),
-        ("MemoryMax", "memory.max", &config.memory_max),
-        ("MemorySwapMax", "memory.swap.max", &config.memory_swap_max),
-        ("MemoryZSwapMax", "memory.zswap.max", &config.memory_zswap_max),
-    ];
-    for (setting, file, value) in memory {
-        if let Some(value) = value {
-            out.push((setting, "memory", file, limit(value)));
-        }
-    }
-    match config.cpu_weight {
-        Some(CpuWeight::Idle) => out.push(("CPUWeight", "cpu", "cpu.idle", "1".to_owned())),
-        Some(CpuWeight::Weight(w)) => out.push(("CPUWeight", "cpu", "cpu.weight", w.to_string())),
-        None => {}
-    }
-    if let Some(quota) = &config.cpu_quota {
-        let period = config.cpu_quota_period.map_or(100_000, |p| p.as_micros());
-        let share = quota.as_micros() * period / 1_000_000;
-        out.push(("CPUQuota", "cpu", "cpu.max", format!("{share} {period}")));
-    }
-    if let Some(tasks) = &config.tasks_max {
-        let value = match tasks {
-            TasksLimit::Infinity => "max".to_owned(),
-            TasksLimit::Tasks(n) => n.to_string(),
-            TasksLimit::Scale { numerator, denominator } => {
-                (host_tasks() * u64::from(*numerator) / u64::from(*denominator)).to_string()
-            }
-        };
-        out.push(("TasksMax", "pids", "pids.max", value));
-    }
-    if let Some(weight) = config.io_weight {
-        out.push(("IOWeight", "io", "io.weight", format!("default {weight}")));
-    }
-    if let Some(cpus) = &config.allowed_cpus {
-        out.push(("AllowedCPUs", "cpuset", "cpuset.cpus", cpus.to_string()));
-    }
-    if let Some(nodes) = &config.allowed_memory_nodes {
-        out.push(("AllowedMemoryNodes", "cpuset", "cpuset.mems", nodes.to_string()));
-    }
-    out
-}
-
-/// Memory of the host in bytes.
-pub fn host_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
-/// Tasks that the host can have.
-pub fn host_tasks() -> u64 {
-    let number =
-        |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
-    let max = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
-    max.into_iter().flatten().min().unwrap_or(32_768)
-}
-
-/// Turns on the controllers that the unit's settings need, from the root down to the group's
-/// parent. Only units that set a limit pay for it.
-fn enable_controllers(
+/// Turns controllers on, from the root down to the group's parent, where they are not yet; says
+/// which could not be.
+fn enable(
     tree: &Tree,
-    offered: &[String],
+    enabled: &mut BTreeMap<String, BTreeSet<String>>,
     path: &str,
-    attributes: &[Attribute],
+    controllers: &[&str],
 ) -> Vec<String> {
-    let mut wanted: Vec<&str> = attributes.iter().map(|(_, c, _, _)| *c).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    wanted.retain(|c| offered.iter().any(|o| o == c));
-    if wanted.is_empty() {
-        return Vec::new();
-    }
     let mut failed = Vec::new();
     let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
     for parent in parents {
-        if tree.make(parent).is_ok() {
-            failed
-                .extend(tree.enable_controllers(parent, &wanted).into_iter().map(|(name, _)| name));
+        let on = enabled.entry(parent.to_owned()).or_default();
+        let off: Vec<&str> = controllers.iter().copied().filter(|&c| !on.contains(c)).collect();
+        if off.is_empty() || tree.make(parent).is_err() {
+            continue;
         }
+        let refused: Vec<String> =
+            tree.enable_controllers(parent, &off).into_iter().map(|(name, _)| name).collect();
+        on.extend(off.iter().map(|c| (*c).to_owned()).filter(|c| !refused.contains(c)));
+        failed.extend(refused);
     }
     failed
 }
@@ -561,12 +513,13 @@ fn enable_controllers(
 /// Writes the attributes; returns the settings that could not be applied.
 fn apply(tree: &Tree, offered: &[String], path: &str, attributes: &[Attribute]) -> Vec<String> {
     let mut failed = Vec::new();
-    for (setting, controller, file, value) in attributes {
-        let has = offered.iter().any(|c| c == controller);
+    for attribute in attributes {
+        let has = offered.iter().any(|c| c == attribute.controller);
         // Without the controller the default TasksMax= of every unit would be reported.
-        let stated = *setting != "TasksMax" || has;
-        if !has || tree.write(path, file, value).is_err() {
-            failed.extend(stated.then(|| (*setting).to_owned()));
+        let stated = attribute.setting != "TasksMax" || has;
+        let write = |value: &String| tree.write(path, attribute.file, value).is_ok();
+        if !has || !attribute.value.as_ref().is_some_and(write) {
+            failed.extend(stated.then(|| attribute.setting.to_owned()));
         }
     }
     failed

@@ -379,22 +379,21 @@ impl Tree {
         }
         Ok(())
     }
+}
 
-    /// Gives the group to a user, as Delegate= does: the directory and the files by which
-    /// processes and controllers are moved (cgroup-v2.rst, "Delegation").
-    pub fn delegate(&self, group: &str, uid: u32, gid: u32) -> Result<()> {
-        self.chown(checked(group)?, uid, gid)?;
-        for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-            self.chown(&attribute_path(group, file)?, uid, gid)?;
-        }
-        Ok(())
-    }
-
-    fn chown(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
-        use rustix::fs::{Gid, Uid, chownat};
+/// Gives a group to a user, as Delegate= does: the directory and the files by which processes and
+/// controllers are moved (cgroup-v2.rst, "Delegation").
+pub fn delegate(root: BorrowedFd<'_>, group: &str, uid: u32, gid: u32) -> Result<()> {
+    use rustix::fs::{Gid, Uid, chownat};
+    let chown = |path: &str| {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-        chownat(&self.root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
+        chownat(root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
+    };
+    chown(checked(group)?)?;
+    for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+        chown(&attribute_path(group, file)?)?;
     }
+    Ok(())
 }
 
 /// Opens a group's directory relative to another, under the rules for paths of [`Tree`].
