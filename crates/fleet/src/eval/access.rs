@@ -338,7 +338,7 @@ impl<'p> Interpreter<'p> {
             let message = format!("Attribute '{}' cannot be set.", field.name);
             return Err(fail(place, message));
         }
-        let converts = self.types.get(object.of_type).rules.as_ref().is_some_and(|r| r.converts);
+        let converts = self.types.get(object.of_type).rules.as_ref().is_none_or(|r| r.converts);
         let value = match converts {
             true => crate::schema::convert(self, id, field, value).map_err(|m| fail(place, m))?,
             false => value,

@@ -10,6 +10,7 @@ pub mod glob;
 mod icinga;
 mod json;
 mod math;
+mod performance;
 pub mod regex;
 mod string;
 mod system;
@@ -271,6 +272,7 @@ pub(crate) fn construct(run: &mut Interpreter<'_>, id: TypeId, call: &Call<'_>) 
         (Types::DATE_TIME, _) => date_time(run, call),
         (Types::ARRAY, None) => Ok(run.heap.array_of(Vec::new(), call.place)),
         (Types::DICTIONARY, None) => Ok(run.heap.dictionary_of(Default::default(), call.place)),
+        (Types::PERFDATA_VALUE, None) => Ok(performance::value(run, call.place)),
         (_, Some(_)) => Err(call.fail("Constructor does not take any arguments.")),
         (_, None) => {
             let name = &run.types.get(id).name;
