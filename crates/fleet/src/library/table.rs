@@ -124,7 +124,7 @@ pub const BUILTINS: &[Builtin] = rows! {
     "Dictionary#shallow_clone" 0 ANY pure dictionary::shallow_clone,
     "Dictionary#values" 0 ANY pure dictionary::values,
     "Namespace#contains" 1 1 pure dictionary::contains,
-    "Namespace#get" 1 1 pure dictionary::get,
+    "Namespace#get" 1 1 pure dictionary::get_of_namespace,
     "Namespace#keys" 0 ANY pure dictionary::keys,
     "Namespace#remove" 1 1 acts dictionary::remove,
     "Namespace#set" 2 2 acts dictionary::set,
