@@ -408,7 +408,23 @@ impl<'p> Interpreter<'p> {
         }
         self.run_body(definition, object, locals)?;
         self.rename(object);
+        self.tell_templates(object);
         Ok(object)
+    }
+
+    /// `templates`, where a type has it: what filters and others may read once an object is made.
+    fn tell_templates(&mut self, id: ObjectId) {
+        let Some(key) = self.heap.find(b"templates") else { return };
+        let object = self.heap.object(id);
+        if self.known_attribute(object.of_type, key).is_none() {
+            return;
+        }
+        let (origin, names) = (object.origin, object.templates.iter());
+        let names = names.map(|name| Value::String(*name)).collect();
+        let names = self.heap.array_of(names, origin);
+        if let Ok(object) = self.heap.object_mut(id) {
+            object.attributes.set(key, names);
+        }
     }
 
     fn body_locals(
