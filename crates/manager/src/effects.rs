@@ -290,12 +290,12 @@ impl Daemon {
             Done::Spawned { pid } => Some(*pid),
             _ => None,
         };
-        self.fresh_pids.extend(pid);
         // The unit's own, or a tool's that is run for it.
         if let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) {
             self.groups.note_use(unit);
         }
         let unit = self.core.effect_unit(id);
+        self.fresh_pids.extend(pid.map(|pid| (pid, unit)));
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
             Some(Some((effect, result))) => self.done(effect, result),

@@ -11,8 +11,8 @@ use warren_sys::Result;
 use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
 use warren_trace::words::Counter;
-use warren_unit::UnitName;
 use warren_unit::config::{CgroupConfig, CpuWeight, Limit, OomPolicy, TasksLimit};
+use warren_unit::{UnitName, UnitType};
 
 const PIDS_MAX: &str = "pids.max";
 
@@ -56,8 +56,11 @@ struct Group {
     /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
     /// so it must not be used again.
     killed: bool,
-    /// The kernel said that nobody is in it, and nobody was put there since.
+    /// Nobody is in it, and nobody was put there since that was found.
     empty: bool,
+    /// Somebody was put there since it was last looked at: he may have gone before the watch
+    /// began, or before anybody knew him.
+    used: bool,
 }
 
 /// A group with the memory controller.
@@ -136,16 +139,13 @@ impl Groups {
         Ok(failed)
     }
 
-    /// Watches a group that exists already.
+    /// Takes a group that exists. Whether it is empty is watched when somebody was put into it
+    /// ([`Groups::note_use`]): that he came would be reported else, and slices need no watch.
     fn adopt(&mut self, unit: UnitId, path: String, killed: bool) {
-        let watch = match (&self.tree, &self.watch) {
-            (Some(tree), Some(watch)) => watch.add(tree, &path).ok(),
-            _ => None,
-        };
-        self.by_watch.extend(watch.map(|id| (id, Watched::Empty(unit))));
         let memory = self.watch_memory(&path);
         self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
-        self.made.insert(unit, Group { path, watch, memory, killed, empty: false });
+        let group = Group { path, watch: None, memory, killed, empty: false, used: false };
+        self.made.insert(unit, group);
     }
 
     fn watch_memory(&self, path: &str) -> Option<Memory> {
@@ -173,7 +173,28 @@ impl Groups {
         if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
             // Nobody knows any more; it is made again when it is next used and empty.
             self.adopt(unit, path, true);
+            if graph.definition(unit).unit_type() != UnitType::Slice {
+                self.note_use(unit);
+            }
         }
+    }
+
+    /// Whether nobody is left in the unit's group; the kernel's report of it, if it is still to
+    /// come, says nothing new then.
+    pub fn found_empty(&mut self, unit: UnitId) -> bool {
+        let empty = !self.is_populated(unit);
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.empty = empty;
+            group.used = false;
+        }
+        empty
+    }
+
+    /// A process of the unit has ended: whether it was put there and left nobody behind. What it
+    /// left behind is reported by the kernel when it ends.
+    pub fn emptied_by_end(&mut self, unit: UnitId) -> bool {
+        let used = self.made.get(&unit).is_some_and(|group| group.used);
+        used && !self.killing.contains(&unit) && self.found_empty(unit)
     }
 
     /// Whether a process lives in the unit's group.
@@ -270,11 +291,7 @@ impl Groups {
     /// The task is done; whether the group is empty now.
     pub fn killed(&mut self, unit: UnitId) -> bool {
         self.killing.remove(&unit);
-        let empty = !self.is_populated(unit);
-        if let Some(group) = self.made.get_mut(&unit) {
-            group.empty = empty;
-        }
-        empty
+        self.found_empty(unit)
     }
 
     /// What the unit's group has used in all, as far as the kernel counts it: CPU time always, the
@@ -340,20 +357,23 @@ impl Groups {
             units.sort_unstable();
             units.dedup();
         }
-        news.empty.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
-        for unit in &news.empty {
-            if let Some(group) = self.made.get_mut(unit) {
-                group.empty = true;
-            }
-        }
+        news.empty.retain(|&unit| {
+            let is_known = self.made.get(&unit).is_none_or(|group| group.empty);
+            !is_known && !self.killing.contains(&unit) && self.found_empty(unit)
+        });
         news.out_of_memory.retain(|&unit| self.ran_out_of_memory(unit));
         news
     }
 
-    /// A process was put into the unit's group.
+    /// A process was put into the unit's group, and may be gone already.
     pub fn note_use(&mut self, unit: UnitId) {
-        if let Some(group) = self.made.get_mut(&unit) {
-            group.empty = false;
+        let Some(group) = self.made.get_mut(&unit) else { return };
+        (group.empty, group.used) = (false, true);
+        if group.watch.is_none()
+            && let (Some(tree), Some(watch)) = (&self.tree, &self.watch)
+        {
+            group.watch = watch.add(tree, &group.path).ok();
+            self.by_watch.extend(group.watch.map(|id| (id, Watched::Empty(unit))));
         }
     }
 
@@ -402,7 +422,7 @@ fn root_path(tree: &Tree) -> String {
 pub fn group_path(graph: &Graph, unit: UnitId) -> String {
     let definition = graph.definition(unit);
     let own = definition.name.as_str();
-    if definition.unit_type() == warren_unit::UnitType::Slice {
+    if definition.unit_type() == UnitType::Slice {
         return slice_path(own);
     }
     let slice = definition.slice.map_or(String::new(), |s| slice_path(graph.name(s).as_str()));
