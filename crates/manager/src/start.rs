@@ -23,8 +23,8 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_trace::words::Phase;
-use warren_unit::LoadState;
 use warren_unit::settings::{Group, Id};
+use warren_unit::{LoadState, UnitType};
 
 use crate::daemon::{Daemon, notify_interest, now, token};
 use crate::devices::{Devices, KeptDevices};
@@ -628,13 +628,19 @@ impl Daemon {
             let unit = UnitId(index as u32);
             let run = self.core.unit_run(unit);
             let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
-            if has && !run.active_state().is_down() && !self.groups.is_populated(unit) {
+            // Slices have no processes whose end is waited for.
+            let may_end = has && !run.active_state().is_down() && !self.is_slice(unit);
+            if may_end && self.groups.found_empty(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
         }
         // Init may be about to write a record: who is gone without one is looked at later.
         self.look_for_missing_at = Some(now().monotonic.after(MISSING_AFTER));
         self.turn();
+    }
+
+    fn is_slice(&self, unit: UnitId) -> bool {
+        self.core.graph().definition(unit).unit_type() == UnitType::Slice
     }
 
     /// Known processes that are gone and whose end nobody has told: they were no children of init.
