@@ -25,6 +25,7 @@ use warren_unit::{Context, Diagnostic, LoadState, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
+use crate::on_disk::OnDisk;
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
 use names::instances;
@@ -190,6 +191,12 @@ impl Loader {
     /// Whether names or links changed since this was last asked.
     pub fn take_links_changed(&mut self) -> bool {
         std::mem::take(&mut self.links_changed)
+    }
+
+    /// What others may know of the disk.
+    pub fn on_disk(&self, graph: &Graph) -> OnDisk {
+        let (watch, looked_at_ns) = self.snapshot.watched();
+        OnDisk { watch, looked_at_ns, pending: self.affected(graph, &self.pending) }
     }
 
     /// The ground state.
