@@ -92,6 +92,20 @@ impl Fields {
         self.iter().find(|(n, _)| *n == name.as_bytes()).map(|(_, value)| value)
     }
 
+    /// Where the first value of a field is, for [`Fields::at`].
+    pub fn place(&self, name: &str) -> Option<(u32, u32)> {
+        let at = self.iter().position(|(n, _)| n == name.as_bytes())?;
+        Some(self.ends[at])
+    }
+
+    /// The value at a place that [`Fields::place`] gave.
+    ///
+    /// # Panics
+    /// If it was given by other fields.
+    pub fn at(&self, (begin, end): (u32, u32)) -> &[u8] {
+        &self.bytes[begin as usize..end as usize]
+    }
+
     /// How many fields.
     pub fn len(&self) -> usize {
         self.ends.len()

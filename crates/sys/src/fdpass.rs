@@ -303,7 +303,7 @@ fn recv_retry(socket: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: i32) -> Res
 }
 
 /// Walks the control records: owns every fd received, reports the sender.
-fn take_control(
+pub(crate) fn take_control(
     msg: &libc::msghdr,
     fds: &mut Vec<OwnedFd>,
 ) -> (Option<Credentials>, Option<OwnedFd>) {

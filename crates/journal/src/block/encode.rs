@@ -121,10 +121,16 @@ impl Builder {
     }
 
     fn context(&mut self, context: &Arc<Fields>) -> u32 {
+        /// So many are compared by their address first.
+        const NEAR: usize = 16;
         if let Some(&last) = self.rows.context.last()
             && Arc::ptr_eq(&self.contexts[last as usize], context)
         {
             return last;
+        }
+        let near = self.contexts.iter().rev().take(NEAR).position(|c| Arc::ptr_eq(c, context));
+        if let Some(back) = near {
+            return (self.contexts.len() - 1 - back) as u32;
         }
         if let Some(&id) = self.context_ids.get(context) {
             return id;

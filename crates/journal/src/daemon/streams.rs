@@ -19,10 +19,10 @@ use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
 use warren_sys::process;
 
-use crate::daemon::core::Core;
+use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
-use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
+use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
 use crate::input::pending::{Found, Writer};
@@ -78,7 +78,7 @@ struct Connection {
     /// Who wrote last.
     writer: Credentials,
     /// What is known of the writer; made with its first line.
-    context: Option<Arc<Fields>>,
+    context: Option<Arc<sender::Origin>>,
     unit: Option<Arc<UnitLog>>,
     /// The cgroup of the client that connected, until its unit was looked up.
     peer_cgroup: Option<u64>,
@@ -485,7 +485,7 @@ impl Connection {
         self.is_root && !self.stream.header().unit.is_empty()
     }
 
-    fn make_context(&self, core: &Core) -> Arc<Fields> {
+    fn make_context(&self, core: &Core) -> Arc<sender::Origin> {
         let mut more = Fields::new();
         more.push(b"_STREAM_ID", self.id.to_string().as_bytes());
         match &self.unit {
@@ -498,7 +498,8 @@ impl Connection {
             }
             None => {}
         }
-        core.senders.of_stream(self.writer, &more)
+        let context = core.senders.of_stream(self.writer, &more);
+        Arc::new(sender::Origin::new(context, self.unit.clone()))
     }
 
     fn cut(&mut self, why: LineBreak, core: &mut Core) {
@@ -517,8 +518,8 @@ impl Connection {
         }
         let known = self.context.take();
         let context = known.unwrap_or_else(|| self.make_context(core));
-        let now = now_us();
-        lines.iter().for_each(|line| core.take_with(&context, self.unit.as_deref(), line, now));
+        let now = Moment::now();
+        lines.iter().for_each(|line| core.take(&context, line, now));
         self.context = Some(context);
     }
 }
