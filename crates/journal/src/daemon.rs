@@ -37,7 +37,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use warren_sys::datagrams::Batch;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
@@ -47,7 +46,7 @@ use crate::config::{Config, Fault};
 use crate::daemon::audit::Audit;
 use crate::daemon::control::{Control, Order, Question};
 use crate::daemon::core::Core;
-use crate::daemon::datagrams::Inlet;
+use crate::daemon::datagrams::{Inlet, Taken};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
@@ -160,7 +159,7 @@ struct Daemon {
     core: Core,
     boot: Id128,
     buffer: Vec<u8>,
-    batch: Batch,
+    taken: Taken,
     /// What signals asked for in this turn.
     orders: Vec<Order>,
     stopping: bool,
@@ -287,7 +286,7 @@ impl Daemon {
             core: Core::start(options, pending, old)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
-            batch: Batch::default(),
+            taken: Taken::default(),
             orders: Vec::new(),
             stopping: false,
         };
@@ -419,11 +418,11 @@ impl Daemon {
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
-        let Daemon { native, syslog, core, buffer, batch, link, streams, epoll, boot, .. } = self;
+        let Daemon { native, syslog, core, buffer, taken, link, streams, epoll, boot, .. } = self;
         let inlet = if transport == Transport::Journal { native } else { syslog };
         // The manager told of a sender's unit before it was there.
         let learn = |core: &mut Core| hear_manager(link, core, streams, epoll, *boot);
-        inlet.read((batch, buffer), core, learn)
+        inlet.read((taken, buffer), core, learn)
     }
 
     /// How long may pass before something must be written or synced, µs.

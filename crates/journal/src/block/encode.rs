@@ -12,16 +12,8 @@ use crate::entry::{Fields, Id128, Stamp};
 /// Sections smaller than this are stored as they are, in bytes.
 const COMPRESS_BYTES_MIN: usize = 512;
 
-/// How hard to compress: a level of zstd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compression(pub i32);
-
-impl Compression {
-    /// For logs: nearly free, halves what is written.
-    pub const FAST: Compression = Compression(1);
-    /// For segments.
-    pub const SMALL: Compression = Compression(3);
-}
+/// Level of zstd. On text of logs higher ones take twice the time and save a hundredth.
+pub const COMPRESSION_LEVEL: i32 = 1;
 
 /// A name and what was collected under it.
 #[derive(Debug)]
@@ -57,10 +49,10 @@ struct Rows {
     shape: Vec<u32>,
 }
 
-impl Builder {
+impl Default for Builder {
     /// An empty block.
-    pub fn new(compression: Compression) -> Builder {
-        let compressor = zstd::bulk::Compressor::new(compression.0);
+    fn default() -> Builder {
+        let compressor = zstd::bulk::Compressor::new(COMPRESSION_LEVEL);
         Builder {
             compressor: compressor.expect("zstd takes its own levels, and memory is there"),
             names: Vec::new(),
@@ -75,7 +67,9 @@ impl Builder {
             shape: Vec::new(),
         }
     }
+}
 
+impl Builder {
     /// Entries so far.
     pub fn len(&self) -> usize {
         self.rows.seqnum.len()

@@ -106,31 +106,30 @@ impl Core {
     }
 
     /// Takes a message that came as a file.
-    pub fn memfd(&mut self, fd: &OwnedFd, origin: &Origin) {
+    pub fn memfd(&mut self, fd: &OwnedFd, origin: &Origin, now: Moment) {
         if !memfd::is_sealed(fd) {
             return self.note("A file that its sender may still change is refused");
         }
         match memfd::read_all(fd.as_fd(), ENTRY_BYTES_MAX) {
-            Ok(data) => self.native(&data, origin),
+            Ok(data) => self.native(&data, origin, now),
             Err(e) => self.note(&format!("A message in a file is lost: {e}")),
         }
     }
 
     /// Takes a datagram.
-    pub fn datagram(&mut self, transport: Transport, data: &[u8], origin: &Origin) {
+    pub fn datagram(&mut self, transport: Transport, data: &[u8], origin: &Origin, now: Moment) {
         if transport == Transport::Journal {
-            return self.native(data, origin);
+            return self.native(data, origin, now);
         }
         let mut fields = std::mem::take(&mut self.fields);
         syslog::parse_into(data, &mut fields);
-        self.take(origin, &fields, Moment::now());
+        self.take(origin, &fields, now);
         self.fields = fields;
     }
 
     /// Takes a datagram of the native protocol.
-    fn native(&mut self, data: &[u8], origin: &Origin) {
+    fn native(&mut self, data: &[u8], origin: &Origin, now: Moment) {
         let mut fields = std::mem::take(&mut self.fields);
-        let now = Moment::now();
         native::each(data, &mut fields, |fields| {
             self.take(origin, fields, now);
             // One message may be more than the store keeps in memory.

@@ -1,7 +1,8 @@
 //! The datagram sockets. What is in one is looked at in batches and taken with one more system call,
-//! so that those who wait for room in it are woken once for a batch. The trusted fields of a sender
-//! that is not known need a file descriptor that only a message taken by itself has; so does a
-//! message that is a file. Those are left in the socket and taken one by one.
+//! and dealt with only then: those who wait for room in the socket are woken once for many messages,
+//! which costs more than all the rest. The trusted fields of a sender that is not known need a file
+//! descriptor that only a message taken by itself has; so does a message that is a file. Those are
+//! left in the socket and taken one by one.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -9,9 +10,9 @@ use std::sync::Arc;
 use warren_sys::datagrams::{BATCH_MESSAGES_MAX, Batch, take};
 use warren_sys::fdpass::{self, Credentials, Received};
 
-use crate::daemon::core::Core;
+use crate::daemon::TURN_MESSAGES_MAX;
+use crate::daemon::core::{Core, Moment};
 use crate::daemon::sender::{Origin, Transport};
-use crate::daemon::{TURN_MESSAGES_MAX, now_us};
 
 /// A datagram socket.
 pub struct Inlet {
@@ -32,6 +33,27 @@ enum Turn {
     Singly(usize),
 }
 
+/// Room for what a turn takes, used again and again.
+#[derive(Default)]
+pub struct Taken {
+    batch: Batch,
+    bytes: Vec<u8>,
+    /// Where each message ends in `bytes`, who sent it, and when it was there.
+    messages: Vec<(usize, Arc<Origin>, Moment)>,
+}
+
+impl Taken {
+    /// Deals with all of it.
+    fn put(&mut self, transport: Transport, core: &mut Core) {
+        let mut begin = 0;
+        for (end, origin, now) in self.messages.drain(..) {
+            core.datagram(transport, &self.bytes[begin..end], &origin, now);
+            begin = end;
+        }
+        self.bytes.clear();
+    }
+}
+
 impl Inlet {
     /// Takes over a socket.
     pub fn new(socket: OwnedFd, transport: Transport) -> Inlet {
@@ -49,64 +71,72 @@ impl Inlet {
     /// called before a sender is looked up: who tells of units may have said something.
     pub fn read(
         &mut self,
-        (batch, buffer): (&mut Batch, &mut [u8]),
+        (taken, buffer): (&mut Taken, &mut [u8]),
         core: &mut Core,
-        mut learn: impl FnMut(&mut Core),
+        learn: impl FnMut(&mut Core),
     ) -> bool {
-        for _ in 0..TURN_MESSAGES_MAX / BATCH_MESSAGES_MAX {
-            if core.is_full() {
-                return true;
-            }
-            let turn = match self.unseen {
-                0 => self.read_batch(batch, core),
-                count => Turn::Singly(count),
-            };
-            let count = match turn {
-                Turn::Drained => return false,
-                Turn::More => continue,
-                Turn::Singly(count) => count,
-            };
-            for _ in 0..count {
-                learn(core);
-                if !self.read_one(buffer, core) {
-                    break;
-                }
-            }
-            // Whatever was looked at is taken now, so the next look is at the front.
-            self.unseen = match fdpass::start_peeking(self.socket.as_fd()) {
-                Ok(()) => 0,
-                Err(_) => BATCH_MESSAGES_MAX,
-            };
+        if core.is_full() {
+            return true;
         }
-        true
+        let mut turn = match self.unseen {
+            0 => Turn::More,
+            count => Turn::Singly(count),
+        };
+        while turn == Turn::More && taken.messages.len() < TURN_MESSAGES_MAX {
+            turn = self.take_batch(taken, core);
+        }
+        taken.put(self.transport, core);
+        if let Turn::Singly(count) = turn {
+            self.read_singly(count, buffer, core, learn);
+        }
+        turn != Turn::Drained
     }
 
     /// Takes the ordinary messages at the front of the socket.
-    fn read_batch(&self, batch: &mut Batch, core: &mut Core) -> Turn {
-        let Ok(seen) = batch.look(self.socket.as_fd()) else { return Turn::Drained };
-        if seen == 0 {
-            return Turn::Drained;
+    fn take_batch(&self, taken: &mut Taken, core: &mut Core) -> Turn {
+        let Taken { batch, bytes, messages } = taken;
+        let seen = batch.look(self.socket.as_fd()).unwrap_or(0);
+        let (now, before) = (Moment::now(), messages.len());
+        for (at, seen) in batch.seen().iter().enumerate() {
+            let Some(origin) = self.known(seen, core, now) else { break };
+            bytes.extend_from_slice(batch.data(at));
+            messages.push((bytes.len(), origin, now));
         }
-        let now = now_us();
-        let origins: Vec<Arc<Origin>> =
-            batch.seen().iter().map_while(|seen| self.known(seen, core, now)).collect();
-        // Before they are dealt with: senders go on meanwhile.
-        let taken = take(self.socket.as_fd(), origins.len()).unwrap_or(0);
-        debug_assert_eq!(taken, origins.len(), "nobody else takes from the socket");
-        for (at, origin) in origins.iter().enumerate() {
-            core.datagram(self.transport, batch.data(at), origin);
-        }
-        match (origins.len() == seen, seen == BATCH_MESSAGES_MAX) {
-            (false, _) => Turn::Singly(seen - origins.len()),
-            (true, true) => Turn::More,
-            (true, false) => Turn::Drained,
+        let ordinary = messages.len() - before;
+        let gone = take(self.socket.as_fd(), ordinary).unwrap_or(0);
+        debug_assert_eq!(gone, ordinary, "nobody else takes from the socket");
+        match seen {
+            _ if ordinary < seen => Turn::Singly(seen - ordinary),
+            BATCH_MESSAGES_MAX => Turn::More,
+            _ => Turn::Drained,
         }
     }
 
     /// Who sent a message, if it is whole, not a file, and its sender is known.
-    fn known(&self, seen: &Received, core: &mut Core, now_us: u64) -> Option<Arc<Origin>> {
+    fn known(&self, seen: &Received, core: &mut Core, now: Moment) -> Option<Arc<Origin>> {
         let sender = seen.credentials.filter(|_| seen.bytes > 0 && !seen.truncated)?;
-        core.senders.known(self.transport, sender, &core.units, now_us)
+        core.senders.known(self.transport, sender, &core.units, now.monotonic_us)
+    }
+
+    /// Takes so many, or all there are.
+    fn read_singly(
+        &mut self,
+        count: usize,
+        buffer: &mut [u8],
+        core: &mut Core,
+        mut learn: impl FnMut(&mut Core),
+    ) {
+        for _ in 0..count {
+            learn(core);
+            if !self.read_one(buffer, core) {
+                break;
+            }
+        }
+        // Whatever was looked at is taken now, so the next look is at the front.
+        self.unseen = match fdpass::start_peeking(self.socket.as_fd()) {
+            Ok(()) => 0,
+            Err(_) => BATCH_MESSAGES_MAX,
+        };
     }
 
     /// Takes a message with all that belongs to it; false when there is none.
@@ -117,19 +147,20 @@ impl Inlet {
         let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
         let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
         let data = &buffer[..received.bytes.min(buffer.len())];
+        let now = Moment::now();
         let origin = |core: &mut Core| {
-            core.senders.origin(self.transport, sender, &core.units, now_us())
+            core.senders.origin(self.transport, sender, &core.units, now.monotonic_us)
         };
         match (self.transport, fds.pop()) {
             _ if received.truncated => core.note("A datagram was too large and is lost"),
             (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
                 let origin = origin(core);
-                core.memfd(&fd, &origin);
+                core.memfd(&fd, &origin, now);
             }
             (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
             (transport, None) => {
                 let origin = origin(core);
-                core.datagram(transport, data, &origin);
+                core.datagram(transport, data, &origin, now);
             }
         }
         true
