@@ -30,6 +30,7 @@ pub(crate) mod sender;
 mod streams;
 mod syncer;
 mod tails;
+mod unit_files;
 mod units;
 mod upkeep;
 
@@ -54,6 +55,7 @@ use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Transport};
 use crate::daemon::streams::Streams;
+use crate::daemon::unit_files::UnitFiles;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::input::handover::Packet;
@@ -152,6 +154,8 @@ struct Daemon {
     syslog: Inlet,
     stream: OwnedFd,
     link: Option<Link>,
+    /// In a namespace, instead of the link.
+    unit_files: Option<UnitFiles>,
     control: Control,
     kmsg: Option<Kmsg>,
     audit: Option<Audit>,
@@ -270,6 +274,7 @@ impl Daemon {
             ),
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
+            unit_files: None,
             kmsg,
             audit: None,
             control: Control::new(
@@ -293,6 +298,9 @@ impl Daemon {
         if options.audit {
             daemon.open_audit();
         }
+        if options.namespace.is_some() {
+            daemon.watch_unit_files(directory);
+        }
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
@@ -308,6 +316,14 @@ impl Daemon {
         match Audit::open() {
             Ok(audit) => self.audit = Some(audit),
             Err(e) => self.core.note(&format!("Records of the audit system are not read: {e}")),
+        }
+    }
+
+    /// Without, units have the defaults.
+    fn watch_unit_files(&mut self, directory: &Path) {
+        match UnitFiles::watch(directory) {
+            Ok(files) => self.unit_files = Some(files),
+            Err(e) => self.core.note(&format!("Settings of units are not read: {e}")),
         }
     }
 
@@ -355,7 +371,8 @@ impl Daemon {
     }
 
     fn hear_manager(&mut self) {
-        let Daemon { link, core, streams, epoll, boot, .. } = self;
+        let Daemon { link, unit_files, core, streams, epoll, boot, .. } = self;
+        unit_files.iter_mut().for_each(|files| files.learn(core));
         hear_manager(link, core, streams, epoll, *boot);
     }
 
@@ -418,10 +435,14 @@ impl Daemon {
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
-        let Daemon { native, syslog, core, buffer, taken, link, streams, epoll, boot, .. } = self;
+        let Daemon { native, syslog, core, buffer, taken, .. } = self;
+        let Daemon { link, unit_files, streams, epoll, boot, .. } = self;
         let inlet = if transport == Transport::Journal { native } else { syslog };
         // The manager told of a sender's unit before it was there.
-        let learn = |core: &mut Core| hear_manager(link, core, streams, epoll, *boot);
+        let learn = |core: &mut Core| {
+            unit_files.iter_mut().for_each(|files| files.learn(core));
+            hear_manager(link, core, streams, epoll, *boot);
+        };
         inlet.read((taken, buffer), core, learn)
     }
 
