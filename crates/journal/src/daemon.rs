@@ -387,10 +387,11 @@ impl Daemon {
         }
     }
 
-    /// What an epoch of the ledger has must be in a segment when it ends.
+    /// What an epoch of the ledger has goes to a segment when it ends. The receiving thread does not
+    /// wait for that: on a slow disk it has its line in the next epoch.
     fn end_epoch(&mut self) {
         if self.core.epoch_has_ended() {
-            let _ = self.carry_out(Order::Rotate);
+            self.core.begin_rotation();
             self.core.write_ledger();
         }
     }

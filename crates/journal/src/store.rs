@@ -243,6 +243,16 @@ impl Store {
         self.finish_closing()
     }
 
+    /// Ends all logs but those whose class has one that is closing, and makes nothing durable: that is
+    /// for [`Store::begin_syncs`]. False when there is one that goes on.
+    pub fn end_logs(&mut self) -> Result<bool> {
+        let classes: Vec<String> = self.active.keys().cloned().collect();
+        let (later, now): (Vec<String>, Vec<String>) =
+            classes.into_iter().partition(|class| self.closing.contains_key(class));
+        now.iter().try_for_each(|class| self.end(class))?;
+        Ok(later.is_empty())
+    }
+
     /// What another thread is to do so that logs become durable: those that have ended, and with
     /// `all` the others too; and the first error. Callers flush first.
     pub fn begin_syncs(&mut self, all: bool) -> (Vec<SyncJob>, Result<()>) {

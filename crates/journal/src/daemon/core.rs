@@ -68,6 +68,8 @@ pub struct Core {
     /// When the epoch of the ledger ends, monotonic µs.
     epoch_due_us: Option<u64>,
     pub(super) sync_now: bool,
+    /// A log is still to be closed.
+    rotating: bool,
     /// Reused: the fields of the entry that is being taken.
     fields: Fields,
     /// The last trouble, so that it is logged once and not each turn.
@@ -98,6 +100,7 @@ impl Core {
             unsynced_us: None,
             epoch_due_us: None,
             sync_now: false,
+            rotating: false,
             fields: Fields::new(),
             trouble: None,
         };
@@ -383,6 +386,18 @@ impl Core {
         rotated
     }
 
+    /// Closes the logs that are open without waiting for the disk: another thread makes them durable,
+    /// and then they are sealed. One that has to wait for the one before it is closed after that.
+    pub fn begin_rotation(&mut self) {
+        let Some(keep) = &mut self.keep else { return };
+        let ended = keep.store.end_logs();
+        self.rotating = !matches!(ended, Ok(true));
+        if let Err(e) = ended {
+            self.trouble(&e);
+        }
+        self.flush_or_say();
+    }
+
     /// Gives closed logs to the other thread.
     fn hand_over(&mut self) {
         let Some(keep) = &mut self.keep else { return };
@@ -399,7 +414,10 @@ impl Core {
         if !done.is_empty() {
             self.take_synced(done);
             // What waited for it.
-            self.flush_or_say();
+            match self.rotating {
+                true => self.begin_rotation(),
+                false => self.flush_or_say(),
+            }
         }
         let reports = self.keep.as_ref().map(|keep| keep.upkeep.reports()).unwrap_or_default();
         reports.iter().for_each(|report| self.note(report));
