@@ -193,9 +193,10 @@ mod tests {
         check_script(&[3, 4, 5], "l t3 l", "0 1 2, took 3, ");
         check_script(&[3, 4, 5], "l t1 r r l", "0 1 2, took 1, 1x4, 2x5, ");
         check_script(&[], "l", "");
-        let most = vec![1; BATCH_MESSAGES_MAX + 1];
-        let all = (0..16).map(|at| at.to_string()).collect::<Vec<_>>().join(" ");
-        check_script(&most, "l t16 l t1 l", &format!("{all}, took 16, 16, took 1, "));
+        let (most, last) = (vec![1; BATCH_MESSAGES_MAX + 1], BATCH_MESSAGES_MAX);
+        let all = (0..last).map(|at| at.to_string()).collect::<Vec<_>>().join(" ");
+        let expected = format!("{all}, took {last}, {last}, took 1, ");
+        check_script(&most, &format!("l t{last} l t1 l"), &expected);
     }
 
     #[test]
