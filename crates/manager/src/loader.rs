@@ -5,8 +5,8 @@
 //! what differs; the loop puts it in force. The rules are those of systemd.unit(5), "UNIT FILE
 //! LOAD PATH".
 //!
-//! [`names`] says which file a name leads to, [`define`] what the files of a unit come to, [`work`]
-//! makes changes of the graph of that, and [`rules`] puts the units that rules make among them.
+//! `names` says which file a name leads to, `define` what the files of a unit come to, `work`
+//! makes changes of the graph of that, and `rules` puts the units that rules make among them.
 
 mod define;
 mod names;

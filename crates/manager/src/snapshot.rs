@@ -2,7 +2,7 @@
 //!
 //! One listing per search directory, kept up to date by watches. A file is read again only if its
 //! stat identity changed, and counts as changed only if what it parses to differs. Nothing here
-//! knows what the files mean to units; see `loader`. [`look`] is what is read of a file, [`watch`] what
+//! knows what the files mean to units; see `loader`. `look` is what is read of a file, `watch` what
 //! the kernel tells.
 
 mod look;

@@ -32,7 +32,7 @@ use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::Groups;
 use crate::helpers::Helpers;
-use crate::host::owns_machine;
+use crate::host::{lengthen_unix_queues, owns_machine};
 use crate::init_link::InitLink;
 use crate::loader::is_of_kernel;
 use crate::loader_thread::LoaderThread;
@@ -123,6 +123,12 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         .spawn(move || MountTable::start(for_table))
         .map_err(text("starting a thread for the mount table"))?;
     let (state, restored) = open_state(kept.state.take())?;
+    if restored.is_none()
+        && owns_machine(options.scope)
+        && let Err(e) = lengthen_unix_queues()
+    {
+        say!("datagrams of clients of the log will wait for one another: {e}");
+    }
     let tree = open_tree();
     crate::log::set_up(options.log_target, options.scope, wake.clone());
     faults.iter().for_each(|fault| say!("{fault}"));
