@@ -17,7 +17,7 @@ use warren_unit::search::{self, directory_kind};
 use warren_unit::{Context, Diagnostic, LoadState, Relation, UnitName, UnitType};
 
 use crate::fleet::{self, Applied, Fleet};
-use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
 use crate::snapshot::{Entry, KnownFiles, Leads, Link, Snapshot, Work};
 
 /// Links that are followed from one name to the next.
@@ -238,11 +238,11 @@ impl Loader {
     }
 
     fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {
-        let mut names = BTreeSet::new();
+        let (mut names, mut now) = (BTreeSet::new(), MountsNow::default());
         for (name, id) in changes {
             let hidden = self.entry(name.as_str()).is_some();
             names.insert(name.clone());
-            self.mounted.set((name, id.filter(|_| !hidden)));
+            self.mounted.set((name, id.filter(|_| !hidden)), &mut now);
         }
         names
     }
