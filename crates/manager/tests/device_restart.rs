@@ -288,6 +288,7 @@ impl Run {
             receive_buffer_bytes: 1 << 20,
             pass_patience_ms,
             policy,
+            begun: Default::default(),
         };
         let (near, executor) = fdpass::seqpacket_pair(true).expect("a pair");
         let mut daemon = Daemon::bind(options, readers, Some(near)).expect("a socket can be had");

@@ -5,6 +5,8 @@
 //! volumes are the device daemon's doing, and once beside udev with Debian's rules. The encrypted
 //! disk is opened by a service with the relations that systemd's generator gives it.
 //!
+//! At the end a volume is taken down by hand, manager and device daemon are killed, and it stays down.
+//!
 //! Needs what `vm` needs, and lvm2, mdadm, cryptsetup-bin, btrfs-progs, dmsetup and udev.
 
 use std::collections::BTreeSet;
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::vm::{self, Kernel};
 use crate::{bench, root};
@@ -75,6 +77,7 @@ while ! [ -b $(disk 8) ]; do sleep 1; done
 vg0=$(disk 0) vg1=$(disk 1) md0=$(disk 2) md1=$(disk 3) crypt=$(disk 4) btrfs0=$(disk 5)
 swap=$(disk 6) vg2=$(disk 7) btrfs1=$(disk 8)
 lvm pvcreate -q $vg0 $vg1 $vg2 && lvm vgcreate -q data $vg0 $vg1 $vg2
+lvm lvcreate -q -y -Zn -Wn -i 3 -l 6 -n spare data
 lvm lvcreate -q -y -Zn -Wn -i 3 -l 100%FREE -n home data && mke2fs -F /dev/data/home
 mdadm --create /dev/md/arr --run --metadata=1.2 --homehost=any --level=1 --raid-devices=2 \
   $md0 $md1 && mke2fs -F -L arr /dev/md/arr
@@ -151,7 +154,12 @@ exec > /dev/console 2>&1
 echo REPORT volume has $(cat /home/name)
 echo REPORT two disks have $(cat /both/name)
 warren devices | cat
-kill -9 $(pidof warren-deviced); sleep 1
+[ -e /etc/no-udev ] && export DM_DISABLE_UDEV=1
+[ -e /dev/mapper/data-spare ] && echo REPORT spare is up
+lvm lvchange -an data/spare
+kill -9 $(pidof warren-deviced); kill -9 $(pidof warrend); sleep 1
+until warren devices | grep 'vg data complete'; do sleep 1; done
+[ -e /dev/mapper/data-spare ] || echo REPORT spare stays down
 warren is-active home.mount arr.mount both.mount secret.mount && echo REPORT still there
 ls -l /dev/disk/by-label
 warren stop 'dev-disk-by\\x2dlabel-swp.swap'
@@ -161,7 +169,9 @@ done < /proc/swaps
 /bin/warren --no-block poweroff
 ";
 
-const EXPECTED: [&str; 15] = [
+const EXPECTED: [&str; 17] = [
+    "REPORT spare is up",
+    "REPORT spare stays down",
     "REPORT encrypted disk has crypt",
     "REPORT swaps to a partition at 7",
     "1 of 2 there",
@@ -178,6 +188,9 @@ const EXPECTED: [&str; 15] = [
     "REPORT still there",
     "reboot: Power down",
 ];
+
+/// What the device daemon says when it starts the group: once, whoever is killed.
+const START: &str = "start: lvm vgchange";
 
 const UNWANTED: [&str; 6] = [
     "REPORT too early",
@@ -213,6 +226,8 @@ pub fn run() -> Result<()> {
         let seen =
             boot(&kernel, &directory, name, &DISKS[..DISKS.len() - LATE], |tree| fill(tree, udev))?;
         check(&seen, &EXPECTED, &UNWANTED)?;
+        let starts = seen.matches(START).count();
+        ensure!(starts == 1, "the group was started {starts} times:\n{seen}");
         println!("vm devices, {name}: {} lines as expected", EXPECTED.len());
     }
     Ok(())
