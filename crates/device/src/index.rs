@@ -35,7 +35,7 @@ pub use device::{Device, DeviceNumber, Facts, Holder, NotReady, Refusal, Role};
 pub use policy::{Completeness, CryptEntry, Policy, parse_crypttab};
 pub use view::{GroupState, Hold, MissingMember};
 
-use places::{Claim, Places, spare_places};
+use places::{Claim, Places, expected};
 use volumes::{PvDevice, VolumeGroups};
 
 /// What happened.
@@ -447,13 +447,8 @@ fn md_claim(member: &MdMember) -> Claim {
         md::Role::Active(place) => Some(u64::from(place)),
         md::Role::Spare | md::Role::Faulty | md::Role::Journal => None,
     };
-    Claim {
-        place,
-        places: member.raid_disks.into(),
-        changes: member.events,
-        spare_places: spare_places(member.level, member.raid_disks),
-    }
-}
+    let (places, spare_places) = expected(member.level, member.raid_disks, member.working);
+    Claim { place, places, changes: member.events, spare_places }
 }
 
 fn leave_places(groups: &mut BTreeMap<Uuid, Places>, id: Uuid, device: DeviceNumber) -> u64 {

@@ -214,6 +214,7 @@ fn check_md(path: &Path, version: Version, number: u32, role: Role, size: u64) {
         name: if version == Version::V090 { String::new() } else { "host:data".into() },
         level: 5,
         raid_disks: 2,
+        working: 2,
         events: 4242,
         role,
     };

@@ -254,6 +254,7 @@ fn leg_of(set: u8, place: u32) -> Disk {
         name: format!("host:arr{set}"),
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 7,
         role: md::Role::Active(place),
     };

@@ -67,6 +67,7 @@ fn legs(first: u32, name: &str) -> Vec<Event> {
         name: name.into(),
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 1,
         role: crate::md::Role::Active(place),
     };

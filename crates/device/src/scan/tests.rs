@@ -61,6 +61,7 @@ fn member(version: Version) -> MdMember {
         name: if version == Version::V090 { String::new() } else { "host:0".into() },
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 17,
         role: Role::Active(1),
     }
