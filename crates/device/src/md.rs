@@ -80,7 +80,8 @@ pub struct MdMember {
     pub version: Version,
     /// Identifier of the array.
     pub array: Uuid,
-    /// Name, often with the host before a colon; version 1 only.
+    /// Name, often with the host before a colon. Version 0.90 has a number for it, which is that of
+    /// its node.
     pub name: String,
     /// RAID level; -1 is linear, -4 multipath, -5 faulty, -6 container.
     pub level: i32,
@@ -93,6 +94,19 @@ pub struct MdMember {
     pub events: u64,
     /// What this device is in it.
     pub role: Role,
+}
+
+impl MdMember {
+    /// The level, as mdadm(8) writes it.
+    pub fn level_name(&self) -> String {
+        match self.level {
+            -1 => "linear".to_owned(),
+            -4 => "multipath".to_owned(),
+            -5 => "faulty".to_owned(),
+            -6 => "container".to_owned(),
+            level => format!("raid{level}"),
+        }
+    }
 }
 
 /// Why something that begins like a superblock is none.
@@ -219,6 +233,7 @@ fn parse_090(block: &[u8]) -> Option<Result<MdMember, MdFault>> {
 fn body_090(block: &[u8]) -> Option<MdMember> {
     const THIS_DISK: usize = 992;
     const ACTIVE_DISKS: usize = 34;
+    const PREFERRED_MINOR: usize = 6;
     let word = |number: usize| ne32(block, 4 * number);
     let (raid_disks, place, state) = (word(10)?, word(THIS_DISK + 3)?, word(THIS_DISK + 4)?);
     let (faulty, in_sync) = (state & 1 != 0, state & 0b110 == 0b110);
@@ -226,7 +241,7 @@ fn body_090(block: &[u8]) -> Option<MdMember> {
         version: Version::V090,
         working: word(ACTIVE_DISKS)?.min(raid_disks),
         array: uuid_090([word(5)?, word(13)?, word(14)?, word(15)?]),
-        name: String::new(),
+        name: word(PREFERRED_MINOR)?.to_string(),
         level: word(7)? as i32,
         raid_disks,
         events: events_090(block)?,

@@ -211,7 +211,7 @@ fn check_md(path: &Path, version: Version, number: u32, role: Role, size: u64) {
     let written = MdMember {
         version,
         array: Uuid::parse("01234567:89abcdef:fedcba98:76543210").expect("32 digits"),
-        name: if version == Version::V090 { String::new() } else { "host:data".into() },
+        name: if version == Version::V090 { "7".into() } else { "host:data".into() },
         level: 5,
         raid_disks: 2,
         working: 2,
