@@ -96,7 +96,13 @@ mkswap -L swp $swap && echo REPORT made
 /bin/warren --no-block poweroff
 ";
 
-const MOUNTS: [(&str, &str); 9] = [
+/// There is no generator of systemd in the machine: these are the manager's own to read.
+const FSTAB: &str = "\
+LABEL=arr  /arr  ext4  defaults,x-systemd.device-timeout=100  0 0
+LABEL=swp  none  swap  sw,pri=7,nofail  0 0
+";
+
+const MOUNTS: [(&str, &str); 7] = [
     ("both.mount", "[Mount]\nWhat=/dev/disk/by-label/both\nWhere=/both\nType=btrfs\n"),
     ("secret.mount", "[Mount]\nWhat=/dev/mapper/secret\nWhere=/secret\nType=ext2\n"),
     (
@@ -115,12 +121,7 @@ const MOUNTS: [(&str, &str); 9] = [
          /dev/disk/by-uuid/11111111-2222-3333-4444-555555555555 secret\n\
          ExecStop=/usr/sbin/cryptsetup close secret\n",
     ),
-    (
-        "dev-disk-by\\x2dlabel-swp.swap",
-        "[Swap]\nWhat=/dev/disk/by-label/swp\nPriority=7\nOptions=nofail\n",
-    ),
     ("home.mount", "[Mount]\nWhat=/dev/data/home\nWhere=/home\nType=ext4\n"),
-    ("arr.mount", "[Mount]\nWhat=/dev/disk/by-label/arr\nWhere=/arr\nType=ext4\n"),
     (
         "early.service",
         "[Unit]\nRequires=arr.mount secret.mount\nWants=dev-disk-by\\x2dlabel-swp.swap\n\
@@ -238,6 +239,7 @@ fn fill(tree: &Path, udev: bool) -> Result<()> {
     for (name, text) in MOUNTS {
         unit(tree, name, text)?;
     }
+    fs::write(tree.join("etc/fstab"), FSTAB)?;
     fs::write(tree.join("early.sh"), EARLY)?;
     fs::write(tree.join("key"), "secret")?;
     if !udev {
@@ -285,8 +287,7 @@ pub(crate) fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
 /// The device daemon as it is installed, started when the modules are loaded.
 pub(crate) fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
     let name = "warren-deviced";
-    fs::copy(bench::programs()?.join(name), tree.join("usr/lib/warren").join(name))
-        .context(name)?;
+    vm::add_own(&bench::programs()?.join(name), &tree.join("usr/lib/warren").join(name))?;
     let text = fs::read_to_string(root().join("units/warren-deviced.service"))?;
     unit(
         tree,
