@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
@@ -99,11 +101,11 @@ fn make_device(top: &Path, name: &str, minor: usize, disk: &Disk) {
     fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
     fs::write(dir.join("size"), "4096\n").expect("the tree can be made");
     fs::write(top.join(format!("udev/data/b8:{minor}")), "I:1\n").expect("udev's record");
-    let mut bytes = vec![0; 2 << 20];
+    let node = fs::File::create(top.join("dev").join(name)).expect("the node can be made");
+    node.set_len(2 << 20).expect("it can be sparse");
     for (at, block) in disk.extents() {
-        bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
+        node.write_all_at(block, at).expect("the node can be written");
     }
-    fs::write(top.join("dev").join(name), bytes).expect("the node can be made");
     let link = top.join("sys/class/block").join(name);
     let _ = fs::remove_file(&link);
     let target = format!("../../devices/block/{name}");
@@ -777,4 +779,29 @@ fn what_was_started_is_not_started_again_by_another_daemon() {
         assert_eq!(ran, [format!("{VGCHANGE} one")]);
         assert_eq!(records.len(), 4);
     });
+}
+
+/// Twelve times as many disks as descriptors; the limit of a service is 1,024.
+#[test]
+fn no_disk_has_a_descriptor_that_is_not_being_read() {
+    const DISKS: usize = 600;
+    let top = make_top("no_disk_has_a_descriptor");
+    for minor in 0..DISKS {
+        let pv = format!("{minor:03}");
+        make_device(&top, &format!("sd{minor}"), minor, &pv_disk(&pv, &format!("g{pv}"), &[&pv]));
+        fs::remove_file(top.join(format!("udev/data/b8:{minor}"))).expect("it was made");
+    }
+    let option = |name: &str, below: &str| format!("--{name}={}", top.join(below).display());
+    let limited = "ulimit -n 50 && exec \"$0\" \"$@\"";
+    let ran = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_warren-deviced"), "--once", "--kernel"])
+        .args([option("sys", "sys"), option("dev", "dev"), option("udev-run", "none")])
+        .env("LVM_SYSTEM_DIR", top.join("none"))
+        .output();
+    let ran = ran.expect("a shell can be started");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let found = said.lines().filter(|line| line.starts_with("vg g")).count();
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let _ = fs::remove_dir_all(&top);
+    assert_eq!(found, DISKS, "{said}\n{errors}");
 }
