@@ -69,6 +69,8 @@ pub struct GroupFacts {
     pub name: String,
     /// It is started, or needs no start.
     pub is_up: bool,
+    /// Its start is under way.
+    pub is_starting: bool,
     /// How it stands: what it waits for, why it is held, what went wrong.
     pub state: String,
 }
@@ -82,6 +84,8 @@ pub struct DeviceTable {
     devices: imbl::OrdMap<Arc<str>, Arc<DeviceFacts>>,
     names: imbl::OrdMap<UnitName, Claims>,
     groups: imbl::OrdMap<String, GroupFacts>,
+    /// How many of them are being started.
+    starting: usize,
     /// It was told of all there is.
     was_told_all: bool,
     /// Units that were plugged in when another table ended, and of which nothing was told since.
@@ -105,6 +109,7 @@ impl DeviceTable {
             let others = self.devices.keys().filter(|path| !named.contains(&***path));
             gone.extend(others.map(|path| path.to_string()));
             self.groups.clear();
+            self.starting = 0;
         }
         gone.iter().for_each(|path| self.remove(path, &mut touched));
         for facts in batch.devices {
@@ -119,9 +124,14 @@ impl DeviceTable {
             self.insert(facts, &mut touched);
         }
         for id in &batch.gone_groups {
-            self.groups.remove(id);
+            let gone = self.groups.remove(id);
+            self.starting -= usize::from(gone.is_some_and(|group| group.is_starting));
         }
-        self.groups.extend(batch.groups.into_iter().map(|group| (group.id.clone(), group)));
+        for group in batch.groups {
+            self.starting += usize::from(group.is_starting);
+            let before = self.groups.insert(group.id.clone(), group);
+            self.starting -= usize::from(before.is_some_and(|group| group.is_starting));
+        }
         if self.was_told_all && !self.expected.is_empty() && self.knows_all() {
             touched.extend(std::mem::take(&mut self.expected));
         }
@@ -200,6 +210,11 @@ impl DeviceTable {
     /// All groups, by identifier.
     pub fn groups(&self) -> impl Iterator<Item = &GroupFacts> {
         self.groups.values()
+    }
+
+    /// How many groups are being started.
+    pub fn starting(&self) -> usize {
+        self.starting
     }
 
     /// One group.

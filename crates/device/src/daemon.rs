@@ -547,6 +547,7 @@ impl Daemon {
 
     fn activate(&mut self, starts: &[Start]) {
         let plan = activate::plan(&self.index, starts);
+        starts.iter().for_each(|start| self.touch(Some(start.group)));
         plan.files.into_iter().for_each(|file| self.order(Order::Write(file)));
         for command in plan.commands {
             self.log(format!("start: {}", command.words.join(" ")));

@@ -90,7 +90,8 @@ impl KernelMounts {
 
     /// A name gained or lost a mount. Asks the kernel what it is.
     pub fn set(&mut self, (name, id): Changed, table: &mut MountsNow) {
-        let found = id.and_then(|id| table.look_at(id)).filter(|m| !is_api_file_system(&m.mount_point));
+        let found =
+            id.and_then(|id| table.look_at(id)).filter(|m| !is_api_file_system(&m.mount_point));
         let found = found.map(|mount| (self.is_left_alone(&mount), mount));
         match found {
             Some((left_alone, mount)) => {

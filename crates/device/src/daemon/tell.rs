@@ -300,8 +300,9 @@ impl Daemon {
     fn tell_group(&mut self, id: GroupId) {
         let word = id.to_string();
         let Some(state) = self.index.state(id) else { return self.teller.group_gone(&word) };
-        let told =
-            ToldGroup { name: self.group_name(id), state: String::new(), id: word, is_up: false };
+        let is_starting = self.hands.is_some() && self.index.is_starting(id);
+        let name = self.group_name(id);
+        let told = ToldGroup { name, id: word, is_starting, ..ToldGroup::default() };
         if !self.teller.knows_group(&told.id) {
             // Which group they are in was not known when they were told of.
             self.index.members(id).into_iter().for_each(|member| self.tell(member));

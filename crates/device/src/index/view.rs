@@ -249,6 +249,13 @@ impl Index {
         (run.result == Some(Ok(())) && !run.begun.is_empty()).then_some(&run.begun)
     }
 
+    /// Whether a program is starting a group.
+    pub fn is_starting(&self, group: GroupId) -> bool {
+        let needs_one = matches!(group, GroupId::Lvm(_) | GroupId::Md(_));
+        let begun = |run: &super::Run| run.result.is_none() && !run.begun.is_empty();
+        needs_one && self.runs.get(&group).is_some_and(begun)
+    }
+
     /// What became of the last start of a group.
     pub fn result(&self, group: GroupId) -> Option<&Result<(), String>> {
         self.runs.get(&group)?.result.as_ref()
