@@ -69,9 +69,25 @@ impl Bus {
         }
     }
 
+    /// Wakes the bus's thread once for all that is told and answered until the value is dropped:
+    /// what one turn of the manager has to say. Never waits.
+    pub fn hold(&self) -> Held {
+        self.mailbox.hold();
+        Held(self.mailbox.clone())
+    }
+
     /// Tells all subscribers. Never waits.
     pub fn announce(&self, announcement: Announcement) {
         self.mailbox.put(Mail::Announcement(announcement));
+    }
+}
+
+/// See [`Bus::hold`].
+pub struct Held(Arc<Mailbox>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.release();
     }
 }
 

@@ -7,6 +7,7 @@
 use crate::sasl::{Greeting, NoGreeting};
 use crate::signals::SignalQueue;
 use crate::wire::{self, WireError};
+use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, UCred, recv, sendmsg};
@@ -54,6 +55,8 @@ pub struct Connection {
     pub is_subscribed: bool,
     /// Closed as soon as everything is sent.
     pub is_closing: bool,
+    /// What the socket is watched for.
+    pub interest: epoll::EventFlags,
     greeting: Greeting,
     input: Vec<u8>,
     /// Bytes at the front of the input that were looked at.
@@ -75,6 +78,7 @@ impl Connection {
             signals: SignalQueue::default(),
             is_subscribed: false,
             is_closing: false,
+            interest: epoll::EventFlags::IN,
             greeting: Greeting::new(peer.uid.as_raw(), server_id),
             input: Vec::new(),
             taken: 0,

@@ -25,6 +25,6 @@ mod signals;
 pub mod wire;
 
 pub use backend::{Answer, Backend, Call, Outcome, ReplySender};
-pub use bus::{Bus, StartError};
+pub use bus::{Bus, Held, StartError};
 pub use error::BusError;
 pub use signals::Announcement;

@@ -15,7 +15,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, accept_with, sockopt};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_core::ids::UnitId;
 use warren_core::request::{Asker, Notice};
@@ -52,32 +52,65 @@ pub enum Mail {
 
 /// Where others put what they have to tell.
 pub struct Mailbox {
-    mail: Mutex<Vec<Mail>>,
+    inside: Mutex<Inside>,
     bell: OwnedFd,
+}
+
+#[derive(Default)]
+struct Inside {
+    mail: Vec<Mail>,
+    /// The bell was rung for what is in it.
+    is_rung: bool,
+    /// Somebody puts in several things and rings once.
+    is_held: bool,
 }
 
 impl Mailbox {
     /// An empty mailbox.
     pub fn new() -> Result<Mailbox, Errno> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Mailbox { mail: Mutex::default(), bell })
+        Ok(Mailbox { inside: Mutex::default(), bell })
+    }
+
+    fn inside(&self) -> MutexGuard<'_, Inside> {
+        // Nothing that is done under this lock can panic half-way.
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts something in and wakes the thread; never waits for it.
     pub fn put(&self, mail: Mail) {
-        let mut inside = self.mail.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_empty = inside.is_empty();
-        inside.push(mail);
-        drop(inside);
-        if was_empty {
-            // A full counter has woken the thread already.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        let mut inside = self.inside();
+        inside.mail.push(mail);
+        self.ring(inside);
+    }
+
+    /// Has the thread woken once for all that is put in until [`Mailbox::release`].
+    pub fn hold(&self) {
+        self.inside().is_held = true;
+    }
+
+    /// Wakes the thread for what was put in meanwhile.
+    pub fn release(&self) {
+        let mut inside = self.inside();
+        inside.is_held = false;
+        self.ring(inside);
+    }
+
+    fn ring(&self, mut inside: MutexGuard<'_, Inside>) {
+        if inside.is_held || inside.is_rung || inside.mail.is_empty() {
+            return;
         }
+        inside.is_rung = true;
+        drop(inside);
+        // A full counter has woken the thread already.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
     fn take(&self) -> Vec<Mail> {
         let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
-        std::mem::take(&mut *self.mail.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut inside = self.inside();
+        inside.is_rung = false;
+        std::mem::take(&mut inside.mail)
     }
 }
 
@@ -210,10 +243,10 @@ impl Server {
         }
         let id = self.next_connection;
         let data = epoll::EventData::new_u64(id);
-        epoll::add(&self.epoll, &socket, data, epoll::EventFlags::IN)?;
+        let client = Connection::new(socket, peer, self.server_id, Instant::now());
+        epoll::add(&self.epoll, &client.socket, data, client.interest)?;
         self.next_connection += 1;
         self.greeting.push_back(id);
-        let client = Connection::new(socket, peer, self.server_id, Instant::now());
         self.connections.insert(id, client);
         Ok(())
     }
@@ -292,6 +325,10 @@ impl Server {
         let mut interest = epoll::EventFlags::empty();
         interest.set(epoll::EventFlags::IN, client.is_ready_for_calls());
         interest.set(epoll::EventFlags::OUT, client.has_output());
+        if interest == client.interest {
+            return Ok(());
+        }
+        client.interest = interest;
         let data = epoll::EventData::new_u64(id);
         epoll::modify(&self.epoll, client.socket.as_fd(), data, interest).map_err(Gone::Failed)
     }

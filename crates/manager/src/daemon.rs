@@ -193,8 +193,9 @@ pub struct Daemon {
     pub(crate) early_exits: BTreeMap<u32, EarlyExit>,
     /// Where there are no cgroups: what processes said before the helper that made them.
     pub(crate) early_notices: Vec<EarlyNotice>,
-    /// Processes of spawns that were answered in this turn and are not known to the core yet.
-    pub(crate) fresh_pids: BTreeSet<u32>,
+    /// Processes of spawns that were answered in this turn and are not known to the core yet, with
+    /// their units.
+    pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
     pub(crate) replies:
         BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
 }
@@ -326,7 +327,7 @@ impl Daemon {
             // A process may end before the helper that made it has said so.
             if let Some(sent) = self.helpers.last_sent()
                 && !self.tools.knows(pid)
-                && !self.fresh_pids.contains(&pid)
+                && !self.fresh_pids.contains_key(&pid)
                 && self.core.unit_of_pid(pid).is_none()
             {
                 self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
@@ -365,8 +366,10 @@ impl Daemon {
     pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
         // Who killed it is to be known first: its end may be heard of before the group's report.
         const SIGKILL: u8 = 9;
+        let fresh = || self.fresh_pids.get(&pid).copied().flatten();
+        let unit = self.core.unit_of_pid(pid).or_else(fresh);
         if status == ExitStatus::Killed(SIGKILL)
-            && let Some(unit) = self.core.unit_of_pid(pid)
+            && let Some(unit) = unit
             && self.groups.ran_out_of_memory(unit)
         {
             self.out_of_memory(unit);
@@ -374,7 +377,12 @@ impl Daemon {
         match self.tools.ended(pid, status) {
             Some((effect, result)) if self.own_effect_done(effect, &result) => {}
             Some((effect, result)) => self.tool_ended(effect, result),
-            None => self.events.push_back(Event::Exited { pid, status }),
+            None => {
+                self.events.push_back(Event::Exited { pid, status });
+                if let Some(unit) = unit.filter(|&unit| self.groups.emptied_by_end(unit)) {
+                    self.events.push_back(Event::CgroupEmpty { unit });
+                }
+            }
         }
     }
 
@@ -393,6 +401,9 @@ impl Daemon {
             match said {
                 FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
                 FromHelper::Lost(lost) => return self.helper_lost(lost),
+            }
+            if self.helpers.is_idle(index) {
+                return;
             }
         }
     }
@@ -619,6 +630,7 @@ impl Daemon {
         // Who is answered finds what was said about it in the log.
         self.send_outgoing();
         self.shared.publish(view);
+        let held = self.bus.as_ref().map(|bus| bus.hold());
         for (client, reply) in replies {
             self.answer(client, reply);
         }
@@ -628,6 +640,7 @@ impl Daemon {
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
         }
+        drop(held);
         self.tell_readiness();
     }
 

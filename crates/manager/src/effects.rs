@@ -8,6 +8,7 @@ use warren_bus::names::{NameState, NameWatcher};
 use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
+use warren_core::state::CommandList;
 use warren_init::protocol::exec::{SpawnReply, StdOutput};
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
@@ -148,7 +149,7 @@ impl Daemon {
             Ok(not_applied) => {
                 for setting in not_applied {
                     say!(
-                        "{}: {setting}= is not applied, its controller is missing here",
+                        "{}: {setting}= is not applied: its controller or its device is missing here",
                         graph.name(unit)
                     );
                 }
@@ -207,11 +208,15 @@ impl Daemon {
         let (log, stream) = self.log_output(spawn, &unit);
         let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
         let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
+        let is_main = spawn.main || spawn.list == CommandList::Start;
+        let place = self.groups.place(spawn.unit, &spawn.settings, is_main);
+        let (cgroup, delegated) = place.map_err(|e| e.to_string())?;
         let host = SpawnHost {
             context: &self.core.settings().context,
             environment: &self.environment,
             notify_socket: &notify_socket,
-            cgroup: self.groups.path(spawn.unit),
+            cgroup,
+            delegated,
             log,
             fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
             connection: is_connection,
@@ -290,12 +295,12 @@ impl Daemon {
             Done::Spawned { pid } => Some(*pid),
             _ => None,
         };
-        self.fresh_pids.extend(pid);
         // The unit's own, or a tool's that is run for it.
         if let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) {
             self.groups.note_use(unit);
         }
         let unit = self.core.effect_unit(id);
+        self.fresh_pids.extend(pid.map(|pid| (pid, unit)));
         match self.tools.spawned(id, &result) {
             Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
             Some(Some((effect, result))) => self.done(effect, result),

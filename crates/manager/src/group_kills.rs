@@ -64,7 +64,7 @@ impl Daemon {
         if let Err(e) = self.groups.kill(unit) {
             self.kill_one_by_one(unit, &e.to_string());
         }
-        if !self.groups.is_populated(unit) {
+        if self.groups.found_empty(unit) {
             self.events.push_back(Event::CgroupEmpty { unit });
         }
     }

@@ -2,19 +2,28 @@
 //! removed when the unit is down. Only groups of active units are ever touched. Where a group has
 //! the memory controller, what the kernel kills in it for want of memory is watched too.
 
+mod limits;
+
+pub use limits::{host_memory, host_tasks};
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
-use warren_core::settings::{Compiled, TypeSettings};
+use warren_core::settings::Compiled;
 use warren_sys::Result;
 use warren_sys::cgroup::Tree;
 use warren_sys::cgroup::watch::{Watch, WatchId};
 use warren_trace::words::Counter;
-use warren_unit::UnitName;
-use warren_unit::config::{CgroupConfig, CpuWeight, Limit, OomPolicy, TasksLimit};
+use warren_unit::config::Delegate;
+use warren_unit::{UnitName, UnitType};
+
+use limits::{Attribute, Wanted};
 
 const PIDS_MAX: &str = "pids.max";
+
+/// Where processes of a delegated unit run that are not its main process, below its group.
+const CONTROL_GROUP: &str = ".control";
 
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
@@ -29,6 +38,9 @@ pub struct Groups {
     killing: BTreeSet<UnitId>,
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
+    /// Controllers that are on for the children of a group, by its path: of thousands of units in a
+    /// slice the first asks for them.
+    enabled: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What a watch is for.
@@ -56,8 +68,11 @@ struct Group {
     /// `cgroup.kill` was written. Linux 6.18 kills whatever is cloned into such a group afterwards,
     /// so it must not be used again.
     killed: bool,
-    /// The kernel said that nobody is in it, and nobody was put there since.
+    /// Nobody is in it, and nobody was put there since that was found.
     empty: bool,
+    /// Somebody was put there since it was last looked at: he may have gone before the watch
+    /// began, or before anybody knew him.
+    used: bool,
 }
 
 /// A group with the memory controller.
@@ -75,7 +90,8 @@ impl Groups {
             tree.as_ref().map(|t| t.controllers("").unwrap_or_default()).unwrap_or_default();
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
         let (killing, together) = (BTreeSet::new(), BTreeMap::new());
-        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together })
+        let enabled = BTreeMap::new();
+        Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled })
     }
 
     /// Whether processes are tracked by cgroups.
@@ -128,24 +144,53 @@ impl Groups {
         }
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let path = group_path(graph, unit);
-        let attributes = attributes(settings);
-        let mut failed = enable_controllers(tree, &self.controllers, &path, &attributes);
+        let wanted = Wanted::of(settings);
+        let mut failed = wanted.missing(&self.controllers);
+        let controllers = wanted.of_offered(&self.controllers);
+        failed.extend(enable(tree, &mut self.enabled, &path, &controllers));
         tree.make(&path)?;
-        failed.extend(apply(tree, &self.controllers, &path, &attributes));
+        failed.extend(apply(tree, &self.controllers, &path, &wanted.attributes));
         self.adopt(unit, path, false);
         Ok(failed)
     }
 
-    /// Watches a group that exists already.
-    fn adopt(&mut self, unit: UnitId, path: String, killed: bool) {
-        let watch = match (&self.tree, &self.watch) {
-            (Some(tree), Some(watch)) => watch.add(tree, &path).ok(),
-            _ => None,
+    /// Where a process of an active unit is put, and which groups its user is to have (`Delegate=`,
+    /// `DelegateSubgroup=`).
+    ///
+    /// A group whose processes have groups of their own cannot have processes itself (cgroups(7),
+    /// "no internal processes"), so that what is not the main process of such a unit runs beside it.
+    pub fn place(
+        &self,
+        unit: UnitId,
+        settings: &Compiled,
+        main: bool,
+    ) -> Result<(Option<String>, Vec<String>)> {
+        let (Some(tree), Some(path)) = (&self.tree, self.path(unit)) else {
+            return Ok((None, Vec::new()));
         };
-        self.by_watch.extend(watch.map(|id| (id, Watched::Empty(unit))));
+        let config = limits::cgroup_config(settings).filter(|c| c.delegate != Delegate::No);
+        let Some(config) = config else { return Ok((Some(path.to_owned()), Vec::new())) };
+        let mut own = vec![path.to_owned()];
+        let below = match main {
+            true => config.delegate_subgroup.as_deref(),
+            false => Some(CONTROL_GROUP),
+        };
+        let Some(below) = below else { return Ok((Some(path.to_owned()), own)) };
+        let place = format!("{path}/{below}");
+        tree.make(&place)?;
+        if main {
+            own.push(place.clone());
+        }
+        Ok((Some(place), own))
+    }
+
+    /// Takes a group that exists. Whether it is empty is watched when somebody was put into it
+    /// ([`Groups::note_use`]): that he came would be reported else, and slices need no watch.
+    fn adopt(&mut self, unit: UnitId, path: String, killed: bool) {
         let memory = self.watch_memory(&path);
         self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
-        self.made.insert(unit, Group { path, watch, memory, killed, empty: false });
+        let group = Group { path, watch: None, memory, killed, empty: false, used: false };
+        self.made.insert(unit, group);
     }
 
     fn watch_memory(&self, path: &str) -> Option<Memory> {
@@ -173,7 +218,28 @@ impl Groups {
         if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
             // Nobody knows any more; it is made again when it is next used and empty.
             self.adopt(unit, path, true);
+            if graph.definition(unit).unit_type() != UnitType::Slice {
+                self.note_use(unit);
+            }
         }
+    }
+
+    /// Whether nobody is left in the unit's group; the kernel's report of it, if it is still to
+    /// come, says nothing new then.
+    pub fn found_empty(&mut self, unit: UnitId) -> bool {
+        let empty = !self.is_populated(unit);
+        if let Some(group) = self.made.get_mut(&unit) {
+            group.empty = empty;
+            group.used = false;
+        }
+        empty
+    }
+
+    /// A process of the unit has ended: whether it was put there and left nobody behind. What it
+    /// left behind is reported by the kernel when it ends.
+    pub fn emptied_by_end(&mut self, unit: UnitId) -> bool {
+        let used = self.made.get(&unit).is_some_and(|group| group.used);
+        used && !self.killing.contains(&unit) && self.found_empty(unit)
     }
 
     /// Whether a process lives in the unit's group.
@@ -270,11 +336,7 @@ impl Groups {
     /// The task is done; whether the group is empty now.
     pub fn killed(&mut self, unit: UnitId) -> bool {
         self.killing.remove(&unit);
-        let empty = !self.is_populated(unit);
-        if let Some(group) = self.made.get_mut(&unit) {
-            group.empty = empty;
-        }
-        empty
+        self.found_empty(unit)
     }
 
     /// What the unit's group has used in all, as far as the kernel counts it: CPU time always, the
@@ -310,6 +372,7 @@ impl Groups {
                 watch.remove(id);
             }
         }
+        self.enabled.remove(&group.path);
         if let Some(tree) = &self.tree
             && tree.remove(&group.path).is_err()
         {
@@ -340,20 +403,23 @@ impl Groups {
             units.sort_unstable();
             units.dedup();
         }
-        news.empty.retain(|&unit| !self.killing.contains(&unit) && !self.is_populated(unit));
-        for unit in &news.empty {
-            if let Some(group) = self.made.get_mut(unit) {
-                group.empty = true;
-            }
-        }
+        news.empty.retain(|&unit| {
+            let is_known = self.made.get(&unit).is_none_or(|group| group.empty);
+            !is_known && !self.killing.contains(&unit) && self.found_empty(unit)
+        });
         news.out_of_memory.retain(|&unit| self.ran_out_of_memory(unit));
         news
     }
 
-    /// A process was put into the unit's group.
+    /// A process was put into the unit's group, and may be gone already.
     pub fn note_use(&mut self, unit: UnitId) {
-        if let Some(group) = self.made.get_mut(&unit) {
-            group.empty = false;
+        let Some(group) = self.made.get_mut(&unit) else { return };
+        (group.empty, group.used) = (false, true);
+        if group.watch.is_none()
+            && let (Some(tree), Some(watch)) = (&self.tree, &self.watch)
+        {
+            group.watch = watch.add(tree, &group.path).ok();
+            self.by_watch.extend(group.watch.map(|id| (id, Watched::Empty(unit))));
         }
     }
 
@@ -402,7 +468,7 @@ fn root_path(tree: &Tree) -> String {
 pub fn group_path(graph: &Graph, unit: UnitId) -> String {
     let definition = graph.definition(unit);
     let own = definition.name.as_str();
-    if definition.unit_type() == warren_unit::UnitType::Slice {
+    if definition.unit_type() == UnitType::Slice {
         return slice_path(own);
     }
     let slice = definition.slice.map_or(String::new(), |s| slice_path(graph.name(s).as_str()));
@@ -420,120 +486,26 @@ fn slice_path(name: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-fn cgroup_config(settings: &Compiled) -> Option<&CgroupConfig> {
-    match &settings.own {
-        TypeSettings::Service(c) => Some(&c.cgroup),
-        TypeSettings::Socket(c) => Some(&c.cgroup),
-        TypeSettings::Mount(c) => Some(&c.cgroup),
-        TypeSettings::Slice(c) => Some(&c.cgroup),
-        _ => None,
-    }
-}
-
-/// A setting, the controller that it needs, the file and what to write there.
-type Attribute = (&'static str, &'static str, &'static str, String);
-
-/// The attribute files that follow from a unit's settings (systemd.resource-control(5), and
-/// systemd.service(5) for `OOMPolicy=`).
-fn attributes(settings: &Compiled) -> Vec<Attribute> {
-    let mut out = cgroup_config(settings).map_or_else(Vec::new, limits);
-    if let TypeSettings::Service(config) = &settings.own
-        && config.oom_policy == OomPolicy::Kill
-    {
-        out.push(("OOMPolicy", "memory", "memory.oom.group", "1".to_owned()));
-    }
-    out
-}
-
-fn limits(config: &CgroupConfig) -> Vec<Attribute> {
-    let mut out = Vec::new();
-    let limit = |limit: &Limit| match limit {
-        Limit::Infinity => "max".to_owned(),
-        Limit::Bytes(bytes) => bytes.to_string(),
-        Limit::PerMyriad(part) => (host_memory() / 10_000 * u64::from(*part)).to_string(),
-    };
-    let memory = [
-        ("MemoryMin", "memory.min", &config.memory_min),
-        ("MemoryLow", "memory.low", &config.memory_low),
-        ("MemoryHigh", "memory.high", &config.memory_high),
-        ("MemoryMax", "memory.max", &config.memory_max),
-        ("MemorySwapMax", "memory.swap.max", &config.memory_swap_max),
-        ("MemoryZSwapMax", "memory.zswap.max", &config.memory_zswap_max),
-    ];
-    for (setting, file, value) in memory {
-        if let Some(value) = value {
-            out.push((setting, "memory", file, limit(value)));
-        }
-    }
-    match config.cpu_weight {
-        Some(CpuWeight::Idle) => out.push(("CPUWeight", "cpu", "cpu.idle", "1".to_owned())),
-        Some(CpuWeight::Weight(w)) => out.push(("CPUWeight", "cpu", "cpu.weight", w.to_string())),
-        None => {}
-    }
-    if let Some(quota) = &config.cpu_quota {
-        let period = config.cpu_quota_period.map_or(100_000, |p| p.as_micros());
-        let share = quota.as_micros() * period / 1_000_000;
-        out.push(("CPUQuota", "cpu", "cpu.max", format!("{share} {period}")));
-    }
-    if let Some(tasks) = &config.tasks_max {
-        let value = match tasks {
-            TasksLimit::Infinity => "max".to_owned(),
-            TasksLimit::Tasks(n) => n.to_string(),
-            TasksLimit::Scale { numerator, denominator } => {
-                (host_tasks() * u64::from(*numerator) / u64::from(*denominator)).to_string()
-            }
-        };
-        out.push(("TasksMax", "pids", "pids.max", value));
-    }
-    if let Some(weight) = config.io_weight {
-        out.push(("IOWeight", "io", "io.weight", format!("default {weight}")));
-    }
-    if let Some(cpus) = &config.allowed_cpus {
-        out.push(("AllowedCPUs", "cpuset", "cpuset.cpus", cpus.to_string()));
-    }
-    if let Some(nodes) = &config.allowed_memory_nodes {
-        out.push(("AllowedMemoryNodes", "cpuset", "cpuset.mems", nodes.to_string()));
-    }
-    out
-}
-
-/// Memory of the host in bytes.
-pub fn host_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
-}
-
-/// Tasks that the host can have.
-pub fn host_tasks() -> u64 {
-    let number =
-        |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
-    let max = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
-    max.into_iter().flatten().min().unwrap_or(32_768)
-}
-
-/// Turns on the controllers that the unit's settings need, from the root down to the group's
-/// parent. Only units that set a limit pay for it.
-fn enable_controllers(
+/// Turns controllers on, from the root down to the group's parent, where they are not yet; says
+/// which could not be.
+fn enable(
     tree: &Tree,
-    offered: &[String],
+    enabled: &mut BTreeMap<String, BTreeSet<String>>,
     path: &str,
-    attributes: &[Attribute],
+    controllers: &[&str],
 ) -> Vec<String> {
-    let mut wanted: Vec<&str> = attributes.iter().map(|(_, c, _, _)| *c).collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    wanted.retain(|c| offered.iter().any(|o| o == c));
-    if wanted.is_empty() {
-        return Vec::new();
-    }
     let mut failed = Vec::new();
     let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
     for parent in parents {
-        if tree.make(parent).is_ok() {
-            failed
-                .extend(tree.enable_controllers(parent, &wanted).into_iter().map(|(name, _)| name));
+        let on = enabled.entry(parent.to_owned()).or_default();
+        let off: Vec<&str> = controllers.iter().copied().filter(|&c| !on.contains(c)).collect();
+        if off.is_empty() || tree.make(parent).is_err() {
+            continue;
         }
+        let refused: Vec<String> =
+            tree.enable_controllers(parent, &off).into_iter().map(|(name, _)| name).collect();
+        on.extend(off.iter().map(|c| (*c).to_owned()).filter(|c| !refused.contains(c)));
+        failed.extend(refused);
     }
     failed
 }
@@ -541,12 +513,13 @@ fn enable_controllers(
 /// Writes the attributes; returns the settings that could not be applied.
 fn apply(tree: &Tree, offered: &[String], path: &str, attributes: &[Attribute]) -> Vec<String> {
     let mut failed = Vec::new();
-    for (setting, controller, file, value) in attributes {
-        let has = offered.iter().any(|c| c == controller);
+    for attribute in attributes {
+        let has = offered.iter().any(|c| c == attribute.controller);
         // Without the controller the default TasksMax= of every unit would be reported.
-        let stated = *setting != "TasksMax" || has;
-        if !has || tree.write(path, file, value).is_err() {
-            failed.extend(stated.then(|| (*setting).to_owned()));
+        let stated = attribute.setting != "TasksMax" || has;
+        let write = |value: &String| tree.write(path, attribute.file, value).is_ok();
+        if !has || !attribute.value.as_ref().is_some_and(write) {
+            failed.extend(stated.then(|| attribute.setting.to_owned()));
         }
     }
     failed

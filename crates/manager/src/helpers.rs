@@ -84,6 +84,11 @@ impl Helpers {
         self.helpers.len()
     }
 
+    /// Whether helper `index` has nothing to answer.
+    pub fn is_idle(&self, index: usize) -> bool {
+        self.helpers.get(index).is_none_or(|helper| helper.under_way.is_empty())
+    }
+
     /// The number of the oldest spawn that is under way.
     pub fn oldest_under_way(&self) -> Option<u64> {
         self.helpers.iter().filter_map(|h| h.under_way.front().map(|sent| sent.number)).min()

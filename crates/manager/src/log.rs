@@ -120,15 +120,18 @@ pub fn is_behind() -> bool {
     !outbox().packets.is_empty()
 }
 
-/// Sends what waits, as far as it is taken. For the loop.
-pub fn flush(socket: BorrowedFd<'_>) {
+/// Sends what waits, as far as it is taken; whether all of it was. For the loop.
+pub fn flush(socket: BorrowedFd<'_>) -> bool {
     loop {
-        let Some(packet) = outbox().packets.pop_front() else { return };
+        let Some(packet) = outbox().packets.pop_front() else { return true };
         let sent = fdpass::try_send(socket, &packet, &[]);
         let mut outbox = outbox();
         match sent {
             Ok(()) => outbox.bytes -= packet.len(),
-            Err(_) => return outbox.packets.push_front(packet),
+            Err(_) => {
+                outbox.packets.push_front(packet);
+                return false;
+            }
         }
     }
 }

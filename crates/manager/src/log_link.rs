@@ -130,6 +130,8 @@ pub struct LogLink {
     left_out: BTreeSet<u64>,
     /// Units whose settings the daemon was told of.
     told: BTreeSet<UnitId>,
+    /// The socket took no more: nothing is tried before its other end was heard of.
+    full: bool,
     /// Waiting for room in the socket.
     watches_room: bool,
     /// Init was asked for streams and has not sent all yet.
@@ -164,6 +166,7 @@ impl LogLink {
             outgoing: VecDeque::new(),
             left_out: BTreeSet::new(),
             told: BTreeSet::new(),
+            full: false,
             watches_room: false,
             asked: false,
             ask_again: false,
@@ -414,6 +417,13 @@ impl Daemon {
 
     /// Sends what waits, as far as the daemon takes it.
     pub(crate) fn send_outgoing(&mut self) {
+        if !self.log_link.full {
+            self.try_outgoing();
+        }
+        self.watch_log_room();
+    }
+
+    fn try_outgoing(&mut self) {
         while self.log_link.heard
             && let Some((key, reader)) = self.log_link.outgoing.pop_front()
         {
@@ -424,14 +434,13 @@ impl Daemon {
                 break;
             }
         }
-        log::flush(self.log_link.fd());
+        self.log_link.full = !log::flush(self.log_link.fd());
         if self.log_link.heard
             && self.log_link.outgoing.is_empty()
             && !self.log_link.left_out.is_empty()
         {
             self.ask_for_streams();
         }
-        self.watch_log_room();
     }
 
     /// Asks init for the streams that are left out; [`Daemon::take_listed`] gets them.
@@ -468,6 +477,7 @@ impl Daemon {
 
     /// Takes what the daemon said, and goes on with what waits for it.
     pub(crate) fn read_log_link(&mut self) {
+        self.log_link.full = false;
         let (mut buffer, mut fds) = ([0; PACKET_BYTES_MAX], Vec::new());
         for _ in 0..PACKETS_PER_TURN_MAX {
             let own = self.log_link.own.as_fd();

@@ -30,7 +30,9 @@ pub struct SpawnHost<'a> {
     /// Path of the notify socket.
     pub notify_socket: &'a str,
     /// Path of the cgroup below the tree's root; none where there are no cgroups.
-    pub cgroup: Option<&'a str>,
+    pub cgroup: Option<String>,
+    /// Groups that its user is to have.
+    pub delegated: Vec<String>,
     /// What takes the output of this unit.
     pub log: LogOutput,
     /// Names of the file descriptors that are handed over as 3, 4, ...
@@ -84,7 +86,8 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
         search_path: search_path(exec, host.context),
         argv: expand(command, &environment),
         env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
-        cgroup: host.cgroup.map_or(CgroupPlace::Inherit, |path| CgroupPlace::Path(path.to_owned())),
+        cgroup: host.cgroup.clone().map_or(CgroupPlace::Inherit, CgroupPlace::Path),
+        delegated: host.delegated.clone(),
         set_exec_pid: true,
         working_directory: working_directory(exec, host.context),
         root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),

@@ -242,7 +242,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         started: began,
         early_exits: BTreeMap::new(),
         early_notices: Vec::new(),
-        fresh_pids: BTreeSet::new(),
+        fresh_pids: BTreeMap::new(),
         replies: BTreeMap::new(),
         recorder,
         options,

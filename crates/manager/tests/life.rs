@@ -128,6 +128,42 @@ fn commands_of_a_service_run_in_order_and_know_what_happened() {
 }
 
 #[test]
+fn a_delegated_group_is_its_users() {
+    let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {
+        return println!("NOT RUN: there is no cgroup tree");
+    };
+    let own = "sed -n s/^0:://p /proc/self/cgroup";
+    // Its process moves into a group below its own, as container managers do; what else the unit
+    // runs then has to have a place beside it.
+    let unit = format!(
+        "[Service]\nType=notify\nDelegate=yes\nUser=nobody\nStandardOutput=file:@D/out/main\n\
+         ExecStart=/bin/sh -c 'cd {}$({own}) && mkdir own && echo 0 > own/cgroup.procs && {own}; \
+         exec @P ready stay'\nExecReload=+/bin/sh -c '{own} >>@D/out/reload'",
+        tree.display()
+    );
+    let below = format!(
+        "[Service]\nDelegate=yes\nDelegateSubgroup=inner\nType=oneshot\n\
+         ExecStart=/bin/sh -c '{own} >>@D/out/below'"
+    );
+    with("delegate", &[("d.service", &unit), ("b.service", &below)], |m| {
+        let check = |file: &str, end: &str| {
+            let place = m.lines(file).concat();
+            assert!(place.ends_with(end), "{file}: {place}");
+            tree.join(place.strip_suffix(end).unwrap_or_default().trim_start_matches('/'))
+        };
+        m.expect_job("start", "d.service", "done");
+        let group = check("main", "/own");
+        m.expect_job("reload", "d.service", "done");
+        check("reload", "system.slice/d.service/.control");
+        assert!(group.exists());
+        m.expect_job("stop", "d.service", "done");
+        assert!(!group.exists(), "{}", group.display());
+        m.expect_job("start", "b.service", "done");
+        check("below", "system.slice/b.service/inner");
+    });
+}
+
+#[test]
 fn a_process_has_the_personality_that_is_set() {
     if !cfg!(target_arch = "x86_64") {
         return println!("NOT RUN: a personality of 32-bit x86 needs x86-64");

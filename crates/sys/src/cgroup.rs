@@ -22,6 +22,9 @@ const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;
 /// Bytes read at once: the kernel gives no more of such a file, and most are smaller.
 const READ_BYTES: usize = 4096;
 
+/// More than any `cgroup.events` has.
+const EVENTS_BYTES: usize = 256;
+
 /// Deepest nesting that [`Tree::prune`] follows below the group it was asked for.
 const PRUNE_DEPTH_MAX: usize = 64;
 
@@ -267,9 +270,15 @@ impl Tree {
         String::from_utf8(bytes).map_err(|_| Error::at("read", &path, libc::EILSEQ))
     }
 
-    /// `cgroup.events` of the group.
+    /// `cgroup.events` of the group: a few words, which the kernel gives as a whole.
     pub fn events(&self, group: &str) -> Result<Populated> {
-        Ok(parse_events(&self.read(group, "cgroup.events")?))
+        let path = attribute_path(group, "cgroup.events")?;
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let fd =
+            rustix::fs::openat(&self.root, &path, flags, Mode::empty()).call_on("open", &path)?;
+        let mut bytes = [0; EVENTS_BYTES];
+        let count = rustix::io::read(&fd, &mut bytes).call_on("read", &path)?;
+        Ok(parse_events(&String::from_utf8_lossy(&bytes[..count])))
     }
 
     /// Processes directly in the group.
@@ -370,22 +379,21 @@ impl Tree {
         }
         Ok(())
     }
+}
 
-    /// Gives the group to a user, as Delegate= does: the directory and the files by which
-    /// processes and controllers are moved (cgroup-v2.rst, "Delegation").
-    pub fn delegate(&self, group: &str, uid: u32, gid: u32) -> Result<()> {
-        self.chown(checked(group)?, uid, gid)?;
-        for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
-            self.chown(&attribute_path(group, file)?, uid, gid)?;
-        }
-        Ok(())
-    }
-
-    fn chown(&self, path: &str, uid: u32, gid: u32) -> Result<()> {
-        use rustix::fs::{Gid, Uid, chownat};
+/// Gives a group to a user, as Delegate= does: the directory and the files by which processes and
+/// controllers are moved (cgroup-v2.rst, "Delegation").
+pub fn delegate(root: BorrowedFd<'_>, group: &str, uid: u32, gid: u32) -> Result<()> {
+    use rustix::fs::{Gid, Uid, chownat};
+    let chown = |path: &str| {
         let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
-        chownat(&self.root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
+        chownat(root, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW).call_on("chown", path)
+    };
+    chown(checked(group)?)?;
+    for file in ["cgroup.procs", "cgroup.subtree_control", "cgroup.threads"] {
+        chown(&attribute_path(group, file)?)?;
     }
+    Ok(())
 }
 
 /// Opens a group's directory relative to another, under the rules for paths of [`Tree`].

@@ -8,6 +8,7 @@
 //! [`process`]. Parsers of kernel text are pure functions beside the code that reads the file.
 
 pub mod autofs;
+pub mod block;
 pub mod cgroup;
 pub mod child;
 pub mod clone;

@@ -30,7 +30,7 @@ const COMMANDS: [&str; 16] = [
     "echo", "mkdir", "ls", "setsid", "tail", "grep",
 ];
 
-const UNITS: [(&str, &str); 12] = [
+const UNITS: [(&str, &str); 13] = [
     ("default.target", "[Unit]\nWants=report.service\n"),
     ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
     ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
@@ -49,6 +49,11 @@ const UNITS: [(&str, &str); 12] = [
         "limits.service",
         "[Service]\nExecStart=/bin/sleep 1000\nMemoryMax=64M\nTasksMax=20\nCPUWeight=50\n\
          CPUQuota=40%\n",
+    ),
+    (
+        "delegated.service",
+        "[Unit]\nAfter=mnt.mount\n[Service]\nExecStart=/bin/sleep 1000\nDelegate=yes\n\
+         IOReadBandwidthMax=/dev/vda 1M\nMemoryLimit=32M\n",
     ),
     // Each asks for more memory than it may have, in a process that is not its main one.
     ("hungry.slice", "[Unit]\nDefaultDependencies=no\n"),
@@ -69,8 +74,8 @@ const UNITS: [(&str, &str); 12] = [
     ),
     (
         "report.service",
-        "[Unit]\nRequires=mnt.mount limits.service\n\
-         After=mnt.mount limits.service\n\
+        "[Unit]\nRequires=mnt.mount limits.service delegated.service\n\
+         After=mnt.mount limits.service delegated.service\n\
          [Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh /report.sh\n",
     ),
 ];
@@ -79,6 +84,8 @@ const REPORT: &str = "\
 exec > /dev/console 2>&1
 cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
+cd ../delegated.service
+for f in cgroup.controllers memory.max io.max; do echo REPORT delegated $f $(cat $f); done
 cd /
 for policy in stop kill continue; do
     /bin/warren start hungry-$policy.service
@@ -94,7 +101,7 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 13] = [
+const EXPECTED: [&str; 16] = [
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
     "REPORT continue 0 Result=success",
@@ -102,6 +109,9 @@ const EXPECTED: [&str; 13] = [
     "REPORT pids.max 20",
     "REPORT cpu.weight 50",
     "REPORT cpu.max 40000 100000",
+    "REPORT delegated cgroup.controllers cpuset cpu io memory hugetlb pids",
+    "REPORT delegated memory.max 33554432",
+    "REPORT delegated io.max 254:0 rbps=1048576 wbps=max riops=max wiops=max",
     "REPORT swap",
     "REPORT loop",
     "1 process left when all units are down: sleep",

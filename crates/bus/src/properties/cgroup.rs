@@ -60,7 +60,7 @@ properties! {
     MemoryHigh "t" Never => |s, w| s.memory(w, s.cgroup().memory_high, u64::MAX);
     MemoryMax "t" Never => |s, w| s.memory(w, s.cgroup().memory_max, u64::MAX);
     MemorySwapMax "t" Never => |s, w| s.memory(w, s.cgroup().memory_swap_max, u64::MAX);
-    MemoryLimit "t" Never = "18446744073709551615";
+    MemoryLimit "t" Never => |s, w| s.memory(w, s.cgroup().memory_limit, u64::MAX);
     DevicePolicy "s" Never => |s, w| w.str(s.cgroup().device_policy.as_str());
     DeviceAllow "a(ss)" Never => |s, w| device_allow(w, &s.cgroup().device_allow);
     TasksAccounting "b" Never => |s, w| w.bool(s.cgroup().tasks_accounting);

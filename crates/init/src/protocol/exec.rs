@@ -110,6 +110,8 @@ pub struct ExecSpec {
     pub env: Vec<String>,
     /// Where the process is placed.
     pub cgroup: CgroupPlace,
+    /// Groups that are given to `user`, relative to the tree's root (Delegate=).
+    pub delegated: Vec<String>,
     /// Stay in the session and process group of the manager instead of starting new ones. A
     /// mount helper must: autofs lets only that group pass an automount point that is waiting.
     pub keep_session: bool,

@@ -112,6 +112,7 @@ impl Unit<'_> {
         config.memory_low = limit(id!(Cgroup "MemoryLow"));
         config.memory_high = limit(id!(Cgroup "MemoryHigh"));
         config.memory_max = limit(id!(Cgroup "MemoryMax"));
+        config.memory_limit = limit(id!(Cgroup "MemoryLimit"));
         config.memory_swap_max = limit(id!(Cgroup "MemorySwapMax"));
         config.memory_zswap_max = limit(id!(Cgroup "MemoryZSwapMax"));
         config.default_memory_min = limit(id!(Cgroup "DefaultMemoryMin"));

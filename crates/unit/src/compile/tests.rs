@@ -254,7 +254,7 @@ fn lists_that_protect_are_kept_whole() {
 #[test]
 fn what_is_read_but_not_acted_on_is_said_once() {
     let text = "[Unit]\nConditionCPUFeature=sse\nSurviveFinalKillSignal=yes\n\
-                [Service]\nExecStart=/bin/x\nDelegate=yes\nOOMPolicy=rubbish\n";
+                [Service]\nExecStart=/bin/x\nIPAccounting=yes\nOOMPolicy=rubbish\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
     shown.sort_unstable();
@@ -262,7 +262,7 @@ fn what_is_read_but_not_acted_on_is_said_once() {
         shown,
         [
             "ConditionCPUFeature= is not looked at yet, never holds",
-            "Delegate= has no effect yet",
+            "IPAccounting= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
             "SurviveFinalKillSignal= has no effect yet",
         ]

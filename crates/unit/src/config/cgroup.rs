@@ -181,6 +181,8 @@ pub struct CgroupConfig {
     pub memory_high: Option<Limit>,
     /// MemoryMax=
     pub memory_max: Option<Limit>,
+    /// MemoryLimit=, the older name of MemoryMax=.
+    pub memory_limit: Option<Limit>,
     /// MemorySwapMax=
     pub memory_swap_max: Option<Limit>,
     /// MemoryZSwapMax=
@@ -246,6 +248,7 @@ impl CgroupConfig {
             memory_low: None,
             memory_high: None,
             memory_max: None,
+            memory_limit: None,
             memory_swap_max: None,
             memory_zswap_max: None,
             default_memory_min: None,

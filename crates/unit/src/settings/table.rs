@@ -261,10 +261,10 @@ rows! {
         SystemCallFilter SystemCallArchitectures SystemCallLog;
 
     @Cgroup Acted Last (Names): Slice;
-    @Cgroup Parsed Last (Raw): Delegate;
-    @Cgroup Parsed Last (Text): DelegateSubgroup;
+    @Cgroup Acted Last (Raw): Delegate;
+    @Cgroup Acted Last (Text): DelegateSubgroup;
     @Cgroup Parsed Append (Words): DisableControllers;
-    @Cgroup Parsed Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
+    @Cgroup Acted Last (Bool): CPUAccounting MemoryAccounting TasksAccounting IOAccounting;
     @Cgroup Parsed Last (Bool): IPAccounting CoredumpReceive MemoryZSwapWriteback;
     @Cgroup Acted Last (CpuWeight): CPUWeight;
     @Cgroup Parsed Last (CpuWeight): StartupCPUWeight;
@@ -272,14 +272,15 @@ rows! {
     @Cgroup Acted Last (Span): CPUQuotaPeriodSec;
     @Cgroup Acted Append (Indexes): AllowedCPUs AllowedMemoryNodes;
     @Cgroup Parsed Append (Indexes): StartupAllowedCPUs StartupAllowedMemoryNodes;
-    @Cgroup Acted Last (Memory): MemoryMin MemoryLow MemoryHigh MemoryMax MemorySwapMax;
-    @Cgroup Parsed Last (Memory): MemoryZSwapMax DefaultMemoryMin DefaultMemoryLow
+    @Cgroup Acted Last (Memory): MemoryMin MemoryLow MemoryHigh MemoryMax MemoryLimit MemorySwapMax
+        MemoryZSwapMax;
+    @Cgroup Parsed Last (Memory): DefaultMemoryMin DefaultMemoryLow
         DefaultStartupMemoryLow StartupMemoryLow StartupMemoryHigh StartupMemoryMax
         StartupMemorySwapMax StartupMemoryZSwapMax;
     @Cgroup Acted Last (Tasks): TasksMax;
     @Cgroup Acted Last (WEIGHT): IOWeight;
     @Cgroup Parsed Last (WEIGHT): StartupIOWeight;
-    @Cgroup Parsed Append (Raw): IODeviceWeight IOReadBandwidthMax IOWriteBandwidthMax
+    @Cgroup Acted Append (Raw): IODeviceWeight IOReadBandwidthMax IOWriteBandwidthMax
         IOReadIOPSMax IOWriteIOPSMax IODeviceLatencyTargetSec;
     @Cgroup Sandbox Append (Raw): IPAddressAllow IPAddressDeny IPIngressFilterPath
         IPEgressFilterPath BPFProgram SocketBindAllow SocketBindDeny RestrictNetworkInterfaces
@@ -291,7 +292,7 @@ rows! {
     @Cgroup Parsed Last (Word(ManagedOomPreference::WORDS)): ManagedOOMPreference;
     @Cgroup Parsed Last (BoolOr(&["auto", "on", "off", "skip"])): MemoryPressureWatch;
     @Cgroup Obsolete Last (Bool): BlockIOAccounting;
-    @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares MemoryLimit BlockIOWeight
+    @Cgroup Obsolete Last (Raw): CPUShares StartupCPUShares BlockIOWeight
         StartupBlockIOWeight;
     @Cgroup Obsolete Append (Raw): BlockIODeviceWeight BlockIOReadBandwidth BlockIOWriteBandwidth;
 

@@ -103,6 +103,7 @@ pub fn prepare(
     let fds = FdTable::new(fds)?;
     let cgroup = group(&spec, &fds, cgroup_root)?;
     let identity = users.identity(&spec)?;
+    delegate(&spec, &identity, cgroup_root)?;
     for set in &spec.directories {
         make_directories(set, &identity)?;
     }
@@ -163,6 +164,20 @@ fn group(
             cgroup::open_group(root, path).map(Some).map_err(|e| wrong(ExecStep::Cgroup, &e))
         }
     }
+}
+
+fn delegate(
+    spec: &ExecSpec,
+    identity: &Identity,
+    root: Option<BorrowedFd<'_>>,
+) -> Result<(), SpawnError> {
+    let (Some(root), Some(uid)) = (root, identity.uid) else { return Ok(()) };
+    // Group= is the user's own, if it is not set.
+    let gid = identity.gid.unwrap_or(uid);
+    for group in &spec.delegated {
+        cgroup::delegate(root, group, uid, gid).map_err(|e| wrong(ExecStep::Cgroup, &e))?;
+    }
+    Ok(())
 }
 
 fn listen(spec: &ExecSpec, fds: &FdTable) -> Result<Vec<RawFd>, SpawnError> {

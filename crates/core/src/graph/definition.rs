@@ -1,0 +1,154 @@
+//! What the files say about one unit, and what becomes of it in a generation.
+
+use crate::ids::UnitId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use warren_unit::load::Sources;
+use warren_unit::parse::UnitFile;
+use warren_unit::settings::Id;
+use warren_unit::{LoadState, Loaded, Relation, UnitFlags, UnitName, UnitType};
+
+/// One end of a relation: `relation` as seen from the unit that holds the edge.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+pub struct Edge {
+    /// What the holder has with the other unit.
+    pub relation: Relation,
+    /// The other unit.
+    pub other: UnitId,
+}
+
+/// The files that make one unit, each shared with all other units that it makes.
+#[derive(Clone, Debug, Default)]
+pub struct Files {
+    /// The unit's own file; for an instance, its own or its template's.
+    pub fragment: Option<Arc<UnitFile>>,
+    /// Drop-ins in the order in which they apply.
+    pub dropins: Box<[Arc<UnitFile>]>,
+    /// What its `.wants`, `.requires` and `.upholds` directories link to.
+    pub links: Box<[(Relation, UnitName)]>,
+    /// A link to /dev/null was found first.
+    pub masked: bool,
+}
+
+impl Files {
+    /// As the unit crate takes them.
+    pub fn sources(&self) -> Sources<'_> {
+        Sources {
+            fragment: self.fragment.as_ref(),
+            dropins: &self.dropins,
+            links: &self.links,
+            masked: self.masked,
+        }
+    }
+}
+
+/// Equal when they are the same files: the loader keeps a file's value while its text is the same.
+impl PartialEq for Files {
+    fn eq(&self, other: &Files) -> bool {
+        let fragment = match (&self.fragment, &other.fragment) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        fragment
+            && self.masked == other.masked
+            && self.links == other.links
+            && self.dropins.len() == other.dropins.len()
+            && self.dropins.iter().zip(&other.dropins).all(|(a, b)| Arc::ptr_eq(a, b))
+    }
+}
+
+/// What the files say about one unit: frozen, shared between generations until its files change.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Definition {
+    /// The unit's id.
+    pub id: UnitId,
+    /// The main name.
+    pub name: UnitName,
+    /// Further names (symlinks) that lead here.
+    pub aliases: Box<[UnitName]>,
+    /// Whether and how it could be loaded.
+    pub load_state: LoadState,
+    /// `Description=`, or the name.
+    pub description: Arc<str>,
+    /// What the job engine asks often.
+    pub flags: UnitFlags,
+    /// The slice that the unit's cgroup lies in; none for types without a cgroup and for `-.slice`.
+    pub slice: Option<UnitId>,
+    /// Relations that this unit's own files (or defaults) state; sorted, without repeats. For a
+    /// target also those of `completed`.
+    pub edges: Box<[Edge]>,
+    /// Units that this target is ordered after only because it pulls them in (systemd.target(5),
+    /// "Automatic Dependencies"); depends on what those units state.
+    pub completed: Box<[UnitId]>,
+    /// The files, from which typed settings are compiled when they are needed.
+    pub files: Arc<Files>,
+}
+
+impl Definition {
+    /// The unit's type.
+    pub fn unit_type(&self) -> UnitType {
+        self.name.unit_type()
+    }
+
+    /// Whether any of its files says something about this setting: of 40,000 units, few need be
+    /// compiled to know what most leave as it is.
+    pub fn mentions(&self, setting: Id) -> bool {
+        let mut files = self.files.fragment.iter().chain(&*self.files.dropins);
+        files.any(|file| file.entries().any(|entry| entry.setting == setting))
+    }
+
+    /// Starts from what the last definition was completed with: most often it stays.
+    pub(super) fn keep_completion(&mut self, old: &Definition) {
+        if old.completed.is_empty() {
+            return;
+        }
+        let still = |other: &&UnitId| {
+            let pulls = |e: &Edge| e.other == **other && Loaded::PULLS_IN.contains(&e.relation);
+            let stated = Edge { relation: Relation::After, other: **other };
+            self.edges.iter().any(pulls) && self.edges.binary_search(&stated).is_err()
+        };
+        let kept: Vec<UnitId> = old.completed.iter().filter(still).copied().collect();
+        let mut edges = self.edges.to_vec();
+        edges.extend(kept.iter().map(|&other| Edge { relation: Relation::After, other }));
+        edges.sort_unstable();
+        self.edges = edges.into();
+        self.completed = kept.into();
+    }
+
+    pub(super) fn missing(id: UnitId, name: UnitName) -> Definition {
+        Definition {
+            id,
+            description: name.as_str().into(),
+            name,
+            aliases: Box::default(),
+            load_state: LoadState::NotFound,
+            flags: UnitFlags::default(),
+            slice: None,
+            edges: Box::default(),
+            completed: Box::default(),
+            files: Arc::default(),
+        }
+    }
+}
+
+/// A definition as the loader made it: names in place of ids.
+#[derive(Clone, Debug)]
+pub struct NewDefinition {
+    /// The main name.
+    pub name: UnitName,
+    /// Further names that lead to this unit.
+    pub aliases: Vec<UnitName>,
+    /// Whether and how it could be loaded.
+    pub load_state: LoadState,
+    /// `Description=`, or the name.
+    pub description: Arc<str>,
+    /// What the job engine asks often.
+    pub flags: UnitFlags,
+    /// `Slice=` or the default slice.
+    pub slice: Option<UnitName>,
+    /// All relations: stated, implicit and default.
+    pub relations: Vec<(Relation, UnitName)>,
+    /// The files.
+    pub files: Arc<Files>,
+}

@@ -1,0 +1,222 @@
+//! How jobs end: with their unit's state, with a result, by their time.
+
+use crate::event::Effect;
+use crate::happening::What;
+use crate::ids::UnitId;
+use crate::job::{Job, JobKind, JobResult};
+use crate::machine::Core;
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
+use crate::state::{ActiveState, Automount, LostJob, Mount, Outcome, Service, Socket, TypeState};
+use std::collections::BTreeSet;
+use warren_unit::Relation;
+use warren_unit::config::EmergencyAction;
+
+impl Core {
+    /// The unit's state changed: its running job may be over.
+    pub(crate) fn job_after_change(&mut self, unit: UnitId, new: ActiveState) {
+        let Some(job) = self.run(unit).job.as_ref() else { return };
+        let (kind, reason) = (job.kind, job.reason);
+        if !job.running {
+            self.run_queue.insert(unit);
+            return;
+        }
+        let own_reason = self.run(unit).history.as_ref().map_or(reason, |h| h.reason);
+        match kind {
+            JobKind::Start | JobKind::VerifyActive => match new {
+                s if s.is_up() => self.finish_job(unit, JobResult::Done, reason),
+                ActiveState::Activating => {}
+                // It may come yet: the job's timeout says for how long it is waited for.
+                ActiveState::Inactive if self.graph.is_device(unit) => {}
+                ActiveState::Inactive if self.ended_well(unit) => {
+                    self.finish_job(unit, JobResult::Done, reason);
+                }
+                ActiveState::Deactivating if self.ended_well(unit) => {}
+                _ => self.finish_job(unit, JobResult::Failed, own_reason),
+            },
+            JobKind::Stop if new.is_down() => self.finish_job(unit, JobResult::Done, reason),
+            JobKind::Restart if new.is_down() => {
+                self.turn_into_start(unit);
+            }
+            JobKind::Stop | JobKind::Restart if new.is_up_or_coming() => {
+                self.finish_job(unit, JobResult::Failed, own_reason);
+            }
+            JobKind::Reload => match new {
+                ActiveState::Active if self.reload_failed(unit) => {
+                    let reason = Reason::new(Code::ReloadFailed, reason.cause);
+                    self.finish_job(unit, JobResult::Failed, reason);
+                }
+                ActiveState::Active => self.finish_job(unit, JobResult::Done, reason),
+                ActiveState::Reloading | ActiveState::Activating => {}
+                _ => self.finish_job(unit, JobResult::Failed, own_reason),
+            },
+            _ => {}
+        }
+    }
+
+    /// Whether a unit that is going or gone again has done what a start asks for: a oneshot that
+    /// succeeded, or a start that a condition made unnecessary.
+    fn ended_well(&self, unit: UnitId) -> bool {
+        let outcome = self.outcome(unit);
+        matches!(outcome, Outcome::Success | Outcome::ExecCondition)
+    }
+
+    /// The outcome of the run that is under way, or of the last one.
+    pub(crate) fn outcome(&self, unit: UnitId) -> Outcome {
+        match &self.run(unit).state {
+            TypeState::Service(Service::Up(run)) => run.outcome,
+            TypeState::Service(Service::Failed(outcome)) => *outcome,
+            TypeState::Socket(Socket::Up(run)) => run.outcome,
+            TypeState::Socket(Socket::Failed(outcome)) => *outcome,
+            TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.outcome,
+            TypeState::Mount(Mount::Failed(outcome)) | TypeState::Swap(Mount::Failed(outcome)) => {
+                *outcome
+            }
+            TypeState::Automount(Automount::Failed(outcome)) => *outcome,
+            _ => self.run(unit).history.as_ref().map_or(Outcome::Success, |h| h.outcome),
+        }
+    }
+
+    fn reload_failed(&self, unit: UnitId) -> bool {
+        match &self.run(unit).state {
+            TypeState::Service(Service::Up(run)) => run.reload_outcome != Outcome::Success,
+            TypeState::Mount(Mount::Up(run)) => run.reload_outcome != Outcome::Success,
+            _ => false,
+        }
+    }
+
+    /// Takes a job away and tells everybody whom it concerns.
+    pub(crate) fn finish_job(&mut self, unit: UnitId, result: JobResult, reason: Reason) {
+        let Some(job) = self.run(unit).job.clone() else { return };
+        self.unlink_job(unit);
+        self.run_mut(unit).job = None;
+        self.totals.jobs -= 1;
+        self.running_jobs -= u32::from(job.running);
+        self.drop_check(unit);
+        self.remember_job(unit, job.kind, result, reason);
+        if result.is_failure() {
+            self.totals.failed_jobs_ever = self.totals.failed_jobs_ever.wrapping_add(1);
+            let detail = format!("{} job: {}", job.kind.as_str(), result.as_str());
+            self.tell(Notice::Log { unit, reason, detail });
+        }
+        self.tell(Notice::JobRemoved { job: job.id, unit, kind: job.kind, result });
+        self.happened(unit, What::JobEnded { job: job.id, kind: job.kind, result, reason });
+        if result == JobResult::Timeout || result.is_failure() {
+            self.note_never_begun(unit, &job, reason);
+        }
+        if result.is_failure() && result != JobResult::Canceled {
+            self.fail_dependents(unit, job.kind);
+        }
+        match (job.kind, result) {
+            // It would fail again at once: what is bound to something gone is stopped later.
+            (JobKind::Stop, JobResult::Failed | JobResult::Timeout) => self.try_later(unit),
+            _ => {
+                self.bound_queue.insert(unit);
+            }
+        }
+        if self.active_state(unit).is_down() {
+            self.forget_settings(unit);
+            self.connection_ended(unit);
+            // It was never up, or is not any more: what came up for it or is bound to it may go.
+            self.queue_what_may_go(unit);
+            self.bound_queue.extend(self.graph.related(unit, Relation::BoundBy));
+        }
+        self.look_at_group_waiters(unit);
+        self.job_end_queue.insert(unit);
+        self.unneeded_queue.insert(unit);
+        self.try_again();
+    }
+
+    /// What a later question after a job that came to nothing is answered with.
+    fn remember_job(&mut self, unit: UnitId, kind: JobKind, result: JobResult, reason: Reason) {
+        let at = self.now;
+        let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
+        let had = self.run(unit).history.as_ref().and_then(|h| h.lost_job);
+        // The stop that took the place of a start does not make one forget who asked for it.
+        let stays = had.is_some_and(|had| kind == JobKind::Stop && !had.kind.is_stopping());
+        if lost.is_some() || had.is_some() && !stays {
+            self.history_mut(unit).lost_job = lost;
+        }
+    }
+
+    /// A check of conditions serves the start job that asked for it and ends with it.
+    fn drop_check(&mut self, unit: UnitId) {
+        if self.run(unit).history.as_ref().is_some_and(|h| h.checking.is_some())
+            && let Some(id) = self.history_mut(unit).checking.take()
+        {
+            self.forget_effect(id);
+        }
+    }
+
+    /// A start that failed before the unit was told leaves its reason on the unit.
+    fn note_never_begun(&mut self, unit: UnitId, job: &Job, reason: Reason) {
+        if job.kind == JobKind::Start
+            && self.active_state(unit).is_down()
+            && reason.code.is_trouble()
+            && !(reason.code == Code::Excluded && self.gave_way(unit))
+        {
+            self.history_mut(unit).reason = reason;
+        }
+    }
+
+    /// Jobs that cannot be without the one that failed fail with it.
+    fn fail_dependents(&mut self, unit: UnitId, kind: JobKind) {
+        let relations: &[Relation] = match kind {
+            JobKind::Start | JobKind::VerifyActive => &[
+                Relation::RequiredBy,
+                Relation::RequisiteOf,
+                Relation::BoundBy,
+                Relation::MountsForOf,
+            ],
+            JobKind::Stop => &[Relation::ConflictedBy],
+            _ => return,
+        };
+        let graph = self.graph.clone();
+        let dependents: BTreeSet<UnitId> =
+            relations.iter().flat_map(|&r| graph.related(unit, r)).collect();
+        for other in dependents {
+            let fails = self.run(other).job.as_ref().is_some_and(|job| {
+                matches!(job.kind, JobKind::Start | JobKind::VerifyActive) && !job.running
+            });
+            if fails {
+                let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(unit));
+                self.finish_job(other, JobResult::Dependency, reason);
+            }
+        }
+    }
+
+    pub(crate) fn job_deadline(&mut self, unit: UnitId) {
+        let now = self.now.monotonic;
+        let due = |job: &Job| job.deadline.is_some_and(|at| at <= now);
+        if !self.run(unit).job.as_ref().is_some_and(|job| due(job)) {
+            return;
+        }
+        if self.totals.stopping {
+            return self.stop_out_of_turn(unit);
+        }
+        let action = self.compiled(unit).section.job_timeout_action;
+        let code = match self.graph.is_device(unit) {
+            true => Code::DeviceMissing,
+            false => Code::JobTimeout,
+        };
+        let reason = Reason::new(code, Cause::None);
+        self.finish_job(unit, JobResult::Timeout, reason);
+        self.emergency(action, unit);
+    }
+
+    /// At the end of the manager a stop job is not given up: it waits for others no longer, and the
+    /// stop itself has bounds of its own.
+    fn stop_out_of_turn(&mut self, unit: UnitId) {
+        self.change_job(unit, |job| {
+            job.ignore_order = true;
+            job.deadline = None;
+        });
+        self.run_queue.insert(unit);
+    }
+
+    pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
+        if action != EmergencyAction::None {
+            self.out.push(Effect::Emergency { action, unit });
+        }
+    }
+}

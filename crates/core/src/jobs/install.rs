@@ -1,0 +1,169 @@
+//! From the anchor to installed jobs: the plan is made by [`transaction::build`].
+
+use crate::graph::Graph;
+use crate::groups::STOPPED_WITH;
+use crate::happening::What;
+use crate::ids::{JobId, UnitId};
+use crate::job::{Job, JobKind, JobMode, JobResult, JobType};
+use crate::machine::Core;
+use crate::reason::{Cause, Code, Reason};
+use crate::request::{Notice, Refusal, Reply};
+use crate::transaction::{self, Anchor, LeftOut, Plan, Planned};
+
+impl Core {
+    /// Builds and installs the transaction for `anchor`. Once the end has begun nothing comes up
+    /// any more, whoever or whatever asks for it.
+    pub(crate) fn enqueue(&mut self, anchor: Anchor, cause: Cause) -> Result<Reply, Refusal> {
+        let cancels = anchor.mode == JobMode::Flush;
+        if self.totals.stopping && (anchor.job_type != JobType::Stop || cancels) {
+            return Err(Refusal::ShuttingDown);
+        }
+        let graph = self.graph.clone();
+        let plan = transaction::build(&graph, self, anchor)?;
+        Ok(self.install(plan, anchor, cause))
+    }
+
+    /// The same, for jobs that nobody waits for: a refusal is only logged.
+    pub(crate) fn enqueue_quietly(
+        &mut self,
+        unit: UnitId,
+        job_type: JobType,
+        mode: JobMode,
+        cause: Cause,
+    ) -> bool {
+        match self.enqueue(Anchor { unit, job_type, mode }, cause) {
+            Ok(_) => true,
+            Err(refusal) => {
+                let history = self.run(unit).history.as_ref();
+                let told = history.is_some_and(|h| h.reason.code == Code::LeftOut);
+                if !told {
+                    let reason = Reason::new(refusal.code(), cause);
+                    self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
+                }
+                false
+            }
+        }
+    }
+
+    fn install(&mut self, plan: Plan, anchor: Anchor, cause: Cause) -> Reply {
+        for circle in plan.circles {
+            self.tell(Notice::CycleBroken { units: circle.units, dropped: circle.dropped });
+        }
+        plan.left_out.into_iter().for_each(|left_out| self.note_left_out(left_out));
+        for unit in plan.cancelled {
+            self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, cause));
+        }
+        let mut ids = Vec::with_capacity(plan.jobs.len());
+        for planned in &plan.jobs {
+            let reason = reason_of(&self.graph, planned, anchor, cause);
+            ids.push((self.install_one(planned, anchor.mode, reason), planned.unit));
+        }
+        let (job, unit) = ids.remove(0);
+        Reply::Job { job, unit, affected: ids }
+    }
+
+    /// A unit that was wanted stays down because of another: it and the log tell why.
+    fn note_left_out(&mut self, left_out: LeftOut) {
+        let LeftOut { unit, for_want_of, refusal } = left_out;
+        let cause = Cause::Dependency(for_want_of);
+        if self.active_state(unit).is_down() {
+            self.note(unit, Code::LeftOut, cause, refusal.to_string());
+        }
+    }
+
+    /// Installs one job, merged with or in place of the one that is there.
+    fn install_one(&mut self, planned: &Planned, mode: JobMode, reason: Reason) -> JobId {
+        let unit = planned.unit;
+        let mut kind = planned.kind;
+        if let Some(old) = self.run(unit).job.clone() {
+            let up = self.active_state(unit).is_up_or_coming();
+            match kind.merge(old.kind, up) {
+                // A running job goes on if it does what is asked; else it is begun anew.
+                Some(merged) if merged == old.kind && (!old.running || kind == old.kind) => {
+                    return self.strengthen(unit, mode);
+                }
+                Some(merged) if !old.running => {
+                    self.change_job(unit, |job| job.kind = merged);
+                    self.run_queue.insert(unit);
+                    return self.strengthen(unit, mode);
+                }
+                Some(merged) if merged == old.kind => return self.strengthen(unit, mode),
+                Some(merged) => kind = merged,
+                None => {}
+            }
+            self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Canceled, reason.cause));
+        }
+        self.install_new(unit, kind, mode, reason)
+    }
+
+    fn strengthen(&mut self, unit: UnitId, mode: JobMode) -> JobId {
+        let job = self.run_mut(unit).job.as_mut().expect("the caller saw it");
+        job.irreversible |= mode == JobMode::ReplaceIrreversibly;
+        let id = job.id;
+        if mode == JobMode::IgnoreDependencies && !job.ignore_order {
+            self.change_job(unit, |job| job.ignore_order = true);
+            self.run_queue.insert(unit);
+        }
+        id
+    }
+
+    pub(super) fn install_new(
+        &mut self,
+        unit: UnitId,
+        kind: JobKind,
+        mode: JobMode,
+        reason: Reason,
+    ) -> JobId {
+        let id = self.new_job_id();
+        let timeout = self
+            .flags(unit)
+            .has_job_settings()
+            .then(|| self.compiled(unit).section.job_timeout)
+            .flatten();
+        let now = self.now.monotonic;
+        let job = Job {
+            id,
+            unit,
+            kind,
+            running: false,
+            irreversible: mode == JobMode::ReplaceIrreversibly,
+            ignore_order: mode == JobMode::IgnoreDependencies,
+            blockers: 0,
+            released_by: None,
+            since: now,
+            deadline: timeout.map(|timeout| now.after(timeout)),
+            reason,
+        };
+        self.run_mut(unit).job = Some(Box::new(job));
+        self.link_job(unit);
+        self.totals.jobs += 1;
+        self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
+        self.tell(Notice::JobNew { job: id, unit });
+        self.happened(unit, What::JobQueued { job: id, kind, reason });
+        self.run_queue.insert(unit);
+        id
+    }
+}
+
+fn reason_of(graph: &Graph, planned: &Planned, anchor: Anchor, cause: Cause) -> Reason {
+    if planned.unit == anchor.unit {
+        let code = match planned.kind {
+            JobKind::Stop => Code::Stopped,
+            _ => Code::Started,
+        };
+        return Reason::new(code, cause);
+    }
+    let by_rule = |puller: UnitId| {
+        let mut rules = STOPPED_WITH.iter();
+        rules.any(|&rule| graph.is_related(puller, rule, planned.unit))
+    };
+    let code = match (planned.kind, planned.by_conflict, planned.pulled_by) {
+        (JobKind::Stop, true, _) => Code::StoppedByConflict,
+        (JobKind::Stop, false, Some(puller)) if by_rule(puller) => Code::DependencyEnded,
+        (JobKind::Stop, false, None) => Code::Isolated,
+        (JobKind::Stop, false, Some(_)) => Code::StoppedWithDependency,
+        _ => Code::Started,
+    };
+    let puller = planned.pulled_by.unwrap_or(anchor.unit);
+    Reason::new(code, Cause::Dependency(puller))
+}

@@ -1,0 +1,203 @@
+//! What clients ask for, and what is asked of all units at once.
+
+use crate::event::{Effect, FollowUp, KillTarget};
+use crate::ids::{ClientId, JobId, UnitId};
+use crate::job::{JobKind, JobMode, JobResult, JobType};
+use crate::machine::Core;
+use crate::reason::{Cause, Code, Reason};
+use crate::request::{Asker, KillWhom, Refusal, Reply, Request};
+use crate::state::{
+    ActiveState, Automount, Mount, Outcome, RateWindow, Service, Socket, TypeState,
+};
+use crate::transaction::Anchor;
+use warren_unit::Relation;
+
+impl Core {
+    pub(crate) fn request(&mut self, client: ClientId, asker: Asker, request: Request) {
+        let reply = self.serve(asker, request).unwrap_or_else(Reply::Refused);
+        self.out.push(Effect::Reply { client, reply });
+    }
+
+    fn serve(&mut self, asker: Asker, request: Request) -> Result<Reply, Refusal> {
+        let cause = match asker.pid {
+            // Every client's process is known; what has none is the manager's own wish.
+            0 => Cause::Manager,
+            pid => Cause::Request { uid: asker.uid, pid },
+        };
+        match request {
+            Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
+                self.check_manual(unit, job_type, mode)?;
+                let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
+                self.enqueue(Anchor { unit, job_type, mode }, cause)
+            }
+            Request::CancelJob(_) | Request::ClearJobs if self.totals.stopping => {
+                Err(Refusal::ShuttingDown)
+            }
+            Request::CancelJob(id) => {
+                let unit = self.job_unit(id).ok_or(Refusal::NoSuchJob(id))?;
+                let reason = Reason::new(Code::CanceledByUser, cause);
+                self.finish_job(unit, JobResult::Canceled, reason);
+                Ok(Reply::Done)
+            }
+            Request::ClearJobs => {
+                for unit in self.busy() {
+                    let reason = Reason::new(Code::CanceledByUser, cause);
+                    self.finish_job(unit, JobResult::Canceled, reason);
+                }
+                Ok(Reply::Done)
+            }
+            Request::ResetFailed(Some(unit)) if self.is_put_aside(unit) => {
+                Err(Refusal::Maintenance(self.graph.name(unit).clone()))
+            }
+            Request::ResetFailed(unit) => {
+                let all = || (0..self.units.len()).map(|i| UnitId(i as u32)).collect();
+                let mut units: Vec<UnitId> = unit.map_or_else(all, |unit| vec![unit]);
+                units.retain(|&unit| !self.is_put_aside(unit));
+                units.into_iter().for_each(|unit| self.reset_failed(unit));
+                Ok(Reply::Done)
+            }
+            Request::Mark { unit, marked, text } => self.mark(unit, marked, &text, cause),
+            Request::Clear(unit) => self.clear(unit),
+            Request::Comment { unit, text } => self.comment(unit, &text, cause),
+            Request::Hurry(unit) => self.hurry(unit, cause),
+            Request::Kill { unit, whom, signal } => self.kill_request(unit, whom, signal),
+        }
+    }
+
+    fn job_unit(&self, id: JobId) -> Option<UnitId> {
+        self.busy().into_iter().find(|&unit| self.run(unit).job_id() == Some(id))
+    }
+
+    /// `RefuseManualStart=`, `RefuseManualStop=`, `AllowIsolate=` (systemd.unit(5)).
+    fn check_manual(&self, unit: UnitId, job: JobType, mode: JobMode) -> Result<(), Refusal> {
+        let (flags, name) = (self.flags(unit), || self.graph.name(unit).clone());
+        let starts = matches!(job, JobType::Start | JobType::ReloadOrStart | JobType::Restart);
+        let stops = matches!(job, JobType::Stop | JobType::Restart | JobType::TryRestart);
+        if mode == JobMode::Isolate && job != JobType::Start {
+            return Err(Refusal::BadMode("Isolate is only valid for start."));
+        }
+        if mode == JobMode::Triggering && job != JobType::Stop {
+            return Err(Refusal::BadMode("--job-mode=triggering is only valid for stop."));
+        }
+        if mode == JobMode::Isolate && !flags.allow_isolate() {
+            return Err(Refusal::BadMode("Operation refused, unit may not be isolated."));
+        }
+        if starts && flags.refuse_manual_start() {
+            return Err(Refusal::OnlyByDependency(name(), "start"));
+        }
+        if stops && flags.refuse_manual_stop() {
+            return Err(Refusal::OnlyByDependency(name(), "stop"));
+        }
+        Ok(())
+    }
+
+    /// `reload-or-restart`: a reload where the unit can, else the restart that was asked for.
+    fn reload_or_restart(&self, unit: UnitId, job_type: JobType, wanted: bool) -> JobType {
+        if !wanted || !self.flags(unit).can_reload() {
+            return job_type;
+        }
+        match job_type {
+            JobType::Restart => JobType::ReloadOrStart,
+            JobType::TryRestart => JobType::TryReload,
+            other => other,
+        }
+    }
+
+    fn kill_request(
+        &mut self,
+        unit: UnitId,
+        whom: KillWhom,
+        signal: i32,
+    ) -> Result<Reply, Refusal> {
+        if !(1..=64).contains(&signal) {
+            return Err(Refusal::BadSignal(signal));
+        }
+        let name = || Refusal::NoSuchProcess(self.graph.name(unit).clone());
+        let run = self.run(unit);
+        let target = match whom {
+            KillWhom::Main => KillTarget::Process(run.main_process().ok_or_else(name)?.pid),
+            KillWhom::Control => KillTarget::Process(run.control_pid().ok_or_else(name)?),
+            KillWhom::All if run.active_state().is_down() => return Err(name()),
+            KillWhom::All => KillTarget::Group,
+        };
+        let id = self.new_effect(unit);
+        self.forget_effect(id);
+        let then = FollowUp::default();
+        self.out.push(Effect::Kill { id, unit, target, signal, then });
+        Ok(Reply::Done)
+    }
+
+    pub(crate) fn reset_failed(&mut self, unit: UnitId) {
+        if self.run(unit).history.is_none() {
+            return;
+        }
+        self.transit(unit, false, |run| match &mut run.state {
+            TypeState::Service(s @ Service::Failed(_)) => *s = Service::Dead,
+            TypeState::Socket(s @ Socket::Failed(_)) => *s = Socket::Dead,
+            TypeState::Mount(s @ Mount::Failed(_)) | TypeState::Swap(s @ Mount::Failed(_)) => {
+                *s = Mount::Dead;
+            }
+            TypeState::Automount(s @ Automount::Failed(_)) => *s = Automount::Dead,
+            _ => {}
+        });
+        let history = self.history_mut(unit);
+        history.starts = RateWindow::default();
+        history.restarts = 0;
+        history.outcome = Outcome::Success;
+    }
+
+    fn hurry(&mut self, unit: UnitId, cause: Cause) -> Result<Reply, Refusal> {
+        if self.active_state(unit) != ActiveState::Deactivating {
+            return Err(Refusal::NotStopping(self.graph.name(unit).clone()));
+        }
+        self.note(unit, Code::Hurried, cause, String::new());
+        match self.run(unit).state {
+            TypeState::Service(_) => self.hurry_service(unit),
+            // It goes on by itself; nobody waits for it any more.
+            _ => self.finish_job(unit, JobResult::Canceled, Reason::new(Code::Hurried, cause)),
+        }
+        Ok(Reply::Done)
+    }
+
+    /// The last transaction: a stop job for every unit that is up or on its way, in place of
+    /// whatever job it has. What the kernel had before the manager came is left alone.
+    pub(crate) fn stop_everything(&mut self) {
+        self.totals.stopping = true;
+        let reason = Reason::new(Code::ManagerExit, Cause::Manager);
+        for unit in self.busy() {
+            self.finish_job(unit, JobResult::Canceled, reason);
+        }
+        for unit in self.busy() {
+            let stays = self.is_left_alone(unit) || self.graph.is_device(unit);
+            if !self.flags(unit).perpetual() && !stays {
+                self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
+            }
+        }
+        self.break_circles();
+    }
+
+    /// What somebody else mounted is unmounted only if it would be by `umount.target`.
+    fn is_left_alone(&self, unit: UnitId) -> bool {
+        let history = self.run(unit).history.as_ref();
+        let found = history.is_some_and(|h| h.reason.code == Code::Discovered);
+        let mut conflicts = self.graph.related(unit, Relation::Conflicts);
+        found && !conflicts.any(|other| self.graph.name(other).as_str() == "umount.target")
+    }
+
+    /// The end without stops: all jobs are over, and no `Restart=` brings anything back.
+    pub(crate) fn give_up(&mut self) {
+        self.totals.stopping = true;
+        let reason = Reason::new(Code::ManagerExit, Cause::Manager);
+        for unit in self.busy() {
+            self.finish_job(unit, JobResult::Canceled, reason);
+        }
+    }
+
+    /// A start is not waited for: who is ordered after it did not get what it promised.
+    fn stopping_mode(&self, unit: UnitId) -> JobMode {
+        match self.active_state(unit) {
+            ActiveState::Activating => JobMode::IgnoreDependencies,
+            _ => JobMode::ReplaceIrreversibly,
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Who waits for whom.
+//!
+//! A job waits while `blockers` > 0: the number of installed jobs of units that it is ordered
+//! against and that must go first ([`crate::job::must_wait`]). The number is kept up to date at
+//! every change of a job, so that finding the next job looks at nobody who waits.
+
+use crate::graph::Graph;
+use crate::ids::UnitId;
+use crate::job::{Job, JobKind, JobResult};
+use crate::machine::Core;
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
+use std::collections::BTreeMap;
+
+impl Core {
+    /// Distinct units with a job that are ordered against `unit`; two units can be ordered both
+    /// ways.
+    fn job_neighbours(&self, unit: UnitId) -> Vec<UnitId> {
+        let has_job = |&other: &UnitId| self.run(other).job.is_some();
+        let mut others: Vec<UnitId> = self.graph.ordered_with(unit).filter(has_job).collect();
+        others.sort_unstable();
+        others.dedup();
+        others
+    }
+
+    /// Adds (or takes away) what the job of `unit` means to the waiting of its neighbours and of
+    /// itself.
+    fn weigh_job(&mut self, unit: UnitId, add: bool) {
+        let Some(job) = self.run(unit).job.as_ref() else { return };
+        let (kind, ignores) = (job.kind, job.ignore_order);
+        let mut own = 0;
+        for other in self.job_neighbours(unit) {
+            let other_job = self.run(other).job.as_ref().expect("neighbours have jobs");
+            let (other_kind, other_ignores) = (other_job.kind, other_job.ignore_order);
+            own += u32::from(!ignores && self.graph.waits(unit, kind, other, other_kind));
+            if !other_ignores && self.graph.waits(other, other_kind, unit, kind) {
+                let job = self.run_mut(other).job.as_mut().expect("neighbours have jobs");
+                job.blockers = if add { job.blockers + 1 } else { job.blockers.saturating_sub(1) };
+                job.released_by = (job.blockers == 0).then_some(unit);
+                if job.blockers == 0 {
+                    self.run_queue.insert(other);
+                }
+            }
+        }
+        self.run_mut(unit).job.as_mut().expect("looked at above").blockers =
+            if add { own } else { 0 };
+    }
+
+    pub(super) fn link_job(&mut self, unit: UnitId) {
+        self.weigh_job(unit, true);
+    }
+
+    pub(super) fn unlink_job(&mut self, unit: UnitId) {
+        self.weigh_job(unit, false);
+    }
+
+    pub(super) fn change_job(&mut self, unit: UnitId, change: impl FnOnce(&mut Job)) {
+        self.unlink_job(unit);
+        if let Some(job) = self.run_mut(unit).job.as_mut() {
+            change(job);
+        }
+        self.link_job(unit);
+    }
+
+    /// How many jobs the job of `unit` waits for, counted afresh.
+    pub(crate) fn count_blockers(&self, unit: UnitId) -> u32 {
+        self.count_waits(unit, Graph::waits)
+    }
+
+    fn count_waits(
+        &self,
+        unit: UnitId,
+        waits: fn(&Graph, UnitId, JobKind, UnitId, JobKind) -> bool,
+    ) -> u32 {
+        let Some(job) = self.run(unit).job.as_ref().filter(|job| !job.ignore_order) else {
+            return 0;
+        };
+        let is_waited_for = |&&other: &&UnitId| {
+            let other_kind = self.run(other).job.as_ref().map(|job| job.kind);
+            other_kind.is_some_and(|kind| waits(&self.graph, unit, job.kind, other, kind))
+        };
+        self.job_neighbours(unit).iter().filter(is_waited_for).count() as u32
+    }
+
+    /// After a change of the graph: counts every job's blockers again.
+    pub(crate) fn recount_blockers(&mut self) {
+        for unit in self.busy() {
+            let blockers = self.count_blockers(unit);
+            if let Some(job) = &self.run(unit).job
+                && job.blockers != blockers
+            {
+                self.run_mut(unit).job.as_mut().expect("seen").blockers = blockers;
+                self.run_queue.insert(unit);
+            }
+        }
+    }
+
+    /// Installed jobs that wait for each other, which only a change of the graph can bring about
+    /// (at once, or when a restart has come to its second half):
+    /// the one whose unit's name sorts last is cancelled, until none are left. At the end of the
+    /// manager it is done out of its turn instead: nothing may stay up.
+    pub(crate) fn break_circles(&mut self) {
+        while let Some(units) = self.waiting_in_circles() {
+            let last = units.iter().copied().max_by_key(|&unit| self.graph.name(unit));
+            let Some(dropped) = last else { return };
+            self.tell(Notice::CycleBroken { units, dropped });
+            if self.totals.stopping {
+                self.change_job(dropped, |job| job.ignore_order = true);
+                self.run_queue.insert(dropped);
+                continue;
+            }
+            let reason = Reason::new(Code::Canceled, Cause::Manager);
+            self.finish_job(dropped, JobResult::Canceled, reason);
+        }
+    }
+
+    /// The units of jobs that wait, directly or through others, for a circle of jobs: what is left
+    /// when those that wait for nobody, and then those that waited for them only, are taken away.
+    fn waiting_in_circles(&self) -> Option<Vec<UnitId>> {
+        let mut blockers: BTreeMap<UnitId, u32> = BTreeMap::new();
+        let mut free = Vec::new();
+        for unit in self.busy() {
+            let Some(job) = self.run(unit).job.as_ref() else { continue };
+            let count = match self.flags(unit).has_groups() {
+                true => self.count_waits(unit, Graph::may_wait),
+                false => job.blockers,
+            };
+            match count * u32::from(!job.running) {
+                0 => free.push(unit),
+                count => {
+                    blockers.insert(unit, count);
+                }
+            }
+        }
+        while let Some(unit) = free.pop() {
+            let kind = self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+            for other in self.job_neighbours(unit) {
+                let waiting = self.run(other).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+                let Some(count) = blockers.get_mut(&other) else { continue };
+                *count -= u32::from(self.graph.may_wait(other, waiting, unit, kind));
+                if *count == 0 {
+                    blockers.remove(&other);
+                    free.push(other);
+                }
+            }
+        }
+        (!blockers.is_empty()).then(|| blockers.into_keys().collect())
+    }
+}

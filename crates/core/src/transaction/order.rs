@@ -1,0 +1,179 @@
+//! What stops nothing, waits in no circle, and gets along with the installed jobs.
+
+use super::{Circle, Draft, Half};
+use crate::ids::UnitId;
+use crate::job::{JobKind, JobMode};
+use crate::request::Refusal;
+use std::collections::BTreeSet;
+
+impl Draft<'_> {
+    pub(super) fn check_order(&mut self) -> Result<(), Refusal> {
+        if self.anchor.mode == JobMode::IgnoreDependencies {
+            return Ok(());
+        }
+        while let Some(units) = self.find_circle() {
+            self.break_circle(units)?;
+        }
+        Ok(())
+    }
+
+    /// The kind that a unit will have installed when the plan is carried out.
+    fn coming_kind(&self, unit: UnitId) -> Option<JobKind> {
+        let installed = self.world.installed(unit).map(|(kind, _)| kind);
+        match (self.jobs.get(&unit), installed) {
+            (Some(&new), Some(old)) => {
+                let up = self.world.active_state(unit).is_up_or_coming();
+                Some(new.merge(old, up).unwrap_or(new))
+            }
+            (Some(&new), None) => Some(new),
+            (None, old) => old.filter(|_| !self.cancelled.contains(&unit)),
+        }
+    }
+
+    /// The halves of other jobs that one half of the job of a unit would wait for. Every job has a
+    /// first half; a restart has a second, the start that it becomes, which waits for its first.
+    fn waits_for(&self, (unit, second): Half) -> Vec<Half> {
+        let Some(kind) = self.coming_kind(unit) else { return Vec::new() };
+        let installed = self.world.installed(unit).map(|(kind, _)| kind);
+        if !second && installed == Some(kind) && self.world.has_begun(unit) {
+            return Vec::new();
+        }
+        let kind = if second { JobKind::Start } else { kind };
+        let mut halves = if second { vec![(unit, false)] } else { Vec::new() };
+        for other in self.graph.ordered_with(unit) {
+            let Some(other_kind) = self.coming_kind(other) else { continue };
+            if self.graph.may_wait(unit, kind, other, other_kind) {
+                halves.push((other, false));
+            }
+            let starts_again = other_kind == JobKind::Restart;
+            if starts_again && self.graph.may_wait(unit, kind, other, JobKind::Start) {
+                halves.push((other, true));
+            }
+        }
+        halves.sort_unstable();
+        halves.dedup();
+        halves
+    }
+
+    /// A circle through a job of this transaction, smallest names first, if there is one.
+    /// Depth-first over 'waits for', through installed jobs too.
+    fn find_circle(&self) -> Option<Vec<UnitId>> {
+        let mut done: BTreeSet<Half> = BTreeSet::new();
+        let mut starts: Vec<UnitId> = self.jobs.keys().copied().collect();
+        starts.sort_unstable_by_key(|&u| self.graph.name(u));
+        let restarts = |unit: UnitId| self.coming_kind(unit) == Some(JobKind::Restart);
+        starts
+            .into_iter()
+            .flat_map(|unit| [Some((unit, false)), restarts(unit).then_some((unit, true))])
+            .flatten()
+            .find_map(|start| self.search_circle(start, &mut done))
+    }
+
+    fn search_circle(&self, start: Half, done: &mut BTreeSet<Half>) -> Option<Vec<UnitId>> {
+        if done.contains(&start) {
+            return None;
+        }
+        let mut on_path: BTreeSet<Half> = BTreeSet::from([start]);
+        let mut path = vec![(start, self.ordered_waits(start))];
+        while let Some((half, waits)) = path.last_mut() {
+            match waits.pop() {
+                Some(next) if on_path.contains(&next) => {
+                    let halves = path.iter().map(|(half, _)| *half);
+                    let mut units: Vec<UnitId> =
+                        halves.skip_while(|&half| half != next).map(|(unit, _)| unit).collect();
+                    units.dedup();
+                    return Some(units);
+                }
+                Some(next) if !done.contains(&next) => {
+                    on_path.insert(next);
+                    path.push((next, self.ordered_waits(next)));
+                }
+                Some(_) => {}
+                None => {
+                    on_path.remove(half);
+                    done.insert(*half);
+                    path.pop();
+                }
+            }
+        }
+        None
+    }
+
+    /// [`Self::waits_for`], so that popping gives the smallest name first.
+    fn ordered_waits(&self, half: Half) -> Vec<Half> {
+        let mut waits = self.waits_for(half);
+        if waits.len() > 1 {
+            let key = |half: &Half| (self.graph.name(half.0), half.1);
+            waits.sort_unstable_by(|a, b| key(b).cmp(&key(a)));
+        }
+        waits
+    }
+
+    /// The rule: of the circle's jobs that are not required, the one whose unit name sorts last
+    /// goes. If all are required there is no way out.
+    fn break_circle(&mut self, units: Vec<UnitId>) -> Result<(), Refusal> {
+        let may_go = units.iter().copied().filter(|&u| {
+            u != self.anchor.unit && self.jobs.contains_key(&u) && !self.is_required(u)
+        });
+        let Some(dropped) = may_go.max_by_key(|&u| self.graph.name(u)) else {
+            return Err(Refusal::Cycle(
+                units.iter().map(|&u| self.graph.name(u).clone()).collect(),
+            ));
+        };
+        self.drop_job(dropped)?;
+        self.circles.push(Circle { units, dropped });
+        Ok(())
+    }
+
+    /// Drops the job of one unit, and those that cannot be without it.
+    fn drop_job(&mut self, unit: UnitId) -> Result<(), Refusal> {
+        let of_unit = (0..self.entries.len())
+            .filter(|&i| self.entries[i].live && self.entries[i].unit == unit);
+        let losers = of_unit.chain(self.starts_against(unit)).collect();
+        self.end_entries(losers)?;
+        let alive = self.merged();
+        self.jobs.retain(|unit, _| alive.contains_key(unit));
+        for (unit, kind) in &mut self.jobs {
+            *kind = alive[unit];
+        }
+        Ok(())
+    }
+
+    fn contradicts_installed(&self, unit: UnitId) -> Option<bool> {
+        let (old, irreversible) = self.world.installed(unit)?;
+        let up = self.world.active_state(unit).is_up_or_coming();
+        self.jobs[&unit].merge(old, up).is_none().then_some(irreversible)
+    }
+
+    pub(super) fn minimise(&mut self) -> Result<(), Refusal> {
+        if self.anchor.mode != JobMode::Fail {
+            return Ok(());
+        }
+        loop {
+            let harmful = |&unit: &UnitId| {
+                let stops_it = self.jobs[&unit].is_stopping()
+                    && self.world.active_state(unit).is_up_or_coming();
+                (stops_it || self.contradicts_installed(unit).is_some()) && !self.is_required(unit)
+            };
+            let first =
+                self.jobs.keys().copied().filter(harmful).min_by_key(|&u| self.graph.name(u));
+            match first {
+                Some(unit) => self.drop_job(unit)?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    pub(super) fn meet_installed(&mut self) -> Result<(), Refusal> {
+        let fail = self.anchor.mode == JobMode::Fail;
+        let stands = |&unit: &UnitId| {
+            self.contradicts_installed(unit).is_some_and(|irreversible| irreversible || fail)
+        };
+        if self.jobs.keys().copied().any(|unit| stands(&unit)) {
+            return Err(Refusal::Destructive(self.graph.name(self.anchor.unit).clone()));
+        }
+        let jobs = &self.jobs;
+        self.cancelled.retain(|unit| !jobs.contains_key(unit));
+        Ok(())
+    }
+}

@@ -1,0 +1,318 @@
+//! What a unit's settings write to its group, and which controllers that takes
+//! (systemd.resource-control(5); systemd.service(5) for `OOMPolicy=`).
+
+use warren_core::settings::{Compiled, TypeSettings};
+use warren_unit::config::{
+    CgroupConfig, Controller, CpuWeight, Delegate, Limit, OomPolicy, PerDevice, TasksLimit,
+};
+
+/// The file that a setting is written to, and what is written.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// The setting, as people know it.
+    pub setting: &'static str,
+    /// The controller whose file it is.
+    pub controller: &'static str,
+    /// The file.
+    pub file: &'static str,
+    /// What to write; none if it cannot be said, as with a device that is not there.
+    pub value: Option<String>,
+}
+
+/// All that a unit wants of its group.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// Files to write.
+    pub attributes: Vec<Attribute>,
+    /// Controllers that are asked for by name, with the setting that does.
+    pub controllers: Vec<(&'static str, &'static str)>,
+    /// Every controller that there is.
+    pub all_controllers: bool,
+}
+
+impl Wanted {
+    /// What these settings want.
+    pub fn of(settings: &Compiled) -> Wanted {
+        let mut wanted = Wanted::default();
+        if let Some(config) = cgroup_config(settings) {
+            wanted.take(config);
+        }
+        if let TypeSettings::Service(config) = &settings.own
+            && config.oom_policy == OomPolicy::Kill
+        {
+            wanted.write("OOMPolicy", "memory", "memory.oom.group", "1".to_owned());
+        }
+        wanted
+    }
+
+    fn take(&mut self, config: &CgroupConfig) {
+        self.account(config);
+        self.delegate(&config.delegate);
+        self.memory(config);
+        self.cpu(config);
+        self.tasks(config);
+        self.io(config);
+    }
+
+    /// The controllers of `offered` that all this takes, sorted.
+    pub fn of_offered<'a>(&'a self, offered: &'a [String]) -> Vec<&'a str> {
+        let mut names: Vec<&str> = match self.all_controllers {
+            true => offered.iter().map(String::as_str).collect(),
+            false => {
+                let written = self.attributes.iter().map(|attribute| attribute.controller);
+                let named = self.controllers.iter().map(|(_, controller)| *controller);
+                let is_offered = |name: &&str| offered.iter().any(|o| o == name);
+                written.chain(named).filter(is_offered).collect()
+            }
+        };
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// Settings that name a controller which is not offered. Accounting is a default of every unit
+    /// and is not reported.
+    pub fn missing(&self, offered: &[String]) -> Vec<String> {
+        let is_missing = |(setting, controller): &&(&str, &str)| {
+            *setting == DELEGATE && !offered.iter().any(|o| o == controller)
+        };
+        self.controllers.iter().find(is_missing).map(|(s, _)| (*s).to_owned()).into_iter().collect()
+    }
+
+    fn write(
+        &mut self,
+        setting: &'static str,
+        controller: &'static str,
+        file: &'static str,
+        value: String,
+    ) {
+        self.attributes.push(Attribute { setting, controller, file, value: Some(value) });
+    }
+
+    /// CPU time is counted without a controller.
+    fn account(&mut self, config: &CgroupConfig) {
+        let accounts = [
+            (config.memory_accounting, "MemoryAccounting", "memory"),
+            (config.tasks_accounting, "TasksAccounting", "pids"),
+            (config.io_accounting, "IOAccounting", "io"),
+        ];
+        let on = accounts.into_iter().filter(|(on, ..)| *on);
+        self.controllers.extend(on.map(|(_, setting, controller)| (setting, controller)));
+    }
+
+    fn delegate(&mut self, delegate: &Delegate) {
+        match delegate {
+            Delegate::No => {}
+            Delegate::All => self.all_controllers = true,
+            Delegate::Controllers(list) => {
+                // Those of cgroup v1 and of BPF have no file in v2 to be enabled by.
+                let of_v2 = |c: &&Controller| V2_CONTROLLERS.contains(&c.as_str());
+                let names = list.iter().filter(of_v2).map(|c| (DELEGATE, c.as_str()));
+                self.controllers.extend(names);
+            }
+        }
+    }
+
+    fn memory(&mut self, config: &CgroupConfig) {
+        // systemd.resource-control(5), "DEPRECATED OPTIONS": the older name counts where no newer
+        // one is used.
+        let newer = [
+            &config.memory_min,
+            &config.memory_low,
+            &config.memory_high,
+            &config.memory_max,
+            &config.memory_swap_max,
+            &config.memory_zswap_max,
+        ];
+        let older = config.memory_limit.as_ref().filter(|_| newer.iter().all(|v| v.is_none()));
+        let limits = [
+            ("MemoryMin", "memory.min", config.memory_min.as_ref()),
+            ("MemoryLow", "memory.low", config.memory_low.as_ref()),
+            ("MemoryHigh", "memory.high", config.memory_high.as_ref()),
+            ("MemoryMax", "memory.max", config.memory_max.as_ref()),
+            ("MemoryLimit", "memory.max", older),
+            ("MemorySwapMax", "memory.swap.max", config.memory_swap_max.as_ref()),
+            ("MemoryZSwapMax", "memory.zswap.max", config.memory_zswap_max.as_ref()),
+        ];
+        for (setting, file, value) in limits {
+            if let Some(value) = value {
+                self.write(setting, "memory", file, limit(value));
+            }
+        }
+    }
+
+    fn cpu(&mut self, config: &CgroupConfig) {
+        match config.cpu_weight {
+            Some(CpuWeight::Idle) => self.write("CPUWeight", "cpu", "cpu.idle", "1".to_owned()),
+            Some(CpuWeight::Weight(w)) => {
+                self.write("CPUWeight", "cpu", "cpu.weight", w.to_string());
+            }
+            None => {}
+        }
+        if let Some(quota) = &config.cpu_quota {
+            let period = config.cpu_quota_period.map_or(100_000, |p| p.as_micros());
+            let share = quota.as_micros() * period / 1_000_000;
+            self.write("CPUQuota", "cpu", "cpu.max", format!("{share} {period}"));
+        }
+        if let Some(cpus) = &config.allowed_cpus {
+            self.write("AllowedCPUs", "cpuset", "cpuset.cpus", cpus.to_string());
+        }
+        if let Some(nodes) = &config.allowed_memory_nodes {
+            self.write("AllowedMemoryNodes", "cpuset", "cpuset.mems", nodes.to_string());
+        }
+    }
+
+    fn tasks(&mut self, config: &CgroupConfig) {
+        let Some(tasks) = &config.tasks_max else { return };
+        let value = match tasks {
+            TasksLimit::Infinity => "max".to_owned(),
+            TasksLimit::Tasks(n) => n.to_string(),
+            TasksLimit::Scale { numerator, denominator } => {
+                (host_tasks() * u64::from(*numerator) / u64::from(*denominator)).to_string()
+            }
+        };
+        self.write("TasksMax", "pids", "pids.max", value);
+    }
+
+    fn io(&mut self, config: &CgroupConfig) {
+        if let Some(weight) = config.io_weight {
+            self.write("IOWeight", "io", "io.weight", format!("default {weight}"));
+        }
+        let limits = [
+            ("IODeviceWeight", "io.weight", "", &config.io_device_weight),
+            ("IOReadBandwidthMax", "io.max", "rbps=", &config.io_read_bandwidth_max),
+            ("IOWriteBandwidthMax", "io.max", "wbps=", &config.io_write_bandwidth_max),
+            ("IOReadIOPSMax", "io.max", "riops=", &config.io_read_iops_max),
+            ("IOWriteIOPSMax", "io.max", "wiops=", &config.io_write_iops_max),
+            ("IODeviceLatencyTargetSec", "io.latency", "target=", &config.io_device_latency_target),
+        ];
+        for (setting, file, key, devices) in limits {
+            for device in devices {
+                let value = io_value(device, key, disk_of);
+                self.attributes.push(Attribute { setting, controller: "io", file, value });
+            }
+        }
+    }
+}
+
+/// The setting by which controllers are asked for by name.
+const DELEGATE: &str = "Delegate";
+
+/// What cgroup.controllers can name of what `Delegate=` takes.
+const V2_CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "io", "memory", "pids"];
+
+/// The limits of a unit whose processes have a group.
+pub fn cgroup_config(settings: &Compiled) -> Option<&CgroupConfig> {
+    match &settings.own {
+        TypeSettings::Service(c) => Some(&c.cgroup),
+        TypeSettings::Socket(c) => Some(&c.cgroup),
+        TypeSettings::Mount(c) => Some(&c.cgroup),
+        TypeSettings::Slice(c) => Some(&c.cgroup),
+        _ => None,
+    }
+}
+
+fn limit(limit: &Limit) -> String {
+    match limit {
+        Limit::Infinity => "max".to_owned(),
+        Limit::Bytes(bytes) => bytes.to_string(),
+        Limit::PerMyriad(part) => (host_memory() / 10_000 * u64::from(*part)).to_string(),
+    }
+}
+
+/// `8:0 rbps=1000000`, if the disk is known.
+fn io_value(
+    device: &PerDevice,
+    key: &str,
+    disk_of: impl Fn(&str) -> Option<(u32, u32)>,
+) -> Option<String> {
+    let (major, minor) = disk_of(&device.path)?;
+    let value = match device.value {
+        u64::MAX => "max".to_owned(),
+        value => value.to_string(),
+    };
+    Some(format!("{major}:{minor} {key}{value}"))
+}
+
+/// The whole disk behind a block device's node. A file may be named as well, which stands for the
+/// disk that its file system is on; what may lie on a server that hangs is not looked at from here,
+/// so that is reported as not applied.
+fn disk_of(path: &str) -> Option<(u32, u32)> {
+    path.starts_with("/dev/").then(|| warren_sys::block::disk_of(path)).flatten()
+}
+
+/// Memory of the host in bytes.
+pub fn host_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) * 1024
+}
+
+/// Tasks that the host can have.
+pub fn host_tasks() -> u64 {
+    let number =
+        |path: &str| std::fs::read_to_string(path).ok().and_then(|t| t.trim().parse::<u64>().ok());
+    let max = [number("/proc/sys/kernel/pid_max"), number("/proc/sys/kernel/threads-max")];
+    max.into_iter().flatten().min().unwrap_or(32_768)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(config: CgroupConfig, files: &[&str], controllers: &str) {
+        let mut wanted = Wanted::default();
+        wanted.take(&config);
+        let line = |a: &Attribute| format!("{}={}", a.file, a.value.as_deref().unwrap_or("?"));
+        let found: Vec<String> = wanted.attributes.iter().map(line).collect();
+        assert_eq!(found, files);
+        let offered = V2_CONTROLLERS.map(String::from);
+        assert_eq!(wanted.of_offered(&offered).join(" "), controllers);
+    }
+
+    #[test]
+    fn settings_become_files_and_controllers() {
+        let none = CgroupConfig::empty;
+        check(none(), &[], "");
+        check(CgroupConfig { memory_accounting: true, ..none() }, &[], "memory");
+        check(CgroupConfig { delegate: Delegate::All, ..none() }, &[], "cpu cpuset io memory pids");
+        let list = Delegate::Controllers([Controller::Pids, Controller::Cpuacct].into());
+        check(CgroupConfig { delegate: list, ..none() }, &[], "pids");
+        let tasks = Some(TasksLimit::Tasks(7));
+        check(CgroupConfig { tasks_max: tasks, ..none() }, &["pids.max=7"], "pids");
+        let quota = Some(std::time::Duration::from_millis(500));
+        check(CgroupConfig { cpu_quota: quota, ..none() }, &["cpu.max=50000 100000"], "cpu");
+    }
+
+    #[test]
+    fn the_older_name_of_the_memory_limit_counts_where_no_newer_one_does() {
+        let older =
+            || CgroupConfig { memory_limit: Some(Limit::Bytes(5)), ..CgroupConfig::empty() };
+        check(older(), &["memory.max=5"], "memory");
+        let both = CgroupConfig { memory_high: Some(Limit::Infinity), ..older() };
+        check(both, &["memory.high=max"], "memory");
+    }
+
+    #[test]
+    fn limits_of_disks_name_them_by_number() {
+        let device = |value| PerDevice { path: "/dev/sda".into(), value };
+        let disk = |path: &str| (path == "/dev/sda").then_some((8, 0));
+        let value = |value, key| io_value(&device(value), key, disk);
+        assert_eq!(value(1000, "rbps=").as_deref(), Some("8:0 rbps=1000"));
+        assert_eq!(value(u64::MAX, "wiops=").as_deref(), Some("8:0 wiops=max"));
+        assert_eq!(value(200, "").as_deref(), Some("8:0 200"));
+        assert_eq!(io_value(&device(1), "rbps=", |_| None), None);
+        let gone = vec![PerDevice { path: "/dev/no-such-disk".into(), value: 1 }];
+        let config = CgroupConfig { io_read_bandwidth_max: gone, ..CgroupConfig::empty() };
+        check(config, &["io.max=?"], "io");
+    }
+
+    #[test]
+    fn delegated_controllers_that_are_not_there_are_told() {
+        let mut wanted = Wanted::default();
+        wanted.delegate(&Delegate::Controllers([Controller::Cpu, Controller::Io].into()));
+        assert_eq!(wanted.missing(&["cpu".to_owned()]), ["Delegate"]);
+        assert_eq!(wanted.missing(&["cpu".to_owned(), "io".to_owned()]), [""; 0]);
+    }
+}

@@ -1,0 +1,208 @@
+//! What the files of one unit come to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use warren_core::graph::{Change, Definition, Files, NewDefinition};
+use warren_unit::load::load;
+use warren_unit::parse::UnitFile;
+use warren_unit::search;
+use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
+
+use super::Loader;
+use super::names::{Found, for_instance};
+use super::work::Defined;
+use crate::snapshot::Entry;
+
+impl Loader {
+    /// What the files say about one name.
+    pub(super) fn define_name(&self, name: &UnitName) -> Defined {
+        let mut diagnostics = Vec::new();
+        match self.find(name) {
+            Found::Unit { name: main, .. } if main != *name => Defined::Alias(main),
+            Found::Unit { fragment, masked, .. } => {
+                let change = self.define(name, fragment, masked, &mut diagnostics);
+                Defined::Unit(change, diagnostics)
+            }
+            Found::Wrong(why) => {
+                diagnostics.push(wrong_entry(name, why));
+                Defined::Unit(Change::Set(Box::new(broken(name))), diagnostics)
+            }
+        }
+    }
+
+    fn define(
+        &self,
+        name: &UnitName,
+        fragment: Option<Arc<UnitFile>>,
+        masked: bool,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Change {
+        let aliases = self.aliases_of(name);
+        let mut all_names = vec![name.clone()];
+        all_names.extend(aliases.iter().cloned());
+        let dropins = self.dropins(&all_names);
+        let links = self.links(&all_names);
+        let files = Files { fragment, dropins: dropins.into(), links: links.into(), masked };
+        if files.fragment.is_none()
+            && files.dropins.is_empty()
+            && !masked
+            && is_absent(name, &files)
+        {
+            return Change::Remove(name.clone());
+        }
+        for file in files.fragment.iter().chain(&*files.dropins) {
+            diagnostics
+                .extend(self.snapshot.diagnostics.get(file.path()).into_iter().flatten().cloned());
+        }
+        let sources = files.sources();
+        let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
+        diagnostics.extend(found);
+        let mut relations = loaded.relations.into_vec();
+        if is_kernel_file(files.fragment.as_ref()) {
+            // The kernel holds on to the device as long as it is mounted.
+            relations.retain(|(_, other)| other.unit_type() != UnitType::Device);
+        }
+        Change::Set(Box::new(NewDefinition {
+            name: name.clone(),
+            aliases,
+            load_state: loaded.load_state,
+            description: loaded.description,
+            flags: loaded.flags,
+            slice: loaded.slice,
+            relations,
+            files: Arc::new(files),
+        }))
+    }
+
+    /// Drop-ins of a unit in the order in which they apply: by file name, and of several files
+    /// with one name only the one of the most specific and highest directory.
+    fn dropins(&self, names: &[UnitName]) -> Vec<Arc<UnitFile>> {
+        let mut chosen: BTreeMap<&str, Option<&Arc<UnitFile>>> = BTreeMap::new();
+        for owner in self.dropin_owners(names) {
+            for directory in &self.snapshot.directories {
+                let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else {
+                    continue;
+                };
+                for (name, entry) in entries.iter() {
+                    let file = match entry {
+                        Entry::File(file) => Some(&file.parsed),
+                        _ => None,
+                    };
+                    chosen.entry(name).or_insert(file);
+                }
+            }
+        }
+        chosen.into_values().flatten().filter(|file| !file.is_empty()).cloned().collect()
+    }
+
+    /// The `.d` directories that exist for a unit, most specific first.
+    fn dropin_owners(&self, names: &[UnitName]) -> Vec<Box<str>> {
+        if self.dropin_names.is_empty() {
+            return Vec::new();
+        }
+        let all = names.iter().flat_map(search::dropin_directories);
+        all.map(String::into_boxed_str).filter(|name| self.dropin_names.contains(name)).collect()
+    }
+
+    /// What the unit's `.wants`, `.requires` and `.upholds` directories link to.
+    fn links(&self, names: &[UnitName]) -> Vec<(Relation, UnitName)> {
+        let kinds = [
+            ("wants", Relation::Wants),
+            ("requires", Relation::Requires),
+            ("upholds", Relation::Upholds),
+        ];
+        let mut out = Vec::new();
+        for name in names {
+            let template = name.template();
+            let owners = std::iter::once(name).chain(template.as_ref());
+            for owner in owners.filter(|owner| self.link_owners.contains(owner.as_str())) {
+                for (kind, relation) in kinds {
+                    let directory: Box<str> = format!("{owner}.{kind}").into();
+                    out.extend(self.links_in(&directory, name).map(|other| (relation, other)));
+                }
+            }
+        }
+        out.sort_unstable();
+        out.dedup();
+        out
+    }
+
+    /// The names in one such directory; the highest search directory that has a name decides, so
+    /// that a link to /dev/null takes it away. Templates get the unit's instance.
+    fn links_in(&self, directory: &str, unit: &UnitName) -> impl Iterator<Item = UnitName> {
+        let mut chosen: BTreeMap<&str, bool> = BTreeMap::new();
+        for search in &self.snapshot.directories {
+            if let Some(Entry::Directory(entries)) = search.entries.get(directory) {
+                for (name, entry) in entries.iter() {
+                    let taken_away =
+                        matches!(entry, Entry::Link(link) if &*link.target == "/dev/null");
+                    chosen.entry(name).or_insert(!taken_away);
+                }
+            }
+        }
+        let names: Vec<UnitName> = chosen
+            .into_iter()
+            .filter(|(_, wanted)| *wanted)
+            .filter_map(|(name, _)| UnitName::parse(name).ok())
+            .map(|name| for_instance(unit, name))
+            .collect();
+        names.into_iter()
+    }
+}
+
+/// Whether a unit without any file is nothing at all.
+fn is_absent(name: &UnitName, files: &Files) -> bool {
+    let without_file =
+        matches!(name.unit_type(), UnitType::Slice | UnitType::Device) || is_perpetual(name);
+    !without_file && files.links.is_empty()
+}
+
+fn is_perpetual(name: &UnitName) -> bool {
+    perpetual_units().any(|unit| unit == *name)
+}
+
+pub(super) fn perpetual_units() -> impl Iterator<Item = UnitName> {
+    ["-.slice", "system.slice", "init.scope", "-.mount"]
+        .into_iter()
+        .map(|name| UnitName::parse(name).expect("a valid name"))
+}
+
+fn broken(name: &UnitName) -> NewDefinition {
+    NewDefinition {
+        name: name.clone(),
+        aliases: Vec::new(),
+        load_state: LoadState::Error,
+        description: name.as_str().into(),
+        flags: warren_unit::UnitFlags::NONE,
+        slice: None,
+        relations: Vec::new(),
+        files: Arc::default(),
+    }
+}
+
+fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
+    Diagnostic {
+        path: name.as_str().into(),
+        line: 0,
+        column: 0,
+        severity: warren_unit::Severity::Error,
+        code: warren_unit::Code::BadUnitName,
+        message: format!("{name} {why}"),
+    }
+}
+
+/// The generation without unit `definition`'s files: what the definition was compiled from.
+pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
+    let files = definition.files.fragment.iter().chain(&*definition.files.dropins);
+    files.map(|file| file.path().clone()).filter(|path| !path.is_empty()).collect()
+}
+
+/// Whether the unit stands for what the kernel has mounted, and no file is for it.
+pub fn is_of_kernel(definition: &Definition) -> bool {
+    is_kernel_file(definition.files.fragment.as_ref())
+}
+
+fn is_kernel_file(fragment: Option<&Arc<UnitFile>>) -> bool {
+    fragment.is_some_and(|file| file.path().is_empty())
+}

@@ -1,0 +1,287 @@
+//! Names: which file a name leads to, by links, templates and precedence, and whom a change of
+//! a file concerns.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use warren_core::graph::Graph;
+use warren_unit::parse::UnitFile;
+use warren_unit::search::directory_kind;
+use warren_unit::{UnitName, UnitType};
+
+use super::Loader;
+use crate::snapshot::{Entry, Leads, Link};
+
+/// Links that are followed from one name to the next.
+const ALIAS_STEPS_MAX: usize = 16;
+
+/// How a name resolves.
+pub(super) enum Found {
+    /// To this main name, with this file.
+    Unit { name: UnitName, fragment: Option<Arc<UnitFile>>, masked: bool },
+    /// To something that is no unit file.
+    Wrong(&'static str),
+}
+
+enum Step {
+    Done(Found),
+    Alias(UnitName),
+}
+
+impl Loader {
+    /// Every unit name that a search directory has a file or link for, templates aside.
+    pub(super) fn unit_names(&self) -> impl Iterator<Item = UnitName> + '_ {
+        self.snapshot
+            .directories
+            .iter()
+            .flat_map(|d| d.entries.iter())
+            .filter(|(_, entry)| !matches!(entry, Entry::Directory(_)))
+            .filter_map(|(name, _)| UnitName::parse(name).ok())
+            .filter(|name| !name.is_template())
+            .chain(self.wanted_names())
+    }
+
+    /// Names that only `.wants` and its like have: instances of templates.
+    fn wanted_names(&self) -> impl Iterator<Item = UnitName> + '_ {
+        self.snapshot
+            .directories
+            .iter()
+            .flat_map(|d| d.entries.iter())
+            .filter(|(name, _)| !name.ends_with(".d"))
+            .filter_map(|(_, entry)| match entry {
+                Entry::Directory(links) => Some(links.keys()),
+                _ => None,
+            })
+            .flatten()
+            .filter_map(|name| UnitName::parse(name).ok())
+            .filter(|name| name.is_instance())
+    }
+
+    /// Names of instances in one `.wants` or similar directory.
+    fn linked_names<'a>(&'a self, directory: &'a str) -> impl Iterator<Item = UnitName> + 'a {
+        self.snapshot
+            .directories
+            .iter()
+            .filter_map(move |d| match d.entries.get(directory) {
+                Some(Entry::Directory(links)) => Some(links.keys()),
+                _ => None,
+            })
+            .flatten()
+            .filter_map(|name| UnitName::parse(name).ok())
+            .filter(|name| name.is_instance())
+    }
+
+    /// Rebuilds the index of aliases and of drop-in directories.
+    pub(super) fn index(&mut self) {
+        let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
+        let (dropins, links): (Vec<&Box<str>>, Vec<&Box<str>>) =
+            names.filter(|name| directory_kind(name).is_some()).partition(|n| n.ends_with(".d"));
+        let owner = |name: &str| name.rsplit_once('.').map(|(owner, _)| owner.into());
+        self.link_owners = links.into_iter().filter_map(|name| owner(name)).collect();
+        self.dropin_names = dropins.into_iter().cloned().collect();
+        let links = self.snapshot.directories.iter().flat_map(|d| {
+            d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
+        });
+        let mut aliases: BTreeMap<UnitName, BTreeSet<UnitName>> = BTreeMap::new();
+        for name in links.filter_map(|name| UnitName::parse(name).ok()) {
+            if let Found::Unit { name: main, .. } = self.find(&name)
+                && main != name
+            {
+                aliases.entry(main).or_default().insert(name);
+            }
+        }
+        self.aliases = aliases;
+    }
+
+    /// The units whose definition depends on what has one of these names.
+    pub(super) fn affected(
+        &self,
+        graph: &Graph,
+        changed: &BTreeSet<Box<str>>,
+    ) -> BTreeSet<UnitName> {
+        let mut out = BTreeSet::new();
+        for name in changed {
+            let (owner, dropin) = match directory_kind(name) {
+                Some((owner, _)) => (owner, name.ends_with(".d")),
+                None => (&**name, false),
+            };
+            if dropin && is_shared_owner(owner) {
+                out.extend(self.covered_by(graph, owner));
+            }
+            let Ok(owner) = UnitName::parse(owner) else { continue };
+            if owner.is_template() {
+                out.extend(instances(graph, &owner));
+            } else {
+                out.insert(self.main_name(&owner));
+                out.insert(owner);
+            }
+            // Units that `.wants` names for the first time are loaded with their wanter.
+            if directory_kind(name).is_some() && !dropin {
+                let linked = self.linked_names(name);
+                out.extend(linked.filter(|name| graph.lookup(name).is_none()));
+            }
+        }
+        out
+    }
+
+    fn main_name(&self, name: &UnitName) -> UnitName {
+        match self.find(name) {
+            Found::Unit { name, .. } => name,
+            Found::Wrong(_) => name.clone(),
+        }
+    }
+
+    /// Known units that a `foo-.service.d` or `service.d` directory is for.
+    fn covered_by<'a>(&self, graph: &'a Graph, owner: &str) -> impl Iterator<Item = UnitName> + 'a {
+        let (prefix, suffix) = match owner.rsplit_once('.') {
+            Some((prefix, suffix)) => (prefix.to_owned(), suffix.to_owned()),
+            None => (String::new(), owner.to_owned()),
+        };
+        let covers = move |name: &UnitName| {
+            name.unit_type().suffix() == suffix && name.as_str().starts_with(&prefix)
+        };
+        graph.definitions().map(|d| d.name.clone()).filter(covers)
+    }
+
+    pub(super) fn referrers(&self, graph: &Graph, name: &UnitName) -> Vec<UnitName> {
+        graph.referrers(name).into_iter().map(|unit| graph.name(unit).clone()).collect()
+    }
+
+    /// Follows a name through the directories to its main name and file.
+    pub(super) fn find(&self, name: &UnitName) -> Found {
+        let mut current = name.clone();
+        for _ in 0..ALIAS_STEPS_MAX {
+            match self.find_step(&current) {
+                Step::Done(found) => return found,
+                Step::Alias(next) => current = next,
+            }
+        }
+        Found::Wrong("its links lead in a circle")
+    }
+
+    fn find_step(&self, name: &UnitName) -> Step {
+        let missing = || {
+            let fragment = self.mounted.file(name).cloned();
+            Found::Unit { name: name.clone(), fragment, masked: false }
+        };
+        if let Some(entry) = self.entry(name.as_str()) {
+            return self.follow(name, name, entry);
+        }
+        let Some(template) = name.template() else { return Step::Done(missing()) };
+        match self.entry(template.as_str()) {
+            Some(entry) => self.follow(name, &template, entry),
+            None => Step::Done(missing()),
+        }
+    }
+
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.snapshot
+            .directories
+            .iter()
+            .find_map(|d| d.entries.get(name).filter(|e| !matches!(e, Entry::Directory(_))))
+    }
+
+    /// What the entry called `entry_name` means for `name`, which it was found for.
+    fn follow(&self, name: &UnitName, entry_name: &UnitName, entry: &Entry) -> Step {
+        match entry {
+            Entry::File(file) => Step::Done(Found::Unit {
+                name: name.clone(),
+                fragment: Some(file.parsed.clone()),
+                masked: file.parsed.is_empty(),
+            }),
+            Entry::Link(link) if &*link.target == "/dev/null" => {
+                Step::Done(Found::Unit { name: name.clone(), fragment: None, masked: true })
+            }
+            Entry::Link(link) => self.follow_link(name, entry_name, link),
+            Entry::Directory(_) => Step::Done(Found::Wrong("is a directory")),
+            Entry::Wrong(why) => Step::Done(Found::Wrong(why)),
+        }
+    }
+
+    fn follow_link(&self, name: &UnitName, entry_name: &UnitName, link: &Link) -> Step {
+        let found = |fragment: Option<Arc<UnitFile>>| {
+            let masked = fragment.as_ref().is_some_and(|file| file.is_empty());
+            Found::Unit { name: name.clone(), fragment, masked }
+        };
+        match &link.leads {
+            Leads::Outside(file) => return Step::Done(found(Some(file.parsed.clone()))),
+            Leads::Nowhere => return Step::Done(found(None)),
+            Leads::Inside => {}
+        }
+        let file_name = link.target.rsplit('/').next().unwrap_or_default();
+        match UnitName::parse(file_name) {
+            // To another directory's file of the same name, or of an instance to its template.
+            Ok(next) if next == *entry_name || entry_name.template().as_ref() == Some(&next) => {
+                Step::Done(found(self.file_of(name)))
+            }
+            Ok(next) if is_valid_alias(entry_name, &next) => Step::Alias(for_instance(name, next)),
+            _ => Step::Done(Found::Wrong("is a link to a name that it cannot be an alias of")),
+        }
+    }
+
+    /// The strongest file of this name or of its template, links aside.
+    fn file_of(&self, name: &UnitName) -> Option<Arc<UnitFile>> {
+        let template = name.template();
+        self.snapshot.directories.iter().find_map(|directory| {
+            let names = [Some(name), template.as_ref()];
+            names.into_iter().flatten().find_map(|name| {
+                match directory.entries.get(name.as_str()) {
+                    Some(Entry::File(file)) => Some(file.parsed.clone()),
+                    _ => None,
+                }
+            })
+        })
+    }
+
+    /// The names that lead to this one: links, and for an instance those that its template has.
+    pub(super) fn aliases_of(&self, name: &UnitName) -> Vec<UnitName> {
+        let own = self.aliases.get(name).into_iter().flatten().cloned();
+        let (template, instance) = (name.template(), name.instance());
+        let of_template = template.as_ref().and_then(|template| self.aliases.get(template));
+        let made = of_template.into_iter().flatten().filter_map(|alias| {
+            alias.with_instance(instance?).ok().filter(|alias| self.entry(alias.as_str()).is_none())
+        });
+        let aliases: BTreeSet<UnitName> = own.chain(made).collect();
+        aliases.into_iter().collect()
+    }
+}
+
+/// A template reached from an instance stands for the same instance of it.
+pub(super) fn for_instance(name: &UnitName, other: UnitName) -> UnitName {
+    match (other.is_template(), name.instance()) {
+        (true, Some(instance)) => other.with_instance(instance).unwrap_or(other),
+        _ => other,
+    }
+}
+
+/// Aliases are of the same type, and templates alias templates or instances theirs
+/// (systemd.unit(5), "ALIAS").
+fn is_valid_alias(alias: &UnitName, target: &UnitName) -> bool {
+    let shapes = match (alias.is_template(), alias.is_instance()) {
+        (true, _) => target.is_template(),
+        (_, true) => {
+            target.is_template() || target.is_instance() && alias.instance() == target.instance()
+        }
+        _ => !target.is_template(),
+    };
+    alias.unit_type() == target.unit_type() && shapes
+}
+
+/// Whether the owner of a `.d` directory is a `foo-` prefix or a bare type.
+fn is_shared_owner(owner: &str) -> bool {
+    match owner.rsplit_once('.') {
+        None => UnitType::from_suffix(owner).is_some(),
+        Some((stem, suffix)) => stem.ends_with('-') && UnitType::from_suffix(suffix).is_some(),
+    }
+}
+
+pub(super) fn instances<'a>(
+    graph: &'a Graph,
+    template: &'a UnitName,
+) -> impl Iterator<Item = UnitName> + 'a {
+    graph
+        .names()
+        .map(|(name, _)| name)
+        .filter(move |name| name.is_instance() && name.template().as_ref() == Some(template))
+        .cloned()
+}

@@ -1,0 +1,305 @@
+//! Looking at files: what is there, whether it is what was there, and what it parses to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Bound;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use warren_unit::parse::parse;
+use warren_unit::search::directory_kind;
+use warren_unit::{Diagnostic, UnitName, UnitType};
+
+use super::{ENTRIES_MAX, Entry, File, Identity, Leads, Snapshot, Work};
+
+/// Files for which a further thread pays.
+const FILES_PER_THREAD_MIN: usize = 512;
+
+/// Largest unit file that is read, in bytes; the parser has a bound of its own below this.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// What looking at files said and cost.
+#[derive(Default)]
+struct Notes {
+    work: Work,
+    /// By path; nothing if what was wrong before is wrong no more.
+    diagnostics: Vec<(Arc<str>, Vec<Diagnostic>)>,
+}
+
+impl Snapshot {
+    /// Reads one entry of a search directory; nothing if it is not there or not of interest.
+    pub(super) fn look(
+        &mut self,
+        index: usize,
+        path: &Path,
+        name: &str,
+        before: Option<&Entry>,
+    ) -> Option<Entry> {
+        if let Some((_, owner)) = directory_kind(name) {
+            let metadata = fs::metadata(path).ok()?;
+            if !metadata.is_dir() {
+                return None;
+            }
+            self.watch_directory(index, Some(name));
+            if !name.ends_with(".d") {
+                let listed = &mut self.directories[index].listed;
+                listed.insert(name.into(), Identity::of(&metadata));
+            }
+            let mut notes = Notes::default();
+            let entry = self.look_into(path, owner, before, &mut notes);
+            self.take_notes(notes);
+            return Some(entry);
+        }
+        let name = UnitName::parse(name).ok()?;
+        let mut notes = Notes::default();
+        let entry = self.look_at_file(path, name.unit_type(), before, &mut notes);
+        self.take_notes(notes);
+        entry
+    }
+
+    /// Looks at many entries that are no directories, by several threads; `names` is sorted. Those
+    /// that are the same as before are left out.
+    pub(super) fn look_at_files(
+        &mut self,
+        index: usize,
+        names: Vec<String>,
+    ) -> Vec<(String, Option<Entry>)> {
+        let this = &*self;
+        let look = |names: Vec<String>| {
+            let mut notes = Notes::default();
+            (this.look_at_share(index, names, &mut notes), notes)
+        };
+        let share = names.len().div_ceil(crate::host::threads()).max(FILES_PER_THREAD_MIN);
+        let mut shares: Vec<Vec<String>> = Vec::new();
+        let mut names = names.into_iter();
+        while names.len() > 0 {
+            shares.push(names.by_ref().take(share).collect());
+        }
+        let looked: Vec<_> = std::thread::scope(|scope| {
+            let shares = shares.into_iter().map(|share| scope.spawn(move || look(share)));
+            let shares: Vec<_> = shares.collect();
+            shares.into_iter().map(|t| t.join().expect("looking at files does not panic")).collect()
+        });
+        let mut found = Vec::new();
+        for (some, notes) in looked {
+            found.extend(some);
+            self.take_notes(notes);
+        }
+        found
+    }
+
+    /// Walks along the names and what was there before, side by side.
+    fn look_at_share(
+        &self,
+        index: usize,
+        names: Vec<String>,
+        notes: &mut Notes,
+    ) -> Vec<(String, Option<Entry>)> {
+        let directory = &self.directories[index];
+        let opened = fs::File::open(&directory.path).ok();
+        let first = names.first().map_or("", String::as_str);
+        let from = (Bound::Included(first), Bound::Unbounded);
+        let mut old = directory.entries.range::<str, _>(from).peekable();
+        let mut found = Vec::new();
+        for name in names {
+            while old.next_if(|(before, _)| ***before < *name).is_some() {}
+            let before = old.next_if(|(before, _)| ***before == *name).map(|(_, entry)| entry);
+            if is_same_file(opened.as_ref(), &name, before) {
+                notes.work.looked_at += 1;
+                continue;
+            }
+            let Ok(unit) = UnitName::parse(&name) else { continue };
+            let path = directory.path.join(&name);
+            let now = self.look_at_file(&path, unit.unit_type(), before, notes);
+            found.push((name, now));
+        }
+        found
+    }
+
+    fn take_notes(&mut self, notes: Notes) {
+        self.work.looked_at += notes.work.looked_at;
+        self.work.parsed += notes.work.parsed;
+        for (path, diagnostics) in notes.diagnostics {
+            if diagnostics.is_empty() {
+                self.diagnostics.remove(&path);
+            } else {
+                self.diagnostics.insert(path, diagnostics);
+            }
+        }
+    }
+
+    fn look_into(
+        &self,
+        path: &Path,
+        owner: UnitType,
+        before: Option<&Entry>,
+        notes: &mut Notes,
+    ) -> Entry {
+        let old = match before {
+            Some(Entry::Directory(entries)) => Some(entries),
+            _ => None,
+        };
+        let mut new = BTreeMap::new();
+        let Ok(entries) = fs::read_dir(path) else { return Entry::Directory(Box::default()) };
+        let dropins = path.extension().is_some_and(|e| e == "d");
+        for entry in entries.flatten().take(ENTRIES_MAX) {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let before = old.and_then(|old| old.get(name.as_str()));
+            let found = if dropins {
+                let is_dropin = name.ends_with(".conf") && !name.starts_with('.');
+                is_dropin
+                    .then(|| self.look_at_dropin(&entry.path(), owner, before, notes))
+                    .flatten()
+            } else {
+                let is_unit = UnitName::parse(&name).is_ok();
+                // A file in place of a link counts by its name as well.
+                let target = || fs::read_link(entry.path()).unwrap_or_default();
+                is_unit.then(|| Entry::link(&target(), Leads::Inside))
+            };
+            if let Some(found) = found {
+                new.insert(name.into_boxed_str(), found);
+            }
+        }
+        Entry::Directory(Box::new(new))
+    }
+
+    /// A drop-in may be a link to anywhere; a link to /dev/null or an empty file masks those of
+    /// the same name in other directories.
+    fn look_at_dropin(
+        &self,
+        path: &Path,
+        owner: UnitType,
+        before: Option<&Entry>,
+        notes: &mut Notes,
+    ) -> Option<Entry> {
+        let metadata = fs::metadata(path).ok()?;
+        if metadata.is_file() {
+            return self.read_file(path, &metadata, owner, before, notes).map(Entry::File);
+        }
+        let target = fs::read_link(path).ok()?;
+        Some(Entry::link(&target, Leads::Nowhere))
+    }
+
+    fn look_at_file(
+        &self,
+        path: &Path,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+        notes: &mut Notes,
+    ) -> Option<Entry> {
+        let metadata = fs::symlink_metadata(path).ok()?;
+        if metadata.is_symlink() {
+            let target = fs::read_link(path).ok()?;
+            let leads = self.behind(path, &target, unit_type, before, notes);
+            return Some(Entry::link(&target, leads));
+        }
+        if metadata.is_dir() {
+            return Some(Entry::Wrong("is a directory"));
+        }
+        if !metadata.is_file() {
+            return Some(Entry::Wrong("is not a regular file"));
+        }
+        self.read_file(path, &metadata, unit_type, before, notes).map(Entry::File)
+    }
+
+    /// Where a link leads. A file outside of the search directories is read.
+    fn behind(
+        &self,
+        path: &Path,
+        target: &Path,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+        notes: &mut Notes,
+    ) -> Leads {
+        let full = path.parent().map(|directory| directory.join(target)).unwrap_or_default();
+        if self.is_inside(&full) {
+            return Leads::Inside;
+        }
+        // A link that leads there may itself lead back.
+        let Ok(full) = fs::canonicalize(full) else { return Leads::Nowhere };
+        if self.is_inside(&full) {
+            return Leads::Inside;
+        }
+        let Some(metadata) = fs::metadata(&full).ok().filter(fs::Metadata::is_file) else {
+            return Leads::Nowhere;
+        };
+        let before = match before {
+            Some(Entry::Link(link)) => match &link.leads {
+                Leads::Outside(file) => Some(Entry::File(file.clone())),
+                Leads::Inside | Leads::Nowhere => None,
+            },
+            _ => None,
+        };
+        let file = self.read_file(path, &metadata, unit_type, before.as_ref(), notes);
+        file.map_or(Leads::Nowhere, Leads::Outside)
+    }
+
+    fn is_inside(&self, path: &Path) -> bool {
+        let directory = path.parent().and_then(|directory| fs::canonicalize(directory).ok());
+        directory.is_some_and(|directory| self.is_search_directory(&directory))
+    }
+
+    fn is_search_directory(&self, dir: &Path) -> bool {
+        self.directories
+            .iter()
+            .any(|d| d.path == dir || fs::canonicalize(&d.path).is_ok_and(|real| real == dir))
+    }
+
+    fn read_file(
+        &self,
+        path: &Path,
+        metadata: &fs::Metadata,
+        unit_type: UnitType,
+        before: Option<&Entry>,
+        notes: &mut Notes,
+    ) -> Option<File> {
+        let identity = Identity::of(metadata);
+        notes.work.looked_at += 1;
+        let old = match before {
+            Some(Entry::File(file)) => Some(file),
+            _ => None,
+        };
+        if let Some(old) = old.filter(|old| old.identity == identity) {
+            return Some(old.clone());
+        }
+        let name: Arc<str> = path.to_string_lossy().into();
+        let bytes = read_bounded(path, metadata.len())?;
+        let (parsed, diagnostics) = parse(name.clone(), &bytes, unit_type);
+        notes.work.parsed += 1;
+        if old.is_some() || !diagnostics.is_empty() {
+            notes.diagnostics.push((name, diagnostics));
+        }
+        // Touched but the same is no change: the old value stays the value.
+        let parsed = match old.map(|old| &old.parsed).or_else(|| self.known.get(parsed.path())) {
+            Some(old) if **old == parsed => old.clone(),
+            _ => Arc::new(parsed),
+        };
+        Some(File { identity, parsed })
+    }
+}
+
+/// The file's bytes, no more than the bound and one (so that the parser, which has a lower bound,
+/// reports it). Nothing if it vanished; a byte that is no text if it cannot be read, so that it
+/// counts as broken and not as empty, which would mask the unit.
+fn read_bounded(path: &Path, size: u64) -> Option<Vec<u8>> {
+    use std::io::Read;
+    let bound = size.clamp(1 << 20, FILE_BYTES_MAX) + 1;
+    let mut bytes = Vec::with_capacity(size.min(1 << 16) as usize);
+    match fs::File::open(path).and_then(|file| file.take(bound).read_to_end(&mut bytes)) {
+        Ok(_) => Some(bytes),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+        Err(_) => Some(vec![0xff]),
+    }
+}
+
+pub(super) fn both_files(before: Option<&Entry>, now: Option<&Entry>) -> bool {
+    matches!((before, now), (Some(Entry::File(_)), Some(Entry::File(_))))
+}
+
+/// Whether the entry of this name is the file that it was.
+fn is_same_file(directory: Option<&fs::File>, name: &str, before: Option<&Entry>) -> bool {
+    let (Some(directory), Some(Entry::File(file))) = (directory, before) else { return false };
+    let facts = warren_sys::file::stat_at(directory.as_fd(), name);
+    facts.is_ok_and(|facts| facts.is_file && Identity::of_parts(facts.parts) == file.identity)
+}
