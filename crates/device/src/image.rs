@@ -266,7 +266,7 @@ fn md_090(member: &MdMember, number: u32) -> Vec<u8> {
         (0, md::MAGIC),
         (2, 90),
         (5, part(0)),
-        (6, member.name.parse().unwrap_or(0)),
+        (11, member.name.parse().unwrap_or(0)),
         (7, member.level as u32),
         (8, 1024),
         (9, member.raid_disks),

@@ -233,7 +233,7 @@ fn parse_090(block: &[u8]) -> Option<Result<MdMember, MdFault>> {
 fn body_090(block: &[u8]) -> Option<MdMember> {
     const THIS_DISK: usize = 992;
     const ACTIVE_DISKS: usize = 34;
-    const PREFERRED_MINOR: usize = 6;
+    const PREFERRED_MINOR: usize = 11;
     let word = |number: usize| ne32(block, 4 * number);
     let (raid_disks, place, state) = (word(10)?, word(THIS_DISK + 3)?, word(THIS_DISK + 4)?);
     let (faulty, in_sync) = (state & 1 != 0, state & 0b110 == 0b110);

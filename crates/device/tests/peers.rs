@@ -243,7 +243,9 @@ fn check_md(path: &Path, version: Version, number: u32, role: Role, size: u64) {
     assert_eq!(line("Raid Devices"), "2");
     let events = line("Events");
     assert!(events == "4242" || events == "0.4242", "{said}");
-    if version != Version::V090 {
+    if version == Version::V090 {
+        assert_eq!(line("Preferred Minor"), written.name, "{said}");
+    } else {
         let expected = match role {
             Role::Active(place) => format!("Active device {place}"),
             _ => "spare".to_owned(),

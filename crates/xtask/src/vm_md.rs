@@ -216,7 +216,6 @@ fn compare(console: &str) -> Vec<String> {
     let said = |words: &str| console.lines().any(|line| line.contains(words));
     for (words, is_wanted) in [
         ("FAILED ", false),
-        ("start failed", false),
         ("sandbox:", false),
         ("Kernel panic", false),
         ("RESHAPES", true),
