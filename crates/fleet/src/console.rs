@@ -9,7 +9,7 @@ use crate::library;
 use crate::modules::Modules;
 use crate::outside::Outside;
 use crate::session::{Message, Session};
-use crate::source::Source;
+use crate::source::{Place, Source};
 use crate::text;
 use crate::types::Types;
 use crate::value::{Dictionary, DictionaryId, Table, Value};
@@ -36,10 +36,22 @@ pub fn evaluate(
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
     run.bounds.steps = steps_max;
     let value = run.run_source(source);
-    let value = value.map(|value| {
-        String::from_utf8_lossy(&text::json(&run.heap, run.types, value)).into_owned()
-    });
+    let value = value.map(|value| shown(&mut run, value));
     Answer { value, warnings: run.warnings }
+}
+
+/// JSON of a value; of an object what was set of it, and its type.
+fn shown(run: &mut Interpreter<'_>, value: Value) -> String {
+    let value = match value {
+        Value::Object(id) => {
+            let object = run.heap.object(id);
+            let (of_type, mut all) = (object.of_type, object.attributes.clone());
+            all.set(run.roots.kind, run.roots.type_names[of_type.0 as usize]);
+            run.heap.dictionary_of(all, Place::default())
+        }
+        value => value,
+    };
+    String::from_utf8_lossy(&text::json(&run.heap, run.types, value)).into_owned()
 }
 
 /// Evaluates one text after another over a configuration, which stays as it is. Variables that a
@@ -57,7 +69,7 @@ impl<'s> Console<'s> {
     pub fn over(session: &'s Session, outside: Box<dyn Outside + 's>, steps_max: u64) -> Self {
         let mut run = session.interpreter(outside);
         run.bounds.steps = steps_max;
-        let this = run.heap.dictionary_of(Table::default(), crate::Place::default());
+        let this = run.heap.dictionary_of(Table::default(), Place::default());
         let locals = run.heap.make_dictionary(Dictionary::default());
         Console { run, modules: &session.modules, this, locals, texts: 0 }
     }
@@ -70,10 +82,7 @@ impl<'s> Console<'s> {
         self.texts += 1;
         let source = Source::new(&format!("<{}>", self.texts), text.as_bytes());
         match self.run.run_text(source, self.this, self.locals) {
-            Ok(value) => {
-                let json = text::json(&self.run.heap, self.run.types, value);
-                Ok(String::from_utf8_lossy(&json).into_owned())
-            }
+            Ok(value) => Ok(shown(&mut self.run, value)),
             Err(fault) => Err(Message::of(&fault.diagnostic(), self.modules)),
         }
     }
@@ -102,6 +111,11 @@ mod tests {
         check("var a = 2; b = 5", Ok("null"));
         check("a * b", Ok("10"));
         check("get_object(Container, \"shop\").vars.tier", Ok("\"gold\""));
+        let shop = "{\"name\":\"shop\",\"type\":\"Container\",\"vars\":{\"tier\":\"gold\"}}";
+        check("get_object(Container, \"shop\")", Ok(shop));
+        let time = "{\"counter\":false,\"crit\":null,\"label\":\"time\",\"max\":null,\"min\":null,\
+                    \"type\":\"PerfdataValue\",\"unit\":\"seconds\",\"value\":0.5,\"warn\":null}";
+        check("parse_performance_data(\"'time'=500ms;;;\")", Ok(time));
         check("1 +", Err("expected an expression, found the end of the file"));
         check("Limit = 4", Err("this namespace is frozen and cannot be changed"));
         check("function f(x) { return x + 1 }; f(1)", Ok("2"));

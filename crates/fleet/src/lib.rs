@@ -11,8 +11,7 @@
 //! [`units::Units`] (objects to units), [`session::Session`] (all of it, kept), `format` (the formatter), `console` (one expression).
 //!
 //! `tests/data` and `tests/objects.rs` list where the language and the schema differ from the
-//! installed program on purpose, with the reasons. `get_template()`, `get_templates()` and
-//! `parse_performance_data()` are not here.
+//! installed program on purpose, with the reasons.
 
 pub mod assist;
 pub mod ast;

@@ -410,16 +410,18 @@ pub fn to_number(heap: &Heap<'_>, types: &Types, value: Value) -> Result<f64, Re
         .ok_or_else(|| format!("Can't convert '{shown}' to a floating point number."))
 }
 
-/// A text that is a number in whole: no space, no hexadecimal digits; the empty one is 0.
-fn parse_number(bytes: &[u8]) -> Option<f64> {
+/// A text that is a number in whole: no space, no hexadecimal digits, none too great to be told
+/// from infinity; the empty one is 0.
+pub(crate) fn parse_number(bytes: &[u8]) -> Option<f64> {
     let allowed = |byte: &u8| byte.is_ascii_digit() || b"+-.eE".contains(byte);
-    match std::str::from_utf8(bytes) {
-        Ok("") => Some(0.0),
-        Ok(text) if bytes.iter().all(allowed) => text.parse().ok(),
-        Ok("inf" | "infinity") => Some(f64::INFINITY),
-        Ok("-inf" | "-infinity") => Some(f64::NEG_INFINITY),
-        Ok("nan" | "-nan") => Some(f64::NAN),
-        _ => None,
+    match std::str::from_utf8(bytes).ok()? {
+        "" => Some(0.0),
+        text if bytes.iter().all(allowed) => text.parse().ok().filter(|n: &f64| n.is_finite()),
+        text => {
+            let number = text.strip_prefix(['+', '-']).unwrap_or(text).to_ascii_lowercase();
+            // What has no digits is the name of a number that is none, or has no end.
+            matches!(number.as_str(), "inf" | "infinity" | "nan").then(|| text.parse().ok())?
+        }
     }
 }
 

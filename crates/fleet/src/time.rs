@@ -44,10 +44,12 @@ pub fn default_format(at: f64) -> String {
     format(at, "%Y-%m-%d %H:%M:%S %z")
 }
 
-const DAYS: [&str; 7] =
+/// The days of a week.
+pub(crate) const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-const MONTHS: [&str; 12] = [
+/// The months of a year.
+pub(crate) const MONTHS: [&str; 12] = [
     "January",
     "February",
     "March",

@@ -132,9 +132,10 @@ impl Types {
     pub const TYPE: TypeId = TypeId(8);
     pub const REFERENCE: TypeId = TypeId(9);
     pub const DATE_TIME: TypeId = TypeId(10);
+    pub const PERFDATA_VALUE: TypeId = TypeId(11);
 }
 
-const VALUE_TYPES: [(&str, Option<TypeId>); 11] = [
+const VALUE_TYPES: [(&str, Option<TypeId>); 12] = [
     ("Object", None),
     ("Number", None),
     ("String", None),
@@ -146,7 +147,33 @@ const VALUE_TYPES: [(&str, Option<TypeId>); 11] = [
     ("Type", Some(Types::OBJECT)),
     ("Reference", Some(Types::OBJECT)),
     ("DateTime", Some(Types::OBJECT)),
+    ("PerfdataValue", Some(Types::OBJECT)),
 ];
+
+/// The attributes of what `parse_performance_data()` makes, the only objects that no schema knows.
+fn performance_fields() -> Vec<Field> {
+    let number = (Kind::Any, Unset::Null);
+    let text = (Kind::Text, Unset::Text(""));
+    let field = |(name, (kind, unset)): (&str, (Kind, Unset))| Field {
+        name: name.to_owned(),
+        kind,
+        required: false,
+        unset,
+        check: Check::Nothing,
+        is_state: true,
+    };
+    let all = [
+        ("counter", (Kind::Boolean, Unset::Boolean(false))),
+        ("crit", number),
+        ("label", text),
+        ("max", number),
+        ("min", number),
+        ("unit", text),
+        ("value", (Kind::Number, Unset::Number(0.0))),
+        ("warn", number),
+    ];
+    all.into_iter().map(field).collect()
+}
 
 /// The types of a run.
 #[derive(Clone, Debug)]
@@ -164,6 +191,7 @@ impl Types {
             rules: None,
         };
         let mut list: Vec<Type> = VALUE_TYPES.into_iter().map(plain).collect();
+        list[Types::PERFDATA_VALUE.0 as usize].fields = performance_fields();
         for mut of_type in schema {
             of_type.base = Some(Types::OBJECT);
             of_type.fields.sort_by(|a, b| a.name.cmp(&b.name));

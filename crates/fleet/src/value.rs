@@ -153,6 +153,20 @@ pub struct Rare {
     pub frozen: Option<Place>,
     /// Keys that cannot be changed, sorted.
     pub constants: Vec<StringId>,
+    /// What may be written to it.
+    pub writes: Writes,
+}
+
+/// What may be written to a dictionary or namespace, besides its constants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Writes {
+    /// Anything.
+    #[default]
+    Any,
+    /// Each key once: what is set is a constant.
+    Once,
+    /// Nothing: it is the program's own.
+    Nothing,
 }
 
 /// A function of a file.

@@ -23,8 +23,8 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_trace::words::Phase;
-use warren_unit::LoadState;
 use warren_unit::settings::{Group, Id};
+use warren_unit::{LoadState, UnitType};
 
 use crate::daemon::{Daemon, notify_interest, now, token};
 use crate::devices::{Devices, KeptDevices};
@@ -115,9 +115,15 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let (defaults, faults) = options.defaults(&context);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
+    let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
+    // With thousands of mounts this takes as long as reading what was kept: both at a time.
+    let for_table = wake.clone();
+    let mount_table = std::thread::Builder::new()
+        .name("mounts".into())
+        .spawn(move || MountTable::start(for_table))
+        .map_err(text("starting a thread for the mount table"))?;
     let (state, restored) = open_state(kept.state.take())?;
     let tree = open_tree();
-    let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
     crate::log::set_up(options.log_target, options.scope, wake.clone());
     faults.iter().for_each(|fault| say!("{fault}"));
     let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
@@ -135,14 +141,16 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
-    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
-    let list = options.runtime_dir.join(MOUNTED_BEFORE);
-    let found = mounts.found(&list, restored.is_none(), owns_machine(options.scope));
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
     let is_asked = greeting.welcome.reason == StartReason::Asked;
     let written = kept.generation.take().filter(|_| !is_asked);
-    let first = First::find(&options, &settings, restored.as_ref(), written, found)
-        .map_err(text("making the generation file"))?;
+    let file =
+        First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
+    let mounts = mount_table.join().expect("reading the mount table does not panic");
+    let mounts = mounts.map_err(text("reading the mount table"))?;
+    let list = options.runtime_dir.join(MOUNTED_BEFORE);
+    let found = mounts.found(&list, restored.is_none(), owns_machine(options.scope));
+    let first = First::find(&options, &settings, restored.as_ref(), file, found);
     let graph = first.graph.clone();
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
@@ -628,13 +636,19 @@ impl Daemon {
             let unit = UnitId(index as u32);
             let run = self.core.unit_run(unit);
             let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
-            if has && !run.active_state().is_down() && !self.groups.is_populated(unit) {
+            // Slices have no processes whose end is waited for.
+            let may_end = has && !run.active_state().is_down() && !self.is_slice(unit);
+            if may_end && self.groups.found_empty(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
         }
         // Init may be about to write a record: who is gone without one is looked at later.
         self.look_for_missing_at = Some(now().monotonic.after(MISSING_AFTER));
         self.turn();
+    }
+
+    fn is_slice(&self, unit: UnitId) -> bool {
+        self.core.graph().definition(unit).unit_type() == UnitType::Slice
     }
 
     /// Known processes that are gone and whose end nobody has told: they were no children of init.

@@ -33,8 +33,9 @@ impl Configuration {
             .map(|word| word.split_once('=').with_context(|| format!("{word}: not NAME=VALUE")))
             .collect::<Result<_>>()?;
         let threads = usize::from(args.threads);
-        let host = node_name();
-        let mut constants = vec![("NodeName", host.as_str())];
+        let host = host();
+        let mut constants: Vec<(&str, &str)> =
+            host.iter().map(|(name, value)| (*name, value.as_str())).collect();
         constants.extend(DIRECTORIES);
         constants.extend(
             defines
@@ -77,7 +78,7 @@ impl Configuration {
 }
 
 /// The constants of Debian's package ("Language Reference", "Icinga 2 Specific Constants").
-const DIRECTORIES: [(&str, &str); 15] = [
+const DIRECTORIES: [(&str, &str); 24] = [
     ("PrefixDir", "/usr"),
     ("SysconfDir", "/etc"),
     ("ConfigDir", "/etc/icinga2"),
@@ -93,12 +94,33 @@ const DIRECTORIES: [(&str, &str); 15] = [
     ("IncludeConfDir", "/usr/share/icinga2/include"),
     ("RunAsUser", "nagios"),
     ("RunAsGroup", "nagios"),
+    ("StatePath", "/var/lib/icinga2/icinga2.state"),
+    ("ModAttrPath", "/var/lib/icinga2/modified-attributes.conf"),
+    ("ObjectsPath", "/var/cache/icinga2/icinga2.debug"),
+    ("VarsPath", "/var/cache/icinga2/icinga2.vars"),
+    ("PidPath", "/run/icinga2/icinga2.pid"),
+    ("ApiBindHost", "::"),
+    ("ApiBindPort", "5665"),
+    ("ApplicationVersion", "r2.13.6-1"),
+    ("PlatformKernel", "Linux"),
 ];
 
-/// What the installed program calls this host.
-fn node_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
+/// What the installed program says of this host.
+fn host() -> [(&'static str, String); 5] {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let line = |path: &str| read(path).trim().to_owned();
+    let release = read("/etc/os-release");
+    let field = |name: &str| {
+        let value = release.lines().find_map(|line| line.strip_prefix(name));
+        value.unwrap_or("Unknown").trim_matches(['"', '\'']).to_owned()
+    };
+    [
+        ("NodeName", line("/proc/sys/kernel/hostname")),
+        ("PlatformName", field("NAME=")),
+        ("PlatformVersion", field("VERSION=")),
+        ("PlatformKernelVersion", line("/proc/sys/kernel/osrelease")),
+        ("PlatformArchitecture", std::env::consts::ARCH.to_owned()),
+    ]
 }
 
 fn read(path: &PathBuf) -> Result<Source> {

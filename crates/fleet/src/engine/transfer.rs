@@ -76,7 +76,7 @@ impl<'t, 'b> Transfer<'t, 'b> {
             let mut constants: Vec<StringId> =
                 rare.constants.iter().map(|name| self.text(*name)).collect();
             constants.sort();
-            Box::new(Rare { frozen: rare.frozen, constants })
+            Box::new(Rare { frozen: rare.frozen, constants, writes: rare.writes })
         });
         let origin = dictionary.origin;
         let made = self.to.make_dictionary(Dictionary { origin, rare, ..Dictionary::default() });

@@ -7,7 +7,7 @@ use crate::ops;
 use crate::source::Place;
 use crate::text;
 use crate::types::{Field, Types, Unset};
-use crate::value::{DictionaryId, ObjectId, StringId, TypeId, Value};
+use crate::value::{DictionaryId, ObjectId, StringId, TypeId, Value, Writes};
 
 impl<'p> Interpreter<'p> {
     /// The value of a variable.
@@ -270,8 +270,17 @@ impl<'p> Interpreter<'p> {
                 let fault = Fault::at(place, "Value in dictionary must not be modified.");
                 return Err(fault.note(frozen, "it was frozen here").into());
             }
+            if rare.writes == Writes::Nothing {
+                return Err(fail(place, "Namespace is read-only and must not be modified."));
+            }
         }
         dictionary.items.set(key, value);
+        if let Some(rare) = &mut dictionary.rare
+            && rare.writes == Writes::Once
+            && let Err(at) = rare.constants.binary_search(&key)
+        {
+            rare.constants.insert(at, key);
+        }
         Ok(())
     }
 
@@ -338,7 +347,7 @@ impl<'p> Interpreter<'p> {
             let message = format!("Attribute '{}' cannot be set.", field.name);
             return Err(fail(place, message));
         }
-        let converts = self.types.get(object.of_type).rules.as_ref().is_some_and(|r| r.converts);
+        let converts = self.types.get(object.of_type).rules.as_ref().is_none_or(|r| r.converts);
         let value = match converts {
             true => crate::schema::convert(self, id, field, value).map_err(|m| fail(place, m))?,
             false => value,

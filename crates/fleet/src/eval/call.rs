@@ -23,20 +23,24 @@ impl<'p> Interpreter<'p> {
         Ok(Value::Empty)
     }
 
-    /// The variables that `use` takes along.
+    /// The variables that `use` takes along; of one that it names twice the first.
     pub(super) fn capture(
         &mut self,
         frame: &Frame<'p>,
         id: NodeId,
         captured: &[crate::ast::Captured],
     ) -> Result<Box<[(StringId, Value)]>, Flow> {
-        let mut out = Vec::with_capacity(captured.len());
+        let mut out: Vec<(StringId, Value)> = Vec::with_capacity(captured.len());
         for (atom, value) in captured {
+            let name = self.atom(frame.module, *atom);
+            if out.iter().any(|(other, _)| *other == name) {
+                continue;
+            }
             let value = match value {
                 Some(value) => self.evaluate(frame, *value)?,
                 None => self.variable(frame, id, *atom)?,
             };
-            out.push((self.atom(frame.module, *atom), value));
+            out.push((name, value));
         }
         Ok(out.into())
     }

@@ -87,6 +87,22 @@ impl DefinitionIndex {
         self.objects_by_name.remove(&(of_type, name));
     }
 
+    /// The number of a template.
+    pub(crate) fn find_template(&self, of_type: TypeId, name: StringId) -> Option<u32> {
+        self.templates_by_name.get(&(of_type, name)).copied()
+    }
+
+    /// The numbers of a type's templates.
+    pub(crate) fn templates_of(&self, of_type: TypeId) -> Vec<u32> {
+        let range = (of_type, StringId(0))..=(of_type, StringId(u32::MAX));
+        self.templates_by_name.range(range).map(|(_, at)| *at).collect()
+    }
+
+    /// A template.
+    pub(crate) fn template(&self, number: u32) -> &Definition {
+        &self.templates[number as usize]
+    }
+
     fn default_templates(&self, of_type: TypeId) -> Vec<Definition> {
         let Some(numbers) = self.defaults.get(&of_type) else { return Vec::new() };
         numbers.iter().map(|at| self.templates[*at as usize].clone()).collect()
@@ -392,7 +408,23 @@ impl<'p> Interpreter<'p> {
         }
         self.run_body(definition, object, locals)?;
         self.rename(object);
+        self.tell_templates(object);
         Ok(object)
+    }
+
+    /// `templates`, where a type has it: what filters and others may read once an object is made.
+    fn tell_templates(&mut self, id: ObjectId) {
+        let Some(key) = self.heap.find(b"templates") else { return };
+        let object = self.heap.object(id);
+        if self.known_attribute(object.of_type, key).is_none() {
+            return;
+        }
+        let (origin, names) = (object.origin, object.templates.iter());
+        let names = names.map(|name| Value::String(*name)).collect();
+        let names = self.heap.array_of(names, origin);
+        if let Ok(object) = self.heap.object_mut(id) {
+            object.attributes.set(key, names);
+        }
     }
 
     fn body_locals(

@@ -6,7 +6,7 @@ use crate::outside::Include;
 use crate::parse::Parsed;
 use crate::source::{Place, Source};
 use crate::text;
-use crate::value::{Dictionary, DictionaryId, Rare, StringId, Value};
+use crate::value::{Dictionary, DictionaryId, Rare, StringId, Value, Writes};
 
 /// How deep files may include each other.
 pub const INCLUDES_MAX: usize = 64;
@@ -185,7 +185,8 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// A namespace's statements set its members; once it is made they are constants.
+    /// A namespace's statements set its members, each once, and see no variables around them. A
+    /// plain name is one of all files, wherever the statement is.
     fn namespace(
         &mut self,
         frame: &Frame<'p>,
@@ -194,23 +195,19 @@ impl<'p> Interpreter<'p> {
         body: &[NodeId],
     ) -> Outcome {
         let place = frame.module.place(id);
-        let space =
-            self.heap.make_dictionary(Dictionary { origin: place, ..Dictionary::default() });
-        let inner = Frame { this: Value::Namespace(space), ..*frame };
+        let rare = Some(Box::new(Rare { writes: Writes::Once, ..Rare::default() }));
+        let made = Dictionary { origin: place, rare, ..Dictionary::default() };
+        let space = Value::Namespace(self.heap.make_dictionary(made));
+        let inner = self.frame(frame.module, space);
         self.block(&inner, body)?;
-        let members: Vec<_> = self.heap.dictionary(space).items.iter().collect();
-        members.into_iter().for_each(|(name, value)| self.set_constant(space, name, value));
         let (base, key) = match &frame.module.node(target).kind {
             Kind::Name(atom) => {
-                let base = match frame.this {
-                    Value::Namespace(_) => frame.this,
-                    _ => Value::Namespace(self.roots.globals),
-                };
-                (base, Value::String(self.atom(frame.module, *atom)))
+                let name = self.atom(frame.module, *atom);
+                (Value::Namespace(self.roots.globals), Value::String(name))
             }
             _ => self.target(frame, target)?,
         };
-        self.set_field(base, key, Value::Namespace(space), place)?;
+        self.set_field(base, key, space, place)?;
         Ok(Value::Empty)
     }
 

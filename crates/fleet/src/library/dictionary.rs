@@ -57,6 +57,17 @@ pub fn get(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     Ok(run.heap.dictionary(id).items.get(key).unwrap_or(Value::Empty))
 }
 
+/// A namespace has what is asked for.
+pub fn get_of_namespace(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    let id = this(run, call)?;
+    let key = ops::to_key(&mut run.heap, run.types, call.argument(0));
+    let found = run.heap.dictionary(id).items.get(key);
+    found.ok_or_else(|| {
+        let key = run.heap.text(key);
+        call.fail(format!("Namespace does not contain field '{key}'"))
+    })
+}
+
 pub fn keys(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let sorted = run.heap.sorted(this(run, call)?);
     let keys = sorted.into_iter().map(|(key, _)| Value::String(key)).collect();

@@ -10,6 +10,7 @@ pub mod glob;
 mod icinga;
 mod json;
 mod math;
+mod performance;
 pub mod regex;
 mod string;
 mod system;
@@ -23,7 +24,7 @@ use crate::ops;
 use crate::source::Place;
 use crate::text;
 use crate::types::{Types, Unset};
-use crate::value::{BuiltinId, Dictionary, DictionaryId, Rare, TypeId, Value};
+use crate::value::{BuiltinId, Dictionary, DictionaryId, Rare, TypeId, Value, Writes};
 
 /// A call of a function of the library.
 pub struct Call<'c> {
@@ -201,6 +202,11 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
     for (name, space) in [("System", system), ("Types", all_types), ("Icinga", icinga)] {
         member(heap, globals, name, Value::Namespace(space));
     }
+    for space in [system, configuration, all_types, icinga, math, json] {
+        if let Ok(space) = heap.dictionary_mut(space) {
+            space.rare.get_or_insert_with(Box::<Rare>::default).writes = Writes::Nothing;
+        }
+    }
     for (name, value) in constants {
         let value = heap.string(value.as_bytes());
         let name = heap.intern(name.as_bytes());
@@ -271,6 +277,12 @@ pub(crate) fn construct(run: &mut Interpreter<'_>, id: TypeId, call: &Call<'_>) 
         (Types::DATE_TIME, _) => date_time(run, call),
         (Types::ARRAY, None) => Ok(run.heap.array_of(Vec::new(), call.place)),
         (Types::DICTIONARY, None) => Ok(run.heap.dictionary_of(Default::default(), call.place)),
+        (Types::NAMESPACE, None) => {
+            let origin = call.place;
+            let made = Dictionary { origin, ..Dictionary::default() };
+            Ok(Value::Namespace(run.heap.make_dictionary(made)))
+        }
+        (Types::PERFDATA_VALUE, None) => Ok(performance::value(run, call.place)),
         (_, Some(_)) => Err(call.fail("Constructor does not take any arguments.")),
         (_, None) => {
             let name = &run.types.get(id).name;

@@ -6,7 +6,7 @@ use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;
 use crate::source::Place;
 use crate::text;
-use crate::value::Value;
+use crate::value::{TypeId, Value};
 
 pub fn assert(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     match ops::is_true(&run.heap, call.argument(0)) {
@@ -328,7 +328,7 @@ pub fn get_time(run: &mut Interpreter<'_>, _call: &Call<'_>) -> Outcome {
 
 pub fn getenv(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let value = run.outside.variable(&words(run, call.argument(0)));
-    Ok(value.map_or(Value::Empty, |value| run.heap.string(value.as_bytes())))
+    Ok(run.heap.string(value.unwrap_or_default().as_bytes()))
 }
 
 pub fn path_exists(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
@@ -397,7 +397,7 @@ pub fn format_time(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 }
 
 /// A type given as itself or by name.
-fn type_argument(run: &Interpreter<'_>, value: Value) -> Option<crate::value::TypeId> {
+fn type_argument(run: &Interpreter<'_>, value: Value) -> Option<TypeId> {
     match value {
         Value::Type(id) => Some(id),
         Value::String(id) => run.types.find(run.heap.bytes(id)),
@@ -414,10 +414,82 @@ pub fn get_object(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 
 /// All objects of a type of an earlier stage, by name.
 pub fn get_objects(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    let of_type = type_argument(run, call.argument(0));
-    let objects = of_type.map(|id| run.objects_of(id)).unwrap_or_default();
-    let objects = objects.into_iter().map(Value::Object).collect();
+    let of_type = given_type(run, call)?;
+    if run.types.get(of_type).rules.is_none() {
+        return Err(call.fail("Invalid type: there are no objects of it"));
+    }
+    let objects = run.objects_of(of_type).into_iter().map(Value::Object).collect();
     Ok(run.heap.array_of(objects, call.place))
+}
+
+/// A dictionary of a few members.
+fn members_of(run: &mut Interpreter<'_>, members: &[(&str, Value)], place: Place) -> Value {
+    let members = members.iter().map(|(name, value)| (run.heap.intern(name.as_bytes()), *value));
+    let members = members.collect();
+    run.heap.dictionary_of(members, place)
+}
+
+/// What a template says of itself: its name, its type and where it is.
+fn template(run: &mut Interpreter<'_>, at: u32, place: Place) -> Value {
+    let definition = run.definitions.template(at);
+    let (of_type, name, head) = (definition.of_type, definition.name, definition.place);
+    let location = location(run, head, place);
+    let members = [
+        ("location", location),
+        ("name", Value::String(name)),
+        ("type", run.roots.type_names[of_type.0 as usize]),
+    ];
+    members_of(run, &members, place)
+}
+
+/// The first and the last character of a place.
+fn location(run: &mut Interpreter<'_>, head: Place, place: Place) -> Value {
+    let Some(module) = run.modules.get(head.file) else { return Value::Empty };
+    let lines = |at: u32| module.source.line_column(at);
+    let (line, column) = lines(head.span.start);
+    let (last_line, last_column) = lines(head.span.end.saturating_sub(1));
+    let number = |number: u32| Value::Number(f64::from(number));
+    let path = run.heap.string(module.source.path.as_bytes());
+    let members = [
+        ("first_column", number(column)),
+        ("first_line", number(line)),
+        ("last_column", number(last_column)),
+        ("last_line", number(last_line)),
+        ("path", path),
+    ];
+    members_of(run, &members, place)
+}
+
+/// The type that an argument must be.
+fn given_type(run: &Interpreter<'_>, call: &Call<'_>) -> Result<TypeId, Flow> {
+    match call.argument(0) {
+        Value::Type(id) => Ok(id),
+        Value::Empty => Err(call.fail("Invalid type: Must not be null")),
+        other => Err(no_object(run, call, other)),
+    }
+}
+
+/// A template that was met; null if there is none.
+pub fn get_template(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    let of_type = type_argument(run, call.argument(0));
+    let name = ops::to_key(&mut run.heap, run.types, call.argument(1));
+    let found = of_type.and_then(|of_type| run.definitions.find_template(of_type, name));
+    Ok(found.map_or(Value::Empty, |at| template(run, at, call.place)))
+}
+
+/// All templates of a type that were met, by name.
+pub fn get_templates(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    let of_type = given_type(run, call)?;
+    let mut found = run.definitions.templates_of(of_type);
+    let name = |at: &u32| run.heap.bytes(run.definitions.template(*at).name);
+    found.sort_by(|a, b| name(a).cmp(name(b)));
+    let found = found.into_iter().map(|at| template(run, at, call.place)).collect();
+    Ok(run.heap.array_of(found, call.place))
+}
+
+/// Nothing waits while rules are evaluated: what they make does not depend on the time it takes.
+pub fn sleep(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
+    to_number(run, call, call.argument(0)).map(|_| Value::Empty)
 }
 
 /// What only Windows has is the empty text elsewhere.

@@ -19,13 +19,15 @@ pub fn types() -> Vec<Type> {
 }
 
 /// The file that is evaluated before a configuration: what the program brings itself, with the
-/// names that configurations import ("Template Library"). What commands and periods do is not
+/// names that configurations import ("Template Library") and the constants that are numbers. What commands and periods do is not
 /// said: nothing is run here.
 pub fn before() -> Source {
     Source::new("<icinga2>", BEFORE.as_bytes())
 }
 
 const BEFORE: &str = "\
+if (!globals.contains(\"MaxConcurrentChecks\")) { globals.MaxConcurrentChecks = 512 }
+if (!globals.contains(\"ReloadTimeout\")) { globals.ReloadTimeout = 300 }
 template CheckCommand \"plugin-check-command\" default { }
 template CheckCommand \"icinga-check-command\" { vars.icinga_min_version = \"\" }
 template CheckCommand \"cluster-check-command\" { }

@@ -2,23 +2,12 @@
 //!
 //! Only whether they can be read is said here; nobody asks when they are.
 
-const WEEKDAYS: [&str; 7] =
-    ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+use crate::time::{DAYS, MONTHS};
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
+/// Whether a word is one of some names, in small letters.
+fn is_of(names: &[&str], word: &str) -> bool {
+    names.iter().any(|name| name.to_ascii_lowercase() == word)
+}
 
 /// Whether days can be read: `monday`, `day 1 - 15`, `2024-01-01 - 2024-02-01 / 3`.
 ///
@@ -52,8 +41,8 @@ fn number(text: &str) -> Result<(), String> {
 fn day(text: &str, whole: &str) -> Result<(), String> {
     let invalid = || format!("Invalid time specification: {whole}");
     let words: Vec<&str> = text.split(' ').collect();
-    let is_weekday = |word: &str| WEEKDAYS.contains(&word);
-    let is_month = |word: &str| MONTHS.contains(&word);
+    let is_weekday = |word: &str| is_of(&DAYS, word);
+    let is_month = |word: &str| is_of(&MONTHS, word);
     match words[..] {
         [date] if date.len() == 10 && date.as_bytes()[4] == b'-' && date.as_bytes()[7] == b'-' => {
             self::date(date, whole)

@@ -192,10 +192,8 @@ impl Case {
 
 /// Namespaces as the report of 2023 has them, and what both cases need.
 const HEAD: &str = "\
-namespace Fleet {
-  namespace Site { namespace Names { const pattern = \"fra-*-zz\" } }
-  namespace Limits { const Wanted = 99 }
-}
+namespace Fleet.Site.Names { pattern = \"fra-*-zz\" }
+namespace Fleet.Limits { Wanted = 99 }
 object CheckCommand \"dummy\" { command = [ \"/bin/true\" ] }
 template Host \"base\" { check_command = \"dummy\" }
 template Service \"base\" { check_command = \"dummy\" }

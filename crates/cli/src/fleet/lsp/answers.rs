@@ -119,7 +119,10 @@ pub(super) fn completion(documents: &Documents, parameters: &Value) -> Value {
         return items.collect();
     }
     match assist::type_around(&module, at).and_then(|name| type_called(&name)) {
-        Some(of_type) => of_type.fields.iter().map(item).collect(),
+        // What only the engine sets cannot be written.
+        Some(of_type) => {
+            of_type.fields.iter().filter(|field| field.kind != Kind::ReadOnly).map(item).collect()
+        }
         None => types(),
     }
 }
