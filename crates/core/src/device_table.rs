@@ -356,6 +356,27 @@ mod tests {
     }
 
     #[test]
+    fn groups_that_are_being_started_are_counted() {
+        let group = |id: &str, is_starting| GroupFacts {
+            id: id.to_owned(),
+            is_starting,
+            ..GroupFacts::default()
+        };
+        let told = |groups: Vec<GroupFacts>| DeviceBatch { groups, ..DeviceBatch::default() };
+        let mut table = DeviceTable::default();
+        table.apply(told(vec![group("a", true), group("b", true), group("c", false)]));
+        assert_eq!(table.starting(), 2);
+        table.apply(told(vec![group("a", true), group("b", false)]));
+        assert_eq!(table.starting(), 1);
+        let gone = DeviceBatch { gone_groups: vec!["a".into(), "a".into()], ..told(vec![]) };
+        table.apply(gone);
+        assert_eq!(table.starting(), 0);
+        table.apply(told(vec![group("a", true), group("b", true)]));
+        table.apply(DeviceBatch { is_whole: true, ..told(vec![group("b", true)]) });
+        assert_eq!(table.starting(), 1);
+    }
+
+    #[test]
     fn a_device_that_lost_a_link_says_so() {
         let mut table = DeviceTable::default();
         table.apply(batch(true, "/sys/a ready /dev/a /dev/old"));

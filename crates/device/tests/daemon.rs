@@ -722,11 +722,15 @@ fn carry_out(
         machine.daemon.turn(Some(limit)).expect("the socket works");
         let orders = taken(executor);
         if was_settled && orders.is_empty() && machine.daemon.is_settled() {
+            let told = machine.daemon.message().unwrap_or_default();
+            assert!(!told.contains("\nstarting\n"), "nothing is any more: {told}");
             return lines;
         }
         for order in orders {
             match order {
                 Order::Run(run) => {
+                    let told = machine.daemon.message().expect("a start is news");
+                    assert!(told.contains("\nstarting\n"), "{told}");
                     lines.push(run.words.join(" "));
                     let done = Answer::Ended(run.id, Ok(())).write();
                     fdpass::send(executor.as_fd(), done.as_bytes(), &[]).expect("it listens");
