@@ -269,11 +269,7 @@ impl<'w> Worker<'w> {
         let node = plan::node(frame.module, definition);
         let mut any = |filters: &[crate::ast::NodeId]| -> Result<bool, Box<Fault>> {
             for filter in filters {
-                let found = self.run.is_true(&frame, *filter).map_err(|flow| match flow {
-                    Flow::Fail(fault) => fault,
-                    _ => Fault::at(definition.place, "Invalid flow control statement."),
-                })?;
-                if found {
+                if self.run.holds(&frame, *filter)? {
                     return Ok(true);
                 }
             }

@@ -159,6 +159,33 @@ fn a_template_may_import_itself_under_a_condition() {
     );
 }
 
+#[test]
+fn a_filter_may_be_statements() {
+    let containers =
+        "object Container \"a\" { vars.x = 1 }\nobject Container \"b\" { vars.x = 2 }\n";
+    let made = |filter: &str, matching: Matching| {
+        let rule = format!("apply Service \"s\" to Container {{ assign where {filter} }}");
+        let options = Options { matching, ..Options::default() };
+        let found = shown(&format!("{containers}{rule}"), &options);
+        let of_rules =
+            found.lines().filter(|line| line.starts_with("Service ") || line.contains("error"));
+        of_rules.map(|line| line.split(' ').nth(1).unwrap_or("").to_owned()).collect::<Vec<_>>()
+    };
+    for matching in [Matching::Naive, Matching::Scan, Matching::Indexed] {
+        let check = |filter: &str, expected: &[&str]| {
+            assert_eq!(made(filter, matching), expected, "{filter}");
+        };
+        check("{ true }", &["a-s", "b-s"]);
+        check("{ }", &[]);
+        check("if (container.vars.x == 2) { return true }", &["b-s"]);
+        check("{ container.vars.x == 2 }", &["b-s"]);
+        check("{ var z = container.vars.x; z == 2 }", &["b-s"]);
+        check("{ if (container.vars.x == 2) { return true }; return false }", &["b-s"]);
+        // What one container's filter remembers, the next one's does not see.
+        check("{ var seen = locals.contains(\"z\"); var z = [ 1 ]; !seen }", &["a-s", "b-s"]);
+    }
+}
+
 // Every way of matching, every number of threads.
 
 const PATHS: &[&str] = &[

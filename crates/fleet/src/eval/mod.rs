@@ -398,6 +398,7 @@ impl<'p> Interpreter<'p> {
                 true => self.block(frame, then),
                 false => self.block(frame, other.as_deref().unwrap_or_default()),
             },
+            Kind::Block(body) => self.block(frame, body),
             _ => self.statement(frame, id),
         }
     }
@@ -416,6 +417,12 @@ impl<'p> Interpreter<'p> {
 
     pub(crate) fn is_true(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Flow> {
         let value = self.evaluate(frame, id)?;
+        Ok(ops::is_true(&self.heap, value))
+    }
+
+    /// Whether a filter holds. `return` in it says so as well.
+    pub(crate) fn holds(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Box<Fault>> {
+        let value = end_of_body(self.evaluate(frame, id))?;
         Ok(ops::is_true(&self.heap, value))
     }
 
