@@ -39,6 +39,12 @@ impl Backend for Still {
     fn files(&self, _: &Definition) -> UnitFiles {
         UnitFiles::default()
     }
+    fn preset(&self, _: &Definition) -> &'static str {
+        ""
+    }
+    fn differs_on_disk(&self, _: &Definition) -> bool {
+        false
+    }
     fn live(&self, _: UnitId) -> Live {
         Live::default()
     }

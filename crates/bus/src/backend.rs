@@ -30,6 +30,12 @@ pub trait Backend: Send + Sync + 'static {
     /// no directory.
     fn files(&self, definition: &Definition) -> UnitFiles;
 
+    /// What the preset policy says of the unit's file; empty where there is none.
+    fn preset(&self, definition: &Definition) -> &'static str;
+
+    /// Whether the unit's files are other than what is in force. Asked before each start.
+    fn differs_on_disk(&self, definition: &Definition) -> bool;
+
     /// Counters of the unit's cgroup, read now.
     fn live(&self, unit: UnitId) -> Live;
 
@@ -297,10 +303,6 @@ pub struct UnitFiles {
     pub drop_ins: Vec<Box<str>>,
     /// `UnitFileState`; empty where there is no file.
     pub state: &'static str,
-    /// `UnitFilePreset`; empty where there is no file.
-    pub preset: &'static str,
-    /// `NeedDaemonReload`
-    pub changed_on_disk: bool,
     /// Made by a client or by the manager, not from a file that stays.
     pub transient: bool,
 }

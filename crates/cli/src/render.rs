@@ -157,14 +157,19 @@ fn loaded(unit: &Value, style: Style) -> String {
     let files = texts(unit, "files");
     let state = unit["file_state"].as_str().map(|s| format!("; {s}")).unwrap_or_default();
     let word = if load == "loaded" { load.to_owned() } else { style.paint(Tone::Bad, load) };
-    match files.split_first() {
+    let mut out = match files.split_first() {
         None => word,
         Some((fragment, [])) => format!("{word} ({fragment}{state})"),
         Some((fragment, dropins)) => {
             let dropins = dropins.join("\n             ");
             format!("{word} ({fragment}{state})\n    Drop-In: {dropins}")
         }
+    };
+    if unit["differs_on_disk"] == true {
+        let said = "its files have changed since; 'warren refresh' puts that into force";
+        out = format!("{out}\n   Warning: {}", style.paint(Tone::Warn, said));
     }
+    out
 }
 
 /// The sub state, for a failed unit the result.

@@ -1,7 +1,7 @@
 //! Jobs at work: whose turn it is, and what is done then.
 //!
-//! [`requests`] takes what clients ask for, [`install`] makes a plan's jobs installed ones, [`waits`]
-//! counts for each how many it waits for, and [`ends`] is how they end. Start at [`Core::run_job`].
+//! `requests` takes what clients ask for, `install` makes a plan's jobs installed ones, `waits`
+//! counts for each how many it waits for, and `ends` is how they end. Start at [`Core::run_job`].
 
 mod ends;
 mod install;

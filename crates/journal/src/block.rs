@@ -19,7 +19,7 @@ mod header;
 mod tests;
 
 pub use decode::{Block, Column, Row};
-pub use encode::{Builder, Compression};
+pub use encode::{Builder, COMPRESSION_LEVEL};
 pub(crate) use header::MAGIC;
 pub use header::{BLOCK_HEADER_BYTES, Header, Identity, Kind, SECTIONS, Section, SectionInfo};
 

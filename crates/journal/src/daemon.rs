@@ -18,6 +18,7 @@
 mod audit;
 pub(crate) mod control;
 mod core;
+mod datagrams;
 mod forward;
 pub(crate) mod inherit;
 mod keep;
@@ -29,6 +30,7 @@ pub(crate) mod sender;
 mod streams;
 mod syncer;
 mod tails;
+mod unit_files;
 mod units;
 mod upkeep;
 
@@ -37,7 +39,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::fdpass::{self, Credentials};
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
@@ -46,6 +47,7 @@ use crate::config::{Config, Fault};
 use crate::daemon::audit::Audit;
 use crate::daemon::control::{Control, Order, Question};
 use crate::daemon::core::Core;
+use crate::daemon::datagrams::{Inlet, Taken};
 use crate::daemon::inherit::{Inherited, PENDING_NAME};
 use crate::daemon::kmsg::Kmsg;
 use crate::daemon::link::{Link, Received};
@@ -53,11 +55,11 @@ use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Transport};
 use crate::daemon::streams::Streams;
+use crate::daemon::unit_files::UnitFiles;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::input::handover::Packet;
 use crate::input::pending::Found;
-use crate::input::syslog;
 
 /// An entry is written so long after it came at the latest, µs.
 const FLUSH_US: u64 = 250_000;
@@ -148,10 +150,12 @@ pub fn run(options: &Options) -> Result<()> {
 struct Daemon {
     epoll: Epoll,
     signals: SignalFd,
-    native: OwnedFd,
-    syslog: OwnedFd,
+    native: Inlet,
+    syslog: Inlet,
     stream: OwnedFd,
     link: Option<Link>,
+    /// In a namespace, instead of the link.
+    unit_files: Option<UnitFiles>,
     control: Control,
     kmsg: Option<Kmsg>,
     audit: Option<Audit>,
@@ -159,6 +163,7 @@ struct Daemon {
     core: Core,
     boot: Id128,
     buffer: Vec<u8>,
+    taken: Taken,
     /// What signals asked for in this turn.
     orders: Vec<Order>,
     stopping: bool,
@@ -202,6 +207,34 @@ fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
     memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
 }
 
+/// Takes what the manager tells of units, what it says itself, and streams.
+fn hear_manager(
+    link: &mut Option<Link>,
+    core: &mut Core,
+    streams: &mut Streams,
+    epoll: &Epoll,
+    boot: Id128,
+) {
+    for _ in 0..TURN_MESSAGES_MAX {
+        let Some(received) = link.as_mut().and_then(Link::receive) else { return };
+        let Received { packets, mut fd, sender, faults } = received;
+        faults.iter().for_each(|fault| core.note(fault));
+        for packet in packets {
+            match packet {
+                Packet::Unit(unit) => _ = core.units.put(unit),
+                Packet::Entry { time_us, fields } => core.manager(sender, time_us, fields),
+                Packet::Stream { key, unit } => match fd.take() {
+                    Some(fd) => {
+                        let unit = core.units.put(unit);
+                        streams.take(epoll, (key, fd), unit, boot, core.pending());
+                    }
+                    None => core.note("A stream of the manager came without its descriptor"),
+                },
+            }
+        }
+    }
+}
+
 impl Daemon {
     fn start(options: &Options) -> Result<Daemon> {
         let make = |path: &Path| {
@@ -231,10 +264,17 @@ impl Daemon {
         let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
             signals: SignalFd::new(set).map_err(system)?,
-            native: socket(inherited.native, directory, "socket", Kind::Datagram)?,
-            syslog: socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
+            native: Inlet::new(
+                socket(inherited.native, directory, "socket", Kind::Datagram)?,
+                Transport::Journal,
+            ),
+            syslog: Inlet::new(
+                socket(inherited.syslog, directory, "dev-log", Kind::Datagram)?,
+                Transport::Syslog,
+            ),
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
+            unit_files: None,
             kmsg,
             audit: None,
             control: Control::new(
@@ -251,15 +291,15 @@ impl Daemon {
             core: Core::start(options, pending, old)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
+            taken: Taken::default(),
             orders: Vec::new(),
             stopping: false,
         };
-        for socket in [&daemon.native, &daemon.syslog] {
-            // Without, senders that are gone have no unit.
-            let _ = fdpass::pass_pidfds(socket.as_fd());
-        }
         if options.audit {
             daemon.open_audit();
+        }
+        if options.namespace.is_some() {
+            daemon.watch_unit_files(directory);
         }
         daemon.watch()?;
         for (name, stream) in inherited.streams {
@@ -279,12 +319,20 @@ impl Daemon {
         }
     }
 
+    /// Without, units have the defaults.
+    fn watch_unit_files(&mut self, directory: &Path) {
+        match UnitFiles::watch(directory) {
+            Ok(files) => self.unit_files = Some(files),
+            Err(e) => self.core.note(&format!("Settings of units are not read: {e}")),
+        }
+    }
+
     fn watch(&self) -> Result<()> {
         let add =
             |fd: BorrowedFd<'_>, token| self.epoll.add(fd, token, Interest::READ).map_err(system);
         add(self.signals.as_fd(), TOKEN_SIGNAL)?;
-        add(self.native.as_fd(), TOKEN_NATIVE)?;
-        add(self.syslog.as_fd(), TOKEN_SYSLOG)?;
+        add(self.native.socket().as_fd(), TOKEN_NATIVE)?;
+        add(self.syslog.socket().as_fd(), TOKEN_SYSLOG)?;
         add(self.stream.as_fd(), TOKEN_STREAM)?;
         self.link.iter().try_for_each(|link| add(link.fd(), TOKEN_LINK))?;
         self.kmsg.iter().try_for_each(|kmsg| add(kmsg.file().as_fd(), TOKEN_KMSG))?;
@@ -323,30 +371,9 @@ impl Daemon {
     }
 
     fn hear_manager(&mut self) {
-        for _ in 0..TURN_MESSAGES_MAX {
-            let Some(received) = self.link.as_mut().and_then(Link::receive) else { return };
-            self.take_packet(received);
-        }
-    }
-
-    fn take_packet(&mut self, received: Received) {
-        let Received { packets, mut fd, sender, faults } = received;
-        let core = &mut self.core;
-        faults.iter().for_each(|fault| core.note(fault));
-        for packet in packets {
-            match packet {
-                Packet::Unit(unit) => _ = core.units.put(unit),
-                Packet::Entry { time_us, fields } => core.manager(sender, time_us, fields),
-                Packet::Stream { key, unit } => match fd.take() {
-                    Some(fd) => {
-                        let unit = core.units.put(unit);
-                        let pending = core.pending();
-                        self.streams.take(&self.epoll, (key, fd), unit, self.boot, pending);
-                    }
-                    None => core.note("A stream of the manager came without its descriptor"),
-                },
-            }
-        }
+        let Daemon { link, unit_files, core, streams, epoll, boot, .. } = self;
+        unit_files.iter_mut().for_each(|files| files.learn(core));
+        hear_manager(link, core, streams, epoll, *boot);
     }
 
     fn signal(&mut self) {
@@ -360,10 +387,11 @@ impl Daemon {
         }
     }
 
-    /// What an epoch of the ledger has must be in a segment when it ends.
+    /// What an epoch of the ledger has goes to a segment when it ends. The receiving thread does not
+    /// wait for that: on a slow disk it has its line in the next epoch.
     fn end_epoch(&mut self) {
         if self.core.epoch_has_ended() {
-            let _ = self.carry_out(Order::Rotate);
+            self.core.begin_rotation();
             self.core.write_ledger();
         }
     }
@@ -408,55 +436,15 @@ impl Daemon {
 
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
-        for _ in 0..TURN_MESSAGES_MAX {
-            if self.core.is_full() {
-                return true;
-            }
-            let Ok(seen) = fdpass::look(self.socket(transport)) else { return false };
-            let senders = &self.core.senders;
-            let is_fresh = |sender| senders.is_fresh(transport, sender, now_us());
-            // An empty one comes with a file.
-            let plain = seen.bytes > 0 && seen.credentials.is_some_and(is_fresh);
-            if !plain {
-                // The manager told of its unit before it was there.
-                self.hear_manager();
-            }
-            if !self.datagram(transport, plain) {
-                return false;
-            }
-        }
-        true
-    }
-
-    fn socket(&self, transport: Transport) -> BorrowedFd<'_> {
-        let socket = if transport == Transport::Journal { &self.native } else { &self.syslog };
-        socket.as_fd()
-    }
-
-    /// Takes a datagram; false when there is none. `plain`: it has no file, and its sender is known.
-    /// A pidfd is made only for one that is not: it takes longer than everything else.
-    fn datagram(&mut self, transport: Transport, plain: bool) -> bool {
-        let Daemon { native, syslog, core, buffer, .. } = self;
-        let socket = if transport == Transport::Journal { native } else { syslog };
-        let mut fds = Vec::new();
-        let received = match plain {
-            true => fdpass::recv_plain(socket.as_fd(), buffer),
-            false => fdpass::recv(socket.as_fd(), buffer, &mut fds, false),
+        let Daemon { native, syslog, core, buffer, taken, .. } = self;
+        let Daemon { link, unit_files, streams, epoll, boot, .. } = self;
+        let inlet = if transport == Transport::Journal { native } else { syslog };
+        // The manager told of a sender's unit before it was there.
+        let learn = |core: &mut Core| {
+            unit_files.iter_mut().for_each(|files| files.learn(core));
+            hear_manager(link, core, streams, epoll, *boot);
         };
-        let Ok(received) = received else { return false };
-        let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
-        let data = &buffer[..received.bytes.min(buffer.len())];
-        match (transport, fds.pop()) {
-            _ if received.truncated => core.note("A datagram was too large and is lost"),
-            (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
-                core.memfd(&fd, sender);
-            }
-            (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
-            (Transport::Journal, None) => core.native(data, sender),
-            (_, None) => core.take(transport, sender, syslog::parse(data)),
-        }
-        true
+        inlet.read((taken, buffer), core, learn)
     }
 
     /// How long may pass before something must be written or synced, µs.

@@ -92,6 +92,20 @@ impl Fields {
         self.iter().find(|(n, _)| *n == name.as_bytes()).map(|(_, value)| value)
     }
 
+    /// Where the first value of a field is, for [`Fields::at`].
+    pub fn place(&self, name: &str) -> Option<(u32, u32)> {
+        let at = self.iter().position(|(n, _)| n == name.as_bytes())?;
+        Some(self.ends[at])
+    }
+
+    /// The value at a place that [`Fields::place`] gave.
+    ///
+    /// # Panics
+    /// If it was given by other fields.
+    pub fn at(&self, (begin, end): (u32, u32)) -> &[u8] {
+        &self.bytes[begin as usize..end as usize]
+    }
+
     /// How many fields.
     pub fn len(&self) -> usize {
         self.ends.len()
@@ -164,11 +178,21 @@ impl Entry {
 /// A name that may stand in the store: `A-Z`, `0-9` and `_`, not a digit first, 1 to 64 bytes;
 /// `systemd.journal-fields(7)`.
 pub fn is_valid_name(name: &[u8]) -> bool {
-    let allowed = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name[0].is_ascii_digit()
-        && name.iter().all(allowed)
+        && name.iter().all(|byte| NAME_BYTES[usize::from(*byte)])
 }
+
+/// Which bytes a name may have: every name of every entry is looked at.
+static NAME_BYTES: [bool; 256] = {
+    let mut allowed = [false; 256];
+    let mut byte = 0u8;
+    while byte < u8::MAX {
+        allowed[byte as usize] = byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+        byte += 1;
+    }
+    allowed
+};
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{Block, Builder, Compression};
+use crate::block::{Block, Builder};
 use crate::entry::Entry;
 use crate::error::{Error, Result};
 use crate::files::{File, Files, Listed, Space};
@@ -23,7 +23,7 @@ pub fn block(data: &[u8]) {
         let row = |row| block.entry(row).expect("a checked block can be read");
         (0..block.rows().len()).map(row).collect()
     };
-    let (entries, mut builder) = (read(&block), Builder::new(Compression::FAST));
+    let (entries, mut builder) = (read(&block), Builder::default());
     entries.iter().for_each(|e| builder.push(e.seqnum, &e.stamp, &e.context, &e.fields));
     let mut bytes = Vec::new();
     builder.finish(&mut bytes, block.header().identity, 0, 0);

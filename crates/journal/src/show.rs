@@ -10,6 +10,7 @@ mod foreign;
 pub mod format;
 mod import;
 mod moved;
+mod place;
 mod proof;
 pub(crate) mod reading;
 pub mod run;
@@ -19,4 +20,5 @@ pub mod when;
 
 pub use args::Args;
 pub(crate) use foreign::bytes as foreign_bytes;
+pub use place::Place;
 pub use run::run;

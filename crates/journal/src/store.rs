@@ -20,7 +20,7 @@ mod tests;
 pub mod upkeep;
 pub mod vacuum;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::block::Identity;
@@ -43,6 +43,9 @@ pub const DEFAULT_CLASS: &str = "system";
 /// that no number that anybody saw is given out again.
 pub const SEQNUM_GAP: u64 = (log::WAITING_ENTRIES_MAX * CLASSES_MAX) as u64;
 
+/// Most contexts that are remembered as good.
+const CHECKED_MAX: usize = 16;
+
 /// What a store needs to know from outside.
 pub struct Setup {
     /// The machine's id, for the file headers.
@@ -64,6 +67,8 @@ pub struct Store {
     sealable: Vec<FileName>,
     /// A log was created whose name may not be on the device.
     directory_dirty: bool,
+    /// Some contexts whose names were looked at: a few senders send most.
+    checked: VecDeque<Arc<Fields>>,
 }
 
 /// A file to be made durable, in whatever thread.
@@ -134,6 +139,7 @@ impl Store {
             closing: BTreeMap::new(),
             sealable,
             directory_dirty: false,
+            checked: VecDeque::new(),
         };
         Ok((store, recovery))
     }
@@ -167,10 +173,24 @@ impl Store {
         fields: &Fields,
     ) -> Result<u64> {
         check_entry(context, fields)?;
+        self.check_context(context)?;
+        check_names(fields)?;
         let seqnum = self.next_seqnum;
         self.log(class)?.append(seqnum, stamp, context, fields)?;
         self.next_seqnum += 1;
         Ok(seqnum)
+    }
+
+    fn check_context(&mut self, context: &Arc<Fields>) -> Result<()> {
+        if self.checked.iter().any(|checked| Arc::ptr_eq(checked, context)) {
+            return Ok(());
+        }
+        check_names(context)?;
+        if self.checked.len() >= CHECKED_MAX {
+            self.checked.pop_front();
+        }
+        self.checked.push_back(context.clone());
+        Ok(())
     }
 
     fn log(&mut self, class: &str) -> Result<&mut ActiveLog> {
@@ -221,6 +241,16 @@ impl Store {
         let classes: Vec<String> = self.active.keys().cloned().collect();
         classes.iter().try_for_each(|class| self.end(class))?;
         self.finish_closing()
+    }
+
+    /// Ends all logs but those whose class has one that is closing, and makes nothing durable: that is
+    /// for [`Store::begin_syncs`]. False when there is one that goes on.
+    pub fn end_logs(&mut self) -> Result<bool> {
+        let classes: Vec<String> = self.active.keys().cloned().collect();
+        let (later, now): (Vec<String>, Vec<String>) =
+            classes.into_iter().partition(|class| self.closing.contains_key(class));
+        now.iter().try_for_each(|class| self.end(class))?;
+        Ok(later.is_empty())
     }
 
     /// What another thread is to do so that logs become durable: those that have ended, and with
@@ -354,10 +384,14 @@ fn check_entry(context: &Fields, fields: &Fields) -> Result<()> {
     if fields.len().max(context.len()) > ENTRY_FIELDS_MAX {
         return Err(Error::TooLarge { what: "the number of fields", max: ENTRY_FIELDS_MAX });
     }
-    if !fields.iter().chain(context.iter()).all(|(name, _)| is_valid_name(name)) {
-        return Err(Error::TooLarge { what: "a field name", max: crate::entry::NAME_BYTES_MAX });
-    }
     Ok(())
+}
+
+fn check_names(fields: &Fields) -> Result<()> {
+    match fields.iter().all(|(name, _)| is_valid_name(name)) {
+        true => Ok(()),
+        false => Err(Error::TooLarge { what: "a field name", max: crate::entry::NAME_BYTES_MAX }),
+    }
 }
 
 fn remove_leftovers(files: &dyn Files, catalogue: &Catalogue) -> Result<Vec<String>> {

@@ -205,6 +205,57 @@ fn a_reader_that_pauses_keeps_nothing_back_when_it_goes_on() {
     child.wait().expect("our child");
 }
 
+/// Files that make no room while a reader has them open are those that it saw when it began.
+#[test]
+fn a_reader_whose_output_is_not_read_has_what_there_was_when_it_began() {
+    let mut lab = Lab::new("unread");
+    // More than a pipe takes.
+    let word = |number: usize| format!("{number}{}", "x".repeat(1000));
+    let old: Vec<String> = (0..400).map(word).collect();
+    for part in old.chunks(100) {
+        lab.append(&part.join(" "));
+        lab.seal();
+    }
+    let mut child =
+        lab.command(&["-q", "-o", "cat"]).stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut shown = vec![lines.next().expect("it reads").expect("a line")];
+    // It waits: the pipe is full.
+    while state(child.id()) != 'S' {
+        std::thread::yield_now();
+    }
+    let before = open_files(child.id(), &lab.directory);
+    assert!((1..=5).contains(&before), "{before} files for four segments");
+    let memory = resident_pages(child.id());
+    for round in 0..200 {
+        lab.append(&word(1000 + round));
+        lab.seal();
+        if round % 10 == 9 {
+            assert_eq!(lab.run(&["--vacuum-files", "1"]).status.code(), Some(0));
+        }
+    }
+    assert_eq!(open_files(child.id(), &lab.directory), before);
+    assert_eq!(resident_pages(child.id()), memory, "nothing comes to one who waits");
+    shown.extend(lines.map(|line| line.expect("a line")));
+    assert_eq!(shown, old);
+    assert!(child.wait().expect("our child").success());
+}
+
+/// `S`: a process sleeps; proc(5).
+fn state(pid: u32) -> char {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let after_name = text.rsplit(')').next().and_then(|rest| rest.trim().chars().next());
+    after_name.expect("proc(5)")
+}
+
+/// Pages of a process that are in memory, of its own.
+fn resident_pages(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
+    let mut numbers = text.split(' ').filter_map(|number| number.parse::<u64>().ok());
+    let (_size, resident, shared) = (numbers.next(), numbers.next(), numbers.next());
+    resident.zip(shared).map(|(all, shared)| all - shared).expect("proc(5)")
+}
+
 #[test]
 fn what_is_not_there_is_refused() {
     let lab = Lab::new("refused");

@@ -158,6 +158,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
         "made_by": rules_of(shared, definition),
         "file_state": shared.states().get(&definition.name).map(UnitFileState::as_str),
+        "differs_on_disk": shared.differs_on_disk(definition),
         "since": moment(history.state_change),
         "active_since": moment(history.active_enter),
         "main_pid": run.main_process().map(|p| p.pid),

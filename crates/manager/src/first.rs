@@ -11,7 +11,7 @@ use std::sync::Arc;
 use warren_core::graph::Graph;
 use warren_core::record::Restored;
 use warren_core::settings::Settings;
-use warren_unit::Diagnostic;
+use warren_unit::{Diagnostic, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::generation_file::GenerationFile;
@@ -43,34 +43,41 @@ enum Rest {
 }
 
 impl First {
-    /// Takes what is in writing, or reads the files.
+    /// What is in writing of the generation that was in force, or a new file.
     ///
     /// # Errors
     /// Nothing can be written down.
+    pub fn open_file(
+        restored: Option<&Restored>,
+        written: Option<OwnedFd>,
+    ) -> Result<GenerationFile, warren_sys::Error> {
+        let (names, generation) = known(restored);
+        match written {
+            Some(fd) => Ok(GenerationFile::open(fd, names, generation)),
+            None => GenerationFile::create(),
+        }
+    }
+
+    /// Takes what is in writing, or reads the files.
     pub fn find(
         options: &Options,
         settings: &Settings,
         restored: Option<&Restored>,
-        written: Option<OwnedFd>,
+        file: GenerationFile,
         mounts: FoundMounts,
-    ) -> Result<First, warren_sys::Error> {
-        let names = restored.map(|r| r.names.clone()).unwrap_or_default();
-        let generation = restored.and_then(|r| r.manager).map_or(0, |m| m.generation);
-        let file = match written {
-            Some(fd) => GenerationFile::open(fd, names.clone(), generation),
-            None => GenerationFile::create()?,
-        };
+    ) -> First {
         let (paths, fleet) = (options.search_path(), options.fleet());
         // Which rules made a line is not in writing.
         let has_rules = fleet.as_ref().is_some_and(Fleet::has_rules);
         if let Some(graph) = file.graph().filter(|_| !has_rules).cloned() {
             let rest =
                 Rest::Read { paths, settings: settings.clone(), fleet: Box::new(fleet), mounts };
-            return Ok(First::kept(graph, file, rest));
+            return First::kept(graph, file, rest);
         }
+        let (names, generation) = known(restored);
         let names = Arc::new(Graph::with_names(names).renumbered(generation));
         let loader = Loader::new(paths, settings.clone(), fleet, mounts);
-        Ok(First::from_files(&names, file, loader))
+        First::from_files(&names, file, loader)
     }
 
     fn kept(graph: Arc<Graph>, file: GenerationFile, rest: Rest) -> First {
@@ -110,4 +117,10 @@ impl First {
         };
         (loader, self.graph, self.file)
     }
+}
+
+/// Names by id, and the number of the generation, as far as the last incarnation left them.
+fn known(restored: Option<&Restored>) -> (Vec<Option<UnitName>>, u64) {
+    let names = restored.map(|r| r.names.clone()).unwrap_or_default();
+    (names, restored.and_then(|r| r.manager).map_or(0, |m| m.generation))
 }

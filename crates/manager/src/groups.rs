@@ -38,9 +38,9 @@ pub struct Groups {
     killing: BTreeSet<UnitId>,
     /// Units that are killed together, by the first of them.
     together: BTreeMap<UnitId, Vec<UnitId>>,
-    /// Controllers that are on for the children of a group, by its path: of thousands of units in a
-    /// slice the first asks for them.
-    enabled: BTreeMap<String, BTreeSet<String>>,
+    /// Whether a controller is on for the children of a group, by the group's path, or could not be
+    /// turned on: of thousands of units in a slice the first asks.
+    enabled: BTreeMap<String, BTreeMap<String, bool>>,
 }
 
 /// What a watch is for.
@@ -145,11 +145,11 @@ impl Groups {
         let Some(tree) = &self.tree else { return Ok(Vec::new()) };
         let path = group_path(graph, unit);
         let wanted = Wanted::of(settings);
-        let mut failed = wanted.missing(&self.controllers);
         let controllers = wanted.of_offered(&self.controllers);
-        failed.extend(enable(tree, &mut self.enabled, &path, &controllers));
+        let usable = enable(tree, &mut self.enabled, &path, &controllers);
+        let mut failed = wanted.missing(&usable);
         tree.make(&path)?;
-        failed.extend(apply(tree, &self.controllers, &path, &wanted.attributes));
+        failed.extend(apply(tree, &usable, &path, &wanted.attributes));
         self.adopt(unit, path, false);
         Ok(failed)
     }
@@ -486,35 +486,35 @@ fn slice_path(name: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// Turns controllers on, from the root down to the group's parent, where they are not yet; says
-/// which could not be.
+/// Turns controllers on, from the root down to the group's parent, where they are not yet; returns
+/// those that are on.
 fn enable(
     tree: &Tree,
-    enabled: &mut BTreeMap<String, BTreeSet<String>>,
+    enabled: &mut BTreeMap<String, BTreeMap<String, bool>>,
     path: &str,
     controllers: &[&str],
 ) -> Vec<String> {
-    let mut failed = Vec::new();
+    let mut usable: Vec<String> = controllers.iter().map(|c| (*c).to_owned()).collect();
     let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
     for parent in parents {
-        let on = enabled.entry(parent.to_owned()).or_default();
-        let off: Vec<&str> = controllers.iter().copied().filter(|&c| !on.contains(c)).collect();
-        if off.is_empty() || tree.make(parent).is_err() {
-            continue;
+        let known = enabled.entry(parent.to_owned()).or_default();
+        let new: Vec<&str> =
+            usable.iter().map(String::as_str).filter(|&c| !known.contains_key(c)).collect();
+        if !new.is_empty() && tree.make(parent).is_ok() {
+            let refused = tree.enable_controllers(parent, &new);
+            let is_on = |name: &str| refused.iter().all(|(other, _)| other != name);
+            known.extend(new.iter().map(|name| ((*name).to_owned(), is_on(name))));
         }
-        let refused: Vec<String> =
-            tree.enable_controllers(parent, &off).into_iter().map(|(name, _)| name).collect();
-        on.extend(off.iter().map(|c| (*c).to_owned()).filter(|c| !refused.contains(c)));
-        failed.extend(refused);
+        usable.retain(|name| known.get(name) == Some(&true));
     }
-    failed
+    usable
 }
 
 /// Writes the attributes; returns the settings that could not be applied.
-fn apply(tree: &Tree, offered: &[String], path: &str, attributes: &[Attribute]) -> Vec<String> {
+fn apply(tree: &Tree, usable: &[String], path: &str, attributes: &[Attribute]) -> Vec<String> {
     let mut failed = Vec::new();
     for attribute in attributes {
-        let has = offered.iter().any(|c| c == attribute.controller);
+        let has = usable.iter().any(|c| c == attribute.controller);
         // Without the controller the default TasksMax= of every unit would be reported.
         let stated = attribute.setting != "TasksMax" || has;
         let write = |value: &String| tree.write(path, attribute.file, value).is_ok();
@@ -528,6 +528,27 @@ fn apply(tree: &Tree, offered: &[String], path: &str, attributes: &[Attribute]) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The file of each group as if the kernel had made it; one that lacks it refuses.
+    #[test]
+    fn controllers_are_asked_for_once() {
+        let scratch = crate::scratch::Scratch::new("controllers");
+        let control = |group: &str| scratch.0.join(group).join("cgroup.subtree_control");
+        let asked = |group: &str| !std::fs::read(control(group)).expect("a file").is_empty();
+        let tree = Tree::open(&scratch.0).expect("a directory");
+        let mut enabled = BTreeMap::new();
+        let mut on = |path: &str| enable(&tree, &mut enabled, path, &["memory", "pids"]);
+        std::fs::write(control(""), "").expect("a file");
+        std::fs::create_dir(scratch.0.join("a.slice")).expect("a directory");
+        std::fs::write(control("a.slice"), "").expect("a file");
+        assert_eq!(on("a.slice/x.service"), ["memory", "pids"]);
+        assert!(asked("a.slice"));
+        std::fs::write(control("a.slice"), "").expect("a file");
+        assert_eq!(on("a.slice/y.service"), ["memory", "pids"]);
+        assert!(!asked("a.slice"), "they are on");
+        assert_eq!(on("b.slice/x.service"), [""; 0]);
+        assert_eq!(on("z.service"), ["memory", "pids"]);
+    }
 
     #[test]
     fn slices_nest_by_their_dashes() {

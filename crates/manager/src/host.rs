@@ -16,6 +16,25 @@ pub fn threads() -> usize {
     *THREADS.get_or_init(ask)
 }
 
+/// How many datagrams may wait in a Unix socket (unix(7), `max_dgram_qlen`).
+const UNIX_QUEUE: &str = "/proc/sys/net/unix/max_dgram_qlen";
+
+/// With the kernel's 10, whoever logs waits for the log daemon every few lines.
+const UNIX_QUEUE_MIN: u32 = 512;
+
+/// Has sockets that are made from now on take more datagrams. For the owner of the machine: it
+/// counts for every process in its network.
+///
+/// # Errors
+/// The kernel does not take it.
+pub fn lengthen_unix_queues() -> std::io::Result<()> {
+    let now = fs::read_to_string(UNIX_QUEUE)?.trim().parse::<u32>().unwrap_or(0);
+    if now >= UNIX_QUEUE_MIN {
+        return Ok(());
+    }
+    fs::write(UNIX_QUEUE, format!("{UNIX_QUEUE_MIN}\n"))
+}
+
 /// Whether the machine is this manager's to take apart. Everything must say so: in a container or
 /// beside another process 1, swap areas and loop devices are somebody else's.
 pub fn owns_machine(scope: Scope) -> bool {

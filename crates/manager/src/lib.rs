@@ -39,6 +39,7 @@ pub mod log_tail;
 pub mod mount_table;
 pub mod mounts;
 pub mod notify;
+pub mod on_disk;
 pub mod options;
 pub mod orders;
 pub mod pid_file;

@@ -5,8 +5,8 @@
 //! what differs; the loop puts it in force. The rules are those of systemd.unit(5), "UNIT FILE
 //! LOAD PATH".
 //!
-//! [`names`] says which file a name leads to, [`define`] what the files of a unit come to, [`work`]
-//! makes changes of the graph of that, and [`rules`] puts the units that rules make among them.
+//! `names` says which file a name leads to, `define` what the files of a unit come to, `work`
+//! makes changes of the graph of that, and `rules` puts the units that rules make among them.
 
 mod define;
 mod names;
@@ -25,6 +25,7 @@ use warren_unit::{Context, Diagnostic, LoadState, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
+use crate::on_disk::OnDisk;
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
 use names::instances;
@@ -190,6 +191,12 @@ impl Loader {
     /// Whether names or links changed since this was last asked.
     pub fn take_links_changed(&mut self) -> bool {
         std::mem::take(&mut self.links_changed)
+    }
+
+    /// What others may know of the disk.
+    pub fn on_disk(&self, graph: &Graph) -> OnDisk {
+        let (watch, looked_at_ns) = self.snapshot.watched();
+        OnDisk { watch, looked_at_ns, pending: self.affected(graph, &self.pending) }
     }
 
     /// The ground state.

@@ -58,6 +58,7 @@ impl LoaderThread {
         self.shared.publish_states(Arc::new(self.states()));
         self.file.write(&self.graph);
         warren_sys::heap::trim();
+        self.shared.publish_disk(self.loader.on_disk(&self.graph));
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),
@@ -68,12 +69,15 @@ impl LoaderThread {
                 }
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
                 LoaderOrder::Files { question, reply } => {
-                    reply.send(self.of_files(&question));
+                    let answer = self.of_files(&question);
+                    self.shared.publish_disk(self.loader.on_disk(&self.graph));
+                    reply.send(answer);
                     continue;
                 }
             };
             // Who hears that a reload is done can rely on what it did, whoever is killed then.
             self.file.write_ahead(&self.graph);
+            self.shared.publish_disk(self.loader.on_disk(&self.graph));
             self.shared.order(Order::Loaded(Box::new(answer)));
             self.file.write(&self.graph);
         }

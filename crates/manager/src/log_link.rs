@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
@@ -55,6 +56,9 @@ const STREAMS_MAX: usize = 48 << 10;
 
 /// Most streams that this process holds because the daemon has not taken them yet.
 const OUTGOING_MAX: usize = 1024;
+
+/// Most files of units that ended, for daemons of namespaces.
+const OLD_UNIT_FILES_MAX: usize = 1024;
 
 /// Longest identifier in the name of a stream that init keeps, bytes.
 const IDENTIFIER_BYTES_MAX: usize = 64;
@@ -130,6 +134,10 @@ pub struct LogLink {
     left_out: BTreeSet<u64>,
     /// Units whose settings the daemon was told of.
     told: BTreeSet<UnitId>,
+    /// Files that tell daemons of namespaces of units' settings.
+    unit_files: BTreeMap<UnitId, PathBuf>,
+    /// Those of units that ended, oldest first: their last messages may not have been read yet.
+    old_unit_files: VecDeque<(UnitId, PathBuf)>,
     /// The socket took no more: nothing is tried before its other end was heard of.
     full: bool,
     /// Waiting for room in the socket.
@@ -166,6 +174,8 @@ impl LogLink {
             outgoing: VecDeque::new(),
             left_out: BTreeSet::new(),
             told: BTreeSet::new(),
+            unit_files: BTreeMap::new(),
+            old_unit_files: VecDeque::new(),
             full: false,
             watches_room: false,
             asked: false,
@@ -295,6 +305,23 @@ fn connect(unit: &str, exec: &ExecConfig, identifier: &str) -> Result<NewStream,
     Ok(NewStream { fd: stream.into(), name })
 }
 
+/// The directory beside the sockets of a namespace in which its daemon finds what it is to know of
+/// units; `warren_journal::daemon::unit_files` reads it.
+const UNIT_FILES: &str = "units";
+
+/// Puts what a daemon without a link is to know of a unit where that looks for it; gives the file.
+fn put_unit_file(sockets: &Path, unit: &str, packet: &[u8]) -> std::io::Result<PathBuf> {
+    let directory = sockets.join(UNIT_FILES);
+    match std::fs::DirBuilder::new().mode(0o700).create(&directory) {
+        Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(e),
+        _ => {}
+    }
+    let (fresh, path) = (directory.join(".new"), directory.join(unit));
+    std::fs::write(&fresh, packet)?;
+    std::fs::rename(&fresh, &path)?;
+    Ok(path)
+}
+
 /// What a client says first of its stream: seven lines, which `warren_journal::input::stream` reads.
 fn stream_header(unit: &str, exec: &ExecConfig, identifier: &str) -> String {
     /// Neither to syslog, nor to the kernel's log, nor to the console.
@@ -328,6 +355,7 @@ impl Daemon {
             return None;
         }
         if let Some(exec) = exec_of(settings).filter(|exec| exec.log_namespace.is_some()) {
+            self.tell_namespace(unit, &name, exec, invocation);
             return connect(&name, exec, identifier)
                 .inspect_err(|e| say!("{name}: its output goes to a file: {e}"))
                 .ok();
@@ -392,13 +420,31 @@ impl Daemon {
         settings: &Compiled,
         invocation: u128,
     ) {
-        let ours = |exec: &&ExecConfig| self.log_link.heard && exec.log_namespace.is_none();
-        let Some(exec) = exec_of(settings).filter(ours) else { return };
+        let Some(exec) = exec_of(settings) else { return };
         let name = self.core.graph().name(unit).as_str().to_owned();
+        if exec.log_namespace.is_some() {
+            return self.tell_namespace(unit, &name, exec, invocation);
+        }
+        if !self.log_link.heard {
+            return;
+        }
         let name = StreamName { key: 0, unit: name, invocation, identifier: String::new() };
         let packet = packet(&name, false, self.groups.path_and_id(unit), exec);
         self.log_link.told.insert(unit);
         log::packet(packet);
+    }
+
+    /// Tells the daemon of the unit's namespace of its settings, which are kept for those that follow
+    /// it.
+    fn tell_namespace(&mut self, unit: UnitId, name: &str, exec: &ExecConfig, invocation: u128) {
+        let sockets = crate::spawn::log_sockets(exec.log_namespace.as_deref().unwrap_or_default());
+        let told =
+            StreamName { key: 0, unit: name.to_owned(), invocation, identifier: String::new() };
+        let packet = packet(&told, false, self.groups.path_and_id(unit), exec);
+        match put_unit_file(Path::new(&sockets), name, &packet) {
+            Ok(path) => _ = self.log_link.unit_files.insert(unit, path),
+            Err(e) => say!("{name}: its log settings do not reach its namespace's daemon: {e}"),
+        }
     }
 
     fn send_stream(&mut self, key: u64, reader: OwnedFd, packet: Option<Vec<u8>>) {
@@ -545,6 +591,15 @@ impl Daemon {
     /// The unit forgot what it was: nothing more is to be said of it.
     pub(crate) fn forget_log_settings(&mut self, unit: UnitId) {
         self.log_link.told.remove(&unit);
+        let Some(path) = self.log_link.unit_files.remove(&unit) else { return };
+        self.log_link.old_unit_files.push_back((unit, path));
+        if self.log_link.old_unit_files.len() > OLD_UNIT_FILES_MAX
+            && let Some((unit, path)) = self.log_link.old_unit_files.pop_front()
+            && self.log_link.unit_files.get(&unit) != Some(&path)
+        {
+            // It goes with the sockets' directory otherwise.
+            let _ = std::fs::remove_file(path);
+        }
     }
 
     /// The log daemon was stopped for good: nobody reads the streams, and services that write to

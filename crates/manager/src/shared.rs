@@ -20,6 +20,7 @@ use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
 use crate::inhibit::Locks;
+use crate::on_disk::OnDisk;
 use crate::orders::Order;
 use crate::records::Records;
 
@@ -80,6 +81,7 @@ pub struct Shared {
     view: Mutex<Arc<View>>,
     facts: Mutex<Arc<Facts>>,
     states: Mutex<Arc<FileStates>>,
+    disk: Mutex<Arc<OnDisk>>,
     devices: Mutex<Arc<DeviceTable>>,
     rules: Mutex<Applied>,
     shown: Mutex<Shown>,
@@ -146,6 +148,7 @@ impl Shared {
             view: Mutex::default(),
             facts: Mutex::new(Arc::new(facts)),
             states: Mutex::default(),
+            disk: Mutex::default(),
             devices: Mutex::default(),
             rules: Mutex::default(),
             shown: Mutex::new(Shown::new(places.rules)),
@@ -180,6 +183,17 @@ impl Shared {
     /// Puts up the installation states that go with a generation.
     pub fn publish_states(&self, states: Arc<FileStates>) {
         *lock(&self.states) = states;
+    }
+
+    /// Puts up what is known of the disk.
+    pub fn publish_disk(&self, disk: OnDisk) {
+        *lock(&self.disk) = Arc::new(disk);
+    }
+
+    /// Whether the unit's files are other than what is in force.
+    pub fn differs_on_disk(&self, definition: &Definition) -> bool {
+        let disk = lock(&self.disk).clone();
+        !crate::loader::is_of_kernel(definition) && disk.differs(definition, &self.unit_path)
     }
 
     /// Installation states of all unit files.
@@ -297,16 +311,23 @@ impl Backend for Shared {
         let is_of_kernel = crate::loader::is_of_kernel(definition);
         let fragment = definition.files.fragment.as_ref().filter(|_| !is_of_kernel).map(path);
         let states = self.states();
-        let preset = fragment.as_ref().map_or("", |_| states.preset(&definition.name));
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,
             drop_ins: definition.files.dropins.iter().map(path).collect(),
             state: states.get(&definition.name).map_or("", UnitFileState::as_str),
-            preset,
-            changed_on_disk: false,
             transient,
         }
+    }
+
+    fn preset(&self, definition: &Definition) -> &'static str {
+        let fragment = definition.files.fragment.as_ref();
+        let has_file = fragment.is_some() && !crate::loader::is_of_kernel(definition);
+        if has_file { self.states().preset(&definition.name) } else { "" }
+    }
+
+    fn differs_on_disk(&self, definition: &Definition) -> bool {
+        Shared::differs_on_disk(self, definition)
     }
 
     fn live(&self, unit: UnitId) -> Live {

@@ -2,7 +2,7 @@
 //!
 //! One listing per search directory, kept up to date by watches. A file is read again only if its
 //! stat identity changed, and counts as changed only if what it parses to differs. Nothing here
-//! knows what the files mean to units; see `loader`. [`look`] is what is read of a file, [`watch`] what
+//! knows what the files mean to units; see `loader`. `look` is what is read of a file, `watch` what
 //! the kernel tells.
 
 mod look;
@@ -149,7 +149,9 @@ impl Directory {
 pub struct Snapshot {
     /// In order of precedence.
     pub directories: Vec<Directory>,
-    watch: Option<Inotify>,
+    watch: Option<Arc<Inotify>>,
+    /// When it was last looked, ns since 1970 by the clock of file systems.
+    looked_at_ns: u64,
     /// Which directory, or which directory in it, a watch is for.
     watched: BTreeMap<WatchId, (usize, Option<Box<str>>)>,
     /// Links that lead out of the search directories, be it to nothing yet.
@@ -199,7 +201,8 @@ impl Snapshot {
         let directories = paths.into_iter().map(|path| Directory::new(path, false)).collect();
         let mut snapshot = Snapshot {
             directories,
-            watch,
+            watch: watch.map(Arc::new),
+            looked_at_ns: 0,
             watched: BTreeMap::new(),
             outside: BTreeSet::new(),
             missing: BTreeSet::new(),
@@ -233,6 +236,11 @@ impl Snapshot {
         self.directories.iter().map(|d| d.path.as_path())
     }
 
+    /// Its watch, and when it last looked.
+    pub fn watched(&self) -> (Option<Arc<Inotify>>, u64) {
+        (self.watch.clone(), self.looked_at_ns)
+    }
+
     /// Looks at every file; returns the names (below the search directories) that differ.
     pub fn sweep(&mut self) -> BTreeSet<Box<str>> {
         self.sweep_all(true)
@@ -240,6 +248,7 @@ impl Snapshot {
 
     fn sweep_all(&mut self, trusting: bool) -> BTreeSet<Box<str>> {
         self.work = Work::default();
+        self.looked_at_ns = warren_sys::time::coarse_ns();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
             if self.directories[index].is_made {

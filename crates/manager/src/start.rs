@@ -32,7 +32,7 @@ use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::Groups;
 use crate::helpers::Helpers;
-use crate::host::owns_machine;
+use crate::host::{lengthen_unix_queues, owns_machine};
 use crate::init_link::InitLink;
 use crate::loader::is_of_kernel;
 use crate::loader_thread::LoaderThread;
@@ -115,9 +115,21 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let (defaults, faults) = options.defaults(&context);
     let settings = Settings { context, defaults: Arc::new(defaults) };
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
-    let (state, restored) = open_state(kept.state.take())?;
-    let tree = open_tree();
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
+    // With thousands of mounts this takes as long as reading what was kept: both at a time.
+    let for_table = wake.clone();
+    let mount_table = std::thread::Builder::new()
+        .name("mounts".into())
+        .spawn(move || MountTable::start(for_table))
+        .map_err(text("starting a thread for the mount table"))?;
+    let (state, restored) = open_state(kept.state.take())?;
+    if restored.is_none()
+        && owns_machine(options.scope)
+        && let Err(e) = lengthen_unix_queues()
+    {
+        say!("datagrams of clients of the log will wait for one another: {e}");
+    }
+    let tree = open_tree();
     crate::log::set_up(options.log_target, options.scope, wake.clone());
     faults.iter().for_each(|fault| say!("{fault}"));
     let log_link = LogLink::open(std::mem::take(&mut kept.log), &init)?;
@@ -135,14 +147,16 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     }
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
-    let mounts = MountTable::start(wake.clone()).map_err(text("reading the mount table"))?;
-    let list = options.runtime_dir.join(MOUNTED_BEFORE);
-    let found = mounts.found(&list, restored.is_none(), owns_machine(options.scope));
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
     let is_asked = greeting.welcome.reason == StartReason::Asked;
     let written = kept.generation.take().filter(|_| !is_asked);
-    let first = First::find(&options, &settings, restored.as_ref(), written, found)
-        .map_err(text("making the generation file"))?;
+    let file =
+        First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
+    let mounts = mount_table.join().expect("reading the mount table does not panic");
+    let mounts = mounts.map_err(text("reading the mount table"))?;
+    let list = options.runtime_dir.join(MOUNTED_BEFORE);
+    let found = mounts.found(&list, restored.is_none(), owns_machine(options.scope));
+    let first = First::find(&options, &settings, restored.as_ref(), file, found);
     let graph = first.graph.clone();
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);

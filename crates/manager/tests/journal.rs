@@ -309,6 +309,50 @@ fn a_unit_of_a_namespace_logs_there_alone_and_outlives_its_daemon() {
 }
 
 #[test]
+fn settings_of_a_unit_count_in_a_namespace_too() {
+    let unit = "[Service]\nType=oneshot\nLogNamespace=x\nLogLevelMax=warning\n\
+                LogExtraFields=ROLE=front\nLogFilterPatterns=~secret\n\
+                LogRateLimitIntervalSec=1h\nLogRateLimitBurst=3\n\
+                ExecStart=/bin/sh -c \"for i in 1 2 3 4 5; do echo '<6>info'; echo '<4>secret';\
+                echo '<3>line' $$i; done\"";
+    // Gone before anybody looks.
+    let logger = "[Service]\nType=oneshot\nLogNamespace=x\nLogExtraFields=ROLE=back\n\
+                  LogLevelMax=err\nStandardOutput=null\n\
+                  ExecStart=/bin/sh -c \"logger -u /run/systemd/journal/dev-log -p user.info no; logger -u /run/systemd/journal/dev-log -p user.err yes\"";
+    if Command::new("logger").arg("--version").output().is_err() {
+        return lab::not_run("settings_of_a_unit_count_in_a_namespace_too", "logger(1)");
+    }
+    let units = [("out.service", unit), ("sys.service", logger)];
+    let Some(m) = start("spacesettings", &units) else { return };
+    let store = format!("{STORE}.x");
+    let shown = |unit: &str, count: usize| {
+        let unit = format!("_SYSTEMD_UNIT={unit}");
+        let found = until(&unit, || {
+            let all = entries_of(&m, &store, &[&unit]);
+            Some(all).filter(|found| found.len() >= count)
+        });
+        found
+            .iter()
+            .map(|e| format!("{} {}", text(e, "ROLE"), text(e, "MESSAGE")))
+            .collect::<Vec<_>>()
+    };
+    m.expect_job("start", "out.service", "done");
+    assert_eq!(shown("out.service", 3), ["front line 1", "front line 2", "front line 3"]);
+    let invocation = entries_of(&m, &store, &["_SYSTEMD_UNIT=out.service"]);
+    assert_eq!(text(&invocation[0], "_SYSTEMD_INVOCATION_ID").len(), 32);
+    m.expect_job("start", "sys.service", "done");
+    assert_eq!(shown("sys.service", 1), ["back yes"]);
+    // The next daemon finds the settings again, and the unit's new run.
+    let daemon = m.main_pid("systemd-journald@x.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &daemon]).expect("kill(1)");
+    until("another daemon", || {
+        m.main_pid("systemd-journald@x.service").filter(|pid| pid.to_string() != daemon)
+    });
+    m.expect_job("start", "sys.service", "done");
+    assert_eq!(shown("sys.service", 2), ["back yes", "back yes"]);
+}
+
+#[test]
 fn a_client_s_stream_outlives_the_daemon() {
     let units = [(
         "cat.service",

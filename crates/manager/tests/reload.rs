@@ -23,6 +23,36 @@ fn check(report: &Value, expected: [&[&str]; 4]) {
 }
 
 #[test]
+fn a_unit_whose_files_were_edited_says_so_until_they_are_in_force() {
+    let unit = "[Service]\nExecStart=@P stay";
+    let units =
+        [("a.service", unit), ("b.service", unit), ("c.service", unit), ("d@.service", unit)];
+    let Some(m) = Machine::start("edited", &units) else { return };
+    m.expect_job("start", "d@1.service", "done");
+    let check = |expected: &[&str]| {
+        let all = ["a.service", "b.service", "c.service", "d@1.service"];
+        let differs = |unit: &&str| m.status(unit)["differs_on_disk"] == true;
+        assert_eq!(all.into_iter().filter(differs).collect::<Vec<_>>(), expected);
+    };
+    check(&[]);
+    m.write("a.service", "[Unit]\nDescription=new\n[Service]\nExecStart=@P stay");
+    check(&["a.service"]);
+    std::fs::create_dir(m.directory.join("units/d@.service.d")).expect("a new directory");
+    m.write("d@.service.d/x.conf", "[Service]\nNice=1");
+    std::fs::remove_file(m.directory.join("units/c.service")).expect("it is there");
+    check(&["a.service", "c.service", "d@1.service"]);
+    // Looked at, but not in force.
+    reload(&m, &json!({"dry_run": true}));
+    check(&["a.service", "c.service", "d@1.service"]);
+    reload(&m, &json!({"unit": "a.service"}));
+    check(&["c.service", "d@1.service"]);
+    let said = m.run(&["systemctl", "show", "-p", "NeedDaemonReload", "--value", "d@1.service"]);
+    assert_eq!(said.as_deref(), Ok("yes\n"));
+    reload(&m, &json!({}));
+    check(&[]);
+}
+
+#[test]
 fn a_reload_tells_what_differs_and_disturbs_nobody() {
     let units = [
         ("a.service", "[Service]\nExecStart=@P stay"),

@@ -184,20 +184,11 @@ pub fn recv(
     receive(socket, data, fds, if wait { 0 } else { libc::MSG_DONTWAIT })
 }
 
-/// Says of the next datagram how long it is and who sent it, without taking it or blocking.
-pub fn look(socket: BorrowedFd<'_>) -> Result<Received> {
-    receive_plain(socket, &mut [], libc::MSG_DONTWAIT | libc::MSG_PEEK | libc::MSG_TRUNC)
-}
-
-/// Receives a datagram without fds and pidfd, which are dropped, and without blocking.
+/// Receives a datagram without fds and pidfd, which are dropped, and without blocking: there is room
+/// for the credentials alone, so nothing else is made for us.
 pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
     let room = data.len();
-    let received = receive_plain(socket, data, libc::MSG_DONTWAIT | libc::MSG_TRUNC)?;
-    Ok(Received { truncated: received.bytes > room, ..received })
-}
-
-/// There is room for the credentials alone: nothing else is made for us.
-fn receive_plain(socket: BorrowedFd<'_>, data: &mut [u8], flags: i32) -> Result<Received> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
     let mut control = Control::new();
     let mut iov = libc::iovec { iov_base: data.as_mut_ptr().cast(), iov_len: data.len() };
     // SAFETY: an all-zero msghdr is valid.
@@ -210,7 +201,7 @@ fn receive_plain(socket: BorrowedFd<'_>, data: &mut [u8], flags: i32) -> Result<
     let bytes = recv_retry(socket, &mut msg, libc::MSG_CMSG_CLOEXEC | flags)?;
     let mut fds = Vec::new();
     let (credentials, _) = take_control(&msg, &mut fds);
-    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated: false })
+    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated: bytes > room })
 }
 
 /// Looks at the next message that was not looked at yet, without taking it and without blocking.
@@ -303,7 +294,7 @@ fn recv_retry(socket: BorrowedFd<'_>, msg: &mut libc::msghdr, flags: i32) -> Res
 }
 
 /// Walks the control records: owns every fd received, reports the sender.
-fn take_control(
+pub(crate) fn take_control(
     msg: &libc::msghdr,
     fds: &mut Vec<OwnedFd>,
 ) -> (Option<Credentials>, Option<OwnedFd>) {
@@ -373,27 +364,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_datagram_is_looked_at_and_taken_without_what_costs() {
+    fn a_datagram_is_taken_without_what_costs() {
         use std::os::unix::net::UnixDatagram;
         let (sender, receiver) = UnixDatagram::pair().expect("a pair");
         pass_credentials(receiver.as_fd()).expect("allowed");
         let with_pidfds = pass_pidfds(receiver.as_fd()).is_ok();
         sender.send(b"hello").expect("room");
         sender.send(b"").expect("room");
-        let own = std::process::id() as i32;
-        let seen = look(receiver.as_fd()).expect("there is one");
-        assert_eq!((seen.bytes, seen.credentials.map(|c| c.pid)), (5, Some(own)));
         let mut room = [0; 3];
         let cut = recv_plain(receiver.as_fd(), &mut room).expect("there is one");
         assert_eq!(
             (cut.bytes, cut.truncated, cut.pidfd.is_some(), &room),
             (5, true, false, b"hel")
         );
-        assert_eq!(look(receiver.as_fd()).map(|seen| seen.bytes), Ok(0));
         let whole =
             recv(receiver.as_fd(), &mut room, &mut Vec::new(), false).expect("there is one");
         assert_eq!((whole.bytes, whole.pidfd.is_some()), (0, with_pidfds));
-        assert!(look(receiver.as_fd()).is_err_and(|e| e.is_would_block()));
+        assert!(recv_plain(receiver.as_fd(), &mut room).is_err_and(|e| e.is_would_block()));
     }
 
     #[test]

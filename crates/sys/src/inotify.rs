@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 
 use crate::error::{Context, Result};
@@ -71,6 +72,12 @@ impl Inotify {
     pub fn remove(&self, watch: WatchId) {
         // EINVAL is the only failure: the watch is gone.
         let _ = inotify::remove_watch(&self.0, watch);
+    }
+
+    /// Whether changes are waiting.
+    pub fn has_news(&self) -> bool {
+        let mut fds = [PollFd::new(&self.0, PollFlags::IN)];
+        poll(&mut fds, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Appends the changes that are waiting. True: some were lost, look at everything.

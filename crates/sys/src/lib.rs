@@ -13,6 +13,7 @@ pub mod cgroup;
 pub mod child;
 pub mod clone;
 pub mod credentials;
+pub mod datagrams;
 pub mod epoll;
 pub mod error;
 pub mod eventfd;

@@ -17,6 +17,11 @@ pub fn realtime_ns() -> u64 {
     read(ClockId::Realtime)
 }
 
+/// CLOCK_REALTIME_COARSE: what file systems take the times of changes from, a tick behind.
+pub fn coarse_ns() -> u64 {
+    read(ClockId::RealtimeCoarse)
+}
+
 /// CPU time of this process.
 pub fn process_cpu_ns() -> u64 {
     read(ClockId::ProcessCPUTime)

@@ -217,6 +217,16 @@ impl<'a> Subject<'a> {
         self.files.get_or_init(|| self.backend.files(self.definition()))
     }
 
+    /// `UnitFilePreset`
+    pub fn preset(&self) -> &'static str {
+        self.backend.preset(self.definition())
+    }
+
+    /// `NeedDaemonReload`
+    pub fn differs_on_disk(&self) -> bool {
+        self.backend.differs_on_disk(self.definition())
+    }
+
     /// Counters of the cgroup.
     pub fn live(&self) -> &Live {
         self.live.get_or_init(|| self.backend.live(self.id()))

@@ -50,7 +50,7 @@ properties! {
     SourcePath "s" Const => |s, w| w.str(text(&s.section().source_path));
     DropInPaths "as" Const => |s, w| w.strs(s.files().drop_ins.iter().map(|path| &**path));
     UnitFileState "s" Never => |s, w| w.str(s.files().state);
-    UnitFilePreset "s" Never => |s, w| w.str(s.files().preset);
+    UnitFilePreset "s" Never => |s, w| w.str(s.preset());
     StateChangeTimestamp "t" Value => |s, w| w.u64(s.moment(|h| h.state_change).realtime_us);
     StateChangeTimestampMonotonic "t" Value => |s, w| w.u64(s.moment(|h| h.state_change).monotonic.0);
     InactiveExitTimestamp "t" Value => |s, w| w.u64(s.moment(|h| h.inactive_exit).realtime_us);
@@ -76,7 +76,7 @@ properties! {
     OnSuccessJobMode "s" Const => |s, w| w.str(s.section().on_success_job_mode.as_str());
     OnFailureJobMode "s" Const => |s, w| w.str(s.section().on_failure_job_mode.as_str());
     IgnoreOnIsolate "b" Const => |s, w| w.bool(s.flags().ignore_on_isolate());
-    NeedDaemonReload "b" Never => |s, w| w.bool(s.files().changed_on_disk);
+    NeedDaemonReload "b" Never => |s, w| w.bool(s.differs_on_disk());
     Markers "as" Never = "0";
     JobTimeoutUSec "t" Const => |s, w| w.u64(usec(s.section().job_timeout));
     JobRunningTimeoutUSec "t" Const => |s, w| w.u64(usec(s.section().job_running_timeout));

@@ -174,14 +174,14 @@ fn read_field<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<()
 
 /// The bytes that go before `body` in the answer to message `reply_to`.
 pub fn method_return(serial: u32, reply_to: u32, signature: &str, body_bytes: usize) -> Vec<u8> {
-    head(2, serial, body_bytes, signature, |w| field(w, 5, "u", |w| w.u32(reply_to)))
+    head(2, serial, (body_bytes, 0), signature, |w| field(w, 5, "u", |w| w.u32(reply_to)))
 }
 
 /// A whole error message in answer to message `reply_to`.
 pub fn error_reply(serial: u32, reply_to: u32, name: &str, text: &str) -> Vec<u8> {
     let mut body = Writer::new();
     body.str(text);
-    let mut out = head(3, serial, body.len(), "s", |w| {
+    let mut out = head(3, serial, (body.len(), body.len()), "s", |w| {
         field(w, 4, "s", |w| w.str(name));
         field(w, 5, "u", |w| w.u32(reply_to));
     });
@@ -200,7 +200,7 @@ pub fn method_call(
     body: &[u8],
 ) -> Vec<u8> {
     let (interface, member) = member.rsplit_once('.').expect("methods are named in full");
-    let mut w = Writer::with_capacity(128);
+    let mut w = Writer::with_capacity(HEAD_BYTES + body.len());
     w.byte(b'l').byte(1).byte(0).byte(1);
     w.u32(u32::try_from(body.len()).expect("calls are small")).u32(serial);
     w.array(b'(', |w| {
@@ -221,7 +221,7 @@ pub fn method_call(
 /// A whole signal; `member` is the interface and, after the last dot, the signal's name.
 pub fn signal(serial: u32, path: &str, member: &str, signature: &str, body: &[u8]) -> Vec<u8> {
     let (interface, member) = member.rsplit_once('.').expect("signals are named in full");
-    let mut out = head(4, serial, body.len(), signature, |w| {
+    let mut out = head(4, serial, (body.len(), body.len()), signature, |w| {
         field(w, 1, "o", |w| w.str(path));
         field(w, 2, "s", |w| w.str(interface));
         field(w, 3, "s", |w| w.str(member));
@@ -230,14 +230,18 @@ pub fn signal(serial: u32, path: &str, member: &str, signature: &str, body: &[u8
     out
 }
 
+/// What most heads take, with their paths.
+const HEAD_BYTES: usize = 288;
+
+/// A message up to its body, with room for so much of that as is to follow in the same buffer.
 fn head(
     kind: u8,
     serial: u32,
-    body_bytes: usize,
+    (body_bytes, room): (usize, usize),
     signature: &str,
     fields: impl FnOnce(&mut Writer),
 ) -> Vec<u8> {
-    let mut w = Writer::with_capacity(128);
+    let mut w = Writer::with_capacity(HEAD_BYTES + room);
     w.byte(b'l').byte(kind).byte(NO_REPLY_EXPECTED).byte(1);
     w.u32(u32::try_from(body_bytes).expect("replies are far below 4 GiB")).u32(serial);
     w.array(b'(', |w| {
@@ -268,7 +272,7 @@ mod tests {
     fn call() -> Vec<u8> {
         let mut body = Writer::new();
         body.str("a.service");
-        let mut bytes = head(1, 7, body.len(), "s", |w| {
+        let mut bytes = head(1, 7, (body.len(), body.len()), "s", |w| {
             field(w, 1, "o", |w| w.str("/x"));
             field(w, 3, "s", |w| w.str("GetUnit"));
         });

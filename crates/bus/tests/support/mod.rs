@@ -256,10 +256,17 @@ impl Backend for Machine {
         let fragment = definition.files.fragment.as_ref().map(|file| Box::from(&**file.path()));
         UnitFiles {
             state: if fragment.is_some() { inner.file_state(definition.name.as_str()) } else { "" },
-            preset: if fragment.is_some() { "enabled" } else { "" },
             fragment,
             ..UnitFiles::default()
         }
+    }
+
+    fn preset(&self, definition: &Definition) -> &'static str {
+        if definition.files.fragment.is_some() { "enabled" } else { "" }
+    }
+
+    fn differs_on_disk(&self, _: &Definition) -> bool {
+        false
     }
 
     fn live(&self, unit: UnitId) -> Live {

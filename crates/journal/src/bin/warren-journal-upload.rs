@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use warren_journal::query::Cursor;
-use warren_journal::show;
+use warren_journal::show::Place;
 use warren_journal::upload::{Compression, Options, run, url};
 
 /// Where it is kept how far the receiver has got.
@@ -18,18 +18,8 @@ struct Args {
     /// Send to this receiver: `http://HOST[:PORT][/PATH]`, port 19532 without one.
     #[arg(short, long, value_parser = url::parse)]
     url: url::Url,
-    /// Send the log in this directory.
-    #[arg(short = 'D', long, value_name = "DIR")]
-    directory: Option<PathBuf>,
-    /// Send these files: logs, segments, systemd's `.journal` files; may come often.
-    #[arg(long, value_name = "GLOB", conflicts_with = "directory")]
-    file: Vec<PathBuf>,
-    /// Send the log of the system below this directory.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["directory", "file"])]
-    root: Option<PathBuf>,
-    /// Send another namespace; `*`: all of them; `+NAME`: it and the default one.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
-    namespace: Option<String>,
+    #[command(flatten)]
+    place: Place,
     /// Begin at the entry of this cursor.
     #[arg(long, value_parser = cursor, conflicts_with = "after_cursor")]
     cursor: Option<Cursor>,
@@ -46,9 +36,6 @@ struct Args {
     /// Compress: `auto`, once the receiver says that it takes zstd; `zstd`; `none`.
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = compression)]
     compression: Compression,
-    /// Send all stores that there are; this is always so.
-    #[arg(short, long)]
-    merge: bool,
 }
 
 fn cursor(text: &str) -> Result<Cursor, String> {
@@ -83,10 +70,10 @@ fn main() -> ExitCode {
 }
 
 fn options(args: Args) -> Options {
-    let Args { url, directory, file, root, namespace, follow, compression, .. } = args;
+    let Args { url, place, follow, compression, .. } = args;
     let after = args.after_cursor.map(|cursor| (cursor, false));
     Options {
-        args: show::Args { directory, file, root, namespace, ..show::Args::parse_from(["upload"]) },
+        args: place.into(),
         url,
         cursor: args.cursor.map(|cursor| (cursor, true)).or(after),
         state: args.save_state,

@@ -12,16 +12,8 @@ use crate::entry::{Fields, Id128, Stamp};
 /// Sections smaller than this are stored as they are, in bytes.
 const COMPRESS_BYTES_MIN: usize = 512;
 
-/// How hard to compress: a level of zstd.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compression(pub i32);
-
-impl Compression {
-    /// For logs: nearly free, halves what is written.
-    pub const FAST: Compression = Compression(1);
-    /// For segments.
-    pub const SMALL: Compression = Compression(3);
-}
+/// Level of zstd. On text of logs higher ones take twice the time and save a hundredth.
+pub const COMPRESSION_LEVEL: i32 = 1;
 
 /// A name and what was collected under it.
 #[derive(Debug)]
@@ -57,10 +49,10 @@ struct Rows {
     shape: Vec<u32>,
 }
 
-impl Builder {
+impl Default for Builder {
     /// An empty block.
-    pub fn new(compression: Compression) -> Builder {
-        let compressor = zstd::bulk::Compressor::new(compression.0);
+    fn default() -> Builder {
+        let compressor = zstd::bulk::Compressor::new(COMPRESSION_LEVEL);
         Builder {
             compressor: compressor.expect("zstd takes its own levels, and memory is there"),
             names: Vec::new(),
@@ -75,7 +67,9 @@ impl Builder {
             shape: Vec::new(),
         }
     }
+}
 
+impl Builder {
     /// Entries so far.
     pub fn len(&self) -> usize {
         self.rows.seqnum.len()
@@ -121,10 +115,16 @@ impl Builder {
     }
 
     fn context(&mut self, context: &Arc<Fields>) -> u32 {
+        /// So many are compared by their address first.
+        const NEAR: usize = 16;
         if let Some(&last) = self.rows.context.last()
             && Arc::ptr_eq(&self.contexts[last as usize], context)
         {
             return last;
+        }
+        let near = self.contexts.iter().rev().take(NEAR).position(|c| Arc::ptr_eq(c, context));
+        if let Some(back) = near {
+            return (self.contexts.len() - 1 - back) as u32;
         }
         if let Some(&id) = self.context_ids.get(context) {
             return id;

@@ -46,7 +46,7 @@ fn identity() -> Identity {
 }
 
 fn build(entries: &[Entry]) -> Vec<u8> {
-    let mut builder = Builder::new(Compression::SMALL);
+    let mut builder = Builder::default();
     entries.iter().for_each(|e| builder.push(e.seqnum, &e.stamp, &e.context, &e.fields));
     let mut out = Vec::new();
     builder.finish(&mut out, identity(), 4096, 0);

@@ -14,20 +14,32 @@ use crate::daemon::forward::{Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
-use crate::daemon::sender::{Host, Senders, Transport};
+use crate::daemon::sender::{Host, Origin, Senders, Transport};
 use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
 use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, now_us, system};
 use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, Stamp};
 use crate::error::{Error, Result};
-use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
-use crate::input::native;
+use crate::input::{native, syslog};
 use crate::store::{DEFAULT_CLASS, Synced};
 
-/// Who sent a datagram, and what names it for sure.
-pub type Sender<'a> = (Credentials, Option<&'a OwnedFd>);
+/// When something came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moment {
+    /// Monotonic clock, µs.
+    pub monotonic_us: u64,
+    /// Wall clock, µs since 1970.
+    pub realtime_us: u64,
+}
+
+impl Moment {
+    /// Reads both clocks.
+    pub fn now() -> Moment {
+        Moment { monotonic_us: now_us(), realtime_us: time::realtime_ns() / 1000 }
+    }
+}
 
 /// With more than this not on the device, the receiving thread waits for it, bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
@@ -56,6 +68,10 @@ pub struct Core {
     /// When the epoch of the ledger ends, monotonic µs.
     epoch_due_us: Option<u64>,
     pub(super) sync_now: bool,
+    /// A log is still to be closed.
+    rotating: bool,
+    /// Reused: the fields of the entry that is being taken.
+    fields: Fields,
     /// The last trouble, so that it is logged once and not each turn.
     trouble: Option<String>,
 }
@@ -84,6 +100,8 @@ impl Core {
             unsynced_us: None,
             epoch_due_us: None,
             sync_now: false,
+            rotating: false,
+            fields: Fields::new(),
             trouble: None,
         };
         core.open_first(old)?;
@@ -91,101 +109,96 @@ impl Core {
     }
 
     /// Takes a message that came as a file.
-    pub fn memfd(&mut self, fd: &OwnedFd, sender: Sender<'_>) {
+    pub fn memfd(&mut self, fd: &OwnedFd, origin: &Origin, now: Moment) {
         if !memfd::is_sealed(fd) {
             return self.note("A file that its sender may still change is refused");
         }
         match memfd::read_all(fd.as_fd(), ENTRY_BYTES_MAX) {
-            Ok(data) => self.native(&data, sender),
+            Ok(data) => self.native(&data, origin, now),
             Err(e) => self.note(&format!("A message in a file is lost: {e}")),
         }
     }
 
+    /// Takes a datagram.
+    pub fn datagram(&mut self, transport: Transport, data: &[u8], origin: &Origin, now: Moment) {
+        if transport == Transport::Journal {
+            return self.native(data, origin, now);
+        }
+        let mut fields = std::mem::take(&mut self.fields);
+        syslog::parse_into(data, &mut fields);
+        self.take(origin, &fields, now);
+        self.fields = fields;
+    }
+
     /// Takes a datagram of the native protocol.
-    pub fn native(&mut self, data: &[u8], sender: Sender<'_>) {
-        for fields in native::parse(data).entries {
-            self.take(Transport::Journal, sender, fields);
+    fn native(&mut self, data: &[u8], origin: &Origin, now: Moment) {
+        let mut fields = std::mem::take(&mut self.fields);
+        native::each(data, &mut fields, |fields| {
+            self.take(origin, fields, now);
             // One message may be more than the store keeps in memory.
             if self.is_full() {
                 self.flush_or_say();
             }
-        }
+        });
+        self.fields = fields;
     }
 
-    /// Takes an entry of a client.
-    pub fn take(&mut self, transport: Transport, sender: Sender<'_>, fields: Fields) {
-        let now = now_us();
-        let context = self.senders.context(transport, sender, &self.units, now);
-        let unit = context.get("_SYSTEMD_UNIT").and_then(|unit| self.units.get(unit));
-        self.take_with(&context, unit.as_deref(), &fields, now);
-    }
-
-    /// Takes an entry whose context is known, unless its unit does not want it or logs too much.
-    pub fn take_with(
-        &mut self,
-        context: &Arc<Fields>,
-        unit: Option<&UnitLog>,
-        fields: &Fields,
-        now: u64,
-    ) {
-        if unit.is_some_and(|unit| !unit.keeps(fields)) {
+    /// Takes an entry of a client, unless its unit does not want it or logs too much.
+    pub fn take(&mut self, origin: &Origin, fields: &Fields, now: Moment) {
+        let Origin { context, unit, .. } = origin;
+        if unit.as_ref().is_some_and(|unit| !unit.keeps(fields)) {
             return;
         }
-        let who = context.get("_SYSTEMD_UNIT").or(context.get("_SYSTEMD_CGROUP")).unwrap_or(b"");
-        let rate = unit.map_or(self.config.rate, |unit| Rate {
+        let rate = unit.as_ref().map_or(self.config.rate, |unit| Rate {
             interval_us: unit.rate_interval_us.unwrap_or(self.config.rate.interval_us),
             burst: unit.rate_burst.unwrap_or(self.config.rate.burst),
         });
-        match self.limiter.check(who, rate, now) {
+        match self.limiter.check(origin.who(), rate, now.monotonic_us) {
             Verdict::Drop => return,
             Verdict::Keep => {}
             Verdict::KeepAfter(count) => {
-                let who = String::from_utf8_lossy(who).into_owned();
+                let who = String::from_utf8_lossy(origin.who()).into_owned();
                 self.note(&format!("Suppressed {count} messages from {who}"));
             }
         }
-        let realtime_us = match level_of(fields) <= self.config.store_level_max {
-            true => self.append(context, fields, now),
-            false => time::realtime_ns() / 1000,
-        };
-        self.forwarder.put(fields, context, realtime_us);
-        self.tails.put(who, realtime_us, context, fields);
+        if level_of(fields) <= self.config.store_level_max {
+            self.append(context, fields, now);
+        }
+        self.forwarder.put(fields, context, now.realtime_us);
+        self.tails.put(origin.who(), now.realtime_us, context, fields);
     }
 
     /// Takes a message of the manager. Of a unit it tells with the unit's own extra fields.
     pub fn manager(&mut self, sender: Credentials, time_us: Option<u64>, mut fields: Fields) {
-        let now = now_us();
+        let now = Moment::now();
         let about = fields.get("UNIT").and_then(|unit| self.units.get(unit));
         about.into_iter().for_each(|unit| unit.put_extra(&mut fields));
         if let Some(time_us) = time_us {
             fields.push(b"_SOURCE_REALTIME_TIMESTAMP", time_us.to_string().as_bytes());
         }
-        let context = self.senders.of_manager(sender, now);
-        let realtime_us = self.append(&context, &fields, now);
-        self.forwarder.put(&fields, &context, realtime_us);
+        let context = self.senders.of_manager(sender, &self.units, now.monotonic_us);
+        self.append(&context, &fields, now);
+        self.forwarder.put(&fields, &context, now.realtime_us);
         if let Some(unit) = fields.get("UNIT") {
-            self.tails.put(unit, realtime_us, &context, &fields);
+            self.tails.put(unit, now.realtime_us, &context, &fields);
         }
     }
 
     /// Takes a message of the kernel.
     pub fn kernel(&mut self, fields: &Fields) {
         let context = self.senders.kernel();
-        self.append(&context, fields, now_us());
+        self.append(&context, fields, Moment::now());
     }
 
     /// Takes a record of the audit system.
     pub fn audit(&mut self, fields: &Fields) {
         let context = self.senders.audit();
-        self.append(&context, fields, now_us());
+        self.append(&context, fields, Moment::now());
     }
 
-    /// Takes an entry now; gives the wall clock, µs.
-    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, monotonic_us: u64) -> u64 {
-        let realtime_us = time::realtime_ns() / 1000;
-        let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };
-        self.append_at(&stamp, context, fields);
-        realtime_us
+    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, now: Moment) {
+        let Moment { monotonic_us, realtime_us } = now;
+        self.append_at(&Stamp { realtime_us, monotonic_us, boot: self.boot }, context, fields);
     }
 
     fn append_at(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
@@ -214,8 +227,8 @@ impl Core {
     pub fn note(&mut self, text: &str) {
         let fields =
             [("PRIORITY", "5"), ("SYSLOG_IDENTIFIER", "warren-journald"), ("MESSAGE", text)];
-        let now = now_us();
-        let context = self.senders.own(&self.units, now);
+        let now = Moment::now();
+        let context = self.senders.own(&self.units, now.monotonic_us);
         self.append(&context, &fields.into_iter().collect(), now);
     }
 
@@ -373,6 +386,18 @@ impl Core {
         rotated
     }
 
+    /// Closes the logs that are open without waiting for the disk: another thread makes them durable,
+    /// and then they are sealed. One that has to wait for the one before it is closed after that.
+    pub fn begin_rotation(&mut self) {
+        let Some(keep) = &mut self.keep else { return };
+        let ended = keep.store.end_logs();
+        self.rotating = !matches!(ended, Ok(true));
+        if let Err(e) = ended {
+            self.trouble(&e);
+        }
+        self.flush_or_say();
+    }
+
     /// Gives closed logs to the other thread.
     fn hand_over(&mut self) {
         let Some(keep) = &mut self.keep else { return };
@@ -389,7 +414,10 @@ impl Core {
         if !done.is_empty() {
             self.take_synced(done);
             // What waited for it.
-            self.flush_or_say();
+            match self.rotating {
+                true => self.begin_rotation(),
+                false => self.flush_or_say(),
+            }
         }
         let reports = self.keep.as_ref().map(|keep| keep.upkeep.reports()).unwrap_or_default();
         reports.iter().for_each(|report| self.note(report));

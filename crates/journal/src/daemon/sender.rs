@@ -100,12 +100,67 @@ pub struct Senders {
     namespace: Option<String>,
     kernel: Arc<Fields>,
     audit: Arc<Fields>,
-    known: BTreeMap<(i32, u32, u32, Transport), Known>,
+    known: BTreeMap<Key, Known>,
+}
+
+type Key = (i32, u32, u32, Transport);
+
+fn key_of(transport: Transport, sender: Credentials) -> Key {
+    (sender.pid, sender.uid, sender.gid, transport)
 }
 
 struct Known {
-    context: Arc<Fields>,
+    origin: Arc<Origin>,
+    /// Which state of the units it was made with.
+    units: u64,
     read_us: u64,
+}
+
+impl Known {
+    fn is_fresh(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.read_us) < FRESH_US
+    }
+
+    fn is_usable(&self, now_us: u64) -> bool {
+        now_us.saturating_sub(self.read_us) < STALE_US
+    }
+
+    /// With what the manager says of its unit now.
+    fn origin(&mut self, units: &Units) -> Arc<Origin> {
+        if self.units != units.version() {
+            self.units = units.version();
+            self.origin = Arc::new(Origin::of(self.origin.context.clone(), units));
+        }
+        self.origin.clone()
+    }
+}
+
+/// A sender as entries are counted and kept by it.
+pub struct Origin {
+    /// Its trusted fields.
+    pub context: Arc<Fields>,
+    /// Its unit and the settings of that, if the manager told.
+    pub unit: Option<Arc<UnitLog>>,
+    /// Where its unit or else its cgroup is in the context.
+    who: Option<(u32, u32)>,
+}
+
+impl Origin {
+    /// With a unit that is known from elsewhere.
+    pub fn new(context: Arc<Fields>, unit: Option<Arc<UnitLog>>) -> Origin {
+        let who = context.place("_SYSTEMD_UNIT").or_else(|| context.place("_SYSTEMD_CGROUP"));
+        Origin { context, unit, who }
+    }
+
+    fn of(context: Arc<Fields>, units: &Units) -> Origin {
+        let unit = context.get("_SYSTEMD_UNIT").and_then(|unit| units.get(unit));
+        Origin::new(context, unit)
+    }
+
+    /// Whose entries they count as: the name of a unit or a cgroup, or nothing.
+    pub fn who(&self) -> &[u8] {
+        self.who.map_or(b"", |place| self.context.at(place))
+    }
 }
 
 impl Senders {
@@ -125,30 +180,35 @@ impl Senders {
         senders
     }
 
-    /// Whether [`Senders::context`] has an answer without looking.
-    pub fn is_fresh(&self, transport: Transport, sender: Credentials, now_us: u64) -> bool {
-        let key = (sender.pid, sender.uid, sender.gid, transport);
-        self.known.get(&key).is_some_and(|known| now_us.saturating_sub(known.read_us) < FRESH_US)
+    /// A sender that was looked up a moment ago.
+    pub fn known(
+        &mut self,
+        transport: Transport,
+        sender: Credentials,
+        units: &Units,
+        now_us: u64,
+    ) -> Option<Arc<Origin>> {
+        let known = self.known.get_mut(&key_of(transport, sender))?;
+        known.is_fresh(now_us).then(|| known.origin(units))
     }
 
-    /// The trusted fields of a sender. `pidfd` names it for sure, if there is one.
-    pub fn context(
+    /// A sender. `pidfd` names it for sure, if there is one.
+    pub fn origin(
         &mut self,
         transport: Transport,
         (sender, pidfd): (Credentials, Option<&OwnedFd>),
         units: &Units,
         now_us: u64,
-    ) -> Arc<Fields> {
-        let key = (sender.pid, sender.uid, sender.gid, transport);
-        let age = self.known.get(&key).map(|known| now_us.saturating_sub(known.read_us));
-        if let Some(known) = self.known.get(&key).filter(|_| age < Some(FRESH_US)) {
-            return known.context.clone();
+    ) -> Arc<Origin> {
+        let key = key_of(transport, sender);
+        if let Some(known) = self.known.get_mut(&key).filter(|known| known.is_fresh(now_us)) {
+            return known.origin(units);
         }
         let process = Process::read(sender.pid);
         if process.is_none()
-            && let Some(known) = self.known.get(&key).filter(|_| age < Some(STALE_US))
+            && let Some(known) = self.known.get_mut(&key).filter(|known| known.is_usable(now_us))
         {
-            return known.context.clone();
+            return known.origin(units);
         }
         // What /proc says may be of a process that is half gone, or of the next with that pid.
         let mut more = Fields::new();
@@ -162,26 +222,23 @@ impl Senders {
             }
             unit.put_extra(&mut read);
         }
-        self.remember(key, read, now_us)
+        self.remember(key, read, units, now_us)
     }
 
-    fn remember(
-        &mut self,
-        key: (i32, u32, u32, Transport),
-        read: Fields,
-        now_us: u64,
-    ) -> Arc<Fields> {
+    fn remember(&mut self, key: Key, read: Fields, units: &Units, now_us: u64) -> Arc<Origin> {
         // The same content stays the same object, which the store knows at a glance.
-        let same = self.known.get(&key).filter(|known| *known.context == read);
-        let context = same.map_or_else(|| Arc::new(read), |known| known.context.clone());
+        let same = self.known.get(&key).filter(|known| *known.origin.context == read);
+        let context = same.map_or_else(|| Arc::new(read), |known| known.origin.context.clone());
         if self.known.len() >= SENDERS_MAX {
-            self.known.retain(|_, known| now_us.saturating_sub(known.read_us) < STALE_US);
+            self.known.retain(|_, known| known.is_usable(now_us));
         }
         if self.known.len() >= SENDERS_MAX {
             self.known.clear();
         }
-        self.known.insert(key, Known { context: context.clone(), read_us: now_us });
-        context
+        let origin = Arc::new(Origin::of(context, units));
+        let known = Known { origin: origin.clone(), units: units.version(), read_us: now_us };
+        self.known.insert(key, known);
+        origin
     }
 
     /// The trusted fields of a stream's writer. `more` is what is known of the stream; a unit in
@@ -192,15 +249,15 @@ impl Senders {
     }
 
     /// The trusted fields of the manager.
-    pub fn of_manager(&mut self, sender: Credentials, now_us: u64) -> Arc<Fields> {
-        let key = (sender.pid, sender.uid, sender.gid, Transport::Manager);
+    pub fn of_manager(&mut self, sender: Credentials, units: &Units, now_us: u64) -> Arc<Fields> {
+        let key = key_of(Transport::Manager, sender);
         if let Some(known) = self.known.get(&key) {
-            return known.context.clone();
+            return known.origin.context.clone();
         }
         let process = Process::read(sender.pid);
         let more = [("_SYSTEMD_UNIT", MANAGER_UNIT)].into_iter().collect();
         let read = self.build(Transport::Manager, sender, process.as_ref(), &more);
-        self.remember(key, read, now_us)
+        self.remember(key, read, units, now_us).context.clone()
     }
 
     /// The kernel's context.
@@ -216,7 +273,8 @@ impl Senders {
     /// The daemon's own context.
     pub fn own(&mut self, units: &Units, now_us: u64) -> Arc<Fields> {
         let pid = i32::try_from(std::process::id()).unwrap_or(0);
-        self.context(Transport::Driver, (Credentials { pid, uid: 0, gid: 0 }, None), units, now_us)
+        let sender = Credentials { pid, uid: 0, gid: 0 };
+        self.origin(Transport::Driver, (sender, None), units, now_us).context.clone()
     }
 
     fn build(

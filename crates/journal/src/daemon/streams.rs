@@ -19,10 +19,10 @@ use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
 use warren_sys::process;
 
-use crate::daemon::core::Core;
+use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
-use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, now_us};
+use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
 use crate::input::pending::{Found, Writer};
@@ -78,9 +78,11 @@ struct Connection {
     /// Who wrote last.
     writer: Credentials,
     /// What is known of the writer; made with its first line.
-    context: Option<Arc<Fields>>,
+    context: Option<Arc<sender::Origin>>,
     unit: Option<Arc<UnitLog>>,
-    /// The cgroup of the client that connected, until its unit was looked up.
+    /// Its unit was not looked up yet.
+    wants_unit: bool,
+    /// The cgroup of the client that connected.
     peer_cgroup: Option<u64>,
     /// Bytes at the head of the socket whose lines were taken.
     looked_at: usize,
@@ -165,6 +167,7 @@ impl Streams {
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
                 context: None,
                 unit: None,
+                wants_unit: true,
                 peer_cgroup,
                 looked_at: 0,
             },
@@ -199,6 +202,7 @@ impl Streams {
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
                 context: None,
                 unit: Some(unit),
+                wants_unit: false,
                 peer_cgroup: None,
                 looked_at: 0,
             },
@@ -243,7 +247,7 @@ impl Streams {
 
     /// Whether the stream's unit is to be looked up with its next line.
     pub fn wants_unit(&self, token: u64) -> bool {
-        self.connections.get(&token).is_some_and(|connection| connection.peer_cgroup.is_some())
+        self.connections.get(&token).is_some_and(|connection| connection.wants_unit)
     }
 
     /// Reads from a stream that is ready.
@@ -485,7 +489,7 @@ impl Connection {
         self.is_root && !self.stream.header().unit.is_empty()
     }
 
-    fn make_context(&self, core: &Core) -> Arc<Fields> {
+    fn make_context(&self, core: &Core) -> Arc<sender::Origin> {
         let mut more = Fields::new();
         more.push(b"_STREAM_ID", self.id.to_string().as_bytes());
         match &self.unit {
@@ -498,7 +502,8 @@ impl Connection {
             }
             None => {}
         }
-        core.senders.of_stream(self.writer, &more)
+        let context = core.senders.of_stream(self.writer, &more);
+        Arc::new(sender::Origin::new(context, self.unit.clone()))
     }
 
     fn cut(&mut self, why: LineBreak, core: &mut Core) {
@@ -511,14 +516,16 @@ impl Connection {
         if lines.is_empty() {
             return;
         }
-        if self.unit.is_none() && !self.names_its_unit() {
-            let unit = self.peer_cgroup.take().and_then(|id| core.units.by_cgroup(id));
-            self.unit = unit.cloned();
+        if std::mem::take(&mut self.wants_unit) {
+            self.unit = match self.names_its_unit() {
+                true => core.units.get(&self.stream.header().unit),
+                false => self.peer_cgroup.and_then(|id| core.units.by_cgroup(id)).cloned(),
+            };
         }
         let known = self.context.take();
         let context = known.unwrap_or_else(|| self.make_context(core));
-        let now = now_us();
-        lines.iter().for_each(|line| core.take_with(&context, self.unit.as_deref(), line, now));
+        let now = Moment::now();
+        lines.iter().for_each(|line| core.take(&context, line, now));
         self.context = Some(context);
     }
 }

@@ -40,13 +40,10 @@ impl Tails {
     /// Takes an entry of a unit, or of the manager about it.
     pub fn put(&mut self, unit: &[u8], realtime_us: u64, context: &Arc<Fields>, fields: &Fields) {
         let Some(message) = fields.get("MESSAGE") else { return };
-        if !self.units.contains_key(unit) {
-            if self.units.len() >= UNITS_MAX {
-                self.units.pop_first();
-            }
-            self.units.insert(unit.to_vec(), VecDeque::new());
-        }
-        let lines = self.units.get_mut(unit).expect("it was put there if it was missing");
+        let lines = match self.units.get_mut(unit) {
+            Some(lines) => lines,
+            None => self.begin(unit),
+        };
         // The oldest gives its memory to the newest.
         let oldest = (lines.len() >= TAIL_LINES).then(|| lines.pop_front()).flatten();
         let mut line = oldest.unwrap_or_default();
@@ -58,6 +55,13 @@ impl Tails {
         copy_beginning(&mut line.identifier, identifier, IDENTIFIER_BYTES_MAX);
         copy_beginning(&mut line.text, message, TEXT_BYTES_MAX);
         lines.push_back(line);
+    }
+
+    fn begin(&mut self, unit: &[u8]) -> &mut VecDeque<Line> {
+        if self.units.len() >= UNITS_MAX {
+            self.units.pop_first();
+        }
+        self.units.entry(unit.to_vec()).or_default()
     }
 
     /// The last lines of a unit, oldest first.

@@ -15,6 +15,7 @@ pub struct Units {
     /// By the ids of their cgroups, which are never given out again: a unit that ran before is the
     /// one that its last processes belong to.
     by_cgroup: BTreeMap<u64, Arc<UnitLog>>,
+    version: u64,
 }
 
 impl Units {
@@ -24,6 +25,7 @@ impl Units {
             // Streams keep theirs; for the rest the defaults count.
             self.known.pop_first();
         }
+        self.version += 1;
         let unit = Arc::new(unit);
         self.known.insert(unit.name.clone().into_bytes(), unit.clone());
         if let Some(id) = unit.cgroup_id {
@@ -33,6 +35,11 @@ impl Units {
             self.by_cgroup.insert(id, unit.clone());
         }
         unit
+    }
+
+    /// Another number whenever something was said.
+    pub fn version(&self) -> u64 {
+        self.version
     }
 
     /// The unit that a cgroup is of.

@@ -16,29 +16,43 @@ pub struct Parsed {
 }
 
 /// Reads a datagram. What follows a fault in the framing is lost; what came before is kept.
-pub fn parse(mut data: &[u8]) -> Parsed {
-    let (mut parsed, mut entry) = (Parsed::default(), Fields::new());
+pub fn parse(data: &[u8]) -> Parsed {
+    let mut entries = Vec::new();
+    let refused = each(data, &mut Fields::new(), |fields| entries.push(fields.clone()));
+    Parsed { entries, refused }
+}
+
+/// As [`parse`], with each entry put into `entry` in turn. Says how much was left out.
+pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) -> usize {
+    let mut refused = 0;
+    let mut finish = |entry: &mut Fields| {
+        if !entry.is_empty() {
+            take(entry);
+            entry.clear();
+        }
+    };
+    entry.clear();
     while !data.is_empty() {
         let end = memchr::memchr(b'\n', data).unwrap_or(data.len());
         let (line, rest) = (&data[..end], data.get(end + 1..).unwrap_or(&[]));
         if line.is_empty() {
-            finish(&mut parsed, &mut entry);
+            finish(entry);
             data = rest;
         } else if line[0] == b'.' || line[0] == b'#' {
             data = rest;
-        } else if let Some(equals) = memchr::memchr(b'=', line) {
-            add(&mut parsed, &mut entry, &line[..equals], &line[equals + 1..]);
+        } else if let Some(equals) = line.iter().position(|byte| *byte == b'=') {
+            refused += usize::from(!add(entry, &line[..equals], &line[equals + 1..]));
             data = rest;
         } else if let Some((value, rest)) = take_sized(rest) {
-            add(&mut parsed, &mut entry, line, value);
+            refused += usize::from(!add(entry, line, value));
             data = rest;
         } else {
-            parsed.refused += 1;
+            refused += 1;
             break;
         }
     }
-    finish(&mut parsed, &mut entry);
-    parsed
+    finish(entry);
+    refused
 }
 
 /// A length, so many bytes and a newline.
@@ -49,20 +63,15 @@ fn take_sized(data: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((value, rest.strip_prefix(b"\n")?))
 }
 
-fn add(parsed: &mut Parsed, entry: &mut Fields, name: &[u8], value: &[u8]) {
+/// False when the field is not one that a client may set, or one too many.
+fn add(entry: &mut Fields, name: &[u8], value: &[u8]) -> bool {
     let ours = is_valid_name(name) && name[0] != b'_';
     let fits = entry.len() < ENTRY_FIELDS_MAX
         && entry.bytes_len() + name.len() + value.len() <= ENTRY_BYTES_MAX / 2;
-    match ours && fits {
-        true => entry.push(name, value),
-        false => parsed.refused += 1,
+    if ours && fits {
+        entry.push(name, value);
     }
-}
-
-fn finish(parsed: &mut Parsed, entry: &mut Fields) {
-    if !entry.is_empty() {
-        parsed.entries.push(std::mem::take(entry));
-    }
+    ours && fits
 }
 
 #[cfg(test)]

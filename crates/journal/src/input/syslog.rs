@@ -16,6 +16,13 @@ const PRIORITY_DEFAULT: u32 = 1 << 3 | 6;
 /// Reads a line. Trailing blanks, newlines and zero bytes are no part of the text; a text that
 /// loses more than a newline keeps the whole line as `SYSLOG_RAW`.
 pub fn parse(datagram: &[u8]) -> Fields {
+    let mut fields = Fields::new();
+    parse_into(datagram, &mut fields);
+    fields
+}
+
+/// As [`parse`], into fields that are used again.
+pub fn parse_into(datagram: &[u8], fields: &mut Fields) {
     let whole = datagram.strip_suffix(b"\0").unwrap_or(datagram);
     let whole = whole.strip_suffix(b"\n").unwrap_or(whole);
     let line = whole.trim_ascii_end();
@@ -25,7 +32,7 @@ pub fn parse(datagram: &[u8]) -> Fields {
     let (timestamp, rest) = take_timestamp(rest);
     let (tag, text) = take_tag(rest);
     let (priority, facility) = split_priority(number);
-    let mut fields = Fields::new();
+    fields.clear();
     fields.push(b"PRIORITY", priority.to_string().as_bytes());
     fields.push(b"SYSLOG_FACILITY", facility.to_string().as_bytes());
     if let Some((identifier, pid)) = tag {
@@ -39,7 +46,6 @@ pub fn parse(datagram: &[u8]) -> Fields {
     if altered {
         fields.push(b"SYSLOG_RAW", datagram);
     }
-    fields
 }
 
 /// `Mmm dd hh:mm:ss `, with the blank.

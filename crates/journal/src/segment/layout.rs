@@ -125,7 +125,7 @@ impl Place {
 
     /// Packs a piece for `offset` and appends it.
     pub fn pack(raw: &[u8], offset: u64, out: &mut Vec<u8>) -> Place {
-        let packed = zstd::bulk::compress(raw, crate::block::Compression::SMALL.0);
+        let packed = zstd::bulk::compress(raw, crate::block::COMPRESSION_LEVEL);
         let packed = packed.expect("zstd takes any bytes, and memory is there");
         out.extend_from_slice(&packed);
         let (stored, crc) = (packed.len() as u32, crc32fast::hash(&packed));

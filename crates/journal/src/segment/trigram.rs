@@ -58,10 +58,11 @@ fn rows_of_three(text: &[u8]) -> impl Iterator<Item = usize> {
 
 /// Appends the filter of a block's text.
 pub fn put_filter(out: &mut Vec<u8>, text: &[u8]) {
-    let begin = out.len();
-    out.resize(begin + FILTER_BYTES, 0);
-    let filter = &mut out[begin..];
-    rows_of_three(text).for_each(|bit| filter[bit / 8] |= 1 << (bit % 8));
+    // A byte for each bit first: setting a bit of a byte would wait for the one before.
+    let mut seen = [0u8; 8 * FILTER_BYTES];
+    rows_of_three(text).for_each(|bit| seen[bit] = 1);
+    let pack = |byte: &[u8; 8]| (0..8).fold(0, |all, bit| all | byte[bit] << bit);
+    out.extend(seen.as_chunks().0.iter().map(pack));
 }
 
 /// The filters of all blocks of a segment.

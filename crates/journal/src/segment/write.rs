@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{Block, Builder, Compression, Header, Identity, Kind, TEXT_FIELD};
+use crate::block::{Block, Builder, Header, Identity, Kind, TEXT_FIELD};
 use crate::entry::{Fields, Stamp};
 use crate::error::{Damage, Error, Result};
 use crate::files::{File, Files};
@@ -41,7 +41,7 @@ impl SegmentWriter {
             pending: header.to_bytes(),
             written: 0,
             raw_bytes: 0,
-            builder: Builder::new(Compression::SMALL),
+            builder: Builder::default(),
             index: IndexBuilder::default(),
             filters: Vec::new(),
             directory: Directory::default(),

@@ -11,9 +11,7 @@
 
 use std::sync::Arc;
 
-use crate::block::{
-    BLOCK_HEADER_BYTES, Builder, Compression, Header, Identity, Kind, Section, SectionInfo,
-};
+use crate::block::{BLOCK_HEADER_BYTES, Builder, Header, Identity, Kind, Section, SectionInfo};
 use crate::entry::{Fields, Stamp};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
@@ -74,7 +72,7 @@ impl ActiveLog {
             first,
             identity: header.identity,
             file: None,
-            builder: Builder::new(Compression::FAST),
+            builder: Builder::default(),
             unsynced: header.to_bytes(),
             written: 0,
             durable: 0,

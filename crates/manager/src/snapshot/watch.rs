@@ -27,6 +27,7 @@ impl Snapshot {
     /// when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {
         self.work = Work::default();
+        self.looked_at_ns = warren_sys::time::coarse_ns();
         let Some(watch) = &self.watch else { return self.sweep_all(false) };
         let mut events = Vec::new();
         match watch.drain(&mut events) {

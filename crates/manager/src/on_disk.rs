@@ -1,0 +1,63 @@
+//! Whether the files of a unit are other than what is in force (`NeedDaemonReload`).
+//!
+//! Asked by each `systemctl start`, so that it must cost next to nothing while nobody edits: as long
+//! as the loader's watch has no news, nothing has changed since it looked.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use warren_core::graph::Definition;
+use warren_sys::inotify::Inotify;
+use warren_unit::UnitName;
+use warren_unit::search;
+
+use crate::loader::file_paths;
+
+/// What the loader's thread knows of the disk, for others to read.
+#[derive(Clone, Debug, Default)]
+pub struct OnDisk {
+    /// Its watch of the unit directories.
+    pub watch: Option<Arc<Inotify>>,
+    /// When it last looked, ns since 1970 by the clock of file systems.
+    pub looked_at_ns: u64,
+    /// Units that it saw to differ and that wait for a reload.
+    pub pending: BTreeSet<UnitName>,
+}
+
+impl OnDisk {
+    /// Whether a reload would look at this unit's files again. `directories` are the search
+    /// directories that lie on a disk.
+    pub fn differs(&self, definition: &Definition, directories: &[PathBuf]) -> bool {
+        if self.pending.contains(&definition.name) {
+            return true;
+        }
+        let has_news = self.watch.as_ref().is_none_or(|watch| watch.has_news());
+        has_news && self.is_newer(definition, directories)
+    }
+
+    /// Looks at its files, and at those places where a stronger one or a drop-in may be new.
+    fn is_newer(&self, definition: &Definition, directories: &[PathBuf]) -> bool {
+        let on_disk = |path: &Path| directories.iter().any(|d| path.starts_with(d));
+        let own = file_paths(definition);
+        let gone = |path: &str| on_disk(Path::new(path)) && !Path::new(path).exists();
+        if own.iter().any(|path| gone(path) || self.changed(Path::new(&**path))) {
+            return true;
+        }
+        let names = std::iter::once(&definition.name).chain(&definition.aliases);
+        let files = names.clone().flat_map(|name| [Some(name.clone()), name.template()]);
+        let files = files.flatten().map(|name| name.to_string());
+        let mut places = files.chain(names.flat_map(search::dropin_directories));
+        places.any(|place| directories.iter().any(|d| self.changed(&d.join(&place))))
+    }
+
+    /// The time of change moves with whatever is done to a file, a rename too.
+    fn changed(&self, path: &Path) -> bool {
+        let at = |m: std::fs::Metadata| {
+            let (seconds, nanos) = (m.ctime().cast_unsigned(), m.ctime_nsec().cast_unsigned());
+            seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
+        };
+        std::fs::symlink_metadata(path).is_ok_and(|metadata| at(metadata) >= self.looked_at_ns)
+    }
+}
