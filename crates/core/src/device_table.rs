@@ -69,6 +69,8 @@ pub struct GroupFacts {
     pub name: String,
     /// It is started, or needs no start.
     pub is_up: bool,
+    /// Its start is under way.
+    pub is_starting: bool,
     /// How it stands: what it waits for, why it is held, what went wrong.
     pub state: String,
 }
@@ -82,6 +84,8 @@ pub struct DeviceTable {
     devices: imbl::OrdMap<Arc<str>, Arc<DeviceFacts>>,
     names: imbl::OrdMap<UnitName, Claims>,
     groups: imbl::OrdMap<String, GroupFacts>,
+    /// How many of them are being started.
+    starting: usize,
     /// It was told of all there is.
     was_told_all: bool,
     /// Units that were plugged in when another table ended, and of which nothing was told since.
@@ -105,6 +109,7 @@ impl DeviceTable {
             let others = self.devices.keys().filter(|path| !named.contains(&***path));
             gone.extend(others.map(|path| path.to_string()));
             self.groups.clear();
+            self.starting = 0;
         }
         gone.iter().for_each(|path| self.remove(path, &mut touched));
         for facts in batch.devices {
@@ -119,9 +124,14 @@ impl DeviceTable {
             self.insert(facts, &mut touched);
         }
         for id in &batch.gone_groups {
-            self.groups.remove(id);
+            let gone = self.groups.remove(id);
+            self.starting -= usize::from(gone.is_some_and(|group| group.is_starting));
         }
-        self.groups.extend(batch.groups.into_iter().map(|group| (group.id.clone(), group)));
+        for group in batch.groups {
+            self.starting += usize::from(group.is_starting);
+            let before = self.groups.insert(group.id.clone(), group);
+            self.starting -= usize::from(before.is_some_and(|group| group.is_starting));
+        }
         if self.was_told_all && !self.expected.is_empty() && self.knows_all() {
             touched.extend(std::mem::take(&mut self.expected));
         }
@@ -200,6 +210,11 @@ impl DeviceTable {
     /// All groups, by identifier.
     pub fn groups(&self) -> impl Iterator<Item = &GroupFacts> {
         self.groups.values()
+    }
+
+    /// How many groups are being started.
+    pub fn starting(&self) -> usize {
+        self.starting
     }
 
     /// One group.
@@ -338,6 +353,27 @@ mod tests {
         let names: Vec<&str> = touched.iter().map(UnitName::as_str).collect();
         assert_eq!(names, ["dev-b.device", "sys-b.device"]);
         assert_eq!(table.claimant(&unit("/dev/a")).map(|f| f.ready), Some(false));
+    }
+
+    #[test]
+    fn groups_that_are_being_started_are_counted() {
+        let group = |id: &str, is_starting| GroupFacts {
+            id: id.to_owned(),
+            is_starting,
+            ..GroupFacts::default()
+        };
+        let told = |groups: Vec<GroupFacts>| DeviceBatch { groups, ..DeviceBatch::default() };
+        let mut table = DeviceTable::default();
+        table.apply(told(vec![group("a", true), group("b", true), group("c", false)]));
+        assert_eq!(table.starting(), 2);
+        table.apply(told(vec![group("a", true), group("b", false)]));
+        assert_eq!(table.starting(), 1);
+        let gone = DeviceBatch { gone_groups: vec!["a".into(), "a".into()], ..told(vec![]) };
+        table.apply(gone);
+        assert_eq!(table.starting(), 0);
+        table.apply(told(vec![group("a", true), group("b", true)]));
+        table.apply(DeviceBatch { is_whole: true, ..told(vec![group("b", true)]) });
+        assert_eq!(table.starting(), 1);
     }
 
     #[test]

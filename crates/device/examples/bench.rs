@@ -138,6 +138,7 @@ fn run(images: &Path) {
         receive_buffer_bytes: 1 << 20,
         pass_patience_ms: PASS_PATIENCE_MS,
         policy: Policy::default(),
+        begun: Default::default(),
     };
     let (began, cpu) = (Instant::now(), warren_sys::time::process_cpu_ns());
     let mine = counts.clone();

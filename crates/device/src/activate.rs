@@ -188,12 +188,13 @@ fn own_commands(index: &Index, start: &Start, group: &VolumeGroup) -> Vec<Comman
     targets.chunks(VOLUMES_PER_COMMAND_MAX).map(command).collect()
 }
 
-/// An array under its name, or under its identifier when the name cannot be a file's.
+/// An array under its name, or under its identifier, without dashes, when the name cannot be a
+/// file's: mdadm(8) takes at most 32 letters.
 fn assemble(index: &Index, group: GroupId, force: bool) -> Option<Command> {
     let GroupId::Md(set) = group else { return None };
     let members: Vec<&Device> =
         index.members(group).into_iter().filter_map(|number| index.device(number)).collect();
-    let name = array_name(index, group).unwrap_or_else(|| set.to_string());
+    let name = array_name(index, group).unwrap_or_else(|| set.to_string().replace('-', ""));
     let path = format!("/dev/md/{name}");
     let uuid = format!("--uuid={}", md_uuid(&set.to_string()));
     let mut command = words(&["mdadm", "--assemble"]);

@@ -16,6 +16,7 @@ use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::netlink::{Group, Uevents};
 
 use crate::activate::{self, online_file, online_path};
+use crate::begun::Begun;
 use crate::index::{
     Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
 };
@@ -67,6 +68,8 @@ pub struct Options {
     pub pass_patience_ms: u64,
     /// Rules of the index.
     pub policy: Policy,
+    /// What was started before, by [`crate::begun`].
+    pub begun: BTreeMap<GroupId, Begun>,
 }
 
 /// The daemon.
@@ -107,6 +110,12 @@ pub struct Daemon {
     teller: Teller,
     /// Groups of which something may be new to it.
     touched_groups: BTreeSet<GroupId>,
+    /// Groups of which it may be new what was started.
+    unkept: BTreeSet<GroupId>,
+    /// The records of that.
+    kept: BTreeMap<GroupId, Begun>,
+    /// There are records from before, and some may be of groups that are gone.
+    has_absent: bool,
     /// Places of what is no disk.
     others: BTreeSet<String>,
     /// Links that follow from what is on a device; without udev.
@@ -146,8 +155,13 @@ impl Daemon {
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }
+        let mut index = Index::new(options.policy.clone());
+        index.take_up(options.begun.clone());
         Ok(Daemon {
-            index: Index::new(options.policy.clone()),
+            index,
+            kept: options.begun.clone(),
+            has_absent: !options.begun.is_empty(),
+            unkept: BTreeSet::new(),
             options,
             socket,
             later,
@@ -217,6 +231,8 @@ impl Daemon {
         self.read_asked();
         self.end_pass();
         self.end_batch();
+        self.forget_absent();
+        self.keep_begun();
         self.hands.as_mut().map_or(Ok(()), Hands::send)
     }
 
@@ -531,6 +547,7 @@ impl Daemon {
 
     fn activate(&mut self, starts: &[Start]) {
         let plan = activate::plan(&self.index, starts);
+        starts.iter().for_each(|start| self.touch(Some(start.group)));
         plan.files.into_iter().for_each(|file| self.order(Order::Write(file)));
         for command in plan.commands {
             self.log(format!("start: {}", command.words.join(" ")));

@@ -35,6 +35,8 @@ pub struct Places {
     pub dev: PathBuf,
     /// `/run/lvm`
     pub lvm_run: PathBuf,
+    /// Where [`crate::begun`] keeps its records.
+    pub records: PathBuf,
 }
 
 /// Carries out what comes over the socket, until the other side is gone.
@@ -101,6 +103,10 @@ fn obey(order: Option<Order>, places: &Places, runner: &mut Runner) -> Option<An
         (Order::Link(link, node), None) => {
             trouble(&link, files::link(&places.dev, &link, node.as_deref()))
         }
+        (Order::Keep(group, begun), None) => {
+            let (name, text) = (group.to_string(), begun.map(|begun| begun.to_text()));
+            trouble(&name, files::keep(&places.records, &name, text.as_deref()))
+        }
         (Order::Register(id, node), None) => {
             let path = places.dev.join(node.trim_start_matches("/dev/"));
             let done = storage::register_btrfs(&path);
@@ -122,6 +128,7 @@ pub fn start(program: &Path, places: &Places) -> io::Result<OwnedFd> {
     let place = |name: &str, path: &Path| format!("--{name}={}", path.display());
     std::process::Command::new(program)
         .args([ARGUMENT, &place("dev", &places.dev), &place("lvm-run", &places.lvm_run)])
+        .arg(place("records", &places.records))
         .stdin(far)
         .spawn()?;
     Ok(near)

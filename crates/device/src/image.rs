@@ -229,16 +229,22 @@ fn md_1(member: &MdMember, number: u32, at: u64) -> Vec<u8> {
     block[168] = number as u8 + 1;
     put64(&mut block, 200, member.events);
     put32(&mut block, 220, ROLES);
-    for place in 0..ROLES as usize {
-        put16(&mut block, 256 + 2 * place, 0xffff);
-    }
-    let role = match member.role {
-        Role::Active(place) => place as u16,
-        Role::Spare => 0xffff,
-        Role::Faulty => 0xfffe,
-        Role::Journal => 0xfffd,
+    let (role, own) = match member.role {
+        Role::Active(place) => (place as u16, Some(place)),
+        Role::Spare => (0xffff, None),
+        Role::Faulty => (0xfffe, None),
+        Role::Journal => (0xfffd, None),
     };
-    put16(&mut block, 256 + 2 * (number % ROLES) as usize, role);
+    // The others that are at work have the numbers that are left.
+    let others = (0..member.raid_disks).filter(|&place| Some(place) != own);
+    let mut others = others.take(member.working as usize - usize::from(own.is_some()));
+    for at in 0..ROLES {
+        let role = match at == number % ROLES {
+            true => role,
+            false => others.next().map_or(0xffff, |place| place as u16),
+        };
+        put16(&mut block, 256 + 2 * at as usize, role);
+    }
     let sum = md::checksum_1(&block, ROLES).expect("the block is long enough");
     put32(&mut block, 216, sum);
     block
@@ -260,10 +266,12 @@ fn md_090(member: &MdMember, number: u32) -> Vec<u8> {
         (0, md::MAGIC),
         (2, 90),
         (5, part(0)),
+        (11, member.name.parse().unwrap_or(0)),
         (7, member.level as u32),
         (8, 1024),
         (9, member.raid_disks),
         (10, member.raid_disks),
+        (34, member.working),
         (13, part(4)),
         (14, part(8)),
         (15, part(12)),

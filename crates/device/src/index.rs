@@ -14,8 +14,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
+use crate::begun::Begun;
 use crate::lvm::LvmId;
 use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
@@ -33,7 +35,7 @@ pub use device::{Device, DeviceNumber, Facts, Holder, NotReady, Refusal, Role};
 pub use policy::{Completeness, CryptEntry, Policy, parse_crypttab};
 pub use view::{GroupState, Hold, MissingMember};
 
-use places::{Claim, Places, spare_places};
+use places::{Claim, Places, expected};
 use volumes::{PvDevice, VolumeGroups};
 
 /// What happened.
@@ -85,6 +87,33 @@ pub enum GroupId {
     Btrfs(Uuid),
     /// An encrypted device.
     Luks(Uuid),
+}
+
+/// `vg:IDENTIFIER`: what the manager and records call it.
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroupId::Lvm(id) => write!(f, "vg:{id}"),
+            GroupId::Md(id) => write!(f, "md:{id}"),
+            GroupId::Btrfs(id) => write!(f, "btrfs:{id}"),
+            GroupId::Luks(id) => write!(f, "luks:{id}"),
+        }
+    }
+}
+
+impl GroupId {
+    /// Reads what is written that way; `None` for what is not.
+    pub fn parse(text: &str) -> Option<GroupId> {
+        let (kind, id) = text.split_once(':')?;
+        let group = match kind {
+            "vg" => GroupId::Lvm(LvmId::parse(id)?),
+            "md" => GroupId::Md(Uuid::parse(id)?),
+            "btrfs" => GroupId::Btrfs(Uuid::parse(id)?),
+            "luks" => GroupId::Luks(Uuid::parse(id)?),
+            _ => return None,
+        };
+        (group.to_string() == text).then_some(group)
+    }
 }
 
 /// What is to be done.
@@ -145,9 +174,7 @@ struct Entry {
 /// What was done for a group.
 #[derive(Debug, Clone, Default)]
 struct Run {
-    whole: bool,
-    degraded: bool,
-    volumes: BTreeSet<String>,
+    begun: Begun,
     deadline_ms: Option<u64>,
     overdue: bool,
     result: Option<Result<(), String>>,
@@ -373,6 +400,21 @@ impl Index {
         }
     }
 
+    /// Takes up what was started before: none of it is started again.
+    pub fn take_up(&mut self, groups: BTreeMap<GroupId, Begun>) {
+        let run = |begun| Run { begun, result: Some(Ok(())), ..Run::default() };
+        self.runs.extend(groups.into_iter().map(|(group, begun)| (group, run(begun))));
+    }
+
+    /// What was taken up and of which nothing is there, now that everything that is was told:
+    /// when it comes back, it is started.
+    pub fn forget_absent(&mut self) -> Vec<GroupId> {
+        let groups = self.runs.keys().copied();
+        let absent: Vec<GroupId> = groups.filter(|&group| self.state(group).is_none()).collect();
+        absent.iter().for_each(|&group| self.forget(group));
+        absent
+    }
+
     /// True while [`Decision::ReadText`] has no answer: another device may have brought the text.
     pub fn is_asked(&self, device: DeviceNumber, key: TextKey) -> bool {
         self.vgs.asked(key) == Some(device)
@@ -405,12 +447,8 @@ fn md_claim(member: &MdMember) -> Claim {
         md::Role::Active(place) => Some(u64::from(place)),
         md::Role::Spare | md::Role::Faulty | md::Role::Journal => None,
     };
-    Claim {
-        place,
-        places: member.raid_disks.into(),
-        changes: member.events,
-        spare_places: spare_places(member.level, member.raid_disks),
-    }
+    let (places, spare_places) = expected(member.level, member.raid_disks, member.working);
+    Claim { place, places, changes: member.events, spare_places }
 }
 
 fn leave_places(groups: &mut BTreeMap<Uuid, Places>, id: Uuid, device: DeviceNumber) -> u64 {

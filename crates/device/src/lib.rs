@@ -13,6 +13,7 @@
 //! Start reading at [`scan`], then [`index`], then [`daemon`].
 
 pub mod activate;
+pub mod begun;
 pub mod btrfs;
 mod bytes;
 pub mod daemon;

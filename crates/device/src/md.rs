@@ -4,6 +4,8 @@
 //! whose superblock is at the end looks, at its start, like whatever the array holds: the tail
 //! must be asked before the head is believed.
 
+use std::collections::BTreeSet;
+
 use crate::bytes::{array, has, le16, le32, le64, text};
 use crate::read::Image;
 use crate::uuid::Uuid;
@@ -78,16 +80,33 @@ pub struct MdMember {
     pub version: Version,
     /// Identifier of the array.
     pub array: Uuid,
-    /// Name, often with the host before a colon; version 1 only.
+    /// Name, often with the host before a colon. Version 0.90 has a number for it, which is that of
+    /// its node.
     pub name: String,
     /// RAID level; -1 is linear, -4 multipath, -5 faulty, -6 container.
     pub level: i32,
     /// Devices that a whole array has.
     pub raid_disks: u32,
+    /// Devices that were at work when this was written: fewer than a whole array has once some were
+    /// thrown out, and nobody waits for those.
+    pub working: u32,
     /// Counts changes of the array; members that lag behind are out of date.
     pub events: u64,
     /// What this device is in it.
     pub role: Role,
+}
+
+impl MdMember {
+    /// The level, as mdadm(8) writes it.
+    pub fn level_name(&self) -> String {
+        match self.level {
+            -1 => "linear".to_owned(),
+            -4 => "multipath".to_owned(),
+            -5 => "faulty".to_owned(),
+            -6 => "container".to_owned(),
+            level => format!("raid{level}"),
+        }
+    }
 }
 
 /// Why something that begins like a superblock is none.
@@ -178,8 +197,12 @@ fn body_1(block: &[u8], version: Version) -> Option<MdMember> {
     let in_table = number < le32(block, 220)?;
     let role = if in_table { le16(block, V1_FIXED_BYTES + 2 * number as usize)? } else { 0xffff };
     let raid_disks = le32(block, 92)?;
+    let roles = le32(block, 220)? as usize;
+    let filled = (0..roles).filter_map(|at| le16(block, V1_FIXED_BYTES + 2 * at).map(u32::from));
+    let filled: BTreeSet<u32> = filled.filter(|&place| place < raid_disks).collect();
     Some(MdMember {
         version,
+        working: filled.len() as u32,
         array: Uuid(array(block, 16)?),
         name: text(block, 32, 32),
         level: le32(block, 72)? as i32,
@@ -209,13 +232,16 @@ fn parse_090(block: &[u8]) -> Option<Result<MdMember, MdFault>> {
 
 fn body_090(block: &[u8]) -> Option<MdMember> {
     const THIS_DISK: usize = 992;
+    const ACTIVE_DISKS: usize = 34;
+    const PREFERRED_MINOR: usize = 11;
     let word = |number: usize| ne32(block, 4 * number);
     let (raid_disks, place, state) = (word(10)?, word(THIS_DISK + 3)?, word(THIS_DISK + 4)?);
     let (faulty, in_sync) = (state & 1 != 0, state & 0b110 == 0b110);
     Some(MdMember {
         version: Version::V090,
+        working: word(ACTIVE_DISKS)?.min(raid_disks),
         array: uuid_090([word(5)?, word(13)?, word(14)?, word(15)?]),
-        name: String::new(),
+        name: word(PREFERRED_MINOR)?.to_string(),
         level: word(7)? as i32,
         raid_disks,
         events: events_090(block)?,

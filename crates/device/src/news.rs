@@ -47,6 +47,8 @@ pub struct ToldGroup {
     pub name: String,
     /// It is started, or needs no start.
     pub is_up: bool,
+    /// Its start is under way.
+    pub is_starting: bool,
     /// How it stands.
     pub state: String,
 }
@@ -184,8 +186,8 @@ fn write_device(out: &mut String, told: &Told) {
 
 fn write_group(out: &mut String, told: &ToldGroup) {
     *out += &format!("group {}\nname {}\n", printable(&told.id), printable(&told.name));
-    if told.is_up {
-        *out += "ready\n";
+    for (is_so, word) in [(told.is_up, "ready\n"), (told.is_starting, "starting\n")] {
+        *out += if is_so { word } else { "" };
     }
     *out += &format!("note {}\n", printable(&told.state));
 }
@@ -247,6 +249,7 @@ mod tests {
         let group = |state: &str| ToldGroup {
             id: "vg:x".to_owned(),
             name: "vg data".to_owned(),
+            is_starting: false,
             is_up: false,
             state: state.to_owned(),
         };

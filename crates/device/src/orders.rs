@@ -10,7 +10,8 @@
 use serde_json::{Value, json};
 
 use crate::activate::RunFile;
-use crate::index::DeviceNumber;
+use crate::begun::Begun;
+use crate::index::{DeviceNumber, GroupId};
 use crate::lvm::LvmId;
 
 /// One thing to be done.
@@ -25,6 +26,8 @@ pub enum Order {
     /// The kernel learns that this device is a member of a file system on several; told by a number
     /// when it has.
     Register(u64, String),
+    /// It is kept what was started of a group, or forgotten.
+    Keep(GroupId, Option<Begun>),
     /// A program is run.
     Run(Run),
 }
@@ -71,6 +74,8 @@ impl Order {
                 (is_link(link) && node.as_deref().is_none_or(is_relative), link)
             }
             Order::Register(_, node) => (is_node(node), node),
+            // What is none of its kind could not be read.
+            Order::Keep(..) => return None,
             Order::Run(run) => (is_program(&run.words), &run.words.join(" ")),
         };
         (!is_fine).then(|| {
@@ -88,6 +93,9 @@ impl Order {
             Order::Remove(path, number) => json!(["remove", path, number.to_string()]),
             Order::Link(link, node) => json!(["link", link, node]),
             Order::Register(id, node) => json!(["register", id, node]),
+            Order::Keep(group, begun) => {
+                json!(["keep", group.to_string(), begun.as_ref().map(Begun::to_text)])
+            }
             Order::Run(run) => json!(["run", run.id, run.udev, run.words]),
         }
     }
@@ -100,6 +108,8 @@ impl Order {
             "link" if value.get(2)?.is_null() => Order::Link(text(1)?, None),
             "link" => Order::Link(text(1)?, Some(text(2)?)),
             "register" => Order::Register(value.get(1)?.as_u64()?, text(2)?),
+            "keep" if value.get(2)?.is_null() => Order::Keep(GroupId::parse(&text(1)?)?, None),
+            "keep" => Order::Keep(GroupId::parse(&text(1)?)?, Some(Begun::parse(&text(2)?)?)),
             "run" => {
                 let words = value.get(3)?.as_array()?.iter();
                 let words = words.map(|word| word.as_str().map(str::to_owned));
@@ -149,7 +159,7 @@ impl Answer {
 // ---- what is believed ----
 
 /// lvm(8): letters, digits and `+_.-`, no hyphen first.
-fn is_lvm_name(name: &str) -> bool {
+pub(crate) fn is_lvm_name(name: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"+_.-".contains(&b);
     let is_dots = matches!(name, "" | "." | "..");
     !is_dots
@@ -318,12 +328,24 @@ mod tests {
         }
         check(Order::Register(1, "/dev/sda".to_owned()), true);
         check(Order::Register(1, "/etc/passwd".to_owned()), false);
+        let group = GroupId::parse("md:00112233-4455-6677-8899-aabbccddeeff").expect("a group");
+        let volumes = ["home".to_owned()].into();
+        check(Order::Keep(group, Some(Begun { volumes, ..Begun::default() })), true);
+        check(Order::Keep(group, None), true);
     }
 
     #[test]
     fn what_is_no_order_is_none() {
-        for line in ["", "x", "[]", "[\"run\"]", "[\"run\",-1,true,[]]", "[\"link\",1,null]", "{}"]
-        {
+        let odd = ["[\"keep\",\"../x\",null]", "[\"keep\",\"vg:x\",\"whole\\n\"]"];
+        for line in odd.into_iter().chain([
+            "",
+            "x",
+            "[]",
+            "[\"run\"]",
+            "[\"run\",-1,true,[]]",
+            "[\"link\",1,null]",
+            "{}",
+        ]) {
             assert_eq!(read(&format!("{line}\n")).collect::<Vec<_>>(), [None], "{line}");
         }
         let answers = [

@@ -268,8 +268,8 @@ pub fn describe(content: &Content) -> String {
     match content {
         Content::Nothing => "nothing known".to_owned(),
         Content::Md(member) => {
-            let version = member.version.as_str();
-            format!("md {version} {} of {}", role(member.role), member.raid_disks)
+            let (version, level) = (member.version.as_str(), member.level_name());
+            format!("md {version} {level} {} of {}", role(member.role), member.raid_disks)
         }
         Content::Partitions(_) => "partitions".to_owned(),
         Content::Luks(luks) => named(&format!("luks{}", luks.version), &luks.label, &luks.uuid),

@@ -1,20 +1,24 @@
 //! The daemon over a tree and disks of the test, in a network namespace of its own where the test
 //! plays udev: boot, hot plug, removal, rubbish, bursts, lost events.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use warren_device::Uuid;
+use warren_device::begun::Begun;
 use warren_device::btrfs::BtrfsMember;
 use warren_device::daemon::{Daemon, Options};
 use warren_device::file::DeviceFile;
 use warren_device::image::{self, Disk};
-use warren_device::index::Policy;
+use warren_device::index::{GroupId, Policy};
 use warren_device::lvm::LvmId;
 use warren_device::lvm::group::{Marks, Member, VolumeGroup};
 use warren_device::lvm::label::{Area, PvHeader};
@@ -97,11 +101,11 @@ fn make_device(top: &Path, name: &str, minor: usize, disk: &Disk) {
     fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
     fs::write(dir.join("size"), "4096\n").expect("the tree can be made");
     fs::write(top.join(format!("udev/data/b8:{minor}")), "I:1\n").expect("udev's record");
-    let mut bytes = vec![0; 2 << 20];
+    let node = fs::File::create(top.join("dev").join(name)).expect("the node can be made");
+    node.set_len(2 << 20).expect("it can be sparse");
     for (at, block) in disk.extents() {
-        bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
+        node.write_all_at(block, at).expect("the node can be written");
     }
-    fs::write(top.join("dev").join(name), bytes).expect("the node can be made");
     let link = top.join("sys/class/block").join(name);
     let _ = fs::remove_file(&link);
     let target = format!("../../devices/block/{name}");
@@ -125,6 +129,7 @@ fn options(top: &Path) -> Options {
         receive_buffer_bytes: 1 << 20,
         pass_patience_ms: 60_000,
         policy: Policy::default(),
+        begun: Default::default(),
     }
 }
 
@@ -690,4 +695,117 @@ fn a_part_that_udev_holds_back_is_counted_all_the_same() {
         assert!(told.contains("\nnote 1 of 2 there"), "{told}");
         assert!(!told.contains("\nready\n"), "that is udev's to say: {told}");
     });
+}
+
+/// The machine's daemon is gone and another takes its place, with these records.
+fn taken_over(mut machine: Machine, begun: BTreeMap<GroupId, Begun>) -> (Machine, OwnedFd) {
+    let (near, far) = fdpass::seqpacket_pair(false).expect("a pair");
+    let options = Options { begun, ..options(&machine.top) };
+    let readers = Readers::new().expect("an eventfd can be had");
+    machine.daemon = Daemon::bind(options, readers, Some(near)).expect("a socket can be had");
+    machine.seen.clear();
+    machine.daemon.begin();
+    (machine, far)
+}
+
+/// Plays the executor until the daemon has settled: all programs succeed. Returns their command
+/// lines, and changes the records as it is told.
+fn carry_out(
+    machine: &mut Machine,
+    executor: &OwnedFd,
+    records: &mut BTreeMap<GroupId, Begun>,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    loop {
+        let was_settled = machine.daemon.is_settled();
+        let limit = if was_settled { Duration::ZERO } else { Duration::from_secs(60) };
+        machine.daemon.turn(Some(limit)).expect("the socket works");
+        let orders = taken(executor);
+        if was_settled && orders.is_empty() && machine.daemon.is_settled() {
+            let told = machine.daemon.message().unwrap_or_default();
+            assert!(!told.contains("\nstarting\n"), "nothing is any more: {told}");
+            return lines;
+        }
+        for order in orders {
+            match order {
+                Order::Run(run) => {
+                    let told = machine.daemon.message().expect("a start is news");
+                    assert!(told.contains("\nstarting\n"), "{told}");
+                    lines.push(run.words.join(" "));
+                    let done = Answer::Ended(run.id, Ok(())).write();
+                    fdpass::send(executor.as_fd(), done.as_bytes(), &[]).expect("it listens");
+                }
+                Order::Keep(group, Some(begun)) => drop(records.insert(group, begun)),
+                Order::Keep(group, None) => drop(records.remove(&group)),
+                _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_started_is_not_started_again_by_another_daemon() {
+    alone("what_was_started_is_not_started_again_by_another_daemon", |test| {
+        const VGCHANGE: &str = "lvm vgchange -aay --autoactivation event";
+        let disks = [
+            ("sda", pv_disk("a", "one", &["a"])),
+            ("sdb", pv_disk("b", "two", &["b"])),
+            ("sdc", pv_disk("c", "gone", &["c"])),
+            ("sdd", pv_disk("d", "late", &["d", "e"])),
+        ];
+        let mut records = BTreeMap::new();
+        let machine = Machine::start(test, 1 << 20, &[], Readers::new().expect("readers"), 60_000);
+        for (minor, (name, disk)) in disks.iter().enumerate() {
+            make_device(&machine.top, name, minor, disk);
+        }
+        let (mut machine, executor) = taken_over(machine, records.clone());
+        let ran = carry_out(&mut machine, &executor, &mut records);
+        assert_eq!(ran, [format!("{VGCHANGE} gone one two")]);
+        assert_eq!(records.len(), 3, "{records:?}");
+        // While nobody looked, one disk went, and a group became complete.
+        fs::remove_file(machine.top.join("sys/class/block/sdc")).expect("it was there");
+        make_device(&machine.top, "sde", 4, &pv_disk("e", "late", &["d", "e"]));
+        let (mut machine, executor) = taken_over(machine, records.clone());
+        let ran = carry_out(&mut machine, &executor, &mut records);
+        assert_eq!(ran, [format!("{VGCHANGE} late")], "and nothing again");
+        assert_eq!(records.len(), 3, "what went is forgotten: {records:?}");
+        assert!(records.values().all(|begun| begun.whole));
+        // What comes back is started, whoever saw it go.
+        make_device(&machine.top, "sdc", 2, &pv_disk("c", "gone", &["c"]));
+        machine.send("add", "sdc", 2);
+        let ran = carry_out(&mut machine, &executor, &mut records);
+        assert_eq!(ran, [format!("{VGCHANGE} gone")]);
+        machine.send("remove", "sda", 0);
+        assert!(carry_out(&mut machine, &executor, &mut records).is_empty());
+        assert_eq!(records.len(), 3);
+        machine.send("add", "sda", 0);
+        let ran = carry_out(&mut machine, &executor, &mut records);
+        assert_eq!(ran, [format!("{VGCHANGE} one")]);
+        assert_eq!(records.len(), 4);
+    });
+}
+
+/// Twelve times as many disks as descriptors; the limit of a service is 1,024.
+#[test]
+fn no_disk_has_a_descriptor_that_is_not_being_read() {
+    const DISKS: usize = 600;
+    let top = make_top("no_disk_has_a_descriptor");
+    for minor in 0..DISKS {
+        let pv = format!("{minor:03}");
+        make_device(&top, &format!("sd{minor}"), minor, &pv_disk(&pv, &format!("g{pv}"), &[&pv]));
+        fs::remove_file(top.join(format!("udev/data/b8:{minor}"))).expect("it was made");
+    }
+    let option = |name: &str, below: &str| format!("--{name}={}", top.join(below).display());
+    let limited = "ulimit -n 50 && exec \"$0\" \"$@\"";
+    let ran = Command::new("sh")
+        .args(["-c", limited, env!("CARGO_BIN_EXE_warren-deviced"), "--once", "--kernel"])
+        .args([option("sys", "sys"), option("dev", "dev"), option("udev-run", "none")])
+        .env("LVM_SYSTEM_DIR", top.join("none"))
+        .output();
+    let ran = ran.expect("a shell can be started");
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned();
+    let found = said.lines().filter(|line| line.starts_with("vg g")).count();
+    let errors = String::from_utf8_lossy(&ran.stderr).into_owned();
+    let _ = fs::remove_dir_all(&top);
+    assert_eq!(found, DISKS, "{said}\n{errors}");
 }

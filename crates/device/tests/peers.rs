@@ -211,9 +211,10 @@ fn check_md(path: &Path, version: Version, number: u32, role: Role, size: u64) {
     let written = MdMember {
         version,
         array: Uuid::parse("01234567:89abcdef:fedcba98:76543210").expect("32 digits"),
-        name: if version == Version::V090 { String::new() } else { "host:data".into() },
+        name: if version == Version::V090 { "7".into() } else { "host:data".into() },
         level: 5,
         raid_disks: 2,
+        working: 2,
         events: 4242,
         role,
     };
@@ -242,7 +243,9 @@ fn check_md(path: &Path, version: Version, number: u32, role: Role, size: u64) {
     assert_eq!(line("Raid Devices"), "2");
     let events = line("Events");
     assert!(events == "4242" || events == "0.4242", "{said}");
-    if version != Version::V090 {
+    if version == Version::V090 {
+        assert_eq!(line("Preferred Minor"), written.name, "{said}");
+    } else {
         let expected = match role {
             Role::Active(place) => format!("Active device {place}"),
             _ => "spare".to_owned(),

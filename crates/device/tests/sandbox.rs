@@ -76,7 +76,8 @@ fn a_disk_is_read_in_the_sandbox_and_its_link_is_made_outside() {
     apart("sandbox_reads", |top| {
         make_disk(top, "sda", 0, &luks(UUID));
         let (near, far) = fdpass::seqpacket_pair(false).expect("a pair");
-        let places = Places { dev: top.join("dev"), lvm_run: top.join("lvm") };
+        let places =
+            Places { dev: top.join("dev"), lvm_run: top.join("lvm"), records: top.join("records") };
         let executor = std::thread::spawn(move || serve(far, &places));
         let options = Options {
             roots: roots(top),
@@ -85,6 +86,7 @@ fn a_disk_is_read_in_the_sandbox_and_its_link_is_made_outside() {
             receive_buffer_bytes: 1 << 20,
             pass_patience_ms: 60_000,
             policy: Policy::default(),
+            begun: Default::default(),
         };
         let readers = Readers::new().expect("an eventfd can be had");
         let mut daemon = Daemon::bind(options, readers, Some(near)).expect("a socket can be had");

@@ -206,6 +206,8 @@ pub enum Kind {
     Call(NodeId, Vec<NodeId>),
     Function(Box<Function>),
     If(NodeId, Vec<NodeId>, Option<Vec<NodeId>>),
+    /// `{ statements }` as a filter: the last one says.
+    Block(Vec<NodeId>),
     While(NodeId, Vec<NodeId>),
     For(Box<Loop>),
     Try(Vec<NodeId>, Vec<NodeId>),

@@ -33,6 +33,7 @@ pub mod outside;
 pub mod parse;
 pub mod schema;
 pub mod session;
+mod share;
 pub mod source;
 pub mod text;
 pub mod time;

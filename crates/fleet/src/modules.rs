@@ -2,7 +2,8 @@
 //! readers.
 //!
 //! Evaluation holds on to a file while that file includes others; a plain vector could not grow
-//! meanwhile. Files are never removed.
+//! meanwhile. Files are never removed. One thread adds; others read what was there before they were
+//! started (and a `OnceLock` is read while it is set elsewhere as if it were not set yet).
 
 use std::sync::OnceLock;
 

@@ -2,7 +2,8 @@
 //! the place that says why it is there.
 //!
 //! What is wrong with a unit is found by `warren-unit`, as for any unit file, and reported at the
-//! place that set it. Start at [`Units::all`].
+//! place that set it. Threads write parts of the objects and meet in `share` only. Start at
+//! [`Units::all`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::diagnostic::{self, Diagnostic};
 use crate::eval::World;
 use crate::heap::Heap;
 use crate::schema::{place_of, warrener};
+use crate::share;
 use crate::source::Place;
 use crate::text;
 use crate::types::Types;
@@ -67,11 +69,11 @@ impl Units<'_> {
     /// All units, written by several threads.
     pub fn all(&self, threads: usize) -> Made {
         let objects = self.objects();
-        let share = objects.len().div_ceil(threads.max(1)).max(UNITS_PER_THREAD_MIN);
-        let shares: Vec<_> = std::thread::scope(|scope| {
-            let start = |share| scope.spawn(move || self.some(share));
-            let started: Vec<_> = objects.chunks(share).map(start).collect();
-            started.into_iter().map(|t| t.join().expect("writing units does not panic")).collect()
+        let part = objects.len().div_ceil(threads.max(1)).max(UNITS_PER_THREAD_MIN);
+        let parts: Vec<&[ObjectId]> = objects.chunks(part).collect();
+        let shares = share::out(parts.len(), threads, |claims| {
+            let write = |number: usize| (number, self.some(parts[number]));
+            std::iter::from_fn(|| claims.take()).map(write).collect()
         });
         let (mut out, mut all, mut told) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
         for (units, faults) in shares {

@@ -228,10 +228,12 @@ fn origin_of(origin: &Origin) -> Value {
     })
 }
 
-/// The rules behind a unit and its drop-ins.
+/// The rules behind a unit and its drop-ins, as far as no file hides what they make.
 pub(crate) fn rules_of(shared: &Shared, definition: &Definition) -> Vec<Value> {
-    let origins = crate::fleet::origins(&shared.rules(), &definition.name);
-    origins.iter().map(|origin| origin_of(origin)).collect()
+    let files = crate::loader::file_paths(definition);
+    let mut products = crate::fleet::products(&shared.rules(), &definition.name);
+    products.retain(|product| files.contains(product.file.path()));
+    products.iter().map(|product| origin_of(&product.origin)).collect()
 }
 
 fn cat(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {

@@ -98,6 +98,7 @@ fn take_word(about: &mut About, word: &str, value: &str) {
         About::Group(facts) => match word {
             "name" => facts.name = value.to_owned(),
             "ready" => facts.is_up = true,
+            "starting" => facts.is_starting = true,
             "note" => facts.state = value.to_owned(),
             _ => {}
         },
@@ -136,6 +137,7 @@ mod tests {
             id: "vg:1".to_owned(),
             name: "vg data".to_owned(),
             is_up: false,
+            is_starting: true,
             state: "1 of 2 there".to_owned(),
         });
         let said = parse(&teller.message().expect("it is open"));
@@ -154,7 +156,8 @@ mod tests {
         };
         assert!(said.batch.is_whole);
         assert_eq!(said.batch.devices, [facts]);
-        assert_eq!(said.batch.groups[0].state, "1 of 2 there");
+        let group = &said.batch.groups[0];
+        assert!(group.is_starting && group.state == "1 of 2 there", "{group:?}");
         teller.gone("/sys/devices/a");
         teller.group_gone("vg:1");
         let said = parse(&teller.message().expect("something went"));

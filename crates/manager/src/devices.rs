@@ -19,13 +19,16 @@ use warren_core::graph::{Delta, Graph};
 use warren_core::ids::UnitId;
 use warren_core::record::Restored;
 use warren_core::state::{Device, TypeState, UnitRun};
+use warren_core::time::Monotonic;
 use warren_sys::{fdpass, memfd};
+use warren_trace::words::Phase;
 use warren_unit::{LoadState, Relation, UnitName, UnitType};
 
 use crate::daemon::{Daemon, now, token};
 use crate::device_words;
 use crate::init_link::InitLink;
 use crate::orders::LoaderOrder;
+use crate::recorder;
 use crate::requests::AfterLoad;
 use crate::say;
 
@@ -76,6 +79,8 @@ pub struct Devices {
     /// Handed to each daemon.
     daemon: OwnedFd,
     table: DeviceTable,
+    /// Since when groups are being started, and how many were at most at a time.
+    activation: Option<(Monotonic, usize)>,
 }
 
 impl Devices {
@@ -91,7 +96,7 @@ impl Devices {
                 pair
             }
         };
-        Ok(Devices { own, daemon, table: DeviceTable::default() })
+        Ok(Devices { own, daemon, table: DeviceTable::default(), activation: None })
     }
 
     /// To be watched.
@@ -113,6 +118,19 @@ impl Devices {
     /// The daemon tells everything again. If it has no room for the request, requests are waiting.
     fn ask(&self) {
         let _ = fdpass::try_send(self.own.as_fd(), ALL, &[]);
+    }
+
+    /// Notes whether groups are being started; returns what is over.
+    fn note_activation(&mut self, now: Monotonic) -> Option<recorder::Done> {
+        let count = self.table.starting();
+        if count > 0 {
+            let (began, most) = self.activation.unwrap_or((now, 0));
+            self.activation = Some((began, most.max(count)));
+            return None;
+        }
+        let (began, most) = self.activation.take()?;
+        let detail = most as u64;
+        Some(recorder::Done { phase: Phase::Activate, began, ended: now, detail })
     }
 
     /// The messages that wait.
@@ -189,6 +207,8 @@ impl Daemon {
             let said = device_words::parse(&text);
             let first = self.core.sight() == Sight::Blind || self.devices.table.is_empty();
             let touched = self.devices.table.apply(said.batch);
+            let started = self.devices.note_activation(began);
+            started.into_iter().for_each(|done| self.recorder.did(done));
             self.shared.publish_devices(Arc::new(self.devices.table.clone()));
             let changed = |name: &UnitName| {
                 let facts = self.devices.table.ready(name);

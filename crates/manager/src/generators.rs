@@ -8,6 +8,7 @@
 //! [`Generators::run`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
@@ -20,6 +21,7 @@ use std::time::{Duration, Instant};
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_unit::Scope;
 
+use crate::fstab::{self, GENERATOR};
 use crate::say;
 
 /// One that takes longer is killed, and what it wrote so far counts.
@@ -58,6 +60,8 @@ pub struct Generators {
     /// `/run/systemd` or its like.
     runtime: PathBuf,
     environment: Vec<(&'static str, String)>,
+    /// What [`crate::fstab`] makes units of where no generator does.
+    fstab: Option<PathBuf>,
 }
 
 impl Generators {
@@ -68,9 +72,11 @@ impl Generators {
         runtime: PathBuf,
         architecture: &str,
     ) -> Generators {
+        let is_host = scope == Scope::System && search.is_none();
+        let fstab = is_host.then(|| PathBuf::from("/etc/fstab"));
         let usual: &[&str] = if scope == Scope::System { &SYSTEM } else { &USER };
         let search = search.unwrap_or_else(|| usual.iter().map(PathBuf::from).collect());
-        Generators { search, runtime, environment: environment(scope, architecture) }
+        Generators { search, runtime, environment: environment(scope, architecture), fstab }
     }
 
     /// Has another process [`Generators::run`], and waits for it.
@@ -99,7 +105,12 @@ impl Generators {
         if let Err(e) = made {
             return say!("generators cannot run: {}: {e}", fresh.display());
         }
-        wait_for(programs.iter().filter_map(|path| self.start(path, &outputs)).collect());
+        if let Some(fstab) =
+            self.fstab.as_ref().filter(|_| !programs.contains_key(OsStr::new(GENERATOR)))
+        {
+            read_fstab(fstab, &outputs[0]);
+        }
+        wait_for(programs.values().flatten().filter_map(|p| self.start(p, &outputs)).collect());
         for name in OUTPUTS {
             let (from, to) = (fresh.join(name), self.runtime.join(name));
             let place = Place { fresh: &fresh, last: &self.runtime };
@@ -112,8 +123,8 @@ impl Generators {
 
     /// The programs by name: of one name that in the first directory; an empty file, or a link to
     /// /dev/null, takes the name away.
-    fn programs(&self) -> Vec<PathBuf> {
-        let mut found: BTreeMap<std::ffi::OsString, Option<PathBuf>> = BTreeMap::new();
+    fn programs(&self) -> BTreeMap<OsString, Option<PathBuf>> {
+        let mut found = BTreeMap::new();
         for entry in self.search.iter().filter_map(|d| fs::read_dir(d).ok()).flatten().flatten() {
             let path = entry.path();
             let metadata = fs::metadata(&path);
@@ -121,7 +132,7 @@ impl Generators {
                 .is_ok_and(|m| m.is_file() && m.len() > 0 && m.permissions().mode() & 0o111 != 0);
             found.entry(entry.file_name()).or_insert(runs.then_some(path));
         }
-        found.into_values().flatten().collect()
+        found
     }
 
     fn start(&self, path: &Path, outputs: &[PathBuf; 3]) -> Option<Running> {
@@ -140,6 +151,28 @@ impl Generators {
             }
         }
     }
+}
+
+/// Where systemd's generator for it is not installed. One that is masked stays away.
+fn read_fstab(fstab: &Path, output: &Path) {
+    let table = match fs::read_to_string(fstab) {
+        Ok(table) => table,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return,
+        Err(e) => return say!("{}: {e}", fstab.display()),
+    };
+    let made = fstab::units(&table, &has_checker);
+    made.complaints.iter().for_each(|why| say!("{}: {why}", fstab.display()));
+    if let Err(e) = made.write(output) {
+        say!("{}: its units cannot be written: {e}", fstab.display());
+    }
+}
+
+/// fsck(8) finds the program for a type by its name.
+fn has_checker(fs_type: &str) -> bool {
+    let is_there = |name: &str| {
+        ["/sbin", "/usr/sbin"].iter().any(|directory| Path::new(directory).join(name).exists())
+    };
+    is_there("fsck") && is_there(&format!("fsck.{fs_type}"))
 }
 
 /// systemd.generator(7), "ENVIRONMENT".
@@ -304,7 +337,9 @@ mod tests {
 
         fn generators(&self) -> Generators {
             let search = ["high", "low"].map(|name| self.0.join(name)).to_vec();
-            Generators::new(Scope::System, Some(search), self.0.join("run"), "x86-64")
+            let run = self.0.join("run");
+            let generators = Generators::new(Scope::System, Some(search), run, "x86-64");
+            Generators { fstab: Some(self.0.join("fstab")), ..generators }
         }
 
         /// A shell script; the output directories are `$1`, `$2`, `$3`.
@@ -364,6 +399,25 @@ mod tests {
                 "generator/partly.service=partly",
             ]
         );
+    }
+
+    #[test]
+    fn fstab_counts_where_no_generator_reads_it() {
+        let scratch = Scratch::for_generators("generators-fstab");
+        fs::write(scratch.0.join("fstab"), "none /x tmpfs size=1m\n").expect("a table");
+        scratch.generators().run();
+        let names = |scratch: &Scratch| -> Vec<String> {
+            let name = |line: String| line.split('=').next().unwrap_or_default().to_owned();
+            scratch.outputs().into_iter().map(name).collect()
+        };
+        let link = "generator/local-fs.target.requires/x.mount->../x.mount";
+        assert_eq!(names(&scratch), [link, "generator/x.mount"]);
+        scratch.script("low/systemd-fstab-generator", "echo theirs > $1/y.mount");
+        scratch.generators().run();
+        assert_eq!(names(&scratch), ["generator/y.mount"]);
+        symlink("/dev/null", scratch.0.join("high/systemd-fstab-generator")).expect("a link");
+        scratch.generators().run();
+        assert!(scratch.outputs().is_empty(), "who masks it wants none");
     }
 
     #[test]

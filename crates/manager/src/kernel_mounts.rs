@@ -89,8 +89,9 @@ impl KernelMounts {
     }
 
     /// A name gained or lost a mount. Asks the kernel what it is.
-    pub fn set(&mut self, (name, id): Changed) {
-        let found = id.and_then(look_at).filter(|m| !is_api_file_system(&m.mount_point));
+    pub fn set(&mut self, (name, id): Changed, table: &mut MountsNow) {
+        let found =
+            id.and_then(|id| table.look_at(id)).filter(|m| !is_api_file_system(&m.mount_point));
         let found = found.map(|mount| (self.is_left_alone(&mount), mount));
         match found {
             Some((left_alone, mount)) => {
@@ -113,12 +114,21 @@ impl KernelMounts {
     }
 }
 
-/// The kernel's word on a mount; it may be gone.
-fn look_at(id: u64) -> Option<Mount> {
-    match mount::stat(id) {
-        Ok(mount) => Some(mount),
-        // Before Linux 6.8 there is only the whole table.
-        Err(_) => mount::table().ok()?.into_iter().find(|mount| mount.id == id),
+/// The kernel's word on mounts, for changes that are looked at together.
+#[derive(Debug, Default)]
+pub struct MountsNow {
+    /// Before Linux 6.8 there is only the whole table: it is read once for all of them.
+    table: Option<BTreeMap<u64, Mount>>,
+}
+
+impl MountsNow {
+    /// One mount; it may be gone.
+    fn look_at(&mut self, id: u64) -> Option<Mount> {
+        if let Ok(mount) = mount::stat(id) {
+            return Some(mount);
+        }
+        let read = || mount::table().unwrap_or_default().into_iter().map(|m| (m.id, m)).collect();
+        self.table.get_or_insert_with(read).get(&id).cloned()
     }
 }
 

@@ -20,6 +20,7 @@ mod ending;
 pub mod fd_store;
 pub mod first;
 pub mod fleet;
+pub mod fstab;
 pub mod generation_file;
 pub mod generators;
 mod group_kills;

@@ -24,7 +24,7 @@ use warren_core::settings::Settings;
 use warren_unit::{Context, Diagnostic, LoadState, UnitName};
 
 use crate::fleet::{self, Applied, Fleet};
-use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, MountsNow};
 use crate::on_disk::OnDisk;
 use crate::snapshot::{KnownFiles, Snapshot, Work};
 use define::perpetual_units;
@@ -157,11 +157,11 @@ impl Loader {
     }
 
     fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {
-        let mut names = BTreeSet::new();
+        let (mut names, mut now) = (BTreeSet::new(), MountsNow::default());
         for (name, id) in changes {
             let hidden = self.entry(name.as_str()).is_some();
             names.insert(name.clone());
-            self.mounted.set((name, id.filter(|_| !hidden)));
+            self.mounted.set((name, id.filter(|_| !hidden)), &mut now);
         }
         names
     }

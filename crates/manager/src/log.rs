@@ -334,14 +334,11 @@ fn job_ended(view: &View, unit: UnitId, kind: JobKind, result: JobResult) {
 /// Says what was wrong with unit files.
 pub fn diagnostics(all: &[Diagnostic]) {
     for diagnostic in all.iter().take(DIAGNOSTICS_SHOWN_MAX) {
-        say!(
-            "{}:{}:{}: {}: {}",
-            diagnostic.path,
-            diagnostic.line,
-            diagnostic.column,
-            diagnostic.severity,
-            diagnostic.message
-        );
+        let Diagnostic { path, line, column, severity, message, .. } = diagnostic;
+        match column {
+            0 => say!("{path}:{line}: {severity}: {message}"),
+            column => say!("{path}:{line}:{column}: {severity}: {message}"),
+        }
     }
     if all.len() > DIAGNOSTICS_SHOWN_MAX {
         say!("and {} more; see warren verify", all.len() - DIAGNOSTICS_SHOWN_MAX);

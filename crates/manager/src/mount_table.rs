@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_core::event::Event;
 use warren_core::graph::Graph;
@@ -18,8 +18,15 @@ use warren_unit::{UnitName, UnitType};
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited};
 use crate::loader::is_of_kernel;
 
-/// Where the kernel cannot tell what changed, the table is read at most this often.
+/// Where the kernel cannot tell what changed, the whole table is read, at most this often.
 const SLOW_READS_APART: Duration = Duration::from_millis(100);
+
+/// And for at most one part in so many of the time: else a burst of mounts would cost the square of
+/// their number.
+const SLOW_READS_SHARE: u32 = 25;
+
+/// A change is noticed after so long, however large the table is.
+const SLOW_READS_APART_MAX: Duration = Duration::from_secs(5);
 
 /// The manager's side.
 pub struct MountTable {
@@ -189,17 +196,37 @@ fn follow(mut watch: MountWatch, epoll: &Epoll, deltas: &Sender<MountDelta>, wak
         if epoll.wait(&mut events, None).is_err() {
             return;
         }
+        let began = Instant::now();
         let Ok(delta) = watch.drain() else { return };
-        if delta.added.is_empty() && delta.removed.is_empty() {
-            continue;
+        let took = began.elapsed();
+        if !delta.added.is_empty() || !delta.removed.is_empty() {
+            if deltas.send(delta).is_err() {
+                return;
+            }
+            wake.notify();
         }
-        if deltas.send(delta).is_err() {
-            return;
-        }
-        wake.notify();
         if watch.is_slow() {
             // Nothing is in this set: the wait is a bound on how often the table is read.
-            let _ = idle.wait(&mut pause, Some(SLOW_READS_APART));
+            let _ = idle.wait(&mut pause, Some(apart(took)));
         }
+    }
+}
+
+/// How long after a read that took so long the next one may begin.
+fn apart(took: Duration) -> Duration {
+    took.saturating_mul(SLOW_READS_SHARE).clamp(SLOW_READS_APART, SLOW_READS_APART_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_table_is_read_less_often() {
+        for (took_ms, apart_ms) in [(0, 100), (3, 100), (4, 100), (40, 1000), (1000, 5000)] {
+            let took = Duration::from_millis(took_ms);
+            assert_eq!(apart(took), Duration::from_millis(apart_ms), "{took_ms} ms");
+        }
+        assert_eq!(apart(Duration::MAX), SLOW_READS_APART_MAX);
     }
 }

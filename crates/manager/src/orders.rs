@@ -231,8 +231,8 @@ impl Report {
         let now = self.added.iter().chain(&self.changed).map(|unit| (unit, &rules.after));
         let all = now.chain(self.removed.iter().map(|unit| (unit, &rules.before)));
         let made_by = |(unit, applied)| {
-            let origins = crate::fleet::origins(applied, unit);
-            origins.into_iter().map(move |origin| (UnitName::clone(unit), origin))
+            let products = crate::fleet::products(applied, unit);
+            products.into_iter().map(move |product| (UnitName::clone(unit), product.origin))
         };
         self.made_by = all.flat_map(made_by).collect();
         self.rules = Some(rules.clone());

@@ -254,6 +254,7 @@ fn leg_of(set: u8, place: u32) -> Disk {
         name: format!("host:arr{set}"),
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 7,
         role: md::Role::Active(place),
     };
@@ -288,6 +289,7 @@ impl Run {
             receive_buffer_bytes: 1 << 20,
             pass_patience_ms,
             policy,
+            begun: Default::default(),
         };
         let (near, executor) = fdpass::seqpacket_pair(true).expect("a pair");
         let mut daemon = Daemon::bind(options, readers, Some(near)).expect("a socket can be had");

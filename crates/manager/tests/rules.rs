@@ -205,7 +205,8 @@ fn files_by_hand_come_before_rules_and_rules_before_generators() {
     let told = report["diagnostics"].to_string();
     assert!(told.contains("is hidden by") && told.contains("/units/a-web.service"), "{told}");
     assert!(told.contains("hides /run/systemd/generator/b-web.service"), "{told}");
-    assert_eq!(m.status("a-web.service")["description"], "by hand");
+    let by_hand = m.status("a-web.service");
+    assert_eq!((&by_hand["description"], &by_hand["made_by"]), (&json!("by hand"), &json!([])));
     assert_eq!(m.status("b-web.service")["description"], "web of b two");
     std::fs::remove_file(m.directory.join("units/a-web.service")).expect("it is there");
     check(&reload(&m, &json!({})), ["", "a-web.service", "", ""]);

@@ -248,6 +248,7 @@ words! {
         Sync = 23, "sync";
         HandOver = 24, "hand over";
         Load = 25, "load";
+        Activate = 26, "start volume groups and arrays";
     }
 }
 

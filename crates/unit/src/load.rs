@@ -8,7 +8,7 @@ mod implicit;
 mod known;
 mod types;
 
-pub use types::is_api_file_system;
+pub use types::{is_api_file_system, is_network_file_system};
 
 use std::sync::Arc;
 

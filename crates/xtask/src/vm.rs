@@ -191,14 +191,19 @@ pub(crate) fn make_base(tree: &Path) -> Result<()> {
         fs::create_dir_all(tree.join(below))?;
     }
     for name in ["warren-init", "warrend", "warren-exec"] {
-        fs::copy(programs.join(name), tree.join("usr/lib/warren").join(name)).context(name)?;
+        add_own(&programs.join(name), &tree.join("usr/lib/warren").join(name))?;
     }
-    fs::copy(programs.join("warren"), tree.join("bin/warren")).context("warren")?;
+    add_own(&programs.join("warren"), &tree.join("bin/warren"))?;
     fs::copy(BUSYBOX, tree.join("bin/busybox")).context("apt-get install busybox-static")?;
     for command in COMMANDS {
         symlink("busybox", tree.join("bin").join(command))?;
     }
     Ok(())
+}
+
+/// A program of ours without what debuggers want: it is most of it, and the tree lies in memory.
+pub(crate) fn add_own(program: &Path, to: &Path) -> Result<()> {
+    quietly(Command::new("strip").arg("--strip-debug").arg("-o").arg(to).arg(program))
 }
 
 /// Packs the tree.
@@ -234,9 +239,20 @@ pub(crate) fn copy_modules(kernel: &Kernel, tree: &Path, modules: &[&str]) -> Re
 }
 
 pub(crate) fn boot(kernel: &Path, archive: &Path, disk: &Path, console: &Path) -> Result<()> {
+    boot_within(SECONDS_MAX, kernel, archive, disk, console)
+}
+
+/// Boots the machine and waits until it powers off, so long at most.
+pub(crate) fn boot_within(
+    seconds_max: u32,
+    kernel: &Path,
+    archive: &Path,
+    disk: &Path,
+    console: &Path,
+) -> Result<()> {
     let arguments = "console=ttyS0 panic=-1 rdinit=/usr/lib/warren/warren-init";
     let status = Command::new("timeout")
-        .arg(SECONDS_MAX.to_string())
+        .arg(seconds_max.to_string())
         .args(["qemu-system-x86_64", "-accel", "tcg", "-M", "q35", "-cpu", "max", "-m", "512"])
         .args(["-nographic", "-no-reboot", "-nodefaults", "-monitor", "none"])
         .arg("-serial")

@@ -5,6 +5,8 @@
 //! volumes are the device daemon's doing, and once beside udev with Debian's rules. The encrypted
 //! disk is opened by a service with the relations that systemd's generator gives it.
 //!
+//! At the end a volume is taken down by hand, manager and device daemon are killed, and it stays down.
+//!
 //! Needs what `vm` needs, and lvm2, mdadm, cryptsetup-bin, btrfs-progs, dmsetup and udev.
 
 use std::collections::BTreeSet;
@@ -15,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::vm::{self, Kernel};
 use crate::{bench, root};
@@ -75,6 +77,7 @@ while ! [ -b $(disk 8) ]; do sleep 1; done
 vg0=$(disk 0) vg1=$(disk 1) md0=$(disk 2) md1=$(disk 3) crypt=$(disk 4) btrfs0=$(disk 5)
 swap=$(disk 6) vg2=$(disk 7) btrfs1=$(disk 8)
 lvm pvcreate -q $vg0 $vg1 $vg2 && lvm vgcreate -q data $vg0 $vg1 $vg2
+lvm lvcreate -q -y -Zn -Wn -i 3 -l 6 -n spare data
 lvm lvcreate -q -y -Zn -Wn -i 3 -l 100%FREE -n home data && mke2fs -F /dev/data/home
 mdadm --create /dev/md/arr --run --metadata=1.2 --homehost=any --level=1 --raid-devices=2 \
   $md0 $md1 && mke2fs -F -L arr /dev/md/arr
@@ -93,7 +96,13 @@ mkswap -L swp $swap && echo REPORT made
 /bin/warren --no-block poweroff
 ";
 
-const MOUNTS: [(&str, &str); 9] = [
+/// There is no generator of systemd in the machine: these are the manager's own to read.
+const FSTAB: &str = "\
+LABEL=arr  /arr  ext4  defaults,x-systemd.device-timeout=100  0 0
+LABEL=swp  none  swap  sw,pri=7,nofail  0 0
+";
+
+const MOUNTS: [(&str, &str); 7] = [
     ("both.mount", "[Mount]\nWhat=/dev/disk/by-label/both\nWhere=/both\nType=btrfs\n"),
     ("secret.mount", "[Mount]\nWhat=/dev/mapper/secret\nWhere=/secret\nType=ext2\n"),
     (
@@ -112,12 +121,7 @@ const MOUNTS: [(&str, &str); 9] = [
          /dev/disk/by-uuid/11111111-2222-3333-4444-555555555555 secret\n\
          ExecStop=/usr/sbin/cryptsetup close secret\n",
     ),
-    (
-        "dev-disk-by\\x2dlabel-swp.swap",
-        "[Swap]\nWhat=/dev/disk/by-label/swp\nPriority=7\nOptions=nofail\n",
-    ),
     ("home.mount", "[Mount]\nWhat=/dev/data/home\nWhere=/home\nType=ext4\n"),
-    ("arr.mount", "[Mount]\nWhat=/dev/disk/by-label/arr\nWhere=/arr\nType=ext4\n"),
     (
         "early.service",
         "[Unit]\nRequires=arr.mount secret.mount\nWants=dev-disk-by\\x2dlabel-swp.swap\n\
@@ -151,7 +155,12 @@ exec > /dev/console 2>&1
 echo REPORT volume has $(cat /home/name)
 echo REPORT two disks have $(cat /both/name)
 warren devices | cat
-kill -9 $(pidof warren-deviced); sleep 1
+[ -e /etc/no-udev ] && export DM_DISABLE_UDEV=1
+[ -e /dev/mapper/data-spare ] && echo REPORT spare is up
+lvm lvchange -an data/spare
+kill -9 $(pidof warren-deviced); kill -9 $(pidof warrend); sleep 1
+until warren devices | grep 'vg data complete'; do sleep 1; done
+[ -e /dev/mapper/data-spare ] || echo REPORT spare stays down
 warren is-active home.mount arr.mount both.mount secret.mount && echo REPORT still there
 ls -l /dev/disk/by-label
 warren stop 'dev-disk-by\\x2dlabel-swp.swap'
@@ -161,7 +170,9 @@ done < /proc/swaps
 /bin/warren --no-block poweroff
 ";
 
-const EXPECTED: [&str; 15] = [
+const EXPECTED: [&str; 17] = [
+    "REPORT spare is up",
+    "REPORT spare stays down",
     "REPORT encrypted disk has crypt",
     "REPORT swaps to a partition at 7",
     "1 of 2 there",
@@ -178,6 +189,9 @@ const EXPECTED: [&str; 15] = [
     "REPORT still there",
     "reboot: Power down",
 ];
+
+/// What the device daemon says when it starts the group: once, whoever is killed.
+const START: &str = "start: lvm vgchange";
 
 const UNWANTED: [&str; 6] = [
     "REPORT too early",
@@ -213,6 +227,8 @@ pub fn run() -> Result<()> {
         let seen =
             boot(&kernel, &directory, name, &DISKS[..DISKS.len() - LATE], |tree| fill(tree, udev))?;
         check(&seen, &EXPECTED, &UNWANTED)?;
+        let starts = seen.matches(START).count();
+        ensure!(starts == 1, "the group was started {starts} times:\n{seen}");
         println!("vm devices, {name}: {} lines as expected", EXPECTED.len());
     }
     Ok(())
@@ -223,6 +239,7 @@ fn fill(tree: &Path, udev: bool) -> Result<()> {
     for (name, text) in MOUNTS {
         unit(tree, name, text)?;
     }
+    fs::write(tree.join("etc/fstab"), FSTAB)?;
     fs::write(tree.join("early.sh"), EARLY)?;
     fs::write(tree.join("key"), "secret")?;
     if !udev {
@@ -270,8 +287,7 @@ pub(crate) fn unit(tree: &Path, name: &str, text: &str) -> Result<()> {
 /// The device daemon as it is installed, started when the modules are loaded.
 pub(crate) fn add_daemon(tree: &Path, udev: bool) -> Result<()> {
     let name = "warren-deviced";
-    fs::copy(bench::programs()?.join(name), tree.join("usr/lib/warren").join(name))
-        .context(name)?;
+    vm::add_own(&bench::programs()?.join(name), &tree.join("usr/lib/warren").join(name))?;
     let text = fs::read_to_string(root().join("units/warren-deviced.service"))?;
     unit(
         tree,

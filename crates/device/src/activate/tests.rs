@@ -67,6 +67,7 @@ fn legs(first: u32, name: &str) -> Vec<Event> {
         name: name.into(),
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 1,
         role: crate::md::Role::Active(place),
     };
@@ -157,7 +158,7 @@ fn an_array_is_assembled_under_its_name() {
         format!("mdadm --assemble {mode}{uuid} /dev/md/{name} {devices} (1)")
     };
     check(Policy::default(), legs(0, "host:0"), false, &array("", "0", "/dev/sda /dev/sdb"));
-    let plain = "abababab-abab-abab-abab-abababababab";
+    let plain = "abababababababababababababababab";
     check(Policy::default(), legs(0, "../x"), false, &array("", plain, "/dev/sda /dev/sdb"));
     let late = Policy { degraded_after_ms: Some(10), ..Policy::default() };
     check(late, legs(0, "h:0")[..1].to_vec(), true, &array("--run ", "0", "/dev/sda"));

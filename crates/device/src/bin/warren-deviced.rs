@@ -1,12 +1,13 @@
 //! `warren-deviced`: the device daemon.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Process, ExitCode, Stdio};
 use std::time::Duration;
 
+use warren_device::begun;
 use warren_device::daemon::{Daemon, Options, PASS_PATIENCE_MS, RECEIVE_BUFFER_BYTES};
 use warren_device::executor::{self, Places};
 use warren_device::index::{Completeness, Policy, parse_crypttab};
@@ -33,8 +34,9 @@ systems are complete; with --activate it starts them. SIGUSR1 prints what is the
   --degraded-after=S   start what can run degraded S seconds after its first disk
   --system-id=ID       this host's id in lvm2's metadata; may be given more than once
   --kernel             listen to the kernel although udev is running
-  --sys=DIR --udev-run=DIR --dev=DIR --lvm-run=DIR --crypttab=FILE
-                       instead of /sys, /run/udev, /dev, /run/lvm, /etc/crypttab
+  --sys=DIR --udev-run=DIR --dev=DIR --lvm-run=DIR --records=DIR --crypttab=FILE
+                       instead of /sys, /run/udev, /dev, /run/lvm, /run/warren/devices,
+                       /etc/crypttab
 ";
 
 /// What the command line says.
@@ -43,6 +45,7 @@ struct Command {
     activate: bool,
     is_executor: bool,
     lvm_run: PathBuf,
+    records: PathBuf,
     crypttab: PathBuf,
     kernel: bool,
     once: bool,
@@ -80,12 +83,14 @@ fn parse(words: &[String]) -> Option<Command> {
         receive_buffer_bytes: RECEIVE_BUFFER_BYTES,
         pass_patience_ms: PASS_PATIENCE_MS,
         policy: Policy::default(),
+        begun: BTreeMap::new(),
     };
     let mut command = Command {
         options,
         activate: false,
         is_executor: false,
         lvm_run: "/run/lvm".into(),
+        records: "/run/warren/devices".into(),
         crypttab: "/etc/crypttab".into(),
         kernel: false,
         once: false,
@@ -109,6 +114,7 @@ fn parse(words: &[String]) -> Option<Command> {
             ("--udev-run", dir) => options.roots.udev = dir.into(),
             ("--dev", dir) => options.roots.dev = dir.into(),
             ("--lvm-run", dir) => command.lvm_run = dir.into(),
+            ("--records", dir) => command.records = dir.into(),
             ("--crypttab", file) => command.crypttab = file.into(),
             _ => return None,
         }
@@ -124,6 +130,9 @@ fn prepare(command: &mut Command) {
     options.udev = !command.kernel && options.roots.udev.join("control").exists();
     options.waits_for_udev = !command.kernel;
     options.policy.crypttab = read_crypttab(&command.crypttab);
+    if command.activate {
+        options.begun = begun::read(&command.records);
+    }
 }
 
 /// This process is the other one's hands.
@@ -136,7 +145,11 @@ fn execute(command: &Command) -> warren_sys::Result<()> {
 }
 
 fn places(command: &Command) -> Places {
-    Places { dev: command.options.roots.dev.clone(), lvm_run: command.lvm_run.clone() }
+    Places {
+        dev: command.options.roots.dev.clone(),
+        lvm_run: command.lvm_run.clone(),
+        records: command.records.clone(),
+    }
 }
 
 fn failed(call: &'static str, error: &std::io::Error) -> warren_sys::Error {

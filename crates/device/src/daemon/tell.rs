@@ -8,6 +8,7 @@ use crate::index::{Device, DeviceNumber, GroupId, GroupState, Holder, NotReady, 
 use crate::lvm::LvmId;
 use crate::names;
 use crate::news::{Told, ToldGroup};
+use crate::orders::Order;
 use crate::others::{self, Heard};
 use crate::sysfs::{self, Found};
 use crate::uevent::Uevent;
@@ -52,6 +53,34 @@ impl Daemon {
     /// The group is to be told of at the end of the turn.
     pub(super) fn touch(&mut self, group: Option<GroupId>) {
         self.touched_groups.extend(group);
+        self.unkept.extend(group.filter(|id| matches!(id, GroupId::Lvm(_) | GroupId::Md(_))));
+    }
+
+    /// Keeps what was started, for a daemon that takes this one's place.
+    pub(super) fn keep_begun(&mut self) {
+        for group in std::mem::take(&mut self.unkept) {
+            let is_decided =
+                self.index.result(group).is_some() || self.index.state(group).is_none();
+            let begun = self.index.begun(group).cloned();
+            if !is_decided || self.kept.get(&group) == begun.as_ref() {
+                continue;
+            }
+            self.order(Order::Keep(group, begun.clone()));
+            match begun {
+                Some(begun) => drop(self.kept.insert(group, begun)),
+                None => drop(self.kept.remove(&group)),
+            }
+        }
+    }
+
+    /// What was started before this daemon and is not there any more is started when it comes back.
+    /// That it is not there is known when each disk has been read.
+    pub(super) fn forget_absent(&mut self) {
+        if self.has_absent && self.is_settled() && self.unread.is_empty() {
+            self.has_absent = false;
+            let absent = self.index.forget_absent();
+            self.unkept.extend(absent);
+        }
     }
 
     pub(super) fn tell_gone(&mut self, found: &Found, group: Option<GroupId>) {
@@ -111,8 +140,10 @@ impl Daemon {
             title: found.words.title.clone(),
             note: details.map_or_else(String::new, |details| details.what.clone()),
             size_bytes: details.map_or(0, |details| details.size_bytes),
-            part_of: group.map(group_word),
-            made_of: made_of(found).or_else(|| self.group_below(found)).map(group_word),
+            part_of: group.map(|group| group.to_string()),
+            made_of: made_of(found)
+                .or_else(|| self.group_below(found))
+                .map(|group| group.to_string()),
         }
     }
 
@@ -267,10 +298,11 @@ impl Daemon {
     }
 
     fn tell_group(&mut self, id: GroupId) {
-        let word = group_word(id);
+        let word = id.to_string();
         let Some(state) = self.index.state(id) else { return self.teller.group_gone(&word) };
-        let told =
-            ToldGroup { name: self.group_name(id), state: String::new(), id: word, is_up: false };
+        let is_starting = self.hands.is_some() && self.index.is_starting(id);
+        let name = self.group_name(id);
+        let told = ToldGroup { name, id: word, is_starting, ..ToldGroup::default() };
         if !self.teller.knows_group(&told.id) {
             // Which group they are in was not known when they were told of.
             self.index.members(id).into_iter().for_each(|member| self.tell(member));
@@ -336,14 +368,4 @@ fn identifier(id: GroupId) -> String {
         GroupId::Lvm(vg) => vg.to_string(),
         GroupId::Md(uuid) | GroupId::Btrfs(uuid) | GroupId::Luks(uuid) => uuid.to_string(),
     }
-}
-
-fn group_word(id: GroupId) -> String {
-    let kind = match id {
-        GroupId::Lvm(_) => "vg",
-        GroupId::Md(_) => "md",
-        GroupId::Btrfs(_) => "btrfs",
-        GroupId::Luks(_) => "luks",
-    };
-    format!("{kind}:{}", identifier(id))
 }

@@ -22,6 +22,12 @@ pub(super) fn write(top: &Path, path: &str, text: &str) -> io::Result<()> {
     fs::rename(&fresh, &path)
 }
 
+/// Writes a record, or removes it.
+pub(super) fn keep(top: &Path, name: &str, text: Option<&str>) -> io::Result<()> {
+    let Some(text) = text else { return remove_if_there(&top.join(name)) };
+    write(top, name, text)
+}
+
 /// Removes the run file of a PV that went, unless it tells of another device by now.
 pub(super) fn remove(top: &Path, path: &str, device: DeviceNumber) -> io::Result<()> {
     let path = top.join(path);
@@ -34,15 +40,17 @@ pub(super) fn remove(top: &Path, path: &str, device: DeviceNumber) -> io::Result
     }
 }
 
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// Makes a link of `disk/by-*` lead to a node, or away with it: nobody ever finds none in between.
 pub(super) fn link(dev: &Path, link: &str, node: Option<&str>) -> io::Result<()> {
     let at = dev.join(link);
-    let Some(node) = node else {
-        return match fs::remove_file(&at) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
-    };
+    let Some(node) = node else { return remove_if_there(&at) };
     let target = format!("../../{node}");
     if fs::read_link(&at).is_ok_and(|old| old == Path::new(&target)) {
         return Ok(());

@@ -5,7 +5,8 @@ use warren_sys::{fdpass, memfd};
 
 use super::{Answer, ORDERS, Order, OwnedFd, Places, Run, serve};
 use crate::activate::RunFile;
-use crate::index::DeviceNumber;
+use crate::begun::{self, Begun};
+use crate::index::{DeviceNumber, GroupId};
 use crate::orders;
 use std::os::fd::AsFd;
 
@@ -24,7 +25,8 @@ impl Bench {
     fn new(name: &str) -> Bench {
         let top = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
         let (socket, far) = fdpass::seqpacket_pair(false).expect("a pair");
-        let places = Places { dev: top.join("dev"), lvm_run: top.join("lvm") };
+        let places =
+            Places { dev: top.join("dev"), lvm_run: top.join("lvm"), records: top.join("records") };
         let thread = Some(std::thread::spawn(move || serve(far, &places)));
         Bench { top, socket, thread }
     }
@@ -92,6 +94,19 @@ fn files_and_links_come_and_go() {
     let gone = Order::Remove(pv, number(0));
     assert_eq!(bench.obeys(&[gone.clone(), gone, link(None), link(None)]), []);
     assert!(!online.exists() && leads().is_none());
+}
+
+#[test]
+fn records_of_what_was_started_come_and_go() {
+    let bench = Bench::new("records");
+    let group = GroupId::parse(&format!("vg:{}", "abcdef-0123-4567-89AB-CDEF-ghij-klmno!"));
+    let group = group.expect("a group");
+    let begun = Begun { whole: true, ..Begun::default() };
+    assert_eq!(bench.obeys(&[Order::Keep(group, Some(begun.clone()))]), []);
+    let records = bench.top.join("records");
+    assert_eq!(begun::read(&records).into_iter().collect::<Vec<_>>(), [(group, begun)]);
+    assert_eq!(bench.obeys(&[Order::Keep(group, None), Order::Keep(group, None)]), []);
+    assert!(begun::read(&records).is_empty());
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn put_raid(disk: &mut Disk, version: Version) {
         name: "h:0".into(),
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 3,
         role: Role::Active(0),
     };

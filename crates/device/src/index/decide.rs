@@ -57,7 +57,7 @@ impl Index {
     fn whole(&mut self, group: GroupId) -> Option<Scope> {
         self.disarm(group);
         let run = self.runs.entry(group).or_default();
-        let first = !std::mem::replace(&mut run.whole, true);
+        let first = !std::mem::replace(&mut run.begun.whole, true);
         first.then_some(Scope::Whole)
     }
 
@@ -89,12 +89,12 @@ impl Index {
     /// Those that were not started before, as long as the group was not started as a whole.
     fn new_volumes(&mut self, group: GroupId, mut names: Vec<String>) -> Option<Vec<String>> {
         let run = self.runs.entry(group).or_default();
-        names.retain(|name| !run.whole && !run.volumes.contains(name));
-        run.volumes.extend(names.iter().cloned());
+        names.retain(|name| !run.begun.whole && !run.begun.volumes.contains(name));
+        run.begun.volumes.extend(names.iter().cloned());
         (!names.is_empty()).then_some(names)
     }
 
-    fn forget(&mut self, group: GroupId) {
+    pub(super) fn forget(&mut self, group: GroupId) {
         self.disarm(group);
         self.runs.remove(&group);
     }
@@ -109,7 +109,7 @@ impl Index {
     fn arm(&mut self, now_ms: u64, group: GroupId) {
         let Some(patience) = self.policy.degraded_after_ms else { return };
         let run = self.runs.entry(group).or_default();
-        if run.deadline_ms.is_some() || run.whole {
+        if run.deadline_ms.is_some() || run.begun.whole {
             return;
         }
         let deadline = now_ms.saturating_add(if run.overdue { RECHECK_MS } else { patience });
@@ -150,7 +150,7 @@ impl Index {
             }
             GroupId::Md(set) if self.arrays.get(&set)?.can_degrade() && !self.is_running(group) => {
                 let run = self.runs.entry(group).or_default();
-                let first = !std::mem::replace(&mut run.degraded, true);
+                let first = !std::mem::replace(&mut run.begun.degraded, true);
                 first.then(Vec::new)?
             }
             GroupId::Md(_) | GroupId::Btrfs(_) | GroupId::Luks(_) => return None,

@@ -97,7 +97,7 @@ fn places(id: GroupId, devices: &[&Device]) -> GroupState {
                 crate::md::Role::Active(place) => Some(u64::from(place)),
                 _ => None,
             };
-            Some((m.events, place, u64::from(m.raid_disks), 1))
+            Some((m.events, place, expected(m.level, m.raid_disks, m.working).0, 1))
         }
         Role::Btrfs { fsid, devid, num_devices, generation } if id == GroupId::Btrfs(*fsid) => {
             Some((*generation, Some(*devid), *num_devices, u64::MAX))

@@ -124,12 +124,46 @@ impl Places {
     }
 }
 
+/// How many devices an array runs with, and how many of those it can lose besides. Nobody waits for
+/// what had been thrown out when it last ran, as mdadm(8) does not.
+pub(super) fn expected(level: i32, raid_disks: u32, working: u32) -> (u64, u64) {
+    let (all, spare) = (u64::from(raid_disks), spare_places(level, raid_disks));
+    let lost = u64::from(raid_disks.saturating_sub(working));
+    // Which of its disks a raid10 can lose is a matter of its layout: half of them at most.
+    let bearable = if level == 10 { all / 2 } else { spare };
+    match lost <= bearable {
+        true => (all - lost, spare.saturating_sub(lost)),
+        false => (all, spare),
+    }
+}
+
 /// How many devices an array of a level can lose; md(4).
-pub(super) fn spare_places(level: i32, raid_disks: u32) -> u64 {
+fn spare_places(level: i32, raid_disks: u32) -> u64 {
     match level {
         1 => u64::from(raid_disks.saturating_sub(1)),
         4 | 5 | 10 => 1,
         6 => 2,
         _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_waits_for_what_was_thrown_out() {
+        for (level, of, working, wanted) in [
+            (1, 2, 2, (2, 1)),
+            (1, 2, 1, (1, 0)),
+            (5, 3, 2, (2, 0)),
+            (5, 3, 1, (3, 1)),
+            (6, 4, 3, (3, 1)),
+            (10, 4, 2, (2, 0)),
+            (0, 2, 1, (2, 0)),
+            (1, 2, 0, (2, 1)),
+        ] {
+            assert_eq!(expected(level, of, working), wanted, "raid{level}, {working} of {of}");
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::volumes::Group;
 use super::{Device, DeviceNumber, GroupId, Index, Refusal};
+use crate::begun::Begun;
 use crate::lvm::LvmId;
 use crate::lvm::group::{Standing, VolumeGroup};
 
@@ -239,7 +240,20 @@ impl Index {
 
     /// Whether a group was complete once, as far as it was decided.
     pub fn was_complete(&self, group: GroupId) -> bool {
-        self.runs.get(&group).is_some_and(|run| run.whole)
+        self.runs.get(&group).is_some_and(|run| run.begun.whole)
+    }
+
+    /// What was started of a group; nothing while that is under way, or when it failed.
+    pub fn begun(&self, group: GroupId) -> Option<&Begun> {
+        let run = self.runs.get(&group)?;
+        (run.result == Some(Ok(())) && !run.begun.is_empty()).then_some(&run.begun)
+    }
+
+    /// Whether a program is starting a group.
+    pub fn is_starting(&self, group: GroupId) -> bool {
+        let needs_one = matches!(group, GroupId::Lvm(_) | GroupId::Md(_));
+        let begun = |run: &super::Run| run.result.is_none() && !run.begun.is_empty();
+        needs_one && self.runs.get(&group).is_some_and(begun)
     }
 
     /// What became of the last start of a group.

@@ -113,6 +113,7 @@ fn others() {
             name: "host:0".into(),
             level: 1,
             raid_disks,
+            working: raid_disks,
             events: 9,
             role: md::Role::Active(place),
         }))

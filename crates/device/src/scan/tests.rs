@@ -58,9 +58,10 @@ fn member(version: Version) -> MdMember {
     MdMember {
         version,
         array: Uuid([7; 16]),
-        name: if version == Version::V090 { String::new() } else { "host:0".into() },
+        name: if version == Version::V090 { "7".into() } else { "host:0".into() },
         level: 1,
         raid_disks: 2,
+        working: 2,
         events: 17,
         role: Role::Active(1),
     }

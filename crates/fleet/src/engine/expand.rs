@@ -1,10 +1,7 @@
 //! Makes what a plan says, on several threads.
 //!
-//! The items are cut into chunks; each thread takes the next chunk that nobody has taken until
-//! none is left, so that no thread waits for a slow one. Between the start and the join there is
-//! one shared word, the number of the next chunk: no lock, no shared counter of references.
-
-use std::sync::atomic::{AtomicUsize, Ordering};
+//! The items are cut into chunks, which `share` gives to the threads: nothing else is shared and
+//! changes. The world that they read is frozen; what each makes is in a heap of its own.
 
 use super::Options;
 use super::plan::{self, Item};
@@ -13,14 +10,12 @@ use crate::ast::{DefinitionKind, Loop};
 use crate::eval::{Definition, Fault, Flow, Frame, Instance, Interpreter, Reads, Scope, World};
 use crate::heap::{Detached, Heap};
 use crate::outside::Nothing;
+use crate::share::{self, Claims};
 use crate::text;
 use crate::value::{Dictionary, ObjectId, Table, Value};
 
 /// How many items a thread takes at once.
 const CHUNK_ITEMS: usize = 256;
-
-/// The stack of a thread, in bytes: evaluation may be [`crate::eval::DEPTH_MAX`] levels deep.
-const STACK_BYTES: usize = 16 << 20;
 
 /// What came of an item.
 pub(super) struct Made {
@@ -32,8 +27,6 @@ pub(super) struct Made {
 
 /// What came of a chunk.
 pub(super) struct Chunk {
-    /// Its number.
-    pub number: usize,
     /// The values.
     pub heap: Detached,
     /// The items, in order.
@@ -49,27 +42,9 @@ pub(super) fn expand(
     options: &Options<'_>,
     items: &[Item],
 ) -> Vec<Chunk> {
-    let next = AtomicUsize::new(0);
-    let work = || Worker::new(world, scope, options).work(items, &next);
-    let threads = options.threads.min(items.len().div_ceil(CHUNK_ITEMS));
-    if threads <= 1 {
-        return work();
-    }
-    std::thread::scope(|threads_scope| {
-        let start = |_| {
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            thread.spawn_scoped(threads_scope, work)
-        };
-        let started: Vec<_> = (1..threads).map(start).collect();
-        // A thread that could not be started leaves its share to the others.
-        let own = work();
-        let others = started
-            .into_iter()
-            .flatten()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        let mut all: Vec<Chunk> = others.chain([own]).flatten().collect();
-        all.sort_unstable_by_key(|chunk| chunk.number);
-        all
+    let chunks: Vec<&[Item]> = items.chunks(CHUNK_ITEMS).collect();
+    share::out(chunks.len(), options.threads, |claims| {
+        Worker::new(world, scope, options).work(&chunks, claims)
     })
 }
 
@@ -109,18 +84,13 @@ impl<'w> Worker<'w> {
         Worker { run, kept: Heap::over(&world.layer), world, scope: *scope }
     }
 
-    fn work(mut self, items: &[Item], next: &AtomicUsize) -> Vec<Chunk> {
-        let mut chunks = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let start = number.saturating_mul(CHUNK_ITEMS);
-            let Some(rest) = items.get(start..).filter(|rest| !rest.is_empty()) else { break };
-            let part = &rest[..rest.len().min(CHUNK_ITEMS)];
-            let made = self.chunk(start, part);
+    fn work(mut self, chunks: &[&[Item]], claims: &Claims) -> Vec<(usize, Chunk)> {
+        let make = |number: usize| {
+            let made = self.chunk(number * CHUNK_ITEMS, chunks[number]);
             let reads = self.run.reads.take();
-            chunks.push(Chunk { number, heap: self.kept.detach(), made, reads });
-        }
-        chunks
+            (number, Chunk { heap: self.kept.detach(), made, reads })
+        };
+        std::iter::from_fn(|| claims.take()).map(make).collect()
     }
 
     fn chunk(&mut self, start: usize, items: &[Item]) -> Vec<Made> {
@@ -299,11 +269,7 @@ impl<'w> Worker<'w> {
         let node = plan::node(frame.module, definition);
         let mut any = |filters: &[crate::ast::NodeId]| -> Result<bool, Box<Fault>> {
             for filter in filters {
-                let found = self.run.is_true(&frame, *filter).map_err(|flow| match flow {
-                    Flow::Fail(fault) => fault,
-                    _ => Fault::at(definition.place, "Invalid flow control statement."),
-                })?;
-                if found {
+                if self.run.holds(&frame, *filter)? {
                     return Ok(true);
                 }
             }

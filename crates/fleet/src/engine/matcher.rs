@@ -9,7 +9,7 @@ use super::bits::{Bits, Verdict, Verdicts};
 use super::column::{Column, Eyes, answer, answer_pair};
 use super::filter::{ColumnId, Compiler, Filter, Path, Question, TestId, Tests};
 use crate::ast::{Binary, NodeId};
-use crate::eval::{Fault, Flow, Frame, Interpreter};
+use crate::eval::{Fault, Frame, Interpreter};
 use crate::ops::is_empty;
 use crate::source::{FileId, Place};
 use crate::value::{Dictionary, ObjectId, StringId, Table, Value};
@@ -158,16 +158,15 @@ impl<'m, 'p> Matcher<'m, 'p> {
                 locals.items.set(*name, value);
             }
         }
-        // What `random()` says must not depend on what was asked before.
+        // What `random()` says must not depend on what was asked before; nor must variables.
         self.run.random = row as u64;
-        let outcome = self.run.is_true(frame, node);
+        let locals = self.run.heap.dictionary(frame.locals).items.clone();
+        let holds = self.run.holds(frame, node);
+        if let Ok(dictionary) = self.run.heap.dictionary_mut(frame.locals) {
+            dictionary.items = locals;
+        }
         self.run.heap.cut(mark);
-        outcome.map_err(|flow| match flow {
-            Flow::Fail(fault) => fault,
-            Flow::Break(place) | Flow::Continue(place) | Flow::Return(_, place) => {
-                Fault::at(place, "Invalid flow control statement.")
-            }
-        })
+        holds
     }
 
     // Row by row, compiled.

@@ -125,6 +125,67 @@ fn faults_name_the_rule_and_the_object() {
     check_fault("object Container \"x\" { vars = 5 }", &["must be a dictionary"]);
 }
 
+#[test]
+fn templates_that_import_themselves_are_named() {
+    let object = "object Container \"x\" { import \"a\" }";
+    let check = |templates: &str, circle: &str| {
+        let message = format!("imports itself, more than 300 levels deep: {circle}\n");
+        check_fault(&format!("{object}\n{templates}"), &["template 'a' ", &message, "t:2:"]);
+    };
+    check("template Container \"a\" { import \"a\" }", "'a' -> 'a'");
+    check(
+        "template Container \"a\" { import \"b\" }; template Container \"b\" { import \"c\" }; \
+         template Container \"c\" { import \"a\" }",
+        "'a' -> 'b' -> 'c' -> 'a'",
+    );
+    // Were the fault caught, there would be twice as many imports at each level.
+    let twice = "try { import \"a\" } except { vars.x = 1 }; try { import \"a\" } except { }";
+    check(&format!("template Container \"a\" {{ vars.n += 1; {twice} }}"), "'a' -> 'a'");
+    let itself = "object Container \"x\" { import \"x\" }";
+    check_fault(itself, &["template 'x' imports itself", "'x' -> 'x'"]);
+    let ring = |at| format!("template Container \"t{at}\" {{ import \"t{}\" }}\n", (at + 1) % 12);
+    let ring: String = (0..12).map(ring).collect();
+    let shown = "'t0' -> 't1' -> 't2' -> 't3' -> 't4' -> 't5' -> 't6' -> 't7' -> ... -> 't0'";
+    check_fault(&format!("{ring}object Container \"x\" {{ import \"t0\" }}"), &[shown]);
+}
+
+#[test]
+fn a_template_may_import_itself_under_a_condition() {
+    let lines = ["2"; 40].join(" ");
+    check(
+        "template Container \"a\" {\n  vars.n += 1\n  if (vars.n < 40) { import \"a\" }\n}\n\
+         object Container \"x\" { import \"a\" }",
+        &format!("Container x (5)\n  vars = {{\"n\":40}} [{lines}]"),
+    );
+}
+
+#[test]
+fn a_filter_may_be_statements() {
+    let containers =
+        "object Container \"a\" { vars.x = 1 }\nobject Container \"b\" { vars.x = 2 }\n";
+    let made = |filter: &str, matching: Matching| {
+        let rule = format!("apply Service \"s\" to Container {{ assign where {filter} }}");
+        let options = Options { matching, ..Options::default() };
+        let found = shown(&format!("{containers}{rule}"), &options);
+        let of_rules =
+            found.lines().filter(|line| line.starts_with("Service ") || line.contains("error"));
+        of_rules.map(|line| line.split(' ').nth(1).unwrap_or("").to_owned()).collect::<Vec<_>>()
+    };
+    for matching in [Matching::Naive, Matching::Scan, Matching::Indexed] {
+        let check = |filter: &str, expected: &[&str]| {
+            assert_eq!(made(filter, matching), expected, "{filter}");
+        };
+        check("{ true }", &["a-s", "b-s"]);
+        check("{ }", &[]);
+        check("if (container.vars.x == 2) { return true }", &["b-s"]);
+        check("{ container.vars.x == 2 }", &["b-s"]);
+        check("{ var z = container.vars.x; z == 2 }", &["b-s"]);
+        check("{ if (container.vars.x == 2) { return true }; return false }", &["b-s"]);
+        // What one container's filter remembers, the next one's does not see.
+        check("{ var seen = locals.contains(\"z\"); var z = [ 1 ]; !seen }", &["a-s", "b-s"]);
+    }
+}
+
 // Every way of matching, every number of threads.
 
 const PATHS: &[&str] = &[

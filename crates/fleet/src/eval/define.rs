@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Fault, Flow, Frame, Interpreter, Outcome, end_of_body};
+use super::{DEPTH_MAX, Fault, Flow, Frame, Interpreter, Outcome, end_of_body};
 use crate::ast::{self, DefinitionKind, Kind, NodeId};
 use crate::diagnostic;
 use crate::ops;
@@ -123,6 +123,16 @@ pub struct Instance<'d> {
     /// The object that a rule makes it for.
     pub target: Option<ObjectId>,
 }
+
+/// An `import` whose template's statements are being run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Importing {
+    name: StringId,
+    place: Place,
+}
+
+/// How many templates of a circle are named.
+const CIRCLE_SHOWN_MAX: usize = 8;
 
 impl<'p> Interpreter<'p> {
     pub(super) fn define(
@@ -328,7 +338,10 @@ impl<'p> Interpreter<'p> {
             let Some(template) = self.definitions.importable(of_type, name).cloned() else {
                 return Err(self.unknown_template(of_type, name, place).into());
             };
-            self.run_template(&template, object, frame.locals, is_object)?;
+            self.importing.push(Importing { name, place });
+            let run = self.run_template(&template, object, frame.locals, is_object);
+            self.importing.pop();
+            run?;
         }
         Ok(Value::Empty)
     }
@@ -341,6 +354,32 @@ impl<'p> Interpreter<'p> {
         let meant = diagnostic::nearest(&text, known.iter().map(String::as_str));
         Fault::at(place, format!("Import references unknown template: '{text}'"))
             .help(meant.map(|name| format!("did you mean `{name}`?")))
+    }
+
+    /// The fault of templates that import each other until no level is left, if that is why.
+    ///
+    /// A template may import itself under a condition, as with the installed program. `try` does
+    /// not catch the fault: two imports inside `try` would come to twice as many at each level.
+    pub(super) fn circle_of_imports(&self) -> Option<Box<Fault>> {
+        let chain = &self.importing;
+        let again =
+            |from: usize| (from + 1..chain.len()).find(|at| chain[*at].name == chain[from].name);
+        let (from, to) = (0..chain.len()).find_map(|from| Some((from, again(from)?)))?;
+        let names = |part: &[Importing]| -> Vec<String> {
+            part.iter().map(|import| format!("'{}'", self.heap.text(import.name))).collect()
+        };
+        let circle = match &chain[from..=to] {
+            [first @ .., last] if first.len() > CIRCLE_SHOWN_MAX => {
+                let first = names(&first[..CIRCLE_SHOWN_MAX]).join(" -> ");
+                format!("{first} -> ... -> '{}'", self.heap.text(last.name))
+            }
+            all => names(all).join(" -> "),
+        };
+        let message = format!(
+            "template '{}' imports itself, more than {DEPTH_MAX} levels deep: {circle}",
+            self.heap.text(chain[from].name)
+        );
+        Some(Box::new(Fault { is_caught: false, ..*Fault::at(chain[to].place, message) }))
     }
 
     /// A template shares the variables of what imports it. An object that is imported brings the

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use define::Importing;
 pub use define::{Definition, DefinitionIndex, Instance, ObjectIndex, Rule};
 
 use crate::ast::{Binary, Kind, Module, NodeId, Unary};
@@ -224,6 +225,8 @@ pub struct Interpreter<'p> {
     pub(crate) random: u64,
     /// Files that are being included, to find circles.
     pub(crate) including: Vec<FileId>,
+    /// Templates whose statements are being run, to name circles.
+    importing: Vec<Importing>,
     files: u32,
     depth: usize,
     steps: u64,
@@ -256,6 +259,7 @@ impl<'p> Interpreter<'p> {
             reads: RefCell::default(),
             random: 0,
             including: Vec::new(),
+            importing: Vec::new(),
             files: 0,
             depth: 0,
             steps: 0,
@@ -340,6 +344,9 @@ impl<'p> Interpreter<'p> {
         } else {
             return Ok(());
         };
+        if let (true, Some(circle)) = (self.depth > DEPTH_MAX, self.circle_of_imports()) {
+            return Err(circle.into());
+        }
         let mut fault = Fault::at(frame.module.place(id), message);
         fault.is_caught = self.depth > DEPTH_MAX;
         Err(fault.into())
@@ -391,6 +398,7 @@ impl<'p> Interpreter<'p> {
                 true => self.block(frame, then),
                 false => self.block(frame, other.as_deref().unwrap_or_default()),
             },
+            Kind::Block(body) => self.block(frame, body),
             _ => self.statement(frame, id),
         }
     }
@@ -409,6 +417,12 @@ impl<'p> Interpreter<'p> {
 
     pub(crate) fn is_true(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Flow> {
         let value = self.evaluate(frame, id)?;
+        Ok(ops::is_true(&self.heap, value))
+    }
+
+    /// Whether a filter holds. `return` in it says so as well.
+    pub(crate) fn holds(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<bool, Box<Fault>> {
+        let value = end_of_body(self.evaluate(frame, id))?;
         Ok(ops::is_true(&self.heap, value))
     }
 

@@ -277,7 +277,7 @@ impl Parser<'_> {
     fn rule(&mut self, keyword: Keyword) -> NodeId {
         let start = self.take().span;
         self.expect(TokenKind::Keyword(Keyword::Where), "`where`");
-        let filter = self.expression();
+        let filter = self.filter();
         let kind = match keyword {
             Keyword::Assign => Kind::AssignWhere(filter),
             _ => Kind::IgnoreWhere(filter),
@@ -291,6 +291,16 @@ impl Parser<'_> {
             }
         }
         self.add_from(kind, start)
+    }
+
+    /// What follows `where`: a brace begins statements there, not a dictionary.
+    fn filter(&mut self) -> NodeId {
+        if self.next() != TokenKind::OpenBrace {
+            return self.expression();
+        }
+        let start = self.token().span;
+        let body = self.function_block();
+        self.add_from(Kind::Block(body), start)
     }
 
     fn include(&mut self) -> NodeId {

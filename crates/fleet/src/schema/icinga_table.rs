@@ -134,21 +134,67 @@ pub(super) const COMMON: &[Attribute] = &[
     of("zone", Kind::Name("Zone"), Unset::Text("")),
 ];
 
+// Attributes that several types have.
+
+const VARS: Attribute = dictionary("vars").check(Check::Vars);
+const DISPLAY_NAME: Attribute = text("display_name").or_name();
+const HOST_NAME: Attribute = name("host_name", "Host").required();
+const SERVICE_NAME: Attribute = text("service_name").check(Check::Service);
+const COMMAND_ENDPOINT: Attribute = name("command_endpoint", "Endpoint").check(Check::Endpoint);
+const ENABLE_NOTIFICATIONS: Attribute = boolean("enable_notifications", true);
+const ENABLE_PERFDATA: Attribute = boolean("enable_perfdata", true);
+const PERIOD: Attribute = name("period", "TimePeriod");
+const ON_STATES: Attribute = array("states").check(Check::States);
+const ON_KINDS: Attribute = array("types").check(Check::Kinds);
+const AUTHOR: Attribute = text("author").required();
+const COMMENT: Attribute = text("comment").required();
+const DURATION: Attribute = number("duration", 0.0);
+const ENTRY_TIME: Attribute = number("entry_time", 0.0);
+const ENABLE_HA: Attribute = boolean("enable_ha", false);
+const LOCAL_HOST_NEEDED: Attribute = text("host").or("127.0.0.1").required();
+const LOCAL_HOST: Attribute = text("host").or("127.0.0.1");
+const HOST: Attribute = text("host");
+const PORT: Attribute = number("port", 0.0);
+const PASSWORD: Attribute = text("password");
+const USERNAME: Attribute = text("username");
+const ENVIRONMENT_NAME: Attribute = text("environment");
+const FLUSH_INTERVAL: Attribute = number("flush_interval", 10.0);
+const FLUSH_THRESHOLD: Attribute = number("flush_threshold", 1024.0);
+const SEND_METADATA: Attribute = boolean("enable_send_metadata", false);
+const SEND_THRESHOLDS: Attribute = boolean("enable_send_thresholds", false);
+const SEND_PERFDATA: Attribute = boolean("enable_send_perfdata", false);
+const SSL_CERT: Attribute = text("ssl_cert");
+const SSL_KEY: Attribute = text("ssl_key");
+const SOCKET_PATH: Attribute = text("socket_path");
+const SEVERITY: Attribute = text("severity").or("information").check(Check::OneOf(&SEVERITIES));
+const ACTION_URL: Attribute = text("action_url");
+const NOTES: Attribute = text("notes");
+const NOTES_URL: Attribute = text("notes_url");
+const CA_PATH: Attribute = text("ca_path");
+const CERT_PATH: Attribute = text("cert_path");
+const KEY_PATH: Attribute = text("key_path");
+const CRL_PATH: Attribute = text("crl_path");
+const CIPHER_LIST: Attribute = text("cipher_list");
+const TLS_PROTOCOLMIN: Attribute = text("tls_protocolmin");
+const CONNECT_TIMEOUT: Attribute = number("connect_timeout", 0.0);
+const ENABLE_TLS: Attribute = boolean("enable_tls", false);
+const INSECURE_NOVERIFY: Attribute = boolean("insecure_noverify", false);
+
 /// What hosts and services have in common.
 const CHECKABLE: &[Attribute] = &[
-    text("action_url"),
+    ACTION_URL,
     name("check_command", "CheckCommand").required(),
     number("check_interval", 300.0).check(Check::AboveZero),
     name("check_period", "TimePeriod"),
     any("check_timeout"),
-    name("command_endpoint", "Endpoint").check(Check::Endpoint),
-    text("display_name").or_name(),
+    COMMAND_ENDPOINT,
+    DISPLAY_NAME,
     boolean("enable_active_checks", true),
     boolean("enable_event_handler", true),
     boolean("enable_flapping", false),
-    boolean("enable_notifications", true),
+    ENABLE_NOTIFICATIONS,
     boolean("enable_passive_checks", true),
-    boolean("enable_perfdata", true),
+    ENABLE_PERFDATA,
     name("event_command", "EventCommand"),
     array("flapping_ignore_states"),
     number("flapping_threshold", 0.0),
@@ -157,8 +203,8 @@ const CHECKABLE: &[Attribute] = &[
     text("icon_image"),
     text("icon_image_alt"),
     number("max_check_attempts", 3.0).check(Check::AboveZero),
-    text("notes"),
-    text("notes_url"),
+    NOTES,
+    NOTES_URL,
     number("retry_interval", 60.0).check(Check::AboveZero),
     boolean("volatile", false),
 ];
@@ -170,23 +216,23 @@ const COMMAND: &[Attribute] = &[
     dictionary("env").check(Check::Shape(&ENVIRONMENT)),
     function("execute"),
     number("timeout", 60.0),
-    dictionary("vars").check(Check::Vars),
+    VARS,
 ];
 
 /// What connections to databases have in common.
 const DATABASE: &[Attribute] = &[
-    text("host"),
-    number("port", 0.0),
+    HOST,
+    PORT,
     text("user"),
-    text("password"),
+    PASSWORD,
     text("database"),
-    text("ssl_key"),
-    text("ssl_cert"),
+    SSL_KEY,
+    SSL_CERT,
     text("ssl_ca"),
     text("table_prefix"),
     text("instance_name"),
     text("instance_description"),
-    boolean("enable_ha", false),
+    ENABLE_HA,
     number("failover_timeout", 0.0),
     dictionary("cleanup"),
     array("categories"),
@@ -209,20 +255,20 @@ const DATABASE: &[Attribute] = &[
 
 /// What writers for InfluxDB have in common.
 const POINTS_WRITER: &[Attribute] = &[
-    boolean("enable_ha", false),
-    boolean("enable_send_metadata", false),
-    boolean("enable_send_thresholds", false),
-    number("flush_interval", 10.0),
-    number("flush_threshold", 1024.0),
-    text("host").or("127.0.0.1").required(),
+    ENABLE_HA,
+    SEND_METADATA,
+    SEND_THRESHOLDS,
+    FLUSH_INTERVAL,
+    FLUSH_THRESHOLD,
+    LOCAL_HOST_NEEDED,
     dictionary("host_template").or_own().check(Check::Shape(&POINTS)),
     text("port").or("8086").required(),
     dictionary("service_template").or_own().check(Check::Shape(&POINTS)),
     text("ssl_ca_cert"),
-    text("ssl_cert"),
+    SSL_CERT,
     boolean("ssl_enable", false),
     boolean("ssl_insecure_noverify", false),
-    text("ssl_key"),
+    SSL_KEY,
 ];
 
 /// The types and their attributes, in the order in which objects are made.
@@ -231,7 +277,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
         "ApiUser",
         &[&[
             text("client_cn"),
-            text("password"),
+            PASSWORD,
             text("password_hash"),
             array("permissions").check(Check::Shape(&PERMISSIONS)),
         ]],
@@ -247,15 +293,12 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             boolean("ignore_soft_states", true),
             name("parent_host_name", "Host").required(),
             text("parent_service_name").check(Check::Service),
-            name("period", "TimePeriod"),
-            array("states").check(Check::States),
-            dictionary("vars").check(Check::Vars),
+            PERIOD,
+            ON_STATES,
+            VARS,
         ]],
     ),
-    (
-        "Endpoint",
-        &[&[text("host"), number("log_duration", 86400.0), text("port").or("5665").required()]],
-    ),
+    ("Endpoint", &[&[HOST, number("log_duration", 86400.0), text("port").or("5665").required()]]),
     ("EventCommand", &[COMMAND]),
     (
         "Host",
@@ -265,109 +308,81 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
                 text("address"),
                 text("address6"),
                 names("groups", "HostGroup").or_none().required(),
-                dictionary("vars").check(Check::Vars),
+                VARS,
             ],
         ],
     ),
     (
         "HostGroup",
-        &[&[
-            text("action_url"),
-            text("display_name").or_name(),
-            names("groups", "HostGroup"),
-            text("notes"),
-            text("notes_url"),
-            dictionary("vars").check(Check::Vars),
-        ]],
+        &[&[ACTION_URL, DISPLAY_NAME, names("groups", "HostGroup"), NOTES, NOTES_URL, VARS]],
     ),
     (
         "Notification",
         &[&[
             name("command", "NotificationCommand").required(),
-            name("command_endpoint", "Endpoint").check(Check::Endpoint),
-            name("host_name", "Host").required(),
+            COMMAND_ENDPOINT,
+            HOST_NAME,
             number("interval", 1800.0),
-            name("period", "TimePeriod"),
-            text("service_name").check(Check::Service),
-            array("states").check(Check::States),
+            PERIOD,
+            SERVICE_NAME,
+            ON_STATES,
             dictionary("times").check(Check::Times),
-            array("types").check(Check::Kinds),
+            ON_KINDS,
             names("user_groups", "UserGroup"),
             names("users", "User"),
-            dictionary("vars").check(Check::Vars),
+            VARS,
         ]],
     ),
     ("NotificationCommand", &[COMMAND]),
     (
         "ScheduledDowntime",
         &[&[
-            text("author").required(),
+            AUTHOR,
             any("child_options").or("DowntimeNoChildren").check(Check::ChildOptions),
-            text("comment").required(),
-            number("duration", 0.0),
+            COMMENT,
+            DURATION,
             boolean("fixed", true),
-            name("host_name", "Host").required(),
+            HOST_NAME,
             dictionary("ranges").required().check(Check::Ranges),
-            text("service_name").check(Check::Service),
-            dictionary("vars").check(Check::Vars),
+            SERVICE_NAME,
+            VARS,
         ]],
     ),
     (
         "Service",
-        &[
-            CHECKABLE,
-            &[
-                names("groups", "ServiceGroup").or_none().required(),
-                name("host_name", "Host").required(),
-                dictionary("vars").check(Check::Vars),
-            ],
-        ],
+        &[CHECKABLE, &[names("groups", "ServiceGroup").or_none().required(), HOST_NAME, VARS]],
     ),
     (
         "ServiceGroup",
-        &[&[
-            text("action_url"),
-            text("display_name").or_name(),
-            names("groups", "ServiceGroup"),
-            text("notes"),
-            text("notes_url"),
-            dictionary("vars").check(Check::Vars),
-        ]],
+        &[&[ACTION_URL, DISPLAY_NAME, names("groups", "ServiceGroup"), NOTES, NOTES_URL, VARS]],
     ),
     (
         "TimePeriod",
         &[&[
-            text("display_name").or_name(),
+            DISPLAY_NAME,
             names("excludes", "TimePeriod").or_none().required(),
             names("includes", "TimePeriod").or_none().required(),
             boolean("prefer_includes", true),
             dictionary("ranges").check(Check::Ranges),
             function("update"),
-            dictionary("vars").check(Check::Vars),
+            VARS,
         ]],
     ),
     (
         "User",
         &[&[
-            text("display_name").or_name(),
+            DISPLAY_NAME,
             text("email"),
-            boolean("enable_notifications", true),
+            ENABLE_NOTIFICATIONS,
             names("groups", "UserGroup").or_none().required(),
             text("pager"),
-            name("period", "TimePeriod"),
-            array("states").check(Check::States),
-            array("types").check(Check::Kinds),
-            dictionary("vars").check(Check::Vars),
+            PERIOD,
+            ON_STATES,
+            ON_KINDS,
+            VARS,
         ]],
     ),
-    (
-        "UserGroup",
-        &[&[
-            text("display_name").or_name(),
-            names("groups", "UserGroup"),
-            dictionary("vars").check(Check::Vars),
-        ]],
-    ),
+    ("UserGroup", &[&[DISPLAY_NAME, names("groups", "UserGroup"), VARS]]),
     (
         "Zone",
         &[&[names("endpoints", "Endpoint"), boolean("global", false), name("parent", "Zone")]],
@@ -375,13 +390,13 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "Comment",
         &[&[
-            text("author").required(),
-            number("entry_time", 0.0),
+            AUTHOR,
+            ENTRY_TIME,
             number("entry_type", 1.0),
             number("expire_time", 0.0),
-            name("host_name", "Host").required(),
+            HOST_NAME,
             boolean("persistent", false),
-            text("service_name").check(Check::Service),
+            SERVICE_NAME,
             boolean("sticky", false),
             text("text").required(),
         ]],
@@ -389,19 +404,19 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "Downtime",
         &[&[
-            text("author").required(),
+            AUTHOR,
             text("authoritative_zone"),
-            text("comment").required(),
+            COMMENT,
             text("config_owner"),
             text("config_owner_hash"),
-            number("duration", 0.0),
+            DURATION,
             number("end_time", 0.0).required().check(Check::AboveZero),
-            number("entry_time", 0.0),
+            ENTRY_TIME,
             boolean("fixed", false),
-            name("host_name", "Host").required(),
+            HOST_NAME,
             text("parent"),
             text("scheduled_by"),
-            text("service_name").check(Check::Service),
+            SERVICE_NAME,
             number("start_time", 0.0).check(Check::AboveZero),
             text("triggered_by"),
         ]],
@@ -409,25 +424,25 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "ApiListener",
         &[&[
-            text("cert_path"),
-            text("key_path"),
-            text("ca_path"),
+            CERT_PATH,
+            KEY_PATH,
+            CA_PATH,
             text("ticket_salt"),
-            text("crl_path"),
+            CRL_PATH,
             text("bind_host"),
             number("bind_port", 0.0),
             boolean("accept_config", false),
             boolean("accept_commands", false),
             number("max_anonymous_clients", 0.0),
-            text("cipher_list"),
-            text("tls_protocolmin"),
+            CIPHER_LIST,
+            TLS_PROTOCOLMIN,
             number("tls_handshake_timeout", 0.0),
-            number("connect_timeout", 0.0),
+            CONNECT_TIMEOUT,
             array("access_control_allow_origin"),
             boolean("access_control_allow_credentials", false),
             text("access_control_allow_headers"),
             text("access_control_allow_methods"),
-            text("environment"),
+            ENVIRONMENT_NAME,
         ]],
     ),
     ("CheckerComponent", &[&[number("concurrent_checks", 0.0)]]),
@@ -439,41 +454,35 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "ElasticsearchWriter",
         &[&[
-            text("ca_path"),
-            text("cert_path"),
-            boolean("enable_ha", false),
-            boolean("enable_send_perfdata", false),
-            boolean("enable_tls", false),
-            number("flush_interval", 10.0),
-            number("flush_threshold", 1024.0),
-            text("host").or("127.0.0.1").required(),
+            CA_PATH,
+            CERT_PATH,
+            ENABLE_HA,
+            SEND_PERFDATA,
+            ENABLE_TLS,
+            FLUSH_INTERVAL,
+            FLUSH_THRESHOLD,
+            LOCAL_HOST_NEEDED,
             text("index").or("icinga2").required(),
-            boolean("insecure_noverify", false),
-            text("key_path"),
-            text("password"),
+            INSECURE_NOVERIFY,
+            KEY_PATH,
+            PASSWORD,
             text("port").or("9200").required(),
-            text("username"),
+            USERNAME,
         ]],
     ),
     ("ExternalCommandListener", &[&[text("command_path")]]),
-    (
-        "FileLogger",
-        &[&[
-            text("path").required(),
-            text("severity").or("information").check(Check::OneOf(&SEVERITIES)),
-        ]],
-    ),
+    ("FileLogger", &[&[text("path").required(), SEVERITY]]),
     (
         "GelfWriter",
         &[&[
-            text("ca_path"),
-            text("cert_path"),
-            boolean("enable_ha", false),
-            boolean("enable_send_perfdata", false),
-            boolean("enable_tls", false),
-            text("host").or("127.0.0.1"),
-            boolean("insecure_noverify", false),
-            text("key_path"),
+            CA_PATH,
+            CERT_PATH,
+            ENABLE_HA,
+            SEND_PERFDATA,
+            ENABLE_TLS,
+            LOCAL_HOST,
+            INSECURE_NOVERIFY,
+            KEY_PATH,
             text("port").or("12201"),
             text("source").or("icinga2"),
         ]],
@@ -481,10 +490,10 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "GraphiteWriter",
         &[&[
-            boolean("enable_ha", false),
-            boolean("enable_send_metadata", false),
-            boolean("enable_send_thresholds", false),
-            text("host").or("127.0.0.1"),
+            ENABLE_HA,
+            SEND_METADATA,
+            SEND_THRESHOLDS,
+            LOCAL_HOST,
             text("host_name_template")
                 .or("icinga2.$host.name$.host.$host.check_command$")
                 .check(Check::Macros),
@@ -497,44 +506,39 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "IcingaApplication",
         &[&[
-            boolean("enable_notifications", true),
+            ENABLE_NOTIFICATIONS,
             boolean("enable_event_handlers", true),
             boolean("enable_flapping", true),
             boolean("enable_host_checks", true),
             boolean("enable_service_checks", true),
-            boolean("enable_perfdata", true),
-            dictionary("vars").check(Check::Vars),
-            text("environment"),
+            ENABLE_PERFDATA,
+            VARS,
+            ENVIRONMENT_NAME,
         ]],
     ),
     (
         "IcingaDB",
         &[&[
-            text("host"),
-            number("port", 0.0),
+            HOST,
+            PORT,
             text("path"),
-            text("password"),
-            boolean("enable_tls", false),
-            text("cert_path"),
-            text("key_path"),
-            text("ca_path"),
-            text("crl_path"),
-            text("cipher_list"),
-            text("tls_protocolmin"),
-            boolean("insecure_noverify", false),
-            number("connect_timeout", 0.0),
+            PASSWORD,
+            ENABLE_TLS,
+            CERT_PATH,
+            KEY_PATH,
+            CA_PATH,
+            CRL_PATH,
+            CIPHER_LIST,
+            TLS_PROTOCOLMIN,
+            INSECURE_NOVERIFY,
+            CONNECT_TIMEOUT,
         ]],
     ),
     (
         "IdoMysqlConnection",
         &[
             DATABASE,
-            &[
-                text("socket_path"),
-                boolean("enable_ssl", false),
-                text("ssl_capath"),
-                text("ssl_cipher"),
-            ],
+            &[SOCKET_PATH, boolean("enable_ssl", false), text("ssl_capath"), text("ssl_cipher")],
         ],
     ),
     ("IdoPgsqlConnection", &[DATABASE, &[text("ssl_mode")]]),
@@ -545,8 +549,8 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             &[
                 dictionary("basic_auth").check(Check::Shape(&BASIC_AUTH)),
                 text("database").or("icinga2").required(),
-                text("password"),
-                text("username"),
+                PASSWORD,
+                USERNAME,
             ],
         ],
     ),
@@ -567,7 +571,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
             text("bind_host").or("127.0.0.1"),
             text("bind_port").or("6558"),
             text("compat_log_path"),
-            text("socket_path"),
+            SOCKET_PATH,
             text("socket_type").or("unix").check(Check::OneOf(&SOCKETS)),
         ]],
     ),
@@ -576,8 +580,8 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
         "OpenTsdbWriter",
         &[&[
             boolean("enable_generic_metrics", false),
-            boolean("enable_ha", false),
-            text("host").or("127.0.0.1"),
+            ENABLE_HA,
+            LOCAL_HOST,
             dictionary("host_template").check(Check::Shape(&METRICS)),
             text("port").or("4242"),
             dictionary("service_template").check(Check::Shape(&METRICS)),
@@ -586,7 +590,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     (
         "PerfdataWriter",
         &[&[
-            boolean("enable_ha", false),
+            ENABLE_HA,
             text("host_format_template").check(Check::Macros),
             text("host_perfdata_path"),
             text("host_temp_path"),
@@ -602,10 +606,7 @@ pub(super) const TYPES: &[(&str, &[&[Attribute]])] = &[
     ),
     (
         "SyslogLogger",
-        &[&[
-            text("facility").or("LOG_USER").check(Check::OneOrNumber(&FACILITIES)),
-            text("severity").or("information").check(Check::OneOf(&SEVERITIES)),
-        ]],
+        &[&[text("facility").or("LOG_USER").check(Check::OneOrNumber(&FACILITIES)), SEVERITY]],
     ),
 ];
 

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use imbl::ordmap::DiffItem;
 use warren_fleet::Severity;
 use warren_fleet::engine::Options;
-use warren_fleet::made::{Origin, Product, Spot};
+use warren_fleet::made::{Product, Spot};
 use warren_fleet::session::{BOUNDS, Delta, Loaded, Message, Session};
 use warren_fleet_files::{Changes, Files, Reading};
 use warren_unit::search::dropin_directories;
@@ -341,14 +341,14 @@ fn on_deep_stack<T: Send>(evaluate: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Why a unit is as it is: the rule that made it, and those that made its drop-ins.
-pub fn origins(applied: &Applied, unit: &UnitName) -> Vec<Arc<Origin>> {
-    let own = applied.get(unit.as_str()).map(|product| product.origin.clone());
+/// What rules made for a unit: its file, and its drop-ins.
+pub fn products(applied: &Applied, unit: &UnitName) -> Vec<Product> {
+    let own = applied.get(unit.as_str()).cloned();
     let owners = dropin_directories(unit).into_iter();
     let drop_ins = owners.flat_map(|owner| {
         let (first, end) = (format!("{owner}/"), format!("{owner}0"));
         let of_owner = applied.range::<_, str>((Included(&*first), Excluded(&*end)));
-        of_owner.map(|(_, product)| product.origin.clone()).collect::<Vec<_>>()
+        of_owner.map(|(_, product)| product.clone()).collect::<Vec<_>>()
     });
     own.into_iter().chain(drop_ins).collect()
 }

@@ -422,9 +422,8 @@ impl Loader<'_, '_> {
             return;
         }
         let (options, fs_type) = (text(id!(Mount "Options")), text(id!(Mount "Type")));
-        let fs_type = fs_type.strip_prefix("fuse.").unwrap_or(&fs_type).to_owned();
         let has = |name: &str| options.split(',').any(|o| o == name);
-        let is_network = has("_netdev") || NETWORK_FILE_SYSTEMS.contains(&&*fs_type);
+        let is_network = has("_netdev") || is_network_file_system(&fs_type);
         let may_fail = has("nofail");
         self.until_umount();
         if fs_type == "tmpfs" {
@@ -539,6 +538,11 @@ impl Loader<'_, '_> {
         self.add(Relation::InSlice, parent.clone());
         self.slice = Some(parent);
     }
+}
+
+/// Whether file systems of this type need the network.
+pub fn is_network_file_system(fs_type: &str) -> bool {
+    NETWORK_FILE_SYSTEMS.contains(&fs_type.strip_prefix("fuse.").unwrap_or(fs_type))
 }
 
 /// Mount points that the manager sets up itself before any unit (file-hierarchy(7)).

@@ -35,7 +35,11 @@ const FACTS: &[&str] = &["#leg", "#path", "#lv", "#inactive"];
 fn disk(numbers: &mut Numbers) -> String {
     let letter = numbers.pick(&["a", "b", "c", "d", "e", "f", "g", "h"]);
     let mut words = match numbers.below(12) {
-        0 => format!("md s {} 3 {}", numbers.pick(&["0", "1", "2", "spare"]), 9 + numbers.below(4)),
+        0 => {
+            let (place, of) =
+                (numbers.pick(&["0", "1", "2", "spare"]), numbers.pick(&["3", "2of3", "1of3"]));
+            format!("md s {place} {of} {}", 9 + numbers.below(4))
+        }
         1 => format!("btrfs f {} {}", numbers.below(3), 2 + numbers.below(2)),
         2 => format!("luks {letter}"),
         3 => format!("{letter} -"),

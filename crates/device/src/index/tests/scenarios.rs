@@ -342,6 +342,22 @@ fn an_array_counts_current_members_only() {
 }
 
 #[test]
+fn an_array_does_not_wait_for_what_was_thrown_out_of_it() {
+    check(
+        Policy::default(),
+        "boot
+         + sda md s 0 2of3 10
+         ? md/s => waits for 1 of 2
+         + sdb md s 1 3 7
+         ? md/s => waits for 1 of 2
+         + sdc md s 2 2of3 10 => start md/s
+         - sdc
+         + sdd md t 0 1of3 10
+         ? md/t => waits for 2 of 3",
+    );
+}
+
+#[test]
 fn an_array_starts_degraded_after_a_time() {
     check(
         degraded(),

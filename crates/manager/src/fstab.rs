@@ -1,0 +1,342 @@
+//! Units of what fstab(5) says, where systemd's own generator for it is not installed. Pure:
+//! [`units`] makes files and links of a text, [`Made::write`] puts them into a directory.
+//!
+//! What becomes what is in systemd.mount(5), "FSTAB", and systemd.swap(5). Of the options that
+//! begin with `x-systemd.`, those that need programs of systemd (`makefs`, `growfs`, `pcrfs`) are
+//! told of and not done.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use warren_unit::load::{is_api_file_system, is_network_file_system};
+use warren_unit::{UnitName, UnitType};
+
+/// The program in whose place this stands.
+pub const GENERATOR: &str = "systemd-fstab-generator";
+
+/// Largest fstab that is read, in bytes.
+const FSTAB_BYTES_MAX: usize = 4 << 20;
+
+/// What became of a table.
+#[derive(Debug, Default)]
+pub struct Made {
+    /// Texts of files, by their paths.
+    files: BTreeMap<String, String>,
+    /// Where links lead to, by their paths.
+    links: BTreeMap<String, String>,
+    /// What is wrong with which line.
+    pub complaints: Vec<String>,
+}
+
+/// A line of the table.
+struct Entry {
+    what: String,
+    place: String,
+    fs_type: String,
+    options: Vec<String>,
+    is_checked: bool,
+}
+
+/// Units of a table. `has_checker` says whether a file system of that type can be checked here.
+pub fn units(table: &str, has_checker: &dyn Fn(&str) -> bool) -> Made {
+    let mut made = Made::default();
+    if table.len() > FSTAB_BYTES_MAX {
+        made.complaints.push(format!("it has more than {FSTAB_BYTES_MAX} bytes and is not read"));
+        return made;
+    }
+    for (number, line) in table.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let done = Entry::parse(line).and_then(|entry| made.add(&entry, has_checker));
+        if let Err(why) = done {
+            made.complaints.push(format!("line {}: {why}", number + 1));
+        }
+    }
+    made
+}
+
+impl Entry {
+    fn parse(line: &str) -> Result<Entry, String> {
+        let mut fields = line.split([' ', '\t']).filter(|field| !field.is_empty());
+        let mut next = || fields.next().map(unescape);
+        let (Some(what), Some(place)) = (next(), next()) else {
+            return Err("it has less than two fields".to_owned());
+        };
+        let fs_type = next().unwrap_or_else(|| "auto".to_owned());
+        let options = next().unwrap_or_default();
+        let is_checked = next().and(next()).is_some_and(|pass| pass != "0");
+        let odd = |text: &str| text.contains(char::is_control) || text.ends_with('\\');
+        if [&what, &place, &fs_type, &options].into_iter().any(|text| odd(text)) {
+            return Err("a field has a character that no unit can have".to_owned());
+        }
+        let options = options.split(',').filter(|o| !matches!(*o, "" | "defaults"));
+        let options = options.map(str::to_owned).collect();
+        Ok(Entry { what: source(&what), place, fs_type, options, is_checked })
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.options.iter().any(|option| option == name)
+    }
+
+    /// The values of an option, each time that it is given.
+    fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let value = move |option: &'a String| option.strip_prefix(name)?.strip_prefix('=');
+        self.options.iter().filter_map(value).filter(|value| !value.is_empty())
+    }
+
+    /// What mount(8) and the unit's loader are told.
+    fn plain_options(&self) -> String {
+        let is_ours = |option: &str| {
+            matches!(option, "auto" | "noauto") || option.starts_with("x-") || option == "comment"
+        };
+        let options = self.options.iter().map(String::as_str).filter(|option| !is_ours(option));
+        options.collect::<Vec<_>>().join(",").replace('%', "%%")
+    }
+
+    fn unit(&self, path: &str, unit_type: UnitType) -> Result<UnitName, String> {
+        let is_path = path.starts_with('/');
+        let name = UnitName::for_path(path, unit_type).ok().filter(|_| is_path);
+        name.ok_or_else(|| format!("{path:?} is no path"))
+    }
+
+    fn is_network(&self) -> bool {
+        self.has("_netdev") || is_network_file_system(&self.fs_type)
+    }
+
+    /// The settings of [Unit] that `x-systemd.` options state, systemd.mount(5).
+    fn relations(&self) -> String {
+        let mut out = String::new();
+        for (option, settings) in [
+            ("x-systemd.requires", &["Requires", "After"][..]),
+            ("x-systemd.wants", &["Wants", "After"]),
+            ("x-systemd.before", &["Before"]),
+            ("x-systemd.after", &["After"]),
+            ("x-systemd.requires-mounts-for", &["RequiresMountsFor"]),
+            ("x-systemd.wants-mounts-for", &["WantsMountsFor"]),
+        ] {
+            for value in self.values(option) {
+                let value = match option.ends_with("-for") {
+                    true => value.to_owned(),
+                    false => unit_of(value),
+                };
+                for setting in settings {
+                    let _ = writeln!(out, "{setting}={}", value.replace('%', "%%"));
+                }
+            }
+        }
+        out
+    }
+}
+
+/// A field may hold blanks, tabs, newlines and backslashes in octal, fstab(5).
+fn unescape(field: &str) -> String {
+    let pairs = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    pairs.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+/// A unit by its name or by a path, as in `x-systemd.requires=`.
+fn unit_of(value: &str) -> String {
+    let unit_type = if value.starts_with("/dev/") { UnitType::Device } else { UnitType::Mount };
+    let by_path = || UnitName::for_path(value, unit_type).ok().map(|name| name.to_string());
+    value.starts_with('/').then(by_path).flatten().unwrap_or_else(|| value.to_owned())
+}
+
+/// `UUID=` and its like as the link that udev makes of it; others as they are.
+fn source(what: &str) -> String {
+    let tags = ["UUID", "LABEL", "PARTUUID", "PARTLABEL", "ID"];
+    let Some((tag, value)) = what.split_once('=').filter(|(tag, _)| tags.contains(tag)) else {
+        return what.to_owned();
+    };
+    let value = value.trim_matches(['"', '\'']);
+    let value = if tag.ends_with("UUID") { value.to_lowercase() } else { value.to_owned() };
+    let mut name = String::new();
+    for c in value.chars() {
+        match c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c) || !c.is_ascii() {
+            true => name.push(c),
+            false => {
+                let _ = write!(name, "\\x{:02x}", u32::from(c));
+            }
+        }
+    }
+    format!("/dev/disk/by-{}/{name}", tag.to_lowercase())
+}
+
+impl Made {
+    fn add(&mut self, entry: &Entry, has_checker: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        match entry.fs_type.as_str() {
+            "ignore" => Ok(()),
+            "swap" => self.swap(entry),
+            _ if is_api_file_system(&entry.place) => Ok(()),
+            _ => self.mount(entry, has_checker),
+        }
+    }
+
+    fn swap(&mut self, entry: &Entry) -> Result<(), String> {
+        let name = entry.unit(&entry.what, UnitType::Swap)?;
+        let mut text = head(entry);
+        let _ = writeln!(text, "[Swap]\nWhat={}", entry.what.replace('%', "%%"));
+        let options = entry.plain_options();
+        if !matches!(options.as_str(), "" | "sw") {
+            let _ = writeln!(text, "Options={options}");
+        }
+        self.file(&name, text)?;
+        self.device_timeout(entry)?;
+        self.wish(entry, &name, "swap.target")
+    }
+
+    fn mount(&mut self, entry: &Entry, has_checker: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        for odd in ["x-systemd.makefs", "x-systemd.growfs", "x-systemd.pcrfs"] {
+            if entry.has(odd) {
+                self.complaints.push(format!("{}: {odd} is not done", entry.place));
+            }
+        }
+        let name = entry.unit(&entry.place, UnitType::Mount)?;
+        let mut text = head(entry);
+        let is_root = entry.place == "/";
+        if entry.is_checked && !is_root && has_checker(&entry.fs_type) {
+            let checked = self.check(&entry.what)?;
+            let _ = writeln!(text, "Requires={checked}\nAfter={checked}");
+        }
+        let _ = writeln!(text, "[Mount]\nWhat={}", entry.what.replace('%', "%%"));
+        let _ = writeln!(text, "Where={}", entry.place.replace('%', "%%"));
+        if entry.fs_type != "auto" {
+            let _ = writeln!(text, "Type={}", entry.fs_type.replace('%', "%%"));
+        }
+        let options = entry.plain_options();
+        if !options.is_empty() {
+            let _ = writeln!(text, "Options={options}");
+        }
+        for timeout in entry.values("x-systemd.mount-timeout") {
+            let _ = writeln!(text, "TimeoutSec={timeout}");
+        }
+        if entry.has("x-systemd.rw-only") {
+            text += "ReadWriteOnly=yes\n";
+        }
+        self.file(&name, text)?;
+        self.device_timeout(entry)?;
+        if is_root {
+            self.remount_root()?;
+        }
+        let target = if entry.is_network() { "remote-fs.target" } else { "local-fs.target" };
+        match entry.has("x-systemd.automount") && !is_root {
+            true => self.automount(entry, target),
+            false => self.wish(entry, &name, target),
+        }
+    }
+
+    fn automount(&mut self, entry: &Entry, target: &str) -> Result<(), String> {
+        let name = entry.unit(&entry.place, UnitType::Automount)?;
+        let mut text = head(entry);
+        if !entry.has("nofail") {
+            let _ = writeln!(text, "Before={target}");
+        }
+        let _ = writeln!(text, "[Automount]\nWhere={}", entry.place.replace('%', "%%"));
+        for idle in entry.values("x-systemd.idle-timeout") {
+            let _ = writeln!(text, "TimeoutIdleSec={idle}");
+        }
+        self.file(&name, text)?;
+        self.wish(entry, &name, target)
+    }
+
+    /// Who is to start it: the targets that its options name, else the usual one.
+    fn wish(&mut self, entry: &Entry, name: &UnitName, target: &str) -> Result<(), String> {
+        let mut is_named = false;
+        let named = [("x-systemd.wanted-by", "wants"), ("x-systemd.required-by", "requires")];
+        for (option, kind) in named {
+            for by in entry.values(option) {
+                if UnitName::parse(by).is_err() {
+                    return Err(format!("{option}={by} names no unit"));
+                }
+                is_named = true;
+                self.link(by, kind, name);
+            }
+        }
+        if !is_named && !entry.has("noauto") {
+            self.link(target, if entry.has("nofail") { "wants" } else { "requires" }, name);
+        }
+        Ok(())
+    }
+
+    fn link(&mut self, target: &str, kind: &str, name: &UnitName) {
+        self.links.insert(format!("{target}.{kind}/{name}"), format!("../{name}"));
+    }
+
+    fn device_timeout(&mut self, entry: &Entry) -> Result<(), String> {
+        let timeout = entry.values("x-systemd.device-timeout").last();
+        if let Some(timeout) = timeout.filter(|_| entry.what.starts_with("/dev/")) {
+            let device = entry.unit(&entry.what, UnitType::Device)?;
+            let text = format!("[Unit]\nJobRunningTimeoutSec={timeout}\n");
+            self.files.insert(format!("{device}.d/50-device-timeout.conf"), text);
+        }
+        Ok(())
+    }
+
+    /// The service that checks a device before it is mounted.
+    fn check(&mut self, what: &str) -> Result<String, String> {
+        let device = UnitName::for_path(what, UnitType::Device).map_err(|e| e.to_string())?;
+        let name = format!("systemd-fsck@{}.service", device.stem());
+        let what = what.replace('%', "%%");
+        let text = format!(
+            "[Unit]\nDescription=File System Check on {what}\nDefaultDependencies=no\n\
+             BindsTo={device}\nAfter={device} local-fs-pre.target\nConflicts=shutdown.target\n\
+             Before=shutdown.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+             SuccessExitStatus=1\nTimeoutSec=infinity\nExecStart=fsck -a -T \"{what}\"\n"
+        );
+        self.files.insert(name.clone(), text);
+        Ok(name)
+    }
+
+    /// The kernel mounts the root as its command line says, read-only as a rule.
+    fn remount_root(&mut self) -> Result<(), String> {
+        const NAME: &str = "systemd-remount-fs.service";
+        let name = UnitName::parse(NAME).map_err(|e| e.to_string())?;
+        let text = "[Unit]\nDescription=Root File System as fstab Says\nDefaultDependencies=no\n\
+             Before=local-fs-pre.target local-fs.target shutdown.target\nWants=local-fs-pre.target\n\
+             Conflicts=shutdown.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+             ExecStart=mount -o remount /\n";
+        self.files.insert(NAME.to_owned(), text.to_owned());
+        self.link("local-fs.target", "wants", &name);
+        Ok(())
+    }
+
+    fn file(&mut self, name: &UnitName, text: String) -> Result<(), String> {
+        match self.files.contains_key(name.as_str()) {
+            true => Err(format!("{name} was made of a line before")),
+            false => {
+                self.files.insert(name.to_string(), text);
+                Ok(())
+            }
+        }
+    }
+
+    /// Puts all of it into a directory.
+    pub fn write(&self, directory: &Path) -> io::Result<()> {
+        let place = |path: &String| -> io::Result<std::path::PathBuf> {
+            let path = directory.join(path);
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            Ok(path)
+        };
+        for (path, text) in &self.files {
+            fs::write(place(path)?, text)?;
+        }
+        for (path, target) in &self.links {
+            symlink(target, place(path)?)?;
+        }
+        Ok(())
+    }
+}
+
+fn head(entry: &Entry) -> String {
+    let comment = "# Made of /etc/fstab, since systemd-fstab-generator is not installed.";
+    let relations = entry.relations();
+    format!("{comment}\n[Unit]\nDocumentation=man:fstab(5)\nSourcePath=/etc/fstab\n{relations}")
+}
+
+#[cfg(test)]
+mod tests;

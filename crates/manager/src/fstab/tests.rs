@@ -1,0 +1,133 @@
+//! A line of fstab and what comes of it: files with what is worth knowing of them, links, faults.
+
+use super::*;
+
+/// The lines that every unit has are left out; `; ` is between those of one file.
+fn show(made: &Made) -> Vec<String> {
+    let plain = |line: &&str| {
+        let usual = ["#", "Documentation=", "SourcePath="];
+        !usual.iter().any(|word| line.starts_with(word)) && *line != "[Unit]"
+    };
+    let files = made.files.iter().map(|(path, text)| {
+        format!("{path}: {}", text.lines().filter(plain).collect::<Vec<_>>().join("; "))
+    });
+    let links = made.links.keys().map(|path| format!("> {path}"));
+    files.chain(links).chain(made.complaints.iter().map(|text| format!("! {text}"))).collect()
+}
+
+#[track_caller]
+fn check(table: &str, expected: &[&str]) {
+    assert_eq!(show(&units(table, &|fs_type| fs_type == "ext4")), expected, "{table}");
+}
+
+#[test]
+fn a_mount_is_needed_by_its_target() {
+    check(
+        "# a comment\n\nUUID=12AB-34cd /boot/efi vfat umask=077,defaults 0 2",
+        &[
+            "boot-efi.mount: [Mount]; What=/dev/disk/by-uuid/12ab-34cd; Where=/boot/efi; \
+             Type=vfat; Options=umask=077",
+            "> local-fs.target.requires/boot-efi.mount",
+        ],
+    );
+    check(
+        "srv:/a\t/a\\040b\tnfs4\tro,nofail",
+        &[
+            "a\\x20b.mount: [Mount]; What=srv:/a; Where=/a b; Type=nfs4; Options=ro,nofail",
+            "> remote-fs.target.wants/a\\x20b.mount",
+        ],
+    );
+    check("/dev/x /x auto noauto", &["x.mount: [Mount]; What=/dev/x; Where=/x"]);
+}
+
+#[test]
+fn options_of_systemd_are_settings() {
+    check(
+        "LABEL=my\\040disk /x xfs x-systemd.device-timeout=5,x-systemd.mount-timeout=7,\
+         x-systemd.requires=/y,x-systemd.after=a.service,x-systemd.requires=/dev/z,\
+         x-systemd.requires-mounts-for=/q,x-systemd.rw-only,noatime 0 0",
+        &[
+            "dev-disk-by\\x2dlabel-my\\x5cx20disk.device.d/50-device-timeout.conf: \
+             JobRunningTimeoutSec=5",
+            "x.mount: Requires=y.mount; After=y.mount; Requires=dev-z.device; \
+             After=dev-z.device; After=a.service; RequiresMountsFor=/q; [Mount]; \
+             What=/dev/disk/by-label/my\\x20disk; Where=/x; Type=xfs; Options=noatime; \
+             TimeoutSec=7; ReadWriteOnly=yes",
+            "> local-fs.target.requires/x.mount",
+        ],
+    );
+    check(
+        "/dev/x /x ext3 x-systemd.automount,x-systemd.idle-timeout=9",
+        &[
+            "x.automount: Before=local-fs.target; [Automount]; Where=/x; TimeoutIdleSec=9",
+            "x.mount: [Mount]; What=/dev/x; Where=/x; Type=ext3",
+            "> local-fs.target.requires/x.automount",
+        ],
+    );
+    check(
+        "/dev/x /x ext3 x-systemd.wanted-by=a.target,x-systemd.required-by=b.target",
+        &[
+            "x.mount: [Mount]; What=/dev/x; Where=/x; Type=ext3",
+            "> a.target.wants/x.mount",
+            "> b.target.requires/x.mount",
+        ],
+    );
+}
+
+#[test]
+fn a_swap_area_is_a_swap_unit() {
+    check(
+        "/dev/s none swap sw,pri=5\n/dev/t none swap sw 0 0\n/s%f none swap noauto",
+        &[
+            "dev-s.swap: [Swap]; What=/dev/s; Options=sw,pri=5",
+            "dev-t.swap: [Swap]; What=/dev/t",
+            "s\\x25f.swap: [Swap]; What=/s%%f",
+            "> swap.target.requires/dev-s.swap",
+            "> swap.target.requires/dev-t.swap",
+        ],
+    );
+}
+
+#[test]
+fn what_is_to_be_checked_is_checked_where_it_can_be() {
+    let made = units("/dev/x /x ext4 defaults 0 2", &|_| true);
+    let shown = show(&made).join("\n");
+    assert!(shown.contains("x.mount: Requires=systemd-fsck@dev-x.service; After="), "{shown}");
+    assert!(shown.contains("BindsTo=dev-x.device") && shown.contains("fsck -a -T \"/dev/x\""));
+    check(
+        "/dev/x /x ext2 defaults 0 2",
+        &[
+            "x.mount: [Mount]; What=/dev/x; Where=/x; Type=ext2",
+            "> local-fs.target.requires/x.mount",
+        ],
+    );
+}
+
+#[test]
+fn the_root_is_mounted_again_as_the_table_says() {
+    let shown = show(&units("/dev/r / ext4 errors=remount-ro 0 1", &|_| true)).join("\n");
+    assert!(shown.starts_with("-.mount: [Mount]; What=/dev/r; Where=/; Type=ext4"), "{shown}");
+    assert!(shown.contains("ExecStart=mount -o remount /"), "{shown}");
+    assert!(shown.ends_with("> local-fs.target.wants/systemd-remount-fs.service"), "{shown}");
+}
+
+#[test]
+fn rubbish_is_told_by_its_line_and_the_rest_counts() {
+    check(
+        "x\nproc /proc proc\nnone ignored ignore\n/dev/a a ext4\n/dev/b /b ext4\n/dev/c /b ext4\n\
+         /dev/d /d\\012[Service] ext4\n/dev/e /e ext4 x-systemd.wanted-by=..,x-systemd.growfs\n\
+         swapfile none swap",
+        &[
+            "b.mount: [Mount]; What=/dev/b; Where=/b; Type=ext4",
+            "e.mount: [Mount]; What=/dev/e; Where=/e; Type=ext4",
+            "> local-fs.target.requires/b.mount",
+            "! line 1: it has less than two fields",
+            "! line 4: \"a\" is no path",
+            "! line 6: b.mount was made of a line before",
+            "! line 7: a field has a character that no unit can have",
+            "! /e: x-systemd.growfs is not done",
+            "! line 8: x-systemd.wanted-by=.. names no unit",
+            "! line 9: \"swapfile\" is no path",
+        ],
+    );
+}
