@@ -111,6 +111,9 @@ fn shutdown_waits(answer: &Value) -> String {
         let so_far = span_us(number(wait, "so_far_us"));
         put!(out, "  waits for {unit:width$} {phase}{process}, {so_far}, {left}");
     }
+    if let Some(bytes) = answer["unwritten_bytes"].as_u64() {
+        put!(out, "  {} MiB to be written", bytes >> 20);
+    }
     if !waits.is_empty() {
         put!(out, "To wait no longer for one: warren shutdown skip UNIT");
     }

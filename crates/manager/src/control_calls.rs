@@ -573,6 +573,7 @@ fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "stopping": view.totals.stopping,
         "jobs": view.totals.jobs,
         "waits": crate::ending::waits::value(&view, &waits),
+        "unwritten_bytes": crate::ending::waits::unwritten_bytes(&view),
         "planned": shared.plan().as_ref().map(planned),
         "inhibitors": crate::inhibit::value(&shared.locks()),
     }))

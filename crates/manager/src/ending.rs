@@ -29,7 +29,8 @@ use warren_unit::{Scope, UnitName};
 use self::console::Console;
 use crate::daemon::{Daemon, Leaving, now, token};
 use crate::host::owns_machine;
-use crate::last::{Done as LastDone, LAST_STEP, LastSteps};
+use crate::last::progress::to_be_written;
+use crate::last::{Done as LastDone, LastSteps, Step};
 use crate::say;
 use crate::tools::TOOL;
 
@@ -218,12 +219,12 @@ impl Daemon {
         let Some(ending) = &mut self.ending else { return };
         ending.named = waits.first().map(|wait| wait.unit);
         if !waits.is_empty() {
-            let dirty = warren_sys::storage::dirty_bytes() >> 20;
+            let dirty = to_be_written(warren_sys::storage::dirty_bytes());
             let key = match ending.console {
                 Some(_) => format!("; {} skips the first", char::from(console::SKIP)),
                 None => String::new(),
             };
-            say!("waiting for {}; {dirty} MiB to be written{key}", waits::line(&view, &waits));
+            say!("waiting for {}; {dirty}{key}", waits::line(&view, &waits));
         }
     }
 
@@ -266,9 +267,10 @@ impl Daemon {
     // ---- processes of this room ----
 
     /// Writing out begins with the end, so that little is left to write when units are down.
+    /// It is asked of all file systems at once: the slow ones are not always the root's.
     fn sync_file_systems(&mut self) {
         if owns_machine(self.options.scope) {
-            let argument = format!("{LAST_STEP}=sync:/");
+            let argument = Step::SyncAll("/".to_owned()).to_command();
             self.run_own(SYNC_EFFECT, vec![argument]);
         }
     }

@@ -41,6 +41,7 @@ pub(crate) fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answere
         "units": units,
         "stopping": view.totals.stopping,
         "waits": waits::value(&view, &waits),
+        "unwritten_bytes": waits::unwritten_bytes(&view),
     }))
 }
 

@@ -156,7 +156,10 @@ fn who_is_waited_for_is_told_and_can_be_skipped() {
         wait.is_object().then_some(wait)
     });
     assert_eq!((&wait["unit"], &wait["left_us"]), (&json!("deaf.service"), &json!(null)));
+    assert!(m.call("Shutdown", &json!({}))["unwritten_bytes"].is_u64());
+    assert!(m.call("Why", &json!({}))["unwritten_bytes"].is_u64());
     until("the console tells", || m.console().contains("waiting for deaf.service").then_some(()));
+    assert!(m.console().contains(" MiB to be written"), "{}", m.console());
     m.call("Hurry", &json!({"unit": "deaf.service"}));
     assert!(last_words(&m.wait_for_end()).ends_with(", 1 killed."), "{}", m.console());
 }

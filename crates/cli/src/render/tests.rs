@@ -93,7 +93,7 @@ fn why_starts_at_the_root_cause() {
                     "cause": {"kind": "request", "uid": 0, "pid": 44}}},
     ]}]});
     check("why", &why(&answer, PLAIN));
-    let stopping = json!({"units": [], "stopping": true, "waits": [
+    let stopping = json!({"units": [], "stopping": true, "unwritten_bytes": 412 << 20, "waits": [
         {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
          "so_far_us": 2_500_000, "left_us": 87_500_000},
         {"unit": "mnt.mount", "phase": "unmounting", "so_far_us": 100_000},

@@ -85,6 +85,11 @@ pub fn line(view: &View, waits: &[Wait]) -> String {
     format!("{}{more}", named.join(", "))
 }
 
+/// Bytes that wait to be written to devices; none while no end is under way.
+pub fn unwritten_bytes(view: &View) -> Option<u64> {
+    view.totals.stopping.then(warren_sys::storage::dirty_bytes)
+}
+
 fn process(pid: u32) -> String {
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("pid {pid} {}", command.trim()).trim_end().to_owned()

@@ -18,6 +18,8 @@ pub enum Step {
     ReadOnly(String),
     /// Write out what the file system of this path holds in memory.
     Sync(String),
+    /// Write out what all file systems hold in memory; the path says nothing.
+    SyncAll(String),
     /// Give up a swap area.
     SwapOff(String),
     /// Detach a loop device from its file.
@@ -29,11 +31,12 @@ pub enum Step {
 type Make = fn(String) -> Step;
 
 /// The verbs of the command line.
-const VERBS: [(&str, Make); 7] = [
+const VERBS: [(&str, Make); 8] = [
     ("unmount", Step::Unmount),
     ("detach", Step::Detach),
     ("read-only", Step::ReadOnly),
     ("sync", Step::Sync),
+    ("sync-all", Step::SyncAll),
     ("swapoff", Step::SwapOff),
     ("loop", Step::Loop),
     ("array", Step::Array),
@@ -65,6 +68,7 @@ impl Step {
             | Step::Detach(path)
             | Step::ReadOnly(path)
             | Step::Sync(path)
+            | Step::SyncAll(path)
             | Step::SwapOff(path)
             | Step::Loop(path)
             | Step::Array(path) => path,
@@ -81,6 +85,10 @@ impl Step {
             }
             Step::ReadOnly(path) => read_only(path),
             Step::Sync(path) => storage::sync_file_system(path),
+            Step::SyncAll(_) => {
+                storage::sync();
+                Ok(())
+            }
             Step::SwapOff(path) => storage::swap_off(path),
             Step::Loop(path) => storage::detach_loop(path),
             Step::Array(path) => storage::stop_array(path),

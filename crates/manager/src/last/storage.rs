@@ -1,7 +1,8 @@
 //! Storage, taken apart: unmounts in parallel by tree, swap, then loop devices and MD arrays, then
 //! the root file system read-only and everything written out.
 //!
-//! [`Plan`] decides, [`run_all`] does: each step is a child process with a bound.
+//! [`Plan`] decides, [`run_all`] does: each step is a child process with a bound. Those that take
+//! long are told ([`Progress`]).
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -13,6 +14,7 @@ use warren_sys::mount::{self, Mount};
 use warren_sys::process;
 
 use super::holders::holders;
+use super::progress::{self, Progress, UnderWay};
 use super::steps::{EXIT_BUSY, Step};
 use crate::kernel_mounts::stays;
 use crate::say;
@@ -32,10 +34,11 @@ const ROUNDS_MAX: usize = 4;
 /// Takes everything apart; returns how many things could not be.
 pub fn take_apart() -> usize {
     let mounts = mount::table().unwrap_or_default();
+    let mut progress = Progress::new(Instant::now());
     let mut plan = Plan::of_mounts(&mounts);
     swap_areas().into_iter().for_each(|area| plan.add(Step::SwapOff(area)));
     used_loops().into_iter().for_each(|path| plan.add_loop(path, &mounts));
-    let mut failed = run_all(plan);
+    let mut failed = run_all(plan, &mut progress);
     for _ in 0..ROUNDS_MAX {
         let mut plan = Plan::default();
         used_loops().into_iter().for_each(|path| plan.add(Step::Loop(path)));
@@ -44,7 +47,7 @@ pub fn take_apart() -> usize {
             break;
         }
         let count = plan.items.len();
-        let failed_now = run_all(plan);
+        let failed_now = run_all(plan, &mut progress);
         if failed_now == count {
             failed += failed_now;
             break;
@@ -52,10 +55,10 @@ pub fn take_apart() -> usize {
     }
     let mut plan = Plan::default();
     plan.add(Step::ReadOnly("/".to_owned()));
-    failed += run_all(plan);
+    failed += run_all(plan, &mut progress);
     let mut plan = Plan::default();
     plan.add(Step::Sync("/".to_owned()));
-    failed + run_all(plan)
+    failed + run_all(plan, &mut progress)
 }
 
 /// Steps in the order that mounts on mounts ask for.
@@ -212,11 +215,22 @@ struct Running {
     step: Step,
     child: Child,
     pidfd: OwnedFd,
+    began: Instant,
     until: Instant,
 }
 
 /// Takes all steps of a plan; returns how many failed.
-fn run_all(mut plan: Plan) -> usize {
+fn run_all(plan: Plan, progress: &mut Progress) -> usize {
+    run_each(plan, progress, begin, |line| say!("{line}"))
+}
+
+/// The same, where `begin` starts the processes and `say` is told what takes long.
+fn run_each(
+    mut plan: Plan,
+    progress: &mut Progress,
+    begin: impl Fn(usize, Step, &Epoll) -> Result<Running, String>,
+    mut say: impl FnMut(String),
+) -> usize {
     let Ok(epoll) = Epoll::new() else { return plan.items.len() };
     let mut running: Vec<Running> = Vec::new();
     loop {
@@ -233,7 +247,7 @@ fn run_all(mut plan: Plan) -> usize {
         }
         let Some(until) = running.iter().map(|one| one.until).min() else { return plan.failed };
         let mut events = Events::with_capacity(RUNNING_MAX);
-        let time = until.saturating_duration_since(Instant::now());
+        let time = until.min(progress.due()).saturating_duration_since(Instant::now());
         if epoll.wait(&mut events, Some(time)).is_err() {
             return plan.failed + running.len();
         }
@@ -246,7 +260,23 @@ fn run_all(mut plan: Plan) -> usize {
             }
             plan.ended(index, outcome);
         }
+        let now = Instant::now();
+        if progress.take_due(now)
+            && let Some(line) = told(&running, now)
+        {
+            say(line);
+        }
     }
+}
+
+/// What is said of the steps that are under way.
+fn told(running: &[Running], now: Instant) -> Option<String> {
+    let under_way = running.iter().map(|one| UnderWay {
+        step: &one.step,
+        so_far: now.saturating_duration_since(one.began),
+        left: one.until.saturating_duration_since(now),
+    });
+    progress::line(under_way.collect(), warren_sys::storage::dirty_bytes())
 }
 
 fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
@@ -256,16 +286,23 @@ fn begin(index: usize, step: Step, epoll: &Epoll) -> Result<Running, String> {
             if who.is_empty() { "nobody that can be seen".to_owned() } else { who.join(", ") };
         say!("{path} is in use by {who}");
     }
-    let text = |e: &dyn std::fmt::Display| format!("{}: {e}", step.path());
-    let child =
-        Command::new("/proc/self/exe").arg(step.to_command()).spawn().map_err(|e| text(&e))?;
-    let pidfd = process::pidfd_open(child.id() as i32).map_err(|e| text(&e))?;
-    epoll.add(&pidfd, index as u64, Interest::READ).map_err(|e| text(&e))?;
+    let child = Command::new("/proc/self/exe").arg(step.to_command()).spawn();
+    child
+        .map_err(|e| format!("{}: {e}", step.path()))
+        .and_then(|child| watch(index, step, child, epoll))
+}
+
+/// A process that takes a step, from its beginning on.
+fn watch(index: usize, step: Step, child: Child, epoll: &Epoll) -> Result<Running, String> {
+    let text = |e: warren_sys::Error| format!("{}: {e}", step.path());
+    let pidfd = process::pidfd_open(child.id() as i32).map_err(text)?;
+    epoll.add(&pidfd, index as u64, Interest::READ).map_err(text)?;
     let bound = match step {
         Step::Unmount(_) | Step::Detach(_) | Step::Loop(_) | Step::Array(_) => UNMOUNT_MAX,
-        Step::ReadOnly(_) | Step::Sync(_) | Step::SwapOff(_) => WRITE_MAX,
+        Step::ReadOnly(_) | Step::Sync(_) | Step::SyncAll(_) | Step::SwapOff(_) => WRITE_MAX,
     };
-    Ok(Running { index, step, child, pidfd, until: Instant::now() + bound })
+    let began = Instant::now();
+    Ok(Running { index, step, child, pidfd, began, until: began + bound })
 }
 
 /// How a step ended, if it did or its time is over.
@@ -316,6 +353,8 @@ fn block_devices(prefix: &str, used: impl Fn(&std::path::Path) -> bool) -> Vec<S
 
 #[cfg(test)]
 mod tests {
+    use std::process::Stdio;
+
     use super::*;
 
     /// `ID PARENT PATH` a line → the steps in rounds of what may run side by side, where those
@@ -416,5 +455,29 @@ mod tests {
             &[("unmount:/a/b", Outcome::TooLong), ("detach:/a/b", Outcome::TooLong)],
             "unmount:/a/b\ndetach:/a/b\nunmount:/a\n1",
         );
+    }
+
+    #[test]
+    fn a_step_that_takes_long_is_told_while_it_is_waited_for() {
+        let mut plan = Plan::default();
+        plan.add(Step::Sync("/a".to_owned()));
+        // Each ends when its input does: when it was told, and by nothing else.
+        let input = std::cell::RefCell::new(None);
+        let begin = |index, step, epoll: &Epoll| {
+            let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat(1)");
+            *input.borrow_mut() = child.stdin.take();
+            watch(index, step, child, epoll)
+        };
+        let mut lines = Vec::new();
+        // Long enough ago for the first line to be due.
+        let mut progress = Progress::new(Instant::now() - UNMOUNT_MAX);
+        let failed = run_each(plan, &mut progress, begin, |line| {
+            lines.push(line);
+            *input.borrow_mut() = None;
+        });
+        assert_eq!(failed, 0);
+        let first = lines.first().expect("it was told");
+        assert!(first.starts_with("waiting for sync:/a ("), "{first}");
+        assert!(first.ends_with(" MiB to be written"), "{first}");
     }
 }
