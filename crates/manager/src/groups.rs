@@ -495,6 +495,9 @@ fn enable(
     controllers: &[&str],
 ) -> Vec<String> {
     let mut usable: Vec<String> = controllers.iter().map(|c| (*c).to_owned()).collect();
+    if usable.is_empty() {
+        return usable;
+    }
     let parents = std::iter::once("").chain(path.match_indices('/').map(|(at, _)| &path[..at]));
     for parent in parents {
         let known = enabled.entry(parent.to_owned()).or_default();
