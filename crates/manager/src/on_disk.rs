@@ -16,7 +16,7 @@ use warren_unit::search;
 use crate::loader::file_paths;
 
 /// What the loader's thread knows of the disk, for others to read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct OnDisk {
     /// Its watch of the unit directories.
     pub watch: Option<Arc<Inotify>>,

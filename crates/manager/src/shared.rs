@@ -81,7 +81,8 @@ pub struct Shared {
     view: Mutex<Arc<View>>,
     facts: Mutex<Arc<Facts>>,
     states: Mutex<Arc<FileStates>>,
-    disk: Mutex<Arc<OnDisk>>,
+    /// None until the loader has looked, after a crash that is when it has read all files.
+    disk: Mutex<Option<Arc<OnDisk>>>,
     devices: Mutex<Arc<DeviceTable>>,
     rules: Mutex<Applied>,
     shown: Mutex<Shown>,
@@ -187,12 +188,12 @@ impl Shared {
 
     /// Puts up what is known of the disk.
     pub fn publish_disk(&self, disk: OnDisk) {
-        *lock(&self.disk) = Arc::new(disk);
+        *lock(&self.disk) = Some(Arc::new(disk));
     }
 
-    /// Whether the unit's files are other than what is in force.
+    /// Whether the unit's files are other than what is in force, as far as that is known.
     pub fn differs_on_disk(&self, definition: &Definition) -> bool {
-        let disk = lock(&self.disk).clone();
+        let Some(disk) = lock(&self.disk).clone() else { return false };
         !crate::loader::is_of_kernel(definition) && disk.differs(definition, &self.unit_path)
     }
 

@@ -35,7 +35,13 @@ fn a_unit_whose_files_were_edited_says_so_until_they_are_in_force() {
         assert_eq!(all.into_iter().filter(differs).collect::<Vec<_>>(), expected);
     };
     check(&[]);
+    // A manager that comes back and has not looked yet says nothing; then it knows.
+    assert!(m.kill_manager());
+    m.call_while_up("Totals", &json!({}));
+    check(&[]);
     m.write("a.service", "[Unit]\nDescription=new\n[Service]\nExecStart=@P stay");
+    let knows = || m.status("a.service")["differs_on_disk"] == true;
+    lab::until("the edit is seen", || knows().then_some(()));
     check(&["a.service"]);
     std::fs::create_dir(m.directory.join("units/d@.service.d")).expect("a new directory");
     m.write("d@.service.d/x.conf", "[Service]\nNice=1");

@@ -84,6 +84,7 @@ const REPORT: &str = "\
 exec > /dev/console 2>&1
 cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
+echo REPORT queue $(cat /proc/sys/net/unix/max_dgram_qlen)
 cd ../delegated.service
 for f in cgroup.controllers memory.max io.max; do echo REPORT delegated $f $(cat $f); done
 cd /
@@ -101,7 +102,7 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 16] = [
+const EXPECTED: [&str; 17] = [
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
     "REPORT continue 0 Result=success",
@@ -109,6 +110,7 @@ const EXPECTED: [&str; 16] = [
     "REPORT pids.max 20",
     "REPORT cpu.weight 50",
     "REPORT cpu.max 40000 100000",
+    "REPORT queue 512",
     "REPORT delegated cgroup.controllers cpuset cpu io memory hugetlb pids",
     "REPORT delegated memory.max 33554432",
     "REPORT delegated io.max 254:0 rbps=1048576 wbps=max riops=max wiops=max",
