@@ -19,8 +19,8 @@ pub fn types() -> Vec<Type> {
 }
 
 /// The file that is evaluated before a configuration: what the program brings itself, with the
-/// names that configurations import ("Template Library") and the constants that are numbers. What commands and periods do is not
-/// said: nothing is run here.
+/// names that configurations import ("Template Library") and the constants that are numbers. What
+/// commands and periods do is not said: nothing is run here.
 pub fn before() -> Source {
     Source::new("<icinga2>", BEFORE.as_bytes())
 }

@@ -110,8 +110,6 @@ pub struct ExecSpec {
     pub env: Vec<String>,
     /// Where the process is placed.
     pub cgroup: CgroupPlace,
-    /// Groups that are given to `user`, relative to the tree's root (Delegate=).
-    pub delegated: Vec<String>,
     /// Stay in the session and process group of the manager instead of starting new ones. A
     /// mount helper must: autofs lets only that group pass an automount point that is waiting.
     pub keep_session: bool,
@@ -183,6 +181,11 @@ pub struct ExecSpec {
     /// LogNamespace=: the directory that lies over [`LOG_SOCKETS`] for this process, which gets mounts
     /// of its own for it.
     pub log_sockets: Option<String>,
+
+    // What is new goes to the end: a helper of an older program then refuses the whole packet, where
+    // it would take one field for another otherwise.
+    /// Groups that are given to `user`, relative to the tree's root (Delegate=).
+    pub delegated: Vec<String>,
 }
 
 /// Where programs find the log daemon's sockets.
