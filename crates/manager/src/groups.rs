@@ -150,7 +150,7 @@ impl Groups {
         let mut failed = wanted.missing(&usable);
         tree.make(&path)?;
         failed.extend(apply(tree, &usable, &path, &wanted.attributes));
-        self.adopt(unit, path, false);
+        self.adopt(graph, unit, path, false);
         Ok(failed)
     }
 
@@ -186,8 +186,10 @@ impl Groups {
 
     /// Takes a group that exists. Whether it is empty is watched when somebody was put into it
     /// ([`Groups::note_use`]): that he came would be reported else, and slices need no watch.
-    fn adopt(&mut self, unit: UnitId, path: String, killed: bool) {
-        let memory = self.watch_memory(&path);
+    ///
+    /// Whether memory runs out is not asked of slices: their groups count what their units' do.
+    fn adopt(&mut self, graph: &Graph, unit: UnitId, path: String, killed: bool) {
+        let memory = if is_slice(graph, unit) { None } else { self.watch_memory(&path) };
         self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
         let group = Group { path, watch: None, memory, killed, empty: false, used: false };
         self.made.insert(unit, group);
@@ -217,8 +219,8 @@ impl Groups {
         let path = group_path(graph, unit);
         if self.tree.as_ref().is_some_and(|tree| tree.exists(&path).unwrap_or(false)) {
             // Nobody knows any more; it is made again when it is next used and empty.
-            self.adopt(unit, path, true);
-            if graph.definition(unit).unit_type() != UnitType::Slice {
+            self.adopt(graph, unit, path, true);
+            if !is_slice(graph, unit) {
                 self.note_use(unit);
             }
         }
@@ -461,6 +463,11 @@ fn root_path(tree: &Tree) -> String {
         Some(path) => format!("/{}", path.display()),
         None => String::new(),
     }
+}
+
+/// Whether other units' groups lie in the unit's.
+pub fn is_slice(graph: &Graph, unit: UnitId) -> bool {
+    graph.definition(unit).unit_type() == UnitType::Slice
 }
 
 /// Where a unit's group lies: below its slice, which lies below the slices its name is made of

@@ -23,14 +23,14 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
 use warren_trace::words::Phase;
+use warren_unit::LoadState;
 use warren_unit::settings::{Group, Id};
-use warren_unit::{LoadState, UnitType};
 
 use crate::daemon::{Daemon, notify_interest, now, token};
 use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
-use crate::groups::Groups;
+use crate::groups::{Groups, is_slice};
 use crate::helpers::Helpers;
 use crate::host::{lengthen_unix_queues, owns_machine};
 use crate::init_link::InitLink;
@@ -643,7 +643,8 @@ impl Daemon {
             let run = self.core.unit_run(unit);
             let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
             // Slices have no processes whose end is waited for.
-            let may_end = has && !run.active_state().is_down() && !self.is_slice(unit);
+            let may_end =
+                has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
             if may_end && self.groups.found_empty(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
@@ -651,10 +652,6 @@ impl Daemon {
         // Init may be about to write a record: who is gone without one is looked at later.
         self.look_for_missing_at = Some(now().monotonic.after(MISSING_AFTER));
         self.turn();
-    }
-
-    fn is_slice(&self, unit: UnitId) -> bool {
-        self.core.graph().definition(unit).unit_type() == UnitType::Slice
     }
 
     /// Known processes that are gone and whose end nobody has told: they were no children of init.
