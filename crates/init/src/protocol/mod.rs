@@ -35,7 +35,7 @@ pub trait Packet {
     const VERSION: u8;
 }
 
-/// Largest packet. A larger [`exec::HelperRequest`] travels in a memfd: see [`exec::LARGE`].
+/// Largest packet. A larger [`exec::SpawnRequest`] travels in a memfd: see [`exec::LARGE`].
 pub const PACKET_BYTES_MAX: usize = 64 << 10;
 
 /// Why a packet could not be made or understood.
