@@ -643,14 +643,20 @@ impl Daemon {
         );
         let (power, orderly) = match action {
             EmergencyAction::None => return,
-            EmergencyAction::Reboot | EmergencyAction::SoftReboot => (PowerAction::Reboot, true),
+            EmergencyAction::SoftReboot | EmergencyAction::SoftRebootForce => {
+                return say!(
+                    "{} is not done: this version only boots with a kernel",
+                    action.as_str()
+                );
+            }
+            EmergencyAction::Reboot => (PowerAction::Reboot, true),
             EmergencyAction::Poweroff => (PowerAction::PowerOff, true),
             EmergencyAction::Exit => (PowerAction::Exit(0), true),
             EmergencyAction::Kexec => (PowerAction::Kexec, true),
             EmergencyAction::Halt => (PowerAction::Halt, true),
-            EmergencyAction::RebootForce
-            | EmergencyAction::RebootImmediate
-            | EmergencyAction::SoftRebootForce => (PowerAction::Reboot, false),
+            EmergencyAction::RebootForce | EmergencyAction::RebootImmediate => {
+                (PowerAction::Reboot, false)
+            }
             EmergencyAction::PoweroffForce | EmergencyAction::PoweroffImmediate => {
                 (PowerAction::PowerOff, false)
             }
