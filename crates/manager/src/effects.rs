@@ -612,7 +612,7 @@ impl Daemon {
         self.forget_log_settings(unit);
         self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {
-            if !restarting {
+            if !restarting && config.fd_store_preserve != Preserve::Yes {
                 self.drop_stored_fds(unit);
             }
             let keep = match config.exec.runtime_directory_preserve {
@@ -643,11 +643,9 @@ impl Daemon {
         );
         let (power, orderly) = match action {
             EmergencyAction::None => return,
+            // Who outlasts it is decided by stops: without them nobody would be asked to go.
             EmergencyAction::SoftReboot | EmergencyAction::SoftRebootForce => {
-                return say!(
-                    "{} is not done: this version only boots with a kernel",
-                    action.as_str()
-                );
+                (PowerAction::SoftReboot, true)
             }
             EmergencyAction::Reboot => (PowerAction::Reboot, true),
             EmergencyAction::Poweroff => (PowerAction::PowerOff, true),
@@ -667,7 +665,10 @@ impl Daemon {
             }
         };
         match orderly {
-            true => self.begin_end(power),
+            true => match Self::cannot_follow(power, self.options.scope) {
+                Some(why) if power == PowerAction::SoftReboot => say!("{why}"),
+                _ => self.begin_end(power),
+            },
             false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
             false => self.end_without_stopping(power),
         }

@@ -7,6 +7,7 @@ use warren_core::ids::EffectId;
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::PowerAction;
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
+use warren_unit::Scope;
 
 use super::WALL_EFFECT;
 use super::scheduled::{Scheduled, Step};
@@ -120,7 +121,10 @@ impl Daemon {
     }
 
     /// Why this cannot follow an end; none if it can.
-    pub(crate) fn cannot_follow(action: PowerAction) -> Option<&'static str> {
+    pub(crate) fn cannot_follow(action: PowerAction, scope: Scope) -> Option<&'static str> {
+        if action == PowerAction::SoftReboot && scope == Scope::User {
+            return Some("Only the system's manager can do a soft reboot.");
+        }
         let loaded = std::fs::read_to_string("/sys/kernel/kexec_loaded").unwrap_or_default();
         let is_missing = action == PowerAction::Kexec && loaded.trim() != "1";
         is_missing.then_some("No kernel is loaded to be started; see kexec(8), --load.")
