@@ -9,6 +9,7 @@
 
 pub(crate) mod holders;
 pub(crate) mod progress;
+mod stack;
 mod steps;
 mod storage;
 mod stragglers;
