@@ -31,7 +31,7 @@ use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::{Groups, is_slice};
-use crate::helpers::Helpers;
+use crate::helpers::{Answered, Helpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
 use crate::init_link::InitLink;
 use crate::loader::is_of_kernel;
@@ -155,8 +155,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
-    let is_asked = greeting.welcome.reason == StartReason::Asked || is_soft_reboot;
-    let written = kept.generation.take().filter(|_| !is_asked);
+    let reads_anew = greeting.welcome.reason == StartReason::Asked || is_soft_reboot;
+    let written = kept.generation.take().filter(|_| !reads_anew);
     let file =
         First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
     let mounts = mount_table.join().expect("reading the mount table does not panic");
@@ -205,7 +205,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let mut core = Core::new(settings, random_seed());
     core.set_without_cgroups(tree.is_none());
     let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
-    let traps = match kept.pipe {
+    let traps = match std::mem::take(&mut kept.pipe) {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer))),
         _ => Traps::new(None),
     };
@@ -264,7 +264,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         early_exits: BTreeMap::new(),
         early_notices: Vec::new(),
         fresh_pids: BTreeMap::new(),
-        replies: BTreeMap::new(),
+        named_mains: Vec::new(),
+        answered: Answered::default(),
         recorder,
         options,
     };
@@ -273,11 +274,11 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     match restored {
         Some(restored) if is_soft_reboot => {
             daemon.record_beginning(units as u64);
-            daemon.go_on(graph, restored, kept.sockets, kept.fd_store, true)?;
+            daemon.go_on(graph, restored, kept, greeting.welcome.reason)?;
         }
         Some(restored) => {
             daemon.recorder.came_back(began.monotonic);
-            daemon.go_on(graph, restored, kept.sockets, kept.fd_store, false)?;
+            daemon.go_on(graph, restored, kept, greeting.welcome.reason)?;
             daemon.recorder.goes_on(now().monotonic);
         }
         None => {
@@ -457,6 +458,7 @@ impl Daemon {
     /// The first start.
     fn begin(&mut self, graph: Arc<Graph>) {
         for index in 0..self.helpers.count() {
+            self.helpers.ask(index);
             self.watch_helper(index);
         }
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
@@ -478,15 +480,15 @@ impl Daemon {
         &mut self,
         graph: Arc<Graph>,
         restored: Restored,
-        kept_sockets: Vec<(String, OwnedFd)>,
-        kept_fds: Vec<(String, OwnedFd)>,
-        is_boot: bool,
+        kept: Kept,
+        reason: StartReason,
     ) -> Result<(), StartError> {
-        match self.helpers.synchronise(self.incarnation) {
-            Ok(replies) => self.replies = replies,
-            Err(e) => say!("the exec helpers do not answer: {e}"),
-        }
+        self.answered = self.helpers.synchronise(self.incarnation);
         for index in 0..self.helpers.count() {
+            // Who asked for a new manager gets new helpers too.
+            if reason == StartReason::Asked || self.helpers.is_foreign(index) {
+                self.helpers.dismiss(index);
+            }
             self.watch_helper(index);
         }
         self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
@@ -505,16 +507,17 @@ impl Daemon {
         let held = Held::of(&restored);
         self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
-        if is_boot {
+        if reason == StartReason::SoftReboot {
             // The next manager is not to find that everything is being stopped.
             self.write_state_anew(&late);
         }
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));
         self.serve()?;
-        self.take_up_sockets(&graph, &held, kept_sockets);
+        self.take_up_sockets(&graph, &held, kept.sockets);
         self.take_up_traps(&graph, &held);
-        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept_fds
+        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
+            .fd_store
             .into_iter()
             .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
         for (name, fd) in kept_fds {
@@ -602,7 +605,7 @@ impl Daemon {
 
     /// Answers to spawns that are not asked for again: those that were given up meanwhile.
     fn take_late_replies(&mut self) {
-        let replies = std::mem::take(&mut self.replies);
+        let replies = std::mem::take(&mut self.answered).replies;
         let given_up = self.core.given_up();
         for (id, (reply, pidfd)) in replies {
             if given_up.contains(&id) {
@@ -648,12 +651,16 @@ impl Daemon {
     /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
     fn reopen_processes(&mut self) {
         for index in 0..self.core.graph().len() {
-            let run = self.core.unit_run(UnitId(index as u32));
-            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-            for pid in pids.collect::<Vec<u32>>() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let main = run.main_process().map(|main| main.pid);
+            for pid in main.into_iter().chain(run.control_pid()) {
                 if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
                     self.pidfds.insert(pid, pidfd);
                 }
+            }
+            if main.is_some() {
+                self.watch_stranger(unit);
             }
         }
     }
@@ -669,7 +676,7 @@ impl Daemon {
             // Slices have no processes whose end is waited for.
             let may_end =
                 has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
-            if may_end && self.groups.found_empty(unit) {
+            if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
         }
@@ -688,9 +695,7 @@ impl Daemon {
             let run = self.core.unit_run(UnitId(index as u32));
             let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
             let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
-            for pid in gone {
-                self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
-            }
+            gone.into_iter().for_each(|pid| self.process_ended(pid, ExitStatus::Unknown));
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use warren_core::ids::EffectId;
 use warren_core::time::Monotonic;
-use warren_init::protocol::control::PowerAction;
+use warren_init::protocol::control::{PowerAction, SOFT_REBOOTS_ENV};
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
 use warren_unit::Scope;
 
@@ -124,6 +124,10 @@ impl Daemon {
     pub(crate) fn cannot_follow(action: PowerAction, scope: Scope) -> Option<&'static str> {
         if action == PowerAction::SoftReboot && scope == Scope::User {
             return Some("Only the system's manager can do a soft reboot.");
+        }
+        // One of a version without it would never answer.
+        if action == PowerAction::SoftReboot && std::env::var_os(SOFT_REBOOTS_ENV).is_none() {
+            return Some("The running init is of a version without it: boot with a kernel once.");
         }
         let loaded = std::fs::read_to_string("/sys/kernel/kexec_loaded").unwrap_or_default();
         let is_missing = action == PowerAction::Kexec && loaded.trim() != "1";

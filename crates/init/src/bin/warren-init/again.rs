@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use warren_init::protocol::{decode, encode};
+use warren_init::protocol::{Packet, decode, encode};
 use warren_sys::child::{self, ExecStrings};
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::{Error, Result, fdpass, memfd, root};
@@ -48,6 +48,10 @@ struct HandedOver {
     /// Numbers of descriptors.
     ring: i32,
     store: BTreeMap<String, i32>,
+}
+
+impl Packet for HandedOver {
+    const VERSION: u8 = 1;
 }
 
 /// What is left of the init before this one.
