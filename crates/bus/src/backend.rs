@@ -165,6 +165,7 @@ pub enum Leave {
     PowerOff,
     Halt,
     KExec,
+    SoftReboot,
 }
 
 /// The writable properties of the manager that are acted on.
@@ -360,6 +361,8 @@ pub struct Facts {
     pub control_group: String,
     /// `ExitCode`
     pub exit_code: u8,
+    /// `SoftRebootsCount`
+    pub soft_reboots: u32,
     pub service_watchdogs: bool,
     pub userspace: (u64, u64),
     pub finish: (u64, u64),
@@ -390,6 +393,7 @@ impl Default for Facts {
             log_target: "journal".to_owned(),
             control_group: String::new(),
             exit_code: 0,
+            soft_reboots: 0,
             service_watchdogs: true,
             userspace: (0, 0),
             finish: (0, 0),

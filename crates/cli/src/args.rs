@@ -150,6 +150,8 @@ pub enum Command {
     Halt(LeaveArgs),
     /// Stop everything and start the kernel that kexec(8) has loaded
     Kexec(LeaveArgs),
+    /// Stop everything and start it again with the same kernel, from /run/nextroot if that is there
+    SoftReboot(LeaveArgs),
     /// Stop everything and end the manager
     Exit(LeaveArgs),
     /// Show what a shutdown waits for, plan one, or wait no longer for a unit
@@ -282,8 +284,11 @@ pub struct LaterArgs {
     /// Start the kernel that kexec(8) has loaded rather than power off
     #[arg(long, conflicts_with_all = ["reboot", "halt"])]
     pub kexec: bool,
-    /// End the manager rather than power off
+    /// Start again with the same kernel rather than power off
     #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec"])]
+    pub soft_reboot: bool,
+    /// End the manager rather than power off
+    #[arg(long, conflicts_with_all = ["reboot", "halt", "kexec", "soft_reboot"])]
     pub exit: bool,
     /// What those are told who are logged in
     #[arg(long, short, value_name = "TEXT", default_value = "")]

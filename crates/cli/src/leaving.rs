@@ -22,6 +22,7 @@ pub fn planned(args: &LaterArgs) -> Option<Value> {
         LaterArgs { reboot: true, .. } => "reboot",
         LaterArgs { halt: true, .. } => "halt",
         LaterArgs { kexec: true, .. } => "kexec",
+        LaterArgs { soft_reboot: true, .. } => "soft-reboot",
         LaterArgs { exit: true, .. } => "exit",
         _ => "poweroff",
     };

@@ -155,6 +155,7 @@ impl Session {
             Command::Reboot(a) => self.plain("Leave", leaving::now("reboot", &a)),
             Command::Halt(a) => self.plain("Leave", leaving::now("halt", &a)),
             Command::Kexec(a) => self.plain("Leave", leaving::now("kexec", &a)),
+            Command::SoftReboot(a) => self.plain("Leave", leaving::now("soft-reboot", &a)),
             Command::Exit(a) => self.plain("Leave", leaving::now("exit", &a)),
             Command::Shutdown(a) => self.shutdown_verb(&a),
             other => bail!("{other:?} is no command of the manager's"),

@@ -118,8 +118,11 @@ pub enum Event {
     },
     /// Devices came or went, or what is known of them at all changed.
     Devices(DeviceNews),
-    /// Everything is to be stopped; nothing can be started any more.
-    StopEverything,
+    /// Everything is to be stopped, but for what outlasts the end; nothing can be started any more.
+    StopEverything {
+        /// The same kernel goes on with another user space.
+        soft: bool,
+    },
     /// Nothing can be started or stopped by jobs any more: what is left is ended by other means.
     GiveUp,
     /// A new generation takes effect.

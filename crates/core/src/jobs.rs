@@ -5,6 +5,7 @@
 
 mod ends;
 mod install;
+mod outlast;
 mod requests;
 mod waits;
 

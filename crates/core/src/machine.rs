@@ -270,7 +270,7 @@ impl Core {
             Event::TrapGone { unit } => self.trap_gone(unit),
             Event::BusName { unit, state } => self.service_bus_name(unit, state),
             Event::Devices(news) => self.hear_of_devices(news),
-            Event::StopEverything => self.stop_everything(),
+            Event::StopEverything { soft } => self.stop_everything(soft),
             Event::GiveUp => self.give_up(),
             Event::Commit { graph, delta } => self.commit(graph, &delta),
         }

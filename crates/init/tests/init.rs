@@ -419,6 +419,44 @@ fn process_1_of_a_namespace_ends_it_as_asked() {
     }
 }
 
+/// The same process, with what it kept, its child and its exit ring, under another manager.
+fn starts_over(mut lab: Lab) {
+    let session = lab.hello();
+    let kept = warren_sys::memfd::sealed("kept", b"kept").expect("memory");
+    lab.ask(&InitRequest::StoreFd { name: "kept" }, &[&kept]);
+    session.request(0, 1, script("read line; exit 3", "/dev/null"), &[]);
+    let (reply, pidfd) = session.spawn_reply(0);
+    let pid = reply.result.expect("it runs").pid;
+    lab.ask(&InitRequest::Power(PowerAction::SoftReboot), &[]);
+    lab.next_manager();
+    let again = lab.hello();
+    assert_eq!(again.welcome.reason, StartReason::SoftReboot);
+    assert_eq!(again.welcome.init_pid, session.welcome.init_pid);
+    assert_eq!(again.welcome.instance, session.welcome.instance);
+    assert_eq!(again.welcome.incarnation, session.welcome.incarnation + 1);
+    let [(name, fd)] = &again.stored[..] else { panic!("one was kept: {:?}", again.stored) };
+    let content = warren_sys::memfd::read_all(fd.as_fd(), 100).expect("memory");
+    assert_eq!((name.as_str(), &content[..]), ("kept", &b"kept"[..]));
+    assert_eq!(again.exit_of(pid).exit.kind, ExitKind::Exited(3));
+    drop(pidfd);
+    // Its helpers are new, and so is what is asked of them.
+    again.request(0, 2, script("exit 4", "/dev/null"), &[]);
+    let (reply, _) = again.spawn_reply(0);
+    let pid = reply.result.expect("it runs").pid;
+    assert_eq!(again.exit_of(pid).exit.kind, ExitKind::Exited(4));
+}
+
+#[test]
+fn init_starts_over_with_what_it_kept() {
+    starts_over(Lab::start("again", &["--helpers=1"]));
+}
+
+#[test]
+fn process_1_starts_over_with_what_it_kept() {
+    let Some(lab) = Lab::start_as_pid_1("again-1") else { return };
+    starts_over(lab);
+}
+
 #[test]
 fn requests_of_a_helper_killed_under_load_are_answered_or_known_to_be_lost() {
     const REQUESTS: u64 = 100;

@@ -592,6 +592,7 @@ fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
         Some("poweroff") => (Leave::PowerOff, PowerAction::PowerOff),
         Some("halt") => (Leave::Halt, PowerAction::Halt),
         Some("kexec") => (Leave::KExec, PowerAction::Kexec),
+        Some("soft-reboot") => (Leave::SoftReboot, PowerAction::SoftReboot),
         Some(_) => return Err(invalid("how")),
     };
     let (after, at) = (parameters["after"].as_str(), parameters["at"].as_str());
@@ -607,7 +608,8 @@ fn leave(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
 }
 
 fn plan(scheduled: Scheduled, shared: &Arc<Shared>) -> Answered {
-    if let Some(why) = Daemon::cannot_follow(scheduled.action) {
+    let scope = shared.settings().context.scope;
+    if let Some(why) = Daemon::cannot_follow(scheduled.action, scope) {
         return Err(refused(why));
     }
     let (reply, answer) = channel();

@@ -628,9 +628,13 @@ impl Daemon {
     }
 
     fn compact(&mut self, late: &[Late]) {
-        if !self.state.wants_compaction() {
-            return;
+        if self.state.wants_compaction() {
+            self.write_state_anew(late);
         }
+    }
+
+    /// Puts another state file in the place of this one, with nothing in it that is no longer so.
+    pub(crate) fn write_state_anew(&mut self, late: &[Late]) {
         match self.state.compacted(&self.core, late.to_vec()) {
             Ok(new) => {
                 if self.init.store(warren_init::protocol::control::STATE_NAME, new.fd()).is_ok() {

@@ -415,7 +415,7 @@ impl Daemon {
         self.forget_log_settings(unit);
         self.drop_connection(unit);
         if let TypeSettings::Service(config) = &settings.own {
-            if !restarting {
+            if !restarting && config.fd_store_preserve != Preserve::Yes {
                 self.drop_stored_fds(unit);
             }
             let keep = match config.exec.runtime_directory_preserve {
@@ -446,14 +446,18 @@ impl Daemon {
         );
         let (power, orderly) = match action {
             EmergencyAction::None => return,
-            EmergencyAction::Reboot | EmergencyAction::SoftReboot => (PowerAction::Reboot, true),
+            // Who outlasts it is decided by stops: without them nobody would be asked to go.
+            EmergencyAction::SoftReboot | EmergencyAction::SoftRebootForce => {
+                (PowerAction::SoftReboot, true)
+            }
+            EmergencyAction::Reboot => (PowerAction::Reboot, true),
             EmergencyAction::Poweroff => (PowerAction::PowerOff, true),
             EmergencyAction::Exit => (PowerAction::Exit(0), true),
             EmergencyAction::Kexec => (PowerAction::Kexec, true),
             EmergencyAction::Halt => (PowerAction::Halt, true),
-            EmergencyAction::RebootForce
-            | EmergencyAction::RebootImmediate
-            | EmergencyAction::SoftRebootForce => (PowerAction::Reboot, false),
+            EmergencyAction::RebootForce | EmergencyAction::RebootImmediate => {
+                (PowerAction::Reboot, false)
+            }
             EmergencyAction::PoweroffForce | EmergencyAction::PoweroffImmediate => {
                 (PowerAction::PowerOff, false)
             }
@@ -464,7 +468,10 @@ impl Daemon {
             }
         };
         match orderly {
-            true => self.begin_end(power),
+            true => match Self::cannot_follow(power, self.options.scope) {
+                Some(why) if power == PowerAction::SoftReboot => say!("{why}"),
+                _ => self.begin_end(power),
+            },
             false if immediate => self.leaving = Some(crate::daemon::Leaving::Power(power)),
             false => self.end_without_stopping(power),
         }

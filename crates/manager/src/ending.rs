@@ -57,6 +57,9 @@ const WALL_EFFECT: EffectId = EffectId((1 << 61) + 2);
 /// Under which the last steps leave their report, below the manager's directory of run-time files.
 const REPORT: &str = "warren/last-steps";
 
+/// Where the cgroups are listed that the last steps leave alone, likewise.
+const SPARED: &str = "warren/spared";
+
 /// The end, once it has begun.
 #[derive(Debug)]
 pub struct Ending {
@@ -108,7 +111,9 @@ impl Ending {
     /// Whether groups in which nobody is may be left where they are; and whether it is known what
     /// follows, so that there is no way back.
     pub fn leaves_groups(&self) -> Option<bool> {
-        self.leaves_groups.then_some(self.action.is_some())
+        // After a soft reboot it would be somebody else who finds them.
+        let goes = self.action != Some(PowerAction::SoftReboot);
+        (self.leaves_groups && goes).then_some(self.action.is_some())
     }
 
     /// When to look again though nothing happens.
@@ -137,7 +142,8 @@ impl Daemon {
             _ => self.tell_all(&format!("The system is going down, {text}: {message}")),
         }
         self.sync_file_systems();
-        self.events.push_back(Event::StopEverything);
+        let soft = action == PowerAction::SoftReboot;
+        self.events.push_back(Event::StopEverything { soft });
     }
 
     /// Units that are up stay so: their processes are ended with all others by the last steps.
@@ -283,16 +289,41 @@ impl Daemon {
         if let Some(ending) = &mut self.ending {
             ending.stage = Stage::LastSteps;
         }
-        let storage = owns_machine(self.options.scope);
+        let soft = self.is_soft_reboot();
+        // What is mounted outside of units stays for what comes.
+        let storage = owns_machine(self.options.scope) && !soft;
         self.recorder.units_stopped(now(), storage, self.core.graph());
         let steps = LastSteps {
             groups: self.shared.tree_path(),
+            soft,
+            spare: self.write_spared(soft),
             storage,
             report: Some(self.report_path()),
         };
         let _ = std::fs::remove_file(self.report_path());
         if !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
             self.end_now();
+        }
+    }
+
+    fn is_soft_reboot(&self) -> bool {
+        self.ending.as_ref().and_then(|ending| ending.action) == Some(PowerAction::SoftReboot)
+    }
+
+    /// The cgroups whose processes the last steps leave alone, in a file; none if there are none.
+    fn write_spared(&self, soft: bool) -> Option<PathBuf> {
+        let spared = self.core.outlasting(soft);
+        let graph = self.core.graph();
+        let units = spared.into_iter().filter(|&unit| !crate::groups::is_slice(graph, unit));
+        let groups: Vec<&str> = units.filter_map(|unit| self.groups.path(unit)).collect();
+        let path = self.options.runtime_dir.join(SPARED);
+        match std::fs::write(&path, groups.join("\n")) {
+            _ if groups.is_empty() => None,
+            Ok(()) => Some(path),
+            Err(e) => {
+                say!("{}: {e}", path.display());
+                None
+            }
         }
     }
 
@@ -351,6 +382,7 @@ impl Daemon {
             summary.killed as usize + last.killed,
         ));
         self.leaving = ending.action.map(Leaving::Power);
-        self.recorder.shutdown_ended(ended, self.core.graph());
+        let outlasts = self.is_soft_reboot();
+        self.recorder.shutdown_ended(ended, outlasts, self.core.graph());
     }
 }

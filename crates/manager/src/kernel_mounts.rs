@@ -35,6 +35,10 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 /// Mounts that are needed to the last.
 const KEPT: [&str; 3] = ["/", "/usr", "/run"];
 
+/// What a soft reboot makes the root: it must not be stopped before. At other ends it is unmounted
+/// by the last steps.
+const NEXT_ROOT: &str = "/run/nextroot";
+
 /// A name that gained or lost a mount, with the mount's id if there is one now.
 pub type Changed = (UnitName, Option<u64>);
 
@@ -49,11 +53,12 @@ pub struct FoundMounts {
 
 /// Whether what is mounted at this path is left alone by the end.
 pub fn stays(path: &str) -> bool {
-    let is_in = |dir: &str| {
-        let rest = path.strip_prefix(dir);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    KEPT.contains(&path) || KERNEL.into_iter().any(is_in)
+    KEPT.contains(&path) || KERNEL.into_iter().any(|dir| is_at_or_below(path, dir))
+}
+
+fn is_at_or_below(path: &str, dir: &str) -> bool {
+    let rest = path.strip_prefix(dir);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// The texts of such units.
@@ -110,7 +115,8 @@ impl KernelMounts {
     }
 
     fn is_left_alone(&self, mount: &Mount) -> bool {
-        stays(&mount.mount_point) || self.inherited.contains(&mount.id)
+        let is_next_root = is_at_or_below(&mount.mount_point, NEXT_ROOT);
+        is_next_root || stays(&mount.mount_point) || self.inherited.contains(&mount.id)
     }
 }
 

@@ -9,11 +9,14 @@
 
 pub(crate) mod holders;
 pub(crate) mod progress;
+mod stack;
 mod steps;
 mod storage;
 mod stragglers;
 
 use std::path::{Path, PathBuf};
+
+use crate::say;
 
 pub use steps::{Step, run_step};
 
@@ -28,6 +31,10 @@ pub const LAST_STEP: &str = "--last-step";
 pub struct LastSteps {
     /// The root of the units' cgroups; without cgroups, processes that are left are not looked for.
     pub groups: Option<PathBuf>,
+    /// The kernel goes on: what SIGTERM does not end is left.
+    pub soft: bool,
+    /// A file with cgroups below that root, one a line, whose processes are left alone.
+    pub spare: Option<PathBuf>,
     /// Take storage apart: this is a host, not a container.
     pub storage: bool,
     /// Where the report goes.
@@ -51,6 +58,8 @@ impl LastSteps {
         let mut out = vec![LAST_STEPS.to_owned()];
         let groups = self.groups.iter().map(|path| format!("groups={}", path.display()));
         out.extend(groups);
+        out.extend(self.soft.then(|| "soft=yes".to_owned()));
+        out.extend(self.spare.iter().map(|path| format!("spare={}", path.display())));
         out.extend(self.storage.then(|| "storage=yes".to_owned()));
         out.extend(self.report.iter().map(|path| format!("report={}", path.display())));
         out
@@ -62,6 +71,8 @@ impl LastSteps {
         for word in words {
             match word.split_once('=') {
                 Some(("groups", path)) => steps.groups = Some(path.into()),
+                Some(("soft", "yes")) => steps.soft = true,
+                Some(("spare", path)) => steps.spare = Some(path.into()),
                 Some(("storage", "yes")) => steps.storage = true,
                 Some(("report", path)) => steps.report = Some(path.into()),
                 _ => return Err(format!("unknown last step {word}")),
@@ -75,7 +86,13 @@ impl LastSteps {
 pub fn run(steps: &LastSteps) -> Done {
     let mut done = Done::default();
     if let Some(groups) = &steps.groups {
-        let ended = stragglers::end_all(groups);
+        let spared = steps.spare.as_deref().map(std::fs::read_to_string);
+        let spared = spared.transpose().unwrap_or_else(|e| {
+            say!("it is not known whom to leave alone: {e}");
+            None
+        });
+        let spared = spared.unwrap_or_default().lines().map(str::to_owned).collect();
+        let ended = stragglers::Hunt { spared, soft: steps.soft }.end_all(groups);
         done.left_over = ended.found;
         done.killed = ended.killed;
     }
@@ -112,7 +129,13 @@ mod tests {
         let all = [
             LastSteps::default(),
             LastSteps { storage: true, ..LastSteps::default() },
-            LastSteps { groups: Some("/a b".into()), storage: true, report: Some("/r".into()) },
+            LastSteps { soft: true, spare: Some("/s".into()), ..LastSteps::default() },
+            LastSteps {
+                groups: Some("/a b".into()),
+                storage: true,
+                report: Some("/r".into()),
+                ..LastSteps::default()
+            },
         ];
         for steps in all {
             let words = steps.arguments().into_iter().skip(1);

@@ -75,6 +75,9 @@ const BOOT: usize = 0;
 const SHUTDOWN: usize = 3;
 /// Something of the shutdown is in its file.
 const PART_IS_KEPT: usize = 6;
+/// The end of a shutdown that is over and could not be written, as for a stretch's first event: the
+/// manager that comes after a soft reboot writes it.
+const TO_BE_JOINED: usize = 7;
 
 impl Recorder {
     /// Over a directory of recordings.
@@ -213,6 +216,7 @@ impl Recorder {
 
     /// The first transaction is worked off, or never will be because the end has come first.
     pub fn boot_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
+        self.join_shutdown(graph);
         let Some(boot) = self.take_under_way(BOOT) else { return };
         self.own_cpu(ended.monotonic);
         for phase in [Phase::StartUnits, Phase::Boot] {
@@ -286,13 +290,17 @@ impl Recorder {
     }
 
     /// Everything is over. Written at once, because this process is about to be ended; where that
-    /// can no longer be, the part that was written before has to do.
-    pub fn shutdown_ended(&mut self, ended: Moment, graph: &Arc<Graph>) {
+    /// can no longer be, the part that was written before has to do, unless memory `outlasts` it.
+    pub fn shutdown_ended(&mut self, ended: Moment, outlasts: bool, graph: &Arc<Graph>) {
         let Some(shutdown) = self.take_under_way(SHUTDOWN) else { return };
         self.own_cpu(ended.monotonic);
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
         if !self.records.is_there() {
+            if outlasts {
+                self.set_under_way(SHUTDOWN, Some(shutdown));
+                self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
+            }
             return;
         }
         let whole = self.material(Subject::Shutdown, shutdown, graph);
@@ -302,6 +310,17 @@ impl Recorder {
             }
             _ => {}
         }
+    }
+
+    /// Writes the shutdown before the soft reboot that this boot follows, if that is still to be
+    /// done: where recordings lie is mounted again.
+    fn join_shutdown(&mut self, graph: &Arc<Graph>) {
+        let Some(end) = self.ring.note(TO_BE_JOINED).checked_sub(1) else { return };
+        self.ring.set_note(TO_BE_JOINED, 0);
+        let Some(shutdown) = self.take_under_way(SHUTDOWN) else { return };
+        let mut whole = self.material(Subject::Shutdown, shutdown, graph);
+        whole.events = self.ring.cut(shutdown.first, end);
+        self.thread.keep(whole);
     }
 
     /// What happened between two moments, as far as it is still there.

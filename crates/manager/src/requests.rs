@@ -194,8 +194,9 @@ impl Daemon {
             Leave::PowerOff => PowerAction::PowerOff,
             Leave::Halt => PowerAction::Halt,
             Leave::KExec => PowerAction::Kexec,
+            Leave::SoftReboot => PowerAction::SoftReboot,
         };
-        match Self::cannot_follow(action) {
+        match Self::cannot_follow(action, self.options.scope) {
             // Once everything is down something must follow: init boots again then.
             Some(why) if self.ending.is_none() => Err(BusError::failed(why)),
             _ => {

@@ -18,7 +18,7 @@ use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
 use warren_core::state::{Automount, ExitStatus, TypeState, UnitRun};
 use warren_core::time::Monotonic;
-use warren_init::protocol::control::{CGROUP_ROOT_ENV, STATE_NAME, StartReason};
+use warren_init::protocol::control::{CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason};
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
@@ -118,6 +118,13 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
     let (state, restored) = open_state(kept.state.take())?;
     let is_first = restored.is_none();
+    // Everything begins as on a boot, but for what outlasted the end.
+    let is_soft_reboot = greeting.welcome.reason == StartReason::SoftReboot;
+    let is_boot = is_first || is_soft_reboot;
+    let restored = match is_soft_reboot {
+        true => restored.map(Restored::after_soft_reboot),
+        false => restored,
+    };
     let list = options.runtime_dir.join(MOUNTED_BEFORE);
     let (found, found_mounts) = channel();
     let mounts = Reading::begin(wake.clone(), found, list, is_first, owns_machine(options.scope))
@@ -138,7 +145,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
 
     let generators = options.generators(&settings.context.architecture);
     // After a crash what they made at the start is still there.
-    if let Some(generators) = generators.as_ref().filter(|_| is_first) {
+    if let Some(generators) = generators.as_ref().filter(|_| is_boot) {
         facts.generators_start = (began.realtime_us, began.monotonic.0);
         generators.run_apart();
         let ended = now();
@@ -147,8 +154,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let load_began = now();
     facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
-    let is_asked = greeting.welcome.reason == StartReason::Asked;
-    let written = kept.generation.take().filter(|_| !is_asked);
+    let reads_anew = greeting.welcome.reason == StartReason::Asked || is_soft_reboot;
+    let written = kept.generation.take().filter(|_| !reads_anew);
     let file =
         First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
     let first = First::find(&options, &settings, restored.as_ref(), file, found_mounts);
@@ -161,7 +168,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         "{units} units loaded in {:.3} s",
         loaded.monotonic.since(load_began.monotonic).as_secs_f64()
     );
-    if is_first {
+    if is_boot {
         crate::log::diagnostics(&first.diagnostics);
     }
 
@@ -260,9 +267,13 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     daemon.keep_basics().map_err(text("storing descriptors with init"))?;
     daemon.watch_sources().map_err(text("watching event sources"))?;
     match restored {
+        Some(restored) if is_soft_reboot => {
+            daemon.record_beginning(units as u64);
+            daemon.go_on(graph, restored, kept, greeting.welcome.reason, mounts)?;
+        }
         Some(restored) => {
             daemon.recorder.came_back(began.monotonic);
-            daemon.go_on(graph, restored, kept, is_asked, mounts)?;
+            daemon.go_on(graph, restored, kept, greeting.welcome.reason, mounts)?;
             daemon.recorder.goes_on(now().monotonic);
         }
         None => {
@@ -335,12 +346,19 @@ fn first_facts(settings: &Settings) -> Facts {
         },
         environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
         control_group: String::new(),
+        soft_reboots: soft_reboots(),
         userspace: (began.realtime_us, began.monotonic.0),
         defaults: settings.defaults.clone(),
         memory_bytes: crate::groups::host_memory(),
         tasks_ceiling: crate::groups::host_tasks(),
         ..Facts::default()
     }
+}
+
+/// How many soft reboots there were, by init's word.
+fn soft_reboots() -> u32 {
+    let told = std::env::var(SOFT_REBOOTS_ENV).unwrap_or_default();
+    told.parse().unwrap_or(0)
 }
 
 /// What services inherit (systemd.exec(5), "ENVIRONMENT VARIABLES").
@@ -456,19 +474,20 @@ impl Daemon {
     }
 
     /// After the death of the last incarnation: state, descriptors and replies are taken up, then
-    /// everything that the kernel knows better is told as events.
+    /// everything that the kernel knows better is told as events. After a soft reboot too, which is
+    /// the beginning of a boot.
     fn go_on(
         &mut self,
         graph: Arc<Graph>,
         restored: Restored,
         kept: Kept,
-        is_asked: bool,
+        reason: StartReason,
         mounts: Reading,
     ) -> Result<(), StartError> {
         self.answered = self.helpers.synchronise(self.incarnation);
         for index in 0..self.helpers.count() {
             // Who asked for a new manager gets new helpers too.
-            if is_asked || self.helpers.is_foreign(index) {
+            if reason == StartReason::Asked || self.helpers.is_foreign(index) {
                 self.helpers.dismiss(index);
             }
             self.watch_helper(index);
@@ -489,6 +508,10 @@ impl Daemon {
         let held = Held::of(&restored);
         self.take_up_devices(&graph, &restored);
         let resumed = self.core.recover(now(), graph.clone(), restored);
+        if reason == StartReason::SoftReboot {
+            // The next manager is not to find that everything is being stopped.
+            self.write_state_anew(&late);
+        }
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));
         self.serve()?;

@@ -366,6 +366,103 @@ fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
     assert!(console.contains("The system is down."), "{console}");
 }
 
+// ---- file systems ----
+
+fn tmpfs(path: &str) -> (String, String) {
+    let name = format!("{}.mount", path.trim_start_matches('/').replace('/', "-"));
+    (name, format!("[Mount]\nWhat=tmpfs\nWhere={path}\nType=tmpfs"))
+}
+
+/// The first is let go by the last that uses it, and is tried once.
+#[test]
+fn a_mount_waits_for_the_last_process_that_uses_it() {
+    let uses = "[Unit]\nRequiresMountsFor=/run/held\n[Service]\nWorkingDirectory=/run/held\n\
+                Type=notify\nExecStart=@P ready lingers:";
+    let units = vec![
+        tmpfs("/run/held"),
+        tmpfs("/run/held/below"),
+        service("brief", &format!("{uses}50")),
+        service("late", &format!("{uses}400")),
+        service("top", "[Unit]\nRequiresMountsFor=/run/held/below\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(mut m) = up("held", &units) else { return };
+    let (console, recording) = end(&mut m);
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    let (held, below) = (stops["run-held.mount"], stops["run-held-below.mount"]);
+    assert_eq!(began(held).time_us, ended(stops["late"]).time_us, "{console}");
+    assert_eq!(began(below).time_us, ended(stops["top"]).time_us, "{console}");
+    assert!(ended(below) <= began(held), "{console}");
+    assert!(!console.contains("WR-0055"), "no unmount failed: {console}");
+}
+
+/// Trees of mounts go side by side, in each of them the child first.
+#[test]
+fn mounts_go_by_trees_and_children_first() {
+    const TREES: usize = 10;
+    const DEEP: usize = 6;
+    let path = |tree: usize, deep: usize| {
+        let below: String = (1..=deep).map(|level| format!("/m{level}")).collect();
+        format!("/run/t{tree}{below}")
+    };
+    let mut units: Units = Vec::new();
+    for tree in 0..TREES {
+        units.extend((0..DEEP).map(|deep| tmpfs(&path(tree, deep))));
+    }
+    let leaves: Vec<String> = (0..TREES).map(|tree| path(tree, DEEP - 1)).collect();
+    let all =
+        format!("[Unit]\nRequiresMountsFor={}\n[Service]\nExecStart=@P stay", leaves.join(" "));
+    units.push(service("all", &all));
+    let Some(mut m) = up("trees", &units) else { return };
+    let (console, recording) = end(&mut m);
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    let stop = |tree, deep| stops[&*tmpfs(&path(tree, deep)).0];
+    for tree in 0..TREES {
+        assert!(ended(stops["all"]) <= began(stop(tree, DEEP - 1)), "{console}");
+        for deep in 1..DEEP {
+            assert!(ended(stop(tree, deep)) <= began(stop(tree, deep - 1)), "{tree} {deep}");
+        }
+    }
+    // None waits for another tree: all that is innermost begins when its user is gone.
+    let first: BTreeSet<u64> = (0..TREES).map(|tree| began(stop(tree, DEEP - 1)).time_us).collect();
+    assert_eq!(first.len(), 1, "{first:?}");
+    assert!(!console.contains("WR-0055"), "no unmount failed: {console}");
+}
+
+/// Neither a client, nor `Restart=`, nor somebody's wish starts what is to stop.
+#[test]
+fn what_would_start_something_does_not_any_more() {
+    let slow = "[Unit]\nAfter=again.service asked.socket\n[Service]\nExecStart=@P stay\n\
+                ExecStop=@P append:@D/out/stopping:it wait:60000\nTimeoutStopSec=120";
+    let units = vec![
+        service("again", "[Service]\nRestart=always\nRestartSec=0\nExecStart=@P stay"),
+        ("asked.socket".to_owned(), "[Socket]\nListenStream=/run/asked".to_owned()),
+        service("slow", slow),
+    ];
+    let Some(mut m) = up("triggers", &units) else { return };
+    m.write("asked.service", "[Service]\nExecStart=@P serve");
+    m.call("Reload", &json!({}));
+    m.expect_job("start", "asked.socket", "done");
+    let pid = m.main_pid("again.service").expect("it runs").to_string();
+    m.leave("poweroff");
+    until("it is being stopped", || m.out("stopping").exists().then_some(()));
+    m.run(&["kill", "-KILL", &pid]).expect("it runs");
+    let client = std::os::unix::net::UnixStream::connect(m.inside("/run/asked"));
+    let client = client.expect("it listens still");
+    m.call("Hurry", &json!({"unit": "slow.service"}));
+    let console = m.wait_for_end();
+    drop(client);
+    let recording = recording(&m, "shutdown").expect("it is kept");
+    let started = recording.events.iter().filter(|event| {
+        let name = recording.units.iter().find(|unit| unit.id == event.unit);
+        let name = name.map_or("", |unit| unit.name.as_str());
+        matches!(event.what(), Some(What::Exec { .. }))
+            && matches!(name, "again.service" | "asked.service")
+    });
+    assert_eq!(started.count(), 0, "{console}");
+}
+
 #[test]
 fn orders_that_go_in_a_circle_hold_nothing_up() {
     let text = |other: &str| {

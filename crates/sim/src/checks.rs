@@ -259,7 +259,7 @@ fn something_goes_on(world: &World) -> bool {
 }
 
 /// `shutdown`: when everything was to be stopped, nothing is up but what was there before the
-/// manager, and mounts that could not be unmounted.
+/// manager, what may outlast a soft reboot, and mounts that could not be unmounted.
 fn all_is_down(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     if !world.core.totals().stopping {
@@ -270,6 +270,9 @@ fn all_is_down(world: &World) -> Vec<String> {
         let code = run.history.as_ref().map_or(Code::NeverStarted, |h| h.reason.code);
         let stays = matches!(code, Code::Discovered | Code::UnmountFailed);
         let stays = stays || world.core.graph().is_device(definition.id);
+        let holds_one = definition.name.unit_type() == UnitType::Slice;
+        let may_outlast = holds_one || !definition.flags.default_dependencies();
+        let stays = stays || world.soft && may_outlast;
         if !run.active_state().is_down() && !stays {
             wrong.push(format!("shutdown: {} is still {}", definition.name, run.sub_state()));
         }

@@ -17,6 +17,7 @@
 use std::fmt;
 
 use warren_core::device::Sight;
+use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_core::job::JobMode;
 use warren_core::notes::Marked;
@@ -66,6 +67,8 @@ pub enum Action {
     Hurry(String),
     /// `shutdown`: everything is stopped.
     Shutdown,
+    /// `soft-reboot`: everything is stopped that does not outlast one.
+    SoftReboot,
     /// Instances of connections that are over are forgotten.
     Forget,
     /// `plug DEVICE`: it comes.
@@ -103,6 +106,7 @@ impl Action {
             "crash" => Action::Crash,
             "hurry" => Action::Hurry(unit()?),
             "shutdown" if first.is_empty() => Action::Shutdown,
+            "soft-reboot" if first.is_empty() => Action::SoftReboot,
             "forget" => Action::Forget,
             "plug" => Action::Plug(unit()?),
             "unplug" => Action::Unplug(unit()?),
@@ -170,7 +174,11 @@ impl Action {
             Action::Remove(name) => edit(world, name, None),
             Action::Reload => world.reload_nothing(),
             Action::Crash => world.crash(),
-            Action::Shutdown => world.step(warren_core::event::Event::StopEverything),
+            Action::Shutdown => world.step(Event::StopEverything { soft: false }),
+            Action::SoftReboot => {
+                world.soft = true;
+                world.step(Event::StopEverything { soft: true });
+            }
             Action::Forget => world.forget(),
             Action::Plug(name) => world.plug(name, true),
             Action::Unplug(name) => world.plug(name, false),
@@ -230,6 +238,7 @@ impl fmt::Display for Action {
             Action::Crash => write!(f, "crash"),
             Action::Hurry(unit) => write!(f, "hurry {unit}"),
             Action::Shutdown => write!(f, "shutdown"),
+            Action::SoftReboot => write!(f, "soft-reboot"),
             Action::Forget => write!(f, "forget"),
             Action::Plug(unit) => write!(f, "plug {unit}"),
             Action::Unplug(unit) => write!(f, "unplug {unit}"),

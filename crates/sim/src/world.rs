@@ -49,6 +49,8 @@ pub struct World {
     /// Jobs that were cut loose from their order by `ignore-dependencies`, or edits of files that
     /// make promises about relations void.
     pub lawless: bool,
+    /// What is without default dependencies may outlast the end.
+    pub soft: bool,
     /// Units whose files allow, or allowed, processes to outlive them.
     pub leavers: BTreeSet<UnitId>,
     /// How often the manager was killed.
@@ -80,6 +82,7 @@ impl World {
             replies: BTreeMap::new(),
             results: Vec::new(),
             lawless: false,
+            soft: false,
             leavers: BTreeSet::new(),
             crashes: 0,
             devices: crate::devices::Devices::default(),
@@ -492,7 +495,8 @@ impl World {
             Event::TrapGone { unit } => format!("{} is gone", name(*unit)),
             Event::BusName { unit, state } => format!("bus name of {}: {state:?}", name(*unit)),
             Event::Devices(news) => crate::devices::words_of(news, name),
-            Event::StopEverything => "stop everything".to_owned(),
+            Event::StopEverything { soft: false } => "stop everything".to_owned(),
+            Event::StopEverything { soft: true } => "stop for a soft reboot".to_owned(),
             Event::GiveUp => "give up".to_owned(),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),
         }

@@ -13,6 +13,16 @@ pub fn disk_of(path: &str) -> Option<(u32, u32)> {
     whole_disk(Path::new("/sys/dev/block"), device)
 }
 
+/// The kernel's name of the block device that the node at `path` is for, as in `/sys/class/block`:
+/// nodes of the device-mapper are called otherwise. None where there is no such block device.
+pub fn name_of(path: &str) -> Option<String> {
+    let metadata = fs::metadata(path).ok().filter(|m| m.file_type().is_block_device())?;
+    let number = metadata.rdev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    Some(link.file_name()?.to_str()?.to_owned())
+}
+
 /// A partition's directory in sysfs lies in its disk's.
 fn whole_disk(sys: &Path, (major, minor): (u32, u32)) -> Option<(u32, u32)> {
     let node = fs::canonicalize(sys.join(format!("{major}:{minor}"))).ok()?;
@@ -43,6 +53,6 @@ mod tests {
         let found = [(8, 0), (8, 1), (8, 2)].map(|device| whole_disk(&sys, device));
         fs::remove_dir_all(&root).expect("it is there");
         assert_eq!(found, [Some((8, 0)), Some((8, 0)), None]);
-        assert_eq!(disk_of("/dev/null"), None);
+        assert_eq!((disk_of("/dev/null"), name_of("/dev/null")), (None, None));
     }
 }

@@ -29,6 +29,7 @@ pub mod passwd;
 pub mod process;
 pub mod random;
 pub mod reboot;
+pub mod root;
 pub mod seccomp;
 pub mod signal;
 pub mod socket;

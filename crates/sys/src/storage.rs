@@ -50,6 +50,59 @@ pub fn stop_array(path: &str) -> Result<()> {
     control(path, STOP_ARRAY, "STOP_ARRAY")
 }
 
+/// Removes a device of the device-mapper by its name: `DM_DEV_REMOVE` of linux/dm-ioctl.h. `EBUSY`
+/// while it is in use.
+pub fn remove_mapped(name: &str) -> Result<()> {
+    /// `_IOWR(DM_IOCTL, 4, struct dm_ioctl)`
+    const DM_DEV_REMOVE: libc::c_ulong = 0xc138_fd04;
+    const CONTROL: &str = "/dev/mapper/control";
+    /// `struct dm_ioctl`
+    #[repr(C)]
+    struct Arguments {
+        version: [u32; 3],
+        data_size: u32,
+        data_start: u32,
+        target_count: u32,
+        open_count: i32,
+        flags: u32,
+        event_nr: u32,
+        padding: u32,
+        dev: u64,
+        name: [u8; 128],
+        uuid: [u8; 129],
+        data: [u8; 7],
+    }
+    const _: () = assert!(size_of::<Arguments>() == 312, "the request's number says so");
+    let mut arguments = Arguments {
+        version: [4, 0, 0],
+        data_size: size_of::<Arguments>() as u32,
+        data_start: 0,
+        target_count: 0,
+        open_count: 0,
+        flags: 0,
+        event_nr: 0,
+        padding: 0,
+        dev: 0,
+        name: [0; 128],
+        uuid: [0; 129],
+        data: [0; 7],
+    };
+    // The name ends in NUL.
+    let room = arguments.name.get_mut(..name.len()).filter(|_| name.len() < 128);
+    room.ok_or_else(|| Error::at("DM_DEV_REMOVE", name, libc::ENAMETOOLONG))?
+        .copy_from_slice(name.as_bytes());
+    let control = std::fs::File::open(CONTROL)
+        .map_err(|e| Error::at("DM_DEV_REMOVE", CONTROL, e.raw_os_error().unwrap_or(0)))?;
+    // SAFETY: the descriptor is open, and the argument is of the layout and size that the request
+    // names, may be written to and outlives the call.
+    let ret = unsafe { libc::ioctl(control.as_raw_fd(), DM_DEV_REMOVE as _, &raw mut arguments) };
+    match done(ret, "DM_DEV_REMOVE", name) {
+        // It went with its last user.
+        Err(e) if e.errno == libc::ENXIO => Ok(()),
+        removed => removed,
+    }
+}
+
 /// Tells the kernel of a device that has a part of a btrfs, so that it can be mounted by any of
 /// them: `BTRFS_IOC_SCAN_DEV` of linux/btrfs.h. Nothing is done where there is no btrfs.
 pub fn register_btrfs(path: &Path) -> Result<()> {

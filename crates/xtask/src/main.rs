@@ -10,6 +10,7 @@ mod test;
 mod vm;
 mod vm_devices;
 mod vm_disks;
+mod vm_ending;
 mod vm_md;
 mod vm_records;
 
@@ -30,6 +31,7 @@ Usage: cargo xtask COMMAND
   vm devices --disks N [WAY...]
                     the same with N disks from the beginning, beside Debian's own way
   vm md             arrays of every kind, as mdadm makes them, and volume groups on them
+  vm ending         soft reboots, and a stack of storage on a slow disk taken apart
   vm records        two boots of one disk: the second draws the shutdown of the first
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
@@ -68,6 +70,7 @@ fn run(args: &[String]) -> Result<()> {
         ["vm"] => vm::run(),
         ["vm", "devices"] => vm_devices::run(),
         ["vm", "records"] => vm_records::run(),
+        ["vm", "ending"] => vm_ending::run(),
         ["vm", "md"] => vm_md::run(),
         ["vm", "devices", "--disks", count, ref ways @ ..] => {
             vm_disks::run(count.parse().context("disks")?, ways)

@@ -244,12 +244,34 @@ pub(crate) fn boot(kernel: &Path, archive: &Path, disk: &Path, console: &Path) -
     boot_within(SECONDS_MAX, kernel, archive, disk, console)
 }
 
+/// The same with options for how the disk is driven.
+pub(crate) fn boot_slowly(
+    kernel: &Path,
+    archive: &Path,
+    disk: &Path,
+    drive: &str,
+    console: &Path,
+) -> Result<()> {
+    boot_driven(SECONDS_MAX, kernel, archive, disk, drive, console)
+}
+
 /// Boots the machine and waits until it powers off, so long at most.
 pub(crate) fn boot_within(
     seconds_max: u32,
     kernel: &Path,
     archive: &Path,
     disk: &Path,
+    console: &Path,
+) -> Result<()> {
+    boot_driven(seconds_max, kernel, archive, disk, "", console)
+}
+
+fn boot_driven(
+    seconds_max: u32,
+    kernel: &Path,
+    archive: &Path,
+    disk: &Path,
+    drive: &str,
     console: &Path,
 ) -> Result<()> {
     let arguments = "console=ttyS0 panic=-1 rdinit=/usr/lib/warren/warren-init";
@@ -264,7 +286,7 @@ pub(crate) fn boot_within(
         .arg("-initrd")
         .arg(archive)
         .arg("-drive")
-        .arg(format!("file={},format=raw,if=virtio", disk.display()))
+        .arg(format!("file={},format=raw,if=virtio{drive}", disk.display()))
         .args(["-append", arguments])
         .stdin(Stdio::null())
         .status()

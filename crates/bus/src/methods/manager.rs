@@ -80,6 +80,7 @@ methods! {
     PowerOff "" -> "" Write = |_| leave(Leave::PowerOff);
     Halt "" -> "" Write = |_| leave(Leave::Halt);
     KExec "" -> "" Write = |_| leave(Leave::KExec);
+    SoftReboot "s:new_root" -> "" Write = soft_reboot;
     SwitchRoot "s:new_root s:init" -> "" Write = |_| not_done("Switching the root directory");
     SetEnvironment "as:assignments" -> "" Write = |c| { let set = assignments(c)?; environment(Vec::new(), set) };
     UnsetEnvironment "as:names" -> "" Write = |c| { let unset = variables(c)?; environment(unset, Vec::new()) };
@@ -246,6 +247,14 @@ fn cancel_job(call: &mut Invocation<'_>) -> Out {
 
 fn leave(how: Leave) -> Out {
     Ok(Step::Ask(Call::Leave(how), Then::Nothing))
+}
+
+/// The one new root that can be is at the place that the manual names.
+fn soft_reboot(c: &mut Invocation<'_>) -> Out {
+    match c.body.str()? {
+        "" | "/run/nextroot" | "/run/nextroot/" => leave(Leave::SoftReboot),
+        _ => not_done("A new root directory other than what /run/nextroot is or leads to"),
+    }
 }
 
 fn is_variable(name: &str) -> bool {

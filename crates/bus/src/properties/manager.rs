@@ -134,6 +134,7 @@ properties! {
     ServiceWatchdogs "b" Never => |s, w| w.bool(s.facts().service_watchdogs);
     ControlGroup "s" Never => |s, w| w.str(&s.facts().control_group);
     SystemState "s" Never => |s, w| w.str(system_state(s.view()));
+    SoftRebootsCount "u" Const => |s, w| w.u32(s.facts().soft_reboots);
     ExitCode "y" Never => |s, w| w.byte(s.facts().exit_code);
     DefaultTimerAccuracyUSec "t" Const = "60000000";
     DefaultTimeoutStartUSec "t" Const => |s, w| w.u64(usec(s.facts().defaults.timeout_start));

@@ -160,15 +160,19 @@ impl Core {
     }
 
     /// The last transaction: a stop job for every unit that is up or on its way, in place of
-    /// whatever job it has. What the kernel had before the manager came is left alone.
-    pub(crate) fn stop_everything(&mut self) {
+    /// whatever job it has. What the kernel had before the manager came is left alone, and so is
+    /// what outlasts the end.
+    pub(crate) fn stop_everything(&mut self, soft: bool) {
         self.totals.stopping = true;
         let reason = Reason::new(Code::ManagerExit, Cause::Manager);
         for unit in self.busy() {
             self.finish_job(unit, JobResult::Canceled, reason);
         }
+        let outlasting = self.outlasting(soft);
         for unit in self.busy() {
-            let stays = self.is_left_alone(unit) || self.graph.is_device(unit);
+            let stays = self.is_left_alone(unit)
+                || self.graph.is_device(unit)
+                || outlasting.contains(&unit);
             if !self.flags(unit).perpetual() && !stays {
                 self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }

@@ -29,6 +29,9 @@ pub const CONTROL_FD_ENV: &str = "WARREN_CONTROL_FD";
 /// when there is none.
 pub const CGROUP_ROOT_ENV: &str = "WARREN_CGROUP_ROOT";
 
+/// Environment variable with how many soft reboots the manager's machine has seen, in decimal.
+pub const SOFT_REBOOTS_ENV: &str = "WARREN_SOFT_REBOOTS";
+
 /// Exit status of warrend that means "start me again at once, this was no crash": a planned
 /// re-exec or upgrade, after the state was stored.
 pub const EXIT_RESTART: i32 = 85;
@@ -106,6 +109,9 @@ pub enum PowerAction {
     /// Leave with this status. As PID 1 of a host this would be a kernel panic and is treated
     /// as `PowerOff`.
     Exit(u8),
+    /// Start over with the same kernel: init executes itself anew, from `/run/nextroot` if that is
+    /// there, with what it keeps; the processes of services go on.
+    SoftReboot,
 }
 
 /// Why this warrend was started.
@@ -121,6 +127,8 @@ pub enum StartReason {
     Killed(i32),
     /// Its predecessor sent no heartbeat and was killed by init.
     Hung,
+    /// It is the first after a soft reboot.
+    SoftReboot,
 }
 
 /// From init to warrend.

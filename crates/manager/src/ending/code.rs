@@ -9,6 +9,7 @@ pub fn code(action: PowerAction) -> u16 {
         PowerAction::PowerOff => 2,
         PowerAction::Halt => 3,
         PowerAction::Kexec => 4,
+        PowerAction::SoftReboot => 5,
         PowerAction::Exit(status) => 0x100 | u16::from(status),
     }
 }
@@ -20,6 +21,7 @@ pub fn from_code(code: u16) -> Option<PowerAction> {
         2 => PowerAction::PowerOff,
         3 => PowerAction::Halt,
         4 => PowerAction::Kexec,
+        5 => PowerAction::SoftReboot,
         code if code & 0xff00 == 0x100 => PowerAction::Exit((code & 0xff) as u8),
         _ => return None,
     })
@@ -32,6 +34,7 @@ pub fn text(action: PowerAction) -> &'static str {
         PowerAction::PowerOff => "the power goes off",
         PowerAction::Halt => "it halts",
         PowerAction::Kexec => "another kernel starts",
+        PowerAction::SoftReboot => "all but the kernel starts again",
         PowerAction::Exit(_) => "the manager ends",
     }
 }
@@ -43,8 +46,8 @@ mod tests {
     #[test]
     fn every_action_comes_back() {
         let plain = [PowerAction::Reboot, PowerAction::PowerOff, PowerAction::Halt];
-        let all = plain.into_iter().chain([PowerAction::Kexec, PowerAction::Exit(0)]);
-        for action in all.chain([PowerAction::Exit(255)]) {
+        let others = [PowerAction::Kexec, PowerAction::SoftReboot, PowerAction::Exit(0)];
+        for action in plain.into_iter().chain(others).chain([PowerAction::Exit(255)]) {
             assert_eq!(from_code(code(action)), Some(action));
         }
         assert_eq!((from_code(0), from_code(9)), (None, None));

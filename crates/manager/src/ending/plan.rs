@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use warren_core::ids::EffectId;
 use warren_core::time::Monotonic;
-use warren_init::protocol::control::PowerAction;
+use warren_init::protocol::control::{PowerAction, SOFT_REBOOTS_ENV};
 use warren_init::protocol::exec::{CgroupPlace, ExecSpec};
+use warren_unit::Scope;
 
 use super::WALL_EFFECT;
 use super::scheduled::{Scheduled, Step};
@@ -120,7 +121,14 @@ impl Daemon {
     }
 
     /// Why this cannot follow an end; none if it can.
-    pub(crate) fn cannot_follow(action: PowerAction) -> Option<&'static str> {
+    pub(crate) fn cannot_follow(action: PowerAction, scope: Scope) -> Option<&'static str> {
+        if action == PowerAction::SoftReboot && scope == Scope::User {
+            return Some("Only the system's manager can do a soft reboot.");
+        }
+        // One of a version without it would never answer.
+        if action == PowerAction::SoftReboot && std::env::var_os(SOFT_REBOOTS_ENV).is_none() {
+            return Some("The running init is of a version without it: boot with a kernel once.");
+        }
         let loaded = std::fs::read_to_string("/sys/kernel/kexec_loaded").unwrap_or_default();
         let is_missing = action == PowerAction::Kexec && loaded.trim() != "1";
         is_missing.then_some("No kernel is loaded to be started; see kexec(8), --load.")

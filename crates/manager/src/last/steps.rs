@@ -6,6 +6,8 @@ use warren_sys::storage;
 
 use crate::say;
 
+const EINVAL: i32 = 22;
+
 /// One step.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Step {
@@ -26,12 +28,14 @@ pub enum Step {
     Loop(String),
     /// Stop an MD array.
     Array(String),
+    /// Remove a device of the device-mapper, by its name.
+    Mapped(String),
 }
 
 type Make = fn(String) -> Step;
 
 /// The verbs of the command line.
-const VERBS: [(&str, Make); 8] = [
+const VERBS: [(&str, Make); 9] = [
     ("unmount", Step::Unmount),
     ("detach", Step::Detach),
     ("read-only", Step::ReadOnly),
@@ -40,6 +44,7 @@ const VERBS: [(&str, Make); 8] = [
     ("swapoff", Step::SwapOff),
     ("loop", Step::Loop),
     ("array", Step::Array),
+    ("mapped", Step::Mapped),
 ];
 
 impl Step {
@@ -71,7 +76,8 @@ impl Step {
             | Step::SyncAll(path)
             | Step::SwapOff(path)
             | Step::Loop(path)
-            | Step::Array(path) => path,
+            | Step::Array(path)
+            | Step::Mapped(path) => path,
         }
     }
 
@@ -81,7 +87,11 @@ impl Step {
             Step::Detach(path) => {
                 // Read-only first: what is still open for writing keeps it from that.
                 let _ = read_only(path);
-                mount::unmount(path, Unmount::ForceLazy)
+                match mount::unmount(path, Unmount::ForceLazy) {
+                    // It is not mounted any more: the unmount that took too long came to its end.
+                    Err(e) if e.errno == EINVAL => Ok(()),
+                    detached => detached,
+                }
             }
             Step::ReadOnly(path) => read_only(path),
             Step::Sync(path) => storage::sync_file_system(path),
@@ -92,6 +102,7 @@ impl Step {
             Step::SwapOff(path) => storage::swap_off(path),
             Step::Loop(path) => storage::detach_loop(path),
             Step::Array(path) => storage::stop_array(path),
+            Step::Mapped(name) => storage::remove_mapped(name),
         }
     }
 }

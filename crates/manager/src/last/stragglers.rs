@@ -1,8 +1,9 @@
 //! Processes that outlived their units: one SIGTERM for all, one grace for all, then SIGKILL.
 //!
 //! They are found by their cgroups, not by a walk over all processes of the machine. When there is
-//! none, which is the rule, nothing is waited for.
+//! none, which is the rule, nothing is waited for. Some are left alone, by their cgroups too.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -47,52 +48,81 @@ struct Straggler {
     group: String,
 }
 
-/// Ends every process below `root` that is not Warrener's own.
-pub fn end_all(root: &Path) -> Ended {
-    let tree = match Tree::open(root) {
-        Ok(tree) => tree,
-        Err(e) => {
-            say!("cannot look for processes that are left: {e}");
-            return Ended::default();
-        }
-    };
-    let mut ended = Ended::default();
-    let end_of_grace = Instant::now() + GRACE;
-    for _ in 0..LOOKS_MAX {
-        let left = stragglers(&tree);
-        if left.is_empty() {
-            return ended;
-        }
-        ended.found += left.len();
-        name(&left, "left when all units are down");
-        for straggler in &left {
-            let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGTERM);
-            let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGCONT);
-        }
-        if !wait_for(&left, end_of_grace) {
-            break;
-        }
-    }
-    kill(&tree, &mut ended);
-    ended
+/// Whom to look for.
+#[derive(Debug)]
+pub struct Hunt {
+    /// Cgroups whose processes are left alone.
+    pub spared: Vec<String>,
+    /// Who does not end by SIGTERM is left, and nobody waits for it
+    /// (systemd-soft-reboot.service(8)).
+    pub soft: bool,
 }
 
-fn kill(tree: &Tree, ended: &mut Ended) {
-    let left = stragglers(tree);
-    if left.is_empty() {
-        return;
+impl Hunt {
+    /// Ends every process below `root` that is not Warrener's own and not spared.
+    pub fn end_all(&self, root: &Path) -> Ended {
+        let tree = match Tree::open(root) {
+            Ok(tree) => tree,
+            Err(e) => {
+                say!("cannot look for processes that are left: {e}");
+                return Ended::default();
+            }
+        };
+        let mut ended = Ended::default();
+        let end_of_grace = Instant::now() + GRACE;
+        for _ in 0..LOOKS_MAX {
+            let left = self.stragglers(&tree);
+            if left.is_empty() {
+                return ended;
+            }
+            ended.found += left.len();
+            name(&left, "left when all units are down");
+            for straggler in &left {
+                let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGTERM);
+                let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGCONT);
+            }
+            if self.soft {
+                return ended;
+            }
+            if !wait_for(&left, end_of_grace) {
+                break;
+            }
+        }
+        self.kill(&tree, &mut ended);
+        ended
     }
-    ended.killed = left.len();
-    name(&left, "to be killed, as SIGTERM did not end them");
-    for group in groups(tree) {
-        // The root of the whole hierarchy has no such file; its processes are killed one by one.
-        let _ = tree.kill(&group);
+
+    fn kill(&self, tree: &Tree, ended: &mut Ended) {
+        let left = self.stragglers(tree);
+        if left.is_empty() {
+            return;
+        }
+        ended.killed = left.len();
+        name(&left, "to be killed, as SIGTERM did not end them");
+        for group in groups(tree).iter().filter(|group| !self.is_over_spared(group)) {
+            // The root of the whole hierarchy has no such file; its processes are killed one by one.
+            let _ = tree.kill(group);
+        }
+        for straggler in &left {
+            let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
+        }
+        if !wait_for(&left, Instant::now() + KILL_WAIT_MAX) {
+            name(&self.stragglers(tree), "held by the kernel");
+        }
     }
-    for straggler in &left {
-        let _ = process::pidfd_signal(straggler.pidfd.as_fd(), SIGKILL);
+
+    fn is_over_spared(&self, group: &str) -> bool {
+        let mut below = self.spared.iter().filter_map(|spared| spared.strip_prefix(group));
+        below.any(|rest| rest.is_empty() || rest.starts_with('/'))
     }
-    if !wait_for(&left, Instant::now() + KILL_WAIT_MAX) {
-        name(&stragglers(tree), "held by the kernel");
+
+    fn stragglers(&self, tree: &Tree) -> Vec<Straggler> {
+        let mut out = stragglers(tree);
+        // Looked at afterwards: a child that was made meanwhile is in the second list if in the first.
+        let spared = self.spared.iter().filter_map(|group| tree.procs_below(group).ok());
+        let spared: BTreeSet<i32> = spared.flatten().collect();
+        out.retain(|straggler| !spared.contains(&straggler.pid));
+        out
     }
 }
 

@@ -310,14 +310,17 @@ impl Unit<'_> {
         config.logs_directory = directory(id!(Exec "LogsDirectory"), id!(Exec "LogsDirectoryMode"));
         config.configuration_directory =
             directory(id!(Exec "ConfigurationDirectory"), id!(Exec "ConfigurationDirectoryMode"));
-        let preserve = self.merged.word(id!(Exec "RuntimeDirectoryPreserve"), |text| {
-            match value::boolean(text) {
-                Ok(true) => Some(Preserve::Yes),
-                Ok(false) => Some(Preserve::No),
-                Err(_) => Preserve::from_word(text),
-            }
-        });
+        let preserve = self.preserve(id!(Exec "RuntimeDirectoryPreserve"));
         config.runtime_directory_preserve = preserve.unwrap_or(Preserve::No);
+    }
+
+    /// What is kept over a stop.
+    pub(super) fn preserve(&self, setting: Id) -> Option<Preserve> {
+        self.merged.word(setting, |text| match value::boolean(text) {
+            Ok(true) => Some(Preserve::Yes),
+            Ok(false) => Some(Preserve::No),
+            Err(_) => Preserve::from_word(text),
+        })
     }
 
     fn directory_paths(&self, id: Id) -> Vec<ExecDirectoryPath> {

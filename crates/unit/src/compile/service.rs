@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Unit;
 use crate::config::{
-    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, Restart, ServiceConfig, ServiceType,
-    StopBudget, StopPolicy, TimeoutFailureMode,
+    ExitStatusSet, ExitType, NotifyAccess, OomPolicy, Preserve, Restart, ServiceConfig,
+    ServiceType, StopBudget, StopPolicy, TimeoutFailureMode,
 };
 use crate::diagnostic::Code;
 use crate::name::{UnitName, UnitType};
@@ -73,6 +73,9 @@ impl Unit<'_> {
             fd_store_max: self
                 .number(id!(Service "FileDescriptorStoreMax"), 0, u32::MAX.into())
                 .unwrap_or(0),
+            fd_store_preserve: self
+                .preserve(id!(Service "FileDescriptorStorePreserve"))
+                .unwrap_or(Preserve::Restart),
             oom_policy: self.oom_policy(),
             reload_signal: merged
                 .value(id!(Service "ReloadSignal"), value::signal)

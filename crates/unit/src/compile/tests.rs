@@ -253,7 +253,7 @@ fn lists_that_protect_are_kept_whole() {
 
 #[test]
 fn what_is_read_but_not_acted_on_is_said_once() {
-    let text = "[Unit]\nConditionCPUFeature=sse\nSurviveFinalKillSignal=yes\n\
+    let text = "[Unit]\nConditionCPUFeature=sse\n\
                 [Service]\nExecStart=/bin/x\nIPAccounting=yes\nOOMPolicy=rubbish\n";
     let all = with("a.service", &[text], |c| c.check());
     let mut shown: Vec<&str> = all.iter().map(|d| d.message.as_ref()).collect();
@@ -264,7 +264,6 @@ fn what_is_read_but_not_acted_on_is_said_once() {
             "ConditionCPUFeature= is not looked at yet, never holds",
             "IPAccounting= has no effect yet",
             "OOMPolicy=: 'rubbish' is none of: continue, stop, kill, ignored",
-            "SurviveFinalKillSignal= has no effect yet",
         ]
     );
 }

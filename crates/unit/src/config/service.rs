@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CgroupConfig, Command, ExecConfig, KillConfig};
+use super::{CgroupConfig, Command, ExecConfig, KillConfig, Preserve};
 use crate::name::UnitName;
 use crate::signal::Signal;
 
@@ -209,6 +209,8 @@ pub struct ServiceConfig {
     pub sockets: Vec<UnitName>,
     /// FileDescriptorStoreMax=
     pub fd_store_max: u32,
+    /// FileDescriptorStorePreserve=
+    pub fd_store_preserve: Preserve,
     /// OOMPolicy=
     pub oom_policy: OomPolicy,
     /// ReloadSignal= of Type=notify-reload.

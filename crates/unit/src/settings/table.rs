@@ -75,8 +75,7 @@ rows! {
     @Unit Acted Keep (MountsFor): RequiresMountsFor;
     @Unit Parsed Keep (MountsFor): WantsMountsFor;
     @Unit Acted Last (Bool): IgnoreOnIsolate StopWhenUnneeded RefuseManualStart RefuseManualStop
-        AllowIsolate DefaultDependencies;
-    @Unit Parsed Last (Bool): SurviveFinalKillSignal;
+        AllowIsolate DefaultDependencies SurviveFinalKillSignal;
     @Unit Obsolete Last (Bool): IgnoreOnSnapshot OnFailureIsolate;
     @Unit Acted Last (Word(JobMode::WORDS)): OnSuccessJobMode OnFailureJobMode;
     @Unit Parsed Last (Word(CollectMode::WORDS)): CollectMode;
@@ -112,7 +111,7 @@ rows! {
     @Service Acted Last (Word(OomPolicy::WORDS)): OOMPolicy;
     @Service Acted Last (Signal): ReloadSignal;
     @Service Parsed Last (Bool): RootDirectoryStartOnly PermissionsStartOnly;
-    @Service Parsed Last (BoolOr(&["restart"])): FileDescriptorStorePreserve;
+    @Service Acted Last (BoolOr(Preserve::WORDS)): FileDescriptorStorePreserve;
     @Service Parsed Last (Path): USBFunctionDescriptors USBFunctionStrings;
     @Service Parsed Append (Raw): OpenFile;
     @Service Obsolete Last (Raw): SysVStartPriority;

@@ -9,6 +9,7 @@ use warren_sys::cgroup::{self, Tree};
 use warren_sys::mount::{self, MountFlags};
 use warren_sys::{Error, child, process, reboot};
 
+use crate::again::Before;
 use crate::options::Options;
 use crate::say;
 
@@ -32,13 +33,15 @@ pub struct Place {
     pub tree: Option<Tree>,
 }
 
-/// Prepares the ground.
-pub fn prepare(options: &Options) -> Place {
+/// Prepares the ground, on which there may have been one before us.
+pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
     let is_pid_1 = std::process::id() == 1;
     if is_pid_1 {
         mount_api_file_systems();
-        // The kernel starts process 1 in no process group; autofs needs to know ours.
-        warn("session", child::new_session());
+        if before.is_none() {
+            // The kernel starts process 1 in no process group; autofs needs to know ours.
+            warn("session", child::new_session());
+        }
     }
     let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
     let is_host = is_pid_1 && namespace == Some(HOST_PID_NAMESPACE);
@@ -49,7 +52,8 @@ pub fn prepare(options: &Options) -> Place {
         warn("subreaper", process::set_child_subreaper(true));
     }
     warn("open files", process::raise_open_files(OPEN_FILES).map(|_| ()));
-    Place { is_pid_1, is_host, tree: enter_tree(options) }
+    let root = before.map(|before| before.cgroup_root.as_deref());
+    Place { is_pid_1, is_host, tree: enter_tree(options, root) }
 }
 
 fn warn(what: &str, result: Result<(), Error>) {
@@ -100,11 +104,13 @@ fn is_mount_point(path: &str) -> bool {
 
 /// Opens the tree and moves this process below it: a group with processes of its own could not
 /// hand controllers to its children (cgroup-v2.rst, "No Internal Process Constraint").
-fn enter_tree(options: &Options) -> Option<Tree> {
-    if options.no_cgroup {
+///
+/// Of one that starts over the group is known, if there is one: it is in a group of its own already.
+fn enter_tree(options: &Options, known: Option<Option<&Path>>) -> Option<Tree> {
+    if options.no_cgroup || known == Some(None) {
         return None;
     }
-    match open_tree(options) {
+    match open_tree(known.flatten().or(options.cgroup_root.as_deref())) {
         Ok(Some(tree)) => Some(tree),
         Ok(None) => {
             say("no cgroup2 file system is mounted: services run without cgroups");
@@ -117,8 +123,8 @@ fn enter_tree(options: &Options) -> Option<Tree> {
     }
 }
 
-fn open_tree(options: &Options) -> Result<Option<Tree>, Error> {
-    let tree = match &options.cgroup_root {
+fn open_tree(root: Option<&Path>) -> Result<Option<Tree>, Error> {
+    let tree = match root {
         Some(path) => Tree::open(path)?,
         None => match Tree::open_own()? {
             Some(tree) => tree,

@@ -7,6 +7,7 @@
 //! Must not: know units, read configuration, wait for anything but epoll, or let anything grow
 //! once the loop runs (the tables are made in [`supervise::Init::new`], with their bounds). Start reading at `supervise`.
 
+mod again;
 mod backoff;
 mod boot;
 mod control;
@@ -37,8 +38,9 @@ fn main() {
 }
 
 fn run(options: Options) -> i32 {
-    let place = boot::prepare(&options);
-    match supervise::Init::new(options, place) {
+    let before = again::Before::take();
+    let place = boot::prepare(&options, before.as_ref());
+    match supervise::Init::new(options, place, before) {
         Ok(mut init) => init.run(),
         Err(error) => {
             say(&format!("cannot start: {error}"));

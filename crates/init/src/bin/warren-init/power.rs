@@ -25,7 +25,8 @@ pub fn ending(action: PowerAction, is_pid_1: bool, is_host: bool) -> Ending {
     match action {
         _ if !is_pid_1 => Ending::Exit(code),
         PowerAction::Exit(_) if !is_host => Ending::Exit(code),
-        PowerAction::Reboot => Ending::Reboot(Reboot::Restart),
+        // A soft reboot comes here when it could not be done.
+        PowerAction::Reboot | PowerAction::SoftReboot => Ending::Reboot(Reboot::Restart),
         PowerAction::Kexec => Ending::Reboot(Reboot::Kexec),
         PowerAction::Halt => Ending::Reboot(Reboot::Halt),
         PowerAction::PowerOff | PowerAction::Exit(_) => Ending::Reboot(Reboot::PowerOff),

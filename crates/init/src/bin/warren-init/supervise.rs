@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use warren_init::protocol::control::{
     CGROUP_ROOT_ENV, CONTROL_FD, CONTROL_FD_ENV, EXIT_RESTART, HELPERS_MAX, PowerAction,
-    StartReason,
+    SOFT_REBOOTS_ENV, StartReason,
 };
 use warren_init::protocol::ring::{self, Ring};
 use warren_sys::clone::Stack;
@@ -18,6 +18,7 @@ use warren_sys::process::{self, Exit, ExitKind, Wait};
 use warren_sys::signal::{SIGRTMIN, SignalFd, SignalSet};
 use warren_sys::{Result, fdpass, time};
 
+use crate::again::{self, Before};
 use crate::backoff::Backoff;
 use crate::boot::Place;
 use crate::control::Link;
@@ -82,6 +83,8 @@ pub struct Shared {
     pub reason: StartReason,
     /// Random, ours.
     pub instance: [u8; 16],
+    /// How many there were.
+    pub soft_reboots: u32,
     /// When we started.
     pub started_ns: u64,
     /// Heartbeat bound.
@@ -122,13 +125,17 @@ fn handled_signals() -> SignalSet {
 
 impl Init {
     /// Makes every table and the helpers' places; starts nothing yet.
-    pub fn new(options: Options, place: Place) -> Result<Init> {
+    /// Goes on with what one before it kept.
+    pub fn new(options: Options, place: Place, before: Option<Before>) -> Result<Init> {
         let signal_fd = SignalFd::new(handled_signals())?;
         let epoll = Epoll::new()?;
         let timer = TimerFd::new(Clock::Monotonic)?;
-        let ring_fd = memfd::fixed_size("warren-exit-ring", ring::bytes_for(options.ring_records))?;
-        let words = SharedWords::map(ring_fd.as_fd())?;
-        let ring = Ring::create(words, options.ring_records).expect("the memory was sized for it");
+        let reason = before.as_ref().map_or(StartReason::First, |_| StartReason::SoftReboot);
+        let before = before.unwrap_or_else(Before::nothing);
+        let (ring_fd, ring) = match before.ring.and_then(attach_ring) {
+            Some(ring) => ring,
+            None => make_ring(options.ring_records)?,
+        };
         let room = EventFd::new()?;
         epoll.add(&signal_fd, TOKEN_SIGNALS, Interest::READ)?;
         epoll.add(&timer, TOKEN_TIMER, Interest::READ)?;
@@ -140,20 +147,21 @@ impl Init {
         }
         let now = time::monotonic_ns();
         let shared = Shared {
-            store: Store::new(),
+            store: before.store,
             helpers,
             ring_fd,
             wake: EventFd::new()?,
             room,
             signals: SignalSet::EMPTY,
-            incarnation: 0,
-            reason: StartReason::First,
-            instance: random_id(),
+            incarnation: before.incarnation,
+            reason,
+            instance: before.instance.unwrap_or_else(random_id),
+            soft_reboots: before.soft_reboots,
             started_ns: now,
             heartbeat_ms: options.heartbeat_s.saturating_mul(1000),
         };
         Ok(Init {
-            manager_program: manager_program(&options, &place)?,
+            manager_program: manager_program(&options, &place, before.soft_reboots)?,
             helper_program: helper_program(&options, &place)?,
             stack: Stack::new()?,
             manager: None,
@@ -432,6 +440,11 @@ impl Init {
             let _ = process::kill(pid, SIGKILL);
         }
         match ending {
+            Ending::Power(PowerAction::SoftReboot) => {
+                let tree = self.place.tree.as_ref().map(|tree| tree.path());
+                say(&again::start_over(&self.shared, &self.place, tree).to_string());
+                power::end(PowerAction::SoftReboot, &self.place)
+            }
             Ending::Power(action) => power::end(action, &self.place),
             Ending::Stop(status) if self.place.is_host => {
                 say(&format!("manager stopped with status {status}"));
@@ -456,10 +469,24 @@ impl Helper {
     }
 }
 
+/// The ring of one before us; none if it cannot be used.
+fn attach_ring(fd: OwnedFd) -> Option<(OwnedFd, Ring)> {
+    let words = SharedWords::map(fd.as_fd()).ok()?;
+    Some((fd, Ring::attach(words).ok()?))
+}
+
+fn make_ring(records: u64) -> Result<(OwnedFd, Ring)> {
+    let fd = memfd::fixed_size("warren-exit-ring", ring::bytes_for(records))?;
+    let words = SharedWords::map(fd.as_fd())?;
+    Ok((fd, Ring::create(words, records).expect("the memory was sized for it")))
+}
+
 /// The manager gets our whole environment (NOTIFY_SOCKET and all) and what it needs to find us.
-fn manager_program(options: &Options, place: &Place) -> Result<Program> {
+fn manager_program(options: &Options, place: &Place, soft_reboots: u32) -> Result<Program> {
     let root = place.tree.as_ref().map(|t| t.path().to_string_lossy().into_owned());
-    let mut env = environment(&[CONTROL_FD_ENV, CGROUP_ROOT_ENV]);
+    let own = [CONTROL_FD_ENV, CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, again::HANDED_OVER_ENV];
+    let mut env = environment(&own);
+    env.push(format!("{SOFT_REBOOTS_ENV}={soft_reboots}"));
     env.push(format!("{CONTROL_FD_ENV}={CONTROL_FD}"));
     env.push(format!("{CGROUP_ROOT_ENV}={}", root.unwrap_or_default()));
     Program::new(&options.manager, &options.manager_args, &env)
@@ -476,7 +503,8 @@ fn helper_program(options: &Options, place: &Place) -> Result<Program> {
     Program::new(&options.exec, &args, &env)
 }
 
-fn environment(without: &[&str]) -> Vec<String> {
+/// Our environment, without these variables.
+pub fn environment(without: &[&str]) -> Vec<String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter(|(name, _)| !without.contains(&name.as_str()))

@@ -1,0 +1,132 @@
+//! A soft reboot: the kernel, process 1 and what outlasts it go on, all else begins anew, at
+//! another root directory if there is one (systemd-soft-reboot.service(8)).
+
+mod lab;
+
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+
+use lab::recordings::recording;
+use lab::{Machine, until};
+
+/// Begins anew with `plain.service`, which says so.
+const DEFAULT: (&str, &str) =
+    ("default.target", "[Unit]\nRequires=basic.target\nAfter=basic.target\nWants=plain.service");
+
+const PLAIN: (&str, &str) =
+    ("plain.service", "[Service]\nType=notify\nExecStart=@P append:@D/out/plain:up ready stay");
+
+/// What is said when a boot is over.
+fn boots(m: &Machine) -> usize {
+    m.console().matches("startup finished").count()
+}
+
+fn soft_reboot(m: &Machine) {
+    let before = boots(m);
+    m.leave("soft-reboot");
+    until("it has started again", || (boots(m) > before).then_some(()));
+}
+
+/// `SoftRebootsCount`, by systemd's own client.
+fn count(m: &Machine) -> String {
+    let show = ["systemctl", "show", "--property=SoftRebootsCount", "--value"];
+    let shown = until("systemctl is served", || m.run(&show).ok());
+    shown.trim().to_owned()
+}
+
+#[test]
+fn what_says_so_outlasts_it_and_all_else_begins_anew() {
+    let lasting = "[Unit]\nDefaultDependencies=no\nSurviveFinalKillSignal=yes";
+    let kept = format!("{lasting}\n[Service]\nSlice=kept.slice\nExecStart=@P serve");
+    let usual = "[Unit]\nSurviveFinalKillSignal=yes\n[Service]\nType=notify\n\
+                 ExecStart=@P ready stay\nExecStop=@P append:@D/out/stopped:usual";
+    let stores = "[Service]\nType=notify\nFileDescriptorStoreMax=1\n\
+                  FileDescriptorStorePreserve=yes\nExecStart=@P fds:@D/out/fds store:one ready stay";
+    let escapes = "[Service]\nKillMode=process\nExecStart=@P stay\n\
+                   ExecStartPost=@P fork:/run/f.pid stay";
+    let units = [
+        DEFAULT,
+        PLAIN,
+        ("kept.service", &*kept),
+        ("kept.socket", "[Unit]\nDefaultDependencies=no\n[Socket]\nListenStream=/run/kept"),
+        ("usual.service", usual),
+        ("stores.service", stores),
+        ("escapes.service", escapes),
+    ];
+    let Some(mut m) = Machine::start("soft-reboot", &units) else { return };
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    for unit in
+        ["kept.socket", "kept.service", "usual.service", "stores.service", "escapes.service"]
+    {
+        m.expect_job("start", unit, "done");
+    }
+    let pid = m.main_pid("kept.service");
+    assert_eq!(count(&m), "0");
+    soft_reboot(&m);
+    assert_eq!(m.main_pid("kept.service"), pid, "{}", m.console());
+    assert_eq!(m.state("kept.service"), "active/running");
+    assert_eq!(m.state("kept.socket"), "active/running");
+    // The same process answers at the same socket.
+    let mut answer = String::new();
+    let mut connection = UnixStream::connect(m.inside("/run/kept")).expect("it listens");
+    connection.read_to_string(&mut answer).expect("it answers");
+    assert_eq!(answer.trim(), pid.expect("it runs").to_string());
+    assert_eq!(m.lines("plain"), ["up", "up"]);
+    assert_eq!(m.lines("stopped"), ["usual"]);
+    for unit in ["usual.service", "stores.service", "escapes.service"] {
+        assert_eq!(m.state(unit), "inactive/dead", "{unit}");
+    }
+    m.expect_job("start", "stores.service", "done");
+    assert_eq!(m.lines("fds"), ["(unset)", "one"]);
+    assert_eq!(count(&m), "1");
+    let console = m.console();
+    assert!(console.contains("1 process left when all units are down: player"), "{console}");
+    assert_eq!(console.matches("The system is down.").count(), 1, "{console}");
+    assert!(recording(&m, "shutdown").is_some(), "{console}");
+
+    // Whoever comes after knows it too, and a real end spares nobody but to the last moment.
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    assert_eq!((count(&m), m.main_pid("kept.service")), ("1".to_owned(), pid));
+    soft_reboot(&m);
+    assert_eq!((count(&m), m.main_pid("kept.service")), ("2".to_owned(), pid));
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    assert_eq!(console.matches("The system is down.").count(), 3, "{console}");
+}
+
+#[test]
+fn it_goes_on_at_the_next_root() {
+    let Some(m) = Machine::start("next-root", &[DEFAULT, PLAIN]) else { return };
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    let prepare = "mkdir /run/nextroot && mount --rbind / /run/nextroot \
+                   && mount -t tmpfs tmpfs /run/nextroot/mnt && touch /run/nextroot/mnt/next \
+                   && touch /run/stays";
+    m.run(&["sh", "-c", prepare]).expect("mounts can be made");
+    soft_reboot(&m);
+    assert!(m.console().contains("/run/nextroot is the root directory now"), "{}", m.console());
+    m.run(&["test", "-e", "/mnt/next", "-a", "-e", "/run/stays"]).expect("it is the new root");
+    let mounts = m.run(&["cat", "/proc/self/mounts"]).expect("cat(1)");
+    assert!(!mounts.contains(" /run/nextroot"), "{mounts}");
+    assert_eq!(m.lines("plain"), ["up", "up"]);
+    // The directory is still there, and is no root.
+    soft_reboot(&m);
+    let console = m.console();
+    assert!(console.contains("the root directory stays: /run/nextroot has no init"), "{console}");
+    assert_eq!(count(&m), "2");
+}
+
+#[test]
+fn a_manager_that_is_killed_meanwhile_does_not_change_what_follows() {
+    let slow = "[Service]\nType=notify\nExecStart=@P ready stay\n\
+                ExecStop=@P append:@D/out/stopping:slow wait:300";
+    let units = [DEFAULT, PLAIN, ("slow.service", slow)];
+    let Some(m) = Machine::start("soft-killed", &units) else { return };
+    until("the first boot is over", || (boots(&m) == 1).then_some(()));
+    m.expect_job("start", "slow.service", "done");
+    m.leave("soft-reboot");
+    until("it is being stopped", || (!m.lines("stopping").is_empty()).then_some(()));
+    assert!(m.kill_manager());
+    until("it has started again", || (boots(&m) == 2).then_some(()));
+    assert_eq!((m.lines("stopping"), count(&m)), (vec!["slow".to_owned()], "1".to_owned()));
+}

@@ -1,0 +1,191 @@
+//! `cargo xtask vm ending`: two machines. The first starts over twice without another kernel, from its
+//! initial RAM file system to the disk and there by `soft-reboot.target`, with a service that goes on.
+//! The second takes a stack apart on a slow disk: a swap file on ext4 on a loop device on ext4 on the
+//! device-mapper on an MD mirror of two loop devices.
+//!
+//! Needs what `vm` needs, and dmsetup and mdadm.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::root;
+use crate::vm::{self, Kernel};
+use crate::vm_devices::add_program;
+
+const MODULES: [&str; 5] = ["virtio_pci", "virtio_blk", "loop", "raid1", "dm-mod"];
+
+/// What busybox is called by besides.
+const COMMANDS: [&str; 3] = ["losetup", "truncate", "cut"];
+
+/// What makes the stack.
+const PROGRAMS: [&str; 2] = ["/usr/sbin/dmsetup", "/usr/sbin/mdadm"];
+
+/// So slow that an unmount takes longer than one that writes nothing may.
+const DISK: &str = ",throttling.bps-write=3000000";
+
+const UNITS: [(&str, &str); 7] = [
+    ("default.target", "[Unit]\nWants=report.service kept.service\n"),
+    ("sysinit.target", "[Unit]\nDefaultDependencies=no\n"),
+    ("basic.target", "[Unit]\nDefaultDependencies=no\n"),
+    ("shutdown.target", "[Unit]\nDefaultDependencies=no\n"),
+    (
+        "modules.service",
+        "[Unit]\nDefaultDependencies=no\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+         ExecStart=/bin/modprobe -a virtio_pci virtio_blk loop raid1 dm-mod\n",
+    ),
+    (
+        "kept.service",
+        "[Unit]\nDefaultDependencies=no\nSurviveFinalKillSignal=yes\nConflicts=poweroff.target\n\
+         [Service]\nExecStart=/bin/sleep 100000\n",
+    ),
+    (
+        "report.service",
+        "[Unit]\nRequires=modules.service\nAfter=modules.service kept.service\n\
+         [Service]\nType=oneshot\nKillMode=process\nExecStart=/bin/sh /report.sh\n",
+    ),
+];
+
+const STARTS_OVER: &str = "\
+exec > /dev/console 2>&1
+n=$(($(cat /run/count || echo 0) + 1)); echo $n > /run/count
+pid=$(/bin/warren show kept.service | grep ^MainPID)
+[ $n = 1 ] && echo $pid > /run/pid
+[ \"$pid\" = \"$(cat /run/pid)\" ] && same=same
+echo REPORT boot $n $same $(grep ' / ' /proc/mounts | tail -n 1 | cut -d' ' -f1-3)
+case $n in
+1) mkdir /run/nextroot; mount -t ext4 /dev/vda /run/nextroot; /bin/warren --no-block soft-reboot;;
+2) /bin/warren --no-block start soft-reboot.target;;
+*) /bin/warren --no-block poweroff;;
+esac
+";
+
+const STACK: &str = "\
+exec > /dev/console 2>&1
+export MDADM_NO_UDEV=1 DM_DISABLE_UDEV=1
+mount -t ext4 /dev/vda /mnt
+for i in 0 1; do truncate -s 24M /mnt/$i; losetup /dev/loop$i /mnt/$i; done
+mdadm --create /dev/md0 --run --level=1 -n 2 --assume-clean /dev/loop0 /dev/loop1 < /dev/null
+echo 0 30000 linear /dev/md0 0 | dmsetup create upper
+dmsetup mknodes
+mkdir -p /upper /top
+mke2fs -F /dev/dm-0 > /dev/null; mount -t ext4 /dev/mapper/upper /upper
+dd if=/dev/zero of=/upper/img bs=1M count=6; losetup /dev/loop2 /upper/img
+mke2fs -F /dev/loop2 > /dev/null; mount -t ext4 /dev/loop2 /top
+dd if=/dev/zero of=/top/swap bs=1M count=3; mkswap /top/swap; swapon /top/swap && echo REPORT stacked
+dd if=/dev/zero of=/mnt/big bs=1M count=60
+/bin/warren --no-block poweroff
+";
+
+/// One machine: what it does, how its disk is driven, what it must say and what not.
+struct Case {
+    name: &'static str,
+    script: &'static str,
+    drive: &'static str,
+    expected: &'static [&'static str],
+    unwanted: &'static [&'static str],
+}
+
+const CASES: [Case; 2] = [
+    Case {
+        name: "soft-reboot",
+        script: STARTS_OVER,
+        drive: "",
+        expected: &[
+            "REPORT boot 1 same",
+            "/run/nextroot is the root directory now",
+            "REPORT boot 2 same /dev/vda / ext4",
+            "the root directory stays: /run/nextroot has no init",
+            "REPORT boot 3 same /dev/vda / ext4",
+            "reboot: Power down",
+        ],
+        unwanted: &["Kernel panic"],
+    },
+    Case {
+        name: "stack",
+        script: STACK,
+        drive: DISK,
+        expected: &[
+            "REPORT stacked",
+            "warrend: waiting for unmount:",
+            " MiB to be written",
+            "(loop2): unmounting",
+            "(dm-0): unmounting",
+            "(vda): unmounting",
+            "reboot: Power down",
+        ],
+        unwanted: &["could not be taken apart", "is in use by", "takes too long", "Kernel panic"],
+    },
+];
+
+/// Boots both and looks at what they said and left.
+pub fn run() -> Result<()> {
+    let kernel = vm::kernel()?;
+    for case in CASES {
+        case.run(&kernel).with_context(|| case.name)?;
+        println!(
+            "vm ending: {}: {} lines as expected, the disk is clean",
+            case.name,
+            case.expected.len()
+        );
+    }
+    Ok(())
+}
+
+impl Case {
+    fn run(&self, kernel: &Kernel) -> Result<()> {
+        let directory = root().join("target/vm-ending").join(self.name);
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).context("target/vm-ending")?;
+        let tree = directory.join("tree");
+        self.make_tree(kernel, &tree)?;
+        let disk = directory.join("disk.img");
+        vm::quietly(Command::new("truncate").args(["-s", "256M"]).arg(&disk))?;
+        let mut make = Command::new("mkfs.ext4");
+        if self.drive.is_empty() {
+            // It is the next root.
+            make.arg("-d").arg(&tree);
+        }
+        vm::quietly(make.args(["-q", "-F"]).arg(&disk))?;
+        let archive = vm::pack(&directory, &tree)?;
+        let console = directory.join("console.log");
+        vm::boot_slowly(&kernel.image, &archive, &disk, self.drive, &console)?;
+        self.check(&fs::read_to_string(&console)?)?;
+        vm::quietly(Command::new("fsck.ext4").args(["-f", "-n"]).arg(&disk))
+    }
+
+    fn make_tree(&self, kernel: &Kernel, tree: &Path) -> Result<()> {
+        vm::make_base(tree)?;
+        for program in PROGRAMS {
+            add_program(tree, program)?;
+        }
+        for command in COMMANDS {
+            std::os::unix::fs::symlink("busybox", tree.join("bin").join(command))?;
+        }
+        let units = tree.join("etc/systemd/system");
+        for (name, text) in UNITS {
+            fs::write(units.join(name), text)?;
+        }
+        // As `make install` has them, for this tree.
+        for name in ["soft-reboot.target", "systemd-soft-reboot.service"] {
+            let text = fs::read_to_string(root().join("units").join(name))?;
+            fs::write(units.join(name), text.replace("/usr/bin/", "/bin/"))?;
+        }
+        fs::write(tree.join("report.sh"), format!("PATH=/bin:/usr/sbin\n{}", self.script))?;
+        vm::copy_modules(kernel, tree, &MODULES)
+    }
+
+    fn check(&self, console: &str) -> Result<()> {
+        let missing: Vec<_> =
+            self.expected.iter().filter(|line| !console.contains(**line)).collect();
+        let unwanted: Vec<_> =
+            self.unwanted.iter().filter(|line| console.contains(**line)).collect();
+        if missing.is_empty() && unwanted.is_empty() {
+            return Ok(());
+        }
+        println!("{console}");
+        bail!("missing: {missing:?}; unwanted: {unwanted:?}")
+    }
+}
