@@ -67,7 +67,7 @@ impl<'p> Interpreter<'p> {
         Ok(None)
     }
 
-    fn undefined(&self, frame: &Frame<'p>, id: NodeId, name: StringId) -> Flow {
+    pub(super) fn undefined(&self, frame: &Frame<'p>, id: NodeId, name: StringId) -> Flow {
         let text = self.heap.text(name);
         let mut scopes = vec![frame.locals, self.roots.globals];
         scopes.extend(&self.roots.imports);

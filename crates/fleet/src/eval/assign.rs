@@ -4,7 +4,7 @@ use super::{Flow, Frame, Interpreter, Outcome, fail};
 use crate::ast::{Binary, Kind, NodeId, Unary};
 use crate::source::Place;
 use crate::types::Types;
-use crate::value::{Hint, ObjectId, Table, Value};
+use crate::value::{Hint, ObjectId, Reference, Table, Value};
 
 impl<'p> Interpreter<'p> {
     /// `target = value` or `target += value`.
@@ -126,6 +126,24 @@ impl<'p> Interpreter<'p> {
                 }
                 _ => return None,
             }
+        }
+    }
+
+    /// `&target`: a variable, or a member of something that has members. Nothing is made on the way.
+    pub(super) fn reference(&mut self, frame: &Frame<'p>, target: NodeId) -> Outcome {
+        let target = frame.module.bare(target);
+        let (base, key) = match &frame.module.node(target).kind {
+            Kind::Index(base, key) => {
+                let base = self.evaluate(frame, *base)?;
+                (base, self.evaluate(frame, *key)?)
+            }
+            _ => self.target(frame, target)?,
+        };
+        match base {
+            Value::Empty | Value::Boolean(_) | Value::Number(_) | Value::String(_) => {
+                Err(self.no_reference(base, frame.module.place(target)))
+            }
+            base => Ok(Value::Reference(self.heap.make_reference(Reference { base, key }))),
         }
     }
 

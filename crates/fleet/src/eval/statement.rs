@@ -185,8 +185,7 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// A namespace's statements set its members, each once, and see no variables around them. A
-    /// plain name is one of all files, wherever the statement is.
+    /// A namespace's statements set its members, each once, and see no variables around them.
     fn namespace(
         &mut self,
         frame: &Frame<'p>,
@@ -200,13 +199,7 @@ impl<'p> Interpreter<'p> {
         let space = Value::Namespace(self.heap.make_dictionary(made));
         let inner = self.frame(frame.module, space);
         self.block(&inner, body)?;
-        let (base, key) = match &frame.module.node(target).kind {
-            Kind::Name(atom) => {
-                let name = self.atom(frame.module, *atom);
-                (Value::Namespace(self.roots.globals), Value::String(name))
-            }
-            _ => self.target(frame, target)?,
-        };
+        let (base, key) = self.target(frame, target)?;
         self.set_field(base, key, space, place)?;
         Ok(Value::Empty)
     }
