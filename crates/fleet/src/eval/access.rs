@@ -60,6 +60,9 @@ impl<'p> Interpreter<'p> {
         let start = module.node(id).span.start;
         for (_, using) in module.usings.iter().filter(|(span, _)| span.end <= start) {
             let scope = self.evaluate(frame, *using)?;
+            if let Value::Boolean(_) | Value::Number(_) | Value::String(_) = scope {
+                return Err(self.no_object(scope, module.place(*using)));
+            }
             if let Some(value) = self.own_field(scope, name) {
                 return Ok(Some((scope, value)));
             }

@@ -57,7 +57,7 @@ impl<'p> Interpreter<'p> {
             Kind::Unary(Unary::Dereference, inner) => {
                 let value = self.evaluate(frame, *inner)?;
                 let Value::Reference(id) = value else {
-                    return Err(self.no_reference(value, place));
+                    return Err(self.no_object(value, place));
                 };
                 let reference = *self.heap.reference(id);
                 Ok((reference.base, reference.key))
@@ -108,22 +108,20 @@ impl<'p> Interpreter<'p> {
             Kind::String(atom) => Some(self.atom(module, atom)),
             _ => None,
         };
-        let (mut at, mut keys) = (module.bare(target), Vec::new());
+        // Of the keys so far the one nearest the name, and that before it.
+        let (mut at, mut key, mut below) = (module.bare(target), None, None);
         loop {
             match &module.node(at).kind {
                 Kind::Name(atom) => {
                     let name = self.atom(module, *atom);
                     let is_local = self.heap.dictionary(frame.locals).items.get(name).is_some();
-                    return (!is_local).then(|| (name, keys.last().copied().flatten()));
+                    return (!is_local).then_some((name, key));
                 }
-                Kind::Index(base, key) => {
-                    keys.push(text(*key));
+                Kind::Index(base, next) => {
+                    (below, key) = (key, text(*next));
                     at = module.bare(*base);
                 }
-                Kind::This => {
-                    let name = keys.pop()??;
-                    return Some((name, keys.last().copied().flatten()));
-                }
+                Kind::This => return Some((key?, below)),
                 _ => return None,
             }
         }
@@ -141,7 +139,7 @@ impl<'p> Interpreter<'p> {
         };
         match base {
             Value::Empty | Value::Boolean(_) | Value::Number(_) | Value::String(_) => {
-                Err(self.no_reference(base, frame.module.place(target)))
+                Err(self.no_object(base, frame.module.place(target)))
             }
             base => Ok(Value::Reference(self.heap.make_reference(Reference { base, key }))),
         }
@@ -149,12 +147,12 @@ impl<'p> Interpreter<'p> {
 
     /// `*reference`.
     pub(super) fn dereference(&mut self, value: Value, place: Place) -> Outcome {
-        let Value::Reference(id) = value else { return Err(self.no_reference(value, place)) };
+        let Value::Reference(id) = value else { return Err(self.no_object(value, place)) };
         let reference = *self.heap.reference(id);
         self.field(reference.base, reference.key, place)
     }
 
-    fn no_reference(&self, value: Value, place: Place) -> Flow {
+    pub(super) fn no_object(&self, value: Value, place: Place) -> Flow {
         let types: &Types = self.types;
         let of_type = types.name_of(&self.heap, value);
         fail(place, format!("Cannot convert value of type '{of_type}' to an object."))

@@ -194,12 +194,13 @@ impl<'p> Interpreter<'p> {
         body: &[NodeId],
     ) -> Outcome {
         let place = frame.module.place(id);
+        // What it is a member of is made first, if it has to be: its statements see that.
+        let (base, key) = self.target(frame, target)?;
         let rare = Some(Box::new(Rare { writes: Writes::Once, ..Rare::default() }));
         let made = Dictionary { origin: place, rare, ..Dictionary::default() };
         let space = Value::Namespace(self.heap.make_dictionary(made));
         let inner = self.frame(frame.module, space);
         self.block(&inner, body)?;
-        let (base, key) = self.target(frame, target)?;
         self.set_field(base, key, space, place)?;
         Ok(Value::Empty)
     }
