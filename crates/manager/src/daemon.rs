@@ -26,7 +26,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::process::ExitKind;
 
 use crate::groups::Groups;
-use crate::helpers::{FromHelper, Helpers};
+use crate::helpers::{Answered, Helpers, Said};
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
 use crate::notify::{Datagram, NotifySocket};
@@ -196,8 +196,8 @@ pub struct Daemon {
     /// Processes of spawns that were answered in this turn and are not known to the core yet, with
     /// their units.
     pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
-    pub(crate) replies:
-        BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
+    /// What helpers answered to the last incarnation.
+    pub(crate) answered: Answered,
 }
 
 /// The current moment on both clocks.
@@ -290,10 +290,7 @@ impl Daemon {
         for _ in 0..INIT_MESSAGES_PER_TURN_MAX {
             let Some(message) = self.init.receive() else { return };
             match message {
-                FromInit::Helper { index, socket } => {
-                    self.helpers.replace(index, socket);
-                    self.watch_helper(index);
-                }
+                FromInit::Helper { index, socket } => self.take_helper(index, socket),
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
@@ -305,6 +302,16 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    /// A new helper. What the old one said last may not have been read yet.
+    fn take_helper(&mut self, index: usize, socket: OwnedFd) {
+        self.read_helper(index);
+        if let Some(old) = self.helpers.socket(index) {
+            let _ = self.epoll.remove(old);
+        }
+        self.helpers.replace(index, socket);
+        self.watch_helper(index);
     }
 
     pub(crate) fn watch_helper(&mut self, index: usize) {
@@ -399,8 +406,9 @@ impl Daemon {
         for _ in 0..REPLIES_PER_TURN_MAX {
             let Some(said) = self.helpers.receive(index) else { return };
             match said {
-                FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
-                FromHelper::Lost(lost) => return self.helper_lost(lost),
+                Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+                Said::Foreign(left) => return self.helper_is_foreign(left),
+                Said::Lost(lost) => return self.helper_lost(lost),
             }
             if self.helpers.is_idle(index) {
                 return;

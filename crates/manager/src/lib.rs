@@ -56,6 +56,7 @@ pub mod shared;
 pub mod snapshot;
 pub mod sockets;
 pub mod spawn;
+mod spawns;
 pub mod start;
 pub mod state_file;
 pub mod tools;

@@ -248,6 +248,14 @@ pub fn start_ticks(pid: i32) -> Result<u64> {
     parse_start_ticks(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
 }
 
+/// Whether a process is no older than a moment of CLOCK_MONOTONIC in nanoseconds, as exactly as
+/// the kernel tells: to a clock tick, in favour of yes. `false` when it is gone.
+pub fn is_younger(pid: i32, than_ns: u64) -> bool {
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let asleep_ns = crate::time::boottime_ns().saturating_sub(crate::time::monotonic_ns());
+    start_ticks(pid).is_ok_and(|ticks| (ticks + 1) * tick_ns >= than_ns.saturating_add(asleep_ns))
+}
+
 /// The command name may hold blanks and parentheses: fields are counted after the last `)`.
 fn parse_start_ticks(stat: &str) -> Option<u64> {
     stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(19)?.parse().ok()
@@ -334,6 +342,13 @@ mod tests {
         assert!(!is_alive(fd.as_fd()));
         assert_eq!(pidfd_pid(fd.as_fd()).map_err(|e| e.errno), Err(libc::ESRCH));
         drop(child.stdin.take());
+    }
+
+    #[test]
+    fn age_is_told_to_a_tick() {
+        let own = std::process::id() as i32;
+        assert!(is_younger(own, 0));
+        assert!(!is_younger(own, crate::time::monotonic_ns() + 1_000_000_000));
     }
 
     #[test]
