@@ -220,7 +220,8 @@ fn timed(directory: &Path) -> Command {
 fn made(output: &str) -> usize {
     let number = |pair: &[&str]| {
         let of_type = pair[1].trim_end_matches('.').trim_end_matches('s');
-        ["Host", "Service"].contains(&of_type).then(|| pair[0].parse().unwrap_or(0)).unwrap_or(0)
+        let is_counted = ["Host", "Service"].contains(&of_type);
+        if is_counted { pair[0].parse().unwrap_or(0) } else { 0 }
     };
     let words = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
