@@ -59,6 +59,7 @@ pub mod spawn;
 mod spawns;
 pub mod start;
 pub mod state_file;
+mod strangers;
 pub mod tools;
 pub mod traps;
 pub mod unit_files;

@@ -4,7 +4,7 @@
 
 use std::os::fd::OwnedFd;
 
-use warren_core::event::{Done, Spawn};
+use warren_core::event::{Done, Event, Spawn};
 use warren_core::ids::EffectId;
 use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
@@ -187,7 +187,19 @@ impl Daemon {
         {
             self.process_ended(pid, early.status);
         }
+        if pid.is_none() {
+            self.look_after_failure(id);
+        }
         self.forget_orphans();
+    }
+
+    /// A process may have been made and have ended before it became the program; it is none that
+    /// the machine knows, so its end says nothing.
+    fn look_after_failure(&mut self, id: EffectId) {
+        let unit = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL));
+        if let Some(unit) = unit.filter(|&unit| self.groups.emptied(unit)) {
+            self.events.push_back(Event::CgroupEmpty { unit });
+        }
     }
 
     /// A helper died. The spawn that it was at may have been done: what it may have made is
@@ -225,6 +237,7 @@ impl Daemon {
             Some(Some((effect, result))) => self.done(effect, result),
             _ => self.done(id, result),
         }
+        self.look_after_failure(id);
     }
 
     /// Kills what a helper may have made for an effect without anybody being told: children of init

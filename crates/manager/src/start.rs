@@ -257,6 +257,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         early_exits: BTreeMap::new(),
         early_notices: Vec::new(),
         fresh_pids: BTreeMap::new(),
+        named_mains: Vec::new(),
         answered: Answered::default(),
         recorder,
         options,
@@ -627,12 +628,16 @@ impl Daemon {
     /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
     fn reopen_processes(&mut self) {
         for index in 0..self.core.graph().len() {
-            let run = self.core.unit_run(UnitId(index as u32));
-            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-            for pid in pids.collect::<Vec<u32>>() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let main = run.main_process().map(|main| main.pid);
+            for pid in main.into_iter().chain(run.control_pid()) {
                 if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
                     self.pidfds.insert(pid, pidfd);
                 }
+            }
+            if main.is_some() {
+                self.watch_stranger(unit);
             }
         }
     }
@@ -648,7 +653,7 @@ impl Daemon {
             // Slices have no processes whose end is waited for.
             let may_end =
                 has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
-            if may_end && self.groups.found_empty(unit) {
+            if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
         }
@@ -667,9 +672,7 @@ impl Daemon {
             let run = self.core.unit_run(UnitId(index as u32));
             let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
             let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
-            for pid in gone {
-                self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
-            }
+            gone.into_iter().for_each(|pid| self.process_ended(pid, ExitStatus::Unknown));
         }
     }
 
