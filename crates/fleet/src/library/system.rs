@@ -297,6 +297,9 @@ fn copy(
             }
             Ok(run.heap.dictionary_of(items, call.place))
         }
+        Value::Namespace(_) | Value::DateTime(_) | Value::Type(_) | Value::Reference(_) => {
+            Err(call.fail("values of this type cannot be cloned"))
+        }
         other => Ok(other),
     }
 }
