@@ -7,6 +7,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use warren_core::graph::Graph;
 use warren_core::record::Restored;
@@ -39,7 +40,12 @@ pub struct First {
 /// What is still to be done for a loader.
 enum Rest {
     Nothing(Box<Loader>),
-    Read { paths: Vec<PathBuf>, settings: Settings, fleet: Box<Option<Fleet>>, mounts: FoundMounts },
+    Read {
+        paths: Vec<PathBuf>,
+        settings: Settings,
+        fleet: Box<Option<Fleet>>,
+        mounts: Receiver<FoundMounts>,
+    },
 }
 
 impl First {
@@ -58,13 +64,14 @@ impl First {
         }
     }
 
-    /// Takes what is in writing, or reads the files.
+    /// Takes what is in writing, or reads the files. What is mounted is waited for where it is
+    /// needed: nothing, if it cannot be found out.
     pub fn find(
         options: &Options,
         settings: &Settings,
         restored: Option<&Restored>,
         file: GenerationFile,
-        mounts: FoundMounts,
+        mounts: Receiver<FoundMounts>,
     ) -> First {
         let (paths, fleet) = (options.search_path(), options.fleet());
         if let Some(graph) = file.graph().cloned() {
@@ -74,6 +81,7 @@ impl First {
         }
         let (names, generation) = known(restored);
         let names = Arc::new(Graph::with_names(names).renumbered(generation));
+        let mounts = mounts.recv().unwrap_or_default();
         let loader = Loader::new(paths, settings.clone(), fleet, mounts);
         First::from_files(&names, file, loader)
     }
@@ -110,6 +118,7 @@ impl First {
         let loader = match self.rest {
             Rest::Nothing(loader) => *loader,
             Rest::Read { paths, settings, fleet, mounts } => {
+                let mounts = mounts.recv().unwrap_or_default();
                 Loader::resumed(paths, settings, *fleet, mounts, &self.graph)
             }
         };

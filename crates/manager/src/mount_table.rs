@@ -1,9 +1,10 @@
 //! The kernel's mount table, watched by a thread of its own and told as events of mount units.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use warren_core::event::Event;
@@ -41,6 +42,40 @@ pub struct MountTable {
     is_loading: bool,
 }
 
+/// The table is being read.
+pub struct Reading(JoinHandle<warren_sys::Result<MountTable>>);
+
+impl Reading {
+    /// Begins to read it, in a thread; tells `found` what is mounted, and `wake` of changes later.
+    /// `list` keeps what was there before the first manager of a machine that is not the host.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub fn begin(
+        wake: Arc<EventFd>,
+        found: Sender<FoundMounts>,
+        list: PathBuf,
+        is_first: bool,
+        is_host: bool,
+    ) -> std::io::Result<Reading> {
+        let read = move || {
+            let table = MountTable::start(wake)?;
+            // Nobody asks when the manager ends over its start.
+            let _ = found.send(table.found(&list, is_first, is_host));
+            Ok(table)
+        };
+        std::thread::Builder::new().name("mounts".into()).spawn(read).map(Reading)
+    }
+
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn wait(self) -> warren_sys::Result<MountTable> {
+        self.0.join().expect("reading the mount table does not panic")
+    }
+}
+
 /// What is mounted at one path.
 #[derive(Clone, Copy)]
 struct Here {
@@ -50,21 +85,30 @@ struct Here {
 }
 
 impl MountTable {
-    /// Reads the table once and starts the thread that follows it.
-    pub fn start(wake: Arc<EventFd>) -> warren_sys::Result<MountTable> {
-        let mut watch = MountWatch::new()?;
-        let epoll = Epoll::new()?;
-        epoll.add(watch_fd(&watch), 0, watch.interest())?;
-        let first = watch.drain()?;
-        let (sender, deltas) = channel();
-        let mut table = MountTable {
+    /// One that knows of no mount and hears of none.
+    pub fn unread() -> MountTable {
+        MountTable::over(channel().1)
+    }
+
+    fn over(deltas: Receiver<MountDelta>) -> MountTable {
+        MountTable {
             deltas,
             points: BTreeMap::new(),
             here: BTreeMap::new(),
             waiting: BTreeSet::new(),
             to_load: BTreeSet::new(),
             is_loading: false,
-        };
+        }
+    }
+
+    /// Reads the table once and starts the thread that follows it.
+    fn start(wake: Arc<EventFd>) -> warren_sys::Result<MountTable> {
+        let mut watch = MountWatch::new()?;
+        let epoll = Epoll::new()?;
+        epoll.add(watch_fd(&watch), 0, watch.interest())?;
+        let first = watch.drain()?;
+        let (sender, deltas) = channel();
+        let mut table = MountTable::over(deltas);
         table.note(first);
         let follow = move || follow(watch, &epoll, &sender, &wake);
         // Without the thread mounts made by others are not noticed; everything else works.
@@ -108,7 +152,7 @@ impl MountTable {
 
     /// What the loader is to know before its first load. `list` keeps what was there before the
     /// first manager of a machine that is not the host.
-    pub fn found(&self, list: &Path, is_first: bool, is_host: bool) -> FoundMounts {
+    fn found(&self, list: &Path, is_first: bool, is_host: bool) -> FoundMounts {
         let inherited = inherited(list, is_first, is_host, self.points.keys().copied());
         let now = self.here.iter().map(|(name, here)| (name.clone(), Some(here.last)));
         FoundMounts { kernel: KernelMounts::new(inherited), now: now.collect() }

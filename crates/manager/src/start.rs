@@ -37,7 +37,7 @@ use crate::init_link::InitLink;
 use crate::loader::is_of_kernel;
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
-use crate::mount_table::MountTable;
+use crate::mount_table::{MountTable, Reading};
 use crate::notify::NotifySocket;
 use crate::options::Options;
 use crate::recorder::{self, Recorder};
@@ -116,14 +116,13 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let settings = Settings { context, defaults: Arc::new(defaults) };
     make_runtime_directories(&options).map_err(text("making the run-time directories"))?;
     let wake = Arc::new(EventFd::new().map_err(text("making an eventfd"))?);
-    // With thousands of mounts this takes as long as reading what was kept: both at a time.
-    let for_table = wake.clone();
-    let mount_table = std::thread::Builder::new()
-        .name("mounts".into())
-        .spawn(move || MountTable::start(for_table))
-        .map_err(text("starting a thread for the mount table"))?;
     let (state, restored) = open_state(kept.state.take())?;
-    if restored.is_none()
+    let is_first = restored.is_none();
+    let list = options.runtime_dir.join(MOUNTED_BEFORE);
+    let (found, found_mounts) = channel();
+    let mounts = Reading::begin(wake.clone(), found, list, is_first, owns_machine(options.scope))
+        .map_err(text("starting a thread for the mount table"))?;
+    if is_first
         && owns_machine(options.scope)
         && let Err(e) = lengthen_unix_queues()
     {
@@ -139,7 +138,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
 
     let generators = options.generators(&settings.context.architecture);
     // After a crash what they made at the start is still there.
-    if let Some(generators) = generators.as_ref().filter(|_| restored.is_none()) {
+    if let Some(generators) = generators.as_ref().filter(|_| is_first) {
         facts.generators_start = (began.realtime_us, began.monotonic.0);
         generators.run_apart();
         let ended = now();
@@ -152,11 +151,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let written = kept.generation.take().filter(|_| !is_asked);
     let file =
         First::open_file(restored.as_ref(), written).map_err(text("making the generation file"))?;
-    let mounts = mount_table.join().expect("reading the mount table does not panic");
-    let mounts = mounts.map_err(text("reading the mount table"))?;
-    let list = options.runtime_dir.join(MOUNTED_BEFORE);
-    let found = mounts.found(&list, restored.is_none(), owns_machine(options.scope));
-    let first = First::find(&options, &settings, restored.as_ref(), file, found);
+    let first = First::find(&options, &settings, restored.as_ref(), file, found_mounts);
     let graph = first.graph.clone();
     let loaded = now();
     facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
@@ -166,7 +161,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         "{units} units loaded in {:.3} s",
         loaded.monotonic.since(load_began.monotonic).as_secs_f64()
     );
-    if restored.is_none() {
+    if is_first {
         crate::log::diagnostics(&first.diagnostics);
     }
 
@@ -219,7 +214,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         traps: traps.map_err(text("making the autofs pipe"))?,
         notify: notify.map_err(text("binding the notify socket"))?,
         workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
-        mounts,
+        mounts: MountTable::unread(),
         state,
         bus: None,
         epoll: Epoll::new().map_err(text("making an epoll instance"))?,
@@ -267,11 +262,12 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     match restored {
         Some(restored) => {
             daemon.recorder.came_back(began.monotonic);
-            daemon.go_on(graph, restored, kept, is_asked)?;
+            daemon.go_on(graph, restored, kept, is_asked, mounts)?;
             daemon.recorder.goes_on(now().monotonic);
         }
         None => {
             daemon.record_beginning(units as u64);
+            daemon.mounts = read(mounts)?;
             daemon.begin(graph);
             daemon.serve()?;
         }
@@ -280,6 +276,10 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     daemon.note_all_idle();
     daemon.tell_readiness();
     Ok(daemon)
+}
+
+fn read(mounts: Reading) -> Result<MountTable, StartError> {
+    mounts.wait().map_err(text("reading the mount table"))
 }
 
 fn random_seed() -> u128 {
@@ -463,6 +463,7 @@ impl Daemon {
         restored: Restored,
         kept: Kept,
         is_asked: bool,
+        mounts: Reading,
     ) -> Result<(), StartError> {
         self.answered = self.helpers.synchronise(self.incarnation);
         for index in 0..self.helpers.count() {
@@ -491,6 +492,8 @@ impl Daemon {
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));
         self.serve()?;
+        // With thousands of mounts this takes as long as all that was done before.
+        self.mounts = read(mounts)?;
         self.take_up_sockets(&graph, &held, kept.sockets);
         self.take_up_traps(&graph, &held);
         let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
