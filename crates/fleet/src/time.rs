@@ -24,7 +24,8 @@ pub fn days_of(year: i64, month: i64, day: i64) -> i64 {
 }
 
 fn civil(at: f64) -> Civil {
-    let whole = at.floor() as i64;
+    // Parts of a second are cut off, before 1970 as well.
+    let whole = at as i64;
     let (days, seconds) = (whole.div_euclid(DAY_SECONDS), whole.rem_euclid(DAY_SECONDS));
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -28,7 +28,7 @@ pub struct First {
     pub file: GenerationFile,
     /// What is wrong with the files, if they were read.
     pub diagnostics: Vec<Diagnostic>,
-    /// What rules made.
+    /// What rules made; nothing as long as the loader has not evaluated those in force again.
     pub applied: Applied,
     /// The search directories, highest precedence first.
     pub paths: Vec<PathBuf>,
@@ -74,9 +74,7 @@ impl First {
         mounts: Receiver<FoundMounts>,
     ) -> First {
         let (paths, fleet) = (options.search_path(), options.fleet());
-        // Which rules made a line is not in writing.
-        let has_rules = fleet.as_ref().is_some_and(Fleet::has_rules);
-        if let Some(graph) = file.graph().filter(|_| !has_rules).cloned() {
+        if let Some(graph) = file.graph().cloned() {
             let rest =
                 Rest::Read { paths, settings: settings.clone(), fleet: Box::new(fleet), mounts };
             return First::kept(graph, file, rest);

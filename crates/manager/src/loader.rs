@@ -90,7 +90,7 @@ impl Loader {
         fleet: Option<Fleet>,
         mounts: FoundMounts,
     ) -> Loader {
-        let mut loader = Loader::knowing(paths, settings, fleet, KnownFiles::new());
+        let mut loader = Loader::knowing(paths, settings, fleet, KnownFiles::new(), Fleet::start);
         loader.set_mounts(mounts);
         loader
     }
@@ -100,14 +100,17 @@ impl Loader {
     pub fn resumed(
         paths: Vec<PathBuf>,
         settings: Settings,
-        fleet: Option<Fleet>,
+        mut fleet: Option<Fleet>,
         mut mounts: FoundMounts,
         graph: &Arc<Graph>,
     ) -> Loader {
         let files = graph.definitions().map(|definition| &definition.files);
         let files = files.flat_map(|files| files.fragment.iter().chain(&*files.dropins));
         let known = files.map(|file| (file.path().clone(), file.clone())).collect();
-        let mut loader = Loader::knowing(paths, settings, fleet, known);
+        if let Some(fleet) = &mut fleet {
+            fleet.know(&known);
+        }
+        let mut loader = Loader::knowing(paths, settings, fleet, known, Fleet::resume);
         mounts.kernel.take_up(graph);
         loader.set_mounts(mounts);
         let Loading { graph: next, delta, .. } = loader.load_all(graph);
@@ -121,10 +124,11 @@ impl Loader {
         settings: Settings,
         mut fleet: Option<Fleet>,
         known: KnownFiles,
+        begin: fn(&mut Fleet),
     ) -> Loader {
         let mut snapshot = std::thread::scope(|scope| {
             if let Some(fleet) = &mut fleet {
-                scope.spawn(|| fleet.start());
+                scope.spawn(|| begin(fleet));
             }
             Snapshot::read_knowing(paths, known)
         });
@@ -132,7 +136,6 @@ impl Loader {
             let paths: Vec<PathBuf> = snapshot.paths().map(Path::to_path_buf).collect();
             snapshot.add_made(fleet::place_in(&paths), fleet.directory().to_owned());
             fleet.apply(&mut snapshot);
-            fleet.keep();
         }
         let mut loader = Loader {
             snapshot,

@@ -48,6 +48,7 @@ impl LoaderThread {
     /// Goes on from the generation that was found at the start.
     pub fn new(first: First, generators: Option<Generators>, shared: Arc<Shared>) -> LoaderThread {
         let (loader, graph, file) = first.into_loader();
+        shared.publish_rules(loader.applied());
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
         LoaderThread { loader, graph, kept, file, generators, shared }
     }

@@ -234,3 +234,66 @@ fn systemctl_reads_them_as_files() {
     let shown = m.run(&["systemctl", "cat", "a-web.service"]).expect("cat works");
     assert!(shown.contains("web of a first"), "{shown}");
 }
+
+/// How often the manager is killed while rules are edited.
+const KILLS: u64 = 8;
+
+/// What is known of a unit's rule once the manager that came after a crash has evaluated those in
+/// force again.
+fn rule_of(m: &Machine, unit: &str) -> String {
+    lab::until("the rules are known again", || {
+        let made_by = m.status(unit)["made_by"].clone();
+        made_by[0].is_object().then(|| self::made_by(&made_by[0]))
+    })
+}
+
+#[test]
+fn after_a_crash_the_rules_in_force_stay_in_force() {
+    let Some(m) = start("crash") else { return };
+    m.expect_job("start", "a-web.service", "done");
+    let pid = m.main_pid("a-web.service");
+    let generation = m.totals()["generation"].clone();
+    let why = "apply Service \"web\" rules.conf:4 Container 'a' containers.conf:1";
+    m.write_rules("containers.conf", &CONTAINERS.replace("\"one\"", "\"edited\""));
+    for _ in 0..2 {
+        assert!(m.kill_manager());
+        let status = m.status("a-web.service");
+        assert_eq!(status["description"], "web of a one", "nobody reloaded");
+        assert_eq!(m.main_pid("a-web.service"), pid);
+        assert_eq!(m.totals()["generation"], generation);
+        assert_eq!(rule_of(&m, "a-web.service"), why);
+    }
+    check(&reload(&m, &json!({})), ["", "a-web.service", "", "a-web.service"]);
+    assert_eq!(m.status("a-web.service")["description"], "web of a edited");
+    assert!(m.kill_manager());
+    assert_eq!(m.status("a-web.service")["description"], "web of a edited");
+    // Nothing differs from what a generation in writing says.
+    check(&reload(&m, &json!({})), ["", "", "", ""]);
+    assert_eq!(rule_of(&m, "a-web.service"), why);
+}
+
+#[test]
+fn a_manager_killed_over_an_edit_has_the_old_rules_or_the_new() {
+    let Some(m) = start("killed") else { return };
+    let mut instant = u64::from(std::process::id());
+    for round in 0..KILLS {
+        let notes = [round, round + 1].map(|note| format!("web of a {note}"));
+        let text = |note: u64| CONTAINERS.replace("\"one\"", &format!("\"{note}\""));
+        m.write_rules("containers.conf", &text(round));
+        let settled = reload(&m, &json!({}));
+        assert_eq!(m.status("a-web.service")["description"], *notes[0], "{settled}");
+        m.write_rules("containers.conf", &text(round + 1));
+        std::thread::scope(|scope| {
+            scope.spawn(|| m.try_call("ReloadConfiguration", &json!({})));
+            instant = instant.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            lab::pause(std::time::Duration::from_micros((instant >> 33) % 20_000));
+            m.kill_manager();
+        });
+        let found = m.status("a-web.service")["description"].clone();
+        assert!(notes.iter().any(|note| found == **note), "{found}");
+        reload(&m, &json!({}));
+        assert_eq!(m.status("a-web.service")["description"], *notes[1]);
+        check(&reload(&m, &json!({})), ["", "", "", ""]);
+        assert!(rule_of(&m, "a-web.service").contains("containers.conf:1"));
+    }
+}

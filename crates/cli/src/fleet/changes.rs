@@ -62,8 +62,29 @@ pub fn plan(answer: &Value, dry_run: bool, all: bool, style: Style) -> String {
     for fault in answer["diagnostics"].as_array().into_iter().flatten() {
         out.push_str(&format!("{}\n", render::diagnostic(fault)));
     }
+    let new = names(answer, "added").into_iter().chain(names(answer, "changed"));
+    out.push_str(&not_run(new.filter_map(|name| name.rsplit('.').next())));
     out.push_str(&last_line(answer, dry_run));
     out
+}
+
+/// Types of units that are read, and can be made, and that this version does not run.
+const NOT_RUN: [&str; 2] = ["path", "timer"];
+
+/// One line for the types among these that are not run; none if all are.
+pub(super) fn not_run<'t>(types: impl Iterator<Item = &'t str>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    types
+        .filter(|name| NOT_RUN.contains(name))
+        .for_each(|name| *counts.entry(name).or_default() += 1);
+    let each: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
+    match each.is_empty() {
+        true => String::new(),
+        false => format!(
+            "! {}: units of this type are not run by this version, so nothing starts what they are for\n",
+            each.join(", ")
+        ),
+    }
 }
 
 fn last_line(answer: &Value, dry_run: bool) -> String {
@@ -189,6 +210,16 @@ mod tests {
         let shown = plan(&answer, false, true, Style::default());
         let line = "+ 1.slice  apply Slice \"s\" (r.conf:3) for Container 'a' (c.conf:1)\n";
         assert!(shown.starts_with(line), "{shown}");
+    }
+
+    #[test]
+    fn what_is_made_and_not_run_is_said() {
+        let answer = json!({"added": ["a.timer", "b.timer", "a.service"], "changed": ["c.path"]});
+        let shown = plan(&answer, true, true, Style::default());
+        let line = "! 1 path, 2 timer: units of this type are not run by this version";
+        assert!(shown.contains(line), "{shown}");
+        let shown = plan(&json!({"added": ["a.service"]}), true, true, Style::default());
+        assert!(!shown.contains("not run"), "{shown}");
     }
 
     #[test]

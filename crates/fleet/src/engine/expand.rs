@@ -12,7 +12,7 @@ use crate::heap::{Detached, Heap};
 use crate::outside::Nothing;
 use crate::share::{self, Claims};
 use crate::text;
-use crate::value::{Dictionary, ObjectId, Table, Value};
+use crate::value::{Dictionary, ObjectId, StringId, Table, Value};
 
 /// How many items a thread takes at once.
 const CHUNK_ITEMS: usize = 256;
@@ -143,14 +143,16 @@ impl<'w> Worker<'w> {
         }
     }
 
+    /// An object; a product with its target and the variables of that.
     fn make(
         &mut self,
         definition: &'w Definition,
-        name: crate::value::StringId,
+        name: StringId,
         locals: Table,
-        target: Option<ObjectId>,
+        target: Option<(ObjectId, &[(StringId, ObjectId)])>,
     ) -> Result<ObjectId, Box<Fault>> {
-        let preset = self.preset(definition, target);
+        let preset = target.map(|(_, owners)| self.preset(definition, owners));
+        let (preset, target) = (preset.unwrap_or_default(), target.map(|(target, _)| target));
         let instance = Instance { definition, name, locals, preset, target };
         let made = self.run.instantiate(instance)?;
         super::full_name(&mut self.run, made, name);
@@ -159,26 +161,20 @@ impl<'w> Worker<'w> {
     }
 
     /// The attributes that name what a product belongs to.
-    fn preset(
-        &mut self,
-        definition: &Definition,
-        target: Option<ObjectId>,
-    ) -> Vec<(crate::value::StringId, Value)> {
-        let Some(target) = target else { return Vec::new() };
+    fn preset(&mut self, definition: &Definition, owners: &[(StringId, ObjectId)]) -> Table {
         let types = self.run.types;
         let rules = types.get(definition.of_type).rules.as_ref();
         let names = rules.map_or(&[][..], |rules| &rules.target_names);
-        let owners = plan::variables_of(&self.run, target);
-        let mut out = Vec::new();
+        let mut out = Table::default();
         for (_, owner) in owners {
-            let object = self.run.heap.object(owner);
+            let object = self.run.heap.object(*owner);
             // The name that it was given: what it belongs to has an attribute of its own.
             let given = object.attributes.get(self.run.roots.name);
             let name = given.unwrap_or(Value::String(object.name));
             let owner_type = &types.get(object.of_type).name;
             let named = names.iter().filter(|(of_type, _)| of_type == owner_type);
             for (_, attribute) in named {
-                out.push((self.run.heap.intern(attribute.as_bytes()), name));
+                out.set(self.run.heap.intern(attribute.as_bytes()), name);
             }
         }
         out
@@ -194,22 +190,22 @@ impl<'w> Worker<'w> {
         let module = self.scope.modules.get(definition.file).expect("a definition's file is kept");
         let node = plan::node(module, definition);
         let variables = plan::variables_of(&self.run, target);
-        let base: Table =
-            variables.into_iter().map(|(name, id)| (name, Value::Object(id))).collect();
+        let base: Table = variables.iter().map(|(name, id)| (*name, Value::Object(*id))).collect();
         let DefinitionKind::Apply { each: Some(each), .. } = &node.kind else {
-            return self.make(definition, definition.name, base, Some(target)).map(|id| vec![id]);
+            let made = self.make(definition, definition.name, base, Some((target, &variables)));
+            return made.map(|id| vec![id]);
         };
         let mut out = Vec::new();
-        for (key, variables) in self.turns(definition, each, &base)? {
+        for (key, loop_variables) in self.turns(definition, each, &base)? {
             let mut locals = base.clone();
-            variables.iter().for_each(|(name, value)| locals.set(name, value));
+            loop_variables.iter().for_each(|(name, value)| locals.set(name, value));
             if ask_each && !self.holds(definition, &locals)? {
                 continue;
             }
             let mut name = self.run.heap.bytes(definition.name).to_vec();
             name.extend(text::string(&self.run.heap, self.run.types, key));
             let name = self.run.heap.intern(&name);
-            out.push(self.make(definition, name, locals, Some(target))?);
+            out.push(self.make(definition, name, locals, Some((target, &variables)))?);
         }
         Ok(out)
     }

@@ -221,13 +221,12 @@ impl Loading<'_> {
             let mut moved = Vec::new();
             for made in chunk.made {
                 match made.outcome {
-                    Ok(objects) => {
-                        let mut own = Vec::with_capacity(objects.len());
-                        for object in objects {
+                    Ok(mut objects) => {
+                        for object in &mut objects {
                             transfer.next_object();
-                            own.push(transfer.object(object));
+                            *object = transfer.object(*object);
                         }
-                        moved.push((made.item, own));
+                        moved.push((made.item, objects));
                     }
                     Err(fault) => self.notes.faults.push(fault.diagnostic()),
                 }
@@ -346,9 +345,7 @@ fn full_name(run: &mut Interpreter<'_>, id: ObjectId, given: crate::value::Strin
         Naming::Composite => owner(run, id).map(|owner| (run.heap.object(owner).name, b'!')),
     };
     if let Some((prefix, between)) = prefix {
-        let mut bytes = run.heap.bytes(prefix).to_vec();
-        bytes.push(between);
-        bytes.extend_from_slice(run.heap.bytes(name));
+        let bytes = [run.heap.bytes(prefix), &[between], run.heap.bytes(name)].concat();
         let name = run.heap.intern(&bytes);
         if let Ok(object) = run.heap.object_mut(id) {
             object.name = name;

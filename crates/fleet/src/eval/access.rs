@@ -60,6 +60,9 @@ impl<'p> Interpreter<'p> {
         let start = module.node(id).span.start;
         for (_, using) in module.usings.iter().filter(|(span, _)| span.end <= start) {
             let scope = self.evaluate(frame, *using)?;
+            if let Value::Boolean(_) | Value::Number(_) | Value::String(_) = scope {
+                return Err(self.no_object(scope, module.place(*using)));
+            }
             if let Some(value) = self.own_field(scope, name) {
                 return Ok(Some((scope, value)));
             }
@@ -67,7 +70,7 @@ impl<'p> Interpreter<'p> {
         Ok(None)
     }
 
-    fn undefined(&self, frame: &Frame<'p>, id: NodeId, name: StringId) -> Flow {
+    pub(super) fn undefined(&self, frame: &Frame<'p>, id: NodeId, name: StringId) -> Flow {
         let text = self.heap.text(name);
         let mut scopes = vec![frame.locals, self.roots.globals];
         scopes.extend(&self.roots.imports);

@@ -4,7 +4,7 @@ use super::{Flow, Frame, Interpreter, Outcome, fail};
 use crate::ast::{Binary, Kind, NodeId, Unary};
 use crate::source::Place;
 use crate::types::Types;
-use crate::value::{Hint, ObjectId, Table, Value};
+use crate::value::{Hint, ObjectId, Reference, Table, Value};
 
 impl<'p> Interpreter<'p> {
     /// `target = value` or `target += value`.
@@ -57,7 +57,7 @@ impl<'p> Interpreter<'p> {
             Kind::Unary(Unary::Dereference, inner) => {
                 let value = self.evaluate(frame, *inner)?;
                 let Value::Reference(id) = value else {
-                    return Err(self.no_reference(value, place));
+                    return Err(self.no_object(value, place));
                 };
                 let reference = *self.heap.reference(id);
                 Ok((reference.base, reference.key))
@@ -108,35 +108,51 @@ impl<'p> Interpreter<'p> {
             Kind::String(atom) => Some(self.atom(module, atom)),
             _ => None,
         };
-        let (mut at, mut keys) = (module.bare(target), Vec::new());
+        // Of the keys so far the one nearest the name, and that before it.
+        let (mut at, mut key, mut below) = (module.bare(target), None, None);
         loop {
             match &module.node(at).kind {
                 Kind::Name(atom) => {
                     let name = self.atom(module, *atom);
                     let is_local = self.heap.dictionary(frame.locals).items.get(name).is_some();
-                    return (!is_local).then(|| (name, keys.last().copied().flatten()));
+                    return (!is_local).then_some((name, key));
                 }
-                Kind::Index(base, key) => {
-                    keys.push(text(*key));
+                Kind::Index(base, next) => {
+                    (below, key) = (key, text(*next));
                     at = module.bare(*base);
                 }
-                Kind::This => {
-                    let name = keys.pop()??;
-                    return Some((name, keys.last().copied().flatten()));
-                }
+                Kind::This => return Some((key?, below)),
                 _ => return None,
             }
         }
     }
 
+    /// `&target`: a variable, or a member of something that has members. Nothing is made on the way.
+    pub(super) fn reference(&mut self, frame: &Frame<'p>, target: NodeId) -> Outcome {
+        let target = frame.module.bare(target);
+        let (base, key) = match &frame.module.node(target).kind {
+            Kind::Index(base, key) => {
+                let base = self.evaluate(frame, *base)?;
+                (base, self.evaluate(frame, *key)?)
+            }
+            _ => self.target(frame, target)?,
+        };
+        match base {
+            Value::Empty | Value::Boolean(_) | Value::Number(_) | Value::String(_) => {
+                Err(self.no_object(base, frame.module.place(target)))
+            }
+            base => Ok(Value::Reference(self.heap.make_reference(Reference { base, key }))),
+        }
+    }
+
     /// `*reference`.
     pub(super) fn dereference(&mut self, value: Value, place: Place) -> Outcome {
-        let Value::Reference(id) = value else { return Err(self.no_reference(value, place)) };
+        let Value::Reference(id) = value else { return Err(self.no_object(value, place)) };
         let reference = *self.heap.reference(id);
         self.field(reference.base, reference.key, place)
     }
 
-    fn no_reference(&self, value: Value, place: Place) -> Flow {
+    pub(super) fn no_object(&self, value: Value, place: Place) -> Flow {
         let types: &Types = self.types;
         let of_type = types.name_of(&self.heap, value);
         fail(place, format!("Cannot convert value of type '{of_type}' to an object."))

@@ -1,7 +1,7 @@
 //! Functions: making them and calling them.
 
 use super::{Flow, Frame, Interpreter, Outcome, end_of_body, fail};
-use crate::ast::{Function, Kind, NodeId};
+use crate::ast::{Function, Kind, NodeId, Unary};
 use crate::library::{BUILTINS, Call};
 use crate::source::Place;
 use crate::value::{BuiltinId, Closure, FunctionId, StringId, Table, TypeId, Value};
@@ -63,7 +63,12 @@ impl<'p> Interpreter<'p> {
     }
 
     fn callee(&mut self, frame: &Frame<'p>, id: NodeId) -> Result<(Value, Value), Flow> {
+        let id = frame.module.bare(id);
         match &frame.module.node(id).kind {
+            Kind::Unary(Unary::Dereference, _) => {
+                let (base, key) = self.target(frame, id)?;
+                Ok((base, self.field(base, key, frame.module.place(id))?))
+            }
             Kind::Index(base, key) => {
                 let base = self.evaluate(frame, *base)?;
                 let key = self.evaluate(frame, *key)?;
@@ -72,11 +77,13 @@ impl<'p> Interpreter<'p> {
             }
             Kind::Name(atom) => {
                 let name = self.atom(frame.module, *atom);
-                let found = self.find_variable(frame, id, name)?;
-                match found {
-                    Some(found) => Ok(found),
-                    // For the message.
-                    None => self.variable(frame, id, *atom).map(|value| (Value::Empty, value)),
+                if let Some(found) = self.find_variable(frame, id, name)? {
+                    return Ok(found);
+                }
+                // A method of `this`, which only a call finds by its bare name.
+                match self.field(frame.this, Value::String(name), frame.module.place(id)) {
+                    Ok(Value::Empty) | Err(_) => Err(self.undefined(frame, id, name)),
+                    Ok(method) => Ok((frame.this, method)),
                 }
             }
             _ => {

@@ -119,7 +119,7 @@ pub struct Instance<'d> {
     /// The variables of the body.
     pub locals: Table,
     /// Attributes that are set before the body runs.
-    pub preset: Vec<(StringId, Value)>,
+    pub preset: Table,
     /// The object that a rule makes it for.
     pub target: Option<ObjectId>,
 }
@@ -324,26 +324,33 @@ impl<'p> Interpreter<'p> {
                 .help(Some("`import` belongs into an object, template or rule".to_owned()))
                 .into());
         };
-        let names = match name {
-            Value::Array(id) => self.heap.array(id).items.clone(),
-            name => vec![name],
-        };
-        for name in names {
-            let name = ops::to_key(&mut self.heap, self.types, name);
-            let of_type = self.heap.object(object).of_type;
-            let is_object = self.definitions.imports_object(of_type, name);
-            if is_object {
-                self.note_read(of_type, Some(name));
-            }
-            let Some(template) = self.definitions.importable(of_type, name).cloned() else {
-                return Err(self.unknown_template(of_type, name, place).into());
-            };
-            self.importing.push(Importing { name, place });
-            let run = self.run_template(&template, object, frame.locals, is_object);
-            self.importing.pop();
-            run?;
+        let Value::Array(names) = name else { return self.import_one(frame, object, name, place) };
+        for name in self.heap.array(names).items.clone() {
+            self.import_one(frame, object, name, place)?;
         }
         Ok(Value::Empty)
+    }
+
+    fn import_one(
+        &mut self,
+        frame: &Frame<'p>,
+        object: ObjectId,
+        name: Value,
+        place: Place,
+    ) -> Outcome {
+        let name = ops::to_key(&mut self.heap, self.types, name);
+        let of_type = self.heap.object(object).of_type;
+        let is_object = self.definitions.imports_object(of_type, name);
+        if is_object {
+            self.note_read(of_type, Some(name));
+        }
+        let Some(template) = self.definitions.importable(of_type, name).cloned() else {
+            return Err(self.unknown_template(of_type, name, place).into());
+        };
+        self.importing.push(Importing { name, place });
+        let run = self.run_template(&template, object, frame.locals, is_object);
+        self.importing.pop();
+        run.map(|()| Value::Empty)
     }
 
     fn unknown_template(&self, of_type: TypeId, name: StringId, place: Place) -> Box<Fault> {
@@ -424,8 +431,7 @@ impl<'p> Interpreter<'p> {
     /// # Errors
     /// The first fault of its statements.
     pub fn instantiate(&mut self, instance: Instance<'_>) -> Result<ObjectId, Box<Fault>> {
-        let Instance { definition, name, locals, preset, target } = instance;
-        let mut attributes: Table = preset.into_iter().collect();
+        let Instance { definition, name, locals, preset: mut attributes, target } = instance;
         attributes.set(self.roots.name, Value::String(name));
         let type_name = self.roots.type_names[definition.of_type.0 as usize];
         attributes.set(self.roots.kind, type_name);

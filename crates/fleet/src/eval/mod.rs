@@ -24,7 +24,7 @@ use crate::ops::{self, Ops};
 use crate::outside::Outside;
 use crate::source::{FileId, Place};
 use crate::types::Types;
-use crate::value::{DictionaryId, ObjectId, Reference, StringId, Table, TypeId, Value};
+use crate::value::{DictionaryId, ObjectId, StringId, Table, TypeId, Value};
 
 /// How deep expressions and calls may be nested while they are evaluated; the installed program
 /// has the same bound.
@@ -455,8 +455,7 @@ impl<'p> Interpreter<'p> {
     ) -> Outcome {
         let place = frame.module.place(id);
         if operator == Unary::Reference {
-            let (base, key) = self.target(frame, operand)?;
-            return Ok(Value::Reference(self.heap.make_reference(Reference { base, key })));
+            return self.reference(frame, operand);
         }
         let value = self.evaluate(frame, operand)?;
         match operator {

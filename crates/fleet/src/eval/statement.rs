@@ -185,8 +185,7 @@ impl<'p> Interpreter<'p> {
         }
     }
 
-    /// A namespace's statements set its members, each once, and see no variables around them. A
-    /// plain name is one of all files, wherever the statement is.
+    /// A namespace's statements set its members, each once, and see no variables around them.
     fn namespace(
         &mut self,
         frame: &Frame<'p>,
@@ -195,18 +194,13 @@ impl<'p> Interpreter<'p> {
         body: &[NodeId],
     ) -> Outcome {
         let place = frame.module.place(id);
+        // What it is a member of is made first, if it has to be: its statements see that.
+        let (base, key) = self.target(frame, target)?;
         let rare = Some(Box::new(Rare { writes: Writes::Once, ..Rare::default() }));
         let made = Dictionary { origin: place, rare, ..Dictionary::default() };
         let space = Value::Namespace(self.heap.make_dictionary(made));
         let inner = self.frame(frame.module, space);
         self.block(&inner, body)?;
-        let (base, key) = match &frame.module.node(target).kind {
-            Kind::Name(atom) => {
-                let name = self.atom(frame.module, *atom);
-                (Value::Namespace(self.roots.globals), Value::String(name))
-            }
-            _ => self.target(frame, target)?,
-        };
         self.set_field(base, key, space, place)?;
         Ok(Value::Empty)
     }

@@ -217,10 +217,17 @@ pub(super) fn sorted(
     call: &Call<'_>,
     items: Vec<Value>,
 ) -> Result<Vec<Value>, Flow> {
-    merge_sort(run, items, &mut |run, a, b| {
-        let less = ops::compare(&run.heap, run.types, Binary::Less, a, b);
-        less.map_err(|message| call.fail(message))
-    })
+    merge_sort(run, items, &mut |run, a, b| is_less(run, call, a, b))
+}
+
+pub(super) fn is_less(
+    run: &mut Interpreter<'_>,
+    call: &Call<'_>,
+    a: Value,
+    b: Value,
+) -> Result<bool, Flow> {
+    let less = ops::compare(&run.heap, run.types, Binary::Less, a, b);
+    less.map_err(|message| call.fail(message))
 }
 
 pub fn sort(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {

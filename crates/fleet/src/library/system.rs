@@ -226,19 +226,32 @@ pub fn intersection(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
         let items = array::sorted(run, call, items)?;
         common = Some(match common {
             None => items,
-            Some(before) => shared(run, before, items),
+            Some(before) => shared(run, call, &before, &items)?,
         });
     }
     let common = common.filter(|_| call.arguments.len() > 1).unwrap_or_default();
     Ok(run.heap.array_of(common, call.place))
 }
 
-fn shared(run: &Interpreter<'_>, a: Vec<Value>, mut b: Vec<Value>) -> Vec<Value> {
-    let keep = |item: &Value| {
-        let at = b.iter().position(|other| ops::equal(&run.heap, *item, *other));
-        at.map(|at| b.remove(at)).is_some()
-    };
-    a.into_iter().filter(keep).collect()
+/// What is in both of two sorted arrays, as often as in the one that has it less often.
+fn shared(
+    run: &mut Interpreter<'_>,
+    call: &Call<'_>,
+    mut a: &[Value],
+    mut b: &[Value],
+) -> Result<Vec<Value>, Flow> {
+    let mut out = Vec::new();
+    while let ([first, rest_a @ ..], [other, rest_b @ ..]) = (a, b) {
+        if array::is_less(run, call, *first, *other)? {
+            a = rest_a;
+        } else if array::is_less(run, call, *other, *first)? {
+            b = rest_b;
+        } else {
+            out.push(*first);
+            (a, b) = (rest_a, rest_b);
+        }
+    }
+    Ok(out)
 }
 
 /// How deep a value may be nested to be copied.
@@ -283,6 +296,9 @@ fn copy(
                 items.set(key, copy(run, call, item, depth + 1, budget)?);
             }
             Ok(run.heap.dictionary_of(items, call.place))
+        }
+        Value::Namespace(_) | Value::DateTime(_) | Value::Type(_) | Value::Reference(_) => {
+            Err(call.fail("values of this type cannot be cloned"))
         }
         other => Ok(other),
     }

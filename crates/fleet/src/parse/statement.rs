@@ -170,7 +170,7 @@ impl Parser<'_> {
         let Some(operator) = set_operator(self.next()) else { return target };
         self.take();
         if keys {
-            self.make_key(target);
+            self.root_in(target, &Kind::This);
         }
         if !self.recovering && !self.is_assignable(target) {
             self.complain(self.span(target), "nothing can be assigned to this expression");
@@ -179,16 +179,16 @@ impl Parser<'_> {
         self.add_from(Kind::Assign(operator, target, value), start)
     }
 
-    /// In a dictionary, the name or string that a target begins with is a key of the dictionary,
-    /// whatever else has that name.
-    fn make_key(&mut self, target: NodeId) {
+    /// The name or string that a target begins with is a member of `root`, whatever else has that
+    /// name: in a dictionary of the dictionary, in the head of a namespace of the globals.
+    fn root_in(&mut self, target: NodeId, root: &Kind) {
         let Node { kind, span } = self.nodes[target.0 as usize].clone();
         match kind {
-            Kind::Index(base, _) => self.make_key(base),
+            Kind::Index(base, _) | Kind::Parenthesis(base) => self.root_in(base, root),
             Kind::Name(name) | Kind::String(name) => {
-                let this = self.add(Kind::This, Span { start: span.start, end: span.start });
+                let root = self.add(root.clone(), Span { start: span.start, end: span.start });
                 let key = self.add(Kind::String(name), span);
-                self.nodes[target.0 as usize].kind = Kind::Index(this, key);
+                self.nodes[target.0 as usize].kind = Kind::Index(root, key);
             }
             _ => {}
         }
@@ -324,21 +324,9 @@ impl Parser<'_> {
 
     fn namespace(&mut self) -> NodeId {
         let start = self.take().span;
-        let target = match self.next() {
-            TokenKind::String => {
-                let value = self.unescape(self.token().span);
-                let span = self.take().span;
-                let atom = self.atom(&value);
-                self.add(Kind::Name(atom), span)
-            }
-            _ => {
-                let span = self.token().span;
-                let name = self.name("the name of a namespace");
-                let base = self.add(Kind::Name(name), span);
-                self.postfix(base)
-            }
-        };
-        if !self.is_assignable(target) {
+        let target = self.expression();
+        self.root_in(target, &Kind::Globals);
+        if !self.recovering && !self.is_assignable(target) {
             self.complain(self.span(target), "this cannot be the name of a namespace");
         }
         let body = self.block(Last::IsStatement);

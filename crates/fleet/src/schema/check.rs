@@ -1,6 +1,8 @@
 //! What attributes of Icinga's objects must be, beyond their kind. Messages are those of the
 //! installed program, so that both say the same of one configuration.
 
+use std::borrow::Cow;
+
 use super::ranges;
 use super::shape::{self, Shape};
 use crate::eval::Interpreter;
@@ -107,8 +109,12 @@ const KINDS: [(&str, u32); 9] = [
 const ALL_KINDS: u32 = 511;
 
 impl Subject<'_, '_> {
-    pub(super) fn text(&self, value: Value) -> String {
-        String::from_utf8_lossy(&text::string(&self.run.heap, self.run.types, value)).into_owned()
+    pub(super) fn text(&self, value: Value) -> Cow<'_, str> {
+        if let Value::String(id) = value {
+            return String::from_utf8_lossy(self.run.heap.bytes(id));
+        }
+        let text = text::string(&self.run.heap, self.run.types, value);
+        String::from_utf8_lossy(&text).into_owned().into()
     }
 
     pub(super) fn number(&self, value: Value) -> Option<f64> {
@@ -136,7 +142,7 @@ impl Subject<'_, '_> {
             Check::OneOrNumber(_) if self.text(value).parse::<i64>().is_ok() => Ok(()),
             Check::OneOf((message, known)) | Check::OneOrNumber((message, known)) => {
                 let text = self.text(value);
-                match known.contains(&text.as_str()) {
+                match known.contains(&&*text) {
                     true => Ok(()),
                     false => Err(Wrong::new(message.replace('$', &text))),
                 }
@@ -273,7 +279,7 @@ impl Subject<'_, '_> {
     fn child_options(&self, value: Value) -> Result<(), Wrong> {
         let known =
             ["DowntimeNoChildren", "DowntimeTriggeredChildren", "DowntimeNonTriggeredChildren"];
-        match self.text(value).as_str() {
+        match &*self.text(value) {
             "0" | "1" | "2" => Ok(()),
             text if known.contains(&text) => Ok(()),
             _ => Err(Wrong::new("Invalid child_options specified")),

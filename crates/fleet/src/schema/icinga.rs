@@ -110,7 +110,8 @@ pub(super) fn check(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fa
         let field = run.known_field(object.of_type, key)?;
         (!field.is_state).then_some((field, value))
     });
-    let mut fields: Vec<(&Field, Value)> = said.chain(missing(run, object)).collect();
+    let mut fields: Vec<(&Field, Value)> = Vec::with_capacity(object.attributes.len());
+    fields.extend(said.chain(missing(run, object)));
     fields.sort_unstable_by(|a, b| a.0.name.cmp(&b.0.name));
     for (field, value) in fields {
         let at = |what: String| {

@@ -37,8 +37,9 @@ pub fn place_of(run_heap: &crate::heap::Heap<'_>, object: &Object, attribute: &s
 pub fn check(run: &Interpreter<'_>, id: ObjectId) -> Result<(), Box<Fault>> {
     let object = run.heap.object(id);
     let of_type = run.types.get(object.of_type);
-    if let Some((key, _)) = object.attributes.iter().find(|(_, value)| !is_shallow(run, id, *value))
-    {
+    let mut deep = Depths::default();
+    let mut attributes = object.attributes.iter();
+    if let Some((key, _)) = attributes.find(|(_, value)| !deep.is_shallow(run, id, *value)) {
         let (attribute, name) = (run.heap.text(key), run.heap.text(object.name));
         let message =
             format!("attribute '{attribute}' of '{name}' is nested too deep or contains itself");
@@ -62,31 +63,51 @@ const VALUE_DEPTH_MAX: usize = 100;
 /// How many items the values of one attribute may have, shared ones counted each time.
 const VALUE_ITEMS_MAX: usize = 1 << 20;
 
-/// Whether a value ends, soon enough to be copied and shown.
-fn is_shallow(run: &Interpreter<'_>, owner: ObjectId, value: Value) -> bool {
-    let mut level = vec![value];
-    let mut items = 0;
-    for _ in 0..VALUE_DEPTH_MAX {
-        let mut next = Vec::new();
-        for value in level {
-            match value {
-                Value::Array(id) => next.extend_from_slice(&run.heap.array(id).items),
-                Value::Dictionary(id) => {
-                    next.extend(run.heap.dictionary(id).items.iter().map(|(_, value)| value));
-                }
-                Value::Function(id) => {
-                    next.extend(run.heap.function(id).captured.iter().map(|(_, value)| *value));
-                }
-                Value::Reference(id) => next.push(run.heap.reference(id).base),
-                Value::Object(id) if id == owner => return false,
-                _ => {}
+/// Values of one depth and of the next: the same room for all attributes of an object.
+#[derive(Default)]
+struct Depths {
+    level: Vec<Value>,
+    next: Vec<Value>,
+}
+
+impl Depths {
+    /// Whether a value ends, soon enough to be copied and shown.
+    fn is_shallow(&mut self, run: &Interpreter<'_>, owner: ObjectId, value: Value) -> bool {
+        self.next.clear();
+        if !descend(run, owner, value, &mut self.next) {
+            return false;
+        }
+        let mut items = self.next.len();
+        for _ in 1..VALUE_DEPTH_MAX {
+            if self.next.is_empty() || items > VALUE_ITEMS_MAX {
+                return self.next.is_empty();
             }
+            std::mem::swap(&mut self.level, &mut self.next);
+            self.next.clear();
+            for value in &self.level {
+                if !descend(run, owner, *value, &mut self.next) {
+                    return false;
+                }
+            }
+            items += self.next.len();
         }
-        items += next.len();
-        if next.is_empty() || items > VALUE_ITEMS_MAX {
-            return next.is_empty();
-        }
-        level = next;
+        self.next.is_empty() && items <= VALUE_ITEMS_MAX
     }
-    false
+}
+
+/// Adds what is in a value; false if the value is the owner itself.
+fn descend(run: &Interpreter<'_>, owner: ObjectId, value: Value, out: &mut Vec<Value>) -> bool {
+    match value {
+        Value::Array(id) => out.extend_from_slice(&run.heap.array(id).items),
+        Value::Dictionary(id) => {
+            out.extend(run.heap.dictionary(id).items.iter().map(|(_, value)| value));
+        }
+        Value::Function(id) => {
+            out.extend(run.heap.function(id).captured.iter().map(|(_, value)| *value));
+        }
+        Value::Reference(id) => out.push(run.heap.reference(id).base),
+        Value::Object(id) => return id != owner,
+        _ => {}
+    }
+    true
 }

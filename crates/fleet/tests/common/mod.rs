@@ -135,16 +135,32 @@ impl Scratch {
     }
 }
 
+/// The objects of a configuration as icinga2 has them; none if it refuses it.
+pub fn theirs(scratch: &Scratch, path: &Path, text: Option<&str>) -> Option<Objects> {
+    asked(scratch, path, text).expect("icinga2 comes to an end")
+}
+
+/// icinga2 has no end where a value contains itself: it may use so much time and memory.
+const BOUNDED: &str = "ulimit -v 4000000; exec timeout -s KILL 60 icinga2 \"$@\"";
+
 /// The objects of a configuration as icinga2 has them; none if it refuses it. A text is written to
 /// a file of the path's name first.
-pub fn theirs(scratch: &Scratch, path: &Path, text: Option<&str>) -> Option<Objects> {
+///
+/// # Errors
+/// icinga2 did not come to an end.
+pub fn asked(
+    scratch: &Scratch,
+    path: &Path,
+    text: Option<&str>,
+) -> Result<Option<Objects>, String> {
     if let Some(text) = text {
         std::fs::write(scratch.path.join(path), text).expect("a file of our own");
     }
     let dump = scratch.path.join("cache/icinga2.debug");
     let _ = std::fs::remove_file(&dump);
-    let mut command = Command::new("icinga2");
-    command.current_dir(&scratch.path).args(["daemon", "-C", "-c"]).arg(path);
+    let mut command = Command::new("sh");
+    command.args(["-c", BOUNDED, "sh", "daemon", "-C", "-c"]).arg(path);
+    command.current_dir(&scratch.path);
     for (name, value) in &scratch.constants {
         if name.ends_with("Dir") && name != "PrefixDir" && name != "ConfigDir" {
             command.args(["-D", &format!("Configuration.{name}={value}")]);
@@ -155,14 +171,19 @@ pub fn theirs(scratch: &Scratch, path: &Path, text: Option<&str>) -> Option<Obje
     command.args(["-D", "Configuration.RunAsUser=root", "-D", "Configuration.RunAsGroup=root"]);
     let environment = [("ICINGA2_USER", "root"), ("ICINGA2_GROUP", "root")];
     let output = command.envs(environment).output().expect("icinga2 starts");
-    if !output.status.success() {
-        if std::env::var_os("FLEET_SHOW").is_some() {
-            println!("{}", String::from_utf8_lossy(&output.stdout));
+    match output.status.code() {
+        Some(0) => {}
+        // What it refuses it refuses with this status; a signal is none of its answers.
+        Some(1) => {
+            if std::env::var_os("FLEET_SHOW").is_some() {
+                println!("{}", String::from_utf8_lossy(&output.stdout));
+            }
+            return Ok(None);
         }
-        return None;
+        _ => return Err(output.status.to_string()),
     }
-    let bytes = std::fs::read(&dump).ok()?;
-    Some(netstrings(&bytes).into_iter().map(entry).collect())
+    let bytes = std::fs::read(&dump).map_err(|error| error.to_string())?;
+    Ok(Some(netstrings(&bytes).into_iter().map(entry).collect()))
 }
 
 /// `length:text,` one after another.

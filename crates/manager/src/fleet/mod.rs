@@ -16,7 +16,7 @@ mod kept;
 mod layer;
 mod show;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,12 +27,13 @@ use warren_fleet::engine::Options;
 use warren_fleet::made::{Product, Spot};
 use warren_fleet::session::{BOUNDS, Delta, Loaded, Message, Session};
 use warren_fleet_files::{Changes, Files, Reading};
+use warren_unit::parse::UnitFile;
 use warren_unit::search::dropin_directories;
 use warren_unit::{Code, Context, Diagnostic, UnitName};
 
 use crate::loader::RulesChange;
 use crate::say;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{KnownFiles, Snapshot};
 
 pub use show::{Shown, relative};
 
@@ -57,6 +58,8 @@ pub struct Fleet {
     context: Arc<Context>,
     session: Option<Session>,
     applied: Applied,
+    /// Files of the layer that another incarnation's generation has.
+    known: BTreeMap<Box<str>, Arc<UnitFile>>,
     /// Where `session` and `applied` differ: in a unit's text, or only in where lines come from.
     pending: Paths,
     /// `applied` was set back: only new rules, or somebody's word, bring `session` into force.
@@ -76,6 +79,7 @@ impl Fleet {
             context,
             session: None,
             applied: Applied::new(),
+            known: BTreeMap::new(),
             pending: Paths::new(),
             is_set_back: false,
             faults: Vec::new(),
@@ -86,12 +90,6 @@ impl Fleet {
     /// The layer's directory.
     pub fn directory(&self) -> &Path {
         &self.directory
-    }
-
-    /// Whether there may be any rules.
-    pub fn has_rules(&self) -> bool {
-        let entries = std::fs::read_dir(self.files.directory());
-        entries.is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// What is in force.
@@ -109,20 +107,39 @@ impl Fleet {
     pub fn start(&mut self) {
         self.evaluate();
         if self.faults.is_empty() {
-            return;
-        }
-        let Some(sources) = kept::read(&self.kept_file()) else { return };
-        let root = self.files.root();
-        let loaded = on_deep_stack(|| {
-            Session::load(root, Box::new(kept::Kept(sources)), &options(), &self.directory_text())
-        });
-        if let Some(session) = loaded.session {
+            self.keep();
+        } else if let Some(session) = self.kept_session() {
             say!(
                 "the rules in {} are broken: those of before are used",
                 self.files.directory().display()
             );
             self.take_session(session);
         }
+    }
+
+    /// Takes note of the layer's files among those of a generation: what the rules make once more is
+    /// the same value then, and no unit differs.
+    pub fn know(&mut self, files: &KnownFiles) {
+        let below = |path: &Arc<str>| relative(&self.directory, path).map(Box::from);
+        let own = files.iter().filter_map(|(path, file)| Some((below(path)?, file.clone())));
+        self.known = own.collect();
+    }
+
+    /// After a crash, when units are as they were already: the rules that were in force then, so
+    /// that each unit's are known again. What the files say meanwhile is for the next look.
+    pub fn resume(&mut self) {
+        match self.kept_session() {
+            Some(session) => self.take_session(session),
+            None => self.start(),
+        }
+    }
+
+    /// What the rules come to that were in force last, if they are kept.
+    fn kept_session(&self) -> Option<Session> {
+        let sources = kept::read(&self.kept_file())?;
+        let (root, directory) = (self.files.root(), self.directory_text());
+        let kept = Box::new(kept::Kept(sources));
+        on_deep_stack(|| Session::load(root, kept, &options(), &directory)).session
     }
 
     /// Reads what changed of the rules and evaluates it. Afterwards [`Fleet::faults`] says whether
@@ -228,15 +245,16 @@ impl Fleet {
     pub fn apply(&mut self, snapshot: &mut Snapshot) -> (Paths, Applied) {
         let before = self.applied.clone();
         let mut next = before.clone();
+        let known = std::mem::take(&mut self.known);
         let products = self.session.as_ref().map(Session::products);
         for path in std::mem::take(&mut self.pending) {
             let was = next.get(&path);
             match products.and_then(|products| products.get(&path)) {
                 // A text that is the same stays the same value, wherever its lines come from now.
                 Some(product) => {
-                    let kept =
-                        was.filter(|was| was.file == product.file).map(|was| was.file.clone());
-                    let file = kept.unwrap_or_else(|| product.file.clone());
+                    let kept = was.map(|was| &was.file).or_else(|| known.get(&path));
+                    let kept = kept.filter(|file| **file == product.file);
+                    let file = kept.unwrap_or(&product.file).clone();
                     next.insert(path, Product { file, origin: product.origin.clone() });
                 }
                 None => {

@@ -136,7 +136,7 @@ impl Case {
         let mut command = timed(&self.directory);
         command.arg(Case::program()).arg(self.file()).args([matching, &threads.to_string()]);
         let name = format!("warrener, {matching}");
-        row(&self.directory, command, (&name, self.name, threads))
+        row(self, command, (&name, threads))
     }
 
     /// futex(2) calls with one thread and with four, where strace can count them.
@@ -186,14 +186,23 @@ impl Case {
             directory.map_or(Ok(()), fs::create_dir_all)?;
             command.args(["-D", &format!("Configuration.{name}={}", path.display())]);
         }
-        row(&self.directory, command, ("icinga2", self.name, threads)).map(Some)
+        row(self, command, ("icinga2", threads)).map(Some)
     }
 }
 
-/// Namespaces as the report of 2023 has them, and what both cases need.
+/// Namespaces as the report of 2023 has them, and what both cases need. A namespace inside another
+/// one's braces would be one of all files, and read as nothing here; whoever sees something else
+/// than what is meant refuses the configuration.
 const HEAD: &str = "\
+namespace Fleet { }
+namespace Fleet.Site { }
 namespace Fleet.Site.Names { pattern = \"fra-*-zz\" }
 namespace Fleet.Limits { Wanted = 99 }
+if (typeof(Fleet.Site) != Namespace || Fleet.Site.Names.pattern != \"fra-*-zz\") {
+  throw \"Fleet.Site.Names.pattern is not there\"
+}
+if (Fleet.Limits.Wanted != 99) { throw \"Fleet.Limits.Wanted is not there\" }
+if (!match(Fleet.Site.Names.pattern + \"7\", \"fra-web-zz7\")) { throw \"the pattern fits nothing\" }
 object CheckCommand \"dummy\" { command = [ \"/bin/true\" ] }
 template Host \"base\" { check_command = \"dummy\" }
 template Service \"base\" { check_command = \"dummy\" }
@@ -207,11 +216,21 @@ fn timed(directory: &Path) -> Command {
     command
 }
 
-fn row(
-    directory: &Path,
-    mut command: Command,
-    (who, case, threads): (&str, &str, usize),
-) -> Result<Value> {
+/// Hosts and services of `10000 Host` (ours) and `Instantiated 10000 Hosts.`
+fn made(output: &str) -> usize {
+    let number = |pair: &[&str]| {
+        let of_type = pair[1].trim_end_matches('.').trim_end_matches('s');
+        let is_counted = ["Host", "Service"].contains(&of_type);
+        if is_counted { pair[0].parse().unwrap_or(0) } else { 0 }
+    };
+    let words = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words.windows(2).map(number).sum::<usize>()
+    };
+    output.lines().map(words).sum()
+}
+
+fn row(case: &Case, mut command: Command, (who, threads): (&str, usize)) -> Result<Value> {
     let output = command.output().with_context(|| who.to_owned())?;
     ensure!(
         output.status.success(),
@@ -219,7 +238,9 @@ fn row(
         output.status,
         String::from_utf8_lossy(&output.stdout)
     );
-    let text = fs::read_to_string(directory.join("time"))?;
+    let made = made(&String::from_utf8_lossy(&output.stdout));
+    ensure!(made == case.objects, "{who} made {made} objects of {}", case.objects);
+    let text = fs::read_to_string(case.directory.join("time"))?;
     let figures: Vec<f64> =
         text.split_whitespace().map(str::parse).collect::<Result<_, _>>().context("GNU time")?;
     let [wall, user, system, kb, switches] = figures[..] else {
@@ -231,7 +252,7 @@ fn row(
         kb / 1024.0
     );
     Ok(json!({
-        "who": who, "case": case, "threads": threads, "cpu_s": user + system, "wall_s": wall,
+        "who": who, "case": case.name, "threads": threads, "cpu_s": user + system, "wall_s": wall,
         "kb": kb, "voluntary_switches": switches,
     }))
 }

@@ -76,6 +76,18 @@ pub(super) fn offset(text: &str, position: &Value) -> u32 {
     text.len() as u32
 }
 
+/// Makes a change of a range, or of all where none is named. What is beyond the text is its end.
+fn change(text: &mut String, change: &Value) {
+    let new = change["text"].as_str().unwrap_or_default();
+    let range = &change["range"];
+    if range.is_null() {
+        new.clone_into(text);
+        return;
+    }
+    let [start, end] = ["start", "end"].map(|key| offset(text, &range[key]) as usize);
+    text.replace_range(start.min(end)..end.max(start), new);
+}
+
 /// The texts in the editor before those on the disk.
 struct Overlaid<'r, 'o> {
     files: Reading<'r>,
@@ -114,9 +126,9 @@ impl Documents {
                 self.evaluate(&uri)
             }
             "textDocument/didChange" => {
-                let last = parameters["contentChanges"].as_array().and_then(|all| all.last());
-                let text = last.and_then(|change| change["text"].as_str()).unwrap_or_default();
-                self.open.insert(uri.clone(), text.to_owned());
+                let text = self.open.entry(uri.clone()).or_default();
+                let changes = parameters["contentChanges"].as_array().into_iter().flatten();
+                changes.for_each(|one| change(text, one));
                 vec![(uri.clone(), self.syntax(&uri))]
             }
             "textDocument/didSave" => self.evaluate(&uri),
@@ -246,6 +258,26 @@ mod tests {
         assert_eq!(position(&source, c), json!({"line": 1, "character": 12}));
         assert_eq!(offset(text, &json!({"line": 0, "character": 99})), 5);
         assert_eq!(offset(text, &json!({"line": 99, "character": 0})), text.len() as u32);
+    }
+
+    #[track_caller]
+    fn check_change(text: &str, [a, b, c, d]: [u32; 4], new: &str, expected: &str) {
+        let mut text = text.to_owned();
+        let place = |line, character| json!({"line": line, "character": character});
+        let range = json!({"start": place(a, b), "end": place(c, d)});
+        change(&mut text, &json!({"range": range, "text": new}));
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn texts_change_by_ranges() {
+        check_change("ab\ncd\n", [1, 0, 1, 1], "x", "ab\nxd\n");
+        check_change("ab\ncd\n", [0, 2, 1, 0], "", "abcd\n");
+        check_change("ä𝄞c", [0, 1, 0, 3], "x", "äxc");
+        check_change("", [0, 0, 0, 0], "new", "new");
+        // Ranges that no text has: beyond the end, and the wrong way round.
+        check_change("ab", [7, 7, 9, 9], "c", "abc");
+        check_change("abc", [0, 2, 0, 1], "", "ac");
     }
 
     #[test]

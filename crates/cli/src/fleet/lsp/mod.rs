@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 use documents::Documents;
 use wire::Wire;
 
+/// JSON-RPC: a message is no JSON.
+const PARSE_ERROR: i64 = -32700;
+
 /// JSON-RPC: the method is not known.
 const METHOD_NOT_FOUND: i64 = -32601;
 
@@ -30,6 +33,11 @@ pub(super) fn run(root: Option<PathBuf>) -> Result<i32> {
     let mut documents = Documents::new(root);
     let mut is_down = false;
     while let Some(message) = wire.read()? {
+        let Ok(message) = message else {
+            wire.write(&json!({"jsonrpc": "2.0", "id": null,
+                "error": {"code": PARSE_ERROR, "message": "this is no JSON"}}))?;
+            continue;
+        };
         let method = message["method"].as_str().unwrap_or_default();
         let parameters = &message["params"];
         if method == "exit" {
@@ -64,8 +72,8 @@ fn answer(documents: &Documents, method: &str, parameters: &Value) -> Answer {
     match method {
         "initialize" => Ok(json!({
             "capabilities": {
-                // Full texts; with the question whether one was saved.
-                "textDocumentSync": {"openClose": true, "change": 1, "save": {}},
+                // Changes of ranges; told when a text was saved.
+                "textDocumentSync": {"openClose": true, "change": 2, "save": {}},
                 "hoverProvider": true,
                 "definitionProvider": true,
                 "completionProvider": {"triggerCharacters": ["\""]},

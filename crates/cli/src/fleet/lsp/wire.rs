@@ -18,8 +18,11 @@ pub(super) struct Wire<R, W> {
 }
 
 impl<R: BufRead, W: Write> Wire<R, W> {
-    /// The next message; nothing at the end.
-    pub(super) fn read(&mut self) -> Result<Option<Value>> {
+    /// The next message, or why it is no JSON; nothing at the end.
+    ///
+    /// # Errors
+    /// Where the next message begins is not known.
+    pub(super) fn read(&mut self) -> Result<Option<serde_json::Result<Value>>> {
         let mut length = None;
         loop {
             let mut line = String::new();
@@ -42,7 +45,7 @@ impl<R: BufRead, W: Write> Wire<R, W> {
         let mut bytes = Vec::new();
         self.input.by_ref().take(length).read_to_end(&mut bytes)?;
         ensure!(bytes.len() as u64 == length, "a message was cut short");
-        serde_json::from_slice(&bytes).context("a message is no JSON").map(Some)
+        Ok(Some(serde_json::from_slice(&bytes)))
     }
 
     pub(super) fn write(&mut self, message: &Value) -> Result<()> {

@@ -176,6 +176,14 @@ impl Parser<'_> {
                 self.at -= 1;
                 self.fail("nothing to repeat")
             }
+            b'{' => {
+                self.at -= 1;
+                if self.counts()?.is_some() {
+                    return self.fail("nothing to repeat");
+                }
+                self.at += 1;
+                Ok(self.literal(byte))
+            }
             byte => Ok(self.literal(byte)),
         }
     }
@@ -245,37 +253,37 @@ impl Parser<'_> {
         }
     }
 
-    fn repeat(&mut self, mut node: Node) -> Parsed<Node> {
-        loop {
-            let (least, most) = match self.next() {
-                Some(b'*') => (0, None),
-                Some(b'+') => (1, None),
-                Some(b'?') => (0, Some(1)),
-                Some(b'{') => match self.counts()? {
-                    Some(counts) => counts,
-                    None => return Ok(node),
-                },
-                _ => return Ok(node),
-            };
-            self.at += 1;
-            let possessive = self.take_if(b"+");
-            let greedy = possessive || !self.take_if(b"?");
-            node = Node::Repeat(Box::new(node), Repeat { least, most, greedy, possessive });
-        }
+    /// What a sign of repetition behind an atom makes of it; a second sign has nothing to repeat.
+    fn repeat(&mut self, node: Node) -> Parsed<Node> {
+        let (least, most) = match self.next() {
+            Some(b'*') => (0, None),
+            Some(b'+') => (1, None),
+            Some(b'?') => (0, Some(1)),
+            Some(b'{') => match self.counts()? {
+                Some(counts) => counts,
+                None => return Ok(node),
+            },
+            _ => return Ok(node),
+        };
+        self.at += 1;
+        let possessive = self.take_if(b"+");
+        let greedy = possessive || !self.take_if(b"?");
+        let possessive = possessive || (!greedy && self.take_if(b"+"));
+        Ok(Node::Repeat(Box::new(node), Repeat { least, most, greedy, possessive }))
     }
 
-    /// `{2}`, `{2,}`, `{2,3}`; leaves the position at the closing brace.
+    /// `{2}`, `{2,}`, `{2,3}`; leaves the position at the closing brace. None if the brace counts
+    /// nothing: it stands for itself.
     fn counts(&mut self) -> Parsed<Option<(usize, Option<usize>)>> {
         let start = self.at;
         self.at += 1;
         let least = self.digits();
-        let most = match self.take_if(b",") {
-            true => self.digits(),
-            false => least,
-        };
-        let open_ended = self.pattern[start..self.at].ends_with(b",");
+        let open_ended = self.take_if(b",");
+        let most = if open_ended { self.digits() } else { least };
+        let open_ended = open_ended && most.is_none();
         if self.next() != Some(b'}') || least.is_none() {
-            return self.fail("a brace that counts nothing; a brace itself is written \\{");
+            self.at = start;
+            return Ok(None);
         }
         let least = least.unwrap_or(0);
         let most = if open_ended { None } else { most };
@@ -288,12 +296,17 @@ impl Parser<'_> {
         Ok(Some((least, most)))
     }
 
+    /// A number, perhaps between spaces; one that is too large to count with is the largest.
     fn digits(&mut self) -> Option<usize> {
+        while self.take_if(b" ") {}
         let start = self.at;
         while matches!(self.next(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
-        std::str::from_utf8(&self.pattern[start..self.at]).ok()?.parse().ok()
+        let digits = &self.pattern[start..self.at];
+        while self.take_if(b" ") {}
+        let number = std::str::from_utf8(digits).ok()?.parse();
+        (!digits.is_empty()).then(|| number.unwrap_or(usize::MAX))
     }
 
     fn escape(&mut self) -> Parsed<Node> {
