@@ -29,7 +29,7 @@ struct Args {
     #[arg(long)]
     socket_directory: Option<PathBuf>,
     /// A setting as in journald.conf, which counts over those in files; may come often.
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "[CLASS.]KEY=VALUE")]
     set: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 fn put(config: &mut Config, of: &str, assignment: &str, faults: &mut Vec<Fault>) {
-    if let Err(text) = config.set(assignment) {
+    if let Err(text) = config.set_by_hand(assignment) {
         faults.push(Fault { path: of.to_owned(), line: 0, text });
     }
 }

@@ -273,6 +273,7 @@ pub fn documentation() -> String {
         };
         writeln!(out, "| `{name}=` | {value} | {default} | {what} |").expect("a string grows");
     }
+    super::classes::put_documentation(&mut out);
     out
 }
 
@@ -281,7 +282,7 @@ const HEAD: &str = "# The log daemon's settings
 Generated from the table that the daemon reads by. `warren-journald` reads
 `/etc/warren/journald.conf`, and over it the files `*.conf` of `journald.conf.d` in `/etc/warren`,
 `/run/warren` and `/usr/lib/warren`, sorted by name; a file hides one of the same name in a later
-directory. All settings stand in the section `[Journal]`, and have the names and values of
+directory. Settings stand in the section `[Journal]`, and have the names and values of
 journald.conf(5). What is not understood is said in the log with file and line, and left out. An
 empty value sets the default. `--set KEY=VALUE` of the daemon counts over all files.
 

@@ -101,6 +101,11 @@ impl Args {
         limits.iter().any(|limit| limit.is_some()) || self.vacuum_files.is_some()
     }
 
+    /// Somebody goes on later from the last entry that is shown.
+    pub fn goes_on(&self) -> bool {
+        self.follow || self.show_cursor || self.cursor_file.is_some()
+    }
+
     /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
     pub fn take_units(&mut self) {
         let is_match = |word: &mut String| word.contains('=') || word == "+";

@@ -100,6 +100,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.fields {
         return list_fields(reading.journal(), out);
     }
+    if args.goes_on() {
+        reading.keep_to_settled()?;
+    }
     Show::new(args, reading.journal())?.run(&mut reading, out)
 }
 
