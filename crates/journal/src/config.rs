@@ -103,6 +103,8 @@ pub struct Config {
     pub audit: Option<bool>,
     /// `LineMax=`, bytes.
     pub line_bytes_max: usize,
+    /// `Mirror=`, bytes; 0: none.
+    pub mirror_bytes: u64,
     /// `[Class NAME]`, by name.
     pub classes: BTreeMap<String, ClassRoom>,
 }
@@ -130,6 +132,7 @@ impl Default for Config {
             read_kmsg: None,
             audit: None,
             line_bytes_max: LINE_BYTES_DEFAULT,
+            mirror_bytes: 0,
             classes: BTreeMap::new(),
         }
     }

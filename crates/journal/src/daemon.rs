@@ -24,6 +24,7 @@ pub(crate) mod inherit;
 mod keep;
 mod kmsg;
 mod link;
+pub mod mirror;
 mod pending;
 pub mod places;
 pub(crate) mod sender;
@@ -115,6 +116,8 @@ pub struct Options {
     pub kmsg: bool,
     /// Read records of the audit system.
     pub audit: bool,
+    /// Below which the mirror is, if there is one.
+    pub mirror_root: PathBuf,
     /// The namespace that the messages are of, if it is not the default one.
     pub namespace: Option<String>,
 }
@@ -502,6 +505,7 @@ impl Daemon {
         self.core.rotate()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
         self.kmsg.iter().for_each(Kmsg::finish);
+        self.core.finish_mirror();
         self.core.close();
         Ok(())
     }

@@ -231,6 +231,14 @@ pub static SETTINGS: &[Setting] = &[
         line_bytes_max = line_max,
         "longer lines of a service's output are split; 79 to 16M"
     ),
+    setting!(
+        "Mirror",
+        "bytes",
+        "`0`",
+        mirror_bytes = size,
+        "not systemd's: what came last is also kept as systemd's files below `/run/log/journal`, for \
+         programs that read no others, in 4 files of 512K to 16M each; 0: not"
+    ),
 ];
 
 fn storage(text: &str) -> Result<Storage, &'static str> {

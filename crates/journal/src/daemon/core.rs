@@ -16,6 +16,7 @@ use warren_sys::{memfd, time};
 use crate::config::Config;
 use crate::daemon::forward::{Forwarder, level_of};
 use crate::daemon::keep::Keep;
+use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Origin, Senders, Transport};
@@ -65,6 +66,7 @@ pub struct Core {
     pub(super) units: Units,
     pub(super) tails: Tails,
     limiter: Limiter,
+    mirror: Option<Mirror>,
     /// Classes of units that there are no settings for, and that it was said of.
     unknown_classes: BTreeSet<String>,
     boot: Id128,
@@ -105,6 +107,7 @@ impl Core {
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
+            mirror: None,
             unknown_classes: BTreeSet::new(),
             pending,
             unwritten_us: None,
@@ -116,8 +119,26 @@ impl Core {
             fields: Fields::new(),
             trouble: None,
         };
+        core.open_mirror(options);
         core.open_first(old)?;
         Ok(core)
+    }
+
+    fn open_mirror(&mut self, options: &Options) {
+        if self.config.mirror_bytes == 0 {
+            return;
+        }
+        let namespace = options.namespace.as_deref();
+        let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
+        match Mirror::open(&directory, self.config.mirror_bytes, self.machine) {
+            Ok(mirror) => self.mirror = Some(mirror),
+            Err(e) => eprintln!("warren-journald: there is no mirror: {e}"),
+        }
+    }
+
+    /// Says in the mirror that nobody writes any more.
+    pub fn finish_mirror(&mut self) {
+        self.mirror.iter_mut().for_each(Mirror::finish);
     }
 
     /// Takes a message that came as a file.
@@ -234,6 +255,7 @@ impl Core {
         let Some(keep) = &mut self.keep else { return };
         match keep.store.append(class, stamp, context, fields) {
             Ok(seqnum) => {
+                self.mirror.iter_mut().for_each(|mirror| mirror.append(stamp, context, fields));
                 self.pending.entry((class, seqnum), stamp, context, fields);
                 let now = stamp.monotonic_us;
                 self.unwritten_us.get_or_insert(now);
@@ -335,6 +357,7 @@ impl Core {
             return Ok(());
         };
         let flushed = keep.store.flush();
+        self.mirror.iter_mut().for_each(Mirror::flush);
         let left = keep.store.has_unwritten();
         self.unwritten_us = left.then(now_us);
         match &flushed {

@@ -4,6 +4,7 @@ use warren_sys::eventfd::EventFd;
 
 use crate::daemon::core::Core;
 use crate::daemon::keep::Opening;
+use crate::daemon::mirror::Mirror;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
 use crate::error::Result;
@@ -105,6 +106,7 @@ impl Core {
     /// Ends the upkeep when all is done that it was given, and lets go of the directory.
     pub fn close(&mut self) {
         self.wait_for_disk();
+        self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(mut keep) = self.keep.take() {
             keep.upkeep.finish();
             keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
@@ -211,6 +213,7 @@ mod tests {
             faults: Vec::new(),
             kmsg: false,
             audit: false,
+            mirror_root: directory.clone(),
             namespace: None,
         };
         let mut core = Core::start(&options, Pending::none(), old).expect("it recovers");
