@@ -4,7 +4,7 @@
 //! [`mod@file`] reads one file from its documented layout, [`reader`] gives its entries like those of our
 //! own store. They are read with positioned reads; nothing in them is trusted. Compressed
 //! values are unpacked within bounds (`unpack`); one that cannot be is left out and said.
-//! [`write`] makes such files, for programs that read no others.
+//! [`mod@write`] makes such files, for programs that read no others.
 
 pub mod file;
 mod jenkins;

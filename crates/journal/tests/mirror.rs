@@ -112,7 +112,7 @@ fn sample(number: u64) -> (Stamp, Fields, Fields) {
     let context = [("_SYSTEMD_UNIT", &*unit), ("_PID", "7"), ("_HOSTNAME", "h")];
     let mut fields: Fields = [("MESSAGE", &*format!("text {number}"))].into_iter().collect();
     fields.push(b"TWICE", b"same");
-    fields.push(b"TWICE", if number % 2 == 0 { b"same" } else { b"other" });
+    fields.push(b"TWICE", if number.is_multiple_of(2) { b"same" } else { b"other" });
     fields.push(b"BINARY", &number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     fields.push(b"EMPTY", b"");
     fields.push(format!("F{}", number % 50).as_bytes(), b"value");
