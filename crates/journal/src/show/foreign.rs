@@ -80,6 +80,10 @@ fn directories(args: &Args) -> Vec<PathBuf> {
     if args.in_memory {
         return Vec::new();
     }
+    if args.merge {
+        let parents = DIRECTORIES.iter().map(|path| args.root().join(path));
+        return parents.flat_map(|parent| listing(&parent)).filter(|path| path.is_dir()).collect();
+    }
     let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
     match machine.trim() {
         "" => Vec::new(),
