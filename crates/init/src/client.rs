@@ -11,7 +11,7 @@ use warren_sys::memfd::{self, SharedWords};
 use warren_sys::{Error, fdpass};
 
 use crate::protocol::control::{InitMessage, InitRequest, Refusal, Welcome, unpack_names};
-use crate::protocol::exec::{HelperReply, HelperRequest, LARGE, REQUEST_BYTES_MAX};
+use crate::protocol::exec::{FromHelper, LARGE, REQUEST_BYTES_MAX, SpawnRequest};
 use crate::protocol::ring::Ring;
 use crate::protocol::{PACKET_BYTES_MAX, WireError, decode, encode};
 
@@ -71,7 +71,7 @@ pub enum Incoming<T> {
 /// Sends a request to a helper; a large one in a memfd. Fds in the order of their indexes.
 pub fn send_request(
     helper: BorrowedFd<'_>,
-    request: &HelperRequest,
+    request: &SpawnRequest,
     fds: &[BorrowedFd<'_>],
 ) -> Result<(), ClientError> {
     let packet = encode(request)?;
@@ -90,8 +90,8 @@ pub fn send_request(
 /// Takes one reply of a helper, with the pidfd when a process was made.
 pub fn receive_reply(
     helper: BorrowedFd<'_>,
-) -> Result<Incoming<(HelperReply, Option<OwnedFd>)>, ClientError> {
-    receive(helper, false, |packet, mut fds| Ok((decode(packet)?, fds.pop())))
+) -> Result<Incoming<(FromHelper, Option<OwnedFd>)>, ClientError> {
+    receive(helper, false, |packet, mut fds| Ok((FromHelper::parse(packet)?, fds.pop())))
 }
 
 /// Sends a request to init, in order with those before.

@@ -6,13 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use lab::{Lab, not_run, script, wait_readable};
 use warren_init::client::InitEvent;
-use warren_init::protocol::ExecStep;
-use warren_init::protocol::PROTOCOL_VERSION;
 use warren_init::protocol::control::{InitRequest, PowerAction, STORE_NAME_BYTES_MAX, StartReason};
 use warren_init::protocol::exec::{
-    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, HelperReply, HelperRequest,
-    Rlimit, StdInput, StdOutput,
+    CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, FromHelper, HelperReply,
+    Rlimit, SpawnRequest, StdInput, StdOutput, Sync, Synced,
 };
+use warren_init::protocol::{ExecStep, Packet};
 use warren_sys::process::{ExitKind, pidfd_pid};
 use warren_sys::{fdpass, memfd, process};
 
@@ -257,7 +256,8 @@ fn a_killed_manager_finds_everything_again() {
     assert_eq!(names, ["last words", "state"]);
     let content = memfd::read_all(next.stored[1].1.as_fd(), 100).expect("readable");
     assert_eq!(content, b"remember");
-    next.send(0, &HelperRequest::Sync(1), &[]);
+    let question = Sync(1);
+    fdpass::send(next.helpers[0].as_fd(), &question.packet(), &[]).expect("the helper listens");
     let (reply, fd) = next.spawn_reply(0);
     let pid = reply.result.expect("it ran").pid;
     assert_eq!((reply.id, fd.is_some()), (77, true));
@@ -265,7 +265,7 @@ fn a_killed_manager_finds_everything_again() {
     let (again, fd) = next.spawn_reply(0);
     assert_eq!((again.id, fd.is_some()), (77, false));
     assert_eq!(again.result.expect("it ran").pid, pid);
-    assert_eq!(next.reply(0), HelperReply::Synced(1));
+    assert_eq!(next.heard(0), FromHelper::Synced(Synced::to(question)));
     assert_eq!(next.exit_of(pid).exit.kind, ExitKind::Exited(3));
 }
 
@@ -338,15 +338,16 @@ fn the_store_is_bounded_and_garbage_refused() {
     assert_eq!(lab.told_text(), refused("NoFd", "a"));
     lab.ask(&InitRequest::StoreFd { name: "a" }, &[&fd, &fd]);
     assert_eq!(lab.told_text(), refused("NoFd", "a"));
-    for garbage in [&b"\xff\xff\xff"[..], &[PROTOCOL_VERSION, 200], &[0]] {
+    for garbage in [&b"\xff\xff\xff"[..], &[InitRequest::VERSION, 200], &[0]] {
         lab.ask_raw(garbage, &[&fd]);
         assert_eq!(lab.told_text(), refused("Malformed", ""));
     }
     lab.ask(&InitRequest::Ping { n: 9 }, &[]);
     assert_eq!(lab.told_text(), "pong 9");
-    for garbage in [&b"\xff\xff"[..], &[PROTOCOL_VERSION], b"hello"] {
+    for garbage in [&b"\xff\xff"[..], &[SpawnRequest::VERSION], b"hello"] {
         fdpass::send(session.helpers[0].as_fd(), garbage, &[fd.as_fd()]).expect("sent");
-        assert!(matches!(session.reply(0), HelperReply::Refused { .. }));
+        let heard = session.heard(0);
+        assert!(matches!(heard, FromHelper::Reply(HelperReply::Refused { .. })), "{heard:?}");
     }
     let (reply, _) = session.run(script("true", "/dev/null"), &[]);
     assert!(reply.result.is_ok(), "the helper is unharmed");

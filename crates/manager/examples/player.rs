@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! append:FILE:TEXT   append a line; TEXT may be $VARIABLE
-//! ready  reloading  stopping  clean  status:TEXT  main:PID     say so over the notify socket
+//! ready  reloading  stopping  clean  status:TEXT  say so over the notify socket
+//! main               the same: this is the main process
 //! watchdog:TIMES:MS  feed the watchdog, this often and this far apart
 //! store:NAME         keep an open file with the manager
 //! fds:FILE           append a line with LISTEN_FDNAMES
@@ -53,6 +54,7 @@ fn play(word: &str, rest: &str) {
         "reloading" => tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_us())),
         "stopping" => tell("STOPPING=1"),
         "clean" => tell("CLEAN=1"),
+        "main" => tell(&format!("MAINPID={}", std::process::id())),
         "status" => tell(&format!("STATUS={rest}")),
         "watchdog" => feed(number(first), number(second)),
         "store" => store(rest),

@@ -26,7 +26,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::process::ExitKind;
 
 use crate::groups::Groups;
-use crate::helpers::{FromHelper, Helpers};
+use crate::helpers::{Answered, Helpers, Said};
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
 use crate::notify::{Datagram, NotifySocket};
@@ -75,6 +75,7 @@ pub(crate) mod token {
     pub const LOG: u64 = 9 << 32;
     pub const DEVICES: u64 = 10 << 32;
     pub const CONSOLE: u64 = 11 << 32;
+    pub const STRANGER: u64 = 12 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -196,8 +197,10 @@ pub struct Daemon {
     /// Processes of spawns that were answered in this turn and are not known to the core yet, with
     /// their units.
     pub(crate) fresh_pids: BTreeMap<u32, Option<UnitId>>,
-    pub(crate) replies:
-        BTreeMap<EffectId, (warren_init::protocol::exec::SpawnReply, Option<OwnedFd>)>,
+    /// Processes that units named as their main ones in this turn.
+    pub(crate) named_mains: Vec<(UnitId, u32)>,
+    /// What helpers answered to the last incarnation.
+    pub(crate) answered: Answered,
 }
 
 /// The current moment on both clocks.
@@ -281,6 +284,7 @@ impl Daemon {
             token::DEVICES => self.read_devices(),
             token::CONSOLE => self.read_console(),
             token::SOCKET => self.socket_ready(UnitId(number)),
+            token::STRANGER => self.stranger_ended(number),
             _ => {}
         }
     }
@@ -290,10 +294,7 @@ impl Daemon {
         for _ in 0..INIT_MESSAGES_PER_TURN_MAX {
             let Some(message) = self.init.receive() else { return };
             match message {
-                FromInit::Helper { index, socket } => {
-                    self.helpers.replace(index, socket);
-                    self.watch_helper(index);
-                }
+                FromInit::Helper { index, socket } => self.take_helper(index, socket),
                 FromInit::Signal(signal) => self.signal(signal),
                 FromInit::Refused(what) => say!("init refused: {what}"),
                 FromInit::Stored { listed, last } => self.take_listed(listed, last),
@@ -305,6 +306,16 @@ impl Daemon {
                 }
             }
         }
+    }
+
+    /// A new helper. What the old one said last may not have been read yet.
+    fn take_helper(&mut self, index: usize, socket: OwnedFd) {
+        self.read_helper(index);
+        if let Some(old) = self.helpers.socket(index) {
+            let _ = self.epoll.remove(old);
+        }
+        self.helpers.replace(index, socket);
+        self.watch_helper(index);
     }
 
     pub(crate) fn watch_helper(&mut self, index: usize) {
@@ -374,16 +385,29 @@ impl Daemon {
         {
             self.out_of_memory(unit);
         }
-        match self.tools.ended(pid, status) {
-            Some((effect, result)) if self.own_effect_done(effect, &result) => {}
-            Some((effect, result)) => self.tool_ended(effect, result),
+        let unit = match self.tools.ended(pid, status) {
+            Some((effect, result)) => {
+                let unit = self.core.effect_unit(effect);
+                if !self.own_effect_done(effect, &result) {
+                    self.tool_ended(effect, result);
+                }
+                unit
+            }
             None => {
                 self.events.push_back(Event::Exited { pid, status });
-                if let Some(unit) = unit.filter(|&unit| self.groups.emptied_by_end(unit)) {
-                    self.events.push_back(Event::CgroupEmpty { unit });
-                }
+                unit.filter(|&unit| !self.knows_another(unit, pid))
             }
+        };
+        if let Some(unit) = unit.filter(|&unit| self.groups.emptied_by_end(unit)) {
+            self.events.push_back(Event::CgroupEmpty { unit });
         }
+    }
+
+    /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
+    fn knows_another(&self, unit: UnitId, pid: u32) -> bool {
+        let run = self.core.unit_run(unit);
+        let known = run.main_process().map(|main| main.pid).into_iter().chain(run.control_pid());
+        known.into_iter().any(|other| other != pid)
     }
 
     fn tool_ended(&mut self, effect: EffectId, result: Done) {
@@ -399,8 +423,9 @@ impl Daemon {
         for _ in 0..REPLIES_PER_TURN_MAX {
             let Some(said) = self.helpers.receive(index) else { return };
             match said {
-                FromHelper::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
-                FromHelper::Lost(lost) => return self.helper_lost(lost),
+                Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+                Said::Foreign(left) => return self.helper_is_foreign(left),
+                Said::Lost(lost) => return self.helper_lost(lost),
             }
             if self.helpers.is_idle(index) {
                 return;
@@ -483,6 +508,7 @@ impl Daemon {
 
     fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
         datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
+        self.named_mains.extend(datagram.message.main_pid.map(|main| (unit, main)));
         let (pid, message) = (datagram.pid as u32, datagram.message);
         self.events.push_back(Event::Notify { unit, pid, message });
     }
@@ -539,6 +565,7 @@ impl Daemon {
                 effects.extend(self.core.step(moment, event));
             }
             self.fresh_pids.clear();
+            self.take_in_named();
             self.finish_turn(effects);
         }
     }

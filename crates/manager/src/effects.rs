@@ -1,45 +1,31 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use warren_bus::names::{NameState, NameWatcher};
-use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget, Spawn};
+use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
-use warren_core::state::CommandList;
-use warren_init::protocol::exec::{SpawnReply, StdOutput};
+use warren_init::protocol::exec::StdOutput;
 use warren_sys::epoll::Interest;
 use warren_sys::{process, socket};
 use warren_trace::words::Reading;
-use warren_unit::config::{EmergencyAction, Input, Preserve, UnitSection};
+use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now, token};
-use crate::devices::{self, DEVICE_DAEMON};
-use crate::helpers::Lost;
 use crate::loader::is_of_kernel;
-use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::orders::Order;
 use crate::say;
-use crate::spawn::{LogOutput, SpawnHost, command_of, directory_bases, exec_spec, writes_to_log};
+use crate::spawn::directory_bases;
 use crate::{conditions, mounts};
-
-/// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
-const LOG_BYTES_MAX: u64 = 4 << 20;
 
 /// Left-over processes of one unit that are named.
 const LEFT_OVER_NAMED_MAX: usize = 10;
 
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
-
-/// What a process is to read with `StandardInput=data`: each gets its own, at its beginning.
-fn input_data(spawn: &Spawn) -> Option<warren_sys::Result<OwnedFd>> {
-    let (_, exec) = command_of(&spawn.settings, spawn.list, spawn.index)?;
-    let is_read = exec.standard_input == Input::Data;
-    is_read.then(|| warren_sys::memfd::sealed("warren-input", &exec.standard_input_data))
-}
 
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
@@ -139,11 +125,11 @@ impl Daemon {
         self.events.push_back(Event::Done { effect, result });
     }
 
-    fn unit_name(&self, unit: UnitId) -> String {
+    pub(crate) fn unit_name(&self, unit: UnitId) -> String {
         self.core.graph().name(unit).to_string()
     }
 
-    fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
+    pub(crate) fn make_group(&mut self, unit: UnitId, settings: &Compiled) -> Done {
         let graph = self.core.graph().clone();
         match self.groups.make(&graph, unit, settings) {
             Ok(not_applied) => {
@@ -156,191 +142,6 @@ impl Daemon {
                 Done::Ok
             }
             Err(e) => Done::Failed { error: e.to_string() },
-        }
-    }
-
-    // ---- processes ----
-
-    fn start_spawn(&mut self, id: EffectId, spawn: &Spawn) {
-        // Sent by the last incarnation and answered meanwhile.
-        if let Some((reply, pidfd)) = self.replies.remove(&id) {
-            return self.spawned(reply, pidfd);
-        }
-        if let Err(error) = self.try_spawn(id, spawn) {
-            self.done(id, Done::SpawnFailed { exit_code: 0, error });
-        }
-    }
-
-    fn try_spawn(&mut self, id: EffectId, spawn: &Spawn) -> Result<(), String> {
-        if let Done::Failed { error } = self.make_group(spawn.unit, &spawn.settings) {
-            return Err(format!("cgroup: {error}"));
-        }
-        self.warn_of_sandbox(spawn);
-        let unit = self.unit_name(spawn.unit);
-        let connection = self.connections.get(&spawn.unit).filter(|_| spawn.main);
-        let mut fds: Vec<(String, OwnedFd)> = Vec::new();
-        let mut connection_environment = Vec::new();
-        let is_connection = connection.is_some();
-        if let Some(connection) = connection {
-            connection_environment = connection.environment.clone();
-            let fd = connection.fd.try_clone().map_err(|e| e.to_string())?;
-            fds.push(("connection".to_owned(), fd));
-        }
-        let non_blocking = match &spawn.settings.own {
-            TypeSettings::Service(config) => config.non_blocking,
-            _ => false,
-        };
-        for (name, fd) in self.sockets.for_service(&spawn.sockets) {
-            warren_sys::file::set_nonblocking(fd, non_blocking).map_err(|e| e.to_string())?;
-            fds.push((name, fd.try_clone_to_owned().map_err(|e| e.to_string())?));
-        }
-        if spawn.main {
-            fds.extend(self.stored_fds.for_unit(spawn.unit).map_err(|e| e.to_string())?);
-        }
-        if spawn.main && unit == LOG_DAEMON {
-            let end = self.log_link.daemon_end().map_err(|e| e.to_string())?;
-            fds.push((LINK_FD_NAME.to_owned(), end));
-        }
-        if spawn.main && unit == DEVICE_DAEMON {
-            let end = self.devices.daemon_end().map_err(|e| e.to_string())?;
-            fds.push((devices::LINK_FD_NAME.to_owned(), end));
-        }
-        let (log, stream) = self.log_output(spawn, &unit);
-        let input = input_data(spawn).transpose().map_err(|e| e.to_string())?;
-        let notify_socket = self.options.notify_socket().to_string_lossy().into_owned();
-        let is_main = spawn.main || spawn.list == CommandList::Start;
-        let place = self.groups.place(spawn.unit, &spawn.settings, is_main);
-        let (cgroup, delegated) = place.map_err(|e| e.to_string())?;
-        let host = SpawnHost {
-            context: &self.core.settings().context,
-            environment: &self.environment,
-            notify_socket: &notify_socket,
-            cgroup,
-            delegated,
-            log,
-            fd_names: fds.iter().map(|(name, _)| name.clone()).collect(),
-            connection: is_connection,
-            connection_environment,
-            input_data: input.as_ref().map(|_| (fds.len() + usize::from(stream.is_some())) as u16),
-        };
-        let spec = exec_spec(spawn, &host)?;
-        let fds = fds.into_iter().map(|(_, fd)| fd).chain(stream).chain(input).collect();
-        self.helpers.spawn(id, Box::new(spec), fds)
-    }
-
-    /// Where the output of a process goes if it goes to the log, and the stream if there is one.
-    fn log_output(&mut self, spawn: &Spawn, unit: &str) -> (LogOutput, Option<OwnedFd>) {
-        let command = command_of(&spawn.settings, spawn.list, spawn.index);
-        let writes = command.is_some_and(|(_, exec)| writes_to_log(exec));
-        let program = command.and_then(|(command, _)| command.path.rsplit('/').next());
-        let program = program.unwrap_or_default().to_owned();
-        if !writes && spawn.main {
-            self.tell_log_settings(spawn.unit, &spawn.settings, spawn.invocation);
-        }
-        let open = |daemon: &mut Daemon| {
-            daemon.open_stream(spawn.unit, &spawn.settings, spawn.invocation, &program)
-        };
-        match if writes { open(self) } else { None } {
-            Some(stream) => (LogOutput::Stream(stream.name), Some(stream.fd)),
-            None => (LogOutput::File(self.log_file(unit)), None),
-        }
-    }
-
-    /// A setting that protects the host and is not applied is said so at every start.
-    fn warn_of_sandbox(&self, spawn: &Spawn) {
-        let TypeSettings::Service(config) = &spawn.settings.own else { return };
-        if spawn.main && spawn.index == 0 && !config.exec.sandbox.is_empty() {
-            let names: Vec<&str> = config.exec.sandbox.iter().map(|s| s.setting).collect();
-            let unit = self.core.graph().name(spawn.unit);
-            say!("{unit}: started WITHOUT the protection of {}", names.join(" "));
-        }
-    }
-
-    fn log_file(&self, unit: &str) -> String {
-        let path = self.options.log_dir().join(format!("{unit}.log"));
-        if std::fs::metadata(&path).is_ok_and(|m| m.len() > LOG_BYTES_MAX) {
-            let _ = std::fs::rename(&path, path.with_extension("log.1"));
-        }
-        path.to_string_lossy().into_owned()
-    }
-
-    pub(crate) fn spawned(&mut self, reply: SpawnReply, pidfd: Option<OwnedFd>) {
-        let id = EffectId(reply.id);
-        let result = match reply.result {
-            Ok(spawned) => {
-                let pid = spawned.pid as u32;
-                let pidfd = pidfd.or_else(|| process::pidfd_open(spawned.pid).ok());
-                if let Some(pidfd) = pidfd {
-                    self.pidfds.insert(pid, pidfd);
-                }
-                Done::Spawned { pid }
-            }
-            Err(error) => {
-                let errno = match error.errno {
-                    0 => String::new(),
-                    errno => format!(": {}", warren_sys::error::errno_text(errno)),
-                };
-                let exit_code = error.step.exit_code() as u8;
-                let step = error.step.name();
-                let text = format!("step {step} failed: {}{errno}", error.message);
-                Done::SpawnFailed { exit_code, error: text }
-            }
-        };
-        if let Some(unit) = self.core.effect_unit(id)
-            && self.core.is_main_asked(unit, id)
-        {
-            self.handed_over.push(unit);
-        }
-        let pid = match &result {
-            Done::Spawned { pid } => Some(*pid),
-            _ => None,
-        };
-        // The unit's own, or a tool's that is run for it.
-        if let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) {
-            self.groups.note_use(unit);
-        }
-        let unit = self.core.effect_unit(id);
-        self.fresh_pids.extend(pid.map(|pid| (pid, unit)));
-        match self.tools.spawned(id, &result) {
-            Some(Some((effect, result))) if self.own_effect_done(effect, &result) => {}
-            Some(Some((effect, result))) => self.done(effect, result),
-            Some(None) => {}
-            None => self.done(id, result),
-        }
-        if let (Some(unit), Some(pid)) = (unit, pid) {
-            self.take_early_notices(unit, pid);
-        }
-        if let Some(pid) = pid
-            && let Some(early) = self.early_exits.remove(&pid)
-        {
-            self.process_ended(pid, early.status);
-        }
-        self.forget_orphans();
-    }
-
-    /// A helper died. The spawn that it was at may have been done: what it may have made is
-    /// killed, and it is done once more; if that is the end of another helper, it fails.
-    pub(crate) fn helper_lost(&mut self, lost: Lost) {
-        if let Some(id) = lost.begun {
-            self.kill_unknown(EffectId(id.0 & !crate::tools::TOOL));
-        }
-        if let Some(id) = lost.given_up {
-            let error = "exec helpers died over it".to_owned();
-            let result = Done::SpawnFailed { exit_code: 0, error };
-            match self.tools.spawned(id, &result) {
-                Some(Some((effect, result))) => self.done(effect, result),
-                _ => self.done(id, result),
-            }
-        }
-        self.forget_orphans();
-    }
-
-    /// Kills the processes of an effect's unit that the machine knows nothing of.
-    fn kill_unknown(&mut self, id: EffectId) {
-        let Some(unit) = self.core.effect_unit(id) else { return };
-        let known = |pid: u32| self.core.unit_of_pid(pid).is_some() || self.tools.knows(pid);
-        for pid in self.groups.processes(unit).into_iter().filter(|&pid| !known(pid as u32)) {
-            let _ = process::kill(pid, 9);
         }
     }
 
@@ -564,7 +365,9 @@ impl Daemon {
     /// A tool that the last incarnation ran for this effect: told by the helper's answer, or by
     /// the unit's cgroup, where nothing else runs. False if there is none.
     fn take_up_tool(&mut self, id: EffectId, unit: UnitId) -> bool {
-        if let Some((reply, pidfd)) = self.replies.remove(&EffectId(id.0 | crate::tools::TOOL)) {
+        if let Some((reply, pidfd)) =
+            self.answered.replies.remove(&EffectId(id.0 | crate::tools::TOOL))
+        {
             self.spawned(reply, pidfd);
             return true;
         }

@@ -1,6 +1,9 @@
-//! The cgroups of units: made when something is to run in them, watched until they are empty,
-//! removed when the unit is down. Only groups of active units are ever touched. Where a group has
-//! the memory controller, what the kernel kills in it for want of memory is watched too.
+//! The cgroups of units: made when something is to run in them, removed when the unit is down. Only
+//! groups of active units are ever touched.
+//!
+//! Whether somebody is left in a group is looked at when a process ends that the machine knows, and
+//! a group is watched only when there is: of most services the main process is the last. Where a
+//! group has the memory controller, what the kernel kills in it for want of memory is watched too.
 
 mod limits;
 
@@ -70,8 +73,8 @@ struct Group {
     killed: bool,
     /// Nobody is in it, and nobody was put there since that was found.
     empty: bool,
-    /// Somebody was put there since it was last looked at: he may have gone before the watch
-    /// began, or before anybody knew him.
+    /// Somebody was put there since it was last looked at. Either this, or it is empty, or it is
+    /// watched.
     used: bool,
 }
 
@@ -184,8 +187,7 @@ impl Groups {
         Ok((Some(place), own))
     }
 
-    /// Takes a group that exists. Whether it is empty is watched when somebody was put into it
-    /// ([`Groups::note_use`]): that he came would be reported else, and slices need no watch.
+    /// Takes a group that exists.
     ///
     /// Whether memory runs out is not asked of slices: their groups count what their units' do.
     fn adopt(&mut self, graph: &Graph, unit: UnitId, path: String, killed: bool) {
@@ -227,9 +229,10 @@ impl Groups {
     }
 
     /// Whether nobody is left in the unit's group; the kernel's report of it, if it is still to
-    /// come, says nothing new then.
+    /// come, says nothing new then. If somebody is, the kernel will report his end.
     pub fn found_empty(&mut self, unit: UnitId) -> bool {
-        let empty = !self.is_populated(unit);
+        // Who is the last may go before the watch begins.
+        let empty = !self.is_populated(unit) || self.begin_watch(unit) && !self.is_populated(unit);
         if let Some(group) = self.made.get_mut(&unit) {
             group.empty = empty;
             group.used = false;
@@ -237,11 +240,15 @@ impl Groups {
         empty
     }
 
-    /// A process of the unit has ended: whether it was put there and left nobody behind. What it
+    /// The last process of the unit that is known has ended: whether it left nobody behind. What it
     /// left behind is reported by the kernel when it ends.
     pub fn emptied_by_end(&mut self, unit: UnitId) -> bool {
-        let used = self.made.get(&unit).is_some_and(|group| group.used);
-        used && !self.killing.contains(&unit) && self.found_empty(unit)
+        self.made.get(&unit).is_some_and(|group| group.used) && self.emptied(unit)
+    }
+
+    /// Whether nobody is left in the unit's group that is not being killed just now.
+    pub fn emptied(&mut self, unit: UnitId) -> bool {
+        !self.killing.contains(&unit) && self.found_empty(unit)
     }
 
     /// Whether a process lives in the unit's group.
@@ -415,14 +422,24 @@ impl Groups {
 
     /// A process was put into the unit's group, and may be gone already.
     pub fn note_use(&mut self, unit: UnitId) {
-        let Some(group) = self.made.get_mut(&unit) else { return };
-        (group.empty, group.used) = (false, true);
-        if group.watch.is_none()
-            && let (Some(tree), Some(watch)) = (&self.tree, &self.watch)
-        {
-            group.watch = watch.add(tree, &group.path).ok();
-            self.by_watch.extend(group.watch.map(|id| (id, Watched::Empty(unit))));
+        if let Some(group) = self.made.get_mut(&unit) {
+            (group.empty, group.used) = (false, true);
         }
+    }
+
+    /// Has the kernel report when the unit's group is empty; whether it was not asked to before.
+    fn begin_watch(&mut self, unit: UnitId) -> bool {
+        let (Some(tree), Some(watch), Some(group)) =
+            (&self.tree, &self.watch, self.made.get_mut(&unit))
+        else {
+            return false;
+        };
+        if group.watch.is_some() {
+            return false;
+        }
+        group.watch = watch.add(tree, &group.path).ok();
+        self.by_watch.extend(group.watch.map(|id| (id, Watched::Empty(unit))));
+        group.watch.is_some()
     }
 
     /// Forgets the unit's group where it is, if nobody is known to be in it, or if it is one of

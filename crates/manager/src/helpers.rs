@@ -3,15 +3,18 @@
 //! After a restart of the manager the helpers are asked to say when they have done everything that
 //! was sent before: what they answered meanwhile is still in their sockets, so no spawn is lost or
 //! done twice.
+//!
+//! A helper may be of another program than this one: after an upgrade init starts what is on the
+//! disk. So each is asked first, and gets no spawn before it has said that it speaks our language.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::EffectId;
 use warren_init::protocol::exec::{
-    ExecSpec, HelperReply, HelperRequest, LARGE, SpawnReply, SpawnRequest,
+    ExecSpec, FromHelper, HelperReply, LARGE, SpawnError, SpawnReply, SpawnRequest, Sync,
 };
-use warren_init::protocol::{PACKET_BYTES_MAX, decode, encode};
+use warren_init::protocol::{ExecStep, PACKET_BYTES_MAX, encode};
 use warren_sys::{Result, fdpass, memfd};
 
 /// Spawns that one helper has under way at most.
@@ -20,6 +23,9 @@ const IN_FLIGHT_MAX: usize = 8;
 /// Spawns that wait for a helper at most; the machine asks for one per unit, so this is memory
 /// for every unit that can be.
 const WAITING_MAX: usize = 1 << 20;
+
+/// Why there is nobody to start a process.
+pub const FOREIGN: &str = "warren-exec is of another version of Warrener than warrend";
 
 /// A spawn that is to be sent.
 struct Waiting {
@@ -36,16 +42,32 @@ struct Sent {
     spawn: Waiting,
 }
 
+/// What a helper is good for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// It was asked, or is to be asked, whether it speaks our language.
+    Asked,
+    /// It takes spawns.
+    Ready,
+    /// Its end is on its way.
+    Ending,
+    /// It does not speak our language.
+    Foreign,
+}
+
 struct Helper {
     socket: Option<OwnedFd>,
+    standing: Standing,
     under_way: VecDeque<Sent>,
 }
 
 /// What a helper said.
-pub enum FromHelper {
+pub enum Said {
     /// A spawn is done; the pidfd comes with a success.
     Spawned(SpawnReply, Option<OwnedFd>),
-    /// The helper is gone.
+    /// It is of another program. These spawns have nobody left who could do them.
+    Foreign(Vec<EffectId>),
+    /// The helper is gone. What it had not begun is sent by [`Helpers::send_waiting`].
     Lost(Lost),
 }
 
@@ -56,6 +78,17 @@ pub struct Lost {
     pub begun: Option<EffectId>,
     /// This one is not tried again.
     pub given_up: Option<EffectId>,
+    /// What it was heard by: init has it too, so that it goes on being ready until it is unwatched.
+    pub socket: Option<OwnedFd>,
+}
+
+/// What helpers answered to the last incarnation.
+#[derive(Default)]
+pub struct Answered {
+    /// By spawn.
+    pub replies: BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>,
+    /// There may be more, of helpers that are gone or could not be understood.
+    pub is_partial: bool,
 }
 
 /// All helpers.
@@ -70,9 +103,8 @@ pub struct Helpers {
 impl Helpers {
     /// The pool with the sockets that init handed over.
     pub fn new(sockets: Vec<OwnedFd>) -> Helpers {
-        let helper = |socket| Helper { socket: Some(socket), under_way: VecDeque::new() };
         Helpers {
-            helpers: sockets.into_iter().map(helper).collect(),
+            helpers: sockets.into_iter().map(|socket| Helper::new(Some(socket))).collect(),
             waiting: VecDeque::new(),
             buffer: vec![0; PACKET_BYTES_MAX],
             sent: 0,
@@ -107,45 +139,81 @@ impl Helpers {
     /// Takes the socket of a helper that was started anew.
     pub fn replace(&mut self, index: usize, socket: OwnedFd) {
         while self.helpers.len() <= index {
-            self.helpers.push(Helper { socket: None, under_way: VecDeque::new() });
+            self.helpers.push(Helper::new(None));
         }
-        if let Some(helper) = self.helpers.get_mut(index) {
-            helper.socket = Some(socket);
+        self.helpers[index] = Helper::new(Some(socket));
+        self.ask(index);
+    }
+
+    /// Asks helper `index` whether it speaks our language; it gets no spawn before.
+    pub fn ask(&mut self, index: usize) {
+        let Some(helper) = self.helpers.get_mut(index) else { return };
+        let Some(socket) = &helper.socket else { return };
+        helper.standing = match fdpass::try_send(socket.as_fd(), &Sync(0).packet(), &[]) {
+            Ok(()) => Standing::Asked,
+            Err(_) => Standing::Ending,
+        };
+    }
+
+    /// Has helper `index` end, when it has done what was sent to it: init starts the program that
+    /// is on the disk in its place.
+    pub fn dismiss(&mut self, index: usize) {
+        let Some(helper) = self.helpers.get_mut(index) else { return };
+        if let Some(socket) = &helper.socket {
+            fdpass::hang_up(socket.as_fd());
+            helper.standing = Standing::Ending;
         }
-        self.send_waiting();
+    }
+
+    /// Whether helper `index` does not speak our language.
+    pub fn is_foreign(&self, index: usize) -> bool {
+        self.helpers.get(index).is_some_and(|helper| helper.standing == Standing::Foreign)
     }
 
     /// After a restart: collects what the helpers answered to the last incarnation.
     ///
     /// `number` is another for each incarnation: an answer to the last one's question may still be
     /// on its way.
-    pub fn synchronise(
-        &mut self,
-        number: u64,
-    ) -> Result<BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>> {
-        let mut replies = BTreeMap::new();
-        let sync = encode(&HelperRequest::Sync(number)).expect("a small packet");
+    pub fn synchronise(&mut self, number: u64) -> Answered {
+        let mut answered = Answered::default();
         for index in 0..self.helpers.len() {
-            let Some(socket) = self.socket(index) else { continue };
-            if fdpass::send(socket, &sync, &[]).is_err() {
-                continue;
-            }
-            loop {
-                let mut fds = Vec::new();
-                let socket = self.helpers[index].socket.as_ref().expect("looked at above");
-                let received = fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, true)?;
-                match decode(&self.buffer[..received.bytes]) {
-                    Ok(HelperReply::Spawned(reply)) => {
-                        // The repetition comes without the pidfd.
-                        replies.entry(EffectId(reply.id)).or_insert((reply, fds.pop()));
-                    }
-                    Ok(HelperReply::Refused { .. }) => {}
-                    Ok(HelperReply::Synced(n)) if n != number => {}
-                    _ => break,
+            let collected = self.collect(index, Sync(number), &mut answered.replies);
+            answered.is_partial |= !collected.unwrap_or(false);
+        }
+        answered
+    }
+
+    /// What helper `index` answered; whether that is all.
+    fn collect(
+        &mut self,
+        index: usize,
+        question: Sync,
+        replies: &mut BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>,
+    ) -> Result<bool> {
+        let Helpers { helpers, buffer, .. } = self;
+        let helper = &mut helpers[index];
+        let Some(socket) = &helper.socket else { return Ok(false) };
+        fdpass::send(socket.as_fd(), &question.packet(), &[])?;
+        let mut all = true;
+        loop {
+            let mut fds = Vec::new();
+            let received = fdpass::recv(socket.as_fd(), buffer, &mut fds, true)?;
+            match FromHelper::parse(&buffer[..received.bytes]) {
+                Ok(FromHelper::Reply(HelperReply::Spawned(reply))) => {
+                    // The repetition comes without the pidfd.
+                    replies.entry(EffectId(reply.id)).or_insert((reply, fds.pop()));
                 }
+                Ok(FromHelper::Synced(answer)) if answer.number == question.0 => {
+                    helper.standing =
+                        if answer.is_ours() { Standing::Ready } else { Standing::Foreign };
+                    return Ok(all);
+                }
+                // The answer to the last one's question, or to what it could not understand.
+                Ok(_) => {}
+                Err(_) if received.bytes > 0 => all = false,
+                Err(_) => return Ok(false),
             }
         }
-        Ok(replies)
     }
 
     /// Sends a spawn, now or when a helper has room. The text says why it cannot be sent.
@@ -158,7 +226,10 @@ impl Helpers {
         if self.waiting.len() >= WAITING_MAX {
             return Err("too many processes wait to be started".to_owned());
         }
-        let request = HelperRequest::Spawn(SpawnRequest { id: id.0, exec });
+        if self.helpers.iter().all(|helper| helper.standing == Standing::Foreign) {
+            return Err(FOREIGN.to_owned());
+        }
+        let request = SpawnRequest { id: id.0, exec };
         let packet = encode(&request).map_err(|e| e.to_string())?;
         let (packet, fds) = large(packet, fds).map_err(|e| e.to_string())?;
         self.waiting.push_back(Waiting { id, packet, fds, again: false });
@@ -166,16 +237,17 @@ impl Helpers {
         Ok(())
     }
 
-    fn send_waiting(&mut self) {
+    /// Sends what waits, as far as there are helpers that have room.
+    pub fn send_waiting(&mut self) {
         while !self.waiting.is_empty() {
             let ready = self
                 .helpers
                 .iter_mut()
-                .filter(|h| h.socket.is_some() && h.under_way.len() < IN_FLIGHT_MAX)
+                .filter(|h| h.standing == Standing::Ready && h.under_way.len() < IN_FLIGHT_MAX)
                 .min_by_key(|h| h.under_way.len());
             let Some(helper) = ready else { return };
+            let Some(socket) = &helper.socket else { return };
             let Some(next) = self.waiting.pop_front() else { return };
-            let socket = helper.socket.as_ref().expect("filtered above");
             let borrowed: Vec<BorrowedFd<'_>> = next.fds.iter().map(|fd| fd.as_fd()).collect();
             match fdpass::try_send(socket.as_fd(), &next.packet, &borrowed) {
                 Ok(()) => {
@@ -188,7 +260,7 @@ impl Helpers {
                 }
                 // The helper is dying: its end arrives as an event, another takes the request.
                 Err(_) => {
-                    helper.socket = None;
+                    helper.standing = Standing::Ending;
                     self.waiting.push_front(next);
                 }
             }
@@ -196,41 +268,73 @@ impl Helpers {
     }
 
     /// The next thing that helper `index` said, if there is one.
-    pub fn receive(&mut self, index: usize) -> Option<FromHelper> {
+    pub fn receive(&mut self, index: usize) -> Option<Said> {
         let helper = self.helpers.get_mut(index)?;
         let socket = helper.socket.as_ref()?;
         let mut fds = Vec::new();
-        match fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false) {
-            Ok(received) if received.bytes > 0 => match decode(&self.buffer[..received.bytes]) {
-                Ok(HelperReply::Spawned(reply)) => {
-                    helper.under_way.retain(|sent| sent.spawn.id.0 != reply.id);
-                    self.send_waiting();
-                    Some(FromHelper::Spawned(reply, fds.pop()))
-                }
-                Ok(HelperReply::Synced(_)) => None,
-                _ => Some(self.lose(index)),
-            },
-            Err(e) if e.is_would_block() => None,
-            _ => Some(self.lose(index)),
+        let received = match fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false) {
+            Err(e) if e.is_would_block() => return None,
+            Err(_) => return Some(self.lose(index)),
+            Ok(received) => received,
+        };
+        match FromHelper::parse(&self.buffer[..received.bytes]) {
+            Ok(FromHelper::Reply(HelperReply::Spawned(reply))) => {
+                helper.under_way.retain(|sent| sent.spawn.id.0 != reply.id);
+                self.send_waiting();
+                Some(Said::Spawned(reply, fds.pop()))
+            }
+            // It does one after the other.
+            Ok(FromHelper::Reply(HelperReply::Refused { message })) => {
+                let refused = helper.under_way.pop_front()?;
+                self.send_waiting();
+                let error = SpawnError { step: ExecStep::Request, errno: 0, message, pid: None };
+                Some(Said::Spawned(SpawnReply { id: refused.spawn.id.0, result: Err(error) }, None))
+            }
+            Ok(FromHelper::Synced(answer)) if answer.is_ours() => {
+                helper.standing = Standing::Ready;
+                self.send_waiting();
+                None
+            }
+            Ok(FromHelper::Synced(_)) => {
+                helper.standing = Standing::Foreign;
+                Some(Said::Foreign(self.left_to_nobody()))
+            }
+            Err(_) => Some(self.lose(index)),
         }
     }
 
-    fn lose(&mut self, index: usize) -> FromHelper {
-        let helper = &mut self.helpers[index];
-        helper.socket = None;
-        let begun = helper.under_way.pop_front().map(|sent| sent.spawn);
-        let untouched: Vec<Waiting> = helper.under_way.drain(..).map(|sent| sent.spawn).collect();
+    /// What waits, if no helper can do it.
+    fn left_to_nobody(&mut self) -> Vec<EffectId> {
+        if self.helpers.iter().any(|helper| helper.standing != Standing::Foreign) {
+            return Vec::new();
+        }
+        self.waiting.drain(..).map(|spawn| spawn.id).collect()
+    }
+
+    fn lose(&mut self, index: usize) -> Said {
+        let lost = std::mem::replace(&mut self.helpers[index], Helper::new(None));
+        // If it lives, it has said what nobody understands.
+        lost.socket.iter().for_each(|socket| fdpass::hang_up(socket.as_fd()));
+        let mut under_way = lost.under_way.into_iter().map(|sent| sent.spawn);
+        let begun = under_way.next();
+        let untouched: Vec<Waiting> = under_way.collect();
         for spawn in untouched.into_iter().rev() {
             self.waiting.push_front(spawn);
         }
-        let mut lost = Lost { begun: begun.as_ref().map(|spawn| spawn.id), given_up: None };
+        let begun_id = begun.as_ref().map(|spawn| spawn.id);
+        let mut lost = Lost { begun: begun_id, given_up: None, socket: lost.socket };
         match begun {
             Some(spawn) if spawn.again => lost.given_up = Some(spawn.id),
             Some(spawn) => self.waiting.push_front(Waiting { again: true, ..spawn }),
             None => {}
         }
-        self.send_waiting();
-        FromHelper::Lost(lost)
+        Said::Lost(lost)
+    }
+}
+
+impl Helper {
+    fn new(socket: Option<OwnedFd>) -> Helper {
+        Helper { socket, standing: Standing::Asked, under_way: VecDeque::new() }
     }
 }
 

@@ -31,7 +31,7 @@ use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::{Groups, is_slice};
-use crate::helpers::Helpers;
+use crate::helpers::{Answered, Helpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
 use crate::init_link::InitLink;
 use crate::loader::is_of_kernel;
@@ -198,7 +198,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     let mut core = Core::new(settings, random_seed());
     core.set_without_cgroups(tree.is_none());
     let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
-    let traps = match kept.pipe {
+    let traps = match std::mem::take(&mut kept.pipe) {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer))),
         _ => Traps::new(None),
     };
@@ -257,7 +257,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         early_exits: BTreeMap::new(),
         early_notices: Vec::new(),
         fresh_pids: BTreeMap::new(),
-        replies: BTreeMap::new(),
+        named_mains: Vec::new(),
+        answered: Answered::default(),
         recorder,
         options,
     };
@@ -266,7 +267,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     match restored {
         Some(restored) => {
             daemon.recorder.came_back(began.monotonic);
-            daemon.go_on(graph, restored, kept.sockets, kept.fd_store)?;
+            daemon.go_on(graph, restored, kept, is_asked)?;
             daemon.recorder.goes_on(now().monotonic);
         }
         None => {
@@ -439,6 +440,7 @@ impl Daemon {
     /// The first start.
     fn begin(&mut self, graph: Arc<Graph>) {
         for index in 0..self.helpers.count() {
+            self.helpers.ask(index);
             self.watch_helper(index);
         }
         let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
@@ -459,14 +461,15 @@ impl Daemon {
         &mut self,
         graph: Arc<Graph>,
         restored: Restored,
-        kept_sockets: Vec<(String, OwnedFd)>,
-        kept_fds: Vec<(String, OwnedFd)>,
+        kept: Kept,
+        is_asked: bool,
     ) -> Result<(), StartError> {
-        match self.helpers.synchronise(self.incarnation) {
-            Ok(replies) => self.replies = replies,
-            Err(e) => say!("the exec helpers do not answer: {e}"),
-        }
+        self.answered = self.helpers.synchronise(self.incarnation);
         for index in 0..self.helpers.count() {
+            // Who asked for a new manager gets new helpers too.
+            if is_asked || self.helpers.is_foreign(index) {
+                self.helpers.dismiss(index);
+            }
             self.watch_helper(index);
         }
         self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
@@ -488,9 +491,10 @@ impl Daemon {
         // Questions are answered from here on, orders wait.
         self.shared.publish(Arc::new(self.core.view()));
         self.serve()?;
-        self.take_up_sockets(&graph, &held, kept_sockets);
+        self.take_up_sockets(&graph, &held, kept.sockets);
         self.take_up_traps(&graph, &held);
-        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept_fds
+        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
+            .fd_store
             .into_iter()
             .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
         for (name, fd) in kept_fds {
@@ -578,7 +582,7 @@ impl Daemon {
 
     /// Answers to spawns that are not asked for again: those that were given up meanwhile.
     fn take_late_replies(&mut self) {
-        let replies = std::mem::take(&mut self.replies);
+        let replies = std::mem::take(&mut self.answered).replies;
         let given_up = self.core.given_up();
         for (id, (reply, pidfd)) in replies {
             if given_up.contains(&id) {
@@ -624,12 +628,16 @@ impl Daemon {
     /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
     fn reopen_processes(&mut self) {
         for index in 0..self.core.graph().len() {
-            let run = self.core.unit_run(UnitId(index as u32));
-            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-            for pid in pids.collect::<Vec<u32>>() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let main = run.main_process().map(|main| main.pid);
+            for pid in main.into_iter().chain(run.control_pid()) {
                 if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
                     self.pidfds.insert(pid, pidfd);
                 }
+            }
+            if main.is_some() {
+                self.watch_stranger(unit);
             }
         }
     }
@@ -645,7 +653,7 @@ impl Daemon {
             // Slices have no processes whose end is waited for.
             let may_end =
                 has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
-            if may_end && self.groups.found_empty(unit) {
+            if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
                 self.events.push_back(Event::CgroupEmpty { unit });
             }
         }
@@ -664,9 +672,7 @@ impl Daemon {
             let run = self.core.unit_run(UnitId(index as u32));
             let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
             let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
-            for pid in gone {
-                self.events.push_back(Event::Exited { pid, status: ExitStatus::Unknown });
-            }
+            gone.into_iter().for_each(|pid| self.process_ended(pid, ExitStatus::Unknown));
         }
     }
 

@@ -56,6 +56,46 @@ fn simple_oneshot_and_notify_services_start_and_stop() {
     });
 }
 
+/// The main process of the first unit is a child of another one, which reaps it, so that init has
+/// no record of its end; that of the second leaves somebody behind; the third one's command does.
+#[test]
+fn who_ends_without_a_record_is_missed_by_his_group() {
+    let adopted = "[Service]\nType=notify\nNotifyAccess=all\n\
+                   ExecStart=/bin/sh -c '@P main ready stay & wait'";
+    let leaves = "[Service]\nTimeoutStopSec=infinity\nExecStart=@P fork:/run/left.pid deaf";
+    let spared = "[Service]\nKillMode=process\nExecStart=@P stay\n\
+                  ExecStartPost=@P fork:/run/post.pid stay";
+    let units =
+        [("adopted.service", adopted), ("leaves.service", leaves), ("spared.service", spared)];
+    with("left", &units, |m| {
+        let pid_in = |file| {
+            let text = std::fs::read_to_string(m.inside(file)).expect("the player wrote it");
+            text.trim().to_owned()
+        };
+        for restarts in 0..2 {
+            m.expect_job("start", "adopted.service", "done");
+            if restarts == 1 {
+                let old = m.manager_pid();
+                assert!(m.kill_manager());
+                lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
+            }
+            let main = m.main_pid("adopted.service").expect("it runs").to_string();
+            m.run(&["kill", "-TERM", &main]).expect("it can be killed");
+            m.wait_for("adopted.service", "inactive/dead");
+        }
+        m.expect_job("start", "leaves.service", "done");
+        m.wait_for("leaves.service", "deactivating/stop-sigterm");
+        m.run(&["kill", "-KILL", &pid_in("/run/left.pid")]).expect("it can be killed");
+        m.wait_for("leaves.service", "inactive/dead");
+
+        m.expect_job("start", "spared.service", "done");
+        let left = pid_in("/run/post.pid");
+        m.expect_job("stop", "spared.service", "done");
+        assert_eq!(m.state("spared.service"), "inactive/dead");
+        m.run(&["kill", "-KILL", &left]).expect("KillMode=process spared it");
+    });
+}
+
 #[test]
 fn a_watchdog_is_fed_and_missed() {
     let units = [

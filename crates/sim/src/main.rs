@@ -3,6 +3,7 @@
 //! ```text
 //! warren-sim --seeds A..B [--steps N] [--budget SECONDS]    run them, report failures, shrunk
 //! warren-sim --seed S [--steps N] [--log] [--shrink]        one seed
+//! warren-sim --seed S [--steps N] --state-file FILE         keeps what the manager wrote down
 //! warren-sim --plan FILE [--log] [--shrink]                 a plan from a file
 //! warren-sim --exhaustive N [--ties K] [--part I/M]         transactions of all graphs of N units
 //! warren-sim --exhaustive N --share K                       of one of K of them
@@ -38,6 +39,7 @@ struct Options {
     which: Which,
     log: bool,
     shrink: bool,
+    state_file: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -105,6 +107,7 @@ fn read_options() -> Result<Options, String> {
                 let (part, parts) = text.split_once('/').ok_or("--part takes I/M")?;
                 piece = (number(part.to_owned())?, number(parts.to_owned())?);
             }
+            "--state-file" => options.state_file = Some(value()?),
             "--log" => options.log = true,
             "--shrink" => options.shrink = true,
             other => return Err(format!("unknown option {other}")),
@@ -126,6 +129,12 @@ fn one(plan: Plan, options: &Options) -> ExitCode {
         verdict.log.iter().for_each(|line| println!("{line}"));
     }
     report(&plan, &verdict);
+    if let Some(path) = &options.state_file
+        && let Err(error) = std::fs::write(path, &verdict.state_file)
+    {
+        eprintln!("{path}: {error}");
+        return ExitCode::FAILURE;
+    }
     if verdict.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -27,6 +27,8 @@ pub struct Verdict {
     pub events: u64,
     /// Times the manager was killed.
     pub crashes: u32,
+    /// The state file: all that was written since the manager was killed last.
+    pub state_file: Vec<u8>,
 }
 
 impl Verdict {
@@ -56,7 +58,13 @@ pub fn run(plan: &Plan) -> Verdict {
     let mut log = std::mem::take(&mut world.log);
     log.push("at the end:".to_owned());
     log.extend(states);
-    Verdict { log, wrong: world.wrong, events: world.events, crashes: world.crashes }
+    Verdict {
+        log,
+        wrong: world.wrong,
+        events: world.events,
+        crashes: world.crashes,
+        state_file: world.file,
+    }
 }
 
 /// The liveness phase.

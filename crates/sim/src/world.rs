@@ -58,7 +58,7 @@ pub struct World {
     /// Events that the core has taken.
     pub events: u64,
     /// What the state file holds.
-    file: Vec<u8>,
+    pub file: Vec<u8>,
     told: Told,
     names_written: usize,
     instances: u64,

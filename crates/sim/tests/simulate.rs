@@ -1,8 +1,10 @@
 //! The simulator as a test: a fixed number of random plans, and every plan that ever failed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
+use warren_core::record;
 use warren_sim::exhaustive::{self, Which};
 use warren_sim::run::run;
 use warren_sim::script::Plan;
@@ -54,6 +56,43 @@ fn plans_that_failed_once() {
         plans += 1;
     }
     assert!(plans > 0, "no plan was found");
+}
+
+/// The version in the name of a state file of `state-files/`.
+fn version_of(path: &std::path::Path) -> u32 {
+    let name = path.file_name().expect("it is a file").to_string_lossy();
+    let version = name.split(['-', '.']).next().expect("split gives one at least");
+    version.parse().expect("its name begins with its version")
+}
+
+/// Files of `state-files/` were written by versions of the past: made by `warren-sim --state-file`
+/// when a version was new, and kept. What they say is to be found in them to the last byte; and this
+/// version writes of each unit what is in its own files, or it is another version.
+#[test]
+fn state_files_of_all_versions_are_understood() {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("state-files");
+    let mut kinds_of_this_version = BTreeSet::new();
+    for entry in fs::read_dir(directory).expect("the files are there") {
+        let path = entry.expect("an entry can be read").path();
+        let bytes = fs::read(&path).expect("a file can be read");
+        let restored = record::read(&bytes).unwrap_or_else(|why| panic!("{path:?}: {why:?}"));
+        assert_eq!(restored.valid_bytes, bytes.len(), "{path:?} is read to its end");
+        assert!(restored.runs.len() > 3 && restored.manager.is_some(), "{path:?}");
+        if version_of(&path) != record::VERSION {
+            continue;
+        }
+        for (&unit, run) in &restored.runs {
+            let mut written = Vec::new();
+            record::write_unit(&mut written, unit, run);
+            let is_there = bytes.windows(written.len()).any(|part| part == written);
+            assert!(is_there, "{path:?}: {:?} is written otherwise: raise VERSION", run.state);
+            let state = format!("{:?}", run.state);
+            kinds_of_this_version.extend(state.split('(').next().map(str::to_owned));
+        }
+    }
+    let kinds: Vec<_> = kinds_of_this_version.into_iter().collect();
+    let expected = ["Automount", "Device", "Mount", "Service", "Slice", "Socket", "Swap", "Target"];
+    assert_eq!(kinds, expected, "a new version needs files: warren-sim --state-file");
 }
 
 fn check_graphs(units: usize, which: Which, at_least: u64) {

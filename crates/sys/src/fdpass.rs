@@ -61,6 +61,13 @@ pub fn seqpacket_pair(nonblocking: bool) -> Result<(OwnedFd, OwnedFd)> {
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).call("socketpair")
 }
 
+/// Ends a connection for both sides, whoever else holds a descriptor of it: the other side reads
+/// what was sent before, then the end.
+pub fn hang_up(socket: BorrowedFd<'_>) {
+    // ENOTCONN: it has ended already.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
 /// Makes the socket report the sender of each message.
 pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
     rustix::net::sockopt::set_socket_passcred(socket, true).call("setsockopt SO_PASSCRED")

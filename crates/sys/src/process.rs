@@ -138,37 +138,55 @@ pub fn pidfd_signal(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     check("pidfd_send_signal", ret).map(|_| ())
 }
 
-/// The id of the cgroup that a process is in, or was in when it ended (pidfd_open(2), "ioctls").
-/// `None` from a kernel that does not know: before Linux 6.13, of a process that has ended before
-/// 6.15.
-pub fn pidfd_cgroup_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
-    /// `PIDFD_INFO_CGROUPID` and `PIDFD_INFO_EXIT` of the kernel.
-    const CGROUP_ID: u64 = 1 << 2;
-    const EXIT: u64 = 1 << 3;
-    /// `struct pidfd_info` of the first version.
-    #[repr(C)]
-    struct Info {
-        mask: u64,
-        cgroup_id: u64,
-        rest: [u32; 12],
-    }
-    const _: () = assert!(size_of::<Info>() == 64);
+/// `struct pidfd_info` of the kernel, first version.
+#[repr(C)]
+struct PidfdInfo {
+    mask: u64,
+    cgroup_id: u64,
+    pid: u32,
+    tgid: u32,
+    ppid: u32,
+    rest: [u32; 9],
+}
+
+/// `PIDFD_INFO_PID`, `PIDFD_INFO_CGROUPID` and `PIDFD_INFO_EXIT`, bits of its mask.
+const PIDFD_INFO_PID: u64 = 1 << 0;
+const PIDFD_INFO_CGROUP_ID: u64 = 1 << 2;
+const PIDFD_INFO_EXIT: u64 = 1 << 3;
+
+/// What a kernel since Linux 6.13 says of the process behind a pidfd (pidfd_open(2), "ioctls").
+fn pidfd_info(pidfd: BorrowedFd<'_>, mask: u64) -> Result<PidfdInfo> {
+    const _: () = assert!(size_of::<PidfdInfo>() == 64);
     /// `_IOWR(0xff, 11, struct pidfd_info)`.
     const PIDFD_GET_INFO: libc::c_ulong = 0xc040_ff0b;
+    let mut info = PidfdInfo { mask, cgroup_id: 0, pid: 0, tgid: 0, ppid: 0, rest: [0; 9] };
+    // SAFETY: the number names the size of the struct, so the kernel writes at most that.
+    let done = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO as _, &raw mut info) };
+    check("ioctl PIDFD_GET_INFO", done as _).map(|_| info)
+}
+
+/// The id of the cgroup that a process is in, or was in when it ended. `None` from a kernel that
+/// does not know: before Linux 6.13, of a process that has ended before 6.15.
+pub fn pidfd_cgroup_id(pidfd: BorrowedFd<'_>) -> Option<u64> {
     /// How often a process is asked for that is being reaped just now: the kernel has taken its
     /// pid away and not said yet how it ended.
     const TRIES_MAX: usize = 100;
     for _ in 0..TRIES_MAX {
-        let mut info = Info { mask: CGROUP_ID | EXIT, cgroup_id: 0, rest: [0; 12] };
-        // SAFETY: the number names the size of `Info`, so the kernel writes at most that.
-        let done = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO as _, &raw mut info) };
-        match check("ioctl PIDFD_GET_INFO", done as _) {
-            Ok(_) => return (info.mask & CGROUP_ID != 0).then_some(info.cgroup_id),
+        match pidfd_info(pidfd, PIDFD_INFO_CGROUP_ID | PIDFD_INFO_EXIT) {
+            Ok(info) => {
+                return (info.mask & PIDFD_INFO_CGROUP_ID != 0).then_some(info.cgroup_id);
+            }
             Err(e) if e.errno == libc::ESRCH => {}
             Err(_) => return None,
         }
     }
     None
+}
+
+/// The parent's pid of a process that was not reaped yet. `None` from a kernel that does not know:
+/// before Linux 6.13.
+pub fn pidfd_parent(pidfd: BorrowedFd<'_>) -> Option<i32> {
+    pidfd_info(pidfd, PIDFD_INFO_PID).ok().map(|info| info.ppid as i32)
 }
 
 /// The pid behind a pidfd, from `/proc/self/fdinfo`; `ESRCH` when the process has been reaped.
@@ -246,6 +264,14 @@ pub fn start_ticks(pid: i32) -> Result<u64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).call_on("read", &path)?;
     parse_start_ticks(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
+}
+
+/// Whether a process is no older than a moment of CLOCK_MONOTONIC in nanoseconds, as exactly as
+/// the kernel tells: to a clock tick, in favour of yes. `false` when it is gone.
+pub fn is_younger(pid: i32, than_ns: u64) -> bool {
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let asleep_ns = crate::time::boottime_ns().saturating_sub(crate::time::monotonic_ns());
+    start_ticks(pid).is_ok_and(|ticks| (ticks + 1) * tick_ns >= than_ns.saturating_add(asleep_ns))
 }
 
 /// The command name may hold blanks and parentheses: fields are counted after the last `)`.
@@ -334,6 +360,21 @@ mod tests {
         assert!(!is_alive(fd.as_fd()));
         assert_eq!(pidfd_pid(fd.as_fd()).map_err(|e| e.errno), Err(libc::ESRCH));
         drop(child.stdin.take());
+    }
+
+    #[test]
+    fn the_parent_is_the_one_of_proc() {
+        let pidfd = pidfd_open(std::process::id() as i32).expect("this process");
+        let told = pidfd_parent(pidfd.as_fd());
+        // An older kernel does not know.
+        assert!(told.is_none_or(|told| told == std::os::unix::process::parent_id() as i32));
+    }
+
+    #[test]
+    fn age_is_told_to_a_tick() {
+        let own = std::process::id() as i32;
+        assert!(is_younger(own, 0));
+        assert!(!is_younger(own, crate::time::monotonic_ns() + 1_000_000_000));
     }
 
     #[test]

@@ -9,9 +9,14 @@
 //! warrend and the helpers are in init's process group. SIGINT, SIGQUIT and SIGTSTP are blocked
 //! when warrend starts, so that a Ctrl-C reaches it once, through init.
 //!
+//! A manager of a newer program speaks to the init that is there: messages are added behind the
+//! others, and none that exists is changed.
+//!
 //! The types borrow their strings from the packet, because init allocates nothing.
 
 use serde::{Deserialize, Serialize};
+
+use super::Packet;
 
 /// The fd at which warrend finds the control socket. It is not close-on-exec there: take it with
 /// `warren_sys::fdpass::take_inherited` first thing.
@@ -81,6 +86,10 @@ pub enum InitRequest<'a> {
         /// Comes back in [`InitMessage::Pong`].
         n: u64,
     },
+}
+
+impl Packet for InitRequest<'_> {
+    const VERSION: u8 = 1;
 }
 
 /// How it all ends.
@@ -158,6 +167,10 @@ pub enum InitMessage<'a> {
         /// The name that the request was about, if any.
         name: &'a str,
     },
+}
+
+impl Packet for InitMessage<'_> {
+    const VERSION: u8 = 1;
 }
 
 /// What a new warrend is told.

@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ExecStep;
+use super::{ExecStep, Packet, WireError, body, decode};
 
 /// Largest encoded request. More than [`super::PACKET_BYTES_MAX`] needs a memfd. The kernel's
 /// own bound on arguments and environment together is usually 2 MiB.
@@ -22,18 +22,73 @@ pub const LARGE: u8 = 0xff;
 /// Most fds of one request, the memfd of a large one not counted.
 pub const REQUEST_FDS_MAX: usize = 252;
 
-/// From warrend to a helper.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum HelperRequest {
-    /// Make a process. The packet carries `ExecSpec`'s fds.
-    Spawn(SpawnRequest),
-    /// Say the last replies again, without their pidfds; then answer [`HelperReply::Synced`] with
-    /// the same number, once everything before is done. A new warrend sends this first and takes
-    /// all replies up to the answer as its predecessor's.
-    Sync(u64),
+/// First byte of [`Sync`] and [`Synced`], which all versions have in common.
+pub const SYNC: u8 = 0xfe;
+
+/// From warrend to a helper: say the last replies again, without their pidfds; then answer
+/// [`Synced`] with the same number, once everything before is done. The first thing that a helper
+/// hears from a manager, which takes all replies up to the answer as its predecessor's.
+///
+/// [`SYNC`] and the number in eight bytes, the lowest first: this form never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sync(pub u64);
+
+/// From a helper to warrend: answer to [`Sync`], in the same form with two bytes more, the
+/// versions of what it understands and says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Synced {
+    /// That of the question.
+    pub number: u64,
+    /// Version of the [`SpawnRequest`] that it takes.
+    pub requests: u8,
+    /// Version of its [`HelperReply`].
+    pub replies: u8,
 }
 
-/// A request to spawn.
+impl Sync {
+    /// In writing.
+    pub fn packet(self) -> [u8; 9] {
+        let mut out = [SYNC; 9];
+        out[1..].copy_from_slice(&self.0.to_le_bytes());
+        out
+    }
+
+    /// `None`: the packet is something else.
+    pub fn parse(packet: &[u8]) -> Option<Sync> {
+        let number = packet.strip_prefix(&[SYNC])?;
+        Some(Sync(u64::from_le_bytes(number.try_into().ok()?)))
+    }
+}
+
+impl Synced {
+    /// The answer of this program.
+    pub fn to(question: Sync) -> Synced {
+        let (requests, replies) = (SpawnRequest::VERSION, HelperReply::VERSION);
+        Synced { number: question.0, requests, replies }
+    }
+
+    /// Whether helper and manager speak the same language.
+    pub fn is_ours(self) -> bool {
+        self == Synced::to(Sync(self.number))
+    }
+
+    /// In writing.
+    pub fn packet(self) -> [u8; 11] {
+        let mut out = [SYNC; 11];
+        out[..9].copy_from_slice(&Sync(self.number).packet());
+        out[9..].copy_from_slice(&[self.requests, self.replies]);
+        out
+    }
+
+    /// `None`: the packet is something else.
+    pub fn parse(packet: &[u8]) -> Option<Synced> {
+        let (question, versions) = packet.split_at_checked(9)?;
+        let &[requests, replies] = versions else { return None };
+        Some(Synced { number: Sync::parse(question)?.0, requests, replies })
+    }
+}
+
+/// A request to spawn, from warrend to a helper. The packet carries `ExecSpec`'s fds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnRequest {
     /// Chosen by warrend, comes back in the reply.
@@ -42,18 +97,51 @@ pub struct SpawnRequest {
     pub exec: Box<ExecSpec>,
 }
 
+impl Packet for SpawnRequest {
+    const VERSION: u8 = 1;
+}
+
+impl SpawnRequest {
+    /// The id of a request that is damaged behind it.
+    pub fn id_of(packet: &[u8]) -> Option<u64> {
+        let body = body::<SpawnRequest>(packet).ok()?;
+        postcard::take_from_bytes(body).ok().map(|(id, _)| id)
+    }
+}
+
 /// From a helper to warrend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HelperReply {
-    /// Answer to a `Spawn`. Carries the pidfd as its only fd when `result` is `Ok`.
+    /// Answer to a [`SpawnRequest`]. Carries the pidfd as its only fd when `result` is `Ok`.
     Spawned(SpawnReply),
-    /// Answer to `Sync`.
-    Synced(u64),
     /// A packet that was no request. Nothing was done.
     Refused {
         /// Why, for the log.
         message: String,
     },
+}
+
+impl Packet for HelperReply {
+    const VERSION: u8 = 1;
+}
+
+/// What warrend reads from a helper.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromHelper {
+    /// Answer to a [`Sync`].
+    Synced(Synced),
+    /// Answer to anything else.
+    Reply(HelperReply),
+}
+
+impl FromHelper {
+    /// Understands a packet.
+    pub fn parse(packet: &[u8]) -> Result<FromHelper, WireError> {
+        match Synced::parse(packet) {
+            Some(synced) => Ok(FromHelper::Synced(synced)),
+            None => decode(packet).map(FromHelper::Reply),
+        }
+    }
 }
 
 /// Answer to one spawn.
@@ -182,8 +270,6 @@ pub struct ExecSpec {
     /// of its own for it.
     pub log_sockets: Option<String>,
 
-    // What is new goes to the end: a helper of an older program then refuses the whole packet, where
-    // it would take one field for another otherwise.
     /// Groups that are given to `user`, relative to the tree's root (Delegate=).
     pub delegated: Vec<String>,
 }

@@ -8,6 +8,12 @@
 //! version, or one that does not decode to its last byte, is refused as a whole. Fds travel with
 //! the packet that names them, in the order in which it does.
 //!
+//! An upgrade replaces the programs on the disk while the old ones run, so each direction of a
+//! channel has a version of its own ([`Packet`]). Helpers are replaced when they turn out to be of
+//! another program, which [`exec::Sync`] finds out in a form that never changes. Init is not
+//! replaced: the language of [`control`], the ring, and what programs are started with (arguments,
+//! fds, environment) only ever get new messages, which an older init refuses by name.
+//!
 //! Architecture invariant: whatever was sent before its sender died is still delivered. Init
 //! reads what a dead warrend left in the control socket before it starts the next one, and the
 //! replies of helpers wait in their sockets for the next warrend. So nothing is acknowledged
@@ -22,10 +28,14 @@ pub use step::ExecStep;
 
 use serde::{Deserialize, Serialize};
 
-/// First byte of every packet. Raised with every change of a type in this module.
-pub const PROTOCOL_VERSION: u8 = 1;
+/// What one side of a channel may send.
+pub trait Packet {
+    /// First byte of its packets, below [`exec::SYNC`]. Raised with every change of the type or of
+    /// one inside it; a test holds the bytes.
+    const VERSION: u8;
+}
 
-/// Largest packet. A larger [`exec::HelperRequest`] travels in a memfd: see [`exec::LARGE`].
+/// Largest packet. A larger [`exec::SpawnRequest`] travels in a memfd: see [`exec::LARGE`].
 pub const PACKET_BYTES_MAX: usize = 64 << 10;
 
 /// Why a packet could not be made or understood.
@@ -46,7 +56,7 @@ impl std::fmt::Display for WireError {
         match self {
             WireError::Empty => write!(f, "empty packet"),
             WireError::Version(v) => {
-                write!(f, "packet of protocol version {v}, this is {PROTOCOL_VERSION}")
+                write!(f, "packet of version {v} of the protocol, which is not ours")
             }
             WireError::Malformed => write!(f, "malformed packet"),
             WireError::TooLarge => write!(f, "packet too large"),
@@ -57,34 +67,33 @@ impl std::fmt::Display for WireError {
 impl std::error::Error for WireError {}
 
 /// Encodes a value as one packet.
-pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, WireError> {
-    postcard::to_extend(value, vec![PROTOCOL_VERSION]).map_err(|_| WireError::TooLarge)
+pub fn encode<T: Serialize + Packet>(value: &T) -> Result<Vec<u8>, WireError> {
+    postcard::to_extend(value, vec![T::VERSION]).map_err(|_| WireError::TooLarge)
 }
 
 /// Encodes a value into `buffer` and returns the packet. Allocates nothing.
-pub fn encode_into<'b, T: Serialize>(
+pub fn encode_into<'b, T: Serialize + Packet>(
     value: &T,
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], WireError> {
     let (version, body) = buffer.split_first_mut().ok_or(WireError::TooLarge)?;
-    *version = PROTOCOL_VERSION;
+    *version = T::VERSION;
     let used = postcard::to_slice(value, body).map_err(|_| WireError::TooLarge)?.len();
     Ok(&buffer[..used + 1])
 }
 
 /// Decodes one whole packet. Borrows strings from it; allocates only what `T` owns.
-pub fn decode<'p, T: Deserialize<'p>>(packet: &'p [u8]) -> Result<T, WireError> {
-    let (value, rest) = decode_prefix(packet)?;
+pub fn decode<'p, T: Deserialize<'p> + Packet>(packet: &'p [u8]) -> Result<T, WireError> {
+    let (value, rest) =
+        postcard::take_from_bytes(body::<T>(packet)?).map_err(|_| WireError::Malformed)?;
     if rest.is_empty() { Ok(value) } else { Err(WireError::Malformed) }
 }
 
-/// Decodes a value at the start of a packet and returns what follows it.
-pub fn decode_prefix<'p, T: Deserialize<'p>>(packet: &'p [u8]) -> Result<(T, &'p [u8]), WireError> {
+/// What follows the version byte, if it is that of `T`.
+fn body<T: Packet>(packet: &[u8]) -> Result<&[u8], WireError> {
     match packet.split_first() {
         None => Err(WireError::Empty),
-        Some((&PROTOCOL_VERSION, body)) => {
-            postcard::take_from_bytes(body).map_err(|_| WireError::Malformed)
-        }
+        Some((&version, body)) if version == T::VERSION => Ok(body),
         Some((&version, _)) => Err(WireError::Version(version)),
     }
 }

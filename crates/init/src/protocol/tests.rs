@@ -1,12 +1,12 @@
 use super::control::{InitMessage, InitRequest, pack_name, unpack_names};
-use super::exec::{HelperReply, HelperRequest, SpawnRequest};
+use super::exec::*;
 use super::*;
 
 #[test]
 fn packets_come_back_as_they_went() {
-    let request = HelperRequest::Spawn(SpawnRequest { id: 7, exec: Box::default() });
+    let request = SpawnRequest { id: 7, exec: Box::default() };
     let packet = encode(&request).expect("small");
-    assert_eq!(packet.first(), Some(&PROTOCOL_VERSION));
+    assert_eq!(packet.first(), Some(&SpawnRequest::VERSION));
     assert_eq!(decode(&packet), Ok(request));
 
     let store = InitRequest::StoreFd { name: "state" };
@@ -25,9 +25,9 @@ fn check_refused(packet: &[u8], expected: WireError) {
 fn damaged_packets_are_refused() {
     check_refused(&[], WireError::Empty);
     check_refused(&[9, 1, 2], WireError::Version(9));
-    check_refused(&[PROTOCOL_VERSION], WireError::Malformed);
-    check_refused(&[PROTOCOL_VERSION, 99, 0, 0], WireError::Malformed);
-    let mut packet = encode(&HelperReply::Synced(1)).expect("small");
+    check_refused(&[HelperReply::VERSION], WireError::Malformed);
+    check_refused(&[HelperReply::VERSION, 99, 0, 0], WireError::Malformed);
+    let mut packet = encode(&HelperReply::Refused { message: String::new() }).expect("small");
     packet.push(0);
     assert_eq!(decode::<HelperReply>(&packet), Err(WireError::Malformed));
     assert_eq!(encode_into(&InitRequest::Hello, &mut [0; 1]), Err(WireError::TooLarge));
@@ -35,10 +35,10 @@ fn damaged_packets_are_refused() {
 
 #[test]
 fn no_cut_of_a_packet_is_understood() {
-    let request = HelperRequest::Spawn(SpawnRequest { id: 300, exec: Box::default() });
+    let request = SpawnRequest { id: 300, exec: Box::default() };
     let packet = encode(&request).expect("small");
     for end in 0..packet.len() {
-        assert!(decode::<HelperRequest>(&packet[..end]).is_err(), "cut at {end}");
+        assert!(decode::<SpawnRequest>(&packet[..end]).is_err(), "cut at {end}");
     }
 }
 
@@ -61,4 +61,147 @@ fn exit_codes_are_those_of_the_manual() {
     assert_eq!(ExecStep::Exec.exit_code(), 203);
     assert_eq!(ExecStep::ConfigurationDirectory.exit_code(), 241);
     assert_eq!(ExecStep::from_exit_code(1), None);
+}
+
+/// A request with something in every field, the last choice where there is one.
+fn full_request() -> SpawnRequest {
+    let text = || "t".to_owned();
+    let exec = ExecSpec {
+        required_features: vec![text()],
+        path: text(),
+        search_path: text(),
+        argv: vec![text()],
+        env: vec![text()],
+        cgroup: CgroupPlace::Fd(1),
+        keep_session: true,
+        listen_fds: vec![2],
+        set_listen_pid: true,
+        set_exec_pid: true,
+        stdin: StdInput::Tty(TtyMode::Force),
+        stdout: StdOutput::Tty,
+        stderr: StdOutput::Truncate(text()),
+        tty_path: text(),
+        working_directory: WorkingDirectory {
+            place: DirectoryPlace::Path(text()),
+            ignore_missing: true,
+        },
+        root_directory: Some(text()),
+        user: Some(text()),
+        group: Some(text()),
+        supplementary_groups: vec![text()],
+        set_login_environment: true,
+        rlimits: vec![Rlimit { resource: 1, soft: 2, hard: 3 }],
+        nice: Some(1),
+        oom_score_adjust: Some(1),
+        umask: Some(1),
+        ignore_sigpipe: true,
+        scheduling: Some(Scheduling { policy: 1, priority: 2, reset_on_fork: true }),
+        cpu_affinity: Some(vec![1]),
+        io_priority: Some(IoPriority { class: 1, level: 2 }),
+        timer_slack_ns: Some(1),
+        capability_bounding_set: Some(1),
+        ambient_capabilities: 2,
+        secure_bits: Some(3),
+        no_new_privileges: true,
+        personality: Some(1),
+        keyring: Keyring::Shared,
+        directories: vec![Directories {
+            kind: DirectoryKind::Configuration,
+            base: text(),
+            names: vec![text()],
+            mode: 1,
+        }],
+        log_sockets: Some(text()),
+        delegated: vec![text()],
+    };
+    SpawnRequest { id: 300, exec: Box::new(exec) }
+}
+
+fn hex(packet: &[u8]) -> String {
+    packet.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Fails when a type of a language was changed. Helpers: raise the version, then change the bytes
+/// here. Init: an older one must understand what is said to it, so these bytes never change.
+#[track_caller]
+fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
+    assert_eq!(hex(&encode(message).expect("small")), expected);
+}
+
+#[test]
+fn the_language_of_helpers_is_the_one_of_its_version() {
+    check_bytes(
+        &full_request(),
+        "01ac0201017401740174010174010174020101010201010301060501740174020174010101740101740101740101740101010203010101020101010101020101010101010201010101020103010101020104017401017401010174010174",
+    );
+    let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
+    check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "01000300020201");
+    let error =
+        SpawnError { step: ExecStep::Exec, errno: 2, message: "t".to_owned(), pid: Some(7) };
+    check_bytes(
+        &HelperReply::Spawned(SpawnReply { id: 3, result: Err(error) }),
+        "0100030105040174010e",
+    );
+    check_bytes(&HelperReply::Refused { message: "t".to_owned() }, "01010174");
+}
+
+#[test]
+fn the_first_question_and_its_answer_never_change() {
+    assert_eq!(hex(&Sync(0x0102).packet()), "fe0201000000000000");
+    let answer = Synced { number: 0x0102, requests: 3, replies: 4 };
+    assert_eq!(hex(&answer.packet()), "fe02010000000000000304");
+    assert_eq!(Synced::parse(&answer.packet()), Some(answer));
+    assert_eq!(Synced::parse(&Sync(1).packet()), None);
+    assert_eq!(Sync::parse(&answer.packet()), None);
+    const { assert!(SpawnRequest::VERSION < SYNC && HelperReply::VERSION < SYNC) }
+}
+
+#[test]
+fn the_language_of_init_never_changes() {
+    use super::control::{InitMessage::*, InitRequest, PowerAction, Refusal, StartReason};
+    for (request, bytes) in [
+        (InitRequest::Hello, "0100"),
+        (InitRequest::StoreFd { name: "n" }, "0101016e"),
+        (InitRequest::DropFd { name: "n" }, "0102016e"),
+        (InitRequest::Accept { token: 1, listener: "l", name: "n" }, "010301016c016e"),
+        (InitRequest::ListFds, "0104"),
+        (InitRequest::Power(PowerAction::Reboot), "010500"),
+        (InitRequest::Power(PowerAction::PowerOff), "010501"),
+        (InitRequest::Power(PowerAction::Halt), "010502"),
+        (InitRequest::Power(PowerAction::Kexec), "010503"),
+        (InitRequest::Power(PowerAction::Exit(9)), "01050409"),
+        (InitRequest::Ping { n: 1 }, "010601"),
+    ] {
+        check_bytes(&request, bytes);
+    }
+    let welcome = |reason| {
+        Welcome(super::control::Welcome {
+            incarnation: 1,
+            instance: [2; 16],
+            reason,
+            init_pid: 3,
+            helpers: 4,
+            stored_fds: 5,
+            heartbeat_ms: 6,
+            init_started_ns: 7,
+        })
+    };
+    for (message, bytes) in [
+        (welcome(StartReason::First), "01000102020202020202020202020202020202000604050607"),
+        (welcome(StartReason::Asked), "01000102020202020202020202020202020202010604050607"),
+        (welcome(StartReason::Exited(8)), "0100010202020202020202020202020202020202100604050607"),
+        (welcome(StartReason::Killed(9)), "0100010202020202020202020202020202020203120604050607"),
+        (welcome(StartReason::Hung), "01000102020202020202020202020202020202040604050607"),
+        (Fds { names: b"\x01\0n", last: true }, "01010301006e01"),
+        (Helper { index: 1 }, "010201"),
+        (Signal { signo: 1 }, "010301"),
+        (Pong { n: 1 }, "010401"),
+        (Accepted { token: 1, errno: 2 }, "01050104"),
+        (Refused { why: Refusal::Malformed, name: "n" }, "010600016e"),
+        (Refused { why: Refusal::BadName, name: "n" }, "010601016e"),
+        (Refused { why: Refusal::NoFd, name: "n" }, "010602016e"),
+        (Refused { why: Refusal::StoreFull, name: "n" }, "010603016e"),
+    ] {
+        check_bytes(&message, bytes);
+    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use warren_init::client::{self, Handed, Incoming, InitEvent};
 use warren_init::protocol::control::InitRequest;
 use warren_init::protocol::encode;
-use warren_init::protocol::exec::{ExecSpec, HelperReply, HelperRequest, SpawnReply, SpawnRequest};
+use warren_init::protocol::exec::{ExecSpec, FromHelper, HelperReply, SpawnReply, SpawnRequest};
 use warren_init::protocol::ring::ExitRecord;
 use warren_sys::cgroup::Tree;
 use warren_sys::fdpass;
@@ -241,25 +241,21 @@ impl std::ops::Deref for Session {
 impl Session {
     /// Asks one helper for a process.
     pub fn request(&self, helper: usize, id: u64, exec: ExecSpec, fds: &[&OwnedFd]) {
-        let request = HelperRequest::Spawn(SpawnRequest { id, exec: Box::new(exec) });
-        self.send(helper, &request, fds);
-    }
-
-    pub fn send(&self, helper: usize, request: &HelperRequest, fds: &[&OwnedFd]) {
+        let request = SpawnRequest { id, exec: Box::new(exec) };
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
         let socket = self.helpers[helper].as_fd();
-        client::send_request(socket, request, &fds).expect("the helper listens");
+        client::send_request(socket, &request, &fds).expect("the helper listens");
     }
 
-    /// The next reply, or `None` when the helper is gone and all it sent was read.
-    pub fn reply_or_end(&self, helper: usize) -> Option<(HelperReply, Option<OwnedFd>)> {
+    /// What the helper says next, or `None` when it is gone and all it sent was read.
+    fn heard_or_end(&self, helper: usize) -> Option<(FromHelper, Option<OwnedFd>)> {
         let socket = self.helpers[helper].as_fd();
         wait_readable(socket);
         message(client::receive_reply(socket))
     }
 
-    pub fn reply(&self, helper: usize) -> HelperReply {
-        self.reply_or_end(helper).expect("the helper lives").0
+    pub fn heard(&self, helper: usize) -> FromHelper {
+        self.heard_or_end(helper).expect("the helper lives").0
     }
 
     pub fn spawn_reply(&self, helper: usize) -> (SpawnReply, Option<OwnedFd>) {
@@ -267,8 +263,8 @@ impl Session {
     }
 
     pub fn spawn_reply_or_end(&self, helper: usize) -> Option<(SpawnReply, Option<OwnedFd>)> {
-        match self.reply_or_end(helper)? {
-            (HelperReply::Spawned(reply), fd) => Some((reply, fd)),
+        match self.heard_or_end(helper)? {
+            (FromHelper::Reply(HelperReply::Spawned(reply)), fd) => Some((reply, fd)),
             (other, _) => panic!("expected Spawned, got {other:?}"),
         }
     }

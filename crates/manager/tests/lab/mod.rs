@@ -89,7 +89,7 @@ fn programs() -> &'static Path {
     MADE.get_or_init(|| {
         let directory = Path::new(env!("CARGO_BIN_EXE_warrend")).parent().expect("target/PROFILE");
         build(&["--package=warren-init", "--bins"]);
-        build(&["--package=warren-manager", "--example=player"]);
+        build(&["--package=warren-manager", "--example=player", "--example=foreign_exec"]);
         directory.to_owned()
     })
 }
@@ -113,7 +113,12 @@ fn build(what: &[&str]) {
 
 /// The test service.
 pub fn player() -> String {
-    programs().join("examples/player").to_str().expect("the path is text").to_owned()
+    example("player")
+}
+
+/// A program of the manager's examples.
+pub fn example(name: &str) -> String {
+    programs().join("examples").join(name).to_str().expect("the path is text").to_owned()
 }
 
 impl Machine {
@@ -372,6 +377,11 @@ impl Machine {
         self.manager_pid().is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
     }
 
+    /// The exec helpers of the moment.
+    pub fn helper_pids(&self) -> Vec<i32> {
+        children_called(self.init_pid, "warren-exec").collect()
+    }
+
     /// SIGKILL to an exec helper; false if there is none.
     pub fn kill_helper(&self) -> bool {
         self.kill_child("warren-exec")
@@ -404,8 +414,14 @@ fn write_unit(directory: &Path, file: &str, text: &str) {
 
 /// A child of `parent` with this command name.
 fn child_called(parent: i32, name: &str) -> Option<i32> {
+    children_called(parent, name).next()
+}
+
+fn children_called(parent: i32, name: &str) -> impl Iterator<Item = i32> {
     let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-    children.ok()?.split_whitespace().filter_map(|pid| pid.parse().ok()).find(|pid: &i32| {
+    let children: Vec<i32> =
+        children.unwrap_or_default().split_whitespace().flat_map(str::parse).collect();
+    children.into_iter().filter(move |pid| {
         std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == name)
     })
 }

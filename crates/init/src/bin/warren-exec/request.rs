@@ -2,15 +2,17 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use warren_init::protocol::exec::{HelperRequest, LARGE, REQUEST_BYTES_MAX};
-use warren_init::protocol::{PACKET_BYTES_MAX, decode, decode_prefix};
+use warren_init::protocol::exec::{LARGE, REQUEST_BYTES_MAX, SpawnRequest, Sync};
+use warren_init::protocol::{PACKET_BYTES_MAX, decode};
 use warren_sys::{fdpass, memfd};
 
 /// What came from the socket.
 pub enum Incoming {
-    /// A request and its fds.
-    Request(HelperRequest, Vec<OwnedFd>),
-    /// A spawn that this helper cannot read but whose id it can: a newer or damaged one.
+    /// A process is to be made, with these fds.
+    Spawn(SpawnRequest, Vec<OwnedFd>),
+    /// A new manager is there.
+    Sync(Sync),
+    /// A spawn that this helper cannot read but whose id it can.
     Unreadable { id: u64, message: String },
     /// No request at all.
     Garbage(String),
@@ -52,12 +54,14 @@ fn large(mut fds: Vec<OwnedFd>) -> Incoming {
 }
 
 fn understand(packet: &[u8], fds: Vec<OwnedFd>) -> Incoming {
-    match decode::<HelperRequest>(packet) {
-        Ok(request) => Incoming::Request(request, fds),
-        // The first bytes of a Spawn: the variant's number (0), then the id.
-        Err(error) => match decode_prefix::<(u8, u64)>(packet) {
-            Ok(((0, id), _)) => Incoming::Unreadable { id, message: error.to_string() },
-            _ => Incoming::Garbage(error.to_string()),
+    if let Some(sync) = Sync::parse(packet) {
+        return Incoming::Sync(sync);
+    }
+    match decode(packet) {
+        Ok(request) => Incoming::Spawn(request, fds),
+        Err(error) => match SpawnRequest::id_of(packet) {
+            Some(id) => Incoming::Unreadable { id, message: error.to_string() },
+            None => Incoming::Garbage(error.to_string()),
         },
     }
 }
@@ -71,13 +75,12 @@ pub fn buffer() -> Vec<u8> {
 mod tests {
     use super::*;
     use warren_init::protocol::encode;
-    use warren_init::protocol::exec::SpawnRequest;
 
     #[track_caller]
     fn check(packet: &[u8], expected: &str) {
         let text = match understand(packet, Vec::new()) {
-            Incoming::Request(HelperRequest::Spawn(s), _) => format!("spawn {}", s.id),
-            Incoming::Request(HelperRequest::Sync(n), _) => format!("sync {n}"),
+            Incoming::Spawn(s, _) => format!("spawn {}", s.id),
+            Incoming::Sync(Sync(n)) => format!("sync {n}"),
             Incoming::Unreadable { id, .. } => format!("unreadable {id}"),
             Incoming::Garbage(_) => "garbage".into(),
             Incoming::End => "end".into(),
@@ -87,14 +90,19 @@ mod tests {
 
     #[test]
     fn a_damaged_spawn_still_has_its_id() {
-        let request = HelperRequest::Spawn(SpawnRequest { id: 9000, exec: Box::default() });
+        let request = SpawnRequest { id: 9000, exec: Box::default() };
         let mut packet = encode(&request).expect("small");
         check(&packet, "spawn 9000");
         packet.push(1);
         check(&packet, "unreadable 9000");
-        check(&packet[..6], "unreadable 9000");
+        check(&packet[..5], "unreadable 9000");
         check(&packet[..2], "garbage");
-        check(&encode(&HelperRequest::Sync(3)).expect("small"), "sync 3");
         check(b"hello", "garbage");
+    }
+
+    #[test]
+    fn the_first_question_is_understood_in_every_version() {
+        check(&Sync(3).packet(), "sync 3");
+        check(&Sync(3).packet()[..8], "garbage");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 
 use warren_init::protocol::exec::{
-    HelperReply, HelperRequest, SpawnError, SpawnReply, SpawnRequest, Spawned,
+    HelperReply, SpawnError, SpawnReply, SpawnRequest, Spawned, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, encode};
 use warren_sys::clone::{self, Birth, Stack};
@@ -62,13 +62,11 @@ pub fn run(arguments: Arguments) -> i32 {
             Incoming::End => return 0,
             Incoming::Garbage(message) => (HelperReply::Refused { message }, None),
             Incoming::Unreadable { id, message } => (unreadable(id, message), None),
-            Incoming::Request(HelperRequest::Sync(n), _) => {
-                if helper.tell_again().is_err() {
-                    return 0;
-                }
-                (HelperReply::Synced(n), None)
-            }
-            Incoming::Request(HelperRequest::Spawn(request), fds) => helper.spawn(request, fds),
+            Incoming::Sync(question) => match helper.tell_again(question) {
+                Ok(()) => continue,
+                Err(_) => return 0,
+            },
+            Incoming::Spawn(request, fds) => helper.spawn(request, fds),
         };
         if helper.reply(&reply, pidfd).is_err() {
             return 0;
@@ -99,8 +97,9 @@ impl Helper {
         (HelperReply::Spawned(SpawnReply { id, result }), pidfd)
     }
 
-    fn tell_again(&self) -> Result<(), Error> {
-        self.told.iter().try_for_each(|reply| self.reply(reply, None))
+    fn tell_again(&self, question: Sync) -> Result<(), Error> {
+        self.told.iter().try_for_each(|reply| self.reply(reply, None))?;
+        fdpass::send(self.arguments.socket.as_fd(), &Synced::to(question).packet(), &[])
     }
 
     fn keep(&mut self, reply: HelperReply) {

@@ -1,0 +1,104 @@
+//! Programs that are replaced on the disk while the old ones run.
+
+mod lab;
+
+use std::path::PathBuf;
+
+use lab::{Ended, Machine};
+use serde_json::json;
+
+const UNITS: &[(&str, &str)] = &[("a.service", "[Service]\nExecStart=@P stay")];
+
+/// The programs on the disk, in a directory of their own, so that others can be put there.
+struct Programs(PathBuf);
+
+impl Programs {
+    /// With this exec helper and a manager.
+    fn new(test: &str, helper: &str) -> Programs {
+        let name = format!("warren-programs-{}-{test}", std::process::id());
+        let programs = Programs(std::env::temp_dir().join(name));
+        let _ = std::fs::remove_dir_all(&programs.0);
+        std::fs::create_dir(&programs.0).expect("a directory can be made");
+        programs.install("warren-exec", helper);
+        programs.install("warrend", env!("CARGO_BIN_EXE_warrend"));
+        programs
+    }
+
+    /// As packages are installed: the new file takes the old one's name.
+    fn install(&self, name: &str, program: &str) {
+        let new = self.0.join("new");
+        std::fs::copy(program, &new).expect("a program can be copied");
+        std::fs::rename(&new, self.0.join(name)).expect("it can be renamed");
+    }
+
+    fn run(&self, test: &str) -> Option<Machine> {
+        let argument = |option, name| format!("--{option}={}", self.0.join(name).display());
+        let arguments = [argument("exec", "warren-exec"), argument("manager", "warrend")];
+        Machine::start_with(test, UNITS, &arguments.each_ref().map(String::as_str))
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn foreign() -> String {
+    lab::example("foreign_exec")
+}
+
+fn ours() -> String {
+    lab::program_of("warren-init", "warren-exec")
+}
+
+#[track_caller]
+fn reexecute(m: &Machine) {
+    let old = m.manager_pid();
+    let _ = m.try_call("Reexecute", &json!({}));
+    lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
+}
+
+#[test]
+fn helpers_of_another_version_are_named_and_go_with_a_reexec() {
+    let programs = Programs::new("foreign", &foreign());
+    let Some(m) = programs.run("foreign") else { return };
+    assert_eq!(m.job("start", "a.service"), Ended::Said("failed".to_owned()));
+    let said = "warren-exec is of another version of Warrener than warrend";
+    assert!(m.console().contains(said), "{}", m.console());
+    programs.install("warren-exec", &ours());
+    reexecute(&m);
+    m.expect_job("start", "a.service", "done");
+}
+
+#[test]
+fn a_reexec_brings_new_helpers_and_disturbs_no_service() {
+    let programs = Programs::new("replaced", &ours());
+    let Some(m) = programs.run("replaced") else { return };
+    m.expect_job("start", "a.service", "done");
+    let (pid, before) = (m.main_pid("a.service"), m.helper_pids());
+    reexecute(&m);
+    let is_old = |pid: &i32| before.contains(pid);
+    let all_new = || m.helper_pids().len() == before.len() && !m.helper_pids().iter().any(is_old);
+    lab::until("new helpers", || all_new().then_some(()));
+    assert_eq!(m.main_pid("a.service"), pid);
+    m.expect_job("restart", "a.service", "done");
+}
+
+#[test]
+fn a_manager_that_finds_newer_helpers_makes_room_for_the_newer_manager() {
+    let programs = Programs::new("newer", &ours());
+    let Some(m) = programs.run("newer") else { return };
+    m.expect_job("start", "a.service", "done");
+    let (pid, old) = (m.main_pid("a.service"), m.manager_pid());
+    programs.install("warrend", env!("CARGO_BIN_EXE_warrend"));
+    programs.install("warren-exec", &foreign());
+    assert!(m.kill_helper());
+    lab::until("another manager", || m.manager_pid().filter(|pid| Some(*pid) != old));
+    assert!(m.console().contains("the programs were replaced"), "{}", m.console());
+    // To this one its helpers are foreign too, but it is the one on the disk and stays.
+    programs.install("warren-exec", &ours());
+    reexecute(&m);
+    assert_eq!(m.main_pid("a.service"), pid);
+    m.expect_job("restart", "a.service", "done");
+}
