@@ -246,7 +246,7 @@ struct Follower {
 
 impl Follower {
     fn start(m: &Machine) -> Follower {
-        let path = PathBuf::from(m.out("followed"));
+        let path = m.out("followed");
         let mut command = Command::new(lab::program_of("warren-journal", "warren-journalctl"));
         command.arg("-D").arg(m.inside(STORE)).args(["-q", "-f", "-n", "all", "-o", "json"]);
         command.args(["_SYSTEMD_UNIT=count.service", "_SYSTEMD_UNIT=kept.service"]);
