@@ -18,7 +18,7 @@ use std::sync::Arc;
 use warren_journal::files::{Counted, Disk, Files};
 use warren_journal::query::{Direction, Expr, Grep, Journal, Query};
 use warren_journal::store::names::Catalogue;
-use warren_journal::store::upkeep::{MERGE_BYTES_MAX, merge_all, seal};
+use warren_journal::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge_all, seal};
 use warren_journal::store::{DEFAULT_CLASS, Setup, Store};
 use warren_journal::{Fields, Id128, Stamp};
 
@@ -185,7 +185,13 @@ fn upkeep(files: &Arc<dyn Files>, store: &mut Store, id: u128) -> Outcome<f64> {
     };
     for log in store.take_sealable() {
         seal(&**files, &log, Id128::default(), new_id())?;
-        merge_all(&**files, Id128::default(), MERGE_BYTES_MAX, &mut new_id, &mut BTreeSet::new())?;
+        merge_all(
+            &**files,
+            Id128::default(),
+            &MergeBounds::bytes(MERGE_BYTES_MAX),
+            &mut new_id,
+            &mut BTreeSet::new(),
+        )?;
     }
     Ok(cpu() - began)
 }

@@ -6,6 +6,7 @@
 //! file hides one of the same name in a later directory. What cannot be understood is said with
 //! file and line and left out; it never stops the daemon.
 
+mod classes;
 mod table;
 mod values;
 
@@ -13,11 +14,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+pub use classes::ClassRoom;
 pub use table::{SETTINGS, Setting, documentation};
 pub use values::parse_size;
 
 use crate::input::limit::Rate;
 use crate::input::stream::LINE_BYTES_DEFAULT;
+use crate::store::{CLASSES_MAX, DEFAULT_CLASS};
 
 /// Largest file that is read, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -100,6 +103,10 @@ pub struct Config {
     pub audit: Option<bool>,
     /// `LineMax=`, bytes.
     pub line_bytes_max: usize,
+    /// `Mirror=`, bytes; 0: none.
+    pub mirror_bytes: u64,
+    /// `[Class NAME]`, by name.
+    pub classes: BTreeMap<String, ClassRoom>,
 }
 
 /// `SystemMaxFiles=` and `RuntimeMaxFiles=`.
@@ -125,6 +132,8 @@ impl Default for Config {
             read_kmsg: None,
             audit: None,
             line_bytes_max: LINE_BYTES_DEFAULT,
+            mirror_bytes: 0,
+            classes: BTreeMap::new(),
         }
     }
 }
@@ -150,23 +159,90 @@ impl fmt::Display for Fault {
 }
 
 impl Config {
-    /// Takes the text of a file: systemd.syntax(7), section `[Journal]`.
+    /// Takes the text of a file: systemd.syntax(7), sections `[Journal]` and `[Class NAME]`.
     pub fn read(&mut self, path: &str, text: &str, faults: &mut Vec<Fault>) {
-        let (mut ours, mut fault) = (false, |line, text| put(faults, path, line, text));
+        let mut fault = |line, text| put(faults, path, line, text);
+        let mut section = Section::Other;
         for (number, line) in joined_lines(text) {
             let trimmed = line.trim();
             if trimmed.is_empty() || trimmed.starts_with(['#', ';']) {
                 continue;
             }
-            if let Some(section) = trimmed.strip_prefix('[') {
-                ours = section == "Journal]";
-                if !ours && !section.starts_with("X-") {
-                    fault(number, format!("unknown section [{section}"));
+            let taken = match trimmed.strip_prefix('[') {
+                Some(name) => self.enter(name.trim_end_matches(']')).map(|entered| {
+                    section = entered;
+                }),
+                None => self.take(&section, trimmed),
+            };
+            if let Err(text) = taken {
+                if trimmed.starts_with('[') {
+                    section = Section::Other;
                 }
-            } else if !ours {
-                fault(number, "stands in no section that counts".to_owned());
-            } else if let Err(text) = self.set(trimmed) {
                 fault(number, text);
+            }
+        }
+    }
+
+    fn enter(&mut self, name: &str) -> Result<Section, String> {
+        if name == "Journal" {
+            return Ok(Section::Journal);
+        }
+        let Some(class) = classes::of_section(name).transpose()? else {
+            let foreign = name.starts_with("X-");
+            return if foreign {
+                Ok(Section::Other)
+            } else {
+                Err(format!("unknown section [{name}]"))
+            };
+        };
+        let named = self.classes.keys().filter(|name| *name != DEFAULT_CLASS).count();
+        let is_new = class != DEFAULT_CLASS && !self.classes.contains_key(class);
+        if is_new && named + 1 >= CLASSES_MAX {
+            return Err(classes::too_many());
+        }
+        self.classes.entry(class.to_owned()).or_default();
+        Ok(Section::Class(class.to_owned()))
+    }
+
+    fn take(&mut self, section: &Section, line: &str) -> Result<(), String> {
+        match section {
+            Section::Other => Err("stands in no section that counts".to_owned()),
+            Section::Journal => self.set(line),
+            Section::Class(class) => {
+                let room = self.classes.get_mut(class).expect("made when its section began");
+                let (key, value) = assignment(line)?;
+                room.set(key, value)
+            }
+        }
+    }
+
+    /// How long messages of a class are kept, µs; `None`: no matter how old they are.
+    pub fn retention_of(&self, class: &str) -> Option<u64> {
+        let all = (self.retention_us > 0).then_some(self.retention_us);
+        self.classes.get(class).map_or(all, |room| room.limits(all).age_max_us)
+    }
+
+    /// Every time that messages are kept for, µs.
+    pub fn retentions(&self) -> impl Iterator<Item = u64> {
+        self.known_classes().filter_map(|class| self.retention_of(class))
+    }
+
+    /// The classes that entries may be of.
+    pub fn known_classes(&self) -> impl Iterator<Item = &str> {
+        self.classes.keys().map(String::as_str).chain([DEFAULT_CLASS])
+    }
+
+    /// Takes what a command line sets: `KEY=VALUE`, or `CLASS.KEY=VALUE` for a setting of a class.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that it has no effect here.
+    pub fn set_by_hand(&mut self, assignment: &str) -> Result<(), String> {
+        let of_class = assignment.split_once('.').filter(|(class, _)| !class.contains('='));
+        match of_class {
+            None => self.set(assignment),
+            Some((class, setting)) => {
+                let section = self.enter(&format!("Class {class}"))?;
+                self.take(&section, setting)
             }
         }
     }
@@ -176,9 +252,7 @@ impl Config {
     /// # Errors
     /// What is wrong with it, or that it has no effect here.
     pub fn set(&mut self, assignment: &str) -> Result<(), String> {
-        let (key, value) =
-            assignment.split_once('=').ok_or_else(|| "is no assignment".to_owned())?;
-        let (key, value) = (key.trim(), value.trim());
+        let (key, value) = self::assignment(assignment)?;
         let setting = SETTINGS.iter().find(|setting| setting.name == key);
         let setting = setting.ok_or_else(|| format!("unknown setting {key}="))?;
         if value.is_empty() {
@@ -191,6 +265,18 @@ impl Config {
             None => set,
         }
     }
+}
+
+/// The section that a line stands in.
+enum Section {
+    Journal,
+    Class(String),
+    Other,
+}
+
+fn assignment(line: &str) -> Result<(&str, &str), String> {
+    let (key, value) = line.split_once('=').ok_or_else(|| "is no assignment".to_owned())?;
+    Ok((key.trim(), value.trim()))
 }
 
 /// What the kernel's command line sets, as assignments: journald.conf(5),
@@ -328,6 +414,38 @@ mod tests {
             "f:10: SplitMode= has no effect here: all users' messages are in one store",
         ];
         assert_eq!(faults, expected);
+    }
+
+    #[test]
+    fn classes_have_sections() {
+        let text = "[Class web]\nMaxUse=1G\n[Class audit]\nMaxRetentionSec=1d\nMinUse=2M\nNo=1\n\
+                    MinUse=x\n[Class web]\nMaxUse=\nMinUse=3\n[Class Bad]\nMaxUse=1\n[Class system]\n";
+        let (config, faults) = read(text);
+        let audit = ClassRoom {
+            retention_us: Some(86_400_000_000),
+            use_bytes_min: 2 << 20,
+            ..ClassRoom::default()
+        };
+        let web = ClassRoom { use_bytes_min: 3, ..ClassRoom::default() };
+        let expected = [("audit", audit), ("system", ClassRoom::default()), ("web", web)];
+        assert_eq!(config.classes, expected.map(|(name, room)| (name.to_owned(), room)).into());
+        let expected = [
+            "f:6: unknown setting No=",
+            "f:7: MinUse=x: bytes are wanted, with K, M, G, T, P or E",
+            "f:11: 'Bad' is no name of a class: a-z, 0-9 and _ are, 32 at most",
+            "f:12: stands in no section that counts",
+        ];
+        assert_eq!(faults, expected);
+        let mut by_hand = Config::default();
+        for set in ["web.MaxUse=1K", "TTYPath=/dev/tty.x", "web.MinUse=2"] {
+            assert_eq!(by_hand.set_by_hand(set), Ok(()), "{set}");
+        }
+        assert_eq!((by_hand.classes["web"].use_bytes_max, by_hand.classes.len()), (Some(1024), 1));
+        assert!(by_hand.set_by_hand("No.MaxUse=1").is_err());
+        let many: String = (0..CLASSES_MAX).map(|number| format!("[Class c{number}]\n")).collect();
+        let (config, faults) = read(&many);
+        assert_eq!((config.classes.len(), faults.len()), (CLASSES_MAX - 1, 1));
+        assert_eq!(faults, ["f:16: more than 15 classes"]);
     }
 
     #[test]

@@ -24,6 +24,7 @@ pub(crate) mod inherit;
 mod keep;
 mod kmsg;
 mod link;
+pub mod mirror;
 mod pending;
 pub mod places;
 pub(crate) mod sender;
@@ -115,6 +116,8 @@ pub struct Options {
     pub kmsg: bool,
     /// Read records of the audit system.
     pub audit: bool,
+    /// Below which the mirror is, if there is one.
+    pub mirror_root: PathBuf,
     /// The namespace that the messages are of, if it is not the default one.
     pub namespace: Option<String>,
 }
@@ -130,6 +133,7 @@ pub fn run(options: &Options) -> Result<()> {
     while !daemon.stopping {
         // Before it waits: what was opened in the last turn has epochs that end.
         daemon.end_epoch();
+        daemon.core.look_at_ages();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
         let tokens = events.iter().map(|ready| ready.token);
@@ -221,11 +225,11 @@ fn hear_manager(
         faults.iter().for_each(|fault| core.note(fault));
         for packet in packets {
             match packet {
-                Packet::Unit(unit) => _ = core.units.put(unit),
+                Packet::Unit(unit) => _ = core.learn(unit),
                 Packet::Entry { time_us, fields } => core.manager(sender, time_us, fields),
                 Packet::Stream { key, unit } => match fd.take() {
                     Some(fd) => {
-                        let unit = core.units.put(unit);
+                        let unit = core.learn(unit);
                         streams.take(epoll, (key, fd), unit, boot, core.pending());
                     }
                     None => core.note("A stream of the manager came without its descriptor"),
@@ -501,6 +505,7 @@ impl Daemon {
         self.core.rotate()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
         self.kmsg.iter().for_each(Kmsg::finish);
+        self.core.finish_mirror();
         self.core.close();
         Ok(())
     }

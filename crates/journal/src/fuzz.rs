@@ -26,7 +26,7 @@ pub fn block(data: &[u8]) {
     let (entries, mut builder) = (read(&block), Builder::default());
     entries.iter().for_each(|e| builder.push(e.seqnum, &e.stamp, &e.context, &e.fields));
     let mut bytes = Vec::new();
-    builder.finish(&mut bytes, block.header().identity, 0, 0);
+    builder.finish(&mut bytes, block.header().identity, 0, (0, 0));
     let again = Block::parse(&bytes, 0).expect("what we write is whole");
     assert_eq!(read(&again), entries);
 }

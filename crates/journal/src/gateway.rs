@@ -309,7 +309,9 @@ fn prepare(request: &Request, route: Route, args: &Args) -> Result<Ready, Failur
             Ok(Ready::Long { kind, body: machine::values(reading.journal(), &name, json)? })
         }
         Route::Entries(wanted) => {
-            let (reading, _) = open(args)?;
+            let (mut reading, _) = open(args)?;
+            // Clients go on from cursors.
+            reading.keep_to_settled()?;
             Ok(Ready::Entries(Box::new(entries::Answer::new(wanted, reading)?)))
         }
     }

@@ -64,12 +64,16 @@ pub enum Direction {
 pub struct Journal {
     files: Arc<dyn Files>,
     classes: BTreeMap<String, Vec<Arc<Source>>>,
+    settled_only: bool,
+    /// With `settled_only`: the last number below which nothing more comes.
+    settled: Option<u64>,
 }
 
 impl Journal {
     /// Opens every file that counts.
     pub fn open(files: Arc<dyn Files>) -> Result<Journal> {
-        let mut journal = Journal { files, classes: BTreeMap::new() };
+        let mut journal =
+            Journal { files, classes: BTreeMap::new(), settled_only: false, settled: None };
         journal.refresh()?;
         Ok(journal)
     }
@@ -88,6 +92,14 @@ impl Journal {
         self.try_refresh()
     }
 
+    /// Leaves out, from now on, entries that others with lower numbers may still come before: the
+    /// writer writes one class after the other. Who goes on later from the last entry that he saw
+    /// misses none then. What a writer that was killed wrote last shows when it is sealed.
+    pub fn keep_to_settled(&mut self) -> Result<()> {
+        self.settled_only = true;
+        self.refresh()
+    }
+
     fn try_refresh(&mut self) -> Result<()> {
         let mut classes: BTreeMap<String, Vec<Arc<Source>>> = BTreeMap::new();
         for file in Catalogue::of(self.files.list()?).files {
@@ -97,6 +109,11 @@ impl Journal {
             };
             classes.entry(file.name.class().to_owned()).or_default().push(source);
         }
+        let mut settled = classes.values().flatten().map(|source| source.settled());
+        self.settled = match self.settled_only {
+            true => settled.try_fold(None, |last, settled| Ok(last.max(Some(settled?))))?,
+            false => None,
+        };
         self.classes = classes;
         Ok(())
     }
@@ -115,7 +132,8 @@ impl Journal {
         direction: Direction,
         position: Option<u64>,
     ) -> Entries<'a> {
-        Entries::new(self.classes.values().map(Vec::as_slice), query, direction, position)
+        let classes = self.classes.values().map(Vec::as_slice);
+        Entries::new(classes, query, direction, position, self.settled)
     }
 
     /// Every different value of a field, and the damage met on the way.

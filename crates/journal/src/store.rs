@@ -60,6 +60,8 @@ pub struct Store {
     setup: Setup,
     sequence: Id128,
     next_seqnum: u64,
+    /// The last number that an entry got; some are left out.
+    last_appended: u64,
     active: BTreeMap<String, ActiveLog>,
     /// Logs that have ended and are not durable: as long as there is one, nothing of the next log of
     /// its class is written, so that what a crash leaves is a beginning.
@@ -104,8 +106,9 @@ pub struct Recovery {
     pub unclean: bool,
     /// Damaged parts of them, by file, in bytes.
     pub lost: Vec<(String, std::ops::Range<u64>)>,
-    /// The highest sequence number that was found in a file.
-    pub last_seqnum: u64,
+    /// The highest sequence number that was found in a file, by class. Classes are written one after
+    /// the other, so the highest of all says nothing about the others.
+    pub last_seqnums: BTreeMap<String, u64>,
     /// Leftovers that were removed: temporary files, and files that others replace.
     pub removed: Vec<String>,
 }
@@ -116,15 +119,17 @@ impl Store {
         let catalogue = Catalogue::of(files.list()?);
         let mut recovery =
             Recovery { removed: remove_leftovers(&*files, &catalogue)?, ..Recovery::default() };
-        let mut last = catalogue.last_seqnum();
+        let mut last_seqnums = catalogue.last_seqnums();
         for log in catalogue.logs() {
             let salvage = walk_log(&*files, &log.to_string())?;
-            last = last.max(salvage.1);
+            let last = last_seqnums.entry(log.class().to_owned()).or_default();
+            *last = salvage.1.max(*last);
             recovery.unclean |= !salvage.0.closed;
             recovery.lost.extend(salvage.0.lost.into_iter().map(|gap| (log.to_string(), gap)));
             recovery.logs.push(log.clone());
         }
-        recovery.last_seqnum = last;
+        let last = last_seqnums.values().copied().max().unwrap_or(0);
+        recovery.last_seqnums = last_seqnums;
         let gap = if recovery.unclean { SEQNUM_GAP } else { 0 };
         let sequence = find_sequence(&*files, &catalogue)?;
         let sequence = sequence.unwrap_or_else(|| (setup.new_id)());
@@ -135,6 +140,7 @@ impl Store {
             setup,
             sequence,
             next_seqnum,
+            last_appended: last,
             active,
             closing: BTreeMap::new(),
             sealable,
@@ -175,10 +181,21 @@ impl Store {
         check_entry(context, fields)?;
         self.check_context(context)?;
         check_names(fields)?;
-        let seqnum = self.next_seqnum;
-        self.log(class)?.append(seqnum, stamp, context, fields)?;
+        let (seqnum, settled) = (self.next_seqnum, self.settled_by(class));
+        let log = self.log(class)?;
+        log.settle(settled);
+        log.append(seqnum, stamp, context, fields)?;
+        self.last_appended = seqnum;
         self.next_seqnum += 1;
         Ok(seqnum)
+    }
+
+    /// Below which number everything is in a file once this class has written what it has.
+    fn settled_by(&self, class: &str) -> u64 {
+        let logs = self.active.values().chain(self.closing.values());
+        let others = logs.filter(|log| log.class() != class);
+        let lowest = others.filter_map(ActiveLog::unwritten).min();
+        lowest.unwrap_or(self.last_appended + 1)
     }
 
     fn check_context(&mut self, context: &Arc<Fields>) -> Result<()> {
@@ -213,11 +230,47 @@ impl Store {
         for log in self.closing.values_mut() {
             log.flush(files, &mut self.directory_dirty)?;
         }
-        self.each_log(|log, files, dirty| log.flush(files, dirty))?;
+        self.write_logs()?;
+        if !self.is_settled() {
+            return Ok(());
+        }
         let is_free = |class: &str| !self.closing.contains_key(class);
         let full = self.active.values().filter(|log| log.is_full() && is_free(log.class()));
         let full: Vec<String> = full.map(|log| log.class().to_owned()).collect();
         full.iter().try_for_each(|class| self.end(class))
+    }
+
+    /// Everything that was appended is in a file. Only then logs end: a reader takes what is in a
+    /// segment as settled.
+    fn is_settled(&self) -> bool {
+        self.active.values().chain(self.closing.values()).all(|log| log.unwritten().is_none())
+    }
+
+    /// Writes every log that may be written, even when one fails, and says how far everything is in
+    /// a file; gives the first error.
+    fn write_logs(&mut self) -> Result<()> {
+        let mut result = Ok(());
+        let classes: Vec<String> = self.active.keys().cloned().collect();
+        for class in classes.iter().filter(|class| !self.closing.contains_key(*class)) {
+            let settled = self.settled_by(class);
+            let Some(log) = self.active.get_mut(class) else { continue };
+            log.settle(settled);
+            result = result.and(log.flush(&*self.files, &mut self.directory_dirty));
+        }
+        result.and_then(|()| self.tell_settled())
+    }
+
+    /// Blocks that were made before others were written do not say how far it is now: a mark does.
+    fn tell_settled(&mut self) -> Result<()> {
+        let logs = self.active.values().chain(self.closing.values());
+        let told = logs.map(ActiveLog::told_settled).max();
+        if told.is_none_or(|told| told > self.last_appended) || !self.is_settled() {
+            return Ok(());
+        }
+        let free = self.active.values_mut().find(|log| !self.closing.contains_key(log.class()));
+        let Some(log) = free else { return Ok(()) };
+        log.settle(self.last_appended + 1);
+        log.tell_settled()
     }
 
     /// Makes everything that was appended durable. Gives the number of the last entry.
@@ -226,9 +279,10 @@ impl Store {
     /// While a job of [`Store::begin_syncs`] is under way.
     pub fn sync(&mut self) -> Result<u64> {
         self.finish_closing()?;
-        self.each_log(|log, files, dirty| log.flush(files, dirty))?;
+        self.write_logs()?;
         self.sync_directory()?;
-        self.each_log(|log, _, _| log.sync())?;
+        let synced = self.active.values_mut().map(ActiveLog::sync);
+        synced.fold(Ok(()), Result::and)?;
         Ok(self.next_seqnum - 1)
     }
 
@@ -238,15 +292,27 @@ impl Store {
     /// While a job of [`Store::begin_syncs`] is under way.
     pub fn rotate(&mut self) -> Result<()> {
         self.finish_closing()?;
+        self.write_logs()?;
         let classes: Vec<String> = self.active.keys().cloned().collect();
         classes.iter().try_for_each(|class| self.end(class))?;
         self.finish_closing()
     }
 
     /// Ends all logs but those whose class has one that is closing, and makes nothing durable: that is
-    /// for [`Store::begin_syncs`]. False when there is one that goes on.
+    /// for [`Store::begin_syncs`]. False when there is one that goes on, as all do while something
+    /// cannot be written.
     pub fn end_logs(&mut self) -> Result<bool> {
-        let classes: Vec<String> = self.active.keys().cloned().collect();
+        self.end_those(|_, _| true)
+    }
+
+    /// The same of logs of a class that began before a time, µs since 1970.
+    pub fn end_those(&mut self, are_meant: impl Fn(&str, u64) -> bool) -> Result<bool> {
+        self.write_logs()?;
+        if !self.is_settled() {
+            return Ok(false);
+        }
+        let meant = self.active.values().filter(|log| are_meant(log.class(), log.begun_us()));
+        let classes: Vec<String> = meant.map(|log| log.class().to_owned()).collect();
         let (later, now): (Vec<String>, Vec<String>) =
             classes.into_iter().partition(|class| self.closing.contains_key(class));
         now.iter().try_for_each(|class| self.end(class))?;
@@ -309,6 +375,11 @@ impl Store {
         self.active.values().chain(self.closing.values()).map(ActiveLog::waiting_bytes).sum()
     }
 
+    /// So much came while a log is on its way to the device that the next one would have no room.
+    pub fn is_crowded(&self) -> bool {
+        !self.closing.is_empty() && self.active.values().any(ActiveLog::is_crowded)
+    }
+
     /// The logs that were closed since the last call, oldest first: for [`upkeep::seal`].
     pub fn take_sealable(&mut self) -> Vec<FileName> {
         std::mem::take(&mut self.sealable)
@@ -357,23 +428,6 @@ impl Store {
             self.directory_dirty = false;
         }
         Ok(())
-    }
-
-    /// Does it for every log that may be written, even when one fails; gives the first error.
-    fn each_log(
-        &mut self,
-        mut each: impl FnMut(&mut ActiveLog, &dyn Files, &mut bool) -> Result<()>,
-    ) -> Result<()> {
-        let mut result = Ok(());
-        for log in self.active.values_mut() {
-            if self.closing.contains_key(log.class()) {
-                log.put_batch();
-                continue;
-            }
-            let this = each(log, &*self.files, &mut self.directory_dirty);
-            result = result.and(this);
-        }
-        result
     }
 }
 

@@ -77,6 +77,9 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let kept = state.as_deref().map(state::read).transpose()?.flatten();
     let begin = kept.map(|cursor| (cursor, false)).or(cursor);
     let mut reading = Reading::of(&args, stores::open(&args)?)?;
+    if follow || state.is_some() {
+        reading.keep_to_settled()?;
+    }
     let journal = reading.journal();
     let positions = match begin {
         None => journal.anywhere(),

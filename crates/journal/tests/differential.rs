@@ -59,6 +59,14 @@ const CASES: &str = "
     --utc -o short-full
     -o bogus
     -q -t nosuch
+    --facility=help
+    --facility=bogus
+    --facility=daemon -o cat
+    --facility=daemon,3,local7 -o cat
+    --facility=kern -o cat
+    --user-unit=own -o cat
+    -u web --user-unit=own -o cat
+    -u web.slice -o cat
     -o export --output-fields=MESSAGE,PRIORITY
 ";
 
@@ -105,6 +113,13 @@ fn write_store(directory: &Path) {
         if number % 3 == 0 {
             context.push(b"_SYSTEMD_UNIT", b"web.service");
         }
+        // Lines after the first of a user's unit begin elsewhere with Debian's `with-unit`.
+        if number % 6 == 1 && number % 8 != 1 {
+            let uid = std::os::unix::fs::MetadataExt::uid(&directory.metadata().expect("made"));
+            context.push(b"_UID", (uid + u32::from(number % 12 == 1)).to_string().as_bytes());
+            context.push(b"_SYSTEMD_USER_UNIT", b"own.service");
+            context.push(b"_SYSTEMD_SLICE", b"web.slice");
+        }
         let text = texts[number as usize % texts.len()];
         let text = text
             .strip_suffix(b"%")
@@ -119,6 +134,7 @@ fn write_store(directory: &Path) {
         if number % 5 != 4 {
             fields.push(b"MESSAGE", &text);
         }
+        fields.push(b"SYSLOG_FACILITY", (number % 5).to_string().as_bytes());
         fields.push(b"DOUBLE", b"a");
         fields.push(b"DOUBLE", b"b");
         fields.push(b"LONG", "l".repeat(number as usize * 200).as_bytes());

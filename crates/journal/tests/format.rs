@@ -4,7 +4,7 @@
 //! `tests/fixtures/v1` was written once by [`write_fixture`] and is never written again; a later
 //! version gets a directory of its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use warren_journal::files::{Disk, Files};
 use warren_journal::query::{Direction, Journal, Query};
 use warren_journal::store::names::Catalogue;
-use warren_journal::store::upkeep::{MERGE_BYTES_MAX, merge, plan_merge, seal};
+use warren_journal::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge, plan_merge, seal};
 use warren_journal::store::{Setup, Store};
 use warren_journal::{Entry, Fields, Id128, Stamp};
 
@@ -76,7 +76,8 @@ fn write_fixture(directory: &Path) {
         }
         let plan = plan_merge(
             &Catalogue::of(files.list().expect("a listing")),
-            MERGE_BYTES_MAX,
+            &MergeBounds::bytes(MERGE_BYTES_MAX),
+            &BTreeMap::new(),
             &BTreeSet::new(),
         );
         if !plan.is_empty() {

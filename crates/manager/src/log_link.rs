@@ -274,6 +274,9 @@ fn packet(
     if let Some((cgroup, _)) = cgroup {
         put("CGROUP", format!("/{cgroup}").as_bytes());
     }
+    if let Some(class) = &exec.log_class {
+        put("CLASS", class.as_bytes());
+    }
     let identifier = exec.syslog_identifier.as_deref().unwrap_or(&name.identifier);
     put("IDENTIFIER", identifier.as_bytes());
     exec.log_extra_fields.iter().for_each(|field| put("EXTRA", field.as_bytes()));
@@ -668,6 +671,7 @@ mod tests {
     fn packets_say_what_the_settings_say() {
         let exec = ExecConfig {
             log_level_max: Some(4),
+            log_class: Some("web".into()),
             log_extra_fields: vec!["A=1".into(), "B=2 3".into()],
             log_filter_patterns: vec!["~x".into()],
             log_rate_limit_interval: Some(std::time::Duration::from_secs(2)),
@@ -685,7 +689,7 @@ mod tests {
             text(packet(&name, true, Some(("system.slice/a.service", Some(9))), &exec)),
             "STREAM=7 PRIORITY=30 LEVEL_PREFIX=1 CGROUP_ID=9 LEVEL_MAX=4 RATE_INTERVAL_US=2000000 RATE_BURST=0 \
              KIND=stream UNIT=a.service INVOCATION=00000000000000000000000000000001 \
-             CGROUP=/system.slice/a.service IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
+             CGROUP=/system.slice/a.service CLASS=web IDENTIFIER=sh EXTRA=A=1 EXTRA=B=2 3 FILTER=~x "
         );
         let plain = StreamName { invocation: 0, ..name };
         assert_eq!(

@@ -4,7 +4,7 @@
 mod lab;
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use lab::{Machine, pause, until};
@@ -34,7 +34,8 @@ fn start(name: &str, units: &[(&str, &str)]) -> Option<Machine> {
     let texts: Vec<(&str, String)> = JOURNAL_UNITS
         .iter()
         .map(|(name, text)| {
-            let settings = "--set Storage=volatile --set ReadKMsg=no --set ForwardToWall=no";
+            let settings = "--set Storage=volatile --set ReadKMsg=no --set ForwardToWall=no \
+                            --set kept.MinUse=16M";
             let command = format!("{journald} {settings}");
             let text = text.replace("/usr/lib/warren/warren-journald", &command);
             (*name, text.replace("Symlinks=/dev/log\n", ""))
@@ -237,6 +238,49 @@ fn knows_cgroups_of_the_dead() -> bool {
     pidfd.is_ok_and(|fd| warren_sys::process::pidfd_cgroup_id(fd.as_fd()).is_some())
 }
 
+/// A reader that shows lines of both units as they come.
+struct Follower {
+    child: Child,
+    path: PathBuf,
+}
+
+impl Follower {
+    fn start(m: &Machine) -> Follower {
+        let path = m.out("followed");
+        let mut command = Command::new(lab::program_of("warren-journal", "warren-journalctl"));
+        command.arg("-D").arg(m.inside(STORE)).args(["-q", "-f", "-n", "all", "-o", "json"]);
+        command.args(["_SYSTEMD_UNIT=count.service", "_SYSTEMD_UNIT=kept.service"]);
+        let out = std::fs::File::create(&path).expect("a file");
+        Follower { child: command.stdout(out).spawn().expect("the reader runs"), path }
+    }
+
+    fn shown(&self) -> String {
+        std::fs::read_to_string(&self.path).expect("the reader's output")
+    }
+
+    /// Waits for so many lines.
+    #[track_caller]
+    fn expect(&mut self, count: usize) {
+        until("all lines are shown", || (self.shown().lines().count() >= count).then_some(()));
+    }
+
+    fn lines(&self, unit: &str) -> Vec<String> {
+        let shown = self.shown();
+        let entries = shown.lines().map(|line| serde_json::from_str(line).expect("it is JSON"));
+        let unit = format!("{unit}.service");
+        let of_unit = entries.filter(|entry: &Value| text(entry, "_SYSTEMD_UNIT") == unit);
+        of_unit.map(|entry| text(&entry, "MESSAGE").to_owned()).collect()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // It may have failed, which is told elsewhere.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 #[test]
 fn killed_daemon_and_killed_manager_lose_no_line() {
     const LINES: usize = 300;
@@ -245,13 +289,16 @@ fn killed_daemon_and_killed_manager_lose_no_line() {
     let unit = format!("[Service]\nExecStart=/bin/sh -c \"{script}\"");
     let begun =
         "[Service]\nExecStart=/bin/sh -c \"printf 'one '; read x < @D/out/fifo; echo line\"";
-    let Some(m) = start("kills", &[("count.service", &unit), ("begun.service", begun)]) else {
-        return;
-    };
+    // Of the other class, which has files of its own.
+    let kept = format!("{unit}\n[X-Warren]\nLogClass=kept");
+    let units = [("count.service", &*unit), ("kept.service", &kept), ("begun.service", begun)];
+    let Some(m) = start("kills", &units) else { return };
     let fifo = m.out("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()));
     m.expect_job("start", "begun.service", "done");
+    let mut follower = Follower::start(&m);
     m.expect_job("start", "count.service", "done");
+    m.expect_job("start", "kept.service", "done");
     let mut kills = 0;
     while m.state("count.service") == "active/running" {
         match kills % 3 {
@@ -267,10 +314,19 @@ fn killed_daemon_and_killed_manager_lose_no_line() {
     // Its beginning was read by a daemon that is long gone.
     std::fs::write(&fifo, "\n").expect("it is waited for");
     let last = format!("MESSAGE={LINES}");
-    wait_for(&m, 1, &["_SYSTEMD_UNIT=count.service", &last]);
-    let lines = messages(&m, &["_SYSTEMD_UNIT=count.service"]);
     let expected: Vec<String> = (1..=LINES).map(|i| i.to_string()).collect();
-    assert_eq!(lines, expected, "after {kills} kills");
+    for unit in ["count", "kept"] {
+        let of_unit = format!("_SYSTEMD_UNIT={unit}.service");
+        wait_for(&m, 1, &[&of_unit, &last]);
+        assert_eq!(messages(&m, &[&of_unit]), expected, "{unit} after {kills} kills");
+    }
+    let files = std::fs::read_dir(m.inside(STORE)).expect("the store").flatten();
+    let names: Vec<String> = files.map(|file| file.file_name().display().to_string()).collect();
+    assert!(names.iter().any(|name| name.starts_with("kept-")), "{names:?}");
+    follower.expect(2 * LINES);
+    for unit in ["count", "kept"] {
+        assert_eq!(follower.lines(unit), expected, "{unit} as it was followed");
+    }
     wait_for(&m, 1, &["_SYSTEMD_UNIT=begun.service"]);
     assert_eq!(messages(&m, &["_SYSTEMD_UNIT=begun.service"]), ["one line"]);
 }

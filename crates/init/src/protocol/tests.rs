@@ -170,6 +170,7 @@ fn the_language_of_init_never_changes() {
         (InitRequest::Power(PowerAction::Halt), "010502"),
         (InitRequest::Power(PowerAction::Kexec), "010503"),
         (InitRequest::Power(PowerAction::Exit(9)), "01050409"),
+        (InitRequest::Power(PowerAction::SoftReboot), "010505"),
         (InitRequest::Ping { n: 1 }, "010601"),
     ] {
         check_bytes(&request, bytes);
@@ -192,6 +193,7 @@ fn the_language_of_init_never_changes() {
         (welcome(StartReason::Exited(8)), "0100010202020202020202020202020202020202100604050607"),
         (welcome(StartReason::Killed(9)), "0100010202020202020202020202020202020203120604050607"),
         (welcome(StartReason::Hung), "01000102020202020202020202020202020202040604050607"),
+        (welcome(StartReason::SoftReboot), "01000102020202020202020202020202020202050604050607"),
         (Fds { names: b"\x01\0n", last: true }, "01010301006e01"),
         (Helper { index: 1 }, "010201"),
         (Signal { signo: 1 }, "010301"),

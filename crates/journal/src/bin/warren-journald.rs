@@ -29,7 +29,7 @@ struct Args {
     #[arg(long)]
     socket_directory: Option<PathBuf>,
     /// A setting as in journald.conf, which counts over those in files; may come often.
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "[CLASS.]KEY=VALUE")]
     set: Vec<String>,
 }
 
@@ -65,11 +65,21 @@ fn options(args: Args) -> Options {
     // By hand and in a namespace, the kernel's log is somebody else's.
     let kmsg = config.read_kmsg.unwrap_or(args.directory.is_none() && is_default);
     let audit = config.audit.unwrap_or(kmsg);
+    let mirror_root = args.directory.as_ref().unwrap_or(&args.root).clone();
     let places = match args.directory {
         Some(directory) => Places::by_hand(directory),
         None => Places::of(config.storage, &args.root, namespace.as_deref(), &sockets),
     };
-    Options { places, socket_directory: sockets, config, faults, kmsg, audit, namespace }
+    Options {
+        places,
+        socket_directory: sockets,
+        config,
+        faults,
+        kmsg,
+        audit,
+        mirror_root,
+        namespace,
+    }
 }
 
 fn namespace(text: &str) -> Result<String, String> {
@@ -80,7 +90,7 @@ fn namespace(text: &str) -> Result<String, String> {
 }
 
 fn put(config: &mut Config, of: &str, assignment: &str, faults: &mut Vec<Fault>) {
-    if let Err(text) = config.set(assignment) {
+    if let Err(text) = config.set_by_hand(assignment) {
         faults.push(Fault { path: of.to_owned(), line: 0, text });
     }
 }

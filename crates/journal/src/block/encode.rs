@@ -220,7 +220,7 @@ impl Builder {
     }
 
     /// Appends the block to `out` and begins a new one; `offset` is where it will be in the file,
-    /// `durable` as in [`Header`].
+    /// `durable` and `settled` as in [`Header`].
     ///
     /// # Panics
     /// If it has no entries.
@@ -229,7 +229,7 @@ impl Builder {
         out: &mut Vec<u8>,
         identity: Identity,
         offset: u64,
-        durable: u64,
+        (durable, settled): (u64, u64),
     ) -> Header {
         assert!(!self.is_empty(), "a block has entries");
         let begin = out.len();
@@ -238,20 +238,14 @@ impl Builder {
         let text = self.take_text();
         let sections: [SectionInfo; SECTIONS] =
             [rows, fields, text].map(|raw| self.put_section(&raw, out));
-        let header = self.header(sections, identity, offset, durable);
+        let header = Header { durable, settled, ..self.header(sections, identity, offset) };
         out[begin..begin + BLOCK_HEADER_BYTES].copy_from_slice(&header.to_bytes());
         out.resize(begin + BLOCK_HEADER_BYTES + header.body_bytes() as usize, 0);
         self.clear();
         header
     }
 
-    fn header(
-        &self,
-        sections: [SectionInfo; SECTIONS],
-        identity: Identity,
-        offset: u64,
-        durable: u64,
-    ) -> Header {
+    fn header(&self, sections: [SectionInfo; SECTIONS], identity: Identity, offset: u64) -> Header {
         let rows = &self.rows;
         let in_block = "the block has entries";
         Header {
@@ -261,7 +255,8 @@ impl Builder {
             last_seqnum: *rows.seqnum.last().expect(in_block),
             realtime_min_us: *rows.realtime.iter().min().expect(in_block),
             realtime_max_us: *rows.realtime.iter().max().expect(in_block),
-            durable,
+            durable: 0,
+            settled: 0,
             count: rows.seqnum.len() as u32,
             kind: Kind::Entries,
             sections,

@@ -76,6 +76,9 @@ pub struct Header {
     pub realtime_max_us: u64,
     /// In a log: how much of the file was known to be on the device when this was written, bytes.
     pub durable: u64,
+    /// In a log: no entry with a lower number than this will be written any more, to any file of the
+    /// directory; 0: not known.
+    pub settled: u64,
     /// Entries.
     pub count: u32,
     /// What it is for.
@@ -108,7 +111,7 @@ impl Header {
                 out.extend_from_slice(&number.to_le_bytes());
             }
         }
-        out.resize(BLOCK_HEADER_BYTES - 4, 0);
+        out.extend_from_slice(&self.settled.to_le_bytes());
         out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());
         out.try_into().expect("the fields above fill the header")
     }
@@ -149,6 +152,7 @@ impl Header {
                 _ => return Err(Damage("a block of unknown kind")),
             },
             sections: [section(input)?, section(input)?, section(input)?],
+            settled: input.u64()?,
         })
     }
 

@@ -49,7 +49,7 @@ fn build(entries: &[Entry]) -> Vec<u8> {
     let mut builder = Builder::default();
     entries.iter().for_each(|e| builder.push(e.seqnum, &e.stamp, &e.context, &e.fields));
     let mut out = Vec::new();
-    builder.finish(&mut out, identity(), 4096, 0);
+    builder.finish(&mut out, identity(), 4096, (0, 0));
     assert!(builder.is_empty());
     out
 }

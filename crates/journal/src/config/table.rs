@@ -231,6 +231,14 @@ pub static SETTINGS: &[Setting] = &[
         line_bytes_max = line_max,
         "longer lines of a service's output are split; 79 to 16M"
     ),
+    setting!(
+        "Mirror",
+        "bytes",
+        "`0`",
+        mirror_bytes = size,
+        "not systemd's: what came last is also kept as systemd's files below `/run/log/journal`, for \
+         programs that read no others, in 4 files of 512K to 16M each; 0: not"
+    ),
 ];
 
 fn storage(text: &str) -> Result<Storage, &'static str> {
@@ -273,6 +281,7 @@ pub fn documentation() -> String {
         };
         writeln!(out, "| `{name}=` | {value} | {default} | {what} |").expect("a string grows");
     }
+    super::classes::put_documentation(&mut out);
     out
 }
 
@@ -281,7 +290,7 @@ const HEAD: &str = "# The log daemon's settings
 Generated from the table that the daemon reads by. `warren-journald` reads
 `/etc/warren/journald.conf`, and over it the files `*.conf` of `journald.conf.d` in `/etc/warren`,
 `/run/warren` and `/usr/lib/warren`, sorted by name; a file hides one of the same name in a later
-directory. All settings stand in the section `[Journal]`, and have the names and values of
+directory. Settings stand in the section `[Journal]`, and have the names and values of
 journald.conf(5). What is not understood is said in the log with file and line, and left out. An
 empty value sets the default. `--set KEY=VALUE` of the daemon counts over all files.
 

@@ -1,7 +1,11 @@
 //! What every input ends in: limits and filters, the store, and when to write and sync.
 
+mod aging;
 mod moving;
 
+pub use aging::PARTS_OF_RETENTION;
+
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
@@ -12,6 +16,7 @@ use warren_sys::{memfd, time};
 use crate::config::Config;
 use crate::daemon::forward::{Forwarder, level_of};
 use crate::daemon::keep::Keep;
+use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Origin, Senders, Transport};
@@ -19,11 +24,13 @@ use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
 use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, now_us, system};
-use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, Stamp};
+use crate::entry::{ENTRY_BYTES_MAX, Fields, Id128, Stamp};
 use crate::error::{Error, Result};
+use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
+use crate::input::pending::Taken;
 use crate::input::{native, syslog};
-use crate::store::{DEFAULT_CLASS, Synced};
+use crate::store::{CLASSES_MAX, DEFAULT_CLASS, Synced};
 
 /// When something came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +66,9 @@ pub struct Core {
     pub(super) units: Units,
     pub(super) tails: Tails,
     limiter: Limiter,
+    mirror: Option<Mirror>,
+    /// Classes of units that there are no settings for, and that it was said of.
+    unknown_classes: BTreeSet<String>,
     boot: Id128,
     pending: Pending,
     /// When the oldest entry that is not written came, monotonic µs.
@@ -67,6 +77,8 @@ pub struct Core {
     unsynced_us: Option<u64>,
     /// When the epoch of the ledger ends, monotonic µs.
     epoch_due_us: Option<u64>,
+    /// When the ages of files were looked at, monotonic µs.
+    looked_us: u64,
     pub(super) sync_now: bool,
     /// A log is still to be closed.
     rotating: bool,
@@ -78,7 +90,7 @@ pub struct Core {
 
 impl Core {
     /// Takes over the store. `old` is what the last daemon had taken and maybe not written.
-    pub fn start(options: &Options, pending: Pending, old: Vec<Entry>) -> Result<Core> {
+    pub fn start(options: &Options, pending: Pending, old: Vec<Taken>) -> Result<Core> {
         let host = Host::read();
         let forwarder = Forwarder::new(&options.config, &options.socket_directory, host.name());
         let event = Arc::new(EventFd::new().map_err(system)?);
@@ -95,17 +107,38 @@ impl Core {
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
+            mirror: None,
+            unknown_classes: BTreeSet::new(),
             pending,
             unwritten_us: None,
             unsynced_us: None,
             epoch_due_us: None,
+            looked_us: now_us(),
             sync_now: false,
             rotating: false,
             fields: Fields::new(),
             trouble: None,
         };
+        core.open_mirror(options);
         core.open_first(old)?;
         Ok(core)
+    }
+
+    fn open_mirror(&mut self, options: &Options) {
+        if self.config.mirror_bytes == 0 {
+            return;
+        }
+        let namespace = options.namespace.as_deref();
+        let directory = mirror::directory(&options.mirror_root, self.machine, namespace);
+        match Mirror::open(&directory, self.config.mirror_bytes, self.machine) {
+            Ok(mirror) => self.mirror = Some(mirror),
+            Err(e) => eprintln!("warren-journald: there is no mirror: {e}"),
+        }
+    }
+
+    /// Says in the mirror that nobody writes any more.
+    pub fn finish_mirror(&mut self) {
+        self.mirror.iter_mut().for_each(Mirror::finish);
     }
 
     /// Takes a message that came as a file.
@@ -162,10 +195,26 @@ impl Core {
             }
         }
         if level_of(fields) <= self.config.store_level_max {
-            self.append(context, fields, now);
+            let class = unit.as_ref().and_then(|unit| unit.class.as_deref());
+            self.append(class.unwrap_or(DEFAULT_CLASS), context, fields, now);
         }
         self.forwarder.put(fields, context, now.realtime_us);
         self.tails.put(origin.who(), now.realtime_us, context, fields);
+    }
+
+    /// Takes what is said of a unit. A class that there are no settings for is none.
+    pub fn learn(&mut self, mut unit: UnitLog) -> Arc<UnitLog> {
+        let known = |class: &str| self.config.classes.contains_key(class);
+        if let Some(class) =
+            unit.class.take_if(|class| !known(class)).filter(|c| c != DEFAULT_CLASS)
+        {
+            let said = self.unknown_classes.len() >= CLASSES_MAX
+                || !self.unknown_classes.insert(class.clone());
+            if !said {
+                self.note(&format!("{}: LogClass={class}: there is no such class", unit.name));
+            }
+        }
+        self.units.put(unit)
     }
 
     /// Takes a message of the manager. Of a unit it tells with the unit's own extra fields.
@@ -177,7 +226,7 @@ impl Core {
             fields.push(b"_SOURCE_REALTIME_TIMESTAMP", time_us.to_string().as_bytes());
         }
         let context = self.senders.of_manager(sender, &self.units, now.monotonic_us);
-        self.append(&context, &fields, now);
+        self.append(DEFAULT_CLASS, &context, &fields, now);
         self.forwarder.put(&fields, &context, now.realtime_us);
         if let Some(unit) = fields.get("UNIT") {
             self.tails.put(unit, now.realtime_us, &context, &fields);
@@ -187,25 +236,27 @@ impl Core {
     /// Takes a message of the kernel.
     pub fn kernel(&mut self, fields: &Fields) {
         let context = self.senders.kernel();
-        self.append(&context, fields, Moment::now());
+        self.append(DEFAULT_CLASS, &context, fields, Moment::now());
     }
 
     /// Takes a record of the audit system.
     pub fn audit(&mut self, fields: &Fields) {
         let context = self.senders.audit();
-        self.append(&context, fields, Moment::now());
+        self.append(DEFAULT_CLASS, &context, fields, Moment::now());
     }
 
-    fn append(&mut self, context: &Arc<Fields>, fields: &Fields, now: Moment) {
+    fn append(&mut self, class: &str, context: &Arc<Fields>, fields: &Fields, now: Moment) {
         let Moment { monotonic_us, realtime_us } = now;
-        self.append_at(&Stamp { realtime_us, monotonic_us, boot: self.boot }, context, fields);
+        let stamp = Stamp { realtime_us, monotonic_us, boot: self.boot };
+        self.append_at(class, &stamp, context, fields);
     }
 
-    fn append_at(&mut self, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
+    fn append_at(&mut self, class: &str, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
         let Some(keep) = &mut self.keep else { return };
-        match keep.store.append(DEFAULT_CLASS, stamp, context, fields) {
+        match keep.store.append(class, stamp, context, fields) {
             Ok(seqnum) => {
-                self.pending.entry(seqnum, stamp, context, fields);
+                self.mirror.iter_mut().for_each(|mirror| mirror.append(stamp, context, fields));
+                self.pending.entry((class, seqnum), stamp, context, fields);
                 let now = stamp.monotonic_us;
                 self.unwritten_us.get_or_insert(now);
                 self.unsynced_us.get_or_insert(now);
@@ -229,7 +280,7 @@ impl Core {
             [("PRIORITY", "5"), ("SYSLOG_IDENTIFIER", "warren-journald"), ("MESSAGE", text)];
         let now = Moment::now();
         let context = self.senders.own(&self.units, now.monotonic_us);
-        self.append(&context, &fields.into_iter().collect(), now);
+        self.append(DEFAULT_CLASS, &context, &fields.into_iter().collect(), now);
     }
 
     /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
@@ -262,6 +313,7 @@ impl Core {
     pub fn due_us(&self) -> Option<u64> {
         let due = [
             self.epoch_due_us,
+            self.look_due_us(),
             self.unwritten_us.map(|at| at + FLUSH_US),
             self.unsynced_us.map(|at| at + self.config.sync_us),
         ];
@@ -271,7 +323,7 @@ impl Core {
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
         let now = now_us();
-        if self.waiting_bytes() > WAITING_BYTES_MAX {
+        if self.is_behind() {
             // Who writes more than the disk takes waits for it.
             self.wait_for_disk();
             self.flush_or_say();
@@ -305,6 +357,7 @@ impl Core {
             return Ok(());
         };
         let flushed = keep.store.flush();
+        self.mirror.iter_mut().for_each(Mirror::flush);
         let left = keep.store.has_unwritten();
         self.unwritten_us = left.then(now_us);
         match &flushed {
@@ -354,8 +407,10 @@ impl Core {
         self.hand_over();
     }
 
-    fn waiting_bytes(&self) -> usize {
-        self.keep.as_ref().map_or(0, |keep| keep.store.waiting_bytes())
+    /// More comes than the disk takes.
+    fn is_behind(&self) -> bool {
+        let store = self.keep.as_ref().map(|keep| &keep.store);
+        store.is_some_and(|store| store.waiting_bytes() > WAITING_BYTES_MAX || store.is_crowded())
     }
 
     /// What is wrong was said, and the clock tries again.

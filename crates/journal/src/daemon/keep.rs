@@ -7,7 +7,7 @@ use std::sync::Arc;
 use warren_sys::eventfd::EventFd;
 
 use crate::config::{Config, FILES_DEFAULT};
-use crate::daemon::places::{Place, Places, file_bytes_max, limits};
+use crate::daemon::places::{Place, Places, limits, merge_bounds};
 use crate::daemon::upkeep::{Bounds, Upkeep};
 use crate::entry::Id128;
 use crate::error::Result;
@@ -84,7 +84,7 @@ impl Opening<'_> {
         let space = files.space()?;
         let mut bounds = Bounds {
             limits: limits(self.config, place, space),
-            file_bytes_max: file_bytes_max(self.config, place, space),
+            merge: merge_bounds(self.config, place, space),
         };
         let book = Book::open(files.directory())?;
         let proves = book.is_some();

@@ -53,8 +53,15 @@ impl Pending {
     }
 
     /// Adds an entry.
-    pub fn entry(&mut self, seqnum: u64, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
+    pub fn entry(
+        &mut self,
+        (class, seqnum): (&str, u64),
+        stamp: &Stamp,
+        context: &Arc<Fields>,
+        fields: &Fields,
+    ) {
         if self.memory.is_some() {
+            self.writer.class(class);
             self.writer.entry(seqnum, stamp, context, fields);
         }
     }
@@ -115,14 +122,14 @@ mod tests {
         let stamp = Stamp { realtime_us: 1, monotonic_us: 1, boot: Id128([1; 16]) };
         let fields: Fields =
             [("MESSAGE", "x".repeat(seqnum as usize).as_str())].into_iter().collect();
-        pending.entry(seqnum, &stamp, &Arc::new(Fields::new()), &fields);
+        pending.entry(("system", seqnum), &stamp, &Arc::new(Fields::new()), &fields);
     }
 
     /// What the next daemon would find.
     fn found(pending: &Pending) -> (Vec<u64>, Vec<String>) {
         let memory = pending.memory.as_ref().expect("there is one");
         let (_, found) = Pending::over(memory.try_clone().expect("dup"));
-        let numbers = found.entries.iter().map(|entry| entry.seqnum).collect();
+        let numbers = found.entries.iter().map(|taken| taken.entry.seqnum).collect();
         (numbers, found.lines.into_keys().collect())
     }
 

@@ -7,9 +7,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Room, Storage};
+use crate::daemon::core::PARTS_OF_RETENTION;
 use crate::error::{Error, Result};
 use crate::files::Space;
-use crate::store::upkeep::MERGE_BYTES_MAX;
+use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds};
 use crate::store::vacuum::{ClassLimits, Limits};
 
 /// Below the root: in memory, and on disk.
@@ -168,16 +169,15 @@ pub fn limits(config: &Config, place: Place, space: Space) -> Limits {
     };
     let part = |percent: u64| (space.total_bytes * percent / 100).min(DEFAULT_BYTES_MAX);
     let keep_free = room.keep_free_bytes.unwrap_or_else(|| part(KEEP_FREE_PERCENT));
+    let age_max_us = (config.retention_us > 0).then_some(config.retention_us);
+    let classes = config.classes.iter();
     Limits {
         bytes_max: Some(use_bytes_max(room, space)),
         // What others filled before is no reason to remove what is there.
         keep_free_bytes: Some(keep_free.min(space.free_bytes)),
         files_max: (room.files_max > 0).then_some(room.files_max as usize),
-        other: ClassLimits {
-            age_max_us: (config.retention_us > 0).then_some(config.retention_us),
-            ..ClassLimits::default()
-        },
-        ..Limits::default()
+        other: ClassLimits { age_max_us, ..ClassLimits::default() },
+        classes: classes.map(|(name, room)| (name.clone(), room.limits(age_max_us))).collect(),
     }
 }
 
@@ -191,6 +191,19 @@ pub fn file_bytes_max(config: &Config, place: Place, space: Space) -> u64 {
     let room = if place == Place::Persistent { &config.system } else { &config.runtime };
     let default = (use_bytes_max(room, space) / FILES_OF_USE).min(MERGE_BYTES_MAX);
     room.file_bytes_max.unwrap_or(default)
+}
+
+/// What is joined: neither to too large files, nor so that messages stay for much longer than they
+/// should.
+pub fn merge_bounds(config: &Config, place: Place, space: Space) -> MergeBounds {
+    let of_class = |class: &str| {
+        let retention = config.retention_of(class)?;
+        Some((class.to_owned(), retention / PARTS_OF_RETENTION))
+    };
+    MergeBounds {
+        bytes_max: file_bytes_max(config, place, space),
+        span_max_us: config.known_classes().filter_map(of_class).collect(),
+    }
 }
 
 #[cfg(test)]

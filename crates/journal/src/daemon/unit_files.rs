@@ -68,7 +68,7 @@ fn take(path: &Path, core: &mut Core) {
     faults.iter().for_each(|fault| core.note(fault));
     for packet in packets {
         if let Packet::Unit(unit) = packet {
-            core.units.put(unit);
+            core.learn(unit);
         }
     }
 }

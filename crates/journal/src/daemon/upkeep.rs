@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::files::{Disk, Files};
 use crate::ledger::book::Book;
 use crate::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
-use crate::store::upkeep::{merge_all, seal};
+use crate::store::upkeep::{MergeBounds, merge_all, seal};
 use crate::store::vacuum::{Limits, vacuum};
 
 /// What a directory may hold.
@@ -23,8 +23,8 @@ use crate::store::vacuum::{Limits, vacuum};
 pub struct Bounds {
     /// What is removed.
     pub limits: Limits,
-    /// No file is joined to one of more bytes.
-    pub file_bytes_max: u64,
+    /// What is joined.
+    pub merge: MergeBounds,
 }
 
 /// The handle of the thread.
@@ -142,7 +142,7 @@ fn merge(
     damaged: &mut BTreeSet<SegmentName>,
     report: &dyn Fn(String),
 ) {
-    match merge_all(files, machine, bounds.file_bytes_max, &mut new_id, damaged) {
+    match merge_all(files, machine, &bounds.merge, &mut new_id, damaged) {
         Ok(faults) => faults.iter().for_each(|fault| report(format!("Not merged: {fault}"))),
         Err(e) => {
             report(format!("Cannot merge now: {e}"));

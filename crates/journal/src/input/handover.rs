@@ -23,6 +23,7 @@ use crate::entry::{Fields, Id128, is_valid_name};
 use crate::input::cgroup;
 use crate::input::native;
 use crate::input::stream::Header;
+use crate::store::names::is_valid_class;
 
 /// What the daemon says first.
 pub const HELLO: &str = "HELLO";
@@ -78,6 +79,8 @@ pub struct UnitLog {
     pub rate_burst: Option<u64>,
     /// `LogExtraFields=`.
     pub extra: Fields,
+    /// `[X-Warren] LogClass=`.
+    pub class: Option<String>,
     /// `LogFilterPatterns=` without and with a `~`.
     allowed: Vec<Regex>,
     denied: Vec<Regex>,
@@ -139,6 +142,7 @@ impl UnitLog {
             level_max: level_max.filter(|level| *level < 8),
             rate_interval_us: number(fields, "RATE_INTERVAL_US"),
             rate_burst: number(fields, "RATE_BURST"),
+            class: text(fields, "CLASS").filter(|class| is_valid_class(class)),
             ..UnitLog::default()
         };
         for (field, value) in fields.iter() {
@@ -286,10 +290,10 @@ mod tests {
     #[test]
     fn packets() {
         let (packet, _) = parse_one(
-            "KIND=stream\nSTREAM=7\nUNIT=a.service\nPRIORITY=30\nEXTRA=A=1\nEXTRA=_B=2\nEXTRA=C\n",
+            "KIND=stream\nSTREAM=7\nUNIT=a.service\nPRIORITY=30\nEXTRA=A=1\nEXTRA=_B=2\nEXTRA=C\nCLASS=web\n",
         );
         let Some(Packet::Stream { key: 7, unit }) = packet else { panic!("{packet:?}") };
-        assert_eq!(unit.header.priority, 30);
+        assert_eq!((unit.header.priority, unit.class.as_deref()), (30, Some("web")));
         assert_eq!(unit.extra, [("A", "1")].into_iter().collect());
         let (packet, _) = parse_one("KIND=entry\nTIME_US=5\nMESSAGE=hi\nUNIT=a.service\n");
         let Some(Packet::Entry { time_us: Some(5), fields }) = packet else { panic!("{packet:?}") };

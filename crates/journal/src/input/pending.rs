@@ -3,7 +3,7 @@
 //!
 //! A row of frames, each a length, a checksum and records; reading ends at the first frame that is
 //! not whole, so what a frame says counts as a whole or not at all. An entry names its context by a
-//! number, which an earlier record explains.
+//! number, which an earlier record explains, and is of the class that its frame said last.
 //! Entries carry their sequence number, so that one which did reach a file is not taken twice.
 //! Of a stream there may be the beginning of a line; the last such record of a stream counts.
 //!
@@ -21,6 +21,7 @@ use std::sync::Arc;
 use crate::bytes::{Input, put_bytes, put_varint};
 use crate::entry::{Entry, Fields, Id128, Stamp};
 use crate::error::Damage;
+use crate::store::DEFAULT_CLASS;
 
 /// Bytes before the records of a frame: their length and their checksum.
 const HEADER_BYTES: usize = 8;
@@ -30,6 +31,7 @@ const ENTRY: u8 = 2;
 const LINE: u8 = 3;
 const LOOKED_AT: u8 = 4;
 const NEXT: u8 = 5;
+const CLASS: u8 = 6;
 
 /// Makes a frame.
 #[derive(Debug, Default)]
@@ -38,9 +40,19 @@ pub struct Writer {
     /// The context that was explained last, and its number.
     context: Option<(Arc<Fields>, u64)>,
     contexts: u64,
+    /// The class of the entries to come, as the frame says; a frame begins with the default one.
+    class: Option<String>,
 }
 
 impl Writer {
+    /// Says the class of the entries to come.
+    pub fn class(&mut self, class: &str) {
+        if self.class.as_deref().unwrap_or(DEFAULT_CLASS) != class {
+            put_bytes(self.record(CLASS), class.as_bytes());
+            self.class = Some(class.to_owned());
+        }
+    }
+
     /// Adds an entry.
     pub fn entry(&mut self, seqnum: u64, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
         let number = self.explain(context);
@@ -77,6 +89,7 @@ impl Writer {
     /// What was added since the last call, as one frame.
     pub fn take(&mut self) -> Vec<u8> {
         let mut frame = std::mem::take(&mut self.frame);
+        self.class = None;
         if let Some((header, records)) = frame.split_first_chunk_mut::<HEADER_BYTES>() {
             let length = u32::try_from(records.len()).expect("a turn is bounded far below 4 GiB");
             let parts = [length.to_le_bytes(), crc32fast::hash(records).to_le_bytes()];
@@ -123,11 +136,20 @@ fn put_fields(out: &mut Vec<u8>, fields: &Fields) {
     }
 }
 
+/// An entry that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Taken {
+    /// The class it was appended to.
+    pub class: String,
+    /// It.
+    pub entry: Entry,
+}
+
 /// What was found.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Entries in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<Taken>,
     /// Beginnings of lines, by stream.
     pub lines: BTreeMap<String, Vec<u8>>,
     /// Bytes that are in records and maybe still in their sockets, by stream.
@@ -141,9 +163,9 @@ pub fn read(bytes: &[u8]) -> (Found, usize) {
     let (mut found, mut contexts) = (Found::default(), BTreeMap::new());
     let mut rest = bytes;
     while let Some((records, after)) = next_frame(rest) {
-        let mut input = Input::new(records);
+        let (mut input, mut class) = (Input::new(records), DEFAULT_CLASS.to_owned());
         while !input.rest().is_empty() {
-            if read_record(&mut input, &mut found, &mut contexts).is_err() {
+            if read_record(&mut input, &mut found, &mut contexts, &mut class).is_err() {
                 // A whole frame that is not understood: another version wrote it.
                 return (found, bytes.len() - rest.len());
             }
@@ -165,6 +187,7 @@ fn read_record(
     input: &mut Input<'_>,
     found: &mut Found,
     contexts: &mut BTreeMap<u64, Arc<Fields>>,
+    class: &mut String,
 ) -> Result<(), Damage> {
     match input.take(1)? {
         [CONTEXT] => {
@@ -180,8 +203,10 @@ fn read_record(
             let fields = read_fields(input)?;
             // The daemon that reads it gives it a number of its own.
             let sequence = Id128::default();
-            found.entries.push(Entry { sequence, seqnum, stamp, context, fields });
+            let entry = Entry { sequence, seqnum, stamp, context, fields };
+            found.entries.push(Taken { class: class.clone(), entry });
         }
+        [CLASS] => *class = String::from_utf8_lossy(input.bytes()?).into_owned(),
         [LINE] => {
             let stream = String::from_utf8_lossy(input.bytes()?).into_owned();
             found.lines.insert(stream, input.bytes()?.to_vec());
@@ -221,16 +246,19 @@ mod tests {
     }
 
     /// Three frames, and how many entries each ends with.
-    fn sample() -> (Vec<u8>, Vec<Entry>) {
+    fn sample() -> (Vec<u8>, Vec<Taken>) {
         let contexts = [Arc::new(fields("_PID=1")), Arc::new(fields("_PID=2 _UID=0"))];
         let (mut writer, mut entries, mut bytes) = (Writer::default(), Vec::new(), Vec::new());
         for seqnum in 1..9 {
             let context = &contexts[usize::from(seqnum % 3 == 0)];
             let fields = fields(&format!("MESSAGE=m{seqnum} EMPTY="));
             let stamp = stamp(seqnum * 10);
+            let class = ["system", "noisy"][usize::from(seqnum % 4 > 1)].to_owned();
+            writer.class(&class);
             writer.entry(seqnum, &stamp, context, &fields);
-            let sequence = Id128::default();
-            entries.push(Entry { sequence, seqnum, stamp, context: context.clone(), fields });
+            let (sequence, context) = (Id128::default(), context.clone());
+            entries
+                .push(Taken { class, entry: Entry { sequence, seqnum, stamp, context, fields } });
             if seqnum % 3 == 0 {
                 writer.looked_at("s1", seqnum);
                 bytes.extend(writer.take());
@@ -259,7 +287,7 @@ mod tests {
 
     /// A frame counts as a whole or not at all.
     #[track_caller]
-    fn check_beginning(found: &Found, entries: &[Entry], what: &str) {
+    fn check_beginning(found: &Found, entries: &[Taken], what: &str) {
         assert!(entries.starts_with(&found.entries), "{what}");
         assert!([0, 3, 6, 8].contains(&found.entries.len()), "{what}");
         let looked_at = found.looked_at.get("s1").copied().unwrap_or(0);

@@ -41,14 +41,30 @@ fn parse_group(words: &[&str]) -> Result<Expr, String> {
 /// say of it; journalctl(1), `--unit=`.
 pub fn unit(name: &str) -> Expr {
     let both = |a: Expr, b: Expr| Expr::All(vec![a, b]);
-    Expr::Any(vec![
+    let mut any = vec![
         Expr::field("_SYSTEMD_UNIT", name),
         both(Expr::field("UNIT", name), Expr::field("_PID", "1")),
         // Our manager is not process 1; it and its like alone are in that scope.
         both(Expr::field("UNIT", name), Expr::field("_SYSTEMD_UNIT", "init.scope")),
         both(Expr::field("OBJECT_SYSTEMD_UNIT", name), Expr::field("_UID", "0")),
         both(Expr::field("COREDUMP_UNIT", name), Expr::field("_UID", "0")),
-    ])
+    ];
+    if name.ends_with(".slice") {
+        any.push(Expr::field("_SYSTEMD_SLICE", name));
+    }
+    Expr::Any(any)
+}
+
+/// Everything about a unit of a user's manager; journalctl(1), `--user-unit=`.
+pub fn user_unit(name: &str, uid: &str) -> Expr {
+    let of_user = |field: &str| Expr::All(vec![Expr::field(field, name), Expr::field("_UID", uid)]);
+    let fields =
+        ["_SYSTEMD_USER_UNIT", "USER_UNIT", "COREDUMP_USER_UNIT", "OBJECT_SYSTEMD_USER_UNIT"];
+    let mut any: Vec<Expr> = fields.into_iter().map(of_user).collect();
+    if name.ends_with(".slice") {
+        any.push(of_user("_SYSTEMD_USER_SLICE"));
+    }
+    Expr::Any(any)
 }
 
 /// Entries of these priorities, 0 (`emerg`) to 7 (`debug`).

@@ -37,6 +37,7 @@ struct LogContent {
     places: Vec<BlockPlace>,
     lost: Vec<Range<u64>>,
     sequence: Option<Id128>,
+    settled: u64,
 }
 
 impl Source {
@@ -152,6 +153,18 @@ impl Source {
         })
     }
 
+    /// Up to which number nothing more is written to any file of the directory, as far as this one
+    /// says.
+    pub fn settled(&self) -> Result<u64> {
+        if let FileName::Segment(segment) = &self.name {
+            return Ok(segment.last);
+        }
+        Ok(match self.content()? {
+            Content::Log(log) => log.settled,
+            Content::Segment(_) => 0,
+        })
+    }
+
     /// Adds every different value of a field.
     pub fn values(
         &self,
@@ -263,9 +276,14 @@ impl LogContent {
         let salvage = walk.salvage();
         let sequence = walk.identity.map(|identity| identity.sequence);
         walk.blocks.truncate(salvage.count);
+        let settled = walk.blocks.iter().map(|header| match header.settled {
+            0 => header.last_seqnum,
+            settled => settled - 1,
+        });
+        let settled = settled.max().unwrap_or(0);
         walk.blocks.retain(|header| header.kind == Kind::Entries);
         let places = walk.blocks.iter().map(BlockPlace::from).collect();
-        Ok(LogContent { file, headers: walk.blocks, places, lost: salvage.lost, sequence })
+        Ok(LogContent { file, headers: walk.blocks, places, lost: salvage.lost, sequence, settled })
     }
 }
 

@@ -15,6 +15,8 @@ pub struct Entries<'a> {
     query: &'a Query,
     direction: Direction,
     position: Option<u64>,
+    /// Entries with higher numbers are left out.
+    last: Option<u64>,
     classes: Vec<Class<'a>>,
     damage: Vec<Error>,
 }
@@ -39,6 +41,7 @@ impl<'a> Entries<'a> {
         query: &'a Query,
         direction: Direction,
         position: Option<u64>,
+        last: Option<u64>,
     ) -> Entries<'a> {
         let class = |sources: &'a [Arc<Source>]| {
             let mut sources: VecDeque<&Source> = sources.iter().map(Arc::as_ref).collect();
@@ -48,7 +51,7 @@ impl<'a> Entries<'a> {
             Class { sources, blocks, source: None, block: None, rows }
         };
         let classes = classes.map(class).collect();
-        Entries { query, direction, position, classes, damage: Vec::new() }
+        Entries { query, direction, position, last, classes, damage: Vec::new() }
     }
 
     /// What could not be read so far.
@@ -120,6 +123,7 @@ impl<'a> Entries<'a> {
     fn passes(&self, place: &BlockPlace) -> bool {
         self.query.since_us.is_none_or(|since| place.realtime_max_us >= since)
             && self.query.until_us.is_none_or(|until| place.realtime_min_us <= until)
+            && self.last.is_none_or(|last| place.first_seqnum <= last)
             && self.position.is_none_or(|position| match self.direction {
                 Direction::Forward => place.last_seqnum > position,
                 Direction::Backward => place.first_seqnum < position,
@@ -181,6 +185,7 @@ impl<'a> Entries<'a> {
     fn takes(&self, row: &Row) -> bool {
         self.query.since_us.is_none_or(|since| row.realtime_us >= since)
             && self.query.until_us.is_none_or(|until| row.realtime_us <= until)
+            && self.last.is_none_or(|last| row.seqnum <= last)
             && self.position.is_none_or(|position| match self.direction {
                 Direction::Forward => row.seqnum > position,
                 Direction::Backward => row.seqnum < position,

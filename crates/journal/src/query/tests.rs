@@ -12,7 +12,7 @@ use crate::segment::Segment;
 use crate::segment::read::read_header;
 use crate::segment::scan::{Walk, read_block};
 use crate::store::fault::{Memory, Numbers};
-use crate::store::upkeep::{MERGE_BYTES_MAX, merge, plan_merge, seal};
+use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge, plan_merge, seal};
 use crate::store::vacuum::{Limits, vacuum};
 use crate::store::{Setup, Store};
 
@@ -63,7 +63,12 @@ impl Writer {
         }
         let plan = {
             let catalogue = Catalogue::of(self.memory.list().expect("a listing"));
-            plan_merge(&catalogue, MERGE_BYTES_MAX, &BTreeSet::new())
+            plan_merge(
+                &catalogue,
+                &MergeBounds::bytes(MERGE_BYTES_MAX),
+                &BTreeMap::new(),
+                &BTreeSet::new(),
+            )
         };
         if !plan.is_empty() {
             self.ids += 1;

@@ -30,6 +30,10 @@ pub trait Reader {
     }
     /// Takes a new picture of the files.
     fn refresh(&mut self) -> Result<()>;
+    /// See [`Journal::keep_to_settled`].
+    fn keep_to_settled(&mut self) -> Result<()> {
+        Ok(())
+    }
     /// The entries that are wanted, from a position on, which is not among them.
     fn entries<'a>(
         &'a self,
@@ -58,6 +62,10 @@ impl Stream for Entries<'_> {
 }
 
 impl Reader for Journal {
+    fn keep_to_settled(&mut self) -> Result<()> {
+        Journal::keep_to_settled(self)
+    }
+
     fn refresh(&mut self) -> Result<()> {
         Journal::refresh(self)
     }
@@ -111,6 +119,11 @@ impl Union {
     /// Takes a new picture of all files.
     pub fn refresh(&mut self) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| part.refresh())
+    }
+
+    /// See [`Journal::keep_to_settled`].
+    pub fn keep_to_settled(&mut self) -> Result<()> {
+        self.parts.iter_mut().try_for_each(|part| part.keep_to_settled())
     }
 
     /// The entries that are wanted, from positions on.

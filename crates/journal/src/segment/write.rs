@@ -97,7 +97,7 @@ impl SegmentWriter {
             BootSpan::join(&mut self.directory.boots, span);
         }
         let offset = self.position();
-        let header = self.builder.finish(&mut self.pending, self.identity, offset, 0);
+        let header = self.builder.finish(&mut self.pending, self.identity, offset, (0, 0));
         self.note_block(&header);
         self.write_if(WRITE_BYTES)
     }

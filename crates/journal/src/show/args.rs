@@ -61,6 +61,7 @@ impl Args {
     /// The namespaces that are read; `None` is the default one.
     pub fn namespaces(&self) -> Vec<Option<String>> {
         match self.namespace.as_deref() {
+            _ if self.merge => std::iter::once(None).chain(self.known_namespaces()).collect(),
             None | Some("") => vec![None],
             Some("*") => std::iter::once(None).chain(self.known_namespaces()).collect(),
             Some(name) => match name.strip_prefix('+') {
@@ -101,6 +102,11 @@ impl Args {
         limits.iter().any(|limit| limit.is_some()) || self.vacuum_files.is_some()
     }
 
+    /// Somebody goes on later from the last entry that is shown.
+    pub fn goes_on(&self) -> bool {
+        self.follow || self.show_cursor || self.cursor_file.is_some()
+    }
+
     /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
     pub fn take_units(&mut self) {
         let is_match = |word: &mut String| word.contains('=') || word == "+";
@@ -119,6 +125,12 @@ pub struct Args {
     /// Show entries of this unit; may come twice; `*` and `?` match any text and any character.
     #[arg(short, long, value_name = "UNIT")]
     pub unit: Vec<String>,
+    /// Show entries of this unit of the calling user's manager; may come twice.
+    #[arg(long, value_name = "UNIT")]
+    pub user_unit: Vec<String>,
+    /// Show entries of these syslog facilities: names or numbers with commas; `help` lists the names.
+    #[arg(long, value_name = "FACILITY", value_delimiter = ',')]
+    pub facility: Vec<String>,
     /// Show entries with this syslog identifier; may come twice.
     #[arg(short = 't', long, value_name = "STRING")]
     pub identifier: Vec<String>,
@@ -255,6 +267,21 @@ pub struct Args {
     /// Show another namespace; `*`: all of them; `+NAME`: it and the default one.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
     pub namespace: Option<String>,
+    /// Show what all machines and namespaces wrote that have files here.
+    #[arg(short, long, conflicts_with_all = ["directory", "file", "namespace"])]
+    pub merge: bool,
+    /// Not here: there are no texts that explain messages.
+    #[arg(short = 'x', long, hide = true)]
+    pub catalog: bool,
+    /// Not here.
+    #[arg(long, hide = true)]
+    pub update_catalog: bool,
+    /// Not here.
+    #[arg(long, hide = true)]
+    pub list_catalog: bool,
+    /// Not here.
+    #[arg(long, hide = true)]
+    pub dump_catalog: bool,
     /// Read what is kept in memory alone: the disk is another system's.
     #[arg(skip)]
     pub in_memory: bool,

@@ -4,6 +4,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use crate::daemon::mirror;
 use crate::query::Union;
 use crate::show::args::Args;
 use crate::show::run::Failure;
@@ -57,10 +58,19 @@ fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
     let mut paths = named(args)?;
     paths.retain(|path| !is_own(path));
     if args.file.is_empty() {
-        directories(args).iter().for_each(|directory| paths.extend(files_of(directory)));
+        let mut found =
+            directories(args).iter().flat_map(|directory| files_of(directory)).collect();
+        paths.append(&mut found);
+        // A mirror of our own store has nothing that is not there.
+        paths.retain(|path| args.directory.is_some() || !is_mirror(path));
     }
     paths.truncate(FILES_MAX);
     Ok(paths)
+}
+
+fn is_mirror(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default();
+    name.as_encoded_bytes().starts_with(mirror::NAME.as_bytes())
 }
 
 fn directories(args: &Args) -> Vec<PathBuf> {
@@ -69,6 +79,10 @@ fn directories(args: &Args) -> Vec<PathBuf> {
     }
     if args.in_memory {
         return Vec::new();
+    }
+    if args.merge {
+        let parents = DIRECTORIES.iter().map(|path| args.root().join(path));
+        return parents.flat_map(|parent| listing(&parent)).filter(|path| path.is_dir()).collect();
     }
     let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
     match machine.trim() {

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::files::Disk;
 use crate::input::export::{Exported, Parser};
 use crate::show::run::Failure;
-use crate::store::upkeep::{MERGE_BYTES_MAX, merge_all, seal};
+use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge_all, seal};
 use crate::store::{DEFAULT_CLASS, Setup, Store};
 
 /// Bytes read at once.
@@ -110,7 +110,13 @@ impl Import {
         self.store.rotate()?;
         self.seal()?;
         let (machine, mut skip) = (Id128::default(), Default::default());
-        merge_all(&*self.files, machine, MERGE_BYTES_MAX, &mut new_id, &mut skip)?;
+        merge_all(
+            &*self.files,
+            machine,
+            &MergeBounds::bytes(MERGE_BYTES_MAX),
+            &mut new_id,
+            &mut skip,
+        )?;
         Ok(())
     }
 }

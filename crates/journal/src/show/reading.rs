@@ -57,6 +57,11 @@ impl Reading {
         Ok(Reading { journal, own: count, watched, reached, moved: Moved::default() })
     }
 
+    /// Leaves out what others may still come before: for whoever goes on later from the last entry.
+    pub fn keep_to_settled(&mut self) -> Result<(), Failure> {
+        Ok(self.journal.keep_to_settled()?)
+    }
+
     /// The stores.
     pub fn journal(&self) -> &Union {
         &self.journal

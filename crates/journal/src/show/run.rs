@@ -45,6 +45,10 @@ impl From<std::io::Error> for Failure {
 
 /// Runs the command; true for exit status 0.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
+    refuse(args)?;
+    if args.facility.iter().any(|name| name == "help") {
+        return select::list_facilities(out).map(|()| true);
+    }
     if args.sync || args.rotate {
         return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
     }
@@ -100,7 +104,25 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.fields {
         return list_fields(reading.journal(), out);
     }
+    if args.goes_on() {
+        reading.keep_to_settled()?;
+    }
     Show::new(args, reading.journal())?.run(&mut reading, out)
+}
+
+/// Says of what journalctl(1) has and this program has not.
+fn refuse(args: &Args) -> Result<(), Failure> {
+    const NO_CATALOG: &str = "there is no catalog of messages here";
+    let catalog = [
+        ("--catalog", args.catalog),
+        ("--update-catalog", args.update_catalog),
+        ("--list-catalog", args.list_catalog),
+        ("--dump-catalog", args.dump_catalog),
+    ];
+    match catalog.iter().find(|(_, wanted)| *wanted) {
+        Some((option, _)) => Err(Failure(format!("{option}: {NO_CATALOG}"))),
+        None => Ok(()),
+    }
 }
 
 fn zone(args: &Args) -> TimeZone {

@@ -1,5 +1,9 @@
 //! Options to a query.
 
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+
 use jiff::tz::TimeZone;
 
 use crate::entry::Id128;
@@ -26,14 +30,57 @@ const UNIT_TYPES: [&str; 11] = [
 const PRIORITIES: [&str; 8] =
     ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
+/// Names of facilities, by number; syslog(3). Those without a name have none.
+const FACILITIES: [&str; 24] = [
+    "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv",
+    "ftp", "", "", "", "", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
+    "local7",
+];
+
+/// Facilities have numbers below this, which syslog(3) has no names for.
+const FACILITY_END: u16 = 128;
+
+/// Lists the facilities, those that have no names by number.
+pub fn list_facilities(out: &mut dyn Write) -> Result<(), Failure> {
+    writeln!(out, "Available facilities:")?;
+    for (number, name) in FACILITIES.iter().enumerate() {
+        match name.is_empty() {
+            true => writeln!(out, "{number}")?,
+            false => writeln!(out, "{name}")?,
+        }
+    }
+    Ok(())
+}
+
+fn facility(text: &String) -> Result<Expr, Failure> {
+    let named = || FACILITIES.iter().position(|name| name == text && !name.is_empty());
+    let number = text.parse().ok().filter(|number: &u16| *number < FACILITY_END);
+    let number = number.map(usize::from).or_else(named);
+    let number = number.ok_or_else(|| Failure(format!("Bad --facility= argument \"{text}\".")))?;
+    Ok(Expr::field("SYSLOG_FACILITY", number.to_string()))
+}
+
 /// The query that the options ask for.
 pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure> {
     let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
     let words: Vec<&str> = args.matches.iter().map(String::as_str).collect();
     let bad_match = |word| Failure(format!("Failed to add match '{word}': Invalid argument"));
     let mut expr = Expr::default().and(matches::parse(&words).map_err(bad_match)?);
+    let mut of_units = Vec::new();
     if !args.unit.is_empty() {
-        expr = expr.and(units(&args.unit, journal)?);
+        of_units.push(units(&args.unit, journal, &UNIT_FIELDS, &matches::unit)?);
+    }
+    if !args.user_unit.is_empty() {
+        let uid = own_uid()?;
+        let of_user = |name: &str| matches::user_unit(name, &uid);
+        of_units.push(units(&args.user_unit, journal, &USER_UNIT_FIELDS, &of_user)?);
+    }
+    if !of_units.is_empty() {
+        expr = expr.and(Expr::Any(of_units));
+    }
+    if !args.facility.is_empty() {
+        let all: Result<Vec<Expr>, Failure> = args.facility.iter().map(facility).collect();
+        expr = expr.and(Expr::Any(all?));
     }
     if !args.identifier.is_empty() {
         let one = |name: &String| Expr::field("SYSLOG_IDENTIFIER", name.as_str());
@@ -72,7 +119,21 @@ fn grep(pattern: &str, args: &Args) -> Result<Grep, Failure> {
     Grep::new(pattern, case).map_err(|e| Failure(format!("Bad pattern '{pattern}': {e}")))
 }
 
-fn units(names: &[String], journal: &Union) -> Result<Expr, Failure> {
+/// Where names of units are that a pattern may fit.
+const UNIT_FIELDS: [&str; 2] = ["_SYSTEMD_UNIT", "_SYSTEMD_SLICE"];
+const USER_UNIT_FIELDS: [&str; 2] = ["_SYSTEMD_USER_UNIT", "_SYSTEMD_USER_SLICE"];
+
+/// The user whose units `--user-unit` means.
+fn own_uid() -> Result<String, Failure> {
+    Ok(std::fs::metadata("/proc/self")?.uid().to_string())
+}
+
+fn units(
+    names: &[String],
+    journal: &Union,
+    fields: &[&str],
+    of_unit: &dyn Fn(&str) -> Expr,
+) -> Result<Expr, Failure> {
     let mut all = Vec::new();
     for name in names {
         if name.contains('[') {
@@ -80,12 +141,15 @@ fn units(names: &[String], journal: &Union) -> Result<Expr, Failure> {
         }
         if !name.contains(['*', '?']) {
             let typed = UNIT_TYPES.iter().any(|ending| name.ends_with(ending));
-            all.push(matches::unit(&if typed { name.clone() } else { format!("{name}.service") }));
+            all.push(of_unit(&if typed { name.clone() } else { format!("{name}.service") }));
             continue;
         }
-        let (known, _) = journal.values(b"_SYSTEMD_UNIT")?;
+        let mut known = BTreeSet::new();
+        for field in fields {
+            known.extend(journal.values(field.as_bytes())?.0);
+        }
         let fits = known.iter().filter(|unit| fits(name.as_bytes(), unit));
-        all.extend(fits.map(|unit| matches::unit(&String::from_utf8_lossy(unit))));
+        all.extend(fits.map(|unit| of_unit(&String::from_utf8_lossy(unit))));
     }
     Ok(Expr::Any(all))
 }

@@ -16,7 +16,8 @@ use crate::show::foreign;
 use crate::show::format::print_bytes;
 use crate::show::run::{Failure, now_us};
 use crate::show::when;
-use crate::store::names::FileName;
+use crate::store::DEFAULT_CLASS;
+use crate::store::names::{Catalogue, FileName};
 use crate::store::vacuum::{ClassLimits, Limits, vacuum};
 
 /// A directory and what is in it.
@@ -67,16 +68,27 @@ pub fn is_own(path: &Path) -> bool {
 pub fn bytes(stores: &[Store]) -> Result<u64, Failure> {
     let mut bytes = 0;
     for store in stores {
-        let listing = crate::store::names::Catalogue::of(store.files.list()?);
+        let listing = Catalogue::of(store.files.list()?);
         bytes += listing.files.iter().map(|file| file.bytes).sum::<u64>();
     }
     Ok(bytes)
 }
 
-/// Says what all files take.
+/// Says what all files take, and each class where there are several.
 pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
-    let bytes = print_bytes(bytes(stores)?);
+    let mut classes: BTreeMap<String, u64> = BTreeMap::new();
+    for store in stores {
+        for file in Catalogue::of(store.files.list()?).files {
+            *classes.entry(file.name.class().to_owned()).or_default() += file.bytes;
+        }
+    }
+    let bytes = print_bytes(classes.values().sum());
     writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
+    if classes.keys().any(|class| class != DEFAULT_CLASS) {
+        for (class, bytes) in classes {
+            writeln!(out, "Of these, class {class}: {}.", print_bytes(bytes))?;
+        }
+    }
     Ok(true)
 }
 

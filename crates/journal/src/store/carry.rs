@@ -211,7 +211,7 @@ mod tests {
     use crate::store::Setup;
     use crate::store::fault::{Fault, Memory, Numbers};
     use crate::store::tests::read_all;
-    use crate::store::upkeep::{merge_all, seal};
+    use crate::store::upkeep::{MergeBounds, merge_all, seal};
 
     fn open(files: &Memory, id: u8) -> Result<Store> {
         let mut next = id;
@@ -357,7 +357,8 @@ mod tests {
             Id128([id; 16])
         };
         let before = texts(&to);
-        merge_all(&to, Id128::default(), 1 << 30, &mut new_id, &mut skip).expect("no faults");
+        merge_all(&to, Id128::default(), &MergeBounds::bytes(1 << 30), &mut new_id, &mut skip)
+            .expect("no faults");
         assert!(skip.is_empty());
         assert_eq!(texts(&to), before);
         assert!(Catalogue::of(to.list().expect("a listing")).segments().count() < 9);

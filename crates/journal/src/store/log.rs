@@ -60,8 +60,17 @@ pub struct ActiveLog {
     news: bool,
     /// The last block is an end mark.
     ended: bool,
-    /// Another thread makes the file durable up to here.
-    syncing: Option<u64>,
+    /// Another thread makes the file durable up to here, and to the entry of this number.
+    syncing: Option<(u64, u64)>,
+    /// The number of the first entry that is not known to be durable.
+    first_volatile: u64,
+    /// The lowest number that was appended and is not in the file.
+    unwritten: Option<u64>,
+    /// Wall clock of the first entry, µs.
+    begun_us: u64,
+    /// [`Header::settled`] of the blocks to come, and of the last one.
+    settled: u64,
+    told: u64,
 }
 
 impl ActiveLog {
@@ -82,6 +91,11 @@ impl ActiveLog {
             news: false,
             ended: false,
             syncing: None,
+            first_volatile: first,
+            unwritten: None,
+            begun_us: 0,
+            settled: 0,
+            told: 0,
         }
     }
 
@@ -136,9 +150,13 @@ impl ActiveLog {
         if self.builder.raw_bytes() + more > BATCH_RAW_BYTES || self.builder.is_full() {
             self.put_batch();
         }
+        if self.entries == 0 {
+            self.begun_us = stamp.realtime_us;
+        }
         self.builder.push(seqnum, stamp, context, fields);
         self.entries += 1;
         self.last_seqnum = seqnum;
+        self.unwritten.get_or_insert(seqnum);
         Ok(())
     }
 
@@ -147,8 +165,9 @@ impl ActiveLog {
         if self.builder.is_empty() {
             return;
         }
-        let (at, durable) = (self.position(), self.durable);
-        let header = self.builder.finish(&mut self.unsynced, self.identity, at, durable);
+        let (at, known) = (self.position(), (self.durable, self.settled));
+        let header = self.builder.finish(&mut self.unsynced, self.identity, at, known);
+        self.told = self.settled;
         self.raw_bytes += header.raw_bytes();
         self.news = true;
         self.ended = false;
@@ -171,7 +190,41 @@ impl ActiveLog {
             file.write_at(&self.unsynced[self.written..], self.durable + self.written as u64)?;
             self.written = self.unsynced.len();
         }
+        if self.builder.is_empty() {
+            self.unwritten = None;
+        }
         Ok(())
+    }
+
+    /// The lowest number that was appended and is not in the file.
+    pub fn unwritten(&self) -> Option<u64> {
+        self.unwritten
+    }
+
+    /// Wall clock of the first entry, µs.
+    pub fn begun_us(&self) -> u64 {
+        self.begun_us
+    }
+
+    /// What blocks to come say: below this number everything is in a file when they are.
+    pub fn settle(&mut self, settled: u64) {
+        self.settled = settled;
+    }
+
+    /// What the last block says of it.
+    pub fn told_settled(&self) -> u64 {
+        self.told
+    }
+
+    /// Writes a mark that says how far everything is in a file.
+    pub fn tell_settled(&mut self) -> Result<()> {
+        self.put_mark(Kind::Mark);
+        self.write()
+    }
+
+    /// More comes than the disk can be waited for without end.
+    pub fn is_crowded(&self) -> bool {
+        self.entries > LOG_ENTRIES_MAX + LOG_ENTRIES_MAX / 2
     }
 
     /// Makes what was written durable, and marks it. Callers flush first and sync the directory.
@@ -185,7 +238,7 @@ impl ActiveLog {
             return Ok(());
         }
         let synced = file.sync();
-        self.syncing = Some(self.position());
+        self.syncing = Some((self.position(), self.last_seqnum));
         self.news = false;
         self.end_sync(synced)
     }
@@ -203,7 +256,7 @@ impl ActiveLog {
         }
         self.write()?;
         let Some(file) = &self.file else { return Ok(None) };
-        self.syncing = Some(self.position());
+        self.syncing = Some((self.position(), self.last_seqnum));
         self.news = false;
         Ok(Some(file.clone()))
     }
@@ -213,11 +266,13 @@ impl ActiveLog {
     /// # Errors
     /// Its own: everything since the last one is written again with the next flush.
     pub fn end_sync(&mut self, synced: Result<()>) -> Result<()> {
-        let Some(end) = self.syncing.take() else { return synced };
+        let Some((end, last)) = self.syncing.take() else { return synced };
         if let Err(e) = synced {
             (self.written, self.news) = (0, true);
+            self.unwritten = Some(self.first_volatile);
             return Err(e);
         }
+        self.first_volatile = last + 1;
         let count = (end - self.durable) as usize;
         self.unsynced.drain(..count);
         self.written -= count;
@@ -273,10 +328,12 @@ impl ActiveLog {
             realtime_min_us: 0,
             realtime_max_us: 0,
             durable: self.durable,
+            settled: self.settled,
             count: 0,
             kind,
             sections,
         };
+        self.told = self.settled;
         self.unsynced.extend_from_slice(&header.to_bytes());
         self.unsynced.extend_from_slice(&zeros);
     }

@@ -6,6 +6,7 @@
 //! into it. So publishing is one rename, and a crash before the old files are removed does no
 //! harm.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::files::Listed;
@@ -155,8 +156,21 @@ impl Catalogue {
 
     /// The highest sequence number that the names tell of; logs may have higher ones.
     pub fn last_seqnum(&self) -> u64 {
-        let logs = self.logs().map(|log| log.first().saturating_sub(1));
-        self.segments().map(|(segment, _)| segment.last).chain(logs).max().unwrap_or(0)
+        self.last_seqnums().into_values().max().unwrap_or(0)
+    }
+
+    /// The same, of each class.
+    pub fn last_seqnums(&self) -> BTreeMap<String, u64> {
+        let mut last = BTreeMap::new();
+        for Known { name, .. } in &self.files {
+            let number = match name {
+                FileName::Log { first, .. } => first.saturating_sub(1),
+                FileName::Segment(segment) => segment.last,
+            };
+            let last = last.entry(name.class().to_owned()).or_default();
+            *last = number.max(*last);
+        }
+        last
     }
 
     /// All files, the highest numbers first.

@@ -4,7 +4,7 @@
 //! directory, and only then remove what was replaced. A crash anywhere leaves either the old
 //! files or old and new ones, and [`crate::store::names`] knows which count.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::block::{Header, Identity, Kind};
 use crate::entry::Id128;
@@ -133,18 +133,54 @@ pub fn merge(
     Ok(merged)
 }
 
-/// Merges as long as there is something to merge, to files of `bytes_max` at most. A segment that turns out to be damaged is added
+/// What merging keeps to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct MergeBounds {
+    /// No file becomes larger, bytes.
+    pub bytes_max: u64,
+    /// The times between the first and the last entry of a file of a class, µs: what is merged can
+    /// only be removed together. Classes that are not here have no bound.
+    pub span_max_us: BTreeMap<String, u64>,
+}
+
+impl MergeBounds {
+    /// A bound of bytes alone.
+    pub fn bytes(bytes_max: u64) -> MergeBounds {
+        MergeBounds { bytes_max, span_max_us: BTreeMap::new() }
+    }
+}
+
+/// When the first and the last entry of segments came, µs since 1970; only of those that it is asked
+/// of.
+type Times = BTreeMap<SegmentName, (u64, u64)>;
+
+fn read_times(files: &dyn Files, catalogue: &Catalogue, bounds: &MergeBounds) -> Result<Times> {
+    let mut times = Times::new();
+    let bounded = catalogue.segments().map(|segment| segment.0);
+    for name in bounded.filter(|name| bounds.span_max_us.contains_key(&name.class)) {
+        let segment = Segment::open(files, &name.to_string())?;
+        let blocks = &segment.directory().blocks;
+        let first = blocks.iter().map(|block| block.realtime_min_us).min();
+        let last = blocks.iter().map(|block| block.realtime_max_us).max();
+        times.extend(first.zip(last).map(|both| (name.clone(), both)));
+    }
+    Ok(times)
+}
+
+/// Merges as long as there is something to merge. A segment that turns out to be damaged is added
 /// to `skip` and given back with what is wrong; the others go on.
 pub fn merge_all(
     files: &dyn Files,
     machine: Id128,
-    bytes_max: u64,
+    bounds: &MergeBounds,
     new_id: &mut dyn FnMut() -> Id128,
     skip: &mut BTreeSet<SegmentName>,
 ) -> Result<Vec<Error>> {
     let mut damaged = Vec::new();
     loop {
-        let plan = plan_merge(&Catalogue::of(files.list()?), bytes_max, skip);
+        let catalogue = Catalogue::of(files.list()?);
+        let times = read_times(files, &catalogue, bounds)?;
+        let plan = plan_merge(&catalogue, bounds, &times, skip);
         if plan.is_empty() {
             return Ok(damaged);
         }
@@ -195,7 +231,8 @@ pub(super) fn publish(
 /// once for each size, and a class has at most a few segments of each.
 pub fn plan_merge(
     catalogue: &Catalogue,
-    bytes_max: u64,
+    bounds: &MergeBounds,
+    times: &BTreeMap<SegmentName, (u64, u64)>,
     skip: &BTreeSet<SegmentName>,
 ) -> Vec<SegmentName> {
     let segments: Vec<_> = catalogue.segments().collect();
@@ -203,7 +240,7 @@ pub fn plan_merge(
     let mut plans = by_class.map(|class| {
         let of_class = |log: &&FileName| log.class() == class[0].0.class;
         let logs: Vec<u64> = catalogue.logs().filter(of_class).map(FileName::first).collect();
-        plan_class(class, &logs, bytes_max, skip)
+        plan_class(class, &logs, bounds, times, skip)
     });
     plans.find(|plan| !plan.is_empty()).unwrap_or_default()
 }
@@ -211,16 +248,24 @@ pub fn plan_merge(
 fn plan_class(
     segments: &[(&SegmentName, u64)],
     logs: &[u64],
-    bytes_max: u64,
+    bounds: &MergeBounds,
+    times: &BTreeMap<SegmentName, (u64, u64)>,
     skip: &BTreeSet<SegmentName>,
 ) -> Vec<SegmentName> {
-    let Some(newest) = segments.last().map(|segment| size(segment.1)) else { return Vec::new() };
+    let Some(last) = segments.last() else { return Vec::new() };
+    let (newest, ends_us) = (size(last.1), times.get(last.0).map(|time| time.1));
+    let is_long = |name: &SegmentName| {
+        let span = ends_us.zip(times.get(name)).map(|(end, (begin, _))| end.saturating_sub(*begin));
+        let max = bounds.span_max_us.get(&name.class);
+        max.zip(span).is_some_and(|(max, span)| span > *max)
+    };
     let (mut run, mut bytes) = (Vec::new(), 0);
     for (name, file_bytes) in segments.iter().rev() {
         bytes += file_bytes;
         let next = run.last().map_or(name.last, |next: &SegmentName| next.first);
         let is_parted = logs.iter().any(|log| (name.last..next).contains(log));
-        if is_parted || size(*file_bytes) > newest || bytes > bytes_max || skip.contains(name) {
+        let is_large = size(*file_bytes) > newest || bytes > bounds.bytes_max;
+        if is_parted || is_large || is_long(name) || skip.contains(name) {
             break;
         }
         run.push((*name).clone());
@@ -241,6 +286,9 @@ mod tests {
     use super::*;
     use crate::files::Listed;
 
+    const BYTES: MergeBounds =
+        MergeBounds { bytes_max: MERGE_BYTES_MAX, span_max_us: BTreeMap::new() };
+
     /// Sizes in MiB, oldest first, and how many of the newest are merged.
     fn check(sizes: &[u64], merged: usize) {
         let listed = |(at, size): (usize, &u64)| {
@@ -249,7 +297,7 @@ mod tests {
             Listed { name, bytes: size << 20 }
         };
         let catalogue = Catalogue::of(sizes.iter().enumerate().map(listed).collect());
-        let plan = plan_merge(&catalogue, MERGE_BYTES_MAX, &BTreeSet::new());
+        let plan = plan_merge(&catalogue, &BYTES, &Times::new(), &BTreeSet::new());
         let all: Vec<_> = catalogue.segments().map(|(name, _)| name.clone()).collect();
         assert_eq!(plan, all[all.len() - merged..], "{sizes:?}");
     }
@@ -261,9 +309,23 @@ mod tests {
         let catalogue = Catalogue::of((0..9).map(listed).collect());
         let plan = |skip: &[u64]| {
             let skip = skip.iter().map(|&at| name(at)).collect();
-            plan_merge(&catalogue, MERGE_BYTES_MAX, &skip).len()
+            plan_merge(&catalogue, &BYTES, &Times::new(), &skip).len()
         };
         assert_eq!([plan(&[]), plan(&[2]), plan(&[6]), plan(&[8])], [9, 6, 0, 0]);
+    }
+
+    #[test]
+    fn what_would_hold_too_long_a_time_is_left() {
+        let name = |at: u64| SegmentName { class: "a".into(), first: at * 10, last: at * 10 + 9 };
+        let listed = |at: u64| Listed { name: name(at).to_string(), bytes: 1 << 20 };
+        let catalogue = Catalogue::of((0..9).map(listed).collect());
+        let times: Times = (0..9).map(|at| (name(at), (at * 100, at * 100 + 50))).collect();
+        let plan = |class: &str, max: u64| {
+            let span_max_us = [(class.to_owned(), max)].into();
+            let bounds = MergeBounds { bytes_max: MERGE_BYTES_MAX, span_max_us };
+            plan_merge(&catalogue, &bounds, &times, &BTreeSet::new()).len()
+        };
+        assert_eq!([plan("a", 349), plan("a", 350), plan("a", 450), plan("b", 1)], [0, 4, 5, 9]);
     }
 
     #[test]
@@ -274,7 +336,7 @@ mod tests {
                 (0..9).map(|at| Listed { name: name(at).to_string(), bytes: 1 << 20 }).collect();
             let log = FileName::Log { class: "a".into(), first: log };
             listing.push(Listed { name: log.to_string(), bytes: 1 });
-            plan_merge(&Catalogue::of(listing), MERGE_BYTES_MAX, &BTreeSet::new()).len()
+            plan_merge(&Catalogue::of(listing), &BYTES, &Times::new(), &BTreeSet::new()).len()
         };
         assert_eq!([plan(1000), plan(39), plan(59), plan(9)], [9, 5, 0, 8]);
     }

@@ -12,6 +12,9 @@ use crate::store::names::{Catalogue, SegmentName};
 pub struct ClassLimits {
     /// Bytes of files.
     pub bytes_max: Option<u64>,
+    /// Bytes of its segments that are left to it when all files together are too much, as long as
+    /// other classes have more than theirs.
+    pub bytes_min: u64,
     /// Age of the newest entry of a segment, µs.
     pub age_max_us: Option<u64>,
 }
@@ -78,7 +81,8 @@ pub fn plan(
         if !over || kept.is_empty() {
             return gone;
         }
-        freed += remove(&mut kept, &mut gone, 0);
+        let at = kept.iter().position(|segment| is_free_to_go(segment, &kept, limits));
+        freed += remove(&mut kept, &mut gone, at.unwrap_or(0));
     }
 }
 
@@ -96,12 +100,21 @@ fn is_too_old(segment: &Candidate, limits: &Limits, now_us: u64) -> bool {
     }
 }
 
+/// Whether its class keeps what it is to keep without it.
+fn is_free_to_go(segment: &Candidate, kept: &[Candidate], limits: &Limits) -> bool {
+    let class = &segment.name.class;
+    bytes_of(class, kept) - segment.bytes >= limits.of(class).bytes_min
+}
+
+fn bytes_of(class: &str, kept: &[Candidate]) -> u64 {
+    let of_class = kept.iter().filter(|segment| segment.name.class == class);
+    of_class.map(|segment| segment.bytes).sum()
+}
+
 fn first_of_large_class(kept: &[Candidate], limits: &Limits) -> Option<usize> {
     kept.iter().position(|oldest| {
         let class = &oldest.name.class;
-        let of_class = kept.iter().filter(|segment| segment.name.class == *class);
-        let bytes: u64 = of_class.map(|segment| segment.bytes).sum();
-        limits.of(class).bytes_max.is_some_and(|max| bytes > max)
+        limits.of(class).bytes_max.is_some_and(|max| bytes_of(class, kept) > max)
     })
 }
 
@@ -185,6 +198,9 @@ mod tests {
                 Some((class, "bytes")) => {
                     limits.classes.entry(class.into()).or_default().bytes_max = Some(value)
                 }
+                Some((class, "min")) => {
+                    limits.classes.entry(class.into()).or_default().bytes_min = value
+                }
                 Some((class, "age")) => {
                     limits.classes.entry(class.into()).or_default().age_max_us = Some(value)
                 }
@@ -209,5 +225,10 @@ mod tests {
         check(THREE, "a.bytes=15", &[1]);
         check(THREE, "b.age=1", &[2]);
         check(THREE, "b.age=1 bytes=20", &[2, 1]);
+        check(THREE, "bytes=25 a.min=20", &[2]);
+        check(THREE, "bytes=25 a.min=11", &[2]);
+        check(THREE, "bytes=25 a.min=10", &[1]);
+        check(THREE, "bytes=15 a.min=20 b.min=10", &[1, 2]);
+        check(THREE, "bytes=5 a.min=99", &[2, 1, 3]);
     }
 }

@@ -93,6 +93,7 @@ impl Unit<'_> {
         config.syslog_facility = facility.unwrap_or(config.syslog_facility);
         config.log_level_max = merged.value(id!(Exec "LogLevelMax"), |t| by_name(&LEVELS, t));
         config.log_namespace = merged.value(id!(Exec "LogNamespace"), log_namespace);
+        config.log_class = merged.value(id!(Warren "LogClass"), log_class);
         config.log_extra_fields = self.log_extra_fields();
         // Backslashes belong to the pattern: nothing is unquoted or expanded.
         let patterns = merged.list(id!(Exec "LogFilterPatterns")).iter();
@@ -435,6 +436,16 @@ fn log_namespace(text: &str) -> Result<Box<str>, Fault> {
     match text.len() <= BYTES_MAX && !text.starts_with('.') && text.bytes().all(allowed) {
         true => Ok(text.into()),
         false => Err(Fault::new(0, format!("'{text}' is not the name of a journal namespace"))),
+    }
+}
+
+/// The name of a class of messages: it is a part of file names.
+fn log_class(text: &str) -> Result<Box<str>, Fault> {
+    const BYTES_MAX: usize = 32;
+    let allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    match (1..=BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed) {
+        true => Ok(text.into()),
+        false => Err(Fault::new(0, format!("'{text}' is not the name of a class of messages"))),
     }
 }
 

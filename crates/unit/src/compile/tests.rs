@@ -215,6 +215,18 @@ fn sockets_mounts_automounts_slices() {
 }
 
 #[test]
+fn a_class_of_messages_has_a_name_that_fits_into_a_file_s() {
+    let class = |text: &str| {
+        let text = format!("[Service]\nExecStart=/bin/x\n[X-Warren]\nLogClass={text}\n");
+        with("a.service", &[&text], |c| c.service()).0.exec.log_class
+    };
+    assert_eq!(class("web_2").as_deref(), Some("web_2"));
+    for bad in ["", "Web", "a-b", "a/b", &"a".repeat(33)] {
+        assert_eq!(class(bad), None, "{bad}");
+    }
+}
+
+#[test]
 fn names_of_journal_namespaces_are_parts_of_file_names() {
     let namespace = |text: &str| {
         let text = format!("[Service]\nExecStart=/bin/x\nLogNamespace={text}\n");

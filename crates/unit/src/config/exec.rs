@@ -337,6 +337,8 @@ pub struct ExecConfig {
     pub log_level_max: Option<u8>,
     /// LogNamespace=
     pub log_namespace: Option<Box<str>>,
+    /// `[X-Warren] LogClass=`: how long messages are kept, by the log daemon's settings.
+    pub log_class: Option<Box<str>>,
     /// LogExtraFields=, each `NAME=value`.
     pub log_extra_fields: Vec<Box<str>>,
     /// LogFilterPatterns=, regular expressions; those after a `~` say what is left out.
@@ -431,6 +433,7 @@ impl Default for ExecConfig {
             syslog_level_prefix: true,
             log_level_max: None,
             log_namespace: None,
+            log_class: None,
             log_extra_fields: Vec::new(),
             log_filter_patterns: Vec::new(),
             log_rate_limit_interval: None,

@@ -320,6 +320,7 @@ rows! {
     @Warren Acted Keep (Units(Relation::OptionalAll)): OptionalAll;
     @Warren Acted Keep (Units(Relation::ExcludeAll)): ExcludeAll;
     @Warren Acted Keep (RestartOn): RestartOn;
+    @Warren Acted Last (Text): LogClass;
 
     conditions: Architecture Architecture Firmware Firmware Virtualization Virtualization Host Host
         KernelCommandLine KernelCommandLine KernelVersion KernelVersion Credential Credential

@@ -4,10 +4,11 @@ use warren_sys::eventfd::EventFd;
 
 use crate::daemon::core::Core;
 use crate::daemon::keep::Opening;
+use crate::daemon::mirror::Mirror;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
-use crate::entry::Entry;
 use crate::error::Result;
+use crate::input::pending::Taken;
 use crate::store::Recovery;
 use crate::store::carry::Carried;
 
@@ -18,7 +19,7 @@ impl Core {
     }
 
     /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
-    pub(super) fn open_first(&mut self, old: Vec<Entry>) -> Result<()> {
+    pub(super) fn open_first(&mut self, old: Vec<Taken>) -> Result<()> {
         let first = self.places.first();
         if first == Place::Persistent && self.places.has_volatile() {
             match self.opening().open_and_carry() {
@@ -105,6 +106,7 @@ impl Core {
     /// Ends the upkeep when all is done that it was given, and lets go of the directory.
     pub fn close(&mut self) {
         self.wait_for_disk();
+        self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(mut keep) = self.keep.take() {
             keep.upkeep.finish();
             keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
@@ -112,12 +114,14 @@ impl Core {
     }
 
     /// Entries that the last daemon had taken and that are in no file are taken again.
-    fn recover(&mut self, recovery: &Recovery, old: Vec<Entry>) {
+    fn recover(&mut self, recovery: &Recovery, old: Vec<Taken>) {
         // They are in the memory for the next daemon already.
         let pending = std::mem::replace(&mut self.pending, Pending::none());
-        let lost = |entry: &Entry| entry.seqnum > recovery.last_seqnum;
-        for entry in old.into_iter().filter(lost) {
-            self.append_at(&entry.stamp, &entry.context, &entry.fields);
+        for Taken { class, entry } in old {
+            let last = recovery.last_seqnums.get(&class);
+            if last.is_none_or(|last| entry.seqnum > *last) {
+                self.append_at(&class, &entry.stamp, &entry.context, &entry.fields);
+            }
         }
         self.pending = pending;
         self.note("Journal started");
@@ -140,5 +144,101 @@ impl Core {
         if !carried.made.is_empty() {
             self.note("What was kept in memory is on the disk now");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::config::{ClassRoom, Config};
+    use crate::daemon::Options;
+    use crate::daemon::core::Core;
+    use crate::daemon::pending::Pending;
+    use crate::daemon::places::Places;
+    use crate::entry::{Entry, Fields, Id128, Stamp};
+    use crate::files::Disk;
+    use crate::input::pending::Taken;
+    use crate::query::{Direction, Journal, Query};
+    use crate::store::{Setup, Store};
+
+    fn fields(text: &str) -> Fields {
+        [("MESSAGE", text)].into_iter().collect()
+    }
+
+    /// What the last daemon had taken: of each class the numbers that came to a file, and all.
+    fn check(written: [&[u64]; 2], taken: [&[u64]; 2]) {
+        const CLASSES: [&str; 2] = ["system", "web"];
+        let name = format!("warren-recover-{}-{written:?}", std::process::id());
+        let directory = std::env::temp_dir().join(name.replace([' ', '[', ']', ','], "_"));
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let setup = Setup { machine: Id128([1; 16]), new_id: Box::new(|| Id128([2; 16])) };
+        let (mut store, _) = Store::open(Arc::new(Disk::new(&directory)), setup).expect("empty");
+        let mut all: Vec<(u64, &str)> = Vec::new();
+        for (class, numbers) in CLASSES.iter().zip(written) {
+            all.extend(numbers.iter().map(|number| (*number, *class)));
+        }
+        all.sort_unstable();
+        for (number, class) in all {
+            store.reserve(number - store.next_seqnum());
+            let text = format!("{class} {number}");
+            let stamp = Stamp::default();
+            store.append(class, &stamp, &Arc::default(), &fields(&text)).expect("in bounds");
+        }
+        store.flush().expect("written");
+        drop(store);
+        let of_class = |(class, numbers): (&&str, &[u64])| {
+            let one = |number: &u64| Taken {
+                class: (*class).to_owned(),
+                entry: Entry {
+                    sequence: Id128::default(),
+                    seqnum: *number,
+                    stamp: Stamp::default(),
+                    context: Arc::default(),
+                    fields: fields(&format!("{class} {number}")),
+                },
+            };
+            numbers.iter().map(one).collect::<Vec<Taken>>()
+        };
+        let old: Vec<Taken> = CLASSES.iter().zip(taken).flat_map(of_class).collect();
+        let mut expected: Vec<String> = Vec::new();
+        for (class, numbers) in CLASSES.iter().zip(taken) {
+            expected.extend(numbers.iter().map(|number| format!("{class} {number}")));
+        }
+        let classes = [("web".to_owned(), ClassRoom::default())].into();
+        let options = Options {
+            places: Places::by_hand(directory.clone()),
+            socket_directory: directory.clone(),
+            config: Config { classes, ..Config::default() },
+            faults: Vec::new(),
+            kmsg: false,
+            audit: false,
+            mirror_root: directory.clone(),
+            namespace: None,
+        };
+        let mut core = Core::start(&options, Pending::none(), old).expect("it recovers");
+        core.sync().expect("written");
+        core.close();
+        let journal = Journal::open(Arc::new(Disk::new(&directory))).expect("it is there");
+        let query = Query::default();
+        let texts = journal.entries(&query, Direction::Forward, None).filter_map(|entry| {
+            let entry = entry.expect("whole");
+            let text = String::from_utf8_lossy(entry.get("MESSAGE")?).into_owned();
+            CLASSES.iter().any(|class| text.starts_with(&format!("{class} "))).then_some(text)
+        });
+        let mut texts: Vec<String> = texts.collect();
+        texts.sort();
+        expected.sort();
+        assert_eq!(texts, expected, "{written:?} of {taken:?}");
+        std::fs::remove_dir_all(&directory).expect("it was made");
+    }
+
+    #[test]
+    fn what_came_to_no_file_is_taken_again_whichever_class_was_written_first() {
+        check([&[1, 2, 5], &[3, 4]], [&[1, 2, 5], &[3, 4]]);
+        check([&[1, 5], &[]], [&[1, 5], &[3, 4]]);
+        check([&[], &[3, 4, 6]], [&[1, 2, 5], &[3, 4, 6]]);
+        check([&[1], &[3]], [&[1, 5], &[3, 4]]);
+        check([&[], &[]], [&[1], &[2]]);
     }
 }

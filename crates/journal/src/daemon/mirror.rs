@@ -1,0 +1,214 @@
+//! `Mirror=`: a copy of what came last, as `.journal` files in memory, for programs that read systemd's
+//! files through its library.
+//!
+//! A few files of a bounded size each; the oldest goes. Names begin as those of systemd's daemon do and go on
+//! as its own never do, so that both can write to the directory. The mirror is a copy and no more: what
+//! cannot be written is said once and left out, and a daemon that begins begins another file.
+
+use std::path::{Path, PathBuf};
+
+use crate::entry::{Fields, Id128, Stamp};
+use crate::error::{Error, Result};
+use crate::files::{Disk, File, Files};
+use crate::systemd::write::{Ids, State, Writer};
+
+/// What the names of its files begin with.
+pub const NAME: &str = "system@warren";
+
+/// The file that is written to.
+const ACTIVE: &str = "system@warren.journal";
+
+/// The bytes are those of so many files.
+const FILES: usize = 4;
+
+/// A file has at least so many bytes.
+pub const FILE_BYTES_MIN: u64 = 512 << 10;
+
+/// A file has at most so many bytes: all of it is in this process's memory too.
+pub const FILE_BYTES_MAX: u64 = 16 << 20;
+
+/// Times that go back by more begin another file, as readers look for an entry by halves; by less, the
+/// time of the entry before counts, µs.
+const BACK_US: u64 = 1_000_000;
+
+/// The mirror.
+pub struct Mirror {
+    files: Disk,
+    ids: Ids,
+    file_bytes_max: usize,
+    active: Option<(Box<dyn File>, Writer)>,
+    next_seqnum: u64,
+    /// The last trouble, so that it is said once.
+    trouble: Option<String>,
+    /// Something failed since the last flush: nothing is tried before the next one.
+    waits: bool,
+}
+
+/// The directory of the mirror, where programs look for files of the machine or of a namespace.
+pub fn directory(root: &Path, machine: Id128, namespace: Option<&str>) -> PathBuf {
+    let name = match namespace {
+        Some(namespace) => format!("{machine}.{namespace}"),
+        None => machine.to_string(),
+    };
+    root.join("run/log/journal").join(name)
+}
+
+fn new_id() -> Id128 {
+    Id128(warren_sys::random::u128().to_le_bytes())
+}
+
+impl Mirror {
+    /// A mirror of so many bytes. What the last daemon left stays for as long as there is room.
+    ///
+    /// # Errors
+    /// When the directory cannot be made.
+    pub fn open(directory: &Path, bytes_max: u64, machine: Id128) -> Result<Mirror> {
+        std::fs::create_dir_all(directory)
+            .map_err(|e| Error::io("mkdir", &directory.display().to_string(), &e))?;
+        let file_bytes = (bytes_max / FILES as u64).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
+        let ids = Ids { file: new_id(), machine, sequence: new_id() };
+        let files = Disk::new(directory);
+        let file_bytes_max = file_bytes as usize;
+        let (active, trouble) = (None, None);
+        Ok(Mirror { files, ids, file_bytes_max, active, next_seqnum: 1, trouble, waits: false })
+    }
+
+    /// Takes an entry; what does not fit into a file is left out.
+    pub fn append(&mut self, stamp: &Stamp, context: &Fields, fields: &Fields) {
+        if self.waits {
+            return;
+        }
+        let appended = self.try_append(*stamp, context, fields);
+        self.note(appended);
+    }
+
+    fn try_append(&mut self, mut stamp: Stamp, context: &Fields, fields: &Fields) -> Result<()> {
+        if let Some((_, writer)) = &self.active
+            && (!writer.has_room(context, fields) || falls(writer.last(), &stamp))
+        {
+            self.archive()?;
+        }
+        if self.active.is_none() {
+            self.begin()?;
+        }
+        let Some((_, writer)) = &mut self.active else { return Ok(()) };
+        if writer.has_room(context, fields) {
+            if let Some(last) = writer.last() {
+                stamp.realtime_us = stamp.realtime_us.max(last.realtime_us);
+                stamp.monotonic_us = stamp.monotonic_us.max(last.monotonic_us);
+            }
+            writer.append(self.next_seqnum, &stamp, context, fields);
+            self.next_seqnum += 1;
+        }
+        Ok(())
+    }
+
+    /// Puts what was taken into the file.
+    pub fn flush(&mut self) {
+        let Some((file, writer)) = &mut self.active else {
+            self.waits = false;
+            return;
+        };
+        let flushed = writer.flush(&**file);
+        self.note(flushed);
+    }
+
+    /// Writes everything and says that nobody writes any more.
+    pub fn finish(&mut self) {
+        if let Some((_, writer)) = &mut self.active {
+            writer.set_state(State::Offline);
+        }
+        self.flush();
+    }
+
+    fn note(&mut self, done: Result<()>) {
+        self.waits = done.is_err();
+        let text = done.err().map(|e| e.to_string());
+        if let Some(text) = &text
+            && self.trouble.as_ref() != Some(text)
+        {
+            eprintln!("warren-journald: the mirror: {text}");
+        }
+        self.trouble = text.or(self.trouble.take());
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        self.put_away(ACTIVE)?;
+        self.make_room()?;
+        let file = self.files.create(ACTIVE)?;
+        self.ids.file = new_id();
+        self.active = Some((file, Writer::new(self.ids, self.file_bytes_max)));
+        Ok(())
+    }
+
+    /// Closes the file; the next entry begins another.
+    fn archive(&mut self) -> Result<()> {
+        let Some((file, mut writer)) = self.active.take() else { return Ok(()) };
+        writer.set_state(State::Archived);
+        writer.flush(&*file)
+    }
+
+    /// Gives a file that was written to its own name.
+    fn put_away(&self, name: &str) -> Result<()> {
+        let listing = self.files.list()?;
+        if listing.iter().any(|file| file.name == name) {
+            let last = listing.iter().filter_map(|file| number(&file.name)).max().unwrap_or(0);
+            self.files.rename(name, &format!("{NAME}-{:016x}.journal", last + 1))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest files, so that there is room for one more.
+    fn make_room(&self) -> Result<()> {
+        let listing = self.files.list()?;
+        let mut numbered: Vec<(u64, &str)> =
+            listing.iter().filter_map(|file| Some((number(&file.name)?, &*file.name))).collect();
+        numbered.sort_unstable();
+        let gone = numbered.len().saturating_sub(FILES - 1);
+        numbered.iter().take(gone).try_for_each(|(_, name)| self.files.unlink(name))
+    }
+}
+
+/// The number of a file that is not written to.
+fn number(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix(NAME)?.strip_prefix('-')?.strip_suffix(".journal")?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Whether an entry came so long before the last one that it cannot be behind it.
+fn falls(last: Option<Stamp>, stamp: &Stamp) -> bool {
+    last.is_some_and(|last| {
+        let wall = last.realtime_us > stamp.realtime_us.saturating_add(BACK_US);
+        let uptime = last.monotonic_us > stamp.monotonic_us.saturating_add(BACK_US);
+        wall || uptime || last.boot != stamp.boot
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_go_back_begin_another_file() {
+        let stamp = |realtime_us, monotonic_us, boot| Stamp {
+            realtime_us,
+            monotonic_us,
+            boot: Id128([boot; 16]),
+        };
+        let last = Some(stamp(10_000_000, 5_000_000, 1));
+        assert!(!falls(None, &stamp(0, 0, 1)));
+        assert!(!falls(last, &stamp(10_000_000, 5_000_000, 1)));
+        assert!(!falls(last, &stamp(9_000_000, 4_000_000, 1)));
+        assert!(falls(last, &stamp(8_999_999, 5_000_000, 1)));
+        assert!(falls(last, &stamp(10_000_000, 3_999_999, 1)));
+        assert!(falls(last, &stamp(10_000_000, 5_000_000, 2)));
+    }
+
+    #[test]
+    fn names_of_old_files_have_numbers() {
+        assert_eq!(number("system@warren-00000000000000ff.journal"), Some(255));
+        for other in [ACTIVE, "system.journal", "system@warren-x.journal"] {
+            assert_eq!(number(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Writes a `.journal` file of bounded size: for programs that read systemd's files and know no others.
+//!
+//! The layout is that of systemd's published JOURNAL_FILE_FORMAT document, without compression, keyed
+//! hashes and compact items, which every version reads. The file is made in memory; [`Writer::flush`]
+//! writes the pages that changed: first those that are new, last the header, so that who reads
+//! meanwhile follows no reference to what is not there.
+//!
+//! Pure but for [`crate::files::File`].
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::entry::{Fields, Id128, Stamp};
+use crate::error::Result;
+use crate::files::File;
+use crate::systemd::jenkins::hash64;
+
+/// Whether somebody writes to the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nobody, and somebody may.
+    Offline = 0,
+    /// Somebody does.
+    Online = 1,
+    /// Nobody will.
+    Archived = 2,
+}
+
+const HEADER_BYTES: usize = 264;
+const OBJECT_BYTES: usize = 16;
+const PAGE_BYTES: usize = 4096;
+
+const DATA: u8 = 1;
+const FIELD: u8 = 2;
+const ENTRY: u8 = 3;
+const DATA_HASH_TABLE: u8 = 4;
+const FIELD_HASH_TABLE: u8 = 5;
+const ENTRY_ARRAY: u8 = 6;
+
+/// Places in the header.
+mod at {
+    pub const STATE: usize = 16;
+    pub const FILE_ID: usize = 24;
+    pub const MACHINE: usize = 40;
+    pub const BOOT: usize = 56;
+    pub const SEQUENCE: usize = 72;
+    pub const HEADER_SIZE: usize = 88;
+    pub const ARENA: usize = 96;
+    pub const DATA_TABLE: usize = 104;
+    pub const FIELD_TABLE: usize = 120;
+    pub const TAIL_OBJECT: usize = 136;
+    pub const OBJECTS: usize = 144;
+    pub const ENTRIES: usize = 152;
+    pub const TAIL_SEQNUM: usize = 160;
+    pub const HEAD_SEQNUM: usize = 168;
+    pub const ENTRY_ARRAY: usize = 176;
+    pub const HEAD_REALTIME: usize = 184;
+    pub const TAIL_REALTIME: usize = 192;
+    pub const TAIL_MONOTONIC: usize = 200;
+    pub const DATAS: usize = 208;
+    pub const FIELDS: usize = 216;
+    pub const ENTRY_ARRAYS: usize = 232;
+    pub const DATA_DEPTH: usize = 240;
+    pub const FIELD_DEPTH: usize = 248;
+}
+
+/// Places in objects.
+const HASH: usize = 16;
+const NEXT_HASH: usize = 24;
+const DATA_NEXT_FIELD: usize = 32;
+const DATA_ENTRY: usize = 40;
+const DATA_ARRAY: usize = 48;
+const DATA_ENTRIES: usize = 56;
+const DATA_PAYLOAD: usize = 64;
+const FIELD_HEAD: usize = 32;
+const FIELD_PAYLOAD: usize = 40;
+const ENTRY_ITEMS: usize = 64;
+const ARRAY_NEXT: usize = 16;
+const ARRAY_ITEMS: usize = 24;
+
+/// Items of the first array of a chain; each further one has twice as many, up to a bound, so that
+/// the room that an entry may need is not much of a small file.
+const ARRAY_FIRST: usize = 4;
+const ARRAY_LARGEST: usize = 1 << 8;
+
+/// Buckets of the table of field names, and bytes of the file for each bucket of that of data.
+const FIELD_BUCKETS: usize = 333;
+const BYTES_PER_BUCKET: usize = 768;
+
+/// Ids of a file.
+#[derive(Debug, Clone, Copy)]
+pub struct Ids {
+    /// Of the file.
+    pub file: Id128,
+    /// Of the machine.
+    pub machine: Id128,
+    /// What its numbers count in.
+    pub sequence: Id128,
+}
+
+/// A file in the making.
+pub struct Writer {
+    image: Vec<u8>,
+    /// Pages that changed since the last flush.
+    dirty: BTreeSet<usize>,
+    /// How much was written of the file.
+    written: usize,
+    bytes_max: usize,
+    /// Data objects by payload, fields by name.
+    data: BTreeMap<Vec<u8>, Data>,
+    fields: BTreeMap<Vec<u8>, usize>,
+    tables: [Table; 2],
+    entries: Chain,
+    last: Option<Stamp>,
+}
+
+/// A data object.
+#[derive(Debug, Clone, Copy)]
+struct Data {
+    offset: usize,
+    hash: u64,
+    entries: u64,
+    chain: Chain,
+}
+
+/// A chain of entry arrays: its last one, what that can hold and holds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Chain {
+    offset: usize,
+    capacity: usize,
+    count: usize,
+}
+
+/// A hash table: where its buckets are, how many, and how long the longest chain is.
+#[derive(Debug, Clone, Copy)]
+struct Table {
+    offset: usize,
+    buckets: usize,
+    depth: u64,
+    depth_at: usize,
+}
+
+impl Writer {
+    /// An empty file that will not pass so many bytes.
+    pub fn new(ids: Ids, bytes_max: usize) -> Writer {
+        let empty = Table { offset: 0, buckets: 0, depth: 0, depth_at: 0 };
+        let mut writer = Writer {
+            image: vec![0; HEADER_BYTES],
+            dirty: BTreeSet::new(),
+            written: 0,
+            bytes_max,
+            data: BTreeMap::new(),
+            fields: BTreeMap::new(),
+            tables: [empty; 2],
+            entries: Chain::default(),
+            last: None,
+        };
+        writer.put(0, b"LPKSHHRH");
+        writer.put(at::FILE_ID, &ids.file.0);
+        writer.put(at::MACHINE, &ids.machine.0);
+        writer.put(at::SEQUENCE, &ids.sequence.0);
+        writer.put_number(at::HEADER_SIZE, HEADER_BYTES as u64);
+        let buckets = (bytes_max / BYTES_PER_BUCKET).max(FIELD_BUCKETS);
+        writer.tables = [
+            writer.table(DATA_HASH_TABLE, buckets, at::DATA_TABLE, at::DATA_DEPTH),
+            writer.table(FIELD_HASH_TABLE, FIELD_BUCKETS, at::FIELD_TABLE, at::FIELD_DEPTH),
+        ];
+        writer.set_state(State::Online);
+        writer
+    }
+
+    fn table(&mut self, kind: u8, buckets: usize, place: usize, depth_at: usize) -> Table {
+        let bytes = 16 * buckets;
+        let offset = self.object(kind, OBJECT_BYTES + bytes) + OBJECT_BYTES;
+        self.put_number(place, offset as u64);
+        self.put_number(place + 8, bytes as u64);
+        Table { offset, buckets, depth: 0, depth_at }
+    }
+
+    /// When its last entry came.
+    pub fn last(&self) -> Option<Stamp> {
+        self.last
+    }
+
+    /// Whether an entry of these fields surely fits.
+    pub fn has_room(&self, context: &Fields, fields: &Fields) -> bool {
+        /// What a field may cost beside its payload: a data object, a field object, an item, an
+        /// array, and what fills up to the next object.
+        const FIELD_BYTES: usize =
+            DATA_PAYLOAD + FIELD_PAYLOAD + 16 + ARRAY_ITEMS + 8 * ARRAY_LARGEST + 3 * 8;
+        /// The boot, which is a field too, and the array of all entries.
+        const MORE_FIELDS: usize = 2;
+        let count = context.len() + fields.len() + MORE_FIELDS;
+        // A name may be in both objects.
+        let payload = 2 * (context.bytes_len() + fields.bytes_len()) + 64;
+        let more = count * FIELD_BYTES + payload + ENTRY_ITEMS + PAGE_BYTES;
+        self.image.len() + more <= self.bytes_max
+    }
+
+    fn entry_count(&self) -> usize {
+        self.number(at::ENTRIES) as usize
+    }
+
+    /// Adds an entry; the caller asked whether there is room, and times do not fall.
+    pub fn append(&mut self, seqnum: u64, stamp: &Stamp, context: &Fields, fields: &Fields) {
+        let boot = stamp.boot.to_string();
+        let boot = std::iter::once((&b"_BOOT_ID"[..], boot.as_bytes()));
+        let mut payloads: Vec<(usize, u64, Vec<u8>)> = Vec::new();
+        for (name, value) in fields.iter().chain(context.iter()).chain(boot) {
+            let payload = [name, b"=", value].concat();
+            let (offset, hash) = self.data_of(&payload, name);
+            payloads.push((offset, hash, payload));
+        }
+        payloads.sort();
+        payloads.dedup();
+        let entry = self.object(ENTRY, ENTRY_ITEMS + 16 * payloads.len());
+        self.put_number(entry + 16, seqnum);
+        self.put_number(entry + 24, stamp.realtime_us);
+        self.put_number(entry + 32, stamp.monotonic_us);
+        self.put(entry + 40, &stamp.boot.0);
+        self.put_number(entry + 56, payloads.iter().fold(0, |all, (_, hash, _)| all ^ hash));
+        for (number, (offset, hash, _)) in payloads.iter().enumerate() {
+            self.put_number(entry + ENTRY_ITEMS + 16 * number, *offset as u64);
+            self.put_number(entry + ENTRY_ITEMS + 16 * number + 8, *hash);
+        }
+        let entries = self.entries;
+        self.entries = self.link(entries, at::ENTRY_ARRAY, entry);
+        payloads.iter().for_each(|(_, _, payload)| self.link_data(payload, entry));
+        self.note_entry(seqnum, stamp);
+    }
+
+    fn note_entry(&mut self, seqnum: u64, stamp: &Stamp) {
+        if self.entry_count() == 0 {
+            self.put_number(at::HEAD_SEQNUM, seqnum);
+            self.put_number(at::HEAD_REALTIME, stamp.realtime_us);
+        }
+        self.add(at::ENTRIES, 1);
+        self.put_number(at::TAIL_SEQNUM, seqnum);
+        self.put_number(at::TAIL_REALTIME, stamp.realtime_us);
+        self.put_number(at::TAIL_MONOTONIC, stamp.monotonic_us);
+        self.put(at::BOOT, &stamp.boot.0);
+        self.last = Some(*stamp);
+    }
+
+    /// The data object of a payload, which is made if there is none.
+    fn data_of(&mut self, payload: &[u8], name: &[u8]) -> (usize, u64) {
+        if let Some(data) = self.data.get(payload) {
+            return (data.offset, data.hash);
+        }
+        let hash = hash64(payload);
+        let offset = self.object(DATA, DATA_PAYLOAD + payload.len());
+        self.put_number(offset + HASH, hash);
+        self.put(offset + DATA_PAYLOAD, payload);
+        self.add(at::DATAS, 1);
+        self.put_in_table(0, offset, hash);
+        let field = self.field_of(name);
+        let head = self.number(field + FIELD_HEAD);
+        self.put_number(offset + DATA_NEXT_FIELD, head);
+        self.put_number(field + FIELD_HEAD, offset as u64);
+        let data = Data { offset, hash, entries: 0, chain: Chain::default() };
+        self.data.insert(payload.to_vec(), data);
+        (offset, hash)
+    }
+
+    fn field_of(&mut self, name: &[u8]) -> usize {
+        if let Some(offset) = self.fields.get(name) {
+            return *offset;
+        }
+        let hash = hash64(name);
+        let offset = self.object(FIELD, FIELD_PAYLOAD + name.len());
+        self.put_number(offset + HASH, hash);
+        self.put(offset + FIELD_PAYLOAD, name);
+        self.add(at::FIELDS, 1);
+        self.put_in_table(1, offset, hash);
+        self.fields.insert(name.to_vec(), offset);
+        offset
+    }
+
+    /// Puts an object behind the last one of its bucket.
+    fn put_in_table(&mut self, table: usize, object: usize, hash: u64) {
+        let Table { offset, buckets, depth, depth_at } = self.tables[table];
+        let bucket = offset + 16 * (hash % buckets as u64) as usize;
+        let tail = self.number(bucket + 8) as usize;
+        match tail {
+            0 => self.put_number(bucket, object as u64),
+            _ => self.put_number(tail + NEXT_HASH, object as u64),
+        }
+        self.put_number(bucket + 8, object as u64);
+        let mut length = 0;
+        let mut next = self.number(bucket) as usize;
+        while next != object {
+            (length, next) = (length + 1, self.number(next + NEXT_HASH) as usize);
+        }
+        if length > depth {
+            self.tables[table].depth = length;
+            self.put_number(depth_at, length);
+        }
+    }
+
+    /// Says in a data object that an entry has it: the first one in the object, all others in its
+    /// arrays.
+    fn link_data(&mut self, payload: &[u8], entry: usize) {
+        let Some(mut data) = self.data.get(payload).copied() else { return };
+        match data.entries {
+            0 => self.put_number(data.offset + DATA_ENTRY, entry as u64),
+            _ => data.chain = self.link(data.chain, data.offset + DATA_ARRAY, entry),
+        }
+        data.entries += 1;
+        self.put_number(data.offset + DATA_ENTRIES, data.entries);
+        if let Some(known) = self.data.get_mut(payload) {
+            *known = data;
+        }
+    }
+
+    /// Adds an entry to a chain of arrays, whose first one is named at `head`.
+    fn link(&mut self, mut chain: Chain, head: usize, entry: usize) -> Chain {
+        if chain.count == chain.capacity {
+            let capacity = (2 * chain.capacity).clamp(ARRAY_FIRST, ARRAY_LARGEST);
+            let offset = self.object(ENTRY_ARRAY, ARRAY_ITEMS + 8 * capacity);
+            self.add(at::ENTRY_ARRAYS, 1);
+            let name = if chain.offset == 0 { head } else { chain.offset + ARRAY_NEXT };
+            self.put_number(name, offset as u64);
+            chain = Chain { offset, capacity, count: 0 };
+        }
+        self.put_number(chain.offset + ARRAY_ITEMS + 8 * chain.count, entry as u64);
+        chain.count += 1;
+        chain
+    }
+
+    /// A new object at the end.
+    fn object(&mut self, kind: u8, bytes: usize) -> usize {
+        let offset = self.image.len().next_multiple_of(8);
+        self.image.resize(offset + bytes, 0);
+        self.put(offset, &[kind]);
+        self.put_number(offset + 8, bytes as u64);
+        self.add(at::OBJECTS, 1);
+        self.put_number(at::TAIL_OBJECT, offset as u64);
+        offset
+    }
+
+    fn put(&mut self, offset: usize, bytes: &[u8]) {
+        let end = offset + bytes.len();
+        self.image[offset..end].copy_from_slice(bytes);
+        self.dirty.extend(offset / PAGE_BYTES..end.div_ceil(PAGE_BYTES));
+    }
+
+    fn put_number(&mut self, offset: usize, number: u64) {
+        self.put(offset, &number.to_le_bytes());
+    }
+
+    fn number(&self, offset: usize) -> u64 {
+        let bytes = self.image[offset..].first_chunk().expect("of an object that was put there");
+        u64::from_le_bytes(*bytes)
+    }
+
+    fn add(&mut self, offset: usize, more: u64) {
+        self.put_number(offset, self.number(offset) + more);
+    }
+
+    /// Says whether somebody writes, with the next flush.
+    pub fn set_state(&mut self, state: State) {
+        self.put(at::STATE, &[state as u8]);
+    }
+
+    /// Writes what changed.
+    ///
+    /// # Errors
+    /// The file's; the next flush writes all of it again.
+    pub fn flush(&mut self, file: &dyn File) -> Result<()> {
+        if self.dirty.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.image.len().next_multiple_of(PAGE_BYTES);
+        self.put_number(at::ARENA, (bytes - HEADER_BYTES) as u64);
+        let pages = self.dirty.iter().copied();
+        let is_new = |page: &usize| page * PAGE_BYTES >= self.written;
+        let (new, old): (Vec<usize>, Vec<usize>) = pages.partition(is_new);
+        if let Some(first) = new.first() {
+            // With what fills the last page.
+            let mut fresh = self.image[first * PAGE_BYTES..].to_vec();
+            fresh.resize(bytes - first * PAGE_BYTES, 0);
+            file.write_at(&fresh, (first * PAGE_BYTES) as u64)?;
+        }
+        for page in old.into_iter().rev() {
+            let begin = page * PAGE_BYTES;
+            let end = self.image.len().min(begin + PAGE_BYTES);
+            file.write_at(&self.image[begin..end], begin as u64)?;
+        }
+        self.dirty.clear();
+        self.written = bytes;
+        Ok(())
+    }
+}
