@@ -1,6 +1,7 @@
 //! What is measured: a manager that was booted over the layout, wherever it runs.
 
 use std::fs;
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -182,6 +183,16 @@ impl Subject {
         };
         let pid = children.split(' ').find(is_manager).context("no manager runs")?;
         pid.parse().context("a pid")
+    }
+
+    /// Waits for so long; fails if the manager ends meanwhile.
+    pub fn manager_lives_for(&self, time: Duration) -> Result<()> {
+        let (pidfd, epoll) = (warren_sys::process::pidfd_open(self.manager_pid()?)?, Epoll::new()?);
+        epoll.add(&pidfd, 0, Interest::READ)?;
+        let mut events = Events::with_capacity(1);
+        epoll.wait(&mut events, Some(time))?;
+        ensure!(warren_sys::process::is_alive(pidfd.as_fd()), "the manager ended by itself");
+        Ok(())
     }
 
     /// SIGKILL to the manager; returns when it has ended.
