@@ -62,7 +62,8 @@ fn simple_oneshot_and_notify_services_start_and_stop() {
 fn who_ends_without_a_record_is_missed_by_his_group() {
     let adopted = "[Service]\nType=notify\nNotifyAccess=all\n\
                    ExecStart=/bin/sh -c '@P main ready stay & wait'";
-    let leaves = "[Service]\nTimeoutStopSec=infinity\nExecStart=@P fork:/run/left.pid deaf";
+    let leaves = "[Service]\nTimeoutStopSec=infinity\n\
+                  ExecStart=/bin/sh -c 'trap \"\" TERM; sleep 1000 & echo $$! >/run/left.pid'";
     let spared = "[Service]\nKillMode=process\nExecStart=@P stay\n\
                   ExecStartPost=@P fork:/run/post.pid stay";
     let units =
