@@ -347,3 +347,16 @@ impl MountPhase {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_run_has_no_state_of_its_own() {
+        for of_type in UnitType::ALL {
+            let is_unsupported = UnitRun::idle(of_type).state == TypeState::Unsupported;
+            assert_eq!(is_unsupported, !of_type.is_run(), "{of_type:?}");
+        }
+    }
+}

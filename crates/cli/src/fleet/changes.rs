@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use warren_unit::UnitType;
 
 use super::lines;
 use crate::output::{Style, Tone, span_us};
@@ -68,14 +69,11 @@ pub fn plan(answer: &Value, dry_run: bool, all: bool, style: Style) -> String {
     out
 }
 
-/// Types of units that are read, and can be made, and that this version does not run.
-const NOT_RUN: [&str; 2] = ["path", "timer"];
-
 /// One line for the types among these that are not run; none if all are.
 pub(super) fn not_run<'t>(types: impl Iterator<Item = &'t str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     types
-        .filter(|name| NOT_RUN.contains(name))
+        .filter(|name| UnitType::from_suffix(name).is_some_and(|of_type| !of_type.is_run()))
         .for_each(|name| *counts.entry(name).or_default() += 1);
     let each: Vec<String> = counts.iter().map(|(name, n)| format!("{n} {name}")).collect();
     match each.is_empty() {
