@@ -121,7 +121,7 @@ fn take_from(number: i32) -> Result<Before> {
 
 /// Goes to the next root directory, if there is one, and executes init. Returns only on failure.
 pub fn start_over(shared: &Shared, place: &Place, cgroup_root: Option<&Path>) -> Error {
-    let own = std::env::current_exe().unwrap_or_default();
+    let own = own_path();
     match hand_over(shared, cgroup_root).and_then(|memory| Ok((memory, keep_program()?))) {
         Ok((memory, program)) => {
             if place.is_pid_1 && Path::new(NEXT_ROOT).exists() {
@@ -130,6 +130,15 @@ pub fn start_over(shared: &Shared, place: &Place, cgroup_root: Option<&Path>) ->
             execute(&own, &program, &memory)
         }
         Err(error) => error,
+    }
+}
+
+/// Where this program was, and after an upgrade its successor is: the kernel says so behind the name.
+fn own_path() -> PathBuf {
+    let path = std::env::current_exe().unwrap_or_default();
+    match path.to_str().and_then(|path| path.strip_suffix(" (deleted)")) {
+        Some(before) => before.into(),
+        None => path,
     }
 }
 
