@@ -406,8 +406,9 @@ impl Daemon {
     /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
     fn knows_another(&self, unit: UnitId, pid: u32) -> bool {
         let run = self.core.unit_run(unit);
-        let known = run.main_process().map(|main| main.pid).into_iter().chain(run.control_pid());
-        known.into_iter().any(|other| other != pid)
+        let mut known =
+            run.main_process().map(|main| main.pid).into_iter().chain(run.control_pid());
+        known.any(|other| other != pid)
     }
 
     fn tool_ended(&mut self, effect: EffectId, result: Done) {

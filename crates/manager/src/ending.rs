@@ -316,9 +316,11 @@ impl Daemon {
         let graph = self.core.graph();
         let units = spared.into_iter().filter(|&unit| !crate::groups::is_slice(graph, unit));
         let groups: Vec<&str> = units.filter_map(|unit| self.groups.path(unit)).collect();
+        if groups.is_empty() {
+            return None;
+        }
         let path = self.options.runtime_dir.join(SPARED);
         match std::fs::write(&path, groups.join("\n")) {
-            _ if groups.is_empty() => None,
             Ok(()) => Some(path),
             Err(e) => {
                 say!("{}: {e}", path.display());
