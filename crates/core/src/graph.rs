@@ -57,8 +57,7 @@ impl Graph {
     pub fn with_names(names: Vec<Option<UnitName>>) -> Graph {
         let mut graph = Graph::default();
         for name in names {
-            let stub = || UnitName::parse("forgotten.target").expect("a valid name");
-            let id = graph.append(&name.clone().unwrap_or_else(stub));
+            let id = graph.append(&name.clone().unwrap_or_else(name_of_forgotten));
             match name {
                 Some(name) => drop(graph.names.insert(name, id)),
                 None => graph.lay_to_rest(id),
@@ -74,25 +73,36 @@ impl Graph {
         definitions: impl Iterator<Item = Arc<Definition>>,
         generation: u64,
     ) -> Graph {
-        let mut graph = Graph { generation, ..Graph::with_names(names) };
-        let mut reverse: Vec<Vec<Edge>> = vec![Vec::new(); graph.len()];
+        let mut table: Vec<Option<Arc<Definition>>> = vec![None; names.len()];
+        let mut graph = Graph { generation, ..Graph::default() };
+        let mut reverse = Reverse::new(names.len());
         for definition in definitions {
             let id = definition.id;
             for alias in &definition.aliases {
                 graph.names.insert(alias.clone(), id);
             }
-            for edge in &definition.edges {
-                reverse[edge.other.index()]
-                    .push(Edge { relation: edge.relation.inverse(), other: id });
-            }
-            *graph.definitions.get_mut(id.index()).expect("it has a name") = Some(definition);
+            reverse.count(&definition);
+            table[id.index()] = Some(definition);
         }
-        let sorted = |mut edges: Vec<Edge>| {
-            edges.sort_unstable();
-            edges.dedup();
-            Arc::from(edges)
-        };
-        graph.reverse = reverse.into_iter().map(sorted).collect();
+        graph.reverse = reverse.fill(table.iter().flatten());
+        for (index, name) in names.into_iter().enumerate() {
+            let id = UnitId(index as u32);
+            let missing = |name| Some(Arc::new(Definition::missing(id, name)));
+            match (table[index].take(), name) {
+                (Some(definition), Some(name)) => {
+                    graph.definitions.push(Some(definition));
+                    graph.names.insert(name, id);
+                }
+                (_, Some(name)) => {
+                    graph.definitions.push(missing(name.clone()));
+                    graph.names.insert(name, id);
+                }
+                (_, None) => {
+                    graph.definitions.push(missing(name_of_forgotten()));
+                    graph.lay_to_rest(id);
+                }
+            }
+        }
         graph
     }
 
@@ -262,6 +272,59 @@ impl Graph {
         self.definitions.push(Some(Arc::new(Definition::missing(id, name.clone()))));
         self.reverse.push(Arc::from([]));
         id
+    }
+}
+
+/// What stands in the place of the name of a unit that was forgotten.
+fn name_of_forgotten() -> UnitName {
+    UnitName::parse("forgotten.target").expect("a valid name")
+}
+
+/// Makes the edges of all units as seen from their other ends, in one piece of memory.
+struct Reverse {
+    /// Where the edges towards each unit end; where the next of them goes, while they are filled in.
+    ends: Vec<usize>,
+}
+
+impl Reverse {
+    fn new(units: usize) -> Reverse {
+        Reverse { ends: vec![0; units] }
+    }
+
+    fn count(&mut self, definition: &Definition) {
+        definition.edges.iter().for_each(|edge| self.ends[edge.other.index()] += 1);
+    }
+
+    /// The edges of `definitions`, which are those that were counted.
+    fn fill<'a>(
+        mut self,
+        definitions: impl Iterator<Item = &'a Arc<Definition>>,
+    ) -> Chunked<Arc<[Edge]>> {
+        let mut all = 0;
+        for end in &mut self.ends {
+            all += std::mem::replace(end, all);
+        }
+        let none = Edge { relation: Relation::Requires, other: UnitId(0) };
+        let mut edges = vec![none; all];
+        for definition in definitions {
+            for edge in &definition.edges {
+                let place = &mut self.ends[edge.other.index()];
+                let relation = edge.relation.inverse();
+                edges[*place] = Edge { relation, other: definition.id };
+                *place += 1;
+            }
+        }
+        let mut begin = 0;
+        let of_one = |end: usize| {
+            let towards = &mut edges[std::mem::replace(&mut begin, end)..end];
+            towards.sort_unstable();
+            let distinct = towards.chunk_by(|a, b| a == b).map(|same| same[0]);
+            match towards.is_sorted_by(|a, b| a < b) {
+                true => Arc::from(&*towards),
+                false => distinct.collect(),
+            }
+        };
+        self.ends.into_iter().map(of_one).collect()
     }
 }
 

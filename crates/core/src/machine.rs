@@ -619,13 +619,7 @@ impl Core {
         for (&unit, settings) in orphaned.iter().zip(kept) {
             self.compiled.insert(unit, settings);
         }
-        while self.units.len() < self.graph.len() {
-            let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
-            let unit_type = self.graph.definition(id).unit_type();
-            let idle = self.idle.entry(unit_type);
-            let idle = idle.or_insert_with(|| Arc::new(UnitRun::idle(unit_type)));
-            self.units.push(idle.clone());
-        }
+        self.add_idle();
         for &unit in delta.forgotten.iter().chain(&delta.reused) {
             self.begin_anew(unit);
         }
@@ -654,6 +648,28 @@ impl Core {
             self.unneeded_queue.insert(unit);
             self.upheld_queue.insert(unit);
         }
+    }
+
+    /// A run state for each unit of the generation that has none.
+    fn add_idle(&mut self) {
+        while self.units.len() < self.graph.len() {
+            let id = UnitId(u32::try_from(self.units.len()).expect("ids are 32 bits"));
+            let unit_type = self.graph.definition(id).unit_type();
+            let idle = self.idle.entry(unit_type);
+            let idle = idle.or_insert_with(|| Arc::new(UnitRun::idle(unit_type)));
+            self.units.push(idle.clone());
+        }
+    }
+
+    /// Puts the generation of the last incarnation in force, before its run state is restored: nothing
+    /// is new to anybody.
+    pub(crate) fn adopt(&mut self, graph: Arc<Graph>) {
+        self.graph = graph;
+        self.add_idle();
+        for index in 0..self.units.len() {
+            self.raise_perpetual(UnitId(index as u32));
+        }
+        self.out.clear();
     }
 
     /// The id means another unit now, or none.
@@ -694,7 +710,8 @@ impl Core {
 
     // ---- restart of the manager ----
 
-    /// Restores one unit's run state as the last incarnation wrote it down.
+    /// Restores one unit's run state as the last incarnation wrote it down: it need not be written
+    /// again.
     pub(crate) fn restore(&mut self, unit: UnitId, mut run: UnitRun) {
         // By a version that did not run units of this type.
         if run.state == TypeState::Unsupported {
@@ -709,7 +726,8 @@ impl Core {
         self.totals.jobs += u32::from(run.job.is_some());
         self.running_jobs += u32::from(run.job.as_ref().is_some_and(|job| job.running));
         self.totals.failed += u32::from(run.active_state().as_str() == "failed");
-        *self.run_mut(unit) = run;
+        let place = self.units.get_mut(unit.index());
+        *place.expect("ids of this generation have a run state") = Arc::new(run);
         self.arm(unit);
     }
 

@@ -6,7 +6,7 @@
 //! looked is fed in afterwards as ordinary events.
 
 use crate::event::{Effect, Spawn};
-use crate::graph::{Delta, Graph};
+use crate::graph::Graph;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::record::{Manager, Restored};
@@ -55,7 +55,7 @@ impl Core {
             self.totals.failed_jobs_ever = manager.failed_jobs_ever;
             self.ending = manager.ending;
         }
-        self.adopt_graph(graph);
+        self.adopt(graph);
         for (unit, run) in restored.runs {
             if self.known(unit).is_some() {
                 self.restore(unit, run);
@@ -67,13 +67,14 @@ impl Core {
         for index in 0..self.units.len() {
             self.clear_dead_socket(UnitId(index as u32));
         }
-        for unit in self.busy() {
+        let busy = self.busy();
+        for &unit in &busy {
             self.resume(unit);
-            self.run_queue.insert(unit);
-            // What stood off, or waited for a start limit, is not written down.
-            self.unneeded_queue.insert(unit);
-            self.bound_queue.insert(unit);
             self.upheld_queue.extend(self.graph.related(unit, Relation::Upholds));
+        }
+        // What stood off, or waited for a start limit, is not written down.
+        for queue in [&mut self.run_queue, &mut self.unneeded_queue, &mut self.bound_queue] {
+            queue.append(&mut busy.iter().copied().collect());
         }
         self.settle();
         std::mem::take(&mut self.out)
@@ -88,13 +89,6 @@ impl Core {
             _ => None,
         });
         doomed.flatten().collect()
-    }
-
-    fn adopt_graph(&mut self, graph: Arc<Graph>) {
-        let added = (0..graph.len()).map(|i| UnitId(i as u32)).collect();
-        let delta = Delta { added, ..Delta::default() };
-        self.commit(graph, &delta);
-        self.out.clear();
     }
 
     fn resume(&mut self, unit: UnitId) {

@@ -142,7 +142,8 @@ impl<'a> Written<'a> {
 /// Makes a generation of batches.
 pub struct Reader {
     names: Vec<Option<UnitName>>,
-    definitions: BTreeMap<UnitId, Arc<Definition>>,
+    /// By id.
+    definitions: Vec<Option<Arc<Definition>>>,
     /// Of the batch that is being read.
     pending: Vec<Arc<Definition>>,
     files: Vec<Arc<UnitFile>>,
@@ -169,8 +170,8 @@ impl Reader {
     /// Reads towards the generation `wanted` of units with these names by id.
     pub fn new(names: Vec<Option<UnitName>>, wanted: u64) -> Reader {
         Reader {
+            definitions: vec![None; names.len()],
             names,
-            definitions: BTreeMap::new(),
             pending: Vec::new(),
             files: Vec::new(),
             wanted,
@@ -197,7 +198,11 @@ impl Reader {
         }
         if piece.is_last {
             self.files.clear();
-            self.definitions.extend(self.pending.drain(..).map(|d| (d.id, d)));
+            for definition in self.pending.drain(..) {
+                // It has a name, so it has a place.
+                let place = definition.id.index();
+                self.definitions[place] = Some(definition);
+            }
             self.reached = Some(piece.generation);
             return Ok(Taken::Batch);
         }
@@ -212,7 +217,7 @@ impl Reader {
         let Reader { names, definitions, wanted, reached, .. } = self;
         let ids = names.len() as u32;
         let is_known = |id: UnitId| id.0 < ids;
-        let all_known = definitions.values().all(|d| {
+        let all_known = definitions.iter().flatten().all(|d| {
             d.edges.iter().all(|edge| is_known(edge.other))
                 && d.edges.is_sorted()
                 && d.slice.is_none_or(is_known)
@@ -220,7 +225,7 @@ impl Reader {
         if reached != Some(wanted) || !all_known {
             return Err(Mismatch);
         }
-        Ok(Graph::of_definitions(names, definitions.into_values(), wanted))
+        Ok(Graph::of_definitions(names, definitions.into_iter().flatten(), wanted))
     }
 }
 

@@ -612,7 +612,9 @@ impl Daemon {
         }
         let Some(unit) = lookup(self.core.graph(), LOG_DAEMON) else { return };
         let run = self.core.unit_run(unit);
-        if !changed.contains(&unit) || !run.active_state().is_down() || run.job.is_some() {
+        // It may have gone down in the last incarnation's last turn.
+        let is_news = self.resuming || changed.contains(&unit);
+        if !is_news || !run.active_state().is_down() || run.job.is_some() {
             return;
         }
         self.log_link.heard = false;
