@@ -17,6 +17,9 @@ use super::subject::Subject;
 /// Repetitions of what is quick; the median counts.
 const RUNS: u32 = 5;
 
+/// Repetitions of what is done to one unit, which takes a millisecond.
+const UNIT_RUNS: u32 = 15;
+
 /// How often the manager is killed.
 const KILLS: u32 = 3;
 
@@ -25,6 +28,9 @@ const HEALTHY: Duration = Duration::from_millis(10_500);
 
 /// Mounts that are started together.
 const MOUNTS: u32 = 500;
+
+/// Sets whose mounts are entered or left alone before that.
+const SETS_BEFORE_MOUNTS: u32 = 2 * UNIT_RUNS + 10;
 
 /// Prints and returns a row.
 pub fn print_row(
@@ -68,15 +74,21 @@ pub fn all(subject: &Subject, size: Size) -> Result<Vec<Value>> {
     if subject.is_ours() {
         rows.push(row(subject, "reload, every file looked at", RUNS, |_| full_reload(subject))?);
     }
-    rows.push(row(subject, "start one service", RUNS, |i| systemctl(&["start", &service(i + 1)]))?);
-    rows.push(row(subject, "restart one service", RUNS, |i| {
+    rows.push(row(subject, "start one service", UNIT_RUNS, |i| {
+        systemctl(&["start", &service(i + 1)])
+    })?);
+    rows.push(row(subject, "restart one service", UNIT_RUNS, |i| {
         systemctl(&["restart", &service(i + 1)])
     })?);
-    rows.push(row(subject, "stop one service", RUNS, |i| systemctl(&["stop", &service(i + 1)]))?);
-    rows.push(timed_row(subject, "fork, exec, accept alone", RUNS, |_| alone(subject))?);
-    rows.push(row(subject, "first connection to a socket", RUNS, |i| connect(subject, i + 6))?);
-    let enter = |i| enter(subject, i + 6);
-    rows.push(timed_row(subject, "first access through automount", RUNS, enter)?);
+    rows.push(row(subject, "stop one service", UNIT_RUNS, |i| {
+        systemctl(&["stop", &service(i + 1)])
+    })?);
+    rows.push(timed_row(subject, "fork, exec, accept alone", UNIT_RUNS, |_| alone(subject))?);
+    rows.push(row(subject, "first connection to a socket", UNIT_RUNS, |i| {
+        connect(subject, UNIT_RUNS + 1 + i)
+    })?);
+    let enter = |i| enter(subject, UNIT_RUNS + 1 + i);
+    rows.push(timed_row(subject, "first access through automount", UNIT_RUNS, enter)?);
     rows.extend(mounts(subject, size)?);
     let pattern = "test-nginx-*.service";
     rows.push(row(subject, "start all services", 1, |_| systemctl(&["start", "--all", pattern]))?);
@@ -194,18 +206,37 @@ fn timed_by_echo(subject: &Subject, arguments: &[&str]) -> Result<Duration> {
     us.map(Duration::from_micros).with_context(|| format!("{arguments:?}: {said:?}"))
 }
 
-/// Mounts that no automount has mounted yet, started and stopped together.
+/// Mounts that no automount has mounted yet, started and stopped together: first where hardly
+/// anything else is mounted, then where all others are.
 fn mounts(subject: &Subject, size: Size) -> Result<Vec<Value>> {
-    let last = size.sets.min(MOUNTS + 20);
-    let names: Vec<String> = (21..=last).map(|set| format!("test-{set}.mount")).collect();
+    let first = SETS_BEFORE_MOUNTS + 1;
+    let last = size.sets.min(MOUNTS + SETS_BEFORE_MOUNTS);
+    let names: Vec<String> = (first..=last).map(|set| format!("test-{set}.mount")).collect();
     let call = |verb: &str| {
         let command: Vec<&str> =
             ["systemctl", verb].into_iter().chain(names.iter().map(String::as_str)).collect();
         subject.inside(&command).map(|_| ())
     };
+    let all =
+        |verb: &str| subject.inside(&["systemctl", verb, "--all", "test-[0-9]*.mount"]).map(|_| ());
     let count = names.len();
-    Ok(vec![
+    let mut rows = vec![
         row(subject, &format!("start {count} mounts"), 1, |_| call("start"))?,
         row(subject, &format!("stop {count} mounts"), 1, |_| call("stop"))?,
-    ])
+    ];
+    if subject.is_ours() {
+        let sets = size.sets;
+        rows.extend([
+            row(subject, "start all mounts", 1, |_| all("start"))?,
+            row(subject, &format!("stop {count} mounts of {sets}"), 1, |_| call("stop"))?,
+            row(
+                subject,
+                &format!("start {count} mounts beside {}", sets - last + first - 1),
+                1,
+                |_| call("start"),
+            )?,
+            row(subject, "stop all mounts", 1, |_| all("stop"))?,
+        ]);
+    }
+    Ok(rows)
 }
