@@ -4,6 +4,8 @@
 //! reading it takes neither lock nor counter. The upper one belongs to one thread and can be cut
 //! back to a [`Mark`]. Numbers below the lower layer's lengths point into it.
 
+mod adopt;
+
 use crate::eval::Bounds;
 use crate::source::Place;
 use crate::value::{
