@@ -389,6 +389,11 @@ impl<'b> Heap<'b> {
     pub fn cells(&self) -> u64 {
         self.own.cells
     }
+
+    /// As if none had been made yet.
+    pub(crate) fn count_anew(&mut self) {
+        self.own.cells = 0;
+    }
 }
 
 #[cfg(test)]
