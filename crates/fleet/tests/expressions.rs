@@ -220,7 +220,7 @@ const CALLS: &[&str] = &[
     "regex(\"[0-9]+\", $, MatchAny)",
     "regex($, $)",
     "DateTime(2020, 2, 30).format(\"%Y-%m-%d %H:%M\")",
-    "DateTime($).format(\"%s\")",
+    "DateTime($).format(\"%s %C %G %V %U|%-e %^8a %_5d %#p %Q\")",
     "DateTime($) - DateTime($)",
     "Json.decode(Json.encode($))",
     "Json.decode($)",
@@ -335,6 +335,9 @@ fn answers(batch: &[String]) -> Option<Vec<String>> {
         common::icinga2(ASK_SECONDS_MAX, &["console", "-e", &text]).output().expect("sh starts");
     let answer = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = answer.lines().last()?.to_owned();
+    if line.starts_with("critical/Application:") {
+        return None;
+    }
     let parts: Vec<String> = unquote(&line).split('\u{1}').map(str::to_owned).collect();
     (parts.len() == batch.len()).then_some(parts)
 }
