@@ -164,7 +164,7 @@ impl<'w> Worker<'w> {
     fn preset(&mut self, definition: &Definition, owners: &[(StringId, ObjectId)]) -> Table {
         let types = self.run.types;
         let rules = types.get(definition.of_type).rules.as_ref();
-        let names = rules.map_or(&[][..], |rules| &rules.target_names);
+        let names = rules.map_or([&[][..]; 2], |rules| [&rules.target_names, &rules.preset_names]);
         let mut out = Table::default();
         for (_, owner) in owners {
             let object = self.run.heap.object(*owner);
@@ -172,7 +172,7 @@ impl<'w> Worker<'w> {
             let given = object.attributes.get(self.run.roots.name);
             let name = given.unwrap_or(Value::String(object.name));
             let owner_type = &types.get(object.of_type).name;
-            let named = names.iter().filter(|(of_type, _)| of_type == owner_type);
+            let named = names.into_iter().flatten().filter(|(of_type, _)| of_type == owner_type);
             for (_, attribute) in named {
                 out.set(self.run.heap.intern(attribute.as_bytes()), name);
             }

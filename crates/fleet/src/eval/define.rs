@@ -324,21 +324,9 @@ impl<'p> Interpreter<'p> {
                 .help(Some("`import` belongs into an object, template or rule".to_owned()))
                 .into());
         };
-        let Value::Array(names) = name else { return self.import_one(frame, object, name, place) };
-        for name in self.heap.array(names).items.clone() {
-            self.import_one(frame, object, name, place)?;
-        }
-        Ok(Value::Empty)
-    }
-
-    fn import_one(
-        &mut self,
-        frame: &Frame<'p>,
-        object: ObjectId,
-        name: Value,
-        place: Place,
-    ) -> Outcome {
-        let name = ops::to_key(&mut self.heap, self.types, name);
+        let Value::String(name) = name else {
+            return Err(Fault::at(place, "Template/object name must be a string").into());
+        };
         let of_type = self.heap.object(object).of_type;
         let is_object = self.definitions.imports_object(of_type, name);
         if is_object {

@@ -85,6 +85,8 @@ fn rules(name: &str) -> Rules {
         "UserGroup" => Rules { stage: 2, members: Some("User"), ..Rules::default() },
         "Dependency" => Rules {
             target_names: vec![("Service", "child_service_name"), ("Host", "child_host_name")],
+            // "Dependencies for Agent Checks": the parent is on the same host.
+            preset_names: vec![("Host", "parent_host_name")],
             ..on_both
         },
         "Notification" | "ScheduledDowntime" => on_both,
