@@ -69,7 +69,7 @@ pub(crate) const MONTHS: [&str; 12] = [
 const FORMAT_BYTES_MAX: usize = 127;
 
 /// A time by the placeholders of strftime(3) in the C locale, with glibc's flags and widths; those
-/// that are not known stay as they are, and what is longer than [`FORMAT_BYTES_MAX`] is cut off.
+/// that are not known stay as they are, and what is longer than 127 bytes is cut off.
 pub fn format(at: f64, pattern: &str) -> String {
     let mut out = formatted(&civil(at), pattern);
     while out.len() > FORMAT_BYTES_MAX {
