@@ -69,7 +69,7 @@ apply Service \"web\" to Container {
 #[test]
 fn rules_are_checked() {
     let rules = Rules::new("check", &[("a.conf", GOOD)]);
-    rules.check("fleet check .", "The rules make 1 unit files: 1 service.\n= 0");
+    rules.check("fleet check .", "The rules make 1 unit file: 1 service.\n= 0");
     rules.check("fleet check . --json", "{\"made\":{\"service\":1},\"format\":1}\n= 0");
     let rules = Rules::new("faulty", &[("a.conf", GOOD), ("b.conf", "x = \n")]);
     let said = rules.warren("fleet check .", "");

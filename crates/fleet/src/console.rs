@@ -65,7 +65,7 @@ pub struct Console<'s> {
 }
 
 impl<'s> Console<'s> {
-    /// Over a session. `steps_max` bounds all texts together.
+    /// Over a session. `steps_max` bounds each text.
     pub fn over(session: &'s Session, outside: Box<dyn Outside + 's>, steps_max: u64) -> Self {
         let mut run = session.interpreter(outside);
         run.bounds.steps = steps_max;
@@ -80,6 +80,7 @@ impl<'s> Console<'s> {
     /// The fault that ended the evaluation.
     pub fn evaluate(&mut self, text: &str) -> Result<String, Message> {
         self.texts += 1;
+        self.run.count_anew();
         let source = Source::new(&format!("<{}>", self.texts), text.as_bytes());
         match self.run.run_text(source, self.this, self.locals) {
             Ok(value) => Ok(shown(&mut self.run, value)),
@@ -119,6 +120,11 @@ mod tests {
         check("1 +", Err("expected an expression, found the end of the file"));
         check("Limit = 4", Err("this namespace is frozen and cannot be changed"));
         check("function f(x) { return x + 1 }; f(1)", Ok("2"));
-        check("while (true) { }", Err("evaluation was given up after 10000 steps"));
+        for _ in 0..2 {
+            check("while (true) { }", Err("evaluation was given up after 10000 steps"));
+            let copies = "var all = range(1000); while (true) { all.shallow_clone() }";
+            check(copies, Err("evaluation was given up after 10000 steps"));
+            check("Limit + 1", Ok("4"));
+        }
     }
 }

@@ -97,18 +97,22 @@ const DISTANCE_MAX: usize = 2;
 pub fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let limit = DISTANCE_MAX.min(name.len().div_ceil(3));
     let near = known.into_iter().filter(|other| other.len().abs_diff(name.len()) <= limit);
-    let rated = near.map(|other| (distance(name.as_bytes(), other.as_bytes()), other));
-    rated.filter(|(far, _)| *far <= limit).min().map(|(_, other)| other)
+    let (same, alike) = (u8::eq, u8::eq_ignore_ascii_case);
+    // Letters that differ in case only count nothing, unless two are as near.
+    let far =
+        |other: &str, same: fn(&u8, &u8) -> bool| distance(name.as_bytes(), other.as_bytes(), same);
+    let rated = near.map(|other| (far(other, alike), far(other, same), other));
+    rated.filter(|(far, ..)| *far <= limit).min().map(|(.., other)| other)
 }
 
-/// Edits between two words; letters that differ in case only count nothing.
-fn distance(a: &[u8], b: &[u8]) -> usize {
+/// Edits between two words.
+fn distance(a: &[u8], b: &[u8], is_same: fn(&u8, &u8) -> bool) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
         for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(!x.eq_ignore_ascii_case(y));
+            let replaced = diagonal + usize::from(!is_same(x, y));
             diagonal = row[j + 1];
             row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
         }
@@ -202,6 +206,10 @@ mod tests {
         check("var", Some("vars"));
         check("Vars", Some("vars"));
         check("zone", None);
+        // Of two that are as near, the one that is written alike.
+        let names = ["Container", "container", "containers"];
+        assert_eq!(nearest("contaner", names), Some("container"));
+        assert_eq!(nearest("Contaner", names), Some("Container"));
         check("", None);
     }
 

@@ -4,6 +4,8 @@
 //! reading it takes neither lock nor counter. The upper one belongs to one thread and can be cut
 //! back to a [`Mark`]. Numbers below the lower layer's lengths point into it.
 
+mod adopt;
+
 use crate::eval::Bounds;
 use crate::source::Place;
 use crate::value::{
@@ -386,6 +388,11 @@ impl<'b> Heap<'b> {
     /// How many items all arrays and dictionaries of the own layer were made with.
     pub fn cells(&self) -> u64 {
         self.own.cells
+    }
+
+    /// As if none had been made yet.
+    pub(crate) fn count_anew(&mut self) {
+        self.own.cells = 0;
     }
 }
 

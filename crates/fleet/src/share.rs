@@ -4,8 +4,15 @@
 //! It is the one place of this crate where threads meet, and all that they have in common is one
 //! word, the number of the next item ([`Claims::take`]): no lock, no shared counter of references.
 //! What they work on was made before they start and does not change until they have ended; what
-//! they make is theirs until they are joined. The tests force every order in which threads can come
-//! to take items. Start at [`out`].
+//! they make is theirs until they are joined. Start at [`out`].
+//!
+//! The tests force every order in which threads can come to take items. That is all that a model
+//! checker such as loom would explore here: it tries the orders of operations on what is shared and
+//! changes, which is that one word, and what each memory ordering lets a thread read late; but a
+//! `fetch_add` reads the newest number whatever its ordering, so an execution is an order of takes
+//! and nothing else. That nothing else is shared and changes is the compiler's word: `work` is
+//! `Sync`, and this crate has no `unsafe` and no cell that is, but the `OnceLock`s of `modules`, which
+//! are all set before threads start.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -95,8 +95,11 @@ pub struct Rules {
     pub variable: &'static str,
     /// The attributes of a product that hold its target's name, by the target's type.
     pub target_names: Vec<(&'static str, &'static str)>,
+    /// More attributes of a product that hold a name of that kind, unless its rule sets them.
+    pub preset_names: Vec<(&'static str, &'static str)>,
     /// A value becomes what an attribute takes when it is assigned, as in Icinga: 5 becomes "5".
-    /// Otherwise it stays what it is, and must be of that kind.
+    /// Otherwise it stays what it is, and must be of that kind. As in Icinga, too, a rule whose `for`
+    /// fails makes nothing; otherwise that is a fault.
     pub converts: bool,
     /// What is checked of an object once all of its stage are there.
     pub after: Option<After>,

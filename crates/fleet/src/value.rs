@@ -110,6 +110,14 @@ impl Table {
         self.entries.iter().copied()
     }
 
+    /// Puts other keys and values in the places of these.
+    pub(crate) fn rename(&mut self, new: impl Fn(StringId, Value) -> (StringId, Value)) {
+        self.entries.iter_mut().for_each(|entry| *entry = new(entry.0, entry.1));
+        if !self.entries.is_sorted_by_key(|entry| entry.0) {
+            self.entries.sort_unstable_by_key(|entry| entry.0);
+        }
+    }
+
     /// Gives unused memory back.
     pub fn shrink(&mut self) {
         self.entries.shrink_to_fit();

@@ -23,7 +23,9 @@ fn cases() -> Vec<String> {
 }
 
 /// An object without what differs and may:
-/// - functions are shown by each in its own way;
+/// - functions, types and times are shown by each in its own way;
+/// - what is nowhere compared: the texts of writers that nobody sets (templates, paths made of the
+///   installation's directories), objects of what is not installed (IDO, Icinga DB, certificates);
 /// - what the program's own templates set is not known here (`execute`, `update`);
 /// - membership by `assign where` is in `groups` here, and nowhere in their dump;
 /// - an object that gave itself another name keeps the first as `name` there;

@@ -7,14 +7,11 @@ use serde_json::json;
 use warren_fleet::Source;
 use warren_fleet::console::Console;
 use warren_fleet::outside::Nothing;
-use warren_fleet::session::{Loaded, Session};
+use warren_fleet::session::{BOUNDS, Loaded, Session};
 
 use super::{rules, tell};
 use crate::args::{ConsoleArgs, Global};
 use crate::output::print;
-
-/// How many steps all expressions of a console may make.
-const STEPS_MAX: u64 = 1_000_000_000;
 
 pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
     let is_there = args.rules.dir.is_some() || rules::directory(&args.rules, global).is_ok();
@@ -24,7 +21,7 @@ pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
     let Some(session) = session.or_else(|| nothing().session) else { return Ok(1) };
     let now = rules::options().now;
     rules::deep(|| {
-        let mut console = Console::over(&session, Box::new(Nothing { now }), STEPS_MAX);
+        let mut console = Console::over(&session, Box::new(Nothing { now }), BOUNDS.steps);
         match args.expression.is_empty() {
             true => interactive(&mut console, global),
             false => Ok(args

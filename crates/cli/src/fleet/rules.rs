@@ -85,6 +85,7 @@ fn totals(counts: &BTreeMap<&str, usize>, global: &Global) -> String {
     let each: Vec<String> = counts.iter().map(|(kind, n)| format!("{n} {kind}")).collect();
     match all {
         0 => "The rules make nothing.\n".to_owned(),
+        1 => format!("The rules make 1 unit file: {}.\n", each.join(", ")),
         all => format!("The rules make {all} unit files: {}.\n", each.join(", ")),
     }
 }

@@ -151,6 +151,7 @@ impl<'w> Worker<'w> {
         locals: Table,
         target: Option<(ObjectId, &[(StringId, ObjectId)])>,
     ) -> Result<ObjectId, Box<Fault>> {
+        self.run.check_name(definition, name)?;
         let preset = target.map(|(_, owners)| self.preset(definition, owners));
         let (preset, target) = (preset.unwrap_or_default(), target.map(|(target, _)| target));
         let instance = Instance { definition, name, locals, preset, target };
@@ -164,7 +165,7 @@ impl<'w> Worker<'w> {
     fn preset(&mut self, definition: &Definition, owners: &[(StringId, ObjectId)]) -> Table {
         let types = self.run.types;
         let rules = types.get(definition.of_type).rules.as_ref();
-        let names = rules.map_or(&[][..], |rules| &rules.target_names);
+        let names = rules.map_or([&[][..]; 2], |rules| [&rules.target_names, &rules.preset_names]);
         let mut out = Table::default();
         for (_, owner) in owners {
             let object = self.run.heap.object(*owner);
@@ -172,7 +173,7 @@ impl<'w> Worker<'w> {
             let given = object.attributes.get(self.run.roots.name);
             let name = given.unwrap_or(Value::String(object.name));
             let owner_type = &types.get(object.of_type).name;
-            let named = names.iter().filter(|(of_type, _)| of_type == owner_type);
+            let named = names.into_iter().flatten().filter(|(of_type, _)| of_type == owner_type);
             for (_, attribute) in named {
                 out.set(self.run.heap.intern(attribute.as_bytes()), name);
             }
@@ -220,7 +221,7 @@ impl<'w> Worker<'w> {
     }
 
     /// The items of a rule's `for`: what the name ends in, and the variables. What is neither an
-    /// array nor a dictionary has none.
+    /// array nor a dictionary has none; of Icinga's types, neither has what fails.
     fn turns(
         &mut self,
         definition: &Definition,
@@ -228,10 +229,16 @@ impl<'w> Worker<'w> {
         base: &Table,
     ) -> Result<Vec<(Value, Table)>, Box<Fault>> {
         let frame = self.frame(definition, base);
-        let collection = self.run.evaluate(&frame, each.collection).map_err(|flow| match flow {
-            Flow::Fail(fault) => fault,
-            _ => Fault::at(definition.place, "Invalid flow control statement."),
-        })?;
+        let rules = self.run.types.get(definition.of_type).rules.as_ref();
+        let collection = match self.run.evaluate(&frame, each.collection) {
+            Ok(collection) => collection,
+            // The installed program goes on without a word.
+            Err(Flow::Fail(fault)) if fault.is_caught && rules.is_some_and(|r| r.converts) => {
+                return Ok(Vec::new());
+            }
+            Err(Flow::Fail(fault)) => return Err(fault),
+            Err(_) => return Err(Fault::at(definition.place, "Invalid flow control statement.")),
+        };
         let module = frame.module;
         let value_name = self.run.atom(module, each.value);
         let key_name = each.key.map(|key| self.run.atom(module, key));

@@ -217,23 +217,16 @@ impl Loading<'_> {
         let (mut all, mut groups) = (Vec::new(), Vec::new());
         for mut chunk in chunks {
             self.notes.reads.extend(std::mem::take(&mut chunk.reads));
-            let mut transfer = transfer::Transfer::new(&chunk.heap, &mut heap);
-            let mut moved = Vec::new();
+            let numbers = heap.adopt(chunk.heap);
             for made in chunk.made {
                 match made.outcome {
                     Ok(mut objects) => {
-                        for object in &mut objects {
-                            transfer.next_object();
-                            *object = transfer.object(*object);
-                        }
-                        moved.push((made.item, objects));
+                        objects.iter_mut().for_each(|object| *object = numbers.object(*object));
+                        self.enter(&heap, items[made.item], &objects, &mut groups);
+                        all.extend(objects);
                     }
                     Err(fault) => self.notes.faults.push(fault.diagnostic()),
                 }
-            }
-            for (item, objects) in moved {
-                self.enter(&heap, items[item], &objects, &mut groups);
-                all.extend(objects);
             }
         }
         self.world.layer = heap.into_layer();

@@ -211,15 +211,8 @@ impl<'p> Interpreter<'p> {
         made: Definition,
         definition: &ast::Definition,
     ) -> Result<(), Box<Fault>> {
-        let name = self.heap.text(made.name);
         self.check_members(&made, definition)?;
-        if name.contains('!') {
-            let of_type = &self.types.get(made.of_type).name;
-            let message = format!(
-                "Name for object '{name}' of type '{of_type}' is invalid: Object names may not contain '!'"
-            );
-            return Err(Fault::at(made.place, message));
-        }
+        self.check_name(&made, made.name)?;
         let key = (made.of_type, made.name);
         let index = self.definitions.to_mut();
         if let Some(before) = index.objects_by_name.get(&key) {
@@ -229,6 +222,22 @@ impl<'p> Interpreter<'p> {
         index.objects_by_name.insert(key, index.objects.len() as u32);
         index.objects.push(made);
         Ok(())
+    }
+
+    /// `!` stands between the names that a composite one is made of.
+    pub(crate) fn check_name(
+        &self,
+        definition: &Definition,
+        name: StringId,
+    ) -> Result<(), Box<Fault>> {
+        if !self.heap.bytes(name).contains(&b'!') {
+            return Ok(());
+        }
+        let (name, of_type) = (self.heap.text(name), &self.types.get(definition.of_type).name);
+        let message = format!(
+            "Name for object '{name}' of type '{of_type}' is invalid: Object names may not contain '!'"
+        );
+        Err(Fault::at(definition.place, message))
     }
 
     /// `assign where` outside of rules makes members of groups.
@@ -266,6 +275,7 @@ impl<'p> Interpreter<'p> {
         definition: &ast::Definition,
     ) -> Result<(), Box<Fault>> {
         self.check_members(&made, definition)?;
+        self.check_name(&made, made.name)?;
         let key = (made.of_type, made.name);
         let index = self.definitions.to_mut();
         if let Some(before) = index.templates_by_name.get(&key) {
@@ -324,21 +334,9 @@ impl<'p> Interpreter<'p> {
                 .help(Some("`import` belongs into an object, template or rule".to_owned()))
                 .into());
         };
-        let Value::Array(names) = name else { return self.import_one(frame, object, name, place) };
-        for name in self.heap.array(names).items.clone() {
-            self.import_one(frame, object, name, place)?;
-        }
-        Ok(Value::Empty)
-    }
-
-    fn import_one(
-        &mut self,
-        frame: &Frame<'p>,
-        object: ObjectId,
-        name: Value,
-        place: Place,
-    ) -> Outcome {
-        let name = ops::to_key(&mut self.heap, self.types, name);
+        let Value::String(name) = name else {
+            return Err(Fault::at(place, "Template/object name must be a string").into());
+        };
         let of_type = self.heap.object(object).of_type;
         let is_object = self.definitions.imports_object(of_type, name);
         if is_object {

@@ -334,6 +334,12 @@ impl<'p> Interpreter<'p> {
         self.steps += items as u64 / ITEMS_PER_STEP;
     }
 
+    /// Forgets what was counted: what comes next may make as many steps again.
+    pub(crate) fn count_anew(&mut self) {
+        self.steps = 0;
+        self.heap.count_anew();
+    }
+
     fn check_bounds(&self, frame: &Frame<'p>, id: NodeId) -> Result<(), Flow> {
         let message = if self.depth > DEPTH_MAX {
             format!("Stack overflow while evaluating expression: more than {DEPTH_MAX} levels deep")

@@ -63,7 +63,7 @@ pub fn len(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let length = match call.argument(0) {
         Value::String(id) => run.heap.bytes(id).len(),
         Value::Array(id) => run.heap.array(id).items.len(),
-        Value::Dictionary(id) | Value::Namespace(id) => run.heap.dictionary(id).items.len(),
+        Value::Dictionary(id) => run.heap.dictionary(id).items.len(),
         _ => 0,
     };
     Ok(Value::Number(length as f64))

@@ -134,5 +134,4 @@ pub const BUILTINS: &[Builtin] = rows! {
     "Reference#get" 0 ANY acts system::reference_get,
     "Reference#set" 1 1 acts system::reference_set,
     "DateTime#format" 1 1 pure system::format_time,
-    "DateTime#to_string" 0 ANY pure system::to_string,
 };

@@ -78,6 +78,11 @@ impl Wrong {
     }
 }
 
+/// Arguments are added to an array.
+pub(super) fn no_array() -> Wrong {
+    Wrong::new("Attribute 'command' must be an array if the 'arguments' attribute is set.")
+}
+
 /// Whether every `$` has its other one.
 pub(super) fn closes_macros(text: &str) -> Result<(), Wrong> {
     match text.matches('$').count() % 2 {
@@ -198,9 +203,7 @@ impl Subject<'_, '_> {
         let has_arguments = !matches!(self.attribute("arguments"), Value::Empty);
         let is_function = matches!(value, Value::Function(_) | Value::Builtin(_));
         if has_arguments && !is_function && !matches!(value, Value::Array(_)) {
-            return Err(Wrong::new(
-                "Attribute 'command' must be an array if the 'arguments' attribute is set.",
-            ));
+            return Err(no_array());
         }
         shape::COMMAND.check(self, value)
     }

@@ -3,7 +3,7 @@
 //! Types and attributes are in `icinga_table`, what their values must be in `check`, `shape` and
 //! `ranges`; here is what objects must be as a whole. Start at [`types`].
 
-use super::check::{Check, Subject};
+use super::check::{self, Check, Subject};
 use super::icinga_table::{Attribute, COMMON, STATE, STATES, TYPES};
 use super::place_of;
 use crate::eval::{Fault, Interpreter, World};
@@ -85,6 +85,8 @@ fn rules(name: &str) -> Rules {
         "UserGroup" => Rules { stage: 2, members: Some("User"), ..Rules::default() },
         "Dependency" => Rules {
             target_names: vec![("Service", "child_service_name"), ("Host", "child_host_name")],
+            // "Dependencies for Agent Checks": the parent is on the same host.
+            preset_names: vec![("Host", "parent_host_name")],
             ..on_both
         },
         "Notification" | "ScheduledDowntime" => on_both,
@@ -270,11 +272,12 @@ fn has_item(heap: &Heap<'_>, object: &Object, attribute: &str, item: StringId) -
 
 /// What is wrong with an object whose attributes are all right.
 fn check_whole(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fault>> {
-    let has_items = |name: &str| {
+    let attribute = |name: &str| {
         let key = run.heap.find(name.as_bytes());
-        let value = key.and_then(|key| object.attributes.get(key)).unwrap_or(Value::Empty);
-        ops::is_true(&run.heap, value)
+        key.and_then(|key| object.attributes.get(key)).unwrap_or(Value::Empty)
     };
+    let has_items = |name: &str| ops::is_true(&run.heap, attribute(name));
+    let is_set = |name: &str| !matches!(attribute(name), Value::Empty);
     match run.types.get(object.of_type).name.as_str() {
         "Notification" if !has_items("users") && !has_items("user_groups") => {
             let what = ": Validation failed: No users/user_groups specified.";
@@ -283,6 +286,12 @@ fn check_whole(run: &Interpreter<'_>, object: &Object) -> Result<(), Box<Fault>>
         "IcingaApplication" if run.heap.bytes(object.name) != b"app" => {
             let what = "; Attribute 'name': Application object must be named 'app'.";
             Err(invalid(run, object, object.origin, what))
+        }
+        "CheckCommand" | "EventCommand" | "NotificationCommand"
+            if is_set("arguments") && !is_set("command") =>
+        {
+            let what = format!("; {}", check::no_array().of("command"));
+            Err(invalid(run, object, object.origin, &what))
         }
         _ => Ok(()),
     }

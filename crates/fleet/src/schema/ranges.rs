@@ -9,27 +9,25 @@ fn is_of(names: &[&str], word: &str) -> bool {
     names.iter().any(|name| name.to_ascii_lowercase() == word)
 }
 
-/// Whether days can be read: `monday`, `day 1 - 15`, `2024-01-01 - 2024-02-01 / 3`.
+/// Whether days can be read: `monday`, `day 1 - 15`, `2024-01-01 - 2024-02-01 / 3`. Words after a
+/// day are ignored, as the installed program does.
 ///
 /// # Errors
 /// What is wrong, in words.
 pub(super) fn days(text: &str) -> Result<(), String> {
     let (range, step) = match text.split_once('/') {
-        Some((range, step)) => (range.trim(), Some(step.trim())),
+        Some((range, step)) => (range, Some(step.trim())),
         None => (text, None),
     };
     step.map_or(Ok(()), number)?;
-    match range.split_once(" - ") {
-        None => day(range, text),
-        Some((first, last)) => {
-            let (first, last) = (first.trim(), last.trim());
-            day(first, text)?;
-            // `day 1 - 15`: the number alone goes on with what is before it.
-            match first.split_whitespace().count() > 1 && last.parse::<i64>().is_ok() {
-                true => Ok(()),
-                false => day(last, text),
-            }
-        }
+    let Some((first, last)) = range.split_once("- ") else { return day(range, text) };
+    let (first, last) = (first.trim(), last.trim());
+    day(first, text)?;
+    // `day 1 - 15`: a number goes on with the word that the first day begins with.
+    let is_number = last.split(' ').next().is_some_and(|word| number(word).is_ok());
+    match first.split_once(' ') {
+        Some((word, _)) if is_number => day(&format!("{word} {last}"), text),
+        _ => day(last, text),
     }
 }
 
@@ -48,12 +46,12 @@ fn day(text: &str, whole: &str) -> Result<(), String> {
             self::date(date, whole)
         }
         [word] if is_weekday(word) => Ok(()),
-        ["day", n] => number(n),
-        [word, n] if is_weekday(word) || is_month(word) => number(n),
-        [word, n, month] if is_weekday(word) => {
+        ["day", n, ..] => number(n),
+        [word, n, ref rest @ ..] if is_weekday(word) => {
             number(n)?;
-            if is_month(month) { Ok(()) } else { Err(invalid()) }
+            if rest.first().is_none_or(|month| is_month(month)) { Ok(()) } else { Err(invalid()) }
         }
+        [word, n, ..] if is_month(word) => number(n),
         _ => Err(invalid()),
     }
 }

@@ -140,8 +140,19 @@ pub fn theirs(scratch: &Scratch, path: &Path, text: Option<&str>) -> Option<Obje
     asked(scratch, path, text).expect("icinga2 comes to an end")
 }
 
-/// icinga2 has no end where a value contains itself: it may use so much time and memory.
-const BOUNDED: &str = "ulimit -v 4000000; exec timeout -s KILL 60 icinga2 \"$@\"";
+/// The installed program has no end where a value contains itself, nor where a loop has none: it may
+/// use so much memory, and as many seconds as the first argument says.
+const BOUNDED: &str = "ulimit -v 2000000; exec timeout -s KILL \"$0\" icinga2 \"$@\"";
+
+/// How long it may load a configuration.
+const LOAD_SECONDS_MAX: &str = "60";
+
+/// The installed program, ended after so many seconds.
+pub fn icinga2(seconds_max: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", BOUNDED, seconds_max]).args(arguments);
+    command
+}
 
 /// The objects of a configuration as icinga2 has them; none if it refuses it. A text is written to
 /// a file of the path's name first.
@@ -158,9 +169,8 @@ pub fn asked(
     }
     let dump = scratch.path.join("cache/icinga2.debug");
     let _ = std::fs::remove_file(&dump);
-    let mut command = Command::new("sh");
-    command.args(["-c", BOUNDED, "sh", "daemon", "-C", "-c"]).arg(path);
-    command.current_dir(&scratch.path);
+    let mut command = icinga2(LOAD_SECONDS_MAX, &["daemon", "-C", "-c"]);
+    command.arg(path).current_dir(&scratch.path);
     for (name, value) in &scratch.constants {
         if name.ends_with("Dir") && name != "PrefixDir" && name != "ConfigDir" {
             command.args(["-D", &format!("Configuration.{name}={value}")]);

@@ -3,8 +3,9 @@
 //! Configurations are made up here: hosts and rules that match none of them, and hosts that each
 //! get twenty services; the hosts are in 16 files that are included together. Our engine and the
 //! installed icinga2 load the same files one after the other in one run, with 1, 2, 4 and 8 threads
-//! (icinga2 loads the largest case once); edits are measured by the example `change`. What is not
-//! installed (icinga2, strace, GNU time) is said to be NOT RUN.
+//! (icinga2 loads the largest case once); one thread and two are compared in turn; edits are measured
+//! by the example `change`. What is not installed (icinga2, strace, valgrind, GNU time) is said to be
+//! NOT RUN.
 //!
 //! Arguments: `HOSTS RULES` of the first case; default: 10000 1000, for which icinga2 takes minutes.
 
@@ -28,6 +29,9 @@ const THREADED: (usize, usize) = (2000, 500);
 const FILES: usize = 16;
 
 const THREADS: [usize; 4] = [1, 2, 4, 8];
+
+/// How often one thread and two are compared; even.
+const PAIRS: usize = 10;
 
 /// Where Debian has the program itself; the command is a wrapper that wants its user.
 const ICINGA: &str = "/usr/lib/x86_64-linux-gnu/icinga2/sbin/icinga2";
@@ -76,6 +80,10 @@ fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {
         }
         results.push(case.own(1, "scan")?);
         results.extend(case.futexes()?);
+        if case.name == "services" {
+            results.push(case.threads()?);
+            results.extend(case.instructions()?);
+        }
         let is_largest = case.name == "no match";
         for threads in THREADS.into_iter().take(if is_largest { 1 } else { THREADS.len() }) {
             results.extend(case.icinga(threads, scratch)?);
@@ -137,6 +145,57 @@ impl Case {
         command.arg(Case::program()).arg(self.file()).args([matching, &threads.to_string()]);
         let name = format!("warrener, {matching}");
         row(self, command, (&name, threads))
+    }
+
+    /// CPU of two threads over that of one, in turn: a machine that slows down slows both.
+    fn threads(&self) -> Result<Value> {
+        let mut ratios = Vec::new();
+        for _ in 0..PAIRS {
+            let mut cpu = [0.0; 2];
+            for (threads, cpu) in [1, 2].into_iter().zip(&mut cpu) {
+                let mut command = timed(&self.directory);
+                command.arg(Case::program()).arg(self.file());
+                command.args(["indexed", &threads.to_string()]);
+                let [_, user, system, ..] = figures(self, command, "warrener")?;
+                *cpu = user + system;
+            }
+            ratios.push(cpu[1] / cpu[0]);
+        }
+        ratios.sort_by(f64::total_cmp);
+        let median = f64::midpoint(ratios[PAIRS / 2 - 1], ratios[PAIRS / 2]);
+        println!(
+            "  CPU of 2 threads over that of 1: {median:.3}, median of {PAIRS} pairs from {:.3} to {:.3}",
+            ratios[0],
+            ratios[PAIRS - 1]
+        );
+        Ok(json!({"case": self.name, "cpu_of_2_threads_over_1": ratios}))
+    }
+
+    /// Instructions with one thread and with two, which no load of the machine changes.
+    fn instructions(&self) -> Result<Option<Value>> {
+        let mut counts = Vec::new();
+        for threads in ["1", "2"] {
+            let file = self.directory.join("instructions");
+            let mut command = Command::new("valgrind");
+            command.arg("--tool=callgrind");
+            command.arg(format!("--callgrind-out-file={}", file.display()));
+            command.arg(Case::program()).arg(self.file()).args(["indexed", threads]);
+            let Ok(output) = command.output() else {
+                println!("  NOT RUN: instructions are counted by valgrind");
+                return Ok(None);
+            };
+            ensure!(output.status.success(), "valgrind ended with {}", output.status);
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let count = text.lines().find_map(|line| line.split_once("Collected : "));
+            let count = count.and_then(|(_, count)| count.trim().parse::<u64>().ok());
+            counts.push(count.context("valgrind counts nothing")?);
+        }
+        println!(
+            "  million instructions with 1 and 2 threads: {} and {}",
+            counts[0] / 1_000_000,
+            counts[1] / 1_000_000
+        );
+        Ok(Some(json!({"case": self.name, "instructions_1_and_2_threads": counts})))
     }
 
     /// futex(2) calls with one thread and with four, where strace can count them.
@@ -230,7 +289,9 @@ fn made(output: &str) -> usize {
     output.lines().map(words).sum()
 }
 
-fn row(case: &Case, mut command: Command, (who, threads): (&str, usize)) -> Result<Value> {
+/// Wall, user and system seconds, KB at most and voluntary switches of a load that makes what it is
+/// to make.
+fn figures(case: &Case, mut command: Command, who: &str) -> Result<[f64; 5]> {
     let output = command.output().with_context(|| who.to_owned())?;
     ensure!(
         output.status.success(),
@@ -243,9 +304,11 @@ fn row(case: &Case, mut command: Command, (who, threads): (&str, usize)) -> Resu
     let text = fs::read_to_string(case.directory.join("time"))?;
     let figures: Vec<f64> =
         text.split_whitespace().map(str::parse).collect::<Result<_, _>>().context("GNU time")?;
-    let [wall, user, system, kb, switches] = figures[..] else {
-        anyhow::bail!("GNU time printed {text:?}")
-    };
+    figures.try_into().map_err(|_| anyhow::anyhow!("GNU time printed {text:?}"))
+}
+
+fn row(case: &Case, command: Command, (who, threads): (&str, usize)) -> Result<Value> {
+    let [wall, user, system, kb, switches] = figures(case, command, who)?;
     println!(
         "  {who:<20} {threads} threads: {:8.2} CPU s, {wall:8.2} s, {:6.0} MB, {switches:6.0} voluntary switches",
         user + system,
