@@ -6,8 +6,6 @@
 //! each group of several; an empty file for each group that was activated. With the first,
 //! `vgchange --autoactivation event` opens exactly the disks of the groups it is given.
 
-use std::collections::BTreeMap;
-
 use crate::index::{Device, GroupId, GroupState, Hold, Index, Role, Scope, Start};
 use crate::lvm::LvmId;
 use crate::lvm::group::VolumeGroup;
@@ -90,12 +88,11 @@ pub fn online_path(pv: LvmId) -> String {
 pub fn plan(index: &Index, starts: &[Start]) -> Plan {
     let mut plan = Plan::default();
     let mut whole = Vec::new();
-    let names = names_in_use(index);
     for start in starts {
         match (start.group, &start.scope) {
             (GroupId::Lvm(vg), scope) => {
                 let Some(group) = index.volume_group(vg) else { continue };
-                let is_single = names.get(group.name.as_str()) == Some(&1);
+                let is_single = index.groups_named(&group.name) == 1;
                 plan.files.extend(member_files(index, start.group));
                 plan.files.extend(group_files(group));
                 match scope {
@@ -112,19 +109,6 @@ pub fn plan(index: &Index, starts: &[Start]) -> Plan {
     }
     plan.commands.extend(batches(&whole));
     plan
-}
-
-/// How many groups have each name: `vgchange NAME` means none of two.
-fn names_in_use(index: &Index) -> BTreeMap<&str, u32> {
-    let mut names = BTreeMap::new();
-    for id in index.groups() {
-        if let GroupId::Lvm(vg) = id
-            && let Some(group) = index.volume_group(vg)
-        {
-            *names.entry(group.name.as_str()).or_default() += 1;
-        }
-    }
-    names
 }
 
 /// The files of a group's members: they must be there before the program that reads them.

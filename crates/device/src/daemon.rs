@@ -105,6 +105,8 @@ pub struct Daemon {
     list_again: Option<ListAgain>,
     batch: Option<Batch>,
     lost_events: bool,
+    /// Where events are put: made once, for it is large.
+    buffer: Vec<u8>,
     lines: Vec<String>,
     /// What the manager was told and is to be told.
     teller: Teller,
@@ -182,6 +184,7 @@ impl Daemon {
             list_again: None,
             batch: None,
             lost_events: false,
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
             lines: Vec::new(),
             teller: Teller::default(),
             touched_groups: BTreeSet::new(),
@@ -281,10 +284,16 @@ impl Daemon {
     // ---- events ----
 
     fn take_events(&mut self) -> warren_sys::Result<()> {
-        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        let mut buffer = std::mem::take(&mut self.buffer);
         self.look_for_udev(&mut buffer);
+        let taken = self.take_datagrams(&mut buffer);
+        self.buffer = buffer;
+        taken
+    }
+
+    fn take_datagrams(&mut self, buffer: &mut [u8]) -> warren_sys::Result<()> {
         for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            match self.socket.receive(&mut buffer) {
+            match self.socket.receive(buffer) {
                 Ok(got) => {
                     let sender = Sender { port: got.port, uid: got.uid };
                     let datagram = buffer.get(..got.bytes).unwrap_or_default();

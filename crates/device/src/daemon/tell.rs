@@ -4,7 +4,9 @@
 
 use super::Daemon;
 use crate::activate;
-use crate::index::{Device, DeviceNumber, GroupId, GroupState, Holder, NotReady, Role};
+use crate::index::{
+    Device, DeviceNumber, GroupId, GroupState, Holder, MissingMember, NotReady, Role,
+};
 use crate::lvm::LvmId;
 use crate::names;
 use crate::news::{Told, ToldGroup};
@@ -187,12 +189,9 @@ impl Daemon {
         if !self.unread.remove(&number) || !self.unread.is_empty() {
             return;
         }
-        let groups = self.index.groups().into_iter();
-        let waits = |group: &GroupId| {
-            matches!(group, GroupId::Btrfs(_))
-                && matches!(self.index.state(*group), Some(GroupState::Waiting { .. }))
-        };
-        let waiting: Vec<GroupId> = groups.filter(waits).collect();
+        let waits =
+            |group: &GroupId| matches!(self.index.state(*group), Some(GroupState::Waiting { .. }));
+        let waiting: Vec<GroupId> = self.index.filesystems().filter(waits).collect();
         waiting.into_iter().for_each(|group| self.tell_all_of(group));
     }
 
@@ -329,13 +328,13 @@ impl Daemon {
 
     fn missing_words(&self, id: GroupId) -> String {
         let GroupId::Lvm(vg) = id else { return String::new() };
-        let missing = self.index.missing(vg);
-        let words = missing.iter().take(NAMED_MAX).map(|member| match &*member.last_seen {
+        let some: Vec<MissingMember> = self.index.missing(vg).take(NAMED_MAX + 1).collect();
+        let words = some.iter().take(NAMED_MAX).map(|member| match &*member.last_seen {
             "" => format!("PV {}", member.id),
             seen => format!("PV {} (last seen as {seen})", member.id),
         });
         let words: Vec<String> = words.collect();
-        let more = if missing.len() > NAMED_MAX { ", ..." } else { "" };
+        let more = if some.len() > NAMED_MAX { ", ..." } else { "" };
         format!(", waits for {}{more}", words.join(", "))
     }
 
