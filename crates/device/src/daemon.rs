@@ -18,7 +18,7 @@ use warren_sys::netlink::{Group, Uevents};
 use crate::activate::{self, online_file, online_path};
 use crate::begun::Begun;
 use crate::index::{
-    Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
+    Decision, Device, DeviceNumber, Event, GroupId, Holder, Index, NotReady, Policy, Role, Start,
 };
 use crate::lvm::LvmId;
 use crate::lvm::area::TextKey;
@@ -357,6 +357,7 @@ impl Daemon {
             }
             action => match sysfs::look(&self.options.roots, event.name()) {
                 Ok(Some(found)) => {
+                    self.look_below(&found);
                     self.consider(found, action == Action::Change);
                     if action == Action::Change {
                         self.tell_changed(event);
@@ -365,6 +366,21 @@ impl Daemon {
                 Ok(None) => event.number().into_iter().for_each(|number| self.gone(number)),
                 Err(error) => self.log(format!("{}: cannot be looked at: {error}", event.name())),
             },
+        }
+    }
+
+    /// What an array or a multipath map lies on is a leg or a path from now on, and of that the
+    /// kernel tells nothing.
+    fn look_below(&mut self, found: &Found) {
+        if !found.name.starts_with("md") && !found.facts.dm_uuid.starts_with(MULTIPATH_PREFIX) {
+            return;
+        }
+        for below in &found.words.lies_on {
+            let before = self.names.get(below).and_then(|number| self.found.get(number));
+            let is_held = before.is_none_or(|before| before.facts.held_by != Holder::None);
+            if let (false, Ok(Some(now))) = (is_held, sysfs::look(&self.options.roots, below)) {
+                self.consider(now, false);
+            }
         }
     }
 
@@ -619,6 +635,9 @@ impl Daemon {
         }
     }
 }
+
+/// What multipath(8) begins the identifiers of its maps with.
+const MULTIPATH_PREFIX: &str = "mpath-";
 
 /// Error number of errno(3).
 const ENOBUFS: i32 = 105;

@@ -123,7 +123,12 @@ fn make_top(test: &str) -> PathBuf {
 /// Beside udev.
 fn options(top: &Path) -> Options {
     Options {
-        roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
+        roots: Roots {
+            sys: top.join("sys"),
+            udev: top.join("udev"),
+            dev: top.join("dev"),
+            ..Roots::default()
+        },
         udev: true,
         waits_for_udev: false,
         receive_buffer_bytes: 1 << 20,
@@ -418,6 +423,32 @@ fn a_disk_that_answers_late_is_read_anew() {
         assert_eq!(until(2), ["sdz: does not answer".to_owned(), format!("{START} data")]);
         drop(let_go);
         assert_eq!(until(1), [format!("{START} late")]);
+    });
+}
+
+#[test]
+fn a_map_that_comes_later_takes_the_place_of_its_paths() {
+    alone("a_map_that_comes_later_takes_the_place_of_its_paths", |test| {
+        let disk = || pv_disk("a", "data", &["a", "b"]);
+        let mut machine = Machine::boot(test, 1 << 20, &[("sda", disk()), ("sdb", disk())]);
+        let carriers = |machine: &Machine| {
+            let numbers = machine.daemon.index().devices_of_pv(id("a"));
+            numbers.iter().map(|number| number.minor).collect::<Vec<_>>()
+        };
+        assert_eq!(carriers(&machine), [0, 1], "nobody has said that they are one");
+        make_device(&machine.top, "dm-0", 2, &disk());
+        let block = machine.top.join("sys/devices/block");
+        for (file, text) in [("dm/uuid", "mpath-3600a\n"), ("dm/suspended", "0\n")] {
+            fs::create_dir_all(block.join("dm-0/dm")).expect("the tree can be made");
+            fs::write(block.join("dm-0").join(file), text).expect("the tree can be made");
+        }
+        for path in ["sda", "sdb"] {
+            fs::create_dir_all(block.join("dm-0/slaves").join(path)).expect("the tree can be made");
+            fs::create_dir_all(block.join(path).join("holders/dm-0")).expect("it can be made");
+        }
+        machine.send("add", "dm-0", 2);
+        machine.settle();
+        assert_eq!(carriers(&machine), [2]);
     });
 }
 

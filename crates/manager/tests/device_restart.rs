@@ -283,7 +283,12 @@ impl Run {
         let policy = Policy { crypttab: (0..4).map(entry).collect(), ..Policy::default() };
         let top = &tree.top;
         let options = Options {
-            roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
+            roots: Roots {
+                sys: top.join("sys"),
+                udev: top.join("udev"),
+                dev: top.join("dev"),
+                ..Roots::default()
+            },
             udev,
             waits_for_udev: false,
             receive_buffer_bytes: 1 << 20,

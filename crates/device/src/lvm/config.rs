@@ -7,7 +7,7 @@ use super::LvmId;
 use super::text::{TextFault, Value, parse};
 
 /// Arguments of `lvm` that print what [`Settings::parse`] reads; lvmconfig(8).
-pub const QUESTION: [&str; 7] = [
+pub const QUESTION: [&str; 9] = [
     "lvmconfig",
     "--typeconfig",
     "full",
@@ -15,6 +15,8 @@ pub const QUESTION: [&str; 7] = [
     "devices/use_devicesfile",
     "devices/devicesfile",
     "devices/scan_lvs",
+    "devices/multipath_component_detection",
+    "devices/multipath_wwids_file",
 ];
 
 /// Settings that decide which groups are activated here; lvm.conf(5). `local/extra_system_ids` is
@@ -27,6 +29,8 @@ pub struct Settings {
     pub scan_lvs: bool,
     /// Name of the devices file, when lvm2 uses one.
     pub devices_file: Option<String>,
+    /// Path of the list of disks that are paths of multipath maps, when lvm2 goes by one.
+    pub wwids_file: Option<String>,
 }
 
 impl Settings {
@@ -38,10 +42,14 @@ impl Settings {
             _ => default,
         };
         let file = section.text("devicesfile").filter(|name| is_file_name(name));
+        let wwids = section.text("multipath_wwids_file").filter(|path| path.starts_with('/'));
         Ok(Settings {
             event_activation: on("event_activation", true),
             scan_lvs: on("scan_lvs", false),
             devices_file: file.filter(|_| on("use_devicesfile", false)).map(str::to_owned),
+            wwids_file: wwids
+                .filter(|_| on("multipath_component_detection", true))
+                .map(str::to_owned),
         })
     }
 }
@@ -73,11 +81,13 @@ mod tests {
     #[test]
     fn settings_as_lvm2_prints_them() {
         let text = b"event_activation=0\nuse_devicesfile=1\ndevicesfile=\"system.devices\"\n\
-            scan_lvs=1\n";
+            scan_lvs=1\nmultipath_component_detection=1\n\
+            multipath_wwids_file=\"/etc/multipath/wwids\"\n";
         let expected = Settings {
             event_activation: false,
             scan_lvs: true,
             devices_file: Some("system.devices".into()),
+            wwids_file: Some("/etc/multipath/wwids".into()),
         };
         assert_eq!(Settings::parse(text), Ok(expected));
         let none = Settings::parse(b"use_devicesfile=0\ndevicesfile=\"system.devices\"");
@@ -85,7 +95,9 @@ mod tests {
         assert_eq!((none.event_activation, none.scan_lvs, none.devices_file), (true, false, None));
         let out =
             Settings::parse(b"use_devicesfile=1\ndevicesfile=\"../../x\"").expect("good text");
-        assert_eq!(out.devices_file, None);
+        assert_eq!((out.devices_file, out.wwids_file), (None, None));
+        let off = b"multipath_component_detection=0\nmultipath_wwids_file=\"/etc/multipath/wwids\"";
+        assert_eq!(Settings::parse(off).expect("good text").wwids_file, None);
         assert!(Settings::parse(b"rubbish").is_err());
     }
 
