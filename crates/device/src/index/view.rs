@@ -90,11 +90,16 @@ impl Index {
 
     /// Every group, volume groups first.
     pub fn groups(&self) -> Vec<GroupId> {
-        let arrays = self.arrays.keys().map(|id| GroupId::Md(*id));
+        let arrays = self.arrays();
         let filesystems = self.filesystems();
         let encrypted = self.encrypted.keys().map(|id| GroupId::Luks(*id));
         let vgs = self.vgs.ids().map(GroupId::Lvm);
         vgs.chain(arrays).chain(filesystems).chain(encrypted).collect()
+    }
+
+    /// Every array.
+    pub fn arrays(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.arrays.keys().map(|id| GroupId::Md(*id))
     }
 
     /// Every file system on several devices.
