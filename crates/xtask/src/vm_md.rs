@@ -131,12 +131,13 @@ ls /dev/mapper | grep -c many-
 const STACK: &str = r#"
 # A daemon of its own for each case: no other sees its disks.
 daemon() { rm -rf /tmp/r3 /tmp/o; pid=; /usr/lib/warren/warren-deviced --kernel --activate --records=/tmp/r3 > /tmp/o 2>&1 & pid=$!; }
-ask() { kill -USR1 $pid; sleep 1; }
+# It must have begun to listen to signals.
+ask() { sleep 3; kill -USR1 $pid; sleep 1; }
 stop() { kill $(pidof warren-deviced); while [ "$(pidof warren-deviced)" ]; do sleep 1; done; }
 stop; quietly lvm vgchange -an; mdadm --stop --scan > /dev/null 2>&1; clean
 
 # One disk on two paths: the daemon waits for their map, of which only the list of WWIDs tells.
-modprobe sd_mod
+modprobe sd_mod; modprobe dm-multipath; modprobe dm-round-robin
 modprobe scsi_debug vpd_use_hostno=0 add_host=2 dev_size_mb=40 per_host_store=0
 while ! [ -b /dev/sda ] || ! [ -b /dev/sdb ]; do sleep 1; done
 quietly lvm pvcreate --config 'devices/allow_changes_with_duplicate_pvs=1' --devices /dev/sda /dev/sda
@@ -147,7 +148,7 @@ read -r wwid < /sys/block/sda/device/wwid
 mkdir -p /etc/multipath; echo "/3${wwid#naa.}/" > /etc/multipath/wwids
 echo "WWID $wwid"
 daemon
-until grep 'a path of a multipath device' /tmp/o > /dev/null; do ask; done
+until grep 'a path of a multipath device' /tmp/o > /dev/null; do ask || { cat /tmp/o; break; }; done
 [ -e /dev/mapper/paths-lv ] && echo "FAILED a path was used"
 read -r sectors < /sys/block/sda/size
 dmsetup create mp --uuid "mpath-3${wwid#naa.}"   --table "0 $sectors multipath 0 0 1 1 round-robin 0 2 1 /dev/sda 100 /dev/sdb 100"

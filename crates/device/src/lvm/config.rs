@@ -19,6 +19,9 @@ pub const QUESTION: [&str; 9] = [
     "devices/multipath_wwids_file",
 ];
 
+/// Where multipath(8) keeps its list, and lvm2 looks for it by default.
+const WWIDS_FILE: &str = "/etc/multipath/wwids";
+
 /// Settings that decide which groups are activated here; lvm.conf(5). `local/extra_system_ids` is
 /// not among them: lvm2 lets such groups be used, but does not activate them by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,7 +45,8 @@ impl Settings {
             _ => default,
         };
         let file = section.text("devicesfile").filter(|name| is_file_name(name));
-        let wwids = section.text("multipath_wwids_file").filter(|path| path.starts_with('/'));
+        let wwids = section.text("multipath_wwids_file").unwrap_or(WWIDS_FILE);
+        let wwids = Some(wwids).filter(|path| path.starts_with('/'));
         Ok(Settings {
             event_activation: on("event_activation", true),
             scan_lvs: on("scan_lvs", false),
@@ -95,7 +99,12 @@ mod tests {
         assert_eq!((none.event_activation, none.scan_lvs, none.devices_file), (true, false, None));
         let out =
             Settings::parse(b"use_devicesfile=1\ndevicesfile=\"../../x\"").expect("good text");
-        assert_eq!((out.devices_file, out.wwids_file), (None, None));
+        assert_eq!(
+            (out.devices_file.as_deref(), out.wwids_file.as_deref()),
+            (None, Some(WWIDS_FILE))
+        );
+        let none = Settings::parse(b"multipath_wwids_file=\"\"").expect("good text");
+        assert_eq!(none.wwids_file, None);
         let off = b"multipath_component_detection=0\nmultipath_wwids_file=\"/etc/multipath/wwids\"";
         assert_eq!(Settings::parse(off).expect("good text").wwids_file, None);
         assert!(Settings::parse(b"rubbish").is_err());
