@@ -32,6 +32,7 @@ use crate::sysfs::{Found, Roots};
 mod events;
 mod hands;
 mod links;
+mod nodes;
 mod pass;
 mod tell;
 
@@ -120,6 +121,11 @@ pub struct Daemon {
     content_links: BTreeMap<DeviceNumber, Vec<String>>,
     /// Those that were made.
     links: links::Links,
+    /// Of what device-mapper made, whether its nodes were seen; without udev.
+    nodes: BTreeMap<DeviceNumber, nodes::Nodes>,
+    /// Those of which they are waited for.
+    nodeless: BTreeSet<DeviceNumber>,
+    look_for_nodes_at_ms: Option<u64>,
 }
 
 /// Metadata texts that were read with a device.
@@ -187,6 +193,9 @@ impl Daemon {
             others: BTreeSet::new(),
             content_links: BTreeMap::new(),
             links: links::Links::default(),
+            nodes: BTreeMap::new(),
+            nodeless: BTreeSet::new(),
+            look_for_nodes_at_ms: None,
         })
     }
 
@@ -227,6 +236,7 @@ impl Daemon {
             self.begin_pass(false);
         }
         self.begin_late_pass();
+        self.look_for_nodes_again();
         self.read_asked();
         self.end_pass();
         self.end_batch();
@@ -267,6 +277,7 @@ impl Daemon {
             self.pass_deadline_ms(),
             self.list_again_ms(),
             self.batch_deadline_ms(),
+            self.look_for_nodes_at_ms,
             self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;

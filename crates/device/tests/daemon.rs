@@ -714,6 +714,31 @@ fn a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all() {
 }
 
 #[test]
+fn a_volume_is_ready_when_it_can_be_opened_by_its_names() {
+    alone("a_volume_is_ready_when_it_can_be_opened_by_its_names", |test| {
+        let dir = make_top(test).join("sys/devices/block/dm-0/dm");
+        fs::create_dir_all(&dir).expect("the tree can be made");
+        for (file, text) in [("name", "data-home"), ("uuid", "LVM-x"), ("suspended", "0")] {
+            fs::write(dir.join(file), format!("{text}\n")).expect("the tree can be made");
+        }
+        let disk = Disk::new(2 << 20);
+        let mut machine = Machine::without_udev(test, &[("dm-0", disk)], None);
+        machine.settle();
+        let told = machine.daemon.message().expect("it is there");
+        assert!(told.contains("name 0 /dev/data/home") && !told.contains("\nready\n"), "{told}");
+        for node in ["mapper/data-home", "data/home"] {
+            let path = machine.top.join("dev").join(node);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("it can be made");
+            fs::write(path, "").expect("it can be made");
+        }
+        // Nobody tells of that: the daemon wakes by itself.
+        machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+        let told = machine.daemon.message().expect("it can be opened");
+        assert!(told.contains("\nready\n"), "{told}");
+    });
+}
+
+#[test]
 fn a_part_that_udev_holds_back_is_counted_all_the_same() {
     alone("a_part_that_udev_holds_back_is_counted_all_the_same", |test| {
         let mut machine = Machine::boot(test, 1 << 20, &[]);

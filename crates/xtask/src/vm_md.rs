@@ -134,7 +134,10 @@ daemon() { rm -rf /tmp/r3 /tmp/o; pid=; /usr/lib/warren/warren-deviced --kernel 
 # It must have begun to listen to signals.
 ask() { sleep 3; kill -USR1 $pid; sleep 1; }
 stop() { kill $(pidof warren-deviced); while [ "$(pidof warren-deviced)" ]; do sleep 1; done; }
-stop; quietly lvm vgchange -an; mdadm --stop --scan > /dev/null 2>&1; clean
+stop; quietly lvm vgchange -an; mdadm --stop --scan > /dev/null 2>&1
+for i in $ALL; do
+  losetup -d /dev/loop$i 2> /dev/null; rm /d/$i; truncate -s 40M /d/$i; losetup /dev/loop$i /d/$i
+done
 
 # One disk on two paths: the daemon waits for their map, of which only the list of WWIDs tells.
 modprobe sd_mod; modprobe dm-multipath; modprobe dm-round-robin

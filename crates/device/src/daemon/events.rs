@@ -129,6 +129,7 @@ impl Daemon {
         };
         let role = device.map(|device| device.role);
         self.before_udev.remove(&number);
+        self.forget_nodes(number);
         if let Some(found) = self.found.remove(&number) {
             self.names.remove(&found.name);
             self.tell_gone(&found, group);

@@ -34,7 +34,10 @@ impl Daemon {
 
     /// How a device is now, and the group that it is in.
     pub(super) fn tell(&mut self, number: DeviceNumber) {
-        let Some(found) = self.found.get(&number).cloned() else { return };
+        let Some(found) = self.found.get(&number).cloned() else {
+            return self.forget_nodes(number);
+        };
+        self.look_for_nodes(&found);
         let device = self.index.device(number).cloned();
         let group = device.as_ref().and_then(|device| self.index.group_of(device));
         let told = self.told_of(&found, device.as_ref(), group);
@@ -259,7 +262,7 @@ impl Daemon {
     /// Without udev: a device counts when it holds something and what is on it is known, and one
     /// of a file system on several when all of them are there.
     fn is_ready(&self, found: &Found, device: Option<&Device>, group: Option<GroupId>) -> bool {
-        if found.facts.not_ready.is_some() {
+        if found.facts.not_ready.is_some() || self.is_nodeless(found.number) {
             return false;
         }
         let is_known = device.is_some_and(|device| match device.role {
