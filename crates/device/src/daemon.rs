@@ -252,6 +252,7 @@ impl Daemon {
             && self.batch.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
+            && self.nodeless.is_empty()
             && self.hands.as_ref().is_none_or(Hands::is_idle)
     }
 

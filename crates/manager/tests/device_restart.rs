@@ -184,6 +184,9 @@ impl Tree {
         self.put(&self.of(&name, "dm/name"), &format!("vg{set}-lv"));
         self.put(&self.of(&name, "dm/uuid"), &format!("LVM-{}", "a".repeat(64)));
         self.put(&self.of(&name, "dm/suspended"), "0");
+        for node in [format!("mapper/vg{set}-lv"), format!("vg{set}/lv")] {
+            self.put(&format!("dev/{node}"), "");
+        }
     }
 
     fn plug_array(&mut self, set: u8, one: &str, two: &str) {

@@ -167,6 +167,7 @@ impl Daemon {
             _ => is_nameless() && found.words.lies_on.iter().any(|leg| self.is_unread(leg)),
         };
         device.is_none_or(|device| self.is_to_be_read(device))
+            || self.is_nodeless(found.number)
             || self.is_being_told(group)
             || may_have_more()
     }
