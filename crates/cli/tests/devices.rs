@@ -48,8 +48,13 @@ fn images_are_read_and_rubbish_is_survived() {
          \"notes\":[]}}\n"
     );
     check(&["scan", &empty, "--json"], 0, &json, false);
-    let odd = run(&["scan", "/dev/null", dir.to_str().expect("a plain path")]);
-    assert_eq!(odd.status.code(), Some(1), "neither is a disk");
+    // What is no disk is not opened: of a pipe that would wait, of a watchdog it would do something.
+    let fifo = path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
+    for odd in ["/dev/null", "/dev/zero", dir.to_str().expect("a plain path"), &fifo] {
+        let shown = format!("{odd}: cannot be read: no block device and no file\n");
+        check(&["scan", odd], 1, &shown, false);
+    }
     fs::remove_dir_all(&dir).expect("it was made here");
 }
 

@@ -80,14 +80,14 @@ pub enum Event {
         /// The socket unit.
         socket: UnitId,
     },
-    /// The mount table has a mount at the unit's path now.
+    /// The mount table has a mount at the unit's path now, or that of swap areas its area.
     Mounted {
-        /// The mount unit.
+        /// The mount or swap unit.
         unit: UnitId,
     },
-    /// The mount table has none any more.
+    /// The table has none any more.
     Unmounted {
-        /// The mount unit.
+        /// The mount or swap unit.
         unit: UnitId,
     },
     /// A process walked into an automount and waits.

@@ -1,5 +1,5 @@
 //! Mounts (systemd.mount(5)), and swap areas (systemd.swap(5)), which come and go in the same way but
-//! are in no mount table and are not reloaded.
+//! are in a table of their own and are not reloaded.
 
 use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};
@@ -221,7 +221,7 @@ impl Core {
     /// Something is mounted at the unit's path now, by whomever.
     pub(crate) fn mount_appeared(&mut self, unit: UnitId) {
         match self.known(unit).map(|run| &run.state) {
-            Some(TypeState::Mount(Mount::Up(run))) => {
+            Some(TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run))) => {
                 let again = run.phase == MountPhase::Unmounting && !run.in_table;
                 self.mount_mut(unit).in_table = true;
                 // Mounted by somebody else after what was there had gone: that is to go too.
@@ -229,9 +229,10 @@ impl Core {
                     self.ask_unmount(unit);
                 }
             }
-            Some(TypeState::Mount(_)) => {
+            Some(TypeState::Mount(_) | TypeState::Swap(_)) => {
                 self.note(unit, Code::Discovered, Cause::Kernel, String::new());
-                self.transit(unit, false, |u| u.state = TypeState::Mount(Mount::found()));
+                let state = self.of_type(unit, Mount::found());
+                self.transit(unit, false, |u| u.state = state);
             }
             _ => {}
         }

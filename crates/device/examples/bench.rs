@@ -132,7 +132,12 @@ fn run(images: &Path) {
     let count = make_tree(&top, images);
     let counts = Arc::new(Counts::default());
     let options = Options {
-        roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: images.to_owned() },
+        roots: Roots {
+            sys: top.join("sys"),
+            udev: top.join("udev"),
+            dev: images.to_owned(),
+            ..Roots::default()
+        },
         udev: false,
         waits_for_udev: false,
         receive_buffer_bytes: 1 << 20,

@@ -6,7 +6,7 @@
 //! each group of several; an empty file for each group that was activated. With the first,
 //! `vgchange --autoactivation event` opens exactly the disks of the groups it is given.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::{Device, GroupId, GroupState, Hold, Index, Role, Scope, Start};
 use crate::lvm::LvmId;
@@ -90,12 +90,12 @@ pub fn online_path(pv: LvmId) -> String {
 pub fn plan(index: &Index, starts: &[Start]) -> Plan {
     let mut plan = Plan::default();
     let mut whole = Vec::new();
-    let names = names_in_use(index);
+    let arrays = owners_of_names(index, starts);
     for start in starts {
         match (start.group, &start.scope) {
             (GroupId::Lvm(vg), scope) => {
                 let Some(group) = index.volume_group(vg) else { continue };
-                let is_single = names.get(group.name.as_str()) == Some(&1);
+                let is_single = index.groups_named(&group.name) == 1;
                 plan.files.extend(member_files(index, start.group));
                 plan.files.extend(group_files(group));
                 match scope {
@@ -105,26 +105,15 @@ pub fn plan(index: &Index, starts: &[Start]) -> Plan {
             }
             (GroupId::Md(_), scope) => {
                 let force = matches!(scope, Scope::Degraded(_));
-                plan.commands.extend(assemble(index, start.group, force));
+                let name = array_name(index, start.group)
+                    .filter(|name| arrays.get(name).is_none_or(|owner| *owner == start.group));
+                plan.commands.extend(assemble(index, start.group, name, force));
             }
             (GroupId::Btrfs(_) | GroupId::Luks(_), _) => plan.ready.push(start.group),
         }
     }
     plan.commands.extend(batches(&whole));
     plan
-}
-
-/// How many groups have each name: `vgchange NAME` means none of two.
-fn names_in_use(index: &Index) -> BTreeMap<&str, u32> {
-    let mut names = BTreeMap::new();
-    for id in index.groups() {
-        if let GroupId::Lvm(vg) = id
-            && let Some(group) = index.volume_group(vg)
-        {
-            *names.entry(group.name.as_str()).or_default() += 1;
-        }
-    }
-    names
 }
 
 /// The files of a group's members: they must be there before the program that reads them.
@@ -188,13 +177,31 @@ fn own_commands(index: &Index, start: &Start, group: &VolumeGroup) -> Vec<Comman
     targets.chunks(VOLUMES_PER_COMMAND_MAX).map(command).collect()
 }
 
-/// An array under its name, or under its identifier, without dashes, when the name cannot be a
-/// file's: mdadm(8) takes at most 32 letters.
-fn assemble(index: &Index, group: GroupId, force: bool) -> Option<Command> {
+/// Which array has each name: of several that are started together the first, and what runs under
+/// it keeps it. Looked at only when an array is started.
+fn owners_of_names(index: &Index, starts: &[Start]) -> BTreeMap<String, GroupId> {
+    let starting: BTreeSet<GroupId> = starts.iter().map(|start| start.group).collect();
+    let mut owners = BTreeMap::new();
+    if !starting.iter().any(|group| matches!(group, GroupId::Md(_))) {
+        return owners;
+    }
+    let is_up = |group: &GroupId| !starting.contains(group) && index.was_complete(*group);
+    let running = index.arrays().filter(is_up);
+    for group in running.chain(starting.iter().copied()) {
+        if let Some(name) = array_name(index, group) {
+            owners.entry(name).or_insert(group);
+        }
+    }
+    owners
+}
+
+/// An array under its name, or under its identifier, without dashes, when it has none that can be a
+/// file's or another array has it: mdadm(8) takes at most 32 letters.
+fn assemble(index: &Index, group: GroupId, name: Option<String>, force: bool) -> Option<Command> {
     let GroupId::Md(set) = group else { return None };
     let members: Vec<&Device> =
         index.members(group).into_iter().filter_map(|number| index.device(number)).collect();
-    let name = array_name(index, group).unwrap_or_else(|| set.to_string().replace('-', ""));
+    let name = name.unwrap_or_else(|| set.to_string().replace('-', ""));
     let path = format!("/dev/md/{name}");
     let uuid = format!("--uuid={}", md_uuid(&set.to_string()));
     let mut command = words(&["mdadm", "--assemble"]);

@@ -20,7 +20,6 @@ use crate::begun::Begun;
 use crate::index::{
     Decision, Device, DeviceNumber, Event, GroupId, Index, NotReady, Policy, Role, Start,
 };
-use crate::lvm::LvmId;
 use crate::lvm::area::TextKey;
 use crate::lvm::group::VolumeGroup;
 use crate::names;
@@ -28,11 +27,12 @@ use crate::news::Teller;
 use crate::orders::Order;
 use crate::readers::{Answer, Outcome, Readers};
 use crate::report::{self, Details, Report};
-use crate::sysfs::{self, Found, Roots};
-use crate::uevent::{Action, Sender, Uevent, is_trusted};
+use crate::sysfs::{Found, Roots};
 
+mod events;
 mod hands;
 mod links;
+mod nodes;
 mod pass;
 mod tell;
 
@@ -48,9 +48,6 @@ pub const PASS_PATIENCE_MS: u64 = 2_000;
 
 /// Largest datagram that is taken.
 const DATAGRAM_BYTES_MAX: usize = 64 << 10;
-
-/// Datagrams taken in one turn, at most; the others wait for the next.
-const DATAGRAMS_PER_TURN_MAX: usize = 8192;
 
 /// What the daemon is told at its start.
 #[derive(Debug, Clone)]
@@ -105,6 +102,8 @@ pub struct Daemon {
     list_again: Option<ListAgain>,
     batch: Option<Batch>,
     lost_events: bool,
+    /// Where events are put: made once, for it is large.
+    buffer: Vec<u8>,
     lines: Vec<String>,
     /// What the manager was told and is to be told.
     teller: Teller,
@@ -122,6 +121,11 @@ pub struct Daemon {
     content_links: BTreeMap<DeviceNumber, Vec<String>>,
     /// Those that were made.
     links: links::Links,
+    /// Of what device-mapper made, whether its nodes were seen; without udev.
+    nodes: BTreeMap<DeviceNumber, nodes::Nodes>,
+    /// Those of which they are waited for.
+    nodeless: BTreeSet<DeviceNumber>,
+    look_for_nodes_at_ms: Option<u64>,
 }
 
 /// Metadata texts that were read with a device.
@@ -182,12 +186,16 @@ impl Daemon {
             list_again: None,
             batch: None,
             lost_events: false,
+            buffer: vec![0; DATAGRAM_BYTES_MAX],
             lines: Vec::new(),
             teller: Teller::default(),
             touched_groups: BTreeSet::new(),
             others: BTreeSet::new(),
             content_links: BTreeMap::new(),
             links: links::Links::default(),
+            nodes: BTreeMap::new(),
+            nodeless: BTreeSet::new(),
+            look_for_nodes_at_ms: None,
         })
     }
 
@@ -228,6 +236,7 @@ impl Daemon {
             self.begin_pass(false);
         }
         self.begin_late_pass();
+        self.look_for_nodes_again();
         self.read_asked();
         self.end_pass();
         self.end_batch();
@@ -243,6 +252,7 @@ impl Daemon {
             && self.batch.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
+            && self.nodeless.is_empty()
             && self.hands.as_ref().is_none_or(Hands::is_idle)
     }
 
@@ -268,6 +278,7 @@ impl Daemon {
             self.pass_deadline_ms(),
             self.list_again_ms(),
             self.batch_deadline_ms(),
+            self.look_for_nodes_at_ms,
             self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;
@@ -278,121 +289,7 @@ impl Daemon {
         self.lines.push(line);
     }
 
-    // ---- events ----
-
-    fn take_events(&mut self) -> warren_sys::Result<()> {
-        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
-        self.look_for_udev(&mut buffer);
-        for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            match self.socket.receive(&mut buffer) {
-                Ok(got) => {
-                    let sender = Sender { port: got.port, uid: got.uid };
-                    let datagram = buffer.get(..got.bytes).unwrap_or_default();
-                    self.datagram(sender, datagram, got.truncated);
-                }
-                Err(error) if error.is_would_block() => break,
-                Err(error) if error.errno == ENOBUFS => {
-                    self.log("events were lost: looking at everything again".to_owned());
-                    self.lost_events = true;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// The first word of a udev that was started later: from now on it is the one to be heard. What
-    /// there was before stays as it is until udev tells of it.
-    fn look_for_udev(&mut self, buffer: &mut [u8]) {
-        let Some(later) = &self.later else { return };
-        let said = later.receive(buffer);
-        let trusted = said.as_ref().is_ok_and(|got| {
-            let sender = Sender { port: got.port, uid: got.uid };
-            is_trusted(sender, buffer.get(..got.bytes).unwrap_or_default())
-        });
-        // What was lost was said by somebody.
-        if !trusted && !said.is_err_and(|error| error.errno == ENOBUFS) {
-            return;
-        }
-        self.log("udev is running now".to_owned());
-        self.socket = self.later.take().expect("it was heard");
-        self.options.udev = true;
-        self.udev_is_late = true;
-        self.before_udev = self.found.keys().copied().collect();
-        self.begin_pass(false);
-    }
-
-    /// Whether udev's word counts for a device.
-    fn follows_udev(&self, found: &Found) -> bool {
-        self.options.udev && (found.is_initialized || !self.before_udev.contains(&found.number))
-    }
-
-    fn datagram(&mut self, sender: Sender, datagram: &[u8], truncated: bool) {
-        if !is_trusted(sender, datagram) {
-            return;
-        }
-        match Uevent::parse(datagram) {
-            Ok(event) if event.is_block() => self.uevent(&event),
-            Ok(event) => self.hear_other(&event),
-            // From the kernel or root, and yet not to be understood: better to look than to guess.
-            Err(_) => self.lost_events |= truncated,
-        }
-    }
-
-    fn uevent(&mut self, event: &Uevent) {
-        match event.action {
-            Action::Remove => {
-                if let Some(number) = event.number() {
-                    self.gone(number);
-                }
-            }
-            action => match sysfs::look(&self.options.roots, event.name()) {
-                Ok(Some(found)) => {
-                    self.consider(found, action == Action::Change);
-                    if action == Action::Change {
-                        self.tell_changed(event);
-                    }
-                }
-                Ok(None) => event.number().into_iter().for_each(|number| self.gone(number)),
-                Err(error) => self.log(format!("{}: cannot be looked at: {error}", event.name())),
-            },
-        }
-    }
-
-    fn gone(&mut self, number: DeviceNumber) {
-        let device = self.index.device(number).cloned();
-        if let Some(device) = &device {
-            self.remove_online(device);
-        }
-        let group = device.as_ref().and_then(|device| self.index.group_of(device));
-        let siblings = match group {
-            Some(group @ GroupId::Btrfs(_)) => self.index.members(group),
-            _ => Vec::new(),
-        };
-        let role = device.map(|device| device.role);
-        self.before_udev.remove(&number);
-        if let Some(found) = self.found.remove(&number) {
-            self.names.remove(&found.name);
-            self.tell_gone(&found, group);
-        }
-        self.details.remove(&number);
-        self.whole.remove(&number);
-        self.was_read(number);
-        self.waited_for(number);
-        self.step(Event::Removed(number));
-        siblings.into_iter().for_each(|sibling| self.tell(sibling));
-        if let Some(Role::Lvm { pv, .. }) = role {
-            self.tell_of_clone(pv);
-        }
-    }
-
-    /// When a disk went that had a clone, lvm2 is told of the clone.
-    fn tell_of_clone(&mut self, pv: LvmId) {
-        let left = self.index.devices_of_pv(pv).into_iter().next();
-        if let Some(device) = left.and_then(|number| self.index.device(number)).cloned() {
-            self.write_online(&device);
-        }
-    }
+    // ---- devices ----
 
     /// A device is there: it is read when its content may be new, and when it counts at all.
     fn consider(&mut self, mut found: Found, is_change: bool) {
@@ -610,9 +507,6 @@ impl Daemon {
         }
     }
 }
-
-/// Error number of errno(3).
-const ENOBUFS: i32 = 105;
 
 /// Lets only what has units or is a disk through.
 fn filter(socket: &Uevents) -> warren_sys::Result<()> {

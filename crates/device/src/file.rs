@@ -3,7 +3,7 @@
 //! Never exclusively, never waiting for a peer (a FIFO, a drive without a disk), and never through
 //! the page-cache-less way: alignment would be needed and nothing gained for a few KiB.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
@@ -20,15 +20,23 @@ pub struct DeviceFile {
 const O_NONBLOCK: i32 = 0o4000;
 
 impl DeviceFile {
-    /// Opens a block device or a regular file. Anything else is `EINVAL`.
+    /// Opens a block device or a regular file. Anything else is `InvalidInput`, and is not opened:
+    /// of a tape or a watchdog that would do something.
     pub fn open(path: &Path) -> io::Result<DeviceFile> {
+        check_kind(&path.metadata()?)?;
         let mut file = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(path)?;
-        let kind = file.metadata()?.file_type();
-        if !kind.is_file() && !kind.is_block_device() {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput));
-        }
+        // The path may mean something else by now.
+        check_kind(&file.metadata()?)?;
         let size = file.seek(SeekFrom::End(0))?;
         Ok(DeviceFile { file, size })
+    }
+}
+
+fn check_kind(found: &Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    match kind.is_file() || kind.is_block_device() {
+        true => Ok(()),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "no block device and no file")),
     }
 }
 

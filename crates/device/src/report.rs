@@ -225,14 +225,14 @@ fn missing_of(index: &Index, id: GroupId, state: &GroupState) -> (u64, u64) {
         (_, GroupState::Waiting { missing, of }) => (*missing, *of),
         (GroupId::Lvm(vg), _) => {
             let of = index.volume_group(vg).map_or(0, |group| group.members.len() as u64);
-            (index.missing(vg).len() as u64, of)
+            (index.missing(vg).count() as u64, of)
         }
         _ => (0, index.members(id).len() as u64),
     }
 }
 
 fn missing_members(index: &Index, vg: LvmId) -> Vec<(String, String)> {
-    index.missing(vg).into_iter().map(|m| (m.id.to_string(), m.last_seen)).collect()
+    index.missing(vg).map(|m| (m.id.to_string(), m.last_seen)).collect()
 }
 
 fn volumes(index: &Index, vg: LvmId, group: &VolumeGroup) -> Vec<VolumeReport> {

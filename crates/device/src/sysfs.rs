@@ -1,14 +1,20 @@
 //! Block devices as sysfs and udev's database show them: what is there, and the facts that decide
-//! whether a device is worth reading. Roots are paths, so that tests use a tree of their own.
+//! whether a device is worth reading. Roots are paths, so that tests use a tree of their own. Whose
+//! disk is only a path to another device, `stacked` tells.
 //!
 //! It looks at a device; it never opens one.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::index::{DeviceNumber, Facts, Holder, NotReady};
+use crate::index::{DeviceNumber, Facts, NotReady};
 use crate::udev::Record;
+
+mod stacked;
+
+pub use stacked::parse_wwids;
 
 /// Where the trees are.
 #[derive(Debug, Clone)]
@@ -19,11 +25,15 @@ pub struct Roots {
     pub udev: PathBuf,
     /// `/dev`.
     pub dev: PathBuf,
+    /// WWIDs of multipath maps, see [`parse_wwids`]: a disk with one of them is a path, even before
+    /// its map is there.
+    pub wwids: BTreeSet<String>,
 }
 
 impl Default for Roots {
     fn default() -> Roots {
-        Roots { sys: "/sys".into(), udev: "/run/udev".into(), dev: "/dev".into() }
+        let wwids = BTreeSet::new();
+        Roots { sys: "/sys".into(), udev: "/run/udev".into(), dev: "/dev".into(), wwids }
     }
 }
 
@@ -200,34 +210,13 @@ fn facts(roots: &Roots, dir: &Path, name: &str, record: &Record) -> io::Result<F
         false => String::new(),
     };
     Ok(Facts {
-        multipath_path: is("DM_MULTIPATH_DEVICE_PATH", "1"),
+        multipath_path: is("DM_MULTIPATH_DEVICE_PATH", "1") || stacked::is_path(roots, dir)?,
         others_disabled: is("DM_UDEV_DISABLE_OTHER_RULES_FLAG", "1"),
-        held_by: holder(roots, dir)?,
+        held_by: stacked::holder(roots, dir)?,
         // udev holds parts of a btrfs back until all are there; which are missing is to be told.
         not_ready: not_ready(dir, name, is("SYSTEMD_READY", "0") && !is("ID_FS_TYPE", "btrfs"))?,
         dm_uuid,
     })
-}
-
-/// What is stacked on a device, from the names and identifiers of its holders.
-fn holder(roots: &Roots, dir: &Path) -> io::Result<Holder> {
-    let entries = match fs::read_dir(dir.join("holders")) {
-        Err(error) if is_gone(&error) => return Ok(Holder::None),
-        other => other?,
-    };
-    for entry in entries {
-        let Ok(name) = entry?.file_name().into_string() else { continue };
-        if name.starts_with("md") {
-            return Ok(Holder::Raid);
-        }
-        let uuid = roots.sys.join("class/block").join(&name).join("dm/uuid");
-        if name.starts_with("dm-")
-            && read_optional(&uuid)?.is_some_and(|id| id.starts_with("mpath-"))
-        {
-            return Ok(Holder::Multipath);
-        }
-    }
-    Ok(Holder::None)
 }
 
 /// Whether the kernel has mounted a btrfs with this device as a part: `/sys/fs/btrfs` has a

@@ -123,7 +123,12 @@ fn make_top(test: &str) -> PathBuf {
 /// Beside udev.
 fn options(top: &Path) -> Options {
     Options {
-        roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
+        roots: Roots {
+            sys: top.join("sys"),
+            udev: top.join("udev"),
+            dev: top.join("dev"),
+            ..Roots::default()
+        },
         udev: true,
         waits_for_udev: false,
         receive_buffer_bytes: 1 << 20,
@@ -422,6 +427,32 @@ fn a_disk_that_answers_late_is_read_anew() {
 }
 
 #[test]
+fn a_map_that_comes_later_takes_the_place_of_its_paths() {
+    alone("a_map_that_comes_later_takes_the_place_of_its_paths", |test| {
+        let disk = || pv_disk("a", "data", &["a", "b"]);
+        let mut machine = Machine::boot(test, 1 << 20, &[("sda", disk()), ("sdb", disk())]);
+        let carriers = |machine: &Machine| {
+            let numbers = machine.daemon.index().devices_of_pv(id("a"));
+            numbers.iter().map(|number| number.minor).collect::<Vec<_>>()
+        };
+        assert_eq!(carriers(&machine), [0, 1], "nobody has said that they are one");
+        make_device(&machine.top, "dm-0", 2, &disk());
+        let block = machine.top.join("sys/devices/block");
+        for (file, text) in [("dm/uuid", "mpath-3600a\n"), ("dm/suspended", "0\n")] {
+            fs::create_dir_all(block.join("dm-0/dm")).expect("the tree can be made");
+            fs::write(block.join("dm-0").join(file), text).expect("the tree can be made");
+        }
+        for path in ["sda", "sdb"] {
+            fs::create_dir_all(block.join("dm-0/slaves").join(path)).expect("the tree can be made");
+            fs::create_dir_all(block.join(path).join("holders/dm-0")).expect("it can be made");
+        }
+        machine.send("add", "dm-0", 2);
+        machine.settle();
+        assert_eq!(carriers(&machine), [2]);
+    });
+}
+
+#[test]
 fn a_changed_disk_is_read_again() {
     alone("a_changed_disk_is_read_again", |test| {
         let mut machine = Machine::boot(test, 1 << 20, &[("sda", Disk::new(2 << 20))]);
@@ -679,6 +710,36 @@ fn a_file_system_on_several_disks_is_ready_when_the_kernel_knows_all() {
         assert!(said.len() == 1 && said[0].starts_with("ready: btrfs"), "{said:?}");
         let told = machine.daemon.message().expect("both are ready");
         assert_eq!(told.matches("ready\nnote btrfs").count(), 2, "{told}");
+    });
+}
+
+#[test]
+fn a_volume_is_ready_when_it_can_be_opened_by_its_names() {
+    alone("a_volume_is_ready_when_it_can_be_opened_by_its_names", |test| {
+        let dir = make_top(test).join("sys/devices/block/dm-0/dm");
+        fs::create_dir_all(&dir).expect("the tree can be made");
+        for (file, text) in [("name", "data-home"), ("uuid", "LVM-x"), ("suspended", "0")] {
+            fs::write(dir.join(file), format!("{text}\n")).expect("the tree can be made");
+        }
+        let disk = Disk::new(2 << 20);
+        let mut machine = Machine::without_udev(test, &[("dm-0", disk)], None);
+        let mut next = || loop {
+            machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+            if let Some(told) = machine.daemon.message() {
+                return told;
+            }
+        };
+        let told = next();
+        assert!(told.contains("name 0 /dev/data/home") && !told.contains("\nready\n"), "{told}");
+        assert!(told.contains("\nunknown\n"), "what was told of it before holds: {told}");
+        for node in ["mapper/data-home", "data/home"] {
+            let path = dir.ancestors().nth(5).expect("the top").join("dev").join(node);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("it can be made");
+            fs::write(path, "").expect("it can be made");
+        }
+        // Nobody tells of that: the daemon wakes by itself.
+        let told = next();
+        assert!(told.contains("\nready\n") && !told.contains("\nunknown\n"), "{told}");
     });
 }
 

@@ -163,6 +163,21 @@ volume("q", 'type = "cache-pool"\ndata = "q_cdata"\nmetadata = "q_cmeta"\nchunk_
 volume("c", 'type = "cache"\ncache_pool = "q"\norigin = "c_corig"')
 volume("m", 'type = "mirror"\nmirror_count = 2\nmirror_log = "m_mlog"\nregion_size = 1024\n'
     'mirrors = ["m_mimage_0", 0, "m_mimage_1", 0]')
+volume("snap")
+volume("o")
+volume("snapshot0", 'type = "snapshot"\nchunk_size = 8\norigin = "o"\ncow_store = "snap"', visible=False)
+hidden("w_wcorig", "w_cvol", "v_vdata", "i_imeta", "i_iorig")
+volume("w", 'type = "writecache"\norigin = "w_wcorig"\nwritecache = "w_cvol"\n'
+    'writecache_block_size = 4096')
+volume("thinsnap", 'type = "thin"\nthin_pool = "p"\ntransaction_id = 1\ndevice_id = 2\norigin = "t"')
+volume("nothing", 'type = "error"')
+volume("zeroes", 'type = "zero"')
+# Extents that are half way from the first disk to the second.
+volume("pvmove0", 'type = "mirror"\nmirror_count = 2\nextents_moved = 1\nregion_size = 1024\n'
+    'mirrors = ["pv0", 30, "pv1", 30]', visible=False)
+volumes[-1] = volumes[-1].replace('status = ["READ", "WRITE"]', 'status = ["READ", "WRITE", "PVMOVE", "LOCKED"]')
+volume("moving", 'type = "striped"\nstripe_count = 1\nstripes = ["pvmove0", 0]')
+volumes[-1] = volumes[-1].replace('"VISIBLE"', '"VISIBLE", "LOCKED"')
 open(path, "w").write(text[:start] + "\n".join(volumes) + text[end:])
 P
 lvm2 vgcfgrestore --force -f "$DIR/etc/layers" layers
@@ -182,7 +197,7 @@ done
 
 say pvs -o pv_name,pv_uuid,vg_uuid,vg_name > "$DIR/pvs"
 say vgs -o vg_uuid,vg_name,vg_seqno,pv_count,vg_exported,vg_systemid,vg_autoactivation > "$DIR/vgs"
-say lvs -a -o vg_uuid,lv_name,lv_uuid,lv_autoactivation,devices,metadata_devices,pool_lv,data_lv,metadata_lv,mirror_log > "$DIR/lvs"
+say lvs -a -o vg_uuid,lv_name,lv_uuid,lv_autoactivation,devices,metadata_devices,pool_lv,data_lv,metadata_lv,mirror_log,origin > "$DIR/lvs"
 for name in "${!loop[@]}"; do echo "${loop[$name]} $name"; done > "$DIR/loops"
 
 # What lvm2 leaves in /run/lvm when all of them arrive one after another.

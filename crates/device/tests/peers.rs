@@ -460,7 +460,9 @@ fn volume_lines(group: &VolumeGroup, devices: &Devices) -> Vec<String> {
         };
         format!("{}|{name}|{id}|{auto}|{}", group.id, parts.join(","))
     };
-    group.volumes.iter().map(line).collect()
+    // What ties a snapshot to its origin is a volume in the metadata that lvm2 never shows.
+    let is_tie = |volume: &&Volume| !volume.visible && volume.name.starts_with("snapshot");
+    group.volumes.iter().filter(|volume| !is_tie(volume)).map(line).collect()
 }
 
 /// The same of lvm2's words, which have a line for each segment.

@@ -67,7 +67,7 @@ fn apart(test: &'static str, body: fn(&Path)) {
 }
 
 fn roots(top: &Path) -> Roots {
-    Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") }
+    Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev"), ..Roots::default() }
 }
 
 #[test]

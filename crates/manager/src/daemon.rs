@@ -478,7 +478,9 @@ impl Daemon {
                 _ => continue,
             };
             let expected = self.core.unit_run(unit).active_state().is_down() != mounted;
-            if expected || crate::mounts::is_mounted(self.core.graph().name(unit)) == mounted {
+            let name = self.core.graph().name(unit);
+            let is_there = crate::mounts::is_mounted(name) && !self.mounts.is_given_away(name);
+            if expected || is_there == mounted {
                 self.events.push_back(change);
             }
         }

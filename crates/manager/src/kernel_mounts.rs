@@ -1,5 +1,6 @@
-//! Units for what the kernel has mounted and no file is for, as if `/proc/self/mountinfo` were a
-//! directory of unit files (systemd.mount(5)).
+//! Units for what the kernel has mounted or swaps to and no file is for, as if
+//! `/proc/self/mountinfo` and `/proc/swaps` were directories of unit files (systemd.mount(5),
+//! systemd.swap(5)).
 //!
 //! The loop sees the mount table ([`crate::mount_table`]) and tells the loader which names gained
 //! or lost a mount; the loader keeps a text for each of them and makes the next generation of what
@@ -16,15 +17,18 @@ use std::sync::Arc;
 
 use warren_core::graph::Graph;
 use warren_sys::mount::{self, Mount};
-use warren_unit::UnitName;
 use warren_unit::load::is_api_file_system;
 use warren_unit::parse::{UnitFile, parse};
+use warren_unit::{UnitName, UnitType};
 
 use crate::loader::is_of_kernel;
 use crate::say;
 
 /// Where such units come from, by `SourcePath=`.
 const SOURCE: &str = "/proc/self/mountinfo";
+
+/// The same of swap areas.
+const SWAP_SOURCE: &str = "/proc/swaps";
 
 /// A source or a type that is longer is cut: it is only shown.
 const VALUE_BYTES_MAX: usize = 4096;
@@ -93,14 +97,18 @@ impl KernelMounts {
         self.files.keys()
     }
 
-    /// A name gained or lost a mount. Asks the kernel what it is.
+    /// A name gained or lost a mount, or its area. Asks the kernel what it is.
     pub fn set(&mut self, (name, id): Changed, table: &mut MountsNow) {
-        let found =
-            id.and_then(|id| table.look_at(id)).filter(|m| !is_api_file_system(&m.mount_point));
-        let found = found.map(|mount| (self.is_left_alone(&mount), mount));
-        match found {
-            Some((left_alone, mount)) => {
-                let text = text(&mount, left_alone);
+        let text = match name.unit_type() {
+            UnitType::Swap => id.and_then(|_| swap_text(&name)),
+            _ => {
+                let mount = id.and_then(|id| table.look_at(id));
+                let mount = mount.filter(|m| !is_api_file_system(&m.mount_point));
+                mount.map(|mount| text(&mount, self.is_left_alone(&mount)))
+            }
+        };
+        match text {
+            Some(text) => {
                 // The empty path is what says that there is no file.
                 let (file, _) = parse(Arc::from(""), text.as_bytes(), name.unit_type());
                 // The same value says that nothing changed.
@@ -148,6 +156,12 @@ fn text(mount: &Mount, left_alone: bool) -> String {
     // Where= follows from the name, which has no character that a file could not hold.
     let _ = writeln!(out, "[Mount]\nWhat={}\nType={}", value(&mount.source), value(&mount.fstype));
     out
+}
+
+/// The path follows from the name.
+fn swap_text(name: &UnitName) -> Option<String> {
+    let path = warren_unit::escape::path_unescape(name.prefix()).ok()?.replace('%', "%%");
+    Some(format!("[Unit]\nSourcePath={SWAP_SOURCE}\nDescription={path}\n[Swap]\nWhat={path}\n"))
 }
 
 /// As it may stand in a unit file.

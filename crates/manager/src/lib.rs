@@ -60,6 +60,7 @@ mod spawns;
 pub mod start;
 pub mod state_file;
 mod strangers;
+pub mod swap_table;
 pub mod tools;
 pub mod traps;
 pub mod unit_files;

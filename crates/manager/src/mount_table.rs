@@ -1,4 +1,5 @@
-//! The kernel's mount table, watched by a thread of its own and told as events of mount units.
+//! The kernel's mount table, watched by a thread of its own and told as events of mount units; its
+//! table of swap areas ([`crate::swap_table`]) goes the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use warren_unit::{UnitName, UnitType};
 
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited};
 use crate::loader::is_of_kernel;
+use crate::swap_table::SwapTable;
 
 /// Where the kernel cannot tell what changed, the whole table is read, at most this often.
 const SLOW_READS_APART: Duration = Duration::from_millis(100);
@@ -29,12 +31,16 @@ const SLOW_READS_SHARE: u32 = 25;
 /// A change is noticed after so long, however large the table is.
 const SLOW_READS_APART_MAX: Duration = Duration::from_secs(5);
 
+/// Stands for the id of a mount where the unit is a swap area's, which has none.
+const SWAP: u64 = 0;
+
 /// The manager's side.
 pub struct MountTable {
     deltas: Receiver<MountDelta>,
     /// Mount points that are no autofs, by mount id.
     points: BTreeMap<u64, UnitName>,
     here: BTreeMap<UnitName, Here>,
+    swaps: SwapTable,
     waiting: BTreeSet<UnitName>,
     /// Names whose mount came or went, and whose unit the loader is to make or take back.
     to_load: BTreeSet<UnitName>,
@@ -59,7 +65,10 @@ impl Reading {
         is_host: bool,
     ) -> std::io::Result<Reading> {
         let read = move || {
-            let table = MountTable::start(wake)?;
+            let mut table = MountTable::start(wake.clone())?;
+            if is_host {
+                table.swaps = SwapTable::follow(wake);
+            }
             // Nobody asks when the manager ends over its start.
             let _ = found.send(table.found(&list, is_first, is_host));
             Ok(table)
@@ -95,6 +104,7 @@ impl MountTable {
             deltas,
             points: BTreeMap::new(),
             here: BTreeMap::new(),
+            swaps: SwapTable::default(),
             waiting: BTreeSet::new(),
             to_load: BTreeSet::new(),
             is_loading: false,
@@ -158,11 +168,12 @@ impl MountTable {
         FoundMounts { kernel: KernelMounts::new(inherited), now: now.collect() }
     }
 
-    /// Events for the mount units whose place in the table changed.
+    /// Events for the units of mounts and swap areas whose place in the tables changed.
     pub fn take(&mut self, graph: &Graph) -> Vec<Event> {
         while let Ok(delta) = self.deltas.try_recv() {
             self.note(delta);
         }
+        self.waiting.extend(self.swaps.take(|| files_of_swap(graph)));
         let waiting = std::mem::take(&mut self.waiting);
         let changed: Vec<UnitName> =
             waiting.iter().filter(|name| self.is_for_loader(graph, name)).cloned().collect();
@@ -190,12 +201,16 @@ impl MountTable {
         if self.is_loading || self.to_load.is_empty() {
             return None;
         }
-        let stays = |name: &UnitName| !self.here.contains_key(name) && is_busy(name);
+        let to_load = std::mem::take(&mut self.to_load);
+        let stays = |name: &UnitName| !self.is_mounted(name) && is_busy(name);
         let (later, now): (BTreeSet<UnitName>, BTreeSet<UnitName>) =
-            std::mem::take(&mut self.to_load).into_iter().partition(stays);
+            to_load.into_iter().partition(stays);
         self.to_load = later;
         self.is_loading = !now.is_empty();
-        let here = |name: &UnitName| self.here.get(name).map(|here| here.last);
+        let here = |name: &UnitName| match self.swaps.is_on(name) {
+            true => Some(SWAP),
+            false => self.here.get(name).map(|here| here.last),
+        };
         self.is_loading.then(|| now.into_iter().map(|n| (n.clone(), here(&n))).collect())
     }
 
@@ -214,18 +229,35 @@ impl MountTable {
         }
     }
 
-    /// Whether something other than a trap is mounted at the unit's path.
+    /// Whether something other than a trap is mounted at the unit's path, or its area is swapped to.
     pub fn is_mounted(&self, name: &UnitName) -> bool {
-        self.here.contains_key(name)
+        self.here.contains_key(name) || self.swaps.is_on(name)
+    }
+
+    /// Whether another unit stands for the unit's swap area now.
+    pub fn is_given_away(&self, name: &UnitName) -> bool {
+        self.swaps.is_given_away(name)
+    }
+
+    /// Whether the table speaks for a unit: of swap areas only the host's manager knows.
+    pub fn is_followed(&self, name: &UnitName) -> bool {
+        !crate::mounts::is_swap(name) || self.swaps.is_followed()
     }
 
     /// Says the state of these units again: they are new, or the manager was restarted.
     pub fn tell_again(&mut self, graph: &Graph, units: impl Iterator<Item = UnitId>) {
-        let names = units.map(|unit| graph.name(unit).clone());
-        self.waiting.extend(
-            names.filter(|n| n.unit_type() == UnitType::Mount && self.here.contains_key(n)),
-        );
+        let names: Vec<&UnitName> = units.map(|unit| graph.name(unit)).collect();
+        let mounts = names.iter().filter(|name| self.here.contains_key(**name));
+        self.waiting.extend(mounts.map(|name| (*name).clone()));
+        self.waiting.extend(self.swaps.look_again(names.into_iter()));
     }
+}
+
+/// The swap units that a file is for.
+fn files_of_swap(graph: &Graph) -> Vec<UnitName> {
+    let swaps = graph.definitions().filter(|d| d.name.unit_type() == UnitType::Swap);
+    let files = swaps.filter(|d| d.load_state == LoadState::Loaded && !is_of_kernel(d));
+    files.map(|definition| definition.name.clone()).collect()
 }
 
 fn watch_fd(watch: &MountWatch) -> std::os::fd::BorrowedFd<'_> {

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::last::Step;
 use crate::last::holders::holders;
+use crate::swap_table::areas;
 
 use warren_core::event::Done;
 use warren_sys::mount::{self, Unmount};
@@ -105,9 +106,13 @@ pub fn in_use(mount_point: &str, error: &str) -> Done {
     Done::Failed { error: format!("{error}{who}") }
 }
 
-/// Whether the kernel has something other than a trap mounted at a mount unit's path, now.
+/// Whether the kernel has something other than a trap mounted at a mount unit's path, now; whether
+/// it swaps to a swap unit's area.
 pub fn is_mounted(unit: &UnitName) -> bool {
     let path = warren_unit::escape::path_unescape(unit.prefix()).ok();
+    if is_swap(unit) {
+        return path.is_some_and(|path| is_swapped_to(&path));
+    }
     path.and_then(|path| top_type(&path)).is_some_and(|fs_type| fs_type != "autofs")
 }
 
@@ -125,14 +130,7 @@ pub fn is_swap(unit: &UnitName) -> bool {
 pub fn is_swapped_to(what: &str) -> bool {
     let Ok(wanted) = std::fs::canonicalize(what) else { return false };
     let table = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
-    swap_areas(&table).any(|area| Path::new(&area) == wanted)
-}
-
-/// Paths of proc(5), `/proc/swaps`: behind a line of titles, the first word of each, in which a blank
-/// is `\040`.
-fn swap_areas(table: &str) -> impl Iterator<Item = String> + '_ {
-    let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    paths.map(|path| path.replace("\\040", " "))
+    areas(&table).any(|area| Path::new(&area) == wanted)
 }
 
 /// The command line of swapon(8) for this unit.
@@ -195,18 +193,4 @@ pub fn unmount_command(config: &MountConfig) -> Vec<String> {
     argv.extend(config.force_unmount.then(|| "-f".to_owned()));
     argv.push(config.where_.to_string());
     argv
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_of_swap_areas_is_read() {
-        let table = "Filename\t\t\tType\t\tSize\tUsed\tPriority\n\
-                     /dev/sda2  partition\t1\t0\t-2\n\
-                     /a\\040b file\t\t1\t0\t5\n";
-        assert_eq!(swap_areas(table).collect::<Vec<_>>(), ["/dev/sda2", "/a b"]);
-        assert_eq!(swap_areas("").count(), 0);
-    }
 }

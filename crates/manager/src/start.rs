@@ -16,7 +16,7 @@ use warren_core::ids::{EffectId, UnitId};
 use warren_core::machine::Core;
 use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
-use warren_core::state::{Automount, ExitStatus, TypeState, UnitRun};
+use warren_core::state::{Automount, ExitStatus, Mount, TypeState, UnitRun};
 use warren_core::time::Monotonic;
 use warren_init::protocol::control::{CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason};
 use warren_sys::cgroup::Tree;
@@ -713,16 +713,18 @@ impl Daemon {
         for definition in graph.definitions() {
             let up = matches!(
                 self.core.unit_run(definition.id).state,
-                TypeState::Mount(warren_core::state::Mount::Up(ref run)) if run.in_table
+                TypeState::Mount(Mount::Up(ref run)) | TypeState::Swap(Mount::Up(ref run))
+                    if run.in_table
             );
-            if self.mounts.is_mounted(&definition.name) {
+            let name = &definition.name;
+            if self.mounts.is_mounted(name) || !self.mounts.is_followed(name) {
                 continue;
             }
             if up {
                 self.events.push_back(Event::Unmounted { unit: definition.id });
             }
             if is_of_kernel(definition) {
-                self.mounts.vanished(&definition.name);
+                self.mounts.vanished(name);
             }
         }
     }

@@ -184,6 +184,9 @@ impl Tree {
         self.put(&self.of(&name, "dm/name"), &format!("vg{set}-lv"));
         self.put(&self.of(&name, "dm/uuid"), &format!("LVM-{}", "a".repeat(64)));
         self.put(&self.of(&name, "dm/suspended"), "0");
+        for node in [format!("mapper/vg{set}-lv"), format!("vg{set}/lv")] {
+            self.put(&format!("dev/{node}"), "");
+        }
     }
 
     fn plug_array(&mut self, set: u8, one: &str, two: &str) {
@@ -283,7 +286,12 @@ impl Run {
         let policy = Policy { crypttab: (0..4).map(entry).collect(), ..Policy::default() };
         let top = &tree.top;
         let options = Options {
-            roots: Roots { sys: top.join("sys"), udev: top.join("udev"), dev: top.join("dev") },
+            roots: Roots {
+                sys: top.join("sys"),
+                udev: top.join("udev"),
+                dev: top.join("dev"),
+                ..Roots::default()
+            },
             udev,
             waits_for_udev: false,
             receive_buffer_bytes: 1 << 20,

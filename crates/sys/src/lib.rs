@@ -35,7 +35,7 @@ pub mod signal;
 pub mod socket;
 pub mod storage;
 pub mod terminal;
-mod text;
+pub mod text;
 pub mod time;
 pub mod tree;
 

@@ -2,7 +2,7 @@
 
 /// Undoes `\040`-style octal escapes, as `/proc/self/mountinfo` writes blanks, tabs, newlines
 /// and backslashes (proc_pid_mountinfo(5)). Bytes that are not UTF-8 become U+FFFD.
-pub(crate) fn unescape_octal(text: &str) -> String {
+pub fn unescape_octal(text: &str) -> String {
     if !text.contains('\\') {
         return text.to_owned();
     }

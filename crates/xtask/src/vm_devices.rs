@@ -6,6 +6,7 @@
 //! disk is opened by a service with the relations that systemd's generator gives it.
 //!
 //! At the end a volume is taken down by hand, manager and device daemon are killed, and it stays down.
+//! What is swapped to by hand is a unit: one of its own, or that of the file that means it.
 //!
 //! Needs what `vm` needs, and lvm2, mdadm, cryptsetup-bin, btrfs-progs, dmsetup and udev.
 
@@ -158,19 +159,34 @@ warren devices | cat
 [ -e /etc/no-udev ] && export DM_DISABLE_UDEV=1
 [ -e /dev/mapper/data-spare ] && echo REPORT spare is up
 lvm lvchange -an data/spare
+dd if=/dev/zero of='/home/by hand' bs=1M count=8 2> /dev/null; chmod 600 '/home/by hand'
+mkswap '/home/by hand' > /dev/null; swapon '/home/by hand'
+until warren is-active 'home-by\\x20hand.swap'; do sleep 1; done
+echo REPORT swap by hand is a unit
 kill -9 $(pidof warren-deviced); kill -9 $(pidof warrend); sleep 1
 until warren devices | grep 'vg data complete'; do sleep 1; done
 [ -e /dev/mapper/data-spare ] || echo REPORT spare stays down
 warren is-active home.mount arr.mount both.mount secret.mount && echo REPORT still there
 ls -l /dev/disk/by-label
-warren stop 'dev-disk-by\\x2dlabel-swp.swap'
+warren is-active 'home-by\\x20hand.swap' && echo REPORT swap by hand is a unit still
+warren stop 'home-by\\x20hand.swap' 'dev-disk-by\\x2dlabel-swp.swap'
 while read -r name kind size used priority; do
   echo REPORT left of swap: $kind
 done < /proc/swaps
+swapon '/home/by hand'; swapon /dev/disk/by-label/swp
+until warren is-active 'dev-disk-by\\x2dlabel-swp.swap'; do sleep 1; done
+until warren is-active 'home-by\\x20hand.swap'; do sleep 1; done
+warren list --type swap
+swapoff $(readlink -f /dev/disk/by-label/swp)
+while warren is-active 'dev-disk-by\\x2dlabel-swp.swap'; do sleep 1; done
+echo REPORT swap by hand ends a unit
 /bin/warren --no-block poweroff
 ";
 
-const EXPECTED: [&str; 17] = [
+const EXPECTED: [&str; 20] = [
+    "REPORT swap by hand is a unit",
+    "REPORT swap by hand is a unit still",
+    "REPORT swap by hand ends a unit",
     "REPORT spare is up",
     "REPORT spare stays down",
     "REPORT encrypted disk has crypt",
@@ -326,7 +342,7 @@ fn boot(
     for program in PROGRAMS.iter().chain(&MORE_PROGRAMS) {
         add_program(&tree, program)?;
     }
-    for command in ["kill", "pidof"] {
+    for command in ["kill", "pidof", "chmod", "readlink"] {
         std::os::unix::fs::symlink("busybox", tree.join("bin").join(command))?;
     }
     let modules = [&MODULES[..], &MORE_MODULES].concat();

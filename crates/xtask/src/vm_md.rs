@@ -3,9 +3,10 @@
 //! was thrown out, while they are reshaped. What `warren devices scan` reads of each disk is held
 //! against `mdadm --examine`, and each array is put together by the device daemon. Then a volume
 //! group on a mirror whose legs look like its physical volume, and one that was moved from disk to
-//! disk, had a missing disk given up and was split.
+//! disk, had a missing disk given up and was split; one on a disk with two paths, whose map comes
+//! late; one on partitions; two arrays of one name; and a group of 1,000 volumes.
 //!
-//! Needs what `vm` needs, and lvm2 and mdadm.
+//! Needs what `vm` needs, and lvm2, mdadm, dmsetup and fdisk.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +22,7 @@ use crate::{bench, root};
 /// Some 50 arrays are made, at some seconds each.
 const SECONDS_MAX: u32 = 1200;
 
-const MODULES: [&str; 9] = [
+const MODULES: [&str; 13] = [
     "loop",
     "linear",
     "raid0",
@@ -30,11 +31,21 @@ const MODULES: [&str; 9] = [
     "raid456",
     "dm-mod",
     "dm-mirror",
+    "dm-multipath",
+    "dm-round-robin",
+    "sd_mod",
+    "scsi_debug",
     "crc32c_generic",
 ];
 
 /// What busybox is called by besides.
 const COMMANDS: [&str; 8] = ["losetup", "truncate", "sed", "rm", "tr", "kill", "wc", "pidof"];
+
+/// Programs of the peers that only this machine needs.
+const MORE_PROGRAMS: [&str; 2] = ["/usr/sbin/dmsetup", "/usr/sbin/sfdisk"];
+
+/// Volumes of the widest group; a thousand events of device-mapper at once.
+const WIDE: u32 = 1000;
 
 /// Disks of the machine: files in its memory.
 const MAKE: &str = r#"
@@ -114,6 +125,81 @@ warren devices scan /d/0 /d/1 /d/2 /d/3 /d/4 /d/5 --json | sed 's/^/LAST /'
 until [ -e /dev/mapper/onraid-lv ] && [ -e /dev/mapper/many-v11 ]; do sleep 1; done
 echo "STACKED $(grep -c 'start: lvm' /tmp/o) starts, legs $(lvm vgs --noheadings -o pv_name onraid 2>/dev/null | tr -d ' ')"
 ls /dev/mapper | grep -c many-
+"#;
+
+/// What is stacked on paths and partitions, and much of it.
+const STACK: &str = r#"
+# A daemon of its own for each case: no other sees its disks.
+daemon() { rm -rf /tmp/r3 /tmp/o; pid=; /usr/lib/warren/warren-deviced --kernel --activate --records=/tmp/r3 > /tmp/o 2>&1 & pid=$!; }
+# It must have begun to listen to signals.
+ask() { sleep 3; kill -USR1 $pid; sleep 1; }
+stop() { kill $(pidof warren-deviced); while [ "$(pidof warren-deviced)" ]; do sleep 1; done; }
+stop; quietly lvm vgchange -an; mdadm --stop --scan > /dev/null 2>&1
+for i in $ALL; do
+  losetup -d /dev/loop$i 2> /dev/null; rm /d/$i; truncate -s 40M /d/$i; losetup /dev/loop$i /d/$i
+done
+
+# One disk on two paths: the daemon waits for their map, of which only the list of WWIDs tells.
+modprobe sd_mod; modprobe dm-multipath; modprobe dm-round-robin
+modprobe scsi_debug vpd_use_hostno=0 add_host=2 dev_size_mb=40 per_host_store=0
+while ! [ -b /dev/sda ] || ! [ -b /dev/sdb ]; do sleep 1; done
+quietly lvm pvcreate --config 'devices/allow_changes_with_duplicate_pvs=1' --devices /dev/sda /dev/sda
+quietly lvm vgcreate --devices /dev/sda paths /dev/sda
+quietly lvm lvcreate --devices /dev/sda -y -Zn -Wn -l 1 -n lv paths
+quietly lvm vgchange --devices /dev/sda -an paths
+read -r wwid < /sys/block/sda/device/wwid
+mkdir -p /etc/multipath; echo "/3${wwid#naa.}/" > /etc/multipath/wwids
+echo "WWID $wwid"
+daemon
+until grep 'a path of a multipath device' /tmp/o > /dev/null; do ask || { cat /tmp/o; break; }; done
+[ -e /dev/mapper/paths-lv ] && echo "FAILED a path was used"
+read -r sectors < /sys/block/sda/size
+dmsetup create mp --uuid "mpath-3${wwid#naa.}"   --table "0 $sectors multipath 0 0 1 1 round-robin 0 2 1 /dev/sda 100 /dev/sdb 100"
+until [ -e /dev/mapper/paths-lv ]; do sleep 1; done
+echo "PATHS $(ls /sys/block/dm-*/slaves | grep -c '^dm-') on the map, $(grep -c 'start: lvm' /tmp/o) start"
+stop; quietly lvm vgchange -an paths; dmsetup remove mp; rm /etc/multipath/wwids
+rmmod scsi_debug 2> /dev/null
+
+# A disk with two partitions, each a physical volume; the disk itself was one before.
+truncate -s 80M /d/6; losetup /dev/loop6 /d/6
+quietly lvm pvcreate /dev/loop6; losetup -d /dev/loop6
+printf 'label: dos\n,30M\n,30M\n' | sfdisk -q --wipe never /d/6
+losetup -P /dev/loop6 /d/6
+while ! [ -b /dev/loop6p2 ]; do sleep 1; done
+quietly lvm vgcreate parts /dev/loop6p1 /dev/loop6p2
+quietly lvm lvcreate -y -Zn -Wn -i 2 -l 2 -n lv parts
+quietly lvm vgchange -an parts
+daemon; until [ -e /dev/mapper/parts-lv ]; do sleep 1; done
+echo "PARTITIONS $(ls /sys/block/dm-*/slaves | grep -c '^loop6p') and disks $(ls /sys/block/dm-*/slaves | grep -c -x loop6)"
+stop; quietly lvm vgchange -an parts; losetup -d /dev/loop6
+
+# Two arrays of one name.
+for i in 0 2; do
+  quietly mdadm --create /dev/md/t$i --run --metadata=1.2 --homehost=any --name=twin --level=1 -n 2 --assume-clean /dev/loop$i /dev/loop$((i+1))
+  mdadm --stop /dev/md/t$i > /dev/null 2>&1
+done
+daemon; until [ "$(grep -c '^md.* : active' /proc/mdstat)" = 2 ]; do sleep 1; done
+echo "TWINS $(ls /dev/md | grep -c twin) called so, $(grep -c 'start failed' /tmp/o) failed"
+stop; mdadm --stop --scan > /dev/null 2>&1; clean
+
+# A thousand volumes.
+quietly lvm pvcreate --metadatasize 8m /dev/loop0
+quietly lvm vgcreate -s 4k wide /dev/loop0
+quietly lvm lvcreate -y -an -Zn -Wn -l 1 -n v wide
+quietly lvm vgcfgbackup -f /tmp/wide wide
+from=$(grep -n 'v {' /tmp/wide); from=${from%%:*}
+sed -n "1,$((from - 1))p" /tmp/wide > /tmp/wider
+sed -n "$from,$((from + 20))p" /tmp/wide > /tmp/v
+i=0; while [ $i -lt WIDE ]; do
+  n=00000$i; n=${n#${n%??????}}
+  sed -e "s/v {/v$i {/; s/id = \"....../id = \"$n/; s/\"pv0\", 0/\"pv0\", $i/; /^\t\t}/q" /tmp/v
+  i=$((i+1))
+done >> /tmp/wider
+printf '\t}\n}\n' >> /tmp/wider
+quietly lvm vgcfgrestore -f /tmp/wider wide
+daemon; until [ "$(ls /dev/mapper | grep -c wide-)" = WIDE ]; do sleep 1; done
+echo "$(ls /dev/mapper | grep -c wide-) volumes, $(grep -c 'start: lvm' /tmp/o) start, $(grep -c 'events were lost' /tmp/o) losses"
+stop
 /bin/warren --no-block poweroff
 "#;
 
@@ -146,7 +232,7 @@ fn fill(kernel: &Kernel, tree: &Path) -> Result<()> {
     for (target, text) in TARGETS {
         unit(tree, target, text)?;
     }
-    for program in PROGRAMS {
+    for program in PROGRAMS.into_iter().chain(MORE_PROGRAMS) {
         add_program(tree, program)?;
     }
     for command in COMMANDS {
@@ -158,7 +244,8 @@ fn fill(kernel: &Kernel, tree: &Path) -> Result<()> {
     let name = "warren-deviced";
     vm::add_own(&bench::programs()?.join(name), &tree.join("usr/lib/warren").join(name))?;
     vm::copy_modules(kernel, tree, &MODULES)?;
-    fs::write(tree.join("make.sh"), MAKE)?;
+    let script = [MAKE, &STACK.replace("WIDE", &WIDE.to_string())].concat();
+    fs::write(tree.join("make.sh"), script)?;
     let text = "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nKillMode=process\n\
                 ExecStart=/bin/sh /make.sh\n";
     unit(tree, "report.service", text)
@@ -221,6 +308,10 @@ fn compare(console: &str) -> Vec<String> {
         ("RESHAPES", true),
         ("legs /dev/md", true),
         ("STACKED 2 starts", true),
+        ("PATHS 1 on the map, 1 start", true),
+        ("PARTITIONS 2 and disks 0", true),
+        ("TWINS 1 called so, 0 failed", true),
+        ("1000 volumes, 1 start, 0 losses", true),
         // A leg is no physical volume, whatever it looks like.
         ("\"type\":\"vg\",\"name\":\"onraid\"", false),
         ("\"name\":\"many\"", true),

@@ -327,9 +327,10 @@ impl<'a> Subject<'a> {
         startable && runs && self.is_loaded() && !self.flags().refuse_manual_start()
     }
 
-    /// Whether a client may stop it.
+    /// Whether a client may stop it. A device goes when it is unplugged.
     pub fn can_stop(&self) -> bool {
-        !self.flags().perpetual() && !self.flags().refuse_manual_stop()
+        let is_stopped = self.unit_type() != UnitType::Device;
+        is_stopped && !self.flags().perpetual() && !self.flags().refuse_manual_stop()
     }
 
     /// Whether it can be reloaded.

@@ -61,9 +61,13 @@ fn pvs(first: u32, vg: &str, name: &str, count: u32) -> Vec<Event> {
 }
 
 fn legs(first: u32, name: &str) -> Vec<Event> {
+    legs_of(Uuid([0xab; 16]), first, name)
+}
+
+fn legs_of(array: Uuid, first: u32, name: &str) -> Vec<Event> {
     let leg = |place: u32| MdMember {
         version: Version::V12,
-        array: Uuid([0xab; 16]),
+        array,
         name: name.into(),
         level: 1,
         raid_disks: 2,
@@ -162,6 +166,35 @@ fn an_array_is_assembled_under_its_name() {
     check(Policy::default(), legs(0, "../x"), false, &array("", plain, "/dev/sda /dev/sdb"));
     let late = Policy { degraded_after_ms: Some(10), ..Policy::default() };
     check(late, legs(0, "h:0")[..1].to_vec(), true, &array("--run ", "0", "/dev/sda"));
+}
+
+#[test]
+fn two_arrays_of_one_name_are_both_assembled() {
+    let both = || [legs_of(Uuid([9; 16]), 4, "h:data"), legs(0, "data")];
+    let line = |id: &str, name: &str, devices: &str| {
+        let quarter = id.repeat(4);
+        let id = format!("{quarter}:{quarter}:{quarter}:{quarter}");
+        format!("mdadm --assemble --uuid={id} /dev/md/{name} {devices} (1)")
+    };
+    let second = "ab".repeat(16);
+    let first = line("09", "data", "/dev/sde /dev/sdf");
+    let expected = format!(
+        "{first}
+{}",
+        line("ab", &second, "/dev/sda /dev/sdb")
+    );
+    check(Policy::default(), both().concat(), false, &expected);
+    // One that runs keeps its name, whatever comes.
+    let [early, late] = both();
+    let mut index = Index::new(Policy::default());
+    early.into_iter().for_each(|event| drop(index.step(0, event)));
+    index.step(0, Event::ColdplugDone);
+    let decisions: Vec<_> = late.into_iter().flat_map(|event| index.step(0, event)).collect();
+    let [crate::index::Decision::Activate(starts)] = &decisions[..] else {
+        panic!("{decisions:?}")
+    };
+    let words = plan(&index, starts).commands[0].words.join(" ");
+    assert_eq!(format!("{words} (1)"), line("ab", &second, "/dev/sda /dev/sdb"));
 }
 
 #[test]

@@ -17,7 +17,7 @@ use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_s
 use warren_device::lvm::text::TextFault;
 use warren_device::readers::Readers;
 use warren_device::sandbox;
-use warren_device::sysfs::Roots;
+use warren_device::sysfs::{Roots, parse_wwids};
 use warren_sys::signal::{SignalFd, SignalSet, set_blocked};
 
 const HELP: &str = "\
@@ -177,6 +177,7 @@ fn ask_lvm(options: &mut Options) {
     let policy = &mut options.policy;
     match lvm_settings() {
         Ok(settings) => {
+            options.roots.wwids = settings.wwids_file.as_ref().map_or_else(BTreeSet::new, wwids_in);
             let listed = settings.devices_file.as_ref().and_then(|name| listed_in(name));
             policy.follow_lvm(&settings, listed);
             policy.system_ids.extend(lvm(&["systemid"]).ok().and_then(|a| parse_system_id(&a)));
@@ -225,6 +226,18 @@ fn listed_in(name: &str) -> Option<BTreeSet<LvmId>> {
         Err(error) => {
             eprintln!("{name}: {error}");
             Some(BTreeSet::new())
+        }
+    }
+}
+
+/// Where multipath is not set up there is no such file.
+fn wwids_in(path: &String) -> BTreeSet<String> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse_wwids(&text),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => BTreeSet::new(),
+        Err(error) => {
+            eprintln!("{path}: {error}");
+            BTreeSet::new()
         }
     }
 }

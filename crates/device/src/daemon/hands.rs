@@ -37,11 +37,14 @@ pub(super) struct Hands {
     orders: Vec<Order>,
     running: BTreeMap<u64, Vec<GroupId>>,
     next_id: u64,
+    /// Where answers are put: made once, for it is large.
+    buffer: Vec<u8>,
 }
 
 impl Hands {
     pub(super) fn over(socket: OwnedFd) -> Hands {
-        Hands { socket, orders: Vec::new(), running: BTreeMap::new(), next_id: 0 }
+        let buffer = vec![0; ANSWER_BYTES_MAX];
+        Hands { socket, orders: Vec::new(), running: BTreeMap::new(), next_id: 0, buffer }
     }
 
     pub(super) fn order(&mut self, order: Order) {
@@ -91,16 +94,16 @@ impl Hands {
 
     /// What came of it. `EPIPE` when the executor is gone: nothing can be done any more.
     pub(super) fn done(&mut self) -> Result<Vec<Done>> {
-        let mut buffer = vec![0; ANSWER_BYTES_MAX];
         let mut out = Vec::new();
         for _ in 0..ANSWERS_PER_TURN_MAX {
-            match fdpass::recv_plain(self.socket.as_fd(), &mut buffer) {
+            match fdpass::recv_plain(self.socket.as_fd(), &mut self.buffer) {
                 Ok(received) if received.bytes == 0 => {
                     return Err(warren_sys::Error::new("the executor", EPIPE));
                 }
                 Ok(received) => {
-                    let text = buffer.get(..received.bytes).unwrap_or_default();
-                    out.extend(self.take(&String::from_utf8_lossy(text)));
+                    let text = self.buffer.get(..received.bytes).unwrap_or_default();
+                    let text = String::from_utf8_lossy(text).into_owned();
+                    out.extend(self.take(&text));
                 }
                 Err(error) if error.is_would_block() => break,
                 Err(error) => return Err(error),

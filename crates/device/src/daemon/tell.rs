@@ -4,7 +4,9 @@
 
 use super::Daemon;
 use crate::activate;
-use crate::index::{Device, DeviceNumber, GroupId, GroupState, Holder, NotReady, Role};
+use crate::index::{
+    Device, DeviceNumber, GroupId, GroupState, Holder, MissingMember, NotReady, Role,
+};
 use crate::lvm::LvmId;
 use crate::names;
 use crate::news::{Told, ToldGroup};
@@ -32,7 +34,10 @@ impl Daemon {
 
     /// How a device is now, and the group that it is in.
     pub(super) fn tell(&mut self, number: DeviceNumber) {
-        let Some(found) = self.found.get(&number).cloned() else { return };
+        let Some(found) = self.found.get(&number).cloned() else {
+            return self.forget_nodes(number);
+        };
+        self.look_for_nodes(&found);
         let device = self.index.device(number).cloned();
         let group = device.as_ref().and_then(|device| self.index.group_of(device));
         let told = self.told_of(&found, device.as_ref(), group);
@@ -162,6 +167,7 @@ impl Daemon {
             _ => is_nameless() && found.words.lies_on.iter().any(|leg| self.is_unread(leg)),
         };
         device.is_none_or(|device| self.is_to_be_read(device))
+            || self.is_nodeless(found.number)
             || self.is_being_told(group)
             || may_have_more()
     }
@@ -187,12 +193,9 @@ impl Daemon {
         if !self.unread.remove(&number) || !self.unread.is_empty() {
             return;
         }
-        let groups = self.index.groups().into_iter();
-        let waits = |group: &GroupId| {
-            matches!(group, GroupId::Btrfs(_))
-                && matches!(self.index.state(*group), Some(GroupState::Waiting { .. }))
-        };
-        let waiting: Vec<GroupId> = groups.filter(waits).collect();
+        let waits =
+            |group: &GroupId| matches!(self.index.state(*group), Some(GroupState::Waiting { .. }));
+        let waiting: Vec<GroupId> = self.index.filesystems().filter(waits).collect();
         waiting.into_iter().for_each(|group| self.tell_all_of(group));
     }
 
@@ -260,7 +263,7 @@ impl Daemon {
     /// Without udev: a device counts when it holds something and what is on it is known, and one
     /// of a file system on several when all of them are there.
     fn is_ready(&self, found: &Found, device: Option<&Device>, group: Option<GroupId>) -> bool {
-        if found.facts.not_ready.is_some() {
+        if found.facts.not_ready.is_some() || self.is_nodeless(found.number) {
             return false;
         }
         let is_known = device.is_some_and(|device| match device.role {
@@ -329,13 +332,13 @@ impl Daemon {
 
     fn missing_words(&self, id: GroupId) -> String {
         let GroupId::Lvm(vg) = id else { return String::new() };
-        let missing = self.index.missing(vg);
-        let words = missing.iter().take(NAMED_MAX).map(|member| match &*member.last_seen {
+        let some: Vec<MissingMember> = self.index.missing(vg).take(NAMED_MAX + 1).collect();
+        let words = some.iter().take(NAMED_MAX).map(|member| match &*member.last_seen {
             "" => format!("PV {}", member.id),
             seen => format!("PV {} (last seen as {seen})", member.id),
         });
         let words: Vec<String> = words.collect();
-        let more = if missing.len() > NAMED_MAX { ", ..." } else { "" };
+        let more = if some.len() > NAMED_MAX { ", ..." } else { "" };
         format!(", waits for {}{more}", words.join(", "))
     }
 

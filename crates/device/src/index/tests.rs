@@ -154,7 +154,7 @@ impl Bench {
             GroupState::Waiting { missing, of } => format!("waits for {missing} of {of}"),
         };
         let GroupId::Lvm(vg) = group else { return state };
-        let missing = self.index.missing(vg).into_iter();
+        let missing = self.index.missing(vg);
         let missing = missing.map(|m| format!(" {}({})", &m.id.plain()[..1], m.last_seen));
         format!("{state}{}", missing.collect::<String>())
     }
@@ -186,6 +186,9 @@ impl Bench {
             let GroupId::Lvm(vg) = id else { continue };
             let group = self.index.vgs.get(vg).expect("it was listed");
             let truth = group.truth().expect("every group has one");
+            let namesakes = self.index.vgs.ids().filter_map(|id| self.index.volume_group(id));
+            let namesakes = namesakes.filter(|other| other.name == truth.name).count();
+            assert_eq!(self.index.groups_named(&truth.name), namesakes as u32, "{context}");
             let counted = startable(truth, group.complete_volumes());
             let per_volume = self.index.policy().completeness == Completeness::Volume;
             assert_eq!(

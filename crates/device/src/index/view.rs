@@ -90,11 +90,21 @@ impl Index {
 
     /// Every group, volume groups first.
     pub fn groups(&self) -> Vec<GroupId> {
-        let arrays = self.arrays.keys().map(|id| GroupId::Md(*id));
-        let filesystems = self.filesystems.keys().map(|id| GroupId::Btrfs(*id));
+        let arrays = self.arrays();
+        let filesystems = self.filesystems();
         let encrypted = self.encrypted.keys().map(|id| GroupId::Luks(*id));
         let vgs = self.vgs.ids().map(GroupId::Lvm);
         vgs.chain(arrays).chain(filesystems).chain(encrypted).collect()
+    }
+
+    /// Every array.
+    pub fn arrays(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.arrays.keys().map(|id| GroupId::Md(*id))
+    }
+
+    /// Every file system on several devices.
+    pub fn filesystems(&self) -> impl Iterator<Item = GroupId> + '_ {
+        self.filesystems.keys().map(|id| GroupId::Btrfs(*id))
     }
 
     /// How a group stands; `None` when no device of it is there.
@@ -158,15 +168,20 @@ impl Index {
     }
 
     /// The physical volumes that a group waits for.
-    pub fn missing(&self, vg: LvmId) -> Vec<MissingMember> {
-        let Some(group) = self.vgs.get(vg) else { return Vec::new() };
-        let Some(truth) = group.truth() else { return Vec::new() };
-        let members = group.missing_members().filter_map(|number| truth.members.get(number));
-        let describe = |member: &crate::lvm::group::Member| MissingMember {
+    pub fn missing(&self, vg: LvmId) -> impl Iterator<Item = MissingMember> + '_ {
+        let group = self.vgs.get(vg);
+        let truth = group.and_then(|group| group.truth());
+        let numbers = group.into_iter().flat_map(|group| group.missing_members());
+        let members = numbers.filter_map(move |number| truth?.members.get(number));
+        members.map(|member| MissingMember {
             id: member.id,
             last_seen: self.last_seen.get(&member.id).unwrap_or(&member.device_hint).clone(),
-        };
-        members.map(describe).collect()
+        })
+    }
+
+    /// How many volume groups have this name: lvm2's programs mean none of two by it.
+    pub fn groups_named(&self, name: &str) -> u32 {
+        self.vgs.count_of_name(name)
     }
 
     /// Devices that carry a PVID, the lowest number first. More than one: a clone.

@@ -70,6 +70,8 @@ pub(super) struct VolumeGroups {
     bare: BTreeMap<LvmId, u32>,
     /// Groups whose true text lists a PVID.
     listed: BTreeMap<LvmId, BTreeSet<LvmId>>,
+    /// How many groups are called so by their true texts.
+    named: BTreeMap<String, u32>,
     /// Groups that something happened to since they were last asked for.
     pub touched: BTreeSet<LvmId>,
     /// Texts to be read, and from which device.
@@ -273,6 +275,12 @@ impl VolumeGroups {
     }
 
     fn unlist(&mut self, vg: LvmId, old: &VolumeGroup) {
+        if let Some(count) = self.named.get_mut(&old.name) {
+            *count -= 1;
+            if *count == 0 {
+                self.named.remove(&old.name);
+            }
+        }
         for member in &old.members {
             self.work += 1;
             if let Some(groups) = self.listed.get_mut(&member.id) {
@@ -291,12 +299,18 @@ impl VolumeGroups {
             self.groups.remove(&vg);
             return;
         };
+        *self.named.entry(truth.name.clone()).or_default() += 1;
         for member in &truth.members {
             self.work += 1;
             self.listed.entry(member.id).or_default().insert(vg);
         }
         let bare = &self.bare;
         self.work += group.rebuild(&truth, self.per_volume, &|pv| bare.contains_key(&pv));
+    }
+
+    /// How many groups are called so.
+    pub(super) fn count_of_name(&self, name: &str) -> u32 {
+        self.named.get(name).copied().unwrap_or(0)
     }
 
     pub(super) fn get(&self, vg: LvmId) -> Option<&Group> {

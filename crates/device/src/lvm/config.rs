@@ -7,7 +7,7 @@ use super::LvmId;
 use super::text::{TextFault, Value, parse};
 
 /// Arguments of `lvm` that print what [`Settings::parse`] reads; lvmconfig(8).
-pub const QUESTION: [&str; 7] = [
+pub const QUESTION: [&str; 9] = [
     "lvmconfig",
     "--typeconfig",
     "full",
@@ -15,7 +15,12 @@ pub const QUESTION: [&str; 7] = [
     "devices/use_devicesfile",
     "devices/devicesfile",
     "devices/scan_lvs",
+    "devices/multipath_component_detection",
+    "devices/multipath_wwids_file",
 ];
+
+/// Where multipath(8) keeps its list, and lvm2 looks for it by default.
+const WWIDS_FILE: &str = "/etc/multipath/wwids";
 
 /// Settings that decide which groups are activated here; lvm.conf(5). `local/extra_system_ids` is
 /// not among them: lvm2 lets such groups be used, but does not activate them by itself.
@@ -27,6 +32,8 @@ pub struct Settings {
     pub scan_lvs: bool,
     /// Name of the devices file, when lvm2 uses one.
     pub devices_file: Option<String>,
+    /// Path of the list of disks that are paths of multipath maps, when lvm2 goes by one.
+    pub wwids_file: Option<String>,
 }
 
 impl Settings {
@@ -38,10 +45,15 @@ impl Settings {
             _ => default,
         };
         let file = section.text("devicesfile").filter(|name| is_file_name(name));
+        let wwids = section.text("multipath_wwids_file").unwrap_or(WWIDS_FILE);
+        let wwids = Some(wwids).filter(|path| path.starts_with('/'));
         Ok(Settings {
             event_activation: on("event_activation", true),
             scan_lvs: on("scan_lvs", false),
             devices_file: file.filter(|_| on("use_devicesfile", false)).map(str::to_owned),
+            wwids_file: wwids
+                .filter(|_| on("multipath_component_detection", true))
+                .map(str::to_owned),
         })
     }
 }
@@ -73,11 +85,13 @@ mod tests {
     #[test]
     fn settings_as_lvm2_prints_them() {
         let text = b"event_activation=0\nuse_devicesfile=1\ndevicesfile=\"system.devices\"\n\
-            scan_lvs=1\n";
+            scan_lvs=1\nmultipath_component_detection=1\n\
+            multipath_wwids_file=\"/etc/multipath/wwids\"\n";
         let expected = Settings {
             event_activation: false,
             scan_lvs: true,
             devices_file: Some("system.devices".into()),
+            wwids_file: Some("/etc/multipath/wwids".into()),
         };
         assert_eq!(Settings::parse(text), Ok(expected));
         let none = Settings::parse(b"use_devicesfile=0\ndevicesfile=\"system.devices\"");
@@ -85,7 +99,14 @@ mod tests {
         assert_eq!((none.event_activation, none.scan_lvs, none.devices_file), (true, false, None));
         let out =
             Settings::parse(b"use_devicesfile=1\ndevicesfile=\"../../x\"").expect("good text");
-        assert_eq!(out.devices_file, None);
+        assert_eq!(
+            (out.devices_file.as_deref(), out.wwids_file.as_deref()),
+            (None, Some(WWIDS_FILE))
+        );
+        let none = Settings::parse(b"multipath_wwids_file=\"\"").expect("good text");
+        assert_eq!(none.wwids_file, None);
+        let off = b"multipath_component_detection=0\nmultipath_wwids_file=\"/etc/multipath/wwids\"";
+        assert_eq!(Settings::parse(off).expect("good text").wwids_file, None);
         assert!(Settings::parse(b"rubbish").is_err());
     }
 

@@ -188,7 +188,30 @@ fn volumes(body: &Section<'_>, members: &Names<'_>) -> Result<Vec<Volume>, Group
         let member = members.get(name).copied().map(Part::Member);
         member.or_else(|| names.get(name).copied().map(Part::Volume))
     };
-    Ok(sections.sections().map(|(name, section)| volume(name, section, &find)).collect())
+    let mut volumes: Vec<Volume> =
+        sections.sections().map(|(name, section)| volume(name, section, &find)).collect();
+    for (store, origin) in sections.sections().flat_map(|(_, section)| snapshots(section, &find)) {
+        if let Some(volume) = volumes.get_mut(store as usize) {
+            volume.needs.push(all_of(vec![origin]));
+            volume.visible = true;
+        }
+    }
+    Ok(volumes)
+}
+
+/// A snapshot is known by the volume that holds the differences, which is not marked as visible; what
+/// it needs besides, its origin, stands in a hidden volume that ties both. The former's number, and
+/// the latter.
+fn snapshots(
+    section: &Section<'_>,
+    find: &dyn Fn(&str) -> Option<Part>,
+) -> impl Iterator<Item = (u32, Part)> {
+    let one = move |segment: &Section<'_>, field: &str| segment.texts(field).find_map(find);
+    let segments = section.sections().map(|(_, segment)| segment);
+    segments.filter_map(move |segment| match one(segment, "cow_store") {
+        Some(Part::Volume(store)) => Some((store, one(segment, "origin")?)),
+        _ => None,
+    })
 }
 
 fn volume(name: &str, section: &Section<'_>, find: &dyn Fn(&str) -> Option<Part>) -> Volume {

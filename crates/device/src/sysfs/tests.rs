@@ -1,6 +1,7 @@
 //! Trees made for the test, one device a line.
 
 use super::*;
+use crate::index::Holder;
 
 struct Tree(Roots, PathBuf);
 
@@ -14,7 +15,7 @@ impl Drop for Tree {
 /// `;` stands for a line's end.
 fn tree(test: &str, lines: &[&str]) -> Tree {
     let top = std::env::temp_dir().join(format!("warren-sysfs-{test}-{}", std::process::id()));
-    let roots = Roots { sys: top.join("sys"), udev: top.join("udev"), dev: PathBuf::from("/dev") };
+    let roots = Roots { sys: top.join("sys"), udev: top.join("udev"), ..Roots::default() };
     fs::create_dir_all(roots.sys.join("class/block")).expect("the tree can be made");
     fs::create_dir_all(roots.udev.join("data")).expect("the tree can be made");
     for (minor, line) in lines.iter().enumerate() {
@@ -110,6 +111,42 @@ fn holders_tell_legs_from_paths() {
     {
         assert_eq!(facts_of(&tree, name).held_by, expected, "{name}");
     }
+}
+
+/// A partition, whose directory lies in its disk's.
+fn add_partition(tree: &Tree, disk: &str, number: u32) -> String {
+    let name = format!("{disk}{number}");
+    let dir = tree.0.sys.join("devices/pci0/block").join(disk).join(&name);
+    let uevent = format!("MAJOR=7\nMINOR={}\nDEVNAME={name}\n", 100 + number);
+    write(&dir.join("uevent"), &uevent);
+    write(&dir.join("partition"), &number.to_string());
+    let link = tree.0.sys.join("class/block").join(&name);
+    let target = format!("../../devices/pci0/block/{disk}/{name}");
+    std::os::unix::fs::symlink(target, link).expect("the tree can be made");
+    name
+}
+
+#[test]
+fn a_partition_of_a_leg_or_path_is_none_of_its_own() {
+    let lines = [
+        "sda size=1 holders/md0=x",
+        "sdb size=1 holders/dm-0=x device/wwid=naa.600a",
+        "sdc size=1 device/wwid=naa.600a",
+        "sdd size=1 device/wwid=naa.600b",
+        "dm-0 size=1 dm/uuid=mpath-3600a",
+    ];
+    let mut tree = tree("partition", &lines);
+    let held = |tree: &Tree, disk: &str, number| {
+        let facts = facts_of(tree, &add_partition(tree, disk, number));
+        (facts.held_by, facts.multipath_path)
+    };
+    assert_eq!(held(&tree, "sda", 1), (Holder::Raid, false));
+    assert_eq!(held(&tree, "sdb", 1), (Holder::Multipath, false));
+    assert_eq!(held(&tree, "sdc", 1), (Holder::None, false), "nobody has said that it is a path");
+    tree.0.wwids = parse_wwids("# Multipath wwids, Version : 1.0\n# Valid WWIDs:\n/3600a/\n//\n");
+    assert_eq!(held(&tree, "sdc", 2), (Holder::None, true));
+    assert_eq!(held(&tree, "sdd", 2), (Holder::None, false));
+    assert!(facts_of(&tree, "sdc").multipath_path && !facts_of(&tree, "sdd").multipath_path);
 }
 
 #[test]

@@ -1,16 +1,32 @@
-//! The rows of the scenario table that the index decides; the names say what lvm2 or the other tools
-//! do there. Where the others are:
+//! The rows of the scenario table of devices, each with the tests that hold it; the names say what
+//! lvm2 or the other tools do there. Those without a file are here, by their numbers.
 //!
 //! | row | what | held by |
 //! |--|--|--|
-//! | 13 | a damaged label is no PV, and one line | tests/daemon.rs, `damage_is_told...`; scan/tests.rs |
-//! | 15 | a PV on an array, legs first | `s15_s24...` here; with real arrays only by hand |
+//! | 1 | a group of two, both arrive | `s01...`; tests/daemon.rs, `the_boot_batch_is_one_start...` |
+//! | 2 | a member is absent | `s02...`, by group, by volume, after a time; `xtask vm devices` |
+//! | 3 | the same disk again | `s03...`; tests/daemon.rs, `a_changed_disk_is_read_again` |
+//! | 4, 5 | a member without metadata, first or last | `s04_s05...`; tests/peers.rs (`copies0`) |
+//! | 6 | a PV in no group | `s06...`; tests/peers.rs (`unused`) |
+//! | 7, 8 | a foreign owner, no owner | `s07_s08...`; tests/peers.rs (`foreign`) |
+//! | 9, 10, 14 | exported, not by itself, shared | `s09_s10_s14...`; tests/peers.rs but for shared |
+//! | 11 | a clone | `s11...`, started or held |
+//! | 12 | two groups of one name | `s12...`; activate/tests.rs, `groups_of_one_name...`; tests/peers.rs (`twin`) |
+//! | 13 | a damaged label is no PV, and one line | tests/daemon.rs, `damage_is_told...`; scan/tests.rs; fuzz/tests.rs |
+//! | 15 | a PV on an array, legs first | `s15_s24...`; with a real array `xtask vm md` |
+//! | 16 | a guest's PV on a volume | `s16...` |
 //! | 17 | a disk that comes after boot | tests/daemon.rs, `the_boot_batch_is_one_start...`; `xtask vm devices` |
-//! | 19 | 1,000 volumes of one group | by hand: `xtask vm devices --disks N` |
-//! | 20 | a PV on a disk of another size | scan/tests.rs, `grown` |
-//! | 23 | lost events | `s23...` here; tests/daemon.rs, `a_burst_is_heard_whole...` |
-//! | 24 | multipath paths first | `s15_s24...` here, by udev's marks; with real paths not at all |
-//! | 25 | a btrfs of several | `s25...` here; tests/daemon.rs; with the kernel, `xtask vm devices` |
+//! | 18 | three disks at once, metadata on one | `s18...` |
+//! | 19 | many groups, 1,000 volumes of one | `s19...`; with device-mapper `xtask vm md` |
+//! | 20 | a PV on a disk of another size | scan/tests.rs and tests/peers.rs, `grown` |
+//! | 21 | a devices file without it | `s21...`; lvm/config.rs |
+//! | 22 | `event_activation=0` | `s22...`; lvm/config.rs |
+//! | 23 | lost events | `s23...`; tests/daemon.rs, `a_burst_is_heard_whole...` |
+//! | 24 | paths before their map | `s15_s24...`; tests/daemon.rs, `a_map_that_comes_later...`; sysfs/tests.rs; with real paths `xtask vm md` |
+//! | 25 | a btrfs of several | `s25...`; tests/daemon.rs; with the kernel `xtask vm devices` |
+//!
+//! Besides: partitions as PVs, of which the whole disk was one before, and two arrays of one name
+//! (`xtask vm md`; activate/tests.rs); arrays of all levels and layouts (`xtask vm md`).
 
 use super::*;
 

@@ -166,3 +166,31 @@ fn a_written_off_member_is_known() {
     assert!(group.members[0].written_off);
     assert_eq!(group.members[0].device_bytes, 51_200);
 }
+
+#[test]
+fn a_snapshot_needs_its_origin_and_can_be_started() {
+    let hidden = |line: &str| volume(line).replace("\"VISIBLE\"", "");
+    let volumes = [
+        volume("o: striped stripes=pv0"),
+        hidden("snap: striped stripes=pv1"),
+        hidden("snapshot0: snapshot origin=o cow_store=snap"),
+    ];
+    let group = from_text(text(2, &volumes.concat()).as_bytes()).expect("a good text");
+    let visible: Vec<bool> = group.volumes.iter().map(|volume| volume.visible).collect();
+    assert_eq!(visible, [true, true, false]);
+    check(
+        2,
+        &[
+            "o: striped stripes=pv0",
+            "snap: striped stripes=pv1",
+            "snapshot0: snapshot origin=o cow_store=snap",
+        ],
+        &[("01", "ccc"), ("1", "ppp"), ("0", "cpp")],
+    );
+    // Of itself: damaged metadata can say so.
+    check(
+        1,
+        &["snap: striped stripes=pv0", "x: snapshot origin=snap cow_store=snap"],
+        &[("0", "pp")],
+    );
+}
