@@ -1,8 +1,8 @@
 //! The log over HTTP: warren-journal-gatewayd, with the URLs of systemd-journal-gatewayd(8).
 //!
 //! `request` reads a head, [`mod@route`] says what it means, `entries` and `machine` answer through
-//! `reply`. One thread takes connections; each has a thread of its own and one answer. All that a
-//! client can do is bounded: the head in bytes and time, the connections in all and of one
+//! `reply`. [`crate::serve`] takes connections; each has a thread of its own and one answer. All that
+//! a client can do is bounded: the head in bytes and time, the connections in all and of one
 //! address, and how long it may not take what is sent to it. Nothing is written, and no right is
 //! needed but to read the log's files.
 //!
@@ -16,33 +16,20 @@ mod reply;
 pub mod request;
 pub mod route;
 
-use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
-
-use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::eventfd::EventFd;
-use warren_sys::socket;
 
 pub use listen::{Address, parse_address};
 
 use crate::gateway::request::{BadHead, HEAD_BYTES_MAX, Request};
 use crate::gateway::route::{Refusal, Route, route};
+use crate::serve::{self, Service};
 use crate::show::Args;
 use crate::show::ask;
 use crate::show::reading::Reading;
 pub use crate::show::run::Failure;
 use crate::show::stores;
-
-/// Most connections at a time.
-const CONNECTIONS_MAX: usize = 128;
-
-/// Most connections of one address at a time.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 32;
 
 /// A head must be there in this time, seconds.
 const HEAD_SECONDS_MAX: u64 = 10;
@@ -52,9 +39,6 @@ const STALL_SECONDS_MAX: u64 = 60;
 
 /// What a client still sends is read for so long before the connection is closed, seconds.
 const LINGER_SECONDS_MAX: u64 = 1;
-
-/// Listening sockets have lower tokens.
-const TOKEN_ENDED: u64 = 1 << 32;
 
 /// The page for people.
 const PAGE: &str = include_str!("gateway/browse.html");
@@ -81,123 +65,22 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if listeners.is_empty() {
         return Err(Failure("no socket was handed over; see --listen".to_owned()));
     }
-    Server::new(options.args, listeners)?.run()
+    serve::run(Gateway { args: options.args }, listeners)
 }
 
-/// Who is connected.
-struct Server {
-    args: Arc<Args>,
-    listeners: Vec<OwnedFd>,
-    epoll: Epoll,
-    /// Connections by address; those of a Unix socket have none.
-    open: BTreeMap<Option<IpAddr>, usize>,
-    ended: (Sender<Option<IpAddr>>, Receiver<Option<IpAddr>>),
-    wake: Arc<EventFd>,
-    /// The system gives no more descriptors: nobody is taken until a connection ends.
-    paused: bool,
+/// What the gateway is to its clients.
+struct Gateway {
+    args: Args,
 }
 
-/// Says that a connection is over, however its thread ends.
-struct Ending {
-    address: Option<IpAddr>,
-    to: Sender<Option<IpAddr>>,
-    wake: Arc<EventFd>,
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let _ = self.to.send(self.address);
-        self.wake.notify();
-    }
-}
-
-impl Server {
-    fn new(args: Args, listeners: Vec<OwnedFd>) -> Result<Server, Failure> {
-        let (epoll, wake) = (Epoll::new()?, Arc::new(EventFd::new()?));
-        epoll.add(&*wake, TOKEN_ENDED, Interest::READ)?;
-        let server = Server {
-            args: Arc::new(args),
-            listeners,
-            epoll,
-            open: BTreeMap::new(),
-            ended: mpsc::channel(),
-            wake,
-            paused: false,
-        };
-        server.watch()?;
-        Ok(server)
+impl Service for Gateway {
+    fn serve(&self, client: &TcpStream) {
+        // Who goes away in the middle is nobody's fault.
+        let _ = serve(client, &self.args);
     }
 
-    fn watch(&self) -> Result<(), Failure> {
-        for (token, listener) in self.listeners.iter().enumerate() {
-            self.epoll.add(listener, token as u64, Interest::READ)?;
-        }
-        Ok(())
-    }
-
-    fn run(&mut self) -> Result<(), Failure> {
-        let mut events = Events::with_capacity(16);
-        loop {
-            self.epoll.wait(&mut events, None)?;
-            let tokens: Vec<u64> = events.iter().map(|ready| ready.token).collect();
-            for token in tokens {
-                match token {
-                    TOKEN_ENDED => self.forget_ended()?,
-                    token => self.accept(token as usize)?,
-                }
-            }
-        }
-    }
-
-    fn forget_ended(&mut self) -> Result<(), Failure> {
-        self.wake.clear();
-        while let Ok(address) = self.ended.1.try_recv() {
-            if let Some(count) = self.open.get_mut(&address) {
-                *count -= 1;
-            }
-        }
-        self.open.retain(|_, count| *count > 0);
-        match std::mem::take(&mut self.paused) {
-            true => self.watch(),
-            false => Ok(()),
-        }
-    }
-
-    fn accept(&mut self, listener: usize) -> Result<(), Failure> {
-        match socket::accept(self.listeners[listener].as_fd()) {
-            Ok(Some(connection)) => self.take(connection),
-            Ok(None) => {}
-            Err(e) if self.open.is_empty() => return Err(e.into()),
-            Err(_) if self.paused => {}
-            Err(_) => {
-                self.paused = true;
-                self.listeners.iter().try_for_each(|listener| self.epoll.remove(listener))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, connection: OwnedFd) {
-        let addresses = socket::addresses(connection.as_fd()).ok().flatten();
-        let address = addresses.map(|(_, peer)| peer.ip().to_canonical());
-        let of_all: usize = self.open.values().sum();
-        let of_address = self.open.get(&address).copied().unwrap_or(0);
-        let client = TcpStream::from(connection);
-        if of_all >= CONNECTIONS_MAX
-            || (address.is_some() && of_address >= CONNECTIONS_PER_ADDRESS_MAX)
-        {
-            return refuse_unheard(&client);
-        }
-        *self.open.entry(address).or_default() += 1;
-        let ending = Ending { address, to: self.ended.0.clone(), wake: self.wake.clone() };
-        let args = self.args.clone();
-        let answer = move || {
-            let _ending = ending;
-            // Who goes away in the middle is nobody's fault.
-            let _ = serve(&client, &args);
-        };
-        // Without a thread the connection is closed, and said to be over.
-        let _ = std::thread::Builder::new().name("client".to_owned()).spawn(answer);
+    fn refuse(&self, client: &TcpStream) {
+        refuse_unheard(client);
     }
 }
 

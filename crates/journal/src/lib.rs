@@ -22,6 +22,7 @@ pub mod input;
 pub mod ledger;
 pub mod query;
 pub mod segment;
+pub mod serve;
 pub mod show;
 pub mod store;
 pub mod systemd;
