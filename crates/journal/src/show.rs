@@ -16,6 +16,7 @@ pub(crate) mod reading;
 pub mod run;
 pub mod select;
 pub(crate) mod stores;
+pub(crate) mod walk;
 pub mod when;
 
 pub use args::Args;
