@@ -74,6 +74,9 @@ struct Gateway {
 }
 
 impl Service for Gateway {
+    const CONNECTIONS_MAX: usize = 128;
+    const CONNECTIONS_PER_PEER_MAX: usize = 32;
+
     fn serve(&self, client: &TcpStream) {
         // Who goes away in the middle is nobody's fault.
         let _ = serve(client, &self.args);

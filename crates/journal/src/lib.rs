@@ -9,6 +9,7 @@
 //! follows from a block being readable without anything around it. The format is written down in
 //! `docs/src/design/journal-format.md`.
 
+pub mod access;
 pub mod block;
 mod bytes;
 pub mod config;

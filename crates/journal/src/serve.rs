@@ -14,17 +14,18 @@ use warren_sys::socket;
 
 use crate::show::run::Failure;
 
-/// Most connections at a time.
-pub const CONNECTIONS_MAX: usize = 128;
-
-/// Most connections of one address, or of one user on this machine, at a time.
-pub const CONNECTIONS_PER_PEER_MAX: usize = 32;
-
 /// Listening sockets have lower tokens.
 const TOKEN_ENDED: u64 = 1 << 32;
 
 /// What clients want.
 pub trait Service: Send + Sync + 'static {
+    /// Most connections at a time.
+    const CONNECTIONS_MAX: usize;
+
+    /// Most connections of one address, or of one user on this machine, at a time. Root is bounded by
+    /// what there is for all.
+    const CONNECTIONS_PER_PEER_MAX: usize;
+
     /// Talks to a client until it has what it wants. A Unix socket is handed over as a TCP one, too:
     /// what is read and written is the same.
     fn serve(&self, client: &TcpStream);
@@ -139,9 +140,8 @@ impl<S: Service> Server<S> {
         let of_all: usize = self.open.values().sum();
         let of_peer = self.open.get(&peer).copied().unwrap_or(0);
         let client = TcpStream::from(connection);
-        // Root is bounded by what there is for all.
-        let bounded = peer != Peer::User(0);
-        if of_all >= CONNECTIONS_MAX || (bounded && of_peer >= CONNECTIONS_PER_PEER_MAX) {
+        let has_many = peer != Peer::User(0) && of_peer >= S::CONNECTIONS_PER_PEER_MAX;
+        if of_all >= S::CONNECTIONS_MAX || has_many {
             return self.service.refuse(&client);
         }
         *self.open.entry(peer).or_default() += 1;

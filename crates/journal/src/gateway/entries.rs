@@ -117,20 +117,16 @@ fn start(journal: &Union, range: &Range, query: &Query) -> Result<Positions, Fai
         return Ok(cursor.map_or_else(|| Ok(journal.anywhere()), seek)?);
     }
     // Behind everything, or behind the cursor.
-    let (from, mut starts) = match cursor {
+    let (from, starts) = match cursor {
         None => (journal.anywhere(), vec![Some(u64::MAX); journal.anywhere().len()]),
         Some(cursor) => (
             journal.seek(cursor, Direction::Backward, true)?,
             journal.seek(cursor, Direction::Forward, false)?,
         ),
     };
-    let mut entries = journal.entries(query, Direction::Backward, &from);
     // The entry that is counted from, and those before it.
-    for _ in 0..=range.skip.unsigned_abs() {
-        let Some((part, entry)) = entries.try_next()? else { break };
-        starts[part] = Some(entry.seqnum - 1);
-    }
-    Ok(starts)
+    let count = range.skip.unsigned_abs().saturating_add(1);
+    Ok(journal.back(query, &from, starts, count)?)
 }
 
 /// Whether the entry of a cursor is there, and is one of those that are wanted.

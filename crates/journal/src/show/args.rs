@@ -285,6 +285,9 @@ pub struct Args {
     /// Read what is kept in memory alone: the disk is another system's.
     #[arg(skip)]
     pub in_memory: bool,
+    /// The user whose units `user_unit` are, the one who runs this without it.
+    #[arg(skip)]
+    pub user: Option<u32>,
     /// FIELD=VALUE, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,

@@ -15,6 +15,9 @@ use crate::show::select;
 /// Entries that `--follow` shows first without `--lines`.
 const LINES_DEFAULT: usize = 10;
 
+/// Most entries that are held to turn them round; more are looked for, and then read again.
+const TURNED_ROUND_MAX: usize = 1000;
+
 /// What is to be given.
 pub struct Walk {
     query: Query,
@@ -58,26 +61,37 @@ impl Walk {
             Some(0) => Ok(ControlFlow::Continue(())),
             // The newest ones in order: found backward, given forward.
             Some(lines) if forward && self.positions.is_none() && !self.since => {
-                let mut tail = Tail { entries: VecDeque::new(), wanted: lines };
-                let anywhere = anywhere();
-                _ = reading.each(&self.query, Direction::Backward, &anywhere, &mut tail)?;
-                for entry in tail.entries {
-                    if sink.take(entry)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
+                self.give_newest(reading, lines, sink)
             }
             lines => {
                 let positions = self.positions.clone().unwrap_or_else(anywhere);
                 let mut sink = Bounded { sink, left: lines.unwrap_or(usize::MAX), ended: false };
                 _ = reading.each(&self.query, self.direction, &positions, &mut sink)?;
-                let go =
-                    |ended| if ended { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-                Ok(go(sink.ended))
+                Ok(go_on(!sink.ended))
             }
         }
     }
+
+    fn give_newest(&self, reading: &mut Reading, lines: usize, sink: &mut dyn Sink) -> Go {
+        let anywhere = reading.journal().anywhere();
+        if lines > TURNED_ROUND_MAX {
+            let ends = vec![Some(u64::MAX); anywhere.len()];
+            let starts = reading.journal().back(&self.query, &anywhere, ends, lines as u64)?;
+            return reading.each(&self.query, Direction::Forward, &starts, sink);
+        }
+        let mut tail = Tail { entries: VecDeque::new(), wanted: lines };
+        _ = reading.each(&self.query, Direction::Backward, &anywhere, &mut tail)?;
+        for entry in tail.entries {
+            if sink.take(entry)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+fn go_on(on: bool) -> ControlFlow<()> {
+    if on { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 }
 
 /// Where the cursor is that the options name, if they name one.
@@ -109,8 +123,7 @@ impl Sink for Bounded<'_> {
     fn take(&mut self, entry: Entry) -> Go {
         self.ended = self.sink.take(entry)?.is_break();
         self.left -= 1;
-        let enough = self.ended || self.left == 0;
-        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(go_on(!self.ended && self.left > 0))
     }
 }
 
@@ -123,7 +136,6 @@ struct Tail {
 impl Sink for Tail {
     fn take(&mut self, entry: Entry) -> Go {
         self.entries.push_front(entry);
-        let enough = self.entries.len() >= self.wanted;
-        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(go_on(self.entries.len() < self.wanted))
     }
 }
