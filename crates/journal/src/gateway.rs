@@ -6,8 +6,8 @@
 //! address, and how long it may not take what is sent to it. Nothing is written, and no right is
 //! needed but to read the log's files.
 //!
-//! Not here: TLS, which a proxy in front does, and rights of single users: who can connect can read
-//! all that the program can.
+//! TLS is [`crate::tls`]'s. Not here: rights of single users; who can connect, and has the certificate
+//! that is wanted, can read all that the program can.
 
 mod entries;
 mod listen;
@@ -16,9 +16,12 @@ mod reply;
 pub mod request;
 pub mod route;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
 
 pub use listen::{Address, parse_address};
 
@@ -30,6 +33,7 @@ use crate::show::ask;
 use crate::show::reading::Reading;
 pub use crate::show::run::Failure;
 use crate::show::stores;
+use crate::tls::Accepted;
 
 /// A head must be there in this time, seconds.
 const HEAD_SECONDS_MAX: u64 = 10;
@@ -54,6 +58,8 @@ pub struct Options {
     pub args: Args,
     /// Where to listen, besides the sockets that were handed over.
     pub listen: Vec<Address>,
+    /// What clients are to speak TLS with.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 /// Answers until the process is ended.
@@ -65,12 +71,13 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if listeners.is_empty() {
         return Err(Failure("no socket was handed over; see --listen".to_owned()));
     }
-    serve::run(Gateway { args: options.args }, listeners)
+    serve::run(Gateway { args: options.args, tls: options.tls }, listeners)
 }
 
 /// What the gateway is to its clients.
 struct Gateway {
     args: Args,
+    tls: Option<Arc<ServerConfig>>,
 }
 
 impl Service for Gateway {
@@ -79,32 +86,31 @@ impl Service for Gateway {
 
     fn serve(&self, client: &TcpStream) {
         // Who goes away in the middle is nobody's fault.
-        let _ = serve(client, &self.args);
+        let _ = self.answer(client);
+        linger(client);
     }
 
-    fn refuse(&self, client: &TcpStream) {
-        refuse_unheard(client);
+    /// Said without waiting for anything. Who still sends may not see it, nor who wants TLS.
+    fn refuse(&self, mut client: &TcpStream) {
+        if self.tls.is_none() {
+            let refusal = Refusal(503, "Too many connections.");
+            let _ = client.set_nonblocking(true);
+            let _ = client.write_all(&reply::refusal(&Request::default(), refusal));
+        }
     }
 }
 
-/// One answer too many: said without waiting for anything. Who still sends may not see it.
-fn refuse_unheard(client: &TcpStream) {
-    let refusal = reply::refusal(&Request::default(), Refusal(503, "Too many connections."));
-    let _ = client.set_nonblocking(true);
-    let mut client = client;
-    let _ = client.write_all(&refusal);
-}
-
-/// Reads a question and answers it.
-fn serve(client: &TcpStream, args: &Args) -> Result<(), Failure> {
-    client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
-    let mut writer = client;
-    let done = match read_head(client) {
-        Ok(request) => answer(client, &request, args),
-        Err(refusal) => Ok(writer.write_all(&reply::refusal(&Request::default(), refusal))?),
-    };
-    linger(client);
-    done
+impl Gateway {
+    /// Reads a question and answers it.
+    fn answer(&self, client: &TcpStream) -> Result<(), Failure> {
+        client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
+        let mut client = Accepted::new(client, self.tls.as_ref())?;
+        match read_head(&mut client)? {
+            Ok(request) => answer(&mut client, &request, &self.args)?,
+            Err(refusal) => client.write_all(&reply::refusal(&Request::default(), refusal))?,
+        }
+        Ok(client.end()?)
+    }
 }
 
 /// Closing a connection on which something was not read would throw away the answer.
@@ -119,26 +125,22 @@ fn linger(mut client: &TcpStream) {
     }
 }
 
-fn read_head(mut client: &TcpStream) -> Result<Request, Refusal> {
-    const LATE: Refusal = Refusal(408, "Too slow.");
+/// A head, or what is wrong with it. What is no TLS is no head, and nobody who could be told.
+fn read_head(client: &mut Accepted<'_>) -> Result<Result<Request, Refusal>, Failure> {
     let until = Instant::now() + Duration::from_secs(HEAD_SECONDS_MAX);
     let (mut data, mut room) = (Vec::new(), [0; 2048]);
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || client.set_read_timeout(Some(left)).is_err() {
-            return Err(LATE);
-        }
-        match client.read(&mut room) {
-            Ok(0) => return Err(Refusal(400, "The head has no end.")),
+        match client.read_until(&mut room, until) {
+            Ok(0) => return Ok(Err(Refusal(400, "The head has no end."))),
             Ok(bytes) => data.extend_from_slice(&room[..bytes]),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(LATE),
+            Err(e) if e.kind() == ErrorKind::InvalidData => return Err(e.into()),
+            Err(_) => return Ok(Err(Refusal(408, "Too slow."))),
         }
         match request::parse(&data) {
             Ok(None) => {}
-            Ok(Some(request)) => return Ok(request),
-            Err(BadHead::Garbage) => return Err(Refusal(400, "This is no HTTP.")),
-            Err(BadHead::TooLarge) => return Err(Refusal(431, "The head is too large.")),
+            Ok(Some(request)) => return Ok(Ok(request)),
+            Err(BadHead::Garbage) => return Ok(Err(Refusal(400, "This is no HTTP."))),
+            Err(BadHead::TooLarge) => return Ok(Err(Refusal(431, "The head is too large."))),
         }
     }
 }
@@ -150,7 +152,7 @@ enum Ready {
     Entries(Box<entries::Answer>),
 }
 
-fn answer(mut client: &TcpStream, request: &Request, args: &Args) -> Result<(), Failure> {
+fn answer(client: &mut Accepted<'_>, request: &Request, args: &Args) -> Result<(), Failure> {
     let ready = route(request).and_then(|route| {
         prepare(request, route, args).map_err(|failure| {
             eprintln!("warren-journal-gatewayd: {}: {}", request.target, failure.0);
@@ -162,7 +164,7 @@ fn answer(mut client: &TcpStream, request: &Request, args: &Args) -> Result<(), 
         Ok(Ready::Short(bytes)) => Ok(client.write_all(&bytes)?),
         Ok(Ready::Entries(answer)) => answer.send(client, request),
         Ok(Ready::Long { kind, body }) => {
-            let mut long = reply::Long::begin(&mut client, request, kind)?;
+            let mut long = reply::Long::begin(client, request, kind)?;
             if request.method != "HEAD" {
                 long.buffer = body;
                 long.end()?;

@@ -27,6 +27,7 @@ pub mod serve;
 pub mod show;
 pub mod store;
 pub mod systemd;
+pub mod tls;
 pub mod upload;
 
 pub use entry::{Entry, Fields, Id128, Stamp};

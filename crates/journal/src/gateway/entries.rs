@@ -18,6 +18,7 @@ use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Expr, Query, Union};
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink};
+use crate::tls::Accepted;
 
 /// What is left to do of an answer.
 struct Sending<'a> {
@@ -77,10 +78,10 @@ impl Answer {
     }
 
     /// Sends it. An error cuts it.
-    pub fn send(mut self, client: &TcpStream, request: &Request) -> Result<(), Failure> {
+    pub fn send(mut self, to: &mut Accepted<'_>, request: &Request) -> Result<(), Failure> {
         let Wanted { format, range, follow, discrete, .. } = self.wanted;
-        let mut writer = client;
-        let long = Long::begin(&mut writer, request, format.mime)?;
+        let client = to.socket();
+        let long = Long::begin(to, request, format.mime)?;
         if request.method == "HEAD" {
             return Ok(());
         }
