@@ -6,6 +6,7 @@
 
 pub mod args;
 pub(crate) mod ask;
+pub mod catalog;
 mod foreign;
 pub mod format;
 mod import;

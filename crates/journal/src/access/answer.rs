@@ -81,6 +81,7 @@ pub fn entries(client: &TcpStream, wanted: Wanted, place: &Args) -> Result<()> {
         zone: TimeZone::UTC,
         all: args.all,
         fields: args.output_fields.clone(),
+        catalog: None,
     };
     let mut replies = Replies { client, printer, buffer: Vec::new(), last: Vec::new() };
     let found = match find(&args) {

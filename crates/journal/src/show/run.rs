@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::error::Error;
 use crate::query::Union;
 use crate::show::args::Args;
+use crate::show::catalog::Catalog;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink, report};
 use crate::show::walk::Walk;
@@ -41,7 +42,9 @@ impl From<std::io::Error> for Failure {
 
 /// Runs the command; true for exit status 0.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
-    refuse(args)?;
+    if args.update_catalog || args.list_catalog || args.dump_catalog {
+        return catalog(args, out).map(|()| true);
+    }
     if args.facility.iter().any(|name| name == "help") {
         return select::list_facilities(out).map(|()| true);
     }
@@ -106,18 +109,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     Show::new(args)?.run(&mut reading, out)
 }
 
-/// Says of what journalctl(1) has and this program has not.
-fn refuse(args: &Args) -> Result<(), Failure> {
-    const NO_CATALOG: &str = "there is no catalog of messages here";
-    let catalog = [
-        ("--catalog", args.catalog),
-        ("--update-catalog", args.update_catalog),
-        ("--list-catalog", args.list_catalog),
-        ("--dump-catalog", args.dump_catalog),
-    ];
-    match catalog.iter().find(|(_, wanted)| *wanted) {
-        Some((option, _)) => Err(Failure(format!("{option}: {NO_CATALOG}"))),
-        None => Ok(()),
+/// Catalogs are read as they are, so that an update is a check.
+fn catalog(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let catalog = Catalog::read(args.root());
+    match args {
+        Args { list_catalog: true, .. } => catalog.list(&args.matches, out),
+        Args { dump_catalog: true, .. } => catalog.dump(&args.matches, out),
+        _ => catalog.check(),
     }
 }
 
@@ -144,8 +142,13 @@ impl<'a> Show<'a> {
         let mode = Mode::parse(&args.output);
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
-        let printer =
-            Printer { mode, zone: zone(args), all: args.all, fields: args.output_fields.clone() };
+        let printer = Printer {
+            mode,
+            zone: zone(args),
+            all: args.all,
+            fields: args.output_fields.clone(),
+            catalog: args.catalog.then(|| Catalog::read(args.root())),
+        };
         Ok(Show { args, printer, last: None, shown: 0, out: Vec::new() })
     }
 
