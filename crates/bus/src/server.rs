@@ -102,12 +102,11 @@ impl Mailbox {
         }
         inside.is_rung = true;
         drop(inside);
-        // A full counter has woken the thread already.
+        // A counter of 64 bits is never full.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
     }
 
     fn take(&self) -> Vec<Mail> {
-        let _ = rustix::io::read(&self.bell, &mut [0_u8; 8]);
         let mut inside = self.inside();
         inside.is_rung = false;
         std::mem::take(&mut inside.mail)
@@ -161,7 +160,9 @@ impl Server {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
-        epoll::add(&epoll, &mailbox.bell, epoll::EventData::new_u64(MAILBOX), readable)?;
+        // Each ringing is reported once: the counter need not be read.
+        let rung = readable | epoll::EventFlags::ET;
+        epoll::add(&epoll, &mailbox.bell, epoll::EventData::new_u64(MAILBOX), rung)?;
         Ok(Server {
             backend,
             mailbox,
@@ -291,11 +292,14 @@ impl Server {
         }
     }
 
-    /// Handles and sends in turn, as sending makes room for calls that were left unread.
+    /// Handles calls; what comes of them is sent at once, in the end or where it makes room for calls
+    /// that were left unread.
     fn pump(&mut self, id: u64) -> Result<(), Gone> {
         loop {
             let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
-            client.flush()?;
+            if !client.is_ready_for_calls() {
+                client.flush()?;
+            }
             if !self.handle_messages(id)? {
                 return self.advance(id);
             }
@@ -322,6 +326,7 @@ impl Server {
             let view = self.backend.view();
             encode_signals(client, &view, &*self.backend, &mut self.next_serial)?;
         }
+        client.flush()?;
         let mut interest = epoll::EventFlags::empty();
         interest.set(epoll::EventFlags::IN, client.is_ready_for_calls());
         interest.set(epoll::EventFlags::OUT, client.has_output());
@@ -524,7 +529,7 @@ fn encode_signals(
             client.push(signal.message(next_serial(serial)));
         };
         queue.encode_next(view, backend, &mut push);
-        if client.unsent() >= SIGNAL_WATER_BYTES || queue.is_empty() {
+        if client.unsent() >= SIGNAL_WATER_BYTES {
             client.flush()?;
         }
     }

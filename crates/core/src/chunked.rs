@@ -1,29 +1,36 @@
-//! A vector whose snapshots are cheap: chunks are shared until one side writes.
+//! A vector whose snapshots are cheap: parts of it are shared until one side writes.
 //!
-//! The machine's state lives in one of these. Publishing it to readers clones one pointer per
-//! chunk; the next write copies only the chunk it touches, so that elements should be cheap to
-//! clone: pointers themselves.
+//! The machine's state lives in one of these. Publishing it to readers clones one pointer per 1,024
+//! elements; the next write copies only the way to what it touches, so that elements should be cheap
+//! to clone: pointers themselves.
 
 use std::sync::Arc;
 
-const CHUNK: usize = 64;
+/// Elements of a chunk.
+const CHUNK: usize = 32;
 
-/// A growing table with O(len / 64) snapshots and copy-on-write of 64 elements at a time.
+/// Elements of a group, which is as many chunks as a chunk has elements.
+const GROUP: usize = CHUNK * CHUNK;
+
+/// A growing table with O(len / 1024) snapshots and copy-on-write of 32 elements at a time.
 #[derive(Debug)]
 pub struct Chunked<T> {
-    chunks: Vec<Arc<Vec<T>>>,
+    groups: Vec<Group<T>>,
     len: usize,
 }
 
+/// Chunks that follow each other.
+type Group<T> = Arc<Vec<Arc<Vec<T>>>>;
+
 impl<T> Clone for Chunked<T> {
     fn clone(&self) -> Self {
-        Chunked { chunks: self.chunks.clone(), len: self.len }
+        Chunked { groups: self.groups.clone(), len: self.len }
     }
 }
 
 impl<T> Default for Chunked<T> {
     fn default() -> Self {
-        Chunked { chunks: Vec::new(), len: 0 }
+        Chunked { groups: Vec::new(), len: 0 }
     }
 }
 
@@ -40,37 +47,48 @@ impl<T: Clone> Chunked<T> {
 
     /// The element at `index`, or nothing beyond the end.
     pub fn get(&self, index: usize) -> Option<&T> {
-        self.chunks.get(index / CHUNK)?.get(index % CHUNK)
+        self.groups.get(index / GROUP)?.get(index % GROUP / CHUNK)?.get(index % CHUNK)
     }
 
     /// The element at `index` for writing. Copies its chunk first if a snapshot shares it.
     pub fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        Arc::make_mut(self.chunks.get_mut(index / CHUNK)?).get_mut(index % CHUNK)
+        let group = Arc::make_mut(self.groups.get_mut(index / GROUP)?);
+        Arc::make_mut(group.get_mut(index % GROUP / CHUNK)?).get_mut(index % CHUNK)
     }
 
     /// Adds an element at the end.
     pub fn push(&mut self, value: T) {
-        if self.len.is_multiple_of(CHUNK) {
-            self.chunks.push(Arc::new(Vec::with_capacity(CHUNK)));
+        if self.len.is_multiple_of(GROUP) {
+            self.groups.push(Arc::default());
         }
-        let last = self.chunks.last_mut().expect("a chunk was pushed if none had room");
+        let group = self.groups.last_mut().expect("a group was pushed if none had room");
+        let group = Arc::make_mut(group);
+        if self.len.is_multiple_of(CHUNK) {
+            group.push(Arc::new(Vec::with_capacity(CHUNK)));
+        }
+        let last = group.last_mut().expect("a chunk was pushed if none had room");
         Arc::make_mut(last).push(value);
         self.len += 1;
     }
 
     /// The elements of the chunks that `before` does not share; all without it.
     pub fn differing<'a>(&'a self, before: Option<&'a Chunked<T>>) -> impl Iterator<Item = &'a T> {
-        let is_shared = move |(index, chunk): &(usize, &Arc<Vec<T>>)| {
-            let old = before.and_then(|before| before.chunks.get(*index));
-            old.is_some_and(|old| Arc::ptr_eq(old, chunk))
-        };
-        let own = self.chunks.iter().enumerate().filter(move |both| !is_shared(both));
-        own.flat_map(|(_, chunk)| chunk.iter())
+        let groups = self.groups.iter().enumerate().filter_map(move |(index, group)| {
+            let old = before.and_then(|before| before.groups.get(index));
+            old.is_none_or(|old| !Arc::ptr_eq(old, group)).then_some((group, old))
+        });
+        let chunks = groups.flat_map(|(group, old)| {
+            group.iter().enumerate().filter(move |(index, chunk)| {
+                let old = old.and_then(|old| old.get(*index));
+                old.is_none_or(|old| !Arc::ptr_eq(old, chunk))
+            })
+        });
+        chunks.flat_map(|(_, chunk)| chunk.iter())
     }
 
     /// All elements in order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        self.chunks.iter().flat_map(|chunk| chunk.iter())
+        self.groups.iter().flat_map(|group| group.iter()).flat_map(|chunk| chunk.iter())
     }
 }
 
@@ -95,32 +113,34 @@ mod tests {
 
     #[test]
     fn a_snapshot_keeps_its_values() {
-        let mut table: Chunked<u32> = (0..1000).collect();
+        let mut table: Chunked<u32> = (0..3000).collect();
         let before = table.clone();
-        *table.get_mut(130).expect("in range") = 7;
-        table.push(1000);
-        assert_eq!((before[130], before.len()), (130, 1000));
-        assert_eq!((table[130], table.len(), table[1000]), (7, 1001, 1000));
+        *table.get_mut(1130).expect("in range") = 7;
+        table.push(3000);
+        assert_eq!((before[1130], before.len()), (1130, 3000));
+        assert_eq!((table[1130], table.len(), table[3000]), (7, 3001, 3000));
+        assert!(before.iter().copied().eq(0..3000));
     }
 
     #[test]
     fn only_the_touched_chunk_is_copied() {
-        let mut table: Chunked<u32> = (0..1000).collect();
+        let mut table: Chunked<u32> = (0..3000).collect();
         let before = table.clone();
-        *table.get_mut(130).expect("in range") = 7;
-        let shared = (0..table.chunks.len())
-            .filter(|&i| Arc::ptr_eq(&table.chunks[i], &before.chunks[i]))
-            .count();
-        assert_eq!(shared, table.chunks.len() - 1);
+        *table.get_mut(1130).expect("in range") = 7;
         let differing: Vec<u32> = table.differing(Some(&before)).copied().collect();
         assert_eq!((differing.len(), differing.contains(&7)), (CHUNK, true));
-        assert_eq!(table.differing(None).count(), 1000);
+        assert_eq!(table.differing(None).count(), 3000);
+        table.push(3000);
+        let last = 3000 % CHUNK + 1;
+        assert_eq!(table.differing(Some(&before)).count(), CHUNK + last);
     }
 
     #[test]
     fn beyond_the_end_is_nothing() {
-        let mut table: Chunked<u32> = (0..64).collect();
-        assert!(table.get(64).is_none() && table.get_mut(64).is_none());
-        assert!(table.iter().copied().eq(0..64));
+        for len in [0, CHUNK, GROUP, GROUP + 1] {
+            let mut table: Chunked<usize> = (0..len).collect();
+            assert!(table.get(len).is_none() && table.get_mut(len).is_none());
+            assert!(table.iter().copied().eq(0..len));
+        }
     }
 }

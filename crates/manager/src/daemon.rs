@@ -435,7 +435,6 @@ impl Daemon {
     }
 
     fn read_wake(&mut self) {
-        self.wake.clear();
         let results: Vec<(EffectId, Done)> = self.workers.results().collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result) {

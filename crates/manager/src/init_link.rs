@@ -129,7 +129,6 @@ impl InitLink {
     /// Ended processes not seen yet, at most `max`. They count as handled only after
     /// [`InitLink::release`].
     pub fn ended(&mut self, max: usize) -> Vec<ExitRecord> {
-        self.wake.clear();
         let mut out = Vec::new();
         while out.len() < max
             && let Some(record) = self.ring.get(self.next)

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Write;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
@@ -338,9 +338,8 @@ fn stream_header(unit: &str, exec: &ExecConfig, identifier: &str) -> String {
 
 /// `DEVICE:INODE` of a socket.
 fn stream_name(stream: &UnixStream) -> Result<String, String> {
-    let stat = std::fs::File::from(OwnedFd::from(stream.try_clone().map_err(|e| e.to_string())?));
-    let stat = stat.metadata().map_err(|e| e.to_string())?;
-    Ok(format!("{}:{}", stat.dev(), stat.ino()))
+    let (device, inode) = warren_sys::file::identity(stream.as_fd()).map_err(|e| e.to_string())?;
+    Ok(format!("{device}:{inode}"))
 }
 
 impl Daemon {

@@ -425,8 +425,10 @@ impl Daemon {
     fn watch_sources(&mut self) -> warren_sys::Result<()> {
         use std::os::fd::AsFd;
         self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
-        self.epoll.add(self.init.wake_fd(), token::EXITS, Interest::READ)?;
-        self.epoll.add(self.wake.as_fd(), token::WAKE, Interest::READ)?;
+        // Each notification is reported once: the counters need not be read.
+        let notified = Interest::READ | Interest::EDGE;
+        self.epoll.add(self.init.wake_fd(), token::EXITS, notified)?;
+        self.epoll.add(self.wake.as_fd(), token::WAKE, notified)?;
         self.epoll.add(self.notify.fd(), token::NOTIFY, notify_interest())?;
         self.epoll.add(self.log_link.fd(), token::LOG, Interest::READ)?;
         self.watch_devices()?;

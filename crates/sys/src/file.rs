@@ -40,6 +40,12 @@ pub fn stat_at(directory: BorrowedFd<'_>, name: &str) -> Result<EntryFacts> {
     })
 }
 
+/// Device and inode of an open file.
+pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
+    let stat = rustix::fs::fstat(fd).call("fstat")?;
+    Ok((stat.st_dev, stat.st_ino))
+}
+
 /// Writes everything at `offset`; the file position is left alone.
 pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     let mut done = 0;

@@ -292,15 +292,23 @@ impl Session {
     /// Waits for a process's exit record and releases everything up to it.
     pub fn exit_of(&self, pid: i32) -> ExitRecord {
         loop {
+            let record = self.next_exit();
+            if record.exit.pid == pid {
+                return record;
+            }
+        }
+    }
+
+    /// Waits for the next exit record and releases it.
+    pub fn next_exit(&self) -> ExitRecord {
+        loop {
             let seq = self.ring.read_position();
             match self.ring.get(seq) {
                 Some(record) => {
                     if self.ring.release(seq + 1) {
                         self.room.notify();
                     }
-                    if record.exit.pid == pid {
-                        return record;
-                    }
+                    return record;
                 }
                 None => {
                     wait_readable(self.wake.as_fd());

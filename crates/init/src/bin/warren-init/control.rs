@@ -104,8 +104,9 @@ impl Link {
         self.helpers_due |= 1 << index;
     }
 
-    /// Reads what was asked and tells what is due. A request for the end is returned.
-    pub fn exchange(&mut self, shared: &mut Shared) -> Option<PowerAction> {
+    /// Tells what is due and reads what was asked, if epoll said that there is something. A request
+    /// for the end is returned.
+    pub fn exchange(&mut self, shared: &mut Shared, ready: bool) -> Option<PowerAction> {
         for _ in 0..REQUESTS_PER_TURN_MAX {
             // Answers of any size come first, so that a peer that only asks cannot pile them up.
             if self.tell(shared).is_err() {
@@ -115,6 +116,9 @@ impl Link {
                 return None;
             }
             self.interest = Interest::READ;
+            if !ready {
+                return None;
+            }
             match self.ask(shared) {
                 Asked::Nothing => return None,
                 Asked::Something => {}

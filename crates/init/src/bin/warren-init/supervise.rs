@@ -1,7 +1,7 @@
 //! The loop: reap, start what is due, tell the manager, wait.
 //!
-//! Every turn does the same four things in the same order, whatever woke it; there is no state
-//! that only one kind of event would advance.
+//! Every turn does the same four things in the same order; only what was not said to be ready is
+//! not read.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -22,6 +22,7 @@ use crate::again::{self, Before};
 use crate::backoff::Backoff;
 use crate::boot::Place;
 use crate::control::Link;
+use crate::looks::Looks;
 use crate::options::{OnExit, Options};
 use crate::program::Program;
 use crate::store::Store;
@@ -97,6 +98,9 @@ pub struct Init {
     place: Place,
     epoll: Epoll,
     timer: TimerFd,
+    /// What the timer is set to.
+    armed_ns: Option<u64>,
+    looks: Looks,
     signal_fd: SignalFd,
     stack: Stack,
     ring: Ring,
@@ -108,6 +112,38 @@ pub struct Init {
     manager_at_ns: Option<u64>,
     manager_backoff: Backoff,
     ending: Option<Ending>,
+}
+
+/// What epoll said is to be read.
+#[derive(Clone, Copy, Default)]
+struct Ready {
+    signals: bool,
+    timer: bool,
+    room: bool,
+    control: bool,
+}
+
+impl Ready {
+    const ALL: Ready = Ready { signals: true, timer: true, room: true, control: true };
+
+    fn of(events: &Events) -> Ready {
+        let has = |token| events.iter().any(|event| event.token == token);
+        Ready {
+            signals: has(TOKEN_SIGNALS),
+            timer: has(TOKEN_TIMER),
+            room: has(TOKEN_ROOM),
+            control: has(TOKEN_CONTROL),
+        }
+    }
+}
+
+/// What a look at all children came to.
+#[derive(Default)]
+struct Looked {
+    /// There is news for the manager.
+    reaped: bool,
+    /// Nobody who has ended is left.
+    to_the_end: bool,
 }
 
 /// Why the loop is left.
@@ -173,6 +209,8 @@ impl Init {
             place,
             epoll,
             timer,
+            armed_ns: None,
+            looks: Looks::due(),
             signal_fd,
             ring,
             shared,
@@ -182,46 +220,79 @@ impl Init {
     /// Runs until the end; the exit status.
     pub fn run(&mut self) -> i32 {
         let mut events = Events::with_capacity(8);
+        let mut ready = Ready::ALL;
         loop {
-            self.reap();
+            self.reap(ready);
             if let Some(ending) = self.ending.take() {
                 return self.end(ending);
             }
             self.start_due();
-            self.talk();
+            self.talk(ready.control);
             if self.ending.is_some() {
+                ready = Ready::default();
                 continue;
             }
             self.arm();
-            if let Err(error) = self.epoll.wait(&mut events, None) {
-                say(&error.to_string());
-            }
-            self.take_signals();
-            let _ = self.timer.read();
-            self.shared.room.clear();
+            ready = match self.epoll.wait(&mut events, None) {
+                Ok(()) => Ready::of(&events),
+                Err(error) => {
+                    say(&error.to_string());
+                    Ready::ALL
+                }
+            };
         }
     }
 
     // ---- reaping ----
 
-    /// Our own programs first, by pid, so that a full ring cannot keep the manager dead.
-    fn reap(&mut self) {
-        self.reap_own();
-        let mut reaped = false;
-        while self.ring.has_room() {
-            match process::wait(Wait::Any, false) {
-                Ok(Some(exit)) if self.is_own(exit.pid) => self.own_ended(exit),
-                Ok(Some(exit)) => {
-                    self.ring.push(time::monotonic_ns(), &exit);
-                    reaped = true;
-                }
-                // ECHILD: no children at all.
-                Ok(None) | Err(_) => break,
-            }
+    /// Who a signal names, and at times a look at all children: see [`Looks`].
+    fn reap(&mut self, ready: Ready) {
+        let mut reaped = ready.signals && self.take_signals();
+        if ready.timer {
+            let _ = self.timer.read();
+            self.armed_ns = None;
+        }
+        if ready.room {
+            self.shared.room.clear();
+        }
+        if !self.ring.has_room() {
+            // A full ring must not keep the manager dead.
+            self.reap_own();
+        } else if self.looks.is_due(time::monotonic_ns()) {
+            let began = time::monotonic_ns();
+            let looked = self.reap_all();
+            reaped |= looked.reaped;
+            self.looks.looked(began, time::monotonic_ns(), looked.to_the_end);
         }
         if reaped {
             self.shared.wake.notify();
         }
+    }
+
+    /// As long as there is room.
+    fn reap_all(&mut self) -> Looked {
+        let mut looked = Looked::default();
+        while self.ring.has_room() {
+            match process::wait(Wait::Any, false) {
+                Ok(Some(exit)) => looked.reaped |= self.reaped(exit),
+                // ECHILD: no children at all.
+                Ok(None) | Err(_) => {
+                    looked.to_the_end = true;
+                    break;
+                }
+            }
+        }
+        looked
+    }
+
+    /// Whether it is news for the manager.
+    fn reaped(&mut self, exit: Exit) -> bool {
+        let is_own = self.is_own(exit.pid);
+        match is_own {
+            true => self.own_ended(exit),
+            false => self.ring.push(time::monotonic_ns(), &exit),
+        }
+        !is_own
     }
 
     fn is_own(&self, pid: i32) -> bool {
@@ -356,9 +427,9 @@ impl Init {
 
     // ---- talking ----
 
-    fn talk(&mut self) {
+    fn talk(&mut self, ready: bool) {
         let Some(link) = &mut self.link else { return };
-        if let Some(action) = link.exchange(&mut self.shared) {
+        if let Some(action) = link.exchange(&mut self.shared, ready) {
             self.ending.get_or_insert(Ending::Power(action));
         }
         if let Some(interest) = link.new_interest() {
@@ -378,16 +449,26 @@ impl Init {
         }
     }
 
-    fn take_signals(&mut self) {
+    /// Whether a child was reaped that is news for the manager.
+    fn take_signals(&mut self) -> bool {
+        let mut reaped = false;
         while let Ok(Some(info)) = self.signal_fd.read() {
             match info.signal {
-                SIGCHLD => {}
+                SIGCHLD => {
+                    self.looks.ask();
+                    if self.ring.has_room()
+                        && let Ok(Some(exit)) = process::wait(Wait::Pid(info.pid), false)
+                    {
+                        reaped |= self.reaped(exit);
+                    }
+                }
                 SIGINT | SIGTERM if self.has_no_manager() => {
                     self.ending.get_or_insert(Ending::Stop(128 + info.signal));
                 }
                 signal => self.shared.signals = self.shared.signals.with(signal),
             }
         }
+        reaped
     }
 
     /// Not once could a manager be started, so nothing else can be: a nested init may then be
@@ -424,11 +505,18 @@ impl Init {
         Some(ping + bound_ns)
     }
 
-    fn arm(&self) {
+    fn arm(&mut self) {
         let helpers = self.shared.helpers.iter().filter_map(|h| h.start_at_ns);
-        let next = helpers.chain(self.manager_at_ns).chain(self.heartbeat_due_ns()).min();
-        if let Err(error) = self.timer.set(next) {
-            say(&error.to_string());
+        // Without room a look would find nobody; new room wakes us.
+        let look = self.looks.due_ns().filter(|_| self.ring.has_room());
+        let manager = self.manager_at_ns.into_iter().chain(self.heartbeat_due_ns());
+        let next = helpers.chain(manager).chain(look).min();
+        if next == self.armed_ns {
+            return;
+        }
+        match self.timer.set(next) {
+            Ok(()) => self.armed_ns = next,
+            Err(error) => say(&error.to_string()),
         }
     }
 
