@@ -181,6 +181,21 @@ impl Catalog {
     }
 }
 
+/// Reads a catalog, writes it and reads it again; see [`crate::fuzz`].
+///
+/// # Panics
+/// If that is another one.
+pub(crate) fn check_round_trip(text: &str) {
+    let Ok(texts) = parse::parse(text, "") else { return };
+    let mut written = String::new();
+    for ((id, language), text) in &texts {
+        let lines: Vec<&str> = text.lines().collect();
+        let heading = format!("-- {id} {language}");
+        written += &format!("{}\n{}\n\n", heading.trim_end(), lines.join("\n"));
+    }
+    assert_eq!(parse::parse(&written, ""), Ok(texts), "{written}");
+}
+
 /// All catalogs, those that count more later.
 fn files(root: &Path) -> Vec<PathBuf> {
     let mut files = BTreeMap::new();
