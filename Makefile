@@ -17,7 +17,8 @@ export PATH := $(CARGO_HOME)/bin:$(PATH)
 TARGET = $(shell PATH='$(PATH)' rustc -vV 2>/dev/null | sed -n 's/^host: //p')
 OUT = target/$(TARGET)/release
 STATIC = RUSTFLAGS='-C target-feature=+crt-static'
-DAEMONS = warren-init warren-exec warrend warren-journald warren-journal-gatewayd warren-journal-upload warren-deviced
+DAEMONS = warren-init warren-exec warrend warren-journald warren-journal-access warren-journal-gatewayd \
+    warren-journal-upload warren-deviced
 COMMANDS = warren warren-journalctl
 # Units that stand in for systemd's own: only Warrener looks there.
 UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system

@@ -24,6 +24,7 @@ pub(crate) mod inherit;
 mod keep;
 mod kmsg;
 mod link;
+mod message_file;
 pub mod mirror;
 mod pending;
 pub mod places;

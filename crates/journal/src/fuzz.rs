@@ -66,6 +66,26 @@ pub fn request(data: &[u8]) {
     assert_eq!(crate::gateway::request::parse(&longer), Ok(Some(request)));
 }
 
+/// Reads bytes as a varlink call.
+///
+/// # Panics
+/// If a refusal is of no error that is described.
+pub fn call(data: &[u8]) {
+    let Some(call) = crate::access::call::parse(data) else { return };
+    if let Err(refusal) = call.what {
+        let (name, _) = refusal.error();
+        assert!(name.starts_with("org.varlink.service."), "{name}");
+    }
+}
+
+/// Reads text as a catalog of messages.
+///
+/// # Panics
+/// If what is written of it reads as something else.
+pub fn catalog(text: &str) {
+    crate::show::catalog::check_round_trip(text);
+}
+
 /// Reads bytes as a datagram, as a syslog line and as an output stream cut in two.
 ///
 /// # Panics
@@ -337,6 +357,61 @@ mod tests {
                 (0..numbers.below(12)).map(|_| pieces[numbers.below(16)]).collect();
             request(&[b"GET /", &made.concat()[..], b"\r\n\r\n"].concat());
             request(&[b"GET /entries HTTP/1.1\r\n", &made.concat()[..], b"\r\n\r\n"].concat());
+        }
+    }
+
+    #[test]
+    fn made_up_calls_do_no_harm() {
+        let mut numbers = Numbers(16);
+        let pieces: [&[u8]; 16] = [
+            b"{\"method\":\"",
+            b"io.systemd.JournalAccess.",
+            b"io.warrener.JournalAccess.",
+            b"org.varlink.service.",
+            b"GetEntries\"",
+            b"GetInterfaceDescription\"",
+            b",\"more\":true",
+            b",\"parameters\":{",
+            b"\"units\":",
+            b"\"limit\":",
+            b"[\"a\"]",
+            b"-1",
+            b"null",
+            b"18446744073709551616",
+            b"}",
+            b"}}",
+        ];
+        for _ in 0..INPUTS {
+            let made: Vec<&[u8]> =
+                (0..numbers.below(10)).map(|_| pieces[numbers.below(16)]).collect();
+            call(&made.concat());
+            let begin: &[u8] = b"{\"method\":\"io.systemd.JournalAccess.GetEntries\",\"more\":true";
+            call(&[begin, &made.concat()].concat());
+        }
+    }
+
+    #[test]
+    fn made_up_catalogs_do_no_harm() {
+        let mut numbers = Numbers(17);
+        let pieces = [
+            "-- 0123456789abcdef0123456789abcdef",
+            "-- fedcba9876543210fedcba9876543210",
+            "-- ",
+            " de",
+            "\n",
+            "\n\n",
+            "Subject: a",
+            "@FIELD@",
+            "# comment",
+            " \t",
+            "\r\n",
+            "é",
+        ];
+        for _ in 0..INPUTS {
+            let made: String =
+                (0..numbers.below(14)).map(|_| pieces[numbers.below(pieces.len())]).collect();
+            catalog(&made);
+            catalog(&format!("-- 0123456789abcdef0123456789abcdef\n{made}"));
         }
     }
 

@@ -1,13 +1,13 @@
 //! The log over HTTP: warren-journal-gatewayd, with the URLs of systemd-journal-gatewayd(8).
 //!
 //! `request` reads a head, [`mod@route`] says what it means, `entries` and `machine` answer through
-//! `reply`. One thread takes connections; each has a thread of its own and one answer. All that a
-//! client can do is bounded: the head in bytes and time, the connections in all and of one
+//! `reply`. [`crate::serve`] takes connections; each has a thread of its own and one answer. All that
+//! a client can do is bounded: the head in bytes and time, the connections in all and of one
 //! address, and how long it may not take what is sent to it. Nothing is written, and no right is
 //! needed but to read the log's files.
 //!
-//! Not here: TLS, which a proxy in front does, and rights of single users: who can connect can read
-//! all that the program can.
+//! TLS is [`crate::tls`]'s. Not here: rights of single users; who can connect, and has the certificate
+//! that is wanted, can read all that the program can.
 
 mod entries;
 mod listen;
@@ -16,33 +16,24 @@ mod reply;
 pub mod request;
 pub mod route;
 
-use std::collections::BTreeMap;
-use std::io::{Read, Write};
-use std::net::{IpAddr, Shutdown, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::eventfd::EventFd;
-use warren_sys::socket;
+use rustls::ServerConfig;
 
 pub use listen::{Address, parse_address};
 
 use crate::gateway::request::{BadHead, HEAD_BYTES_MAX, Request};
 use crate::gateway::route::{Refusal, Route, route};
+use crate::serve::{self, Service};
 use crate::show::Args;
 use crate::show::ask;
 use crate::show::reading::Reading;
 pub use crate::show::run::Failure;
 use crate::show::stores;
-
-/// Most connections at a time.
-const CONNECTIONS_MAX: usize = 128;
-
-/// Most connections of one address at a time.
-const CONNECTIONS_PER_ADDRESS_MAX: usize = 32;
+use crate::tls::Accepted;
 
 /// A head must be there in this time, seconds.
 const HEAD_SECONDS_MAX: u64 = 10;
@@ -52,9 +43,6 @@ const STALL_SECONDS_MAX: u64 = 60;
 
 /// What a client still sends is read for so long before the connection is closed, seconds.
 const LINGER_SECONDS_MAX: u64 = 1;
-
-/// Listening sockets have lower tokens.
-const TOKEN_ENDED: u64 = 1 << 32;
 
 /// The page for people.
 const PAGE: &str = include_str!("gateway/browse.html");
@@ -70,6 +58,8 @@ pub struct Options {
     pub args: Args,
     /// Where to listen, besides the sockets that were handed over.
     pub listen: Vec<Address>,
+    /// What clients are to speak TLS with.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 /// Answers until the process is ended.
@@ -81,144 +71,46 @@ pub fn run(options: Options) -> Result<(), Failure> {
     if listeners.is_empty() {
         return Err(Failure("no socket was handed over; see --listen".to_owned()));
     }
-    Server::new(options.args, listeners)?.run()
+    serve::run(Gateway { args: options.args, tls: options.tls }, listeners)
 }
 
-/// Who is connected.
-struct Server {
-    args: Arc<Args>,
-    listeners: Vec<OwnedFd>,
-    epoll: Epoll,
-    /// Connections by address; those of a Unix socket have none.
-    open: BTreeMap<Option<IpAddr>, usize>,
-    ended: (Sender<Option<IpAddr>>, Receiver<Option<IpAddr>>),
-    wake: Arc<EventFd>,
-    /// The system gives no more descriptors: nobody is taken until a connection ends.
-    paused: bool,
+/// What the gateway is to its clients.
+struct Gateway {
+    args: Args,
+    tls: Option<Arc<ServerConfig>>,
 }
 
-/// Says that a connection is over, however its thread ends.
-struct Ending {
-    address: Option<IpAddr>,
-    to: Sender<Option<IpAddr>>,
-    wake: Arc<EventFd>,
-}
+impl Service for Gateway {
+    const CONNECTIONS_MAX: usize = 128;
+    const CONNECTIONS_PER_PEER_MAX: usize = 32;
 
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let _ = self.to.send(self.address);
-        self.wake.notify();
-    }
-}
-
-impl Server {
-    fn new(args: Args, listeners: Vec<OwnedFd>) -> Result<Server, Failure> {
-        let (epoll, wake) = (Epoll::new()?, Arc::new(EventFd::new()?));
-        epoll.add(&*wake, TOKEN_ENDED, Interest::READ)?;
-        let server = Server {
-            args: Arc::new(args),
-            listeners,
-            epoll,
-            open: BTreeMap::new(),
-            ended: mpsc::channel(),
-            wake,
-            paused: false,
-        };
-        server.watch()?;
-        Ok(server)
+    fn serve(&self, client: &TcpStream) {
+        // Who goes away in the middle is nobody's fault.
+        let _ = self.answer(client);
+        linger(client);
     }
 
-    fn watch(&self) -> Result<(), Failure> {
-        for (token, listener) in self.listeners.iter().enumerate() {
-            self.epoll.add(listener, token as u64, Interest::READ)?;
+    /// Said without waiting for anything. Who still sends may not see it, nor who wants TLS.
+    fn refuse(&self, mut client: &TcpStream) {
+        if self.tls.is_none() {
+            let refusal = Refusal(503, "Too many connections.");
+            let _ = client.set_nonblocking(true);
+            let _ = client.write_all(&reply::refusal(&Request::default(), refusal));
         }
-        Ok(())
-    }
-
-    fn run(&mut self) -> Result<(), Failure> {
-        let mut events = Events::with_capacity(16);
-        loop {
-            self.epoll.wait(&mut events, None)?;
-            let tokens: Vec<u64> = events.iter().map(|ready| ready.token).collect();
-            for token in tokens {
-                match token {
-                    TOKEN_ENDED => self.forget_ended()?,
-                    token => self.accept(token as usize)?,
-                }
-            }
-        }
-    }
-
-    fn forget_ended(&mut self) -> Result<(), Failure> {
-        self.wake.clear();
-        while let Ok(address) = self.ended.1.try_recv() {
-            if let Some(count) = self.open.get_mut(&address) {
-                *count -= 1;
-            }
-        }
-        self.open.retain(|_, count| *count > 0);
-        match std::mem::take(&mut self.paused) {
-            true => self.watch(),
-            false => Ok(()),
-        }
-    }
-
-    fn accept(&mut self, listener: usize) -> Result<(), Failure> {
-        match socket::accept(self.listeners[listener].as_fd()) {
-            Ok(Some(connection)) => self.take(connection),
-            Ok(None) => {}
-            Err(e) if self.open.is_empty() => return Err(e.into()),
-            Err(_) if self.paused => {}
-            Err(_) => {
-                self.paused = true;
-                self.listeners.iter().try_for_each(|listener| self.epoll.remove(listener))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, connection: OwnedFd) {
-        let addresses = socket::addresses(connection.as_fd()).ok().flatten();
-        let address = addresses.map(|(_, peer)| peer.ip().to_canonical());
-        let of_all: usize = self.open.values().sum();
-        let of_address = self.open.get(&address).copied().unwrap_or(0);
-        let client = TcpStream::from(connection);
-        if of_all >= CONNECTIONS_MAX
-            || (address.is_some() && of_address >= CONNECTIONS_PER_ADDRESS_MAX)
-        {
-            return refuse_unheard(&client);
-        }
-        *self.open.entry(address).or_default() += 1;
-        let ending = Ending { address, to: self.ended.0.clone(), wake: self.wake.clone() };
-        let args = self.args.clone();
-        let answer = move || {
-            let _ending = ending;
-            // Who goes away in the middle is nobody's fault.
-            let _ = serve(&client, &args);
-        };
-        // Without a thread the connection is closed, and said to be over.
-        let _ = std::thread::Builder::new().name("client".to_owned()).spawn(answer);
     }
 }
 
-/// One answer too many: said without waiting for anything. Who still sends may not see it.
-fn refuse_unheard(client: &TcpStream) {
-    let refusal = reply::refusal(&Request::default(), Refusal(503, "Too many connections."));
-    let _ = client.set_nonblocking(true);
-    let mut client = client;
-    let _ = client.write_all(&refusal);
-}
-
-/// Reads a question and answers it.
-fn serve(client: &TcpStream, args: &Args) -> Result<(), Failure> {
-    client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
-    let mut writer = client;
-    let done = match read_head(client) {
-        Ok(request) => answer(client, &request, args),
-        Err(refusal) => Ok(writer.write_all(&reply::refusal(&Request::default(), refusal))?),
-    };
-    linger(client);
-    done
+impl Gateway {
+    /// Reads a question and answers it.
+    fn answer(&self, client: &TcpStream) -> Result<(), Failure> {
+        client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
+        let mut client = Accepted::new(client, self.tls.as_ref())?;
+        match read_head(&mut client)? {
+            Ok(request) => answer(&mut client, &request, &self.args)?,
+            Err(refusal) => client.write_all(&reply::refusal(&Request::default(), refusal))?,
+        }
+        Ok(client.end()?)
+    }
 }
 
 /// Closing a connection on which something was not read would throw away the answer.
@@ -233,26 +125,22 @@ fn linger(mut client: &TcpStream) {
     }
 }
 
-fn read_head(mut client: &TcpStream) -> Result<Request, Refusal> {
-    const LATE: Refusal = Refusal(408, "Too slow.");
+/// A head, or what is wrong with it. What is no TLS is no head, and nobody who could be told.
+fn read_head(client: &mut Accepted<'_>) -> Result<Result<Request, Refusal>, Failure> {
     let until = Instant::now() + Duration::from_secs(HEAD_SECONDS_MAX);
     let (mut data, mut room) = (Vec::new(), [0; 2048]);
     loop {
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || client.set_read_timeout(Some(left)).is_err() {
-            return Err(LATE);
-        }
-        match client.read(&mut room) {
-            Ok(0) => return Err(Refusal(400, "The head has no end.")),
+        match client.read_until(&mut room, until) {
+            Ok(0) => return Ok(Err(Refusal(400, "The head has no end."))),
             Ok(bytes) => data.extend_from_slice(&room[..bytes]),
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(_) => return Err(LATE),
+            Err(e) if e.kind() == ErrorKind::InvalidData => return Err(e.into()),
+            Err(_) => return Ok(Err(Refusal(408, "Too slow."))),
         }
         match request::parse(&data) {
             Ok(None) => {}
-            Ok(Some(request)) => return Ok(request),
-            Err(BadHead::Garbage) => return Err(Refusal(400, "This is no HTTP.")),
-            Err(BadHead::TooLarge) => return Err(Refusal(431, "The head is too large.")),
+            Ok(Some(request)) => return Ok(Ok(request)),
+            Err(BadHead::Garbage) => return Ok(Err(Refusal(400, "This is no HTTP."))),
+            Err(BadHead::TooLarge) => return Ok(Err(Refusal(431, "The head is too large."))),
         }
     }
 }
@@ -264,7 +152,7 @@ enum Ready {
     Entries(Box<entries::Answer>),
 }
 
-fn answer(mut client: &TcpStream, request: &Request, args: &Args) -> Result<(), Failure> {
+fn answer(client: &mut Accepted<'_>, request: &Request, args: &Args) -> Result<(), Failure> {
     let ready = route(request).and_then(|route| {
         prepare(request, route, args).map_err(|failure| {
             eprintln!("warren-journal-gatewayd: {}: {}", request.target, failure.0);
@@ -276,7 +164,7 @@ fn answer(mut client: &TcpStream, request: &Request, args: &Args) -> Result<(), 
         Ok(Ready::Short(bytes)) => Ok(client.write_all(&bytes)?),
         Ok(Ready::Entries(answer)) => answer.send(client, request),
         Ok(Ready::Long { kind, body }) => {
-            let mut long = reply::Long::begin(&mut client, request, kind)?;
+            let mut long = reply::Long::begin(client, request, kind)?;
             if request.method != "HEAD" {
                 long.buffer = body;
                 long.end()?;

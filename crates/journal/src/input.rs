@@ -15,6 +15,23 @@ pub mod pending;
 pub mod stream;
 pub mod syslog;
 
+/// What counts as blank around messages.
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+/// Without blanks at its end.
+fn trim_end(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|&byte| !is_blank(byte)).map_or(0, |at| at + 1);
+    &text[..end]
+}
+
+/// Without blanks at its beginning.
+fn trim_start(text: &[u8]) -> &[u8] {
+    let begin = text.iter().position(|&byte| !is_blank(byte)).unwrap_or(text.len());
+    &text[begin..]
+}
+
 /// Splits a priority with its facility, as in `<30>`: priority 0 to 7, facility 0 to 127.
 fn split_priority(number: u32) -> (u32, u32) {
     (number & 7, number >> 3)

@@ -9,6 +9,7 @@
 //! follows from a block being readable without anything around it. The format is written down in
 //! `docs/src/design/journal-format.md`.
 
+pub mod access;
 pub mod block;
 mod bytes;
 pub mod config;
@@ -22,9 +23,11 @@ pub mod input;
 pub mod ledger;
 pub mod query;
 pub mod segment;
+pub mod serve;
 pub mod show;
 pub mod store;
 pub mod systemd;
+pub mod tls;
 pub mod upload;
 
 pub use entry::{Entry, Fields, Id128, Stamp};

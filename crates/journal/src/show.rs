@@ -6,6 +6,7 @@
 
 pub mod args;
 pub(crate) mod ask;
+pub mod catalog;
 mod foreign;
 pub mod format;
 mod import;
@@ -16,6 +17,7 @@ pub(crate) mod reading;
 pub mod run;
 pub mod select;
 pub(crate) mod stores;
+pub(crate) mod walk;
 pub mod when;
 
 pub use args::Args;

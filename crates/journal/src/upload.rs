@@ -7,7 +7,7 @@
 //! answered when it is started again: an entry comes at least once, and twice only when an answer was
 //! lost. Batches are compressed once the receiver says that it takes it.
 //!
-//! Not here: TLS, which a tunnel does.
+//! To `https:` it speaks TLS ([`crate::tls`]).
 
 mod client;
 mod state;
@@ -15,8 +15,10 @@ pub mod url;
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
+use rustls::ClientConfig;
 
 use crate::entry::Entry;
 use crate::query::{Cursor, Direction, Query};
@@ -63,6 +65,8 @@ pub struct Options {
     pub follow: bool,
     /// Whether to compress.
     pub compression: Compression,
+    /// Which receivers are taken over TLS, and what is shown to them.
+    pub tls: Option<Arc<ClientConfig>>,
 }
 
 /// Sends what there is, and what comes.
@@ -70,7 +74,7 @@ pub struct Options {
 /// # Errors
 /// When the log cannot be read, or the receiver cannot be reached or refuses.
 pub fn run(options: Options) -> Result<(), Failure> {
-    let Options { args, url, cursor, state, follow, compression } = options;
+    let Options { args, url, cursor, state, follow, compression, tls } = options;
     if args.directory.is_none() && args.file.is_empty() {
         ask::write(&args);
     }
@@ -85,7 +89,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
         None => journal.anywhere(),
         Some((cursor, inclusive)) => journal.seek(&cursor, Direction::Forward, inclusive)?,
     };
-    let mut upload = Upload::new(Client::new(url), state, compression);
+    let mut upload = Upload::new(Client::new(url, tls), state, compression);
     let query = Query::default();
     _ = reading.each(&query, Direction::Forward, &positions, &mut upload)?;
     upload.send()?;
@@ -123,7 +127,8 @@ impl Sink for Upload {
 impl Upload {
     fn new(client: Client, state: Option<PathBuf>, compression: Compression) -> Upload {
         let fields = Vec::new();
-        let printer = Printer { mode: Mode::Export, zone: TimeZone::UTC, all: true, fields };
+        let printer =
+            Printer { mode: Mode::Export, zone: TimeZone::UTC, all: true, fields, catalog: None };
         let (batch, last) = (Vec::new(), None);
         Upload { client, state, printer, compression, takes_zstd: false, batch, last }
     }

@@ -70,6 +70,27 @@ const CASES: &str = "
     -o export --output-fields=MESSAGE,PRIORITY
 ";
 
+/// The same where Debian's systemd has a database of its catalogs.
+const CATALOG_CASES: &str = "
+    -x
+    -x -o short-iso -r
+    -x -o with-unit
+    -x -o cat
+    --list-catalog
+    --list-catalog 39f53479d3a045ac8e11786248231fbf
+    --list-catalog 00000000000000000000000000000000
+    --list-catalog zz
+    --dump-catalog
+    --dump-catalog 39f53479d3a045ac8e11786248231fbf f77379a8490b408bbe5f6940505a777b
+";
+
+/// Messages that systemd's catalog explains: with fields in the text, with few of them, with no text.
+const MESSAGE_IDS: [&str; 3] = [
+    "39f53479d3a045ac8e11786248231fbf",
+    "ec387f577b844b8fa948f33cad9a75e6",
+    "00000000000000000000000000000000",
+];
+
 fn temporary() -> PathBuf {
     std::env::temp_dir().join(format!("warren-differential-{}", std::process::id()))
 }
@@ -138,6 +159,11 @@ fn write_store(directory: &Path) {
         fields.push(b"DOUBLE", b"a");
         fields.push(b"DOUBLE", b"b");
         fields.push(b"LONG", "l".repeat(number as usize * 200).as_bytes());
+        if let Some(id) = MESSAGE_IDS.get(number as usize % 9) {
+            fields.push(b"MESSAGE_ID", id.as_bytes());
+            fields.push(b"JOB_ID", b"7");
+            fields.push(b"JOURNAL_NAME", b"two\nlines \xff");
+        }
         store.append("system", &stamp, &Arc::new(context), &fields).expect("in bounds");
     }
     store.sync().expect("a sync");
@@ -166,7 +192,8 @@ impl Both {
 
     fn ours(&self, options: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
-        command.arg("-D").arg(&self.store).args(options).env("TZ", "UTC").output().expect("it runs")
+        command.arg("-D").arg(&self.store).args(options);
+        command.env("TZ", "UTC").env("LC_ALL", "C.UTF-8").output().expect("it runs")
     }
 
     fn debian(&self, options: &[&str]) -> Output {
@@ -209,7 +236,12 @@ fn debian_prints_the_same() {
     let root = temporary();
     let both = Both::make(&root, &remote);
     let mut differences = Vec::new();
-    for case in CASES.lines().map(str::trim).filter(|case| !case.is_empty()) {
+    let has_catalog = Path::new("/var/lib/systemd/catalog/database").exists();
+    if !has_catalog {
+        not_run("systemd's database of catalogs is not there");
+    }
+    let cases = CASES.lines().chain(CATALOG_CASES.lines().filter(|_| has_catalog));
+    for case in cases.map(str::trim).filter(|case| !case.is_empty()) {
         let options: Vec<&str> = case.split(' ').collect();
         let (ours, debian) = (both.ours(&options), both.debian(&options));
         let (text, theirs) = (without_cursors(&ours.stdout), without_cursors(&debian.stdout));

@@ -178,7 +178,7 @@ fn a_receiver_that_is_not_there_ends_it() {
     let output = finish(start(&lab, &url, &[]));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("the receiver is not there"), "{said}");
-    assert_eq!(finish(start(&lab, "https://a", &[])).status.code(), Some(2));
+    assert_eq!(finish(start(&lab, "ftp://a", &[])).status.code(), Some(2));
 }
 
 /// Debian's receiver, which stays until the end of the test.

@@ -1,10 +1,12 @@
 //! The log over HTTP; see `warren_journal::gateway`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
-use warren_journal::gateway::{Address, Options, parse_address, run};
+use warren_journal::gateway::{Address, Failure, Options, parse_address, run};
 use warren_journal::show::Place;
+use warren_journal::tls;
 
 /// Open files that this program asks for: every client has the log's files open.
 const OPEN_FILES: u64 = 1 << 16;
@@ -16,19 +18,36 @@ struct Args {
     /// Listen there, too: a port, ADDRESS:PORT, or the path of a Unix socket; may come often.
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     listen: Vec<Address>,
+    /// Speak TLS, and show the certificate in this file (PEM, the server's own first).
+    #[arg(long, value_name = "PATH", requires = "key")]
+    cert: Option<PathBuf>,
+    /// The key of that certificate (PEM).
+    #[arg(long, value_name = "PATH", requires = "cert")]
+    key: Option<PathBuf>,
+    /// Answer only clients whose certificates were signed by one in this file (PEM).
+    #[arg(long, value_name = "PATH", requires = "cert")]
+    trust: Option<PathBuf>,
     #[command(flatten)]
     place: Place,
 }
 
 fn main() -> ExitCode {
-    let Args { listen, place } = Args::parse();
     // With fewer, later clients are refused.
     let _ = warren_sys::process::raise_open_files(OPEN_FILES);
-    match run(Options { args: place.into(), listen }) {
+    match options(Args::parse()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("warren-journal-gatewayd: {}", failure.0);
             ExitCode::FAILURE
         }
     }
+}
+
+fn options(args: Args) -> Result<Options, Failure> {
+    let Args { listen, cert, key, trust, place } = args;
+    let tls = match cert.zip(key) {
+        Some((cert, key)) => Some(tls::server(&cert, &key, trust.as_deref())?),
+        None => None,
+    };
+    Ok(Options { args: place.into(), listen, tls })
 }

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
+use rustls::ClientConfig;
 use warren_journal::query::Cursor;
 use warren_journal::show::Place;
-use warren_journal::upload::{Compression, Options, run, url};
+use warren_journal::tls;
+use warren_journal::upload::{Compression, Failure, Options, run, url};
 
 /// Where it is kept how far the receiver has got.
 const STATE: &str = "/var/lib/warren/journal-upload/state";
@@ -15,7 +18,7 @@ const STATE: &str = "/var/lib/warren/journal-upload/state";
 #[derive(Debug, Parser)]
 #[command(name = "warren-journal-upload", version)]
 struct Args {
-    /// Send to this receiver: `http://HOST[:PORT][/PATH]`, port 19532 without one.
+    /// Send to this receiver: `http[s]://HOST[:PORT][/PATH]`, port 19532 without one.
     #[arg(short, long, value_parser = url::parse)]
     url: url::Url,
     #[command(flatten)]
@@ -36,6 +39,16 @@ struct Args {
     /// Compress: `auto`, once the receiver says that it takes zstd; `zstd`; `none`.
     #[arg(long, value_name = "HOW", default_value = "auto", value_parser = compression)]
     compression: Compression,
+    /// With `https`: show the receiver the certificate in this file (PEM, our own first).
+    #[arg(long, value_name = "PATH")]
+    cert: Option<PathBuf>,
+    /// The key of that certificate (PEM).
+    #[arg(long, value_name = "PATH")]
+    key: Option<PathBuf>,
+    /// With `https`: take receivers whose certificates were signed by one in this file (PEM); those
+    /// that the system trusts without it.
+    #[arg(long, value_name = "PATH")]
+    trust: Option<PathBuf>,
 }
 
 fn cursor(text: &str) -> Result<Cursor, String> {
@@ -60,7 +73,7 @@ fn compression(text: &str) -> Result<Compression, String> {
 }
 
 fn main() -> ExitCode {
-    match run(options(Args::parse())) {
+    match options(Args::parse()).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("warren-journal-upload: {}", failure.0);
@@ -69,15 +82,33 @@ fn main() -> ExitCode {
     }
 }
 
-fn options(args: Args) -> Options {
+fn options(args: Args) -> Result<Options, Failure> {
+    let tls = if args.url.is_https { Some(tls(&args)?) } else { None };
     let Args { url, place, follow, compression, .. } = args;
     let after = args.after_cursor.map(|cursor| (cursor, false));
-    Options {
+    Ok(Options {
         args: place.into(),
         url,
         cursor: args.cursor.map(|cursor| (cursor, true)).or(after),
         state: args.save_state,
         follow,
         compression,
+        tls,
+    })
+}
+
+/// What the options say, or else the environment in the names of journal-upload.conf(5).
+fn tls(args: &Args) -> Result<Arc<ClientConfig>, Failure> {
+    let or_set = |option: &Option<PathBuf>, name: &str| {
+        let set = || std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        option.clone().or_else(set)
+    };
+    let cert = or_set(&args.cert, "ServerCertificateFile");
+    let key = or_set(&args.key, "ServerKeyFile");
+    let trust = or_set(&args.trust, "TrustedCertificateFile");
+    if cert.is_some() != key.is_some() {
+        return Err(Failure("a certificate and its key come together".to_owned()));
     }
+    let identity = cert.as_deref().zip(key.as_deref());
+    tls::client(identity, trust.as_deref())
 }

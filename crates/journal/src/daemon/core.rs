@@ -6,12 +6,12 @@ mod moving;
 pub use aging::PARTS_OF_RETENTION;
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
-use warren_sys::{memfd, time};
+use warren_sys::time;
 
 use crate::config::Config;
 use crate::daemon::forward::{Forwarder, level_of};
@@ -19,12 +19,12 @@ use crate::daemon::keep::Keep;
 use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
-use crate::daemon::sender::{Host, Origin, Senders, Transport};
+use crate::daemon::sender::{self, Host, Origin, Senders, Transport};
 use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
 use crate::daemon::units::Units;
-use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, now_us, system};
-use crate::entry::{ENTRY_BYTES_MAX, Fields, Id128, Stamp};
+use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, message_file, now_us, system};
+use crate::entry::{Fields, Id128, Stamp};
 use crate::error::{Error, Result};
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
@@ -142,13 +142,10 @@ impl Core {
     }
 
     /// Takes a message that came as a file.
-    pub fn memfd(&mut self, fd: &OwnedFd, origin: &Origin, now: Moment) {
-        if !memfd::is_sealed(fd) {
-            return self.note("A file that its sender may still change is refused");
-        }
-        match memfd::read_all(fd.as_fd(), ENTRY_BYTES_MAX) {
+    pub fn message_file(&mut self, fd: &OwnedFd, origin: &Origin, now: Moment) {
+        match message_file::read(fd, origin.is_root()) {
             Ok(data) => self.native(&data, origin, now),
-            Err(e) => self.note(&format!("A message in a file is lost: {e}")),
+            Err(text) => self.note(&format!("A message in a file is lost: {text}")),
         }
     }
 
@@ -156,6 +153,9 @@ impl Core {
     pub fn datagram(&mut self, transport: Transport, data: &[u8], origin: &Origin, now: Moment) {
         if transport == Transport::Journal {
             return self.native(data, origin, now);
+        }
+        if data.is_empty() {
+            return;
         }
         let mut fields = std::mem::take(&mut self.fields);
         syslog::parse_into(data, &mut fields);
@@ -167,7 +167,14 @@ impl Core {
     fn native(&mut self, data: &[u8], origin: &Origin, now: Moment) {
         let mut fields = std::mem::take(&mut self.fields);
         native::each(data, &mut fields, |fields| {
-            self.take(origin, fields, now);
+            match fields.get("OBJECT_PID").filter(|_| origin.is_root()) {
+                Some(pid) => {
+                    let mut fields = fields.clone();
+                    sender::put_object(pid, &mut fields);
+                    self.take(origin, &fields, now);
+                }
+                None => self.take(origin, fields, now),
+            }
             // One message may be more than the store keeps in memory.
             if self.is_full() {
                 self.flush_or_say();

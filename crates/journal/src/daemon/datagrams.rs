@@ -155,7 +155,7 @@ impl Inlet {
             _ if received.truncated => core.note("A datagram was too large and is lost"),
             (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
                 let origin = origin(core);
-                core.memfd(&fd, &origin, now);
+                core.message_file(&fd, &origin, now);
             }
             (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
             (transport, None) => {

@@ -3,20 +3,28 @@
 //!
 //! A few files of a bounded size each; the oldest goes. Names begin as those of systemd's daemon do and go on
 //! as its own never do, so that both can write to the directory. The mirror is a copy and no more: what
-//! cannot be written is said once and left out, and a daemon that begins begins another file.
+//! cannot be written is said once and left out, and a daemon that begins begins another file. What a
+//! daemon that was killed left may be half of a flush: all that it had before is there to be read, but
+//! its tables are not of one piece. The next one makes it anew.
 
 use std::path::{Path, PathBuf};
 
 use crate::entry::{Fields, Id128, Stamp};
 use crate::error::{Error, Result};
 use crate::files::{Disk, File, Files};
-use crate::systemd::write::{Ids, State, Writer};
+use crate::query::union::Reader;
+use crate::query::{Direction, Query};
+use crate::systemd::SystemdFile;
+use crate::systemd::write::{Ids, State, Writer, is_online};
 
 /// What the names of its files begin with.
 pub const NAME: &str = "system@warren";
 
 /// The file that is written to.
 const ACTIVE: &str = "system@warren.journal";
+
+/// A file on the way to being it.
+const ANEW: &str = "system@warren.anew";
 
 /// The bytes are those of so many files.
 const FILES: usize = 4;
@@ -133,6 +141,7 @@ impl Mirror {
     }
 
     fn begin(&mut self) -> Result<()> {
+        make_anew(&self.files, self.ids, self.file_bytes_max)?;
         self.put_away(ACTIVE)?;
         self.make_room()?;
         let file = self.files.create(ACTIVE)?;
@@ -169,6 +178,32 @@ impl Mirror {
     }
 }
 
+/// Puts a file with the same entries in the place of one to which somebody wrote when he was killed.
+/// One that cannot be read stays as it is.
+fn make_anew(files: &Disk, ids: Ids, bytes_max: usize) -> Result<()> {
+    let Some(listed) = files.list()?.into_iter().find(|file| file.name == ACTIVE) else {
+        return Ok(());
+    };
+    let file = files.open(ACTIVE)?;
+    if !is_online(&*file)? {
+        return Ok(());
+    }
+    let Ok(old) = SystemdFile::of(ACTIVE, file) else { return Ok(()) };
+    let mut writer =
+        Writer::new(Ids { file: new_id(), ..ids }, bytes_max.max(listed.bytes as usize));
+    let query = Query::default();
+    let mut entries = old.entries(&query, Direction::Forward, None);
+    while let Some(entry) = entries.try_next()? {
+        if writer.has_room(&entry.context, &entry.fields) {
+            writer.append(entry.seqnum, &entry.stamp, &entry.context, &entry.fields);
+        }
+    }
+    writer.set_state(State::Archived);
+    files.unlink(ANEW)?;
+    writer.flush(&*files.create(ANEW)?)?;
+    files.rename(ANEW, ACTIVE)
+}
+
 /// The number of a file that is not written to.
 fn number(name: &str) -> Option<u64> {
     let digits = name.strip_prefix(NAME)?.strip_prefix('-')?.strip_suffix(".journal")?;
@@ -186,7 +221,106 @@ fn falls(last: Option<Stamp>, stamp: &Stamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
+
+    /// Where a writer was killed after so many writes, in the middle of the next one.
+    struct Cut {
+        file: Box<dyn File>,
+        writes_left: AtomicUsize,
+    }
+
+    impl File for Cut {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+            self.file.read_at(buffer, offset)
+        }
+
+        fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+            let left = self.writes_left.load(Ordering::Relaxed);
+            if left > 0 {
+                self.writes_left.store(left - 1, Ordering::Relaxed);
+                return self.file.write_at(bytes, offset);
+            }
+            self.file.write_at(&bytes[..bytes.len() / 2], offset)?;
+            Err(Error::Io { op: "write", name: "killed".to_owned(), errno: 5 })
+        }
+
+        fn sync(&self) -> Result<()> {
+            self.file.sync()
+        }
+
+        fn len(&self) -> Result<u64> {
+            self.file.len()
+        }
+    }
+
+    const BEFORE: u64 = 400;
+    const AFTER: u64 = 480;
+
+    /// The file of a daemon that was killed in its second flush; true: it was through with it.
+    fn killed(files: &Disk, ids: Ids, writes: usize) -> bool {
+        let _ = files.unlink(ACTIVE);
+        let file = files.create(ACTIVE).expect("a file");
+        let mut writer = Writer::new(ids, 1 << 20);
+        for number in 0..AFTER {
+            if number == BEFORE {
+                writer.flush(&*file).expect("written");
+            }
+            let (realtime_us, boot) = (1_700_000_000_000_000 + number, Id128([1; 16]));
+            let stamp = Stamp { realtime_us, monotonic_us: 1 + number, boot };
+            let (few, text) = (format!("{}", number % 7), format!("text {number}"));
+            let fields =
+                [("FEW", &*few), ("MESSAGE", &*text), (["A", "B"][number as usize % 2], "x")];
+            writer.append(number + 1, &stamp, &Fields::new(), &fields.into_iter().collect());
+        }
+        writer.flush(&Cut { file, writes_left: AtomicUsize::new(writes) }).is_ok()
+    }
+
+    /// What Debian's journalctl prints; `None` where there is none.
+    fn journalctl(directory: &Path, options: &[&str]) -> Option<(bool, usize)> {
+        let mut command = std::process::Command::new("journalctl");
+        let output = command.args(["-q", "--no-pager", "-D"]).arg(directory).args(options).output();
+        let output = output.ok()?;
+        Some((output.status.success(), output.stdout.split(|&byte| byte == b'\n').count() - 1))
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_made_anew() {
+        let root = std::env::temp_dir().join(format!("warren-anew-{}", std::process::id()));
+        std::fs::create_dir_all(&root).expect("a directory");
+        let files = Disk::new(&root);
+        let ids = Ids { file: Id128([5; 16]), machine: Id128([6; 16]), sequence: Id128([7; 16]) };
+        for writes in 0.. {
+            let whole = killed(&files, ids, writes);
+            let found = journalctl(&root, &["-o", "cat"]);
+            make_anew(&files, ids, FILE_BYTES_MIN as usize).expect("readable");
+            let old = SystemdFile::of(ACTIVE, files.open(ACTIVE).expect("it is there"));
+            let old = old.expect("a file of ours");
+            let query = Query::default();
+            let mut entries = old.entries(&query, Direction::Forward, None);
+            let mut count = 0;
+            while let Some(entry) = entries.try_next().expect("readable") {
+                count += 1;
+                assert_eq!(entry.get("MESSAGE"), Some(format!("text {}", count - 1).as_bytes()));
+            }
+            assert!(entries.damage().is_empty());
+            assert!(count == BEFORE || count == AFTER, "{writes} writes: {count}");
+            match found {
+                None => println!("NOT RUN: journalctl of systemd is not installed"),
+                Some(found) => {
+                    assert_eq!(found, (true, count as usize), "as it was left, {writes} writes");
+                    assert_eq!(journalctl(&root, &["--verify"]).map(|it| it.0), Some(true));
+                    let shown = journalctl(&root, &["-o", "cat"]);
+                    assert_eq!(shown, Some((true, count as usize)), "{writes} writes");
+                }
+            }
+            if whole {
+                break;
+            }
+        }
+        std::fs::remove_dir_all(&root).expect("ours to remove");
+    }
 
     #[test]
     fn clocks_that_go_back_begin_another_file() {

@@ -157,6 +157,11 @@ impl Origin {
         Origin::new(context, unit)
     }
 
+    /// It may say what others may not.
+    pub fn is_root(&self) -> bool {
+        self.context.get("_UID") == Some(b"0")
+    }
+
     /// Whose entries they count as: the name of a unit or a cgroup, or nothing.
     pub fn who(&self) -> &[u8] {
         self.who.map_or(b"", |place| self.context.at(place))
@@ -305,6 +310,24 @@ impl Senders {
     }
 }
 
+/// What is known of the process that a message is about; systemd.journal-fields(7), `OBJECT_PID=`.
+pub fn put_object(pid: &[u8], fields: &mut Fields) {
+    /// What is told of senders and not of others.
+    const NOT_TOLD: [&[u8]; 2] = [b"_SYSTEMD_SLICE", b"_SYSTEMD_USER_SLICE"];
+    let pid = std::str::from_utf8(pid).ok().and_then(|pid| pid.parse().ok());
+    let Some(process) = pid.filter(|&pid: &i32| pid > 0).and_then(Process::read) else { return };
+    let mut known = Fields::new();
+    let mut put = |name: &[u8], value: &Option<String>| {
+        value.iter().for_each(|value| known.push(name, value.as_bytes()));
+    };
+    put(b"_UID", &process.uid);
+    put(b"_GID", &process.gid);
+    process.put(&mut known, false, false);
+    for (name, value) in known.iter().filter(|(name, _)| !NOT_TOLD.contains(name)) {
+        fields.push(&[b"OBJECT", name].concat(), value);
+    }
+}
+
 /// The unit whose cgroup a process is in or was in.
 pub fn unit_of<'a>(pidfd: &OwnedFd, units: &'a Units) -> Option<&'a Arc<UnitLog>> {
     units.by_cgroup(process::pidfd_cgroup_id(pidfd.as_fd())?)
@@ -313,6 +336,8 @@ pub fn unit_of<'a>(pidfd: &OwnedFd, units: &'a Units) -> Option<&'a Arc<UnitLog>
 /// What /proc says of a process.
 struct Process {
     fields: Fields,
+    uid: Option<String>,
+    gid: Option<String>,
     cgroup: Option<String>,
 }
 
@@ -341,7 +366,13 @@ impl Process {
             put(name, read(file).filter(|id| id != NONE).unwrap_or_default().trim_ascii());
         }
         let cgroup = read("cgroup").map(|text| String::from_utf8_lossy(&text).into_owned());
-        Some(Process { fields, cgroup })
+        // The real one comes first.
+        let id = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next().map(str::to_owned)
+        };
+        let (uid, gid) = (id("Uid:"), id("Gid:"));
+        Some(Process { fields, uid, gid, cgroup })
     }
 
     fn put(&self, fields: &mut Fields, unit_is_known: bool, cgroup_is_known: bool) {

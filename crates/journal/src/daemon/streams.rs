@@ -77,6 +77,8 @@ struct Connection {
     stream: Stream,
     /// Who wrote last.
     writer: Credentials,
+    /// Something was read of that writer, and not by the last daemon alone.
+    has_heard: bool,
     /// What is known of the writer; made with its first line.
     context: Option<Arc<sender::Origin>>,
     unit: Option<Arc<UnitLog>>,
@@ -165,6 +167,7 @@ impl Streams {
                 id,
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
+                has_heard: false,
                 context: None,
                 unit: None,
                 wants_unit: true,
@@ -200,6 +203,7 @@ impl Streams {
                 id,
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
+                has_heard: false,
                 context: None,
                 unit: Some(unit),
                 wants_unit: false,
@@ -464,11 +468,12 @@ impl Connection {
     /// A line ends where another process writes on.
     fn set_writer(&mut self, writer: Credentials, core: &mut Core) {
         if writer != self.writer {
-            if self.context.is_some() {
+            if self.has_heard {
                 self.cut(LineBreak::PidChange, core);
             }
             (self.writer, self.context) = (writer, None);
         }
+        self.has_heard = true;
     }
 
     /// For the daemon that goes on with it.
@@ -508,7 +513,7 @@ impl Connection {
 
     fn cut(&mut self, why: LineBreak, core: &mut Core) {
         let mut lines = Vec::new();
-        self.stream.cut(why, |header, text, why| lines.push(fields(header, text, why)));
+        self.stream.cut(why, |header, text, why| lines.extend(fields(header, text, why)));
         self.log(&lines, core);
     }
 
@@ -532,7 +537,7 @@ impl Connection {
 
 fn take(stream: &mut Stream, data: &[u8]) -> Result<Vec<Fields>, crate::input::stream::BadHeader> {
     let mut lines = Vec::new();
-    let line = |header: &Header, text: &[u8], why| lines.push(fields(header, text, why));
+    let line = |header: &Header, text: &[u8], why| lines.extend(fields(header, text, why));
     stream.push(data, line)?;
     Ok(lines)
 }

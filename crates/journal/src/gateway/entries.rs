@@ -18,6 +18,7 @@ use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Expr, Query, Union};
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink};
+use crate::tls::Accepted;
 
 /// What is left to do of an answer.
 struct Sending<'a> {
@@ -77,16 +78,16 @@ impl Answer {
     }
 
     /// Sends it. An error cuts it.
-    pub fn send(mut self, client: &TcpStream, request: &Request) -> Result<(), Failure> {
+    pub fn send(mut self, to: &mut Accepted<'_>, request: &Request) -> Result<(), Failure> {
         let Wanted { format, range, follow, discrete, .. } = self.wanted;
-        let mut writer = client;
-        let long = Long::begin(&mut writer, request, format.mime)?;
+        let client = to.socket();
+        let long = Long::begin(to, request, format.mime)?;
         if request.method == "HEAD" {
             return Ok(());
         }
         let all = format.mode == Mode::Export;
         let zone = TimeZone::system();
-        let printer = Printer { mode: format.mode, zone, all, fields: Vec::new() };
+        let printer = Printer { mode: format.mode, zone, all, fields: Vec::new(), catalog: None };
         let skip = if discrete { 0 } else { u64::try_from(range.skip).unwrap_or(0) };
         let mut sending = Sending { client, long, printer, skip, left: self.left };
         let mut go = ControlFlow::Break(());
@@ -117,20 +118,16 @@ fn start(journal: &Union, range: &Range, query: &Query) -> Result<Positions, Fai
         return Ok(cursor.map_or_else(|| Ok(journal.anywhere()), seek)?);
     }
     // Behind everything, or behind the cursor.
-    let (from, mut starts) = match cursor {
+    let (from, starts) = match cursor {
         None => (journal.anywhere(), vec![Some(u64::MAX); journal.anywhere().len()]),
         Some(cursor) => (
             journal.seek(cursor, Direction::Backward, true)?,
             journal.seek(cursor, Direction::Forward, false)?,
         ),
     };
-    let mut entries = journal.entries(query, Direction::Backward, &from);
     // The entry that is counted from, and those before it.
-    for _ in 0..=range.skip.unsigned_abs() {
-        let Some((part, entry)) = entries.try_next()? else { break };
-        starts[part] = Some(entry.seqnum - 1);
-    }
-    Ok(starts)
+    let count = range.skip.unsigned_abs().saturating_add(1);
+    Ok(journal.back(query, &from, starts, count)?)
 }
 
 /// Whether the entry of a cursor is there, and is one of those that are wanted.

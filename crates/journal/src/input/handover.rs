@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn parse_one(packet: &str) -> (Option<Packet>, Vec<String>) {
-        let (mut packets, faults) = parse(packet.as_bytes());
+        let (mut packets, faults) = parse(format!("{packet}\n").as_bytes());
         assert!(packets.len() <= 1, "{packets:?}");
         (packets.pop(), faults)
     }

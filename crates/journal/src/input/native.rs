@@ -15,7 +15,8 @@ pub struct Parsed {
     pub refused: usize,
 }
 
-/// Reads a datagram. What follows a fault in the framing is lost; what came before is kept.
+/// Reads a datagram. What follows a fault in the framing (a field without its newline is one, too) is
+/// lost; what came before is kept.
 pub fn parse(data: &[u8]) -> Parsed {
     let mut entries = Vec::new();
     let refused = each(data, &mut Fields::new(), |fields| entries.push(fields.clone()));
@@ -33,8 +34,11 @@ pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) 
     };
     entry.clear();
     while !data.is_empty() {
-        let end = memchr::memchr(b'\n', data).unwrap_or(data.len());
-        let (line, rest) = (&data[..end], data.get(end + 1..).unwrap_or(&[]));
+        let Some(end) = memchr::memchr(b'\n', data) else {
+            refused += 1;
+            break;
+        };
+        let (line, rest) = (&data[..end], &data[end + 1..]);
         if line.is_empty() {
             finish(entry);
             data = rest;
@@ -91,7 +95,8 @@ mod tests {
         check(b"A=1\n\nA=2\n\n\n", &[&[("A", "1")], &[("A", "2")]], 0);
         check(b"A\n\x05\0\0\0\0\0\0\0a\nb=c\nB=2\n", &[&[("A", "a\nb=c"), ("B", "2")]], 0);
         check(b"#comment\n.x\nA=\n", &[&[("A", "")]], 0);
-        check(b"A=b", &[&[("A", "b")]], 0);
+        check(b"A=b", &[], 1);
+        check(b"A=b\nB=c", &[&[("A", "b")]], 1);
         check(b"A=b=c\n", &[&[("A", "b=c")]], 0);
         check(b"", &[], 0);
         check(b"\n\n", &[], 0);

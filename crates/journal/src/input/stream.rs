@@ -5,7 +5,7 @@
 //! entry; a line may begin with `<N>` when the level prefix is on.
 
 use crate::entry::Fields;
-use crate::input::{split_priority, take_priority};
+use crate::input::{split_priority, take_priority, trim_end, trim_start};
 
 /// Longest line, bytes, unless `LineMax=` of journald.conf(5) says another; longer ones are split.
 pub const LINE_BYTES_DEFAULT: usize = 48 << 10;
@@ -154,6 +154,7 @@ fn find_end(data: &[u8], limit: usize) -> Option<(usize, usize, LineBreak)> {
 }
 
 fn read_header(header: &mut Header, number: usize, text: &[u8]) -> Result<(), BadHeader> {
+    let text = trim_start(trim_end(text));
     match number {
         0 => header.identifier = text.to_vec(),
         1 => header.unit = text.to_vec(),
@@ -171,20 +172,25 @@ fn read_header(header: &mut Header, number: usize, text: &[u8]) -> Result<(), Ba
 
 fn read_bool(text: &[u8]) -> Result<bool, BadHeader> {
     match text {
-        b"0" => Ok(false),
-        b"1" => Ok(true),
+        b"0" | b"no" | b"false" | b"off" | b"n" | b"f" => Ok(false),
+        b"1" | b"yes" | b"true" | b"on" | b"y" | b"t" => Ok(true),
         _ => Err(BadHeader),
     }
 }
 
-/// The fields of a line.
-pub fn fields(header: &Header, text: &[u8], line_break: LineBreak) -> Fields {
+/// The fields of a line, but for blanks at its end; `None` where nothing is left. A line of blanks alone
+/// stays. What does not begin with a priority alone (`<0>` to `<7>`) begins with no prefix.
+pub fn fields(header: &Header, text: &[u8], line_break: LineBreak) -> Option<Fields> {
+    let trimmed = trim_end(text);
+    let text = if trimmed.is_empty() { text } else { trimmed };
     let prefixed = header.level_prefix.then(|| take_priority(text)).flatten();
-    let (number, text) = match prefixed {
-        Some((number, text)) if number < 8 => (number | header.priority & !7, text),
-        Some((number, text)) => (number, text),
+    let (number, text) = match prefixed.filter(|(number, _)| *number < 8) {
+        Some((number, text)) => (number | header.priority & !7, text),
         None => (header.priority, text),
     };
+    if text.is_empty() {
+        return None;
+    }
     let (priority, facility) = split_priority(number);
     let mut fields = Fields::new();
     fields.push(b"PRIORITY", priority.to_string().as_bytes());
@@ -198,7 +204,7 @@ pub fn fields(header: &Header, text: &[u8], line_break: LineBreak) -> Fields {
     if let Some(name) = line_break.name() {
         fields.push(b"_LINE_BREAK", name.as_bytes());
     }
-    fields
+    Some(fields)
 }
 
 #[cfg(test)]
@@ -211,7 +217,7 @@ mod tests {
         for piece in [1, 2, 7, data.len()] {
             let (mut stream, mut lines) = (Stream::new(LINE_BYTES_DEFAULT), Vec::new());
             let mut note = |header: &Header, text: &[u8], line_break: LineBreak| {
-                let fields = fields(header, text, line_break);
+                let Some(fields) = fields(header, text, line_break) else { return };
                 let get =
                     |name| String::from_utf8_lossy(fields.get(name).unwrap_or(b"")).into_owned();
                 let (priority, text) = (get("PRIORITY"), get("MESSAGE"));
@@ -230,9 +236,24 @@ mod tests {
     fn lines() {
         check("one\ntwo\n", &["6 one ()", "6 two ()"]);
         check("<3>bad\n<x>odd\n", &["3 bad ()", "6 <x>odd ()"]);
+        check("<30>a\n<03>b\n<8>c\n<3>\n", &["6 <30>a ()", "3 b ()", "6 <8>c ()"]);
+        check(" a \t\r\n \n<3> b \nc ", &["6  a ()", "6   ()", "3  b ()", "6 c (eof)"]);
         check("one\n\n\ntwo", &["6 one ()", "6 two (eof)"]);
         check("a\0b\n", &["6 a (nul)", "6 b ()"]);
         check("", &[]);
+    }
+
+    #[test]
+    fn blanks_in_a_header_are_nothing() {
+        let mut stream = Stream::new(LINE_BYTES_DEFAULT);
+        stream.push(b" id \nu\n 06\nyes\noff\n1\nt\n", |_, _, _| {}).expect("a good header");
+        let expected = Header {
+            identifier: b"id".to_vec(),
+            unit: b"u".to_vec(),
+            priority: 6,
+            level_prefix: true,
+        };
+        assert_eq!(stream.header(), &expected);
     }
 
     #[test]
@@ -255,7 +276,7 @@ mod tests {
     #[test]
     fn bad_headers_are_refused() {
         let long = "x".repeat(HEADER_BYTES_MAX + 1);
-        for bad in [&*long, "a\nb\n1000\n", "a\nb\n-1\n", "a\nb\n6\nyes\n", "a\0"] {
+        for bad in [&*long, "a\nb\n1000\n", "a\nb\n-1\n", "a\nb\n6\nx\n", "a\0"] {
             let mut stream = Stream::new(LINE_BYTES_DEFAULT);
             assert_eq!(stream.push(bad.as_bytes(), |_, _, _| {}), Err(BadHeader), "{bad:?}");
         }

@@ -116,6 +116,26 @@ impl Union {
         vec![None; self.parts.len()]
     }
 
+    /// Where the last `count` entries before a place begin: positions to go on forward from. `starts`
+    /// is what they are of a store that has none of them.
+    ///
+    /// # Errors
+    /// Failed reads.
+    pub fn back(
+        &self,
+        query: &Query,
+        from: &[Option<u64>],
+        mut starts: Positions,
+        count: u64,
+    ) -> Result<Positions> {
+        let mut entries = self.entries(query, Direction::Backward, from);
+        for _ in 0..count {
+            let Some((part, entry)) = entries.try_next()? else { break };
+            starts[part] = Some(entry.seqnum - 1);
+        }
+        Ok(starts)
+    }
+
     /// Takes a new picture of all files.
     pub fn refresh(&mut self) -> Result<()> {
         self.parts.iter_mut().try_for_each(|part| part.refresh())

@@ -109,6 +109,9 @@ impl Args {
 
     /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
     pub fn take_units(&mut self) {
+        if self.list_catalog || self.dump_catalog {
+            return;
+        }
         let is_match = |word: &mut String| word.contains('=') || word == "+";
         let units: Vec<String> = self.matches.extract_if(.., |word| !is_match(word)).collect();
         self.unit.extend(units);
@@ -270,21 +273,24 @@ pub struct Args {
     /// Show what all machines and namespaces wrote that have files here.
     #[arg(short, long, conflicts_with_all = ["directory", "file", "namespace"])]
     pub merge: bool,
-    /// Not here: there are no texts that explain messages.
-    #[arg(short = 'x', long, hide = true)]
+    /// Explain messages by texts of the catalogs, in outputs for people.
+    #[arg(short = 'x', long)]
     pub catalog: bool,
-    /// Not here.
-    #[arg(long, hide = true)]
-    pub update_catalog: bool,
-    /// Not here.
-    #[arg(long, hide = true)]
+    /// List the messages that catalogs explain, or those of the ids that follow.
+    #[arg(long)]
     pub list_catalog: bool,
-    /// Not here.
-    #[arg(long, hide = true)]
+    /// Print the same as a catalog.
+    #[arg(long)]
     pub dump_catalog: bool,
+    /// Check the catalogs, which are read as they are.
+    #[arg(long)]
+    pub update_catalog: bool,
     /// Read what is kept in memory alone: the disk is another system's.
     #[arg(skip)]
     pub in_memory: bool,
+    /// The user whose units `user_unit` are, the one who runs this without it.
+    #[arg(skip)]
+    pub user: Option<u32>,
     /// FIELD=VALUE, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use crate::daemon::mirror;
+use crate::entry::Id128;
 use crate::query::Union;
 use crate::show::args::Args;
 use crate::show::run::Failure;
@@ -84,7 +85,10 @@ fn directories(args: &Args) -> Vec<PathBuf> {
         let parents = DIRECTORIES.iter().map(|path| args.root().join(path));
         return parents.flat_map(|parent| listing(&parent)).filter(|path| path.is_dir()).collect();
     }
-    let machine = std::fs::read_to_string(args.root().join("etc/machine-id")).unwrap_or_default();
+    if args.root.is_some() {
+        return directories_below(args);
+    }
+    let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     match machine.trim() {
         "" => Vec::new(),
         id => {
@@ -97,6 +101,19 @@ fn directories(args: &Args) -> Vec<PathBuf> {
             DIRECTORIES.iter().flat_map(below).collect()
         }
     }
+}
+
+/// Below a root of one's own choice, as with systemd 252: those of any machine, and of the namespaces.
+fn directories_below(args: &Args) -> Vec<PathBuf> {
+    let namespaces = args.namespaces();
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let (id, namespace) = name.split_once('.').map_or((name, None), |(id, it)| (id, Some(it)));
+        let named = namespaces.iter().any(|wanted| wanted.as_deref() == namespace);
+        named && Id128::parse(id).is_some() && path.is_dir()
+    };
+    let parents = DIRECTORIES.iter().map(|path| args.root().join(path));
+    parents.flat_map(|parent| listing(&parent)).filter(is_wanted).collect()
 }
 
 /// Files that journalctl(1) takes for its own.

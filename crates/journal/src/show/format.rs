@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 
 use crate::entry::Entry;
 use crate::query::Cursor;
+use crate::show::catalog::Catalog;
 use crate::show::when;
 
 /// Longest value that JSON prints without `--all`, bytes.
@@ -78,6 +79,10 @@ impl Mode {
         MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
+    fn is_for_people(self) -> bool {
+        matches!(self, Mode::Short(_) | Mode::WithUnit | Mode::Verbose)
+    }
+
     /// Boots are told apart by a line between them.
     pub fn separates_boots(self) -> bool {
         matches!(self, Mode::Short(_) | Mode::WithUnit)
@@ -95,11 +100,14 @@ pub struct Printer {
     pub all: bool,
     /// Fields to print; all when empty.
     pub fields: Vec<String>,
+    /// Texts that explain messages, in outputs for people.
+    pub catalog: Option<Catalog>,
 }
 
 impl Printer {
     /// Appends an entry.
     pub fn put(&self, entry: &Entry, out: &mut Vec<u8>) {
+        let begin = out.len();
         match self.mode {
             Mode::Short(clock) => self.put_short(entry, clock, false, out),
             Mode::WithUnit => self.put_short(entry, Clock::Full, true, out),
@@ -110,6 +118,12 @@ impl Printer {
             Mode::JsonPretty => self.put_json(entry, &["{\n\t", ",\n\t", " : ", "\n}\n"], out),
             Mode::JsonSse => self.put_json(entry, &["data: {", ",", ":", "}\n\n"], out),
             Mode::JsonSeq => self.put_json(entry, &["\x1e{", ",", ":", "}\n"], out),
+        }
+        // Entries without a text have no line, and nothing to be explained.
+        if let Some(catalog) = self.catalog.as_ref().filter(|_| out.len() > begin)
+            && self.mode.is_for_people()
+        {
+            catalog.put(entry, out);
         }
     }
 

@@ -1,6 +1,5 @@
 //! Carries the options out.
 
-use std::collections::VecDeque;
 use std::io::Write;
 use std::ops::ControlFlow;
 
@@ -8,15 +7,13 @@ use jiff::tz::TimeZone;
 
 use crate::entry::Entry;
 use crate::error::Error;
-use crate::query::union::Positions;
-use crate::query::{Cursor, Direction, Query, Union};
+use crate::query::Union;
 use crate::show::args::Args;
+use crate::show::catalog::Catalog;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink, report};
+use crate::show::walk::Walk;
 use crate::show::{ask, foreign, import, proof, select, stores, when};
-
-/// Entries that `--follow` shows first without `--lines`, and `--lines` without a number.
-const LINES_DEFAULT: usize = 10;
 
 /// Output is written when so much of it has come together, bytes.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -45,7 +42,9 @@ impl From<std::io::Error> for Failure {
 
 /// Runs the command; true for exit status 0.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
-    refuse(args)?;
+    if args.update_catalog || args.list_catalog || args.dump_catalog {
+        return catalog(args, out).map(|()| true);
+    }
     if args.facility.iter().any(|name| name == "help") {
         return select::list_facilities(out).map(|()| true);
     }
@@ -107,21 +106,16 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.goes_on() {
         reading.keep_to_settled()?;
     }
-    Show::new(args, reading.journal())?.run(&mut reading, out)
+    Show::new(args)?.run(&mut reading, out)
 }
 
-/// Says of what journalctl(1) has and this program has not.
-fn refuse(args: &Args) -> Result<(), Failure> {
-    const NO_CATALOG: &str = "there is no catalog of messages here";
-    let catalog = [
-        ("--catalog", args.catalog),
-        ("--update-catalog", args.update_catalog),
-        ("--list-catalog", args.list_catalog),
-        ("--dump-catalog", args.dump_catalog),
-    ];
-    match catalog.iter().find(|(_, wanted)| *wanted) {
-        Some((option, _)) => Err(Failure(format!("{option}: {NO_CATALOG}"))),
-        None => Ok(()),
+/// Catalogs are read as they are, so that an update is a check.
+fn catalog(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    let catalog = Catalog::read(args.root());
+    match args {
+        Args { list_catalog: true, .. } => catalog.list(&args.matches, out),
+        Args { dump_catalog: true, .. } => catalog.dump(&args.matches, out),
+        _ => catalog.check(),
     }
 }
 
@@ -137,104 +131,40 @@ pub(super) fn now_us() -> u64 {
 /// One run that shows entries.
 struct Show<'a> {
     args: &'a Args,
-    query: Query,
     printer: Printer,
-    /// Most entries; `None`: all.
-    lines: Option<usize>,
     last: Option<Entry>,
     shown: usize,
     out: Vec<u8>,
 }
 
 impl<'a> Show<'a> {
-    fn new(args: &'a Args, journal: &Union) -> Result<Show<'a>, Failure> {
+    fn new(args: &'a Args) -> Result<Show<'a>, Failure> {
         let mode = Mode::parse(&args.output);
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
-        let printer =
-            Printer { mode, zone: zone(args), all: args.all, fields: args.output_fields.clone() };
-        let bad = |text: &String| Failure(format!("Failed to parse lines '{text}'"));
-        let lines = match &args.lines {
-            None => args.follow.then_some(LINES_DEFAULT),
-            Some(all) if all == "all" => None,
-            Some(text) => Some(text.parse().map_err(|_| bad(text))?),
+        let printer = Printer {
+            mode,
+            zone: zone(args),
+            all: args.all,
+            fields: args.output_fields.clone(),
+            catalog: args.catalog.then(|| Catalog::read(args.root())),
         };
-        let query = select::query(args, journal, now_us())?;
-        Ok(Show { args, query, printer, lines, last: None, shown: 0, out: Vec::new() })
+        Ok(Show { args, printer, last: None, shown: 0, out: Vec::new() })
     }
 
     fn run(mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<bool, Failure> {
-        let (direction, positions) = self.start(reading.journal())?;
-        let newest_first = direction == Direction::Backward;
-        match self.lines {
-            // The newest ones in order: found backward, shown forward.
-            Some(lines) if !newest_first && positions.is_none() && self.args.since.is_none() => {
-                self.show_tail(reading, lines, out)?;
-            }
-            lines => {
-                let positions = positions.unwrap_or_else(|| reading.journal().anywhere());
-                self.show(reading, direction, &positions, lines, out)?;
-            }
-        }
+        let walk = Walk::of(self.args, reading.journal())?;
+        let _ = walk.give(reading, &mut Shown { show: &mut self, out })?;
         if self.shown == 0 && !self.args.quiet && !self.args.follow {
             self.out.extend_from_slice(b"-- No entries --\n");
         }
         self.write(out)?;
         if self.args.follow {
-            self.follow(reading, out)?;
+            // Until the output is closed.
+            reading.follow(walk.query(), None, &mut Shown { show: &mut self, out })?;
         }
         self.finish(out)?;
         Ok(self.shown > 0 || self.args.grep.is_none())
-    }
-
-    /// Which way, and from where.
-    fn start(&self, journal: &Union) -> Result<(Direction, Option<Positions>), Failure> {
-        let reverse = self.args.reverse;
-        let direction = if reverse { Direction::Backward } else { Direction::Forward };
-        let from_file = match &self.args.cursor_file {
-            Some(path) if path.exists() => Some(std::fs::read_to_string(path)?),
-            _ => None,
-        };
-        let after = self.args.after_cursor.as_deref().or(from_file.as_deref().map(str::trim));
-        let (text, inclusive) = match (&self.args.cursor, after) {
-            (Some(text), _) => (text.as_str(), true),
-            (None, Some(text)) => (text, false),
-            (None, None) => return Ok((direction, None)),
-        };
-        let bad = || Failure(format!("Failed to seek to cursor: {text}"));
-        let cursor = Cursor::parse(text).ok_or_else(bad)?;
-        Ok((direction, Some(journal.seek(&cursor, direction, inclusive)?)))
-    }
-
-    fn show(
-        &mut self,
-        reading: &mut Reading,
-        direction: Direction,
-        positions: &[Option<u64>],
-        lines: Option<usize>,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
-        let left = lines.unwrap_or(usize::MAX);
-        if left == 0 {
-            return Ok(());
-        }
-        let query = self.query.clone();
-        let mut sink = Shown { show: self, out, left };
-        reading.each(&query, direction, positions, &mut sink).map(|_| ())
-    }
-
-    fn show_tail(
-        &mut self,
-        reading: &mut Reading,
-        lines: usize,
-        out: &mut dyn Write,
-    ) -> Result<(), Failure> {
-        let mut tail = Tail { entries: VecDeque::new(), wanted: lines };
-        if lines > 0 {
-            let anywhere = reading.journal().anywhere();
-            _ = reading.each(&self.query, Direction::Backward, &anywhere, &mut tail)?;
-        }
-        tail.entries.into_iter().try_for_each(|entry| self.put(entry, out))
     }
 
     fn put(&mut self, entry: Entry, out: &mut dyn Write) -> Result<(), Failure> {
@@ -255,13 +185,6 @@ impl<'a> Show<'a> {
         Ok(())
     }
 
-    /// Shows what comes, until the output is closed.
-    fn follow(&mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<(), Failure> {
-        let query = self.query.clone();
-        let mut sink = Shown { show: self, out, left: usize::MAX };
-        reading.follow(&query, None, &mut sink)
-    }
-
     fn finish(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
         let Some(last) = &self.last else { return Ok(()) };
         let cursor = self.printer.cursor(last);
@@ -279,32 +202,15 @@ impl<'a> Show<'a> {
 struct Shown<'s, 'a, 'o> {
     show: &'s mut Show<'a>,
     out: &'o mut dyn Write,
-    left: usize,
 }
 
 impl Sink for Shown<'_, '_, '_> {
     fn take(&mut self, entry: Entry) -> Go {
-        self.show.put(entry, self.out)?;
-        self.left -= 1;
-        Ok(if self.left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        self.show.put(entry, self.out).map(ControlFlow::Continue)
     }
 
     fn rest(&mut self) -> Go {
         self.show.write(self.out).map(ControlFlow::Continue)
-    }
-}
-
-/// Entries that come in the wrong order.
-struct Tail {
-    entries: VecDeque<Entry>,
-    wanted: usize,
-}
-
-impl Sink for Tail {
-    fn take(&mut self, entry: Entry) -> Go {
-        self.entries.push_front(entry);
-        let enough = self.entries.len() >= self.wanted;
-        Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 }
 

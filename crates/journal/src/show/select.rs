@@ -71,7 +71,7 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
         of_units.push(units(&args.unit, journal, &UNIT_FIELDS, &matches::unit)?);
     }
     if !args.user_unit.is_empty() {
-        let uid = own_uid()?;
+        let uid = args.user.map_or_else(own_uid, |uid| Ok(uid.to_string()))?;
         let of_user = |name: &str| matches::user_unit(name, &uid);
         of_units.push(units(&args.user_unit, journal, &USER_UNIT_FIELDS, &of_user)?);
     }

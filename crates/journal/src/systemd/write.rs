@@ -25,6 +25,15 @@ pub enum State {
     Archived = 2,
 }
 
+/// Whether a file says that somebody writes to it.
+///
+/// # Errors
+/// The file's.
+pub fn is_online(file: &dyn File) -> Result<bool> {
+    let mut state = [0];
+    Ok(file.read_at(&mut state, at::STATE as u64)? == 1 && state == [State::Online as u8])
+}
+
 const HEADER_BYTES: usize = 264;
 const OBJECT_BYTES: usize = 16;
 const PAGE_BYTES: usize = 4096;

@@ -2,10 +2,12 @@
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::sync::Arc;
 use std::time::Duration;
 
-use warren_sys::socket::is_readable;
+use rustls::ClientConfig;
 
+use crate::tls::Connected;
 use crate::upload::url::Url;
 
 /// How long a connection may take to come about, seconds.
@@ -29,7 +31,9 @@ const INTERIM_MAX: usize = 16;
 /// The receiver.
 pub struct Client {
     url: Url,
-    connection: Option<TcpStream>,
+    /// What is shown to a receiver that speaks TLS, and which ones are taken.
+    tls: Option<Arc<ClientConfig>>,
+    connection: Option<Connected>,
 }
 
 /// What was answered.
@@ -46,15 +50,15 @@ pub struct Answer {
 }
 
 impl Client {
-    /// Not connected yet.
-    pub fn new(url: Url) -> Client {
-        Client { url, connection: None }
+    /// Not connected yet; over TLS with a configuration.
+    pub fn new(url: Url, tls: Option<Arc<ClientConfig>>) -> Client {
+        Client { url, tls, connection: None }
     }
 
     /// Sends a batch and gives the answer. A connection that was used before and turns out to be gone
     /// is made anew, once.
     pub fn post(&mut self, body: &[u8], encoding: Option<&str>) -> Result<Answer> {
-        if self.connection.as_ref().is_some_and(is_readable) {
+        if self.connection.as_mut().is_some_and(Connected::has_ended) {
             // Between two batches there is nothing to say but that it ends.
             self.connection = None;
         }
@@ -70,7 +74,8 @@ impl Client {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        let sent = connection.write_all(&self.message(body, encoding));
+        let message = self.message(body, encoding);
+        let sent = connection.write_all(&message).and_then(|()| connection.flush());
         // A receiver that refuses may have said why before it took everything.
         let answer = read_answer(&mut connection);
         let answer = match (sent, answer) {
@@ -83,7 +88,7 @@ impl Client {
         Ok(answer)
     }
 
-    fn connect(&self) -> Result<TcpStream> {
+    fn connect(&self) -> Result<Connected> {
         let mut last = Error::new(ErrorKind::NotFound, "no address");
         for address in (self.url.host.as_str(), self.url.port).to_socket_addrs()? {
             match TcpStream::connect_timeout(&address, Duration::from_secs(CONNECT_SECONDS_MAX)) {
@@ -92,7 +97,10 @@ impl Client {
                     connection.set_read_timeout(patience)?;
                     connection.set_write_timeout(patience)?;
                     connection.set_nodelay(true)?;
-                    return Ok(connection);
+                    return match &self.tls {
+                        None => Ok(Connected::Plain(connection)),
+                        Some(tls) => Connected::tls(connection, tls, &self.url.host),
+                    };
                 }
                 Err(e) => last = e,
             }

@@ -1,4 +1,4 @@
-//! Where to send to: `http://HOST[:PORT][/PATH]`. Pure.
+//! Where to send to: `http://HOST[:PORT][/PATH]`, or `https://` with TLS. Pure.
 
 /// Port of receivers; systemd-journal-upload(8).
 const PORT_DEFAULT: u16 = 19532;
@@ -9,6 +9,8 @@ const LAST_PART: &str = "/upload";
 /// A receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
+    /// With TLS.
+    pub is_https: bool,
     /// A name or an address.
     pub host: String,
     /// Port.
@@ -19,11 +21,9 @@ pub struct Url {
 
 /// Reads a URL, or says what is wrong with it.
 pub fn parse(text: &str) -> Result<Url, String> {
-    let Some(rest) = text.strip_prefix("http://") else {
-        let hint = "there is no TLS here: say http:// to a tunnel or proxy that has it";
-        return Err(format!("{text}: {hint}"));
-    };
-    let bad = || format!("{text}: not http://HOST[:PORT][/PATH]");
+    let bad = || format!("{text}: not http[s]://HOST[:PORT][/PATH]");
+    let is_https = text.starts_with("https://");
+    let rest = text.strip_prefix(if is_https { "https://" } else { "http://" }).ok_or_else(bad)?;
     let (place, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
     // An IPv6 address has colons and stands in brackets.
     let (host, port) = match place.strip_prefix('[') {
@@ -42,7 +42,7 @@ pub fn parse(text: &str) -> Result<Url, String> {
     let path = path.trim_end_matches('/');
     let path =
         if path.ends_with(LAST_PART) { path.to_owned() } else { format!("{path}{LAST_PART}") };
-    Ok(Url { host: host.to_owned(), port, path })
+    Ok(Url { is_https, host: host.to_owned(), port, path })
 }
 
 impl Url {
@@ -63,6 +63,7 @@ mod tests {
     fn urls() {
         let cases = [
             ("http://a", "a:19532/upload"),
+            ("https://a", "a:19532/upload"),
             ("http://a:80/", "a:80/upload"),
             ("http://a:9428/insert/journald", "a:9428/insert/journald/upload"),
             ("http://a/upload", "a:19532/upload"),
@@ -72,8 +73,18 @@ mod tests {
         for (text, expected) in cases {
             let url = parse(text).expect(text);
             assert_eq!(url.authority() + &url.path, expected);
+            assert_eq!(url.is_https, text.starts_with("https"));
         }
-        let bad = ["", "a", "https://a", "http://", "http://a:x", "http://[::1", "http://[::1]x"];
+        let bad = [
+            "",
+            "a",
+            "httpss://a",
+            "http://",
+            "https://",
+            "http://a:x",
+            "http://[::1",
+            "http://[::1]x",
+        ];
         for text in bad.into_iter().chain(["http://a b", "http://u@a", "http://a/\r\nX: y"]) {
             assert!(parse(text).is_err(), "{text}");
         }
