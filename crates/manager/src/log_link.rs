@@ -57,6 +57,9 @@ const STREAMS_MAX: usize = 48 << 10;
 /// Most streams that this process holds because the daemon has not taken them yet.
 const OUTGOING_MAX: usize = 1024;
 
+/// So many streams of one turn wait for its end; with more, the daemon hears of them at once.
+const OUTGOING_PER_TURN_MAX: usize = 64;
+
 /// Most files of units that ended, for daemons of namespaces.
 const OLD_UNIT_FILES_MAX: usize = 1024;
 
@@ -117,6 +120,14 @@ impl StreamName {
     }
 }
 
+/// A stream that the daemon is to be told of.
+struct Outgoing {
+    key: u64,
+    reader: OwnedFd,
+    /// What it is told; none: what the unit's files say by then.
+    packet: Option<Vec<u8>>,
+}
+
 /// The manager's side.
 pub struct LogLink {
     /// Ours; [`crate::log`] has it too.
@@ -129,7 +140,7 @@ pub struct LogLink {
     streams: BTreeMap<u64, StreamName>,
     next: u64,
     /// Streams that the daemon has not taken yet.
-    outgoing: VecDeque<(u64, OwnedFd)>,
+    outgoing: VecDeque<Outgoing>,
     /// Those that init alone has, and that it is to be asked for.
     left_out: BTreeSet<u64>,
     /// Units whose settings the daemon was told of.
@@ -193,15 +204,15 @@ impl LogLink {
     fn take_up(&mut self, name: &str, fd: OwnedFd) {
         let Some(name) = StreamName::parse(name) else { return };
         self.next = self.next.max(name.key + 1);
-        self.queue(name.key, fd);
+        self.queue(Outgoing { key: name.key, reader: fd, packet: None });
         self.streams.insert(name.key, name);
     }
 
-    fn queue(&mut self, key: u64, fd: OwnedFd) {
+    fn queue(&mut self, stream: Outgoing) {
         if self.outgoing.len() < OUTGOING_MAX {
-            self.outgoing.push_back((key, fd));
+            self.outgoing.push_back(stream);
         } else {
-            self.left_out.insert(key);
+            self.left_out.insert(stream.key);
         }
     }
 
@@ -375,7 +386,7 @@ impl Daemon {
                 self.log_link.streams.insert(key, name.clone());
                 let group = self.groups.path_and_id(unit);
                 let packet = exec_of(settings).map(|exec| packet(&name, true, group, exec));
-                self.send_stream(key, reader, packet);
+                self.tell_of_stream(Outgoing { key, reader, packet });
                 Some(stream)
             }
             Err(e) => {
@@ -449,17 +460,11 @@ impl Daemon {
         }
     }
 
-    fn send_stream(&mut self, key: u64, reader: OwnedFd, packet: Option<Vec<u8>>) {
-        let behind = !self.log_link.outgoing.is_empty();
-        let sent = match packet.filter(|_| !behind) {
-            Some(packet) => {
-                fdpass::try_send(self.log_link.fd(), &packet, &[reader.as_fd()]).is_ok()
-            }
-            None => false,
-        };
-        if !sent {
-            self.log_link.queue(key, reader);
-            self.watch_log_room();
+    /// The daemon hears of a stream at the end of the turn: whoever is to write to it is made first.
+    fn tell_of_stream(&mut self, stream: Outgoing) {
+        self.log_link.queue(stream);
+        if self.log_link.outgoing.len() >= OUTGOING_PER_TURN_MAX {
+            self.send_outgoing();
         }
     }
 
@@ -473,12 +478,14 @@ impl Daemon {
 
     fn try_outgoing(&mut self) {
         while self.log_link.heard
-            && let Some((key, reader)) = self.log_link.outgoing.pop_front()
+            && let Some(mut stream) = self.log_link.outgoing.pop_front()
         {
-            let Some(name) = self.log_link.streams.get(&key).cloned() else { continue };
-            let packet = self.packet_of_kept(&name);
-            if fdpass::try_send(self.log_link.fd(), &packet, &[reader.as_fd()]).is_err() {
-                self.log_link.outgoing.push_front((key, reader));
+            let Some(name) = self.log_link.streams.get(&stream.key) else { continue };
+            let packet = stream.packet.take().unwrap_or_else(|| self.packet_of_kept(name));
+            let sent = fdpass::try_send(self.log_link.fd(), &packet, &[stream.reader.as_fd()]);
+            if sent.is_err() {
+                // What it is told is made anew by then: the file may say something else.
+                self.log_link.outgoing.push_front(stream);
                 break;
             }
         }
@@ -576,7 +583,7 @@ impl Daemon {
         for (name, fd) in listed {
             let Some(name) = StreamName::parse(&name) else { continue };
             if self.log_link.left_out.remove(&name.key) {
-                self.log_link.queue(name.key, fd);
+                self.log_link.queue(Outgoing { key: name.key, reader: fd, packet: None });
             }
         }
         if last {
