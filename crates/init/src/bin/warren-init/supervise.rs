@@ -39,6 +39,10 @@ const SIGCHLD: i32 = 17;
 const SIGWINCH: i32 = 28;
 const SIGPWR: i32 = 30;
 
+/// Signals taken in one turn, of which each may be the end of a child: the manager is to hear of
+/// them. The others are still ready in the next.
+const SIGNALS_PER_TURN_MAX: usize = 256;
+
 const TOKEN_SIGNALS: u64 = 0;
 const TOKEN_TIMER: u64 = 1;
 const TOKEN_ROOM: u64 = 2;
@@ -452,7 +456,8 @@ impl Init {
     /// Whether a child was reaped that is news for the manager.
     fn take_signals(&mut self) -> bool {
         let mut reaped = false;
-        while let Ok(Some(info)) = self.signal_fd.read() {
+        for _ in 0..SIGNALS_PER_TURN_MAX {
+            let Ok(Some(info)) = self.signal_fd.read() else { break };
             match info.signal {
                 SIGCHLD => {
                     self.looks.ask();
