@@ -1,95 +1,18 @@
 //! The daemon by hand, with Debian's senders where they are installed, and killed under load.
 
+mod daemon_lab;
+
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use daemon_lab::{Lab, shown};
 use warren_journal::Entry;
 use warren_journal::files::Disk;
 use warren_journal::query::{Direction, Expr, Journal, Query};
-
-/// A directory of its own that goes away in the end, with a daemon in it.
-struct Lab {
-    root: PathBuf,
-    daemon: Option<Child>,
-}
-
-impl Lab {
-    fn new(name: &str) -> Lab {
-        let root = std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&root).expect("a directory");
-        Lab { root, daemon: None }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.root.join(name)
-    }
-
-    /// Starts the daemon and comes back when it has said that it is ready.
-    fn start(&mut self, options: &[&str]) {
-        let notify = self.path("notify");
-        let _ = std::fs::remove_file(&notify);
-        let listener = UnixDatagram::bind(&notify).expect("a socket");
-        let child = Command::new(env!("CARGO_BIN_EXE_warren-journald"))
-            .args(["--set", "SystemKeepFree=0", "--directory"])
-            .arg(self.path("store"))
-            .arg("--socket-directory")
-            .arg(self.path("run"))
-            .args(options)
-            .env("NOTIFY_SOCKET", &notify)
-            .spawn();
-        self.daemon = Some(child.expect("the daemon starts"));
-        let mut said = [0; 64];
-        let count = listener.recv(&mut said).expect("it says something");
-        assert_eq!(&said[..count], b"READY=1");
-    }
-
-    /// Ends it in order: everything that was sent is in the store then.
-    fn stop(&mut self) {
-        let mut child = self.daemon.take().expect("it runs");
-        let kill = Command::new("kill").arg(child.id().to_string()).status();
-        assert!(kill.expect("kill(1)").success());
-        assert!(child.wait().expect("our child").success());
-    }
-
-    fn kill(&mut self) {
-        let mut child = self.daemon.take().expect("it runs");
-        child.kill().expect("our child");
-        child.wait().expect("our child");
-    }
-
-    fn native(&self) -> UnixDatagram {
-        let socket = UnixDatagram::unbound().expect("a socket");
-        socket.connect(self.path("run/socket")).expect("the daemon listens");
-        socket
-    }
-
-    fn read(&self, expr: Expr) -> Vec<Entry> {
-        let journal = Journal::open(Arc::new(Disk::new(self.path("store")))).expect("readable");
-        let query = Query { expr, ..Query::default() };
-        let entries = journal.entries(&query, Direction::Forward, None);
-        entries.map(|entry| entry.expect("no read fails")).collect()
-    }
-}
-
-impl Drop for Lab {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.daemon.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.root);
-    }
-}
-
-/// The fields of an entry that are asked for, as text.
-fn shown(entry: &Entry, names: &str) -> String {
-    let value = |name| String::from_utf8_lossy(entry.get(name).unwrap_or(b"-")).into_owned();
-    names.split(' ').map(value).collect::<Vec<_>>().join(" ")
-}
 
 /// What must be taken from the socket by itself stands among what is taken in batches.
 #[test]

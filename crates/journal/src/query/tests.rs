@@ -286,6 +286,31 @@ fn boots_come_in_order_with_their_times() {
     }
 }
 
+/// A clock without a battery: years ahead in one boot, at its beginning in another.
+#[test]
+fn boots_keep_their_order_when_the_clock_was_wrong() {
+    const TIMES_US: [u64; 4] =
+        [2_500_000_000_000_000, 1_700_000_000_000_000, 0, 1_700_000_100_000_000];
+    let mut writer = Writer::new(9);
+    for (number, realtime_us) in TIMES_US.into_iter().enumerate() {
+        let boot = Id128([9 - number as u8; 16]);
+        for step in 0..3 {
+            let stamp = Stamp { realtime_us: realtime_us + step, monotonic_us: step, boot };
+            let fields = [("MESSAGE", "x")].into_iter().collect();
+            writer.store.append("system", &stamp, &Arc::default(), &fields).expect("in bounds");
+        }
+        writer.store.rotate().expect("no faults");
+        // Sealed alone, with another, and not at all.
+        if number % 2 == 0 {
+            writer.upkeep();
+        }
+    }
+    let boots = writer.journal().boots().expect("whole");
+    let shown: Vec<_> = boots.iter().map(|span| (span.boot.0[0], span.realtime_min_us)).collect();
+    let expected: Vec<_> = [9, 8, 7, 6].into_iter().zip(TIMES_US).collect();
+    assert_eq!(shown, expected);
+}
+
 #[test]
 fn a_follower_sees_every_entry_once_across_seal_merge_and_vacuum() {
     for seed in 0..5 {

@@ -1,0 +1,139 @@
+//! Clients that mean no good: the daemon stays, keeps its bounds, and hears the others.
+
+mod daemon_lab;
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use daemon_lab::{Lab, shown};
+use warren_journal::query::Expr;
+use warren_sys::{fdpass, memfd};
+
+const HEADER: &[u8] = b"hostile\n\n6\n0\n0\n0\n0\n";
+
+fn stream(lab: &Lab, text: &[u8]) -> UnixStream {
+    let mut stream = UnixStream::connect(lab.path("run/stdout")).expect("the daemon listens");
+    // One that is refused is closed while it writes.
+    let _ = stream.write_all(text);
+    stream
+}
+
+/// Set when it goes, so that a test that fails ends.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sends a message that is not hostile, and ends the daemon in order: it must be there.
+fn assert_is_heard(lab: &mut Lab) {
+    lab.native().send(b"MESSAGE=heard\nAFTER=1\n").expect("the daemon is there");
+    lab.stop();
+    assert_eq!(lab.read(Expr::field("AFTER", "1")).len(), 1);
+}
+
+#[test]
+fn files_that_are_no_messages_are_refused() {
+    let mut lab = Lab::new("hostile-files");
+    lab.start(&[]);
+    let native = lab.native();
+    let send = |fd: &dyn AsFd| fdpass::send(native.as_fd(), b"", &[fd.as_fd()]).expect("sent");
+    let (read, _write) = std::io::pipe().expect("a pipe");
+    send(&read);
+    for path in ["/", "/dev/zero", "/dev/null", "/proc/self/maps"] {
+        send(&File::open(path).expect("it is there"));
+    }
+    // More than any message may have: no room is made for it.
+    send(&memfd::fixed_size("big", 1 << 30).expect("a memfd"));
+    let good = memfd::sealed("good", b"MESSAGE=mixed\nHOSTILE=1\n").expect("a memfd");
+    fdpass::send(native.as_fd(), b"MESSAGE=mixed\nHOSTILE=1\n", &[good.as_fd()]).expect("sent");
+    fdpass::send(native.as_fd(), b"", &[good.as_fd(), good.as_fd()]).expect("sent");
+    assert_is_heard(&mut lab);
+    assert_eq!(lab.read(Expr::field("HOSTILE", "1")).len(), 0, "neither mixed nor two");
+    let told = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let told = told.iter().map(|entry| shown(entry, "MESSAGE"));
+    let refused = told.filter(|text| text.starts_with("A message in a file is lost"));
+    assert_eq!(refused.count(), 6, "each is told");
+}
+
+#[test]
+fn a_file_may_shrink_and_grow_while_it_is_read() {
+    const SENT: usize = 200;
+    const BYTES: u64 = 4 << 20;
+    let mut lab = Lab::new("hostile-shrink");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let file = File::from(memfd::create("shrinks").expect("a memfd"));
+    let (native, over) = (lab.native(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                file.set_len(BYTES).and_then(|()| file.set_len(0)).expect("a memfd");
+            }
+        });
+        let _ends = Ends(&over);
+        for _ in 0..SENT {
+            fdpass::send(native.as_fd(), b"", &[file.as_fd()]).expect("sent");
+        }
+        assert_is_heard(&mut lab);
+    });
+}
+
+#[test]
+fn streams_that_say_nonsense_end_alone() {
+    const LINE_BYTES: usize = 1 << 20;
+    let mut lab = Lab::new("hostile-streams");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let endless = stream(&lab, &[HEADER, &vec![b'L'; LINE_BYTES]].concat());
+    let mut kept: Vec<UnixStream> = (0..300).map(|_| stream(&lab, b"begun\n")).collect();
+    kept.extend((0..20).map(|_| stream(&lab, &[b'h'; 1 << 16])));
+    kept.extend((0..20).map(|_| stream(&lab, &[0; 4096])));
+    kept.extend((0..20).map(|_| stream(&lab, b"a\nb\n1000\n0\n0\n0\n0\ntext\n")));
+    drop(endless);
+    assert_is_heard(&mut lab);
+    let lines = lab.read(Expr::field("_TRANSPORT", "stdout"));
+    let of_endless = lines.iter().filter(|line| shown(line, "SYSLOG_IDENTIFIER") == "hostile");
+    let lengths: Vec<usize> = of_endless.map(|l| l.get("MESSAGE").map_or(0, <[u8]>::len)).collect();
+    assert_eq!(lengths.iter().sum::<usize>(), LINE_BYTES, "split, and nothing of it lost");
+    assert!(lengths.iter().all(|length| *length <= 48 << 10), "{lengths:?}");
+    assert_eq!(lines.len(), lengths.len(), "no line of the others");
+}
+
+/// Who writes without a pause takes turns with everybody else.
+#[test]
+fn a_torrent_keeps_nobody_waiting_for_its_end() {
+    /// More than any machine logs while one message comes through.
+    const LINES_MAX: usize = 20_000_000;
+    let mut lab = Lab::new("hostile-torrent");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let heard = AtomicBool::new(false);
+    let lines: String = "a line of the torrent\n".repeat(1000);
+    std::thread::scope(|scope| {
+        let torrent = scope.spawn(|| {
+            let mut stream = stream(&lab, HEADER);
+            for _ in 0..LINES_MAX / 1000 {
+                if heard.load(Ordering::Relaxed) {
+                    return true;
+                }
+                stream.write_all(lines.as_bytes()).expect("the daemon takes it");
+            }
+            false
+        });
+        let ends = Ends(&heard);
+        lab.native().send(b"MESSAGE=quiet\nQUIET=1\n").expect("sent");
+        let other = stream(&lab, b"quiet\n\n6\n0\n0\n0\n0\nquiet\n");
+        let missing = |name, value| lab.read(Expr::field(name, value)).is_empty();
+        while !torrent.is_finished()
+            && (missing("QUIET", "1") || missing("SYSLOG_IDENTIFIER", "quiet"))
+        {
+            std::thread::yield_now();
+        }
+        drop((ends, other));
+        assert!(torrent.join().expect("no panic"), "they were heard before its end");
+    });
+    assert_is_heard(&mut lab);
+}
