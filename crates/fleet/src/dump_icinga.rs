@@ -86,7 +86,8 @@ impl Dump<'_> {
             text::json_string(field.name.as_bytes(), out);
             out.push(b':');
             let value = match (field.name.as_str(), own(&field.name), field.unset) {
-                ("templates", ..) => {
+                // An array of all that was imported, unless no name was ever read or set.
+                ("templates", None, _) => {
                     self.templates(heap, object, out);
                     continue;
                 }

@@ -9,10 +9,12 @@ use super::transfer::Transfer;
 use crate::ast::{DefinitionKind, Loop};
 use crate::eval::{Definition, Fault, Flow, Frame, Instance, Interpreter, Reads, Scope, World};
 use crate::heap::{Detached, Heap};
+use crate::ops;
 use crate::outside::Nothing;
 use crate::share::{self, Claims};
 use crate::text;
-use crate::value::{Dictionary, ObjectId, StringId, Table, Value};
+use crate::types::Kind;
+use crate::value::{Dictionary, Hint, ObjectId, StringId, Table, Value};
 
 /// How many items a thread takes at once.
 const CHUNK_ITEMS: usize = 256;
@@ -153,12 +155,49 @@ impl<'w> Worker<'w> {
     ) -> Result<ObjectId, Box<Fault>> {
         self.run.check_name(definition, name)?;
         let preset = target.map(|(_, owners)| self.preset(definition, owners));
-        let (preset, target) = (preset.unwrap_or_default(), target.map(|(target, _)| target));
+        let (mut preset, target) = (preset.unwrap_or_default(), target.map(|(target, _)| target));
+        if target.is_some() {
+            self.check_product_name(definition, name)?;
+        }
+        let zone = target.and_then(|target| self.preset_zone(definition, target, &mut preset));
         let instance = Instance { definition, name, locals, preset, target };
         let made = self.run.instantiate(instance)?;
+        if let Some(attribute) = zone
+            && let Ok(object) = self.run.heap.object_mut(made)
+        {
+            object.hints.insert(0, Hint { attribute, key: None, place: definition.place });
+        }
         super::full_name(&mut self.run, made, name);
         crate::schema::check(&self.run, made)?;
         Ok(made)
+    }
+
+    /// Icinga's rules make nothing without a name; a unit's name may be an attribute of its body.
+    fn check_product_name(
+        &self,
+        definition: &Definition,
+        name: StringId,
+    ) -> Result<(), Box<Fault>> {
+        let rules = self.run.types.get(definition.of_type).rules.as_ref();
+        let needs_one = rules.is_some_and(|rules| rules.converts);
+        match needs_one && self.run.heap.bytes(name).is_empty() {
+            true => Err(Fault::at(definition.place, "Object name must not be empty.")),
+            false => Ok(()),
+        }
+    }
+
+    /// A product is in its target's zone unless its body says otherwise; the attribute, if it is.
+    fn preset_zone(
+        &self,
+        definition: &Definition,
+        target: ObjectId,
+        preset: &mut Table,
+    ) -> Option<StringId> {
+        let zone = self.run.heap.find(b"zone")?;
+        let field = self.run.known_field(definition.of_type, zone)?;
+        let value = self.run.heap.object(target).attributes.get(zone)?;
+        let is_in_one = field.kind == Kind::Name("Zone") && ops::is_true(&self.run.heap, value);
+        is_in_one.then(|| preset.set(zone, value)).map(|()| zone)
     }
 
     /// The attributes that name what a product belongs to.

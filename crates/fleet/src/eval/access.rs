@@ -355,11 +355,30 @@ impl<'p> Interpreter<'p> {
             true => crate::schema::convert(self, id, field, value).map_err(|m| fail(place, m))?,
             false => value,
         };
+        let is_full_name = field.unset == Unset::FullName;
         match self.heap.object_mut(id) {
             Ok(object) => object.attributes.set(key, value),
             Err(frozen) => return Err(self.frozen("object", frozen, place)),
         }
+        if is_full_name {
+            self.rename_by_full_name(id, value);
+        }
         Ok(())
+    }
+
+    /// A full name that is set is the object's name, unless `name` is set as well: by its body or by
+    /// the rule that makes it. An empty one is none.
+    fn rename_by_full_name(&mut self, id: ObjectId, full: Value) {
+        let object = self.heap.object(id);
+        let name = self.roots.name;
+        if object.target.is_some() || object.hints.iter().any(|hint| hint.attribute == name) {
+            return;
+        }
+        let given = Value::String(object.name);
+        let is_empty = !ops::is_true(&self.heap, full);
+        if let Ok(object) = self.heap.object_mut(id) {
+            object.attributes.set(name, if is_empty { given } else { full });
+        }
     }
 
     /// What messages call a function.

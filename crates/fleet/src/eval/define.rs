@@ -399,6 +399,7 @@ impl<'p> Interpreter<'p> {
         if let Ok(object) = self.heap.object_mut(object) {
             object.templates.push(template.name);
         }
+        self.tell_template(object, template.name);
         if is_object {
             for default in self.definitions.default_templates(template.of_type) {
                 self.run_template(&default, object, locals, false)?;
@@ -442,6 +443,7 @@ impl<'p> Interpreter<'p> {
             origin: definition.place,
             target,
         });
+        self.tell_template(object, name);
         let locals = self.body_locals(definition, locals);
         for template in self.definitions.default_templates(definition.of_type) {
             self.run_template(&template, object, locals, false).map_err(|flow| match flow {
@@ -451,20 +453,23 @@ impl<'p> Interpreter<'p> {
         }
         self.run_body(definition, object, locals)?;
         self.rename(object);
-        self.tell_templates(object);
         Ok(object)
     }
 
-    /// `templates`, where a type has it: what filters and others may read once an object is made.
-    fn tell_templates(&mut self, id: ObjectId) {
+    /// `templates`, where a type has it: what was imported so far. Each import makes an array of its
+    /// own, as with the installed program: who kept the one before keeps what it was.
+    fn tell_template(&mut self, id: ObjectId, name: StringId) {
         let Some(key) = self.heap.find(b"templates") else { return };
         let object = self.heap.object(id);
         if self.known_attribute(object.of_type, key).is_none() {
             return;
         }
-        let (origin, names) = (object.origin, object.templates.iter());
-        let names = names.map(|name| Value::String(*name)).collect();
-        let names = self.heap.array_of(names, origin);
+        let mut names = match object.attributes.get(key) {
+            Some(Value::Array(names)) => self.heap.array(names).items.to_vec(),
+            _ => Vec::new(),
+        };
+        names.push(Value::String(name));
+        let names = self.heap.array_of(names, self.heap.object(id).origin);
         if let Ok(object) = self.heap.object_mut(id) {
             object.attributes.set(key, names);
         }
@@ -510,12 +515,15 @@ impl<'p> Interpreter<'p> {
         found
     }
 
-    /// The attribute `name` may have been set to another name.
+    /// The attribute `name` may have been set to another name. `__name` is the full name from now on,
+    /// whatever it was set to.
     fn rename(&mut self, id: ObjectId) {
+        let full = self.heap.find(b"__name");
         let value = self.heap.object(id).attributes.get(self.roots.name).unwrap_or(Value::Empty);
         let name = ops::to_key(&mut self.heap, self.types, value);
         if let Ok(object) = self.heap.object_mut(id) {
             object.name = name;
+            full.and_then(|full| object.attributes.remove(full));
         }
     }
 }

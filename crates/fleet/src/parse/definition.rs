@@ -10,6 +10,7 @@ impl Parser<'_> {
     pub(super) fn definition(&mut self, keyword: Keyword) -> NodeId {
         let start = self.take().span;
         let of_type = self.type_name();
+        self.refuse_ambiguous_name(keyword);
         let name = self.definition_name();
         let head = start.to(self.last);
         let each = match keyword == Keyword::Apply && self.take_keyword(Keyword::For) {
@@ -54,6 +55,19 @@ impl Parser<'_> {
                 let name = self.name("a type");
                 self.add(Kind::Name(name), span)
             }
+        }
+    }
+
+    /// The type of an object or template is an expression, so what begins like a call or an index
+    /// could as well belong to it. The installed program refuses it, too.
+    fn refuse_ambiguous_name(&mut self, keyword: Keyword) {
+        let is_open = matches!(self.next(), TokenKind::Open | TokenKind::OpenBracket);
+        if is_open && keyword != Keyword::Apply {
+            let span = self.token().span;
+            self.complain_once(
+                span,
+                "a name cannot begin with `(` or `[`: the syntax is ambiguous",
+            );
         }
     }
 

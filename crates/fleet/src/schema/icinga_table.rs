@@ -130,7 +130,7 @@ const SOCKETS: (&str, &[&str]) = ("Socket type '$' is invalid.", &["unix", "tcp"
 
 /// Of all objects.
 pub(super) const COMMON: &[Attribute] = &[
-    of("__name", Kind::ReadOnly, Unset::FullName),
+    of("__name", Kind::Text, Unset::FullName),
     of("name", Kind::Text, Unset::ItsName),
     of("package", Kind::Text, Unset::Text("_etc")),
     of("templates", Kind::Array, Unset::Null),
