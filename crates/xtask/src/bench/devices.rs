@@ -455,7 +455,10 @@ impl Running {
             let own = |pid: i32| fs::read_to_string(format!("/proc/{pid}/comm"));
             let pids = text.split(' ').filter_map(|word| word.parse().ok());
             for pid in pids.chain([self.pid]) {
-                let catches = fs::read_to_string(format!("/proc/{pid}/status"))?;
+                // What it starts for a moment ends meanwhile.
+                let Ok(catches) = fs::read_to_string(format!("/proc/{pid}/status")) else {
+                    continue;
+                };
                 // It has blocked its signals: from then on it answers them.
                 let blocked = catches.lines().any(|line| line == "SigBlk:\t0000000000004202");
                 if blocked && own(pid).is_ok_and(|name| name.trim() == "warren-deviced") {
