@@ -560,6 +560,8 @@ impl Daemon {
 
     /// Steps through everything that has happened, until nothing is left to do at once.
     pub(crate) fn turn(&mut self) {
+        // Waking a thread costs more than what it is told.
+        let held = self.bus.as_ref().map(|bus| bus.hold());
         while !self.events.is_empty() {
             let mut effects = Vec::new();
             let moment = now();
@@ -570,6 +572,7 @@ impl Daemon {
             self.take_in_named();
             self.finish_turn(effects);
         }
+        drop(held);
     }
 
     /// Writes down, carries out, publishes.
@@ -663,7 +666,6 @@ impl Daemon {
         // Who is answered finds what was said about it in the log.
         self.send_outgoing();
         self.shared.publish(view);
-        let held = self.bus.as_ref().map(|bus| bus.hold());
         for (client, reply) in replies {
             self.answer(client, reply);
         }
@@ -673,7 +675,6 @@ impl Daemon {
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
         }
-        drop(held);
         self.tell_readiness();
     }
 
