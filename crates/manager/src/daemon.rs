@@ -398,9 +398,16 @@ impl Daemon {
                 unit.filter(|&unit| !self.knows_another(unit, pid))
             }
         };
-        if let Some(unit) = unit.filter(|&unit| self.groups.emptied_by_end(unit)) {
+        if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
             self.events.push_back(Event::CgroupEmpty { unit });
         }
+    }
+
+    /// The last process of the unit that is known has ended: whether nobody is left. At the end
+    /// groups stay where they are until the tree goes.
+    fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
+        let may_go = self.ending.is_none() && self.core.is_down_when_empty(unit);
+        may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
     }
 
     /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
