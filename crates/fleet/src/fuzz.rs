@@ -65,7 +65,8 @@ const STEPS_MAX: u64 = 20_000;
 fn kinds(module: &Module) -> impl Iterator<Item = Kind> {
     module.nodes.iter().map(|node| match node.kind.clone() {
         Kind::Definition(definition) => {
-            Kind::Definition(Box::new(Definition { head: Span::default(), ..*definition }))
+            let (head, extent) = (Span::default(), Span::default());
+            Kind::Definition(Box::new(Definition { head, extent, ..*definition }))
         }
         kind => kind,
     })

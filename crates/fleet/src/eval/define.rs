@@ -57,7 +57,7 @@ pub struct DefinitionIndex {
 
 impl DefinitionIndex {
     /// What an `import` of this name means: a template, else an object.
-    fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
+    pub(crate) fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
         let template = self.templates_by_name.get(&(of_type, name));
         let object = || self.objects_by_name.get(&(of_type, name));
         let template = template.map(|at| &self.templates[*at as usize]);

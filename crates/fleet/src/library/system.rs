@@ -2,9 +2,10 @@
 
 use super::{Call, array, array_of, bytes, cidr, glob as pattern, no_object, number as to_number};
 use super::{regex, words};
+use crate::ast::{self, NodeId};
 use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;
-use crate::source::Place;
+use crate::source::{FileId, Place};
 use crate::text;
 use crate::value::{TypeId, Value};
 
@@ -448,8 +449,9 @@ fn members_of(run: &mut Interpreter<'_>, members: &[(&str, Value)], place: Place
 /// What a template says of itself: its name, its type and where it is.
 fn template(run: &mut Interpreter<'_>, at: u32, place: Place) -> Value {
     let definition = run.definitions.template(at);
-    let (of_type, name, head) = (definition.of_type, definition.name, definition.place);
-    let location = location(run, head, place);
+    let (of_type, name) = (definition.of_type, definition.name);
+    let (file, node) = (definition.file, definition.node);
+    let location = location(run, (file, node), place);
     let members = [
         ("location", location),
         ("name", Value::String(name)),
@@ -458,12 +460,11 @@ fn template(run: &mut Interpreter<'_>, at: u32, place: Place) -> Value {
     members_of(run, &members, place)
 }
 
-/// The first and the last character of a place.
-fn location(run: &mut Interpreter<'_>, head: Place, place: Place) -> Value {
-    let Some(module) = run.modules.get(head.file) else { return Value::Empty };
-    let lines = |at: u32| module.source.line_column(at);
-    let (line, column) = lines(head.span.start);
-    let (last_line, last_column) = lines(head.span.end.saturating_sub(1));
+/// The first and the last character of a definition, without its body.
+fn location(run: &mut Interpreter<'_>, (file, node): (FileId, NodeId), place: Place) -> Value {
+    let Some(module) = run.modules.get(file) else { return Value::Empty };
+    let ast::Kind::Definition(definition) = &module.node(node).kind else { return Value::Empty };
+    let [line, column, last_line, last_column] = module.source.extent(definition.extent);
     let number = |number: u32| Value::Number(f64::from(number));
     let path = run.heap.string(module.source.path.as_bytes());
     let members = [

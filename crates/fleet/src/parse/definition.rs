@@ -24,6 +24,7 @@ impl Parser<'_> {
         let captured = self.captured();
         let default = self.default_word(keyword);
         let ignore_on_error = self.take_keyword(Keyword::IgnoreOnError);
+        let extent = start.to(self.last);
         let (body, rules) = self.definition_body();
         let kind = match keyword {
             Keyword::Apply => DefinitionKind::Apply { target, each },
@@ -41,6 +42,7 @@ impl Parser<'_> {
             ignore,
             body,
             head,
+            extent,
         };
         self.check_rules(&definition);
         self.add_from(Kind::Definition(Box::new(definition)), start)
