@@ -22,6 +22,7 @@ use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::daemon::Daemon;
 use crate::ending::scheduled::Scheduled;
+use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
 use crate::shared::Shared;
@@ -482,9 +483,12 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     }))
 }
 
-fn made_by((unit, origin): &(UnitName, Arc<Origin>)) -> Value {
-    let mut out = origin_of(origin);
-    out["unit"] = json!(unit.as_str());
+fn made_by(cause: &RuleCause) -> Value {
+    let mut out = origin_of(&cause.origin);
+    out["unit"] = json!(cause.unit.as_str());
+    if let Some(through) = &cause.through {
+        out["through"] = json!({"setting": through.setting, "unit": &*through.unit});
+    }
     out
 }
 

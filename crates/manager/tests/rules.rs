@@ -118,6 +118,10 @@ fn a_change_costs_what_it_changes() {
     let why = "apply Service \"web\" rules.conf:6 Container 'x' containers.conf:1";
     assert_eq!(of("x-web.service").map(made_by).as_deref(), Some(why));
     assert!(of("a-web.service").is_some(), "{plan}");
+    // The target's own file is nobody's rule: it wants one more unit, and one less.
+    let all = of("all.target").cloned().unwrap_or_default();
+    assert_eq!(all["through"], json!({"setting": "WantedBy", "unit": "a-web.service"}), "{plan}");
+    assert!(made_by(&all).starts_with("apply Service \"web\" rules.conf:6"), "{plan}");
     // A plan is a plan.
     assert_eq!(m.totals()["generation"], before);
     assert_eq!(m.status("b-web.service")["description"], "web of b two");
