@@ -219,6 +219,8 @@ pub struct Interpreter<'p> {
     pub(crate) defines: bool,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
+    /// A fault of syntax or of the top level is noted, and what else there is evaluated.
+    pub(crate) goes_on: bool,
     /// What was looked up; noted by readers too, which change nothing else.
     pub(crate) reads: RefCell<Reads>,
     /// The state of `random()`.
@@ -256,6 +258,7 @@ impl<'p> Interpreter<'p> {
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
             warnings: Vec::new(),
+            goes_on: false,
             reads: RefCell::default(),
             random: 0,
             including: Vec::new(),

@@ -278,7 +278,8 @@ impl<'p> Interpreter<'p> {
         (module, faults): Parsed,
         place: Place,
     ) -> Result<&'p Module, Box<Fault>> {
-        let fatal = faults.iter().find(|fault| fault.severity == crate::Severity::Error).cloned();
+        let is_error = |fault: &&crate::Diagnostic| fault.severity == crate::Severity::Error;
+        let fatal = faults.iter().find(is_error).filter(|_| !self.goes_on).cloned();
         let module: &'p Module = match self.modules.add(module) {
             Some(module) => module,
             None => return Err(Fault::at(place, "too many files")),
@@ -295,6 +296,14 @@ impl<'p> Interpreter<'p> {
 
     /// At the top level there is nothing to return from.
     fn file_body(&mut self, frame: &Frame<'p>) -> Result<Value, Box<Fault>> {
+        if self.goes_on {
+            for statement in &frame.module.root {
+                if let Err(fault) = end_of_body(self.block(frame, &[*statement])) {
+                    self.warnings.push(fault.diagnostic());
+                }
+            }
+            return Ok(Value::Empty);
+        }
         match self.block(frame, &frame.module.root) {
             Err(Flow::Return(_, place)) => end_of_body(Err(Flow::Break(place))),
             outcome => end_of_body(outcome),
