@@ -163,6 +163,37 @@ fn configurations_make_the_same_objects() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// Objects in the files of a zone are in that zone, with what those files include.
+#[test]
+fn zones_are_directories() {
+    if !is_installed() {
+        println!("NOT RUN: icinga2 is not installed");
+        return;
+    }
+    let scratch = Scratch::new("zones");
+    let main = format!(
+        "{HEAD}object Zone \"master\" {{ }}\nobject Zone \"sat\" {{ parent = \"master\" }}\n\
+         object Host \"none\" {{ check_command = \"d\" }}\ninclude_zones \"etc\", \"zones.d\"\n"
+    );
+    let host = |name: &str| format!("object Host \"{name}\" {{ check_command = \"d\" }}\n");
+    let rule = "object User \"u\" { }\n\
+                apply Service \"s\" { check_command = \"d\"; assign where true }\n";
+    scratch.write("zones.d/master/a.conf", &format!("{}{rule}", host("m")));
+    let other = "object Host \"other\" { check_command = \"d\"; zone = \"master\" }\n";
+    let sat = format!("{}{other}include \"../../../nested.inc\"\n", host("s"));
+    scratch.write("zones.d/sat/below/a.conf", &sat);
+    scratch.write("zones.d/beside.conf", &host("beside"));
+    scratch.write("zones.d/sat/other.inc", &host("no"));
+    scratch.write("nested.inc", &host("nested"));
+    let path = scratch.write("main.conf", &main);
+    let theirs = theirs(&scratch, &path, None).expect("icinga2 takes it");
+    let ours = ours(Source::new(&path.to_string_lossy(), main.as_bytes()), &[]);
+    let ours = ours.unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!(ours["Host nested"]["properties"]["zone"], "sat");
+    let wrong = differences("", &ours, &theirs);
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
 /// The template library and the default configuration of the installed program.
 #[test]
 fn the_shipped_configuration_makes_the_same_objects() {

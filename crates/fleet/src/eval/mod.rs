@@ -225,6 +225,8 @@ pub struct Interpreter<'p> {
     pub(crate) reads: RefCell<Reads>,
     /// The state of `random()`.
     pub(crate) random: u64,
+    /// The zone whose files are being evaluated: objects are in it that do not say otherwise.
+    pub(crate) zone: Option<StringId>,
     /// Files that are being included, to find circles.
     pub(crate) including: Vec<FileId>,
     /// Templates whose statements are being run, to name circles.
@@ -261,6 +263,7 @@ impl<'p> Interpreter<'p> {
             goes_on: false,
             reads: RefCell::default(),
             random: 0,
+            zone: None,
             including: Vec::new(),
             importing: Vec::new(),
             files: 0,

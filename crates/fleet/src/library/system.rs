@@ -117,10 +117,18 @@ pub fn escape_shell_cmd(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 
 // Matching.
 
-/// How `match`, `regex` and `cidr_match` treat arrays.
+/// How many texts of an array must match.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    All,
+    Any,
+}
+
+/// How `match`, `regex` and `cidr_match` treat arrays. A number that is no mode is one by which
+/// nothing matches.
 struct Subject {
     texts: Vec<Vec<u8>>,
-    any: bool,
+    mode: Option<Mode>,
 }
 
 /// The texts to look at: one, or those of an array with a mode.
@@ -137,22 +145,30 @@ fn subject(
     let texts = match call.argument(1) {
         Value::Array(id) => run.heap.array(id).items.iter().map(|item| bytes(run, *item)).collect(),
         one @ (Value::Empty | Value::Boolean(_) | Value::Number(_) | Value::String(_)) => {
-            vec![bytes(run, one)]
+            // One text has no mode.
+            return Ok(Subject { texts: vec![bytes(run, one)], mode: Some(Mode::All) });
         }
         _ => return Err(call.fail(format!("Dictionaries are not supported by {name}()."))),
     };
-    Ok(Subject { texts, any: mode == 1.0 })
+    let mode = match mode {
+        0.0 => Some(Mode::All),
+        1.0 => Some(Mode::Any),
+        _ => None,
+    };
+    Ok(Subject { texts, mode })
 }
 
 impl Subject {
-    /// An empty array matches nothing.
+    /// An empty array matches nothing; neither does any, where the mode is none.
     fn matches(&self, mut test: impl FnMut(&[u8]) -> Result<bool, Flow>) -> Outcome {
         for text in &self.texts {
-            if test(text)? == self.any {
-                return Ok(Value::Boolean(self.any));
+            match (test(text)?, self.mode) {
+                (true, Some(Mode::Any)) => return Ok(Value::Boolean(true)),
+                (false, Some(Mode::All)) => return Ok(Value::Boolean(false)),
+                _ => {}
             }
         }
-        Ok(Value::Boolean(!self.any && !self.texts.is_empty()))
+        Ok(Value::Boolean(self.mode == Some(Mode::All) && !self.texts.is_empty()))
     }
 }
 
@@ -171,6 +187,9 @@ pub fn regex_match(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 
 pub fn cidr_match(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let subject = subject(run, call, "cidr_match", "IP address")?;
+    if subject.texts.is_empty() {
+        return Ok(Value::Boolean(false));
+    }
     let network = cidr::Network::parse(&bytes(run, call.argument(0)));
     let network = network.map_err(|message| call.fail(message))?;
     subject.matches(|text| Ok(network.contains(text)))
