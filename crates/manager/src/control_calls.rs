@@ -158,6 +158,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let more = json!({
         "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
         "made_by": rules_of(shared, definition),
+        "hides": hidden_rules(shared, definition),
         "file_state": shared.states().get(&definition.name).map(UnitFileState::as_str),
         "differs_on_disk": shared.differs_on_disk(definition),
         "since": moment(history.state_change),
@@ -231,9 +232,18 @@ fn origin_of(origin: &Origin) -> Value {
 
 /// The rules behind a unit and its drop-ins, as far as no file hides what they make.
 pub(crate) fn rules_of(shared: &Shared, definition: &Definition) -> Vec<Value> {
+    rules(shared, definition, true)
+}
+
+/// The rules behind what files hide: a file by hand counts more than what rules make.
+fn hidden_rules(shared: &Shared, definition: &Definition) -> Vec<Value> {
+    rules(shared, definition, false)
+}
+
+fn rules(shared: &Shared, definition: &Definition, is_in_force: bool) -> Vec<Value> {
     let files = crate::loader::file_paths(definition);
     let mut products = crate::fleet::products(&shared.rules(), &definition.name);
-    products.retain(|product| files.contains(product.file.path()));
+    products.retain(|product| files.contains(product.file.path()) == is_in_force);
     products.iter().map(|product| origin_of(&product.origin)).collect()
 }
 

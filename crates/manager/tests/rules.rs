@@ -211,10 +211,13 @@ fn files_by_hand_come_before_rules_and_rules_before_generators() {
     assert!(told.contains("hides /run/systemd/generator/b-web.service"), "{told}");
     let by_hand = m.status("a-web.service");
     assert_eq!((&by_hand["description"], &by_hand["made_by"]), (&json!("by hand"), &json!([])));
+    let why = "apply Service \"web\" rules.conf:4 Container 'a' containers.conf:1";
+    assert_eq!(made_by(&by_hand["hides"][0]), why);
     assert_eq!(m.status("b-web.service")["description"], "web of b two");
     std::fs::remove_file(m.directory.join("units/a-web.service")).expect("it is there");
     check(&reload(&m, &json!({})), ["", "a-web.service", "", ""]);
-    assert_eq!(m.status("a-web.service")["description"], "web of a one");
+    let made = m.status("a-web.service");
+    assert_eq!((&made["description"], &made["hides"]), (&json!("web of a one"), &json!([])));
 }
 
 #[test]
