@@ -398,9 +398,16 @@ impl Daemon {
                 unit.filter(|&unit| !self.knows_another(unit, pid))
             }
         };
-        if let Some(unit) = unit.filter(|&unit| self.groups.emptied_by_end(unit)) {
+        if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
             self.events.push_back(Event::CgroupEmpty { unit });
         }
+    }
+
+    /// The last process of the unit that is known has ended: whether nobody is left. At the end
+    /// groups stay where they are until the tree goes.
+    fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
+        let may_go = self.ending.is_none() && self.core.is_down_when_empty(unit);
+        may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
     }
 
     /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
@@ -560,6 +567,8 @@ impl Daemon {
 
     /// Steps through everything that has happened, until nothing is left to do at once.
     pub(crate) fn turn(&mut self) {
+        // Waking a thread costs more than what it is told.
+        let held = self.bus.as_ref().map(|bus| bus.hold());
         while !self.events.is_empty() {
             let mut effects = Vec::new();
             let moment = now();
@@ -570,6 +579,7 @@ impl Daemon {
             self.take_in_named();
             self.finish_turn(effects);
         }
+        drop(held);
     }
 
     /// Writes down, carries out, publishes.
@@ -663,7 +673,6 @@ impl Daemon {
         // Who is answered finds what was said about it in the log.
         self.send_outgoing();
         self.shared.publish(view);
-        let held = self.bus.as_ref().map(|bus| bus.hold());
         for (client, reply) in replies {
             self.answer(client, reply);
         }
@@ -673,7 +682,6 @@ impl Daemon {
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
         }
-        drop(held);
         self.tell_readiness();
     }
 
