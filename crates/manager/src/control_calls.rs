@@ -474,6 +474,10 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     if let Some(error) = report.error {
         return Err(refused(error));
     }
+    // Of 25,000 units that takes a moment, which is this thread's and not the loop's.
+    let units = report.added.iter().chain(&report.changed).chain(&report.removed);
+    let causes = report.rules.as_ref().map(|rules| crate::fleet::causes(rules, units));
+    let causes = causes.unwrap_or_default();
     let names = |units: &[UnitName]| units.iter().map(|u| u.to_string()).collect::<Vec<_>>();
     let texts = report.rules.as_ref().filter(|_| flag("texts")).map(crate::fleet::texts);
     let text = |(path, before, after)| json!({"path": path, "before": before, "after": after});
@@ -484,7 +488,7 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "changed": names(&report.changed),
         "removed": names(&report.removed),
         "needs_restart": names(&report.needs_restart),
-        "made_by": report.made_by.iter().map(made_by).collect::<Vec<_>>(),
+        "made_by": causes.iter().map(made_by).collect::<Vec<_>>(),
         "diagnostics": report.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
         "files_looked_at": report.work.looked_at,
         "files_parsed": report.work.parsed,

@@ -12,7 +12,6 @@ use warren_core::time::Monotonic;
 use warren_unit::{Diagnostic, UnitName};
 
 use crate::ending::scheduled::Scheduled;
-use crate::fleet::RuleCause;
 use crate::kernel_mounts::Changed;
 use crate::loader::{Loading, RulesChange};
 use crate::recorder::Done;
@@ -143,8 +142,6 @@ pub struct Report {
     pub removed: Vec<UnitName>,
     /// Active units whose settings changed: a restart would apply them.
     pub needs_restart: Vec<UnitName>,
-    /// Which rules are behind these differences.
-    pub made_by: Vec<RuleCause>,
     /// What rules made before and after, where that differs.
     pub rules: Option<RulesChange>,
     /// What was wrong.
@@ -224,12 +221,5 @@ impl Report {
         self.changed = names(&delta.changed);
         self.removed = names(&delta.removed);
         self.generation = graph.generation();
-    }
-
-    /// The rules behind the units that differ.
-    pub fn explain(&mut self, rules: &RulesChange) {
-        let units = self.added.iter().chain(&self.changed).chain(&self.removed);
-        self.made_by = crate::fleet::causes(rules, units);
-        self.rules = Some(rules.clone());
     }
 }
