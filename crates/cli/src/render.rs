@@ -135,6 +135,9 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     for rule in rules(unit) {
         put!(out, "    Made by: {rule}");
     }
+    for rule in unit["hides"].as_array().into_iter().flatten() {
+        put!(out, "      Hides: what {} makes", crate::fleet::changes::origin(rule));
+    }
     let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
     for remark in remarks(unit) {

@@ -133,6 +133,9 @@ fn expressions_are_evaluated() {
     );
     let said = rules.warren("fleet console .", "var x = {\n a = 4\n}\nx.a * 2\n\n");
     assert_eq!(said, "null\n8\n= 0");
+    // The end comes before the bracket.
+    let said = rules.warren("fleet console .", "1 + 1\nlen(\"x\"\n");
+    assert!(said.starts_with("2\nerror: expected") && said.ends_with("= 1"), "{said}");
 }
 
 #[test]

@@ -162,6 +162,23 @@ fn faults_are_told_where_they_are() {
 }
 
 #[test]
+fn what_stands_beside_a_fault_of_syntax_is_checked_too() {
+    let mut editor = Editor::start("beside");
+    assert_eq!(editor.open("a.conf", RULES, 1), [""; 0]);
+    std::fs::write(editor.directory.join("b.conf"), "object Container \"d\" { vars.web = Nope }\n")
+        .expect("written");
+    let text = "object Container \"c\" {\n  vars.other = )\n  vars.web = 1\n}\n\
+                apply Service \"x\" to Container {\n  ExecStrat = \"/bin/true\"\n  \
+                assign where container.vars.web\n}\n";
+    std::fs::write(editor.directory.join("c ö.conf"), "").expect("written");
+    let told = editor.open("c ö.conf", text, 2);
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].starts_with("b.conf 0:34 Tried to access undefined"), "{told:?}");
+    assert!(told[1].ends_with("1:15 expected an expression, found `)`"), "{told:?}");
+    assert!(told[2].contains(" 5:2 Attribute 'ExecStrat' does not exist"), "{told:?}");
+}
+
+#[test]
 fn questions_are_answered() {
     let mut editor = Editor::start("questions");
     editor.open("a.conf", RULES, 1);

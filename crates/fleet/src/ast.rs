@@ -141,6 +141,8 @@ pub struct Definition {
     pub body: Vec<NodeId>,
     /// From the keyword to the name: what messages call the definition's place.
     pub head: Span,
+    /// From the keyword to the last word before the body: what the installed Icinga 2 calls so.
+    pub extent: Span,
 }
 
 /// What kind of definition.
@@ -272,6 +274,22 @@ impl Module {
     /// Where a node is.
     pub fn place(&self, id: NodeId) -> Place {
         Place { file: self.file, span: self.node(id).span }
+    }
+
+    /// The assignments, each with what it assigns to.
+    pub fn assignments(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        self.nodes.iter().enumerate().filter_map(|(at, node)| match node.kind {
+            Kind::Assign(_, target, _) => Some((NodeId(at as u32), target)),
+            _ => None,
+        })
+    }
+
+    /// The definitions of objects, templates and rules.
+    pub fn definitions(&self) -> impl Iterator<Item = &Definition> {
+        self.nodes.iter().filter_map(|node| match &node.kind {
+            Kind::Definition(definition) => Some(&**definition),
+            _ => None,
+        })
     }
 
     /// The node without parentheses around it.

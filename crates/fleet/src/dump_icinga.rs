@@ -3,7 +3,9 @@
 //!
 //! `icinga2 object list` reads a file of these, each as `LENGTH:TEXT,`.
 
-use std::collections::BTreeMap;
+mod hints;
+
+use hints::{Hints, Written};
 
 use crate::eval::World;
 use crate::heap::Heap;
@@ -11,7 +13,7 @@ use crate::modules::Modules;
 use crate::source::Place;
 use crate::text;
 use crate::types::{Types, Unset};
-use crate::value::{Object, ObjectId, StringId, Value};
+use crate::value::{Object, ObjectId, Value};
 
 /// What a dump is made of.
 pub struct Dump<'d> {
@@ -23,22 +25,16 @@ pub struct Dump<'d> {
     pub modules: &'d Modules,
 }
 
-/// Where attributes were set, by the keys that lead there.
-#[derive(Default)]
-struct Hints {
-    messages: Vec<Place>,
-    below: BTreeMap<StringId, Hints>,
-}
-
 impl Dump<'_> {
     /// All objects, in the order of their types and names.
     pub fn all(&self) -> Vec<Vec<u8>> {
         let heap = Heap::over(&self.world.layer);
+        let written = Written::of(self.modules);
         let mut out = Vec::new();
         for id in self.types.of_objects() {
             let mut objects = self.world.by_type.get(&id).cloned().unwrap_or_default();
             objects.sort_by_key(|id| heap.bytes(heap.object(*id).name));
-            out.extend(objects.into_iter().map(|object| self.one(&heap, object)));
+            out.extend(objects.into_iter().map(|object| self.one(&heap, &written, object)));
         }
         out
     }
@@ -54,24 +50,25 @@ impl Dump<'_> {
         out
     }
 
-    fn one(&self, heap: &Heap<'_>, id: ObjectId) -> Vec<u8> {
+    fn one(&self, heap: &Heap<'_>, written: &Written<'_>, id: ObjectId) -> Vec<u8> {
         let object = heap.object(id);
+        let origin = written.extent(object.origin);
         let mut out = b"{\"debug_hints\":".to_vec();
-        self.hints(heap, &hints(heap, object), &mut out);
+        self.hints(&Hints::of(self, heap, written, object), &mut out);
         out.extend_from_slice(b",\"debug_info\":");
-        self.place(object.origin, &mut out);
+        self.place(origin, &mut out);
         out.extend_from_slice(b",\"name\":");
         let given = heap.find(b"name").and_then(|key| object.attributes.get(key));
         out.extend(text::json(heap, self.types, given.unwrap_or(Value::String(object.name))));
         out.extend_from_slice(b",\"properties\":{");
-        self.properties(heap, object, &mut out);
+        self.properties(heap, object, origin, &mut out);
         out.extend_from_slice(b"},\"type\":");
         text::json_string(self.types.get(object.of_type).name.as_bytes(), &mut out);
         out.push(b'}');
         out
     }
 
-    fn properties(&self, heap: &Heap<'_>, object: &Object, out: &mut Vec<u8>) {
+    fn properties(&self, heap: &Heap<'_>, object: &Object, origin: Place, out: &mut Vec<u8>) {
         let of_type = self.types.get(object.of_type);
         let own =
             |name: &str| heap.find(name.as_bytes()).and_then(|key| object.attributes.get(key));
@@ -81,7 +78,7 @@ impl Dump<'_> {
             }
             if field.name == "templates" {
                 // `source_location` comes before it.
-                self.location(object.origin, out);
+                self.location(origin, out);
             }
             text::json_string(field.name.as_bytes(), out);
             out.push(b':');
@@ -122,9 +119,7 @@ impl Dump<'_> {
     /// First line and column, and the last of both.
     fn lines(&self, place: Place) -> Option<(&str, [u32; 4])> {
         let source = &self.modules.get(place.file)?.source;
-        let (line, column) = source.line_column(place.span.start);
-        let (last_line, last_column) = source.line_column(place.span.end.saturating_sub(1));
-        Some((&source.path, [line, column, last_line, last_column]))
+        Some((&source.path, source.extent(place.span)))
     }
 
     fn place(&self, place: Place, out: &mut Vec<u8>) {
@@ -147,7 +142,7 @@ impl Dump<'_> {
         out.extend_from_slice(b"},");
     }
 
-    fn hints(&self, heap: &Heap<'_>, hints: &Hints, out: &mut Vec<u8>) {
+    fn hints(&self, hints: &Hints, out: &mut Vec<u8>) {
         out.push(b'{');
         if !hints.messages.is_empty() {
             out.extend_from_slice(b"\"messages\":[");
@@ -162,32 +157,14 @@ impl Dump<'_> {
         if !hints.below.is_empty() {
             out.extend_from_slice(if hints.messages.is_empty() { b"" } else { b"," });
             out.extend_from_slice(b"\"properties\":{");
-            let mut below: Vec<_> = hints.below.iter().collect();
-            below.sort_by_key(|(key, _)| heap.bytes(**key));
-            for (at, (key, hints)) in below.into_iter().enumerate() {
+            for (at, (key, hints)) in hints.below.iter().enumerate() {
                 out.extend_from_slice(if at > 0 { b"," } else { b"" });
-                text::json_string(heap.bytes(*key), out);
+                text::json_string(key, out);
                 out.push(b':');
-                self.hints(heap, hints, out);
+                self.hints(hints, out);
             }
             out.push(b'}');
         }
         out.push(b'}');
     }
-}
-
-/// The places of an object's attributes, two keys deep.
-fn hints(heap: &Heap<'_>, object: &Object) -> Hints {
-    let mut all = Hints::default();
-    for hint in &object.hints {
-        let mut at = all.below.entry(hint.attribute).or_default();
-        if let Some(key) = hint.key {
-            at = at.below.entry(key).or_default();
-        }
-        at.messages.push(hint.place);
-    }
-    if let Some(templates) = heap.find(b"templates") {
-        all.below.entry(templates).or_default().messages.push(object.origin);
-    }
-    all
 }

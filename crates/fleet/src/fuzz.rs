@@ -39,10 +39,10 @@ pub fn file(data: &[u8]) {
 /// # Panics
 /// If the ways differ in what they make or in what they say is wrong.
 pub fn configuration(data: &[u8]) {
-    let shown = |matching, threads| {
+    let loaded = |matching, threads, goes_on| {
         let (types, modules) = (Types::new(warrener::types()), Modules::default());
         let bounds = Bounds { steps: STEPS_MAX, ..Bounds::default() };
-        let options = Options { matching, threads, bounds, ..Options::default() };
+        let options = Options { matching, threads, bounds, goes_on, ..Options::default() };
         let outside = Box::new(Nothing::default());
         let fleet = load(Source::new("fuzz", data), &types, &modules, outside, &options);
         let sources = |file| modules.source(file);
@@ -53,7 +53,10 @@ pub fn configuration(data: &[u8]) {
             false => faults,
         }
     };
+    let shown = |matching, threads| loaded(matching, threads, false);
     let naive = shown(Matching::Naive, 1);
+    // What stands beside a fault may be half of something.
+    loaded(Matching::Indexed, 1, true);
     assert_eq!(naive, shown(Matching::Indexed, 2), "indexes change nothing");
     assert_eq!(naive, shown(Matching::Scan, 1), "compiled filters change nothing");
 }
@@ -65,7 +68,8 @@ const STEPS_MAX: u64 = 20_000;
 fn kinds(module: &Module) -> impl Iterator<Item = Kind> {
     module.nodes.iter().map(|node| match node.kind.clone() {
         Kind::Definition(definition) => {
-            Kind::Definition(Box::new(Definition { head: Span::default(), ..*definition }))
+            let (head, extent) = (Span::default(), Span::default());
+            Kind::Definition(Box::new(Definition { head, extent, ..*definition }))
         }
         kind => kind,
     })

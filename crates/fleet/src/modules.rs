@@ -45,6 +45,12 @@ impl Modules {
         self.blocks.get(index / BLOCK)?.get()?[index % BLOCK].get()
     }
 
+    /// All files, in the order of their numbers.
+    pub fn all(&self) -> impl Iterator<Item = &Module> {
+        let blocks = self.blocks.iter().filter_map(OnceLock::get);
+        blocks.flatten().filter_map(OnceLock::get)
+    }
+
     /// A file's name and text, for messages.
     pub fn source(&self, file: u32) -> Option<Source> {
         self.get(FileId(file)).map(|module| module.source.clone())

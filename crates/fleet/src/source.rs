@@ -64,6 +64,17 @@ impl Source {
         (line as u32, at.saturating_sub(start) + 1)
     }
 
+    /// First line and column of a range, and the last of both, as the installed Icinga 2 counts
+    /// them: columns from 1, but from 0 in the first line of a file.
+    pub fn extent(&self, span: Span) -> [u32; 4] {
+        let [(line, column), (last_line, last_column)] = [span.start, span.end.saturating_sub(1)]
+            .map(|at| {
+                let (line, column) = self.line_column(at);
+                (line, column - u32::from(line == 1))
+            });
+        [line, column, last_line, last_column]
+    }
+
     /// The text of a line, from 1, without its end.
     pub fn line(&self, line: u32) -> &[u8] {
         let index = (line as usize).saturating_sub(1);

@@ -29,10 +29,8 @@ fn cases() -> Vec<String> {
 /// - what the program's own templates set is not known here (`execute`, `update`);
 /// - membership by `assign where` is in `groups` here, and nowhere in their dump;
 /// - an object that gave itself another name keeps the first as `name` there;
-/// - the lines of the program's own templates; of variables, which are no attributes; and of keys
-///   that are computed, which only we know;
-/// - columns: ours end a rule with its name and count the first line from 1, as all others;
-/// - what a rule sets itself (`host_name`, `name`, `package`) has no place here;
+/// - the lines of the program's own templates; of variables, which are no attributes; and what is
+///   set in loops, which only we know;
 /// - times of creation.
 fn without_known_differences(object: &Value) -> Value {
     let mut object = object.clone();
@@ -44,39 +42,28 @@ fn without_known_differences(object: &Value) -> Value {
     if let Some(groups) = properties.get_mut("groups") {
         *groups = Value::Null;
     }
-    let line = |place: &Value| json!([place[0], place[1]]);
-    let location = &properties["source_location"];
-    properties["source_location"] = json!([location["path"], location["first_line"]]);
     object["name"] = Value::Null;
-    object["debug_info"] = line(&object["debug_info"]);
-    let mut lines: BTreeMap<String, Vec<Value>> = BTreeMap::new();
-    let hints = object["debug_hints"]["properties"].as_object().cloned().unwrap_or_default();
-    for (name, hints) in hints {
-        if !["execute", "update", "templates", "host_name", "name", "package"]
-            .contains(&name.as_str())
-            && !name.ends_with("service_name")
-            && !name.ends_with("host_name")
-        {
-            lines_of(&hints, lines.entry(name).or_default());
-        }
-    }
-    lines.values_mut().for_each(|lines| {
-        lines.sort_by_key(Value::to_string);
-        lines.dedup();
-    });
-    object["debug_hints"] = json!(lines);
+    let mut places: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    places_of("", &object["debug_hints"], &mut places);
+    places.retain(|path, _| !["/execute", "/update"].contains(&path.as_str()));
+    object["debug_hints"] = json!(places);
     object
 }
 
-/// The lines of an attribute and of all that is below it.
-fn lines_of(hints: &Value, out: &mut Vec<Value>) {
+/// The places of each attribute and of all that is below it, by the keys that lead there.
+fn places_of(path: &str, hints: &Value, out: &mut BTreeMap<String, Vec<Value>>) {
     const OWN: [&str; 3] = ["<icinga2>", "methods-itl.conf", "icinga-itl.conf"];
     let is_own = |message: &&Value| message[1].as_str().is_some_and(|path| OWN.contains(&path));
     let all = hints["messages"].as_array().into_iter().flatten();
-    let messages = all.filter(|message| !is_own(message));
-    out.extend(messages.map(|message| json!([message[1], message[2]])));
-    let below = hints["properties"].as_object().map(Map::values);
-    below.into_iter().flatten().for_each(|hints| lines_of(hints, out));
+    let mut messages: Vec<Value> = all.filter(|message| !is_own(message)).cloned().collect();
+    messages.sort_by_key(Value::to_string);
+    messages.dedup();
+    if !messages.is_empty() {
+        out.insert(path.to_owned(), messages);
+    }
+    for (key, hints) in hints["properties"].as_object().into_iter().flatten() {
+        places_of(&format!("{path}/{key}"), hints, out);
+    }
 }
 
 fn plain_functions(value: &mut Value) {
@@ -103,11 +90,16 @@ fn differences(case: &str, ours: &Objects, theirs: &Objects) -> Vec<String> {
     if names(ours) != names(theirs) {
         out.push(format!("{case}  ours   {}\n  theirs {}", names(ours), names(theirs)));
     }
+    let has_loop = case.contains("for (i");
     for (name, object) in ours {
         let Some(other) = theirs.get(name) else { continue };
         let [one, two] = [object, other].map(without_known_differences);
-        let lines = unknown_lines(&one, &two);
-        out.extend(lines.into_iter().map(|line| format!("{case}  {name}: no line for {line}")));
+        for (who, places) in [
+            ("we", unknown_places(&one, &two)),
+            ("they", if has_loop { Vec::new() } else { unknown_places(&two, &one) }),
+        ] {
+            out.extend(places.iter().map(|it| format!("{case}  {name}: {who} have not {it}")));
+        }
         for (of, one, two) in
             [("", &one, &two), (".properties", &one["properties"], &two["properties"])]
         {
@@ -126,15 +118,16 @@ fn differences(case: &str, ours: &Objects, theirs: &Objects) -> Vec<String> {
     out
 }
 
-/// Lines that they know for an attribute and we do not.
-fn unknown_lines(ours: &Value, theirs: &Value) -> Vec<String> {
+/// Places that they know for an attribute, or a key in it, and we do not.
+fn unknown_places(ours: &Value, theirs: &Value) -> Vec<String> {
     let mut out = Vec::new();
-    let attributes = ours["properties"].as_object().into_iter().flat_map(Map::keys);
-    for attribute in attributes {
-        let known = ours["debug_hints"][attribute].as_array().cloned().unwrap_or_default();
-        let lines = theirs["debug_hints"][attribute].as_array().into_iter().flatten();
-        let missing = lines.filter(|line| !known.contains(line));
-        out.extend(missing.map(|line| format!("{attribute} {line}")));
+    for (path, places) in theirs["debug_hints"].as_object().into_iter().flatten() {
+        let attribute = path.split('/').nth(1).unwrap_or_default();
+        let known = ours["debug_hints"][path].as_array().cloned().unwrap_or_default();
+        let missing = places.as_array().into_iter().flatten().filter(|it| !known.contains(it));
+        if ours["properties"].get(attribute).is_some() {
+            out.extend(missing.map(|place| format!("{path} {place}")));
+        }
     }
     out
 }
@@ -167,6 +160,37 @@ fn configurations_make_the_same_objects() {
             )),
         }
     }
+    assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Objects in the files of a zone are in that zone, with what those files include.
+#[test]
+fn zones_are_directories() {
+    if !is_installed() {
+        println!("NOT RUN: icinga2 is not installed");
+        return;
+    }
+    let scratch = Scratch::new("zones");
+    let main = format!(
+        "{HEAD}object Zone \"master\" {{ }}\nobject Zone \"sat\" {{ parent = \"master\" }}\n\
+         object Host \"none\" {{ check_command = \"d\" }}\ninclude_zones \"etc\", \"zones.d\"\n"
+    );
+    let host = |name: &str| format!("object Host \"{name}\" {{ check_command = \"d\" }}\n");
+    let rule = "object User \"u\" { }\n\
+                apply Service \"s\" { check_command = \"d\"; assign where true }\n";
+    scratch.write("zones.d/master/a.conf", &format!("{}{rule}", host("m")));
+    let other = "object Host \"other\" { check_command = \"d\"; zone = \"master\" }\n";
+    let sat = format!("{}{other}include \"../../../nested.inc\"\n", host("s"));
+    scratch.write("zones.d/sat/below/a.conf", &sat);
+    scratch.write("zones.d/beside.conf", &host("beside"));
+    scratch.write("zones.d/sat/other.inc", &host("no"));
+    scratch.write("nested.inc", &host("nested"));
+    let path = scratch.write("main.conf", &main);
+    let theirs = theirs(&scratch, &path, None).expect("icinga2 takes it");
+    let ours = ours(Source::new(&path.to_string_lossy(), main.as_bytes()), &[]);
+    let ours = ours.unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!(ours["Host nested"]["properties"]["zone"], "sat");
+    let wrong = differences("", &ours, &theirs);
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

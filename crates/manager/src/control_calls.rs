@@ -22,6 +22,7 @@ use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::daemon::Daemon;
 use crate::ending::scheduled::Scheduled;
+use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
 use crate::shared::Shared;
@@ -157,6 +158,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let more = json!({
         "files": files.iter().map(|f| &**f).collect::<Vec<_>>(),
         "made_by": rules_of(shared, definition),
+        "hides": hidden_rules(shared, definition),
         "file_state": shared.states().get(&definition.name).map(UnitFileState::as_str),
         "differs_on_disk": shared.differs_on_disk(definition),
         "since": moment(history.state_change),
@@ -230,9 +232,18 @@ fn origin_of(origin: &Origin) -> Value {
 
 /// The rules behind a unit and its drop-ins, as far as no file hides what they make.
 pub(crate) fn rules_of(shared: &Shared, definition: &Definition) -> Vec<Value> {
+    rules(shared, definition, true)
+}
+
+/// The rules behind what files hide: a file by hand counts more than what rules make.
+fn hidden_rules(shared: &Shared, definition: &Definition) -> Vec<Value> {
+    rules(shared, definition, false)
+}
+
+fn rules(shared: &Shared, definition: &Definition, is_in_force: bool) -> Vec<Value> {
     let files = crate::loader::file_paths(definition);
     let mut products = crate::fleet::products(&shared.rules(), &definition.name);
-    products.retain(|product| files.contains(product.file.path()));
+    products.retain(|product| files.contains(product.file.path()) == is_in_force);
     products.iter().map(|product| origin_of(&product.origin)).collect()
 }
 
@@ -463,6 +474,10 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     if let Some(error) = report.error {
         return Err(refused(error));
     }
+    // Of 25,000 units that takes a moment, which is this thread's and not the loop's.
+    let units = report.added.iter().chain(&report.changed).chain(&report.removed);
+    let causes = report.rules.as_ref().map(|rules| crate::fleet::causes(rules, units));
+    let causes = causes.unwrap_or_default();
     let names = |units: &[UnitName]| units.iter().map(|u| u.to_string()).collect::<Vec<_>>();
     let texts = report.rules.as_ref().filter(|_| flag("texts")).map(crate::fleet::texts);
     let text = |(path, before, after)| json!({"path": path, "before": before, "after": after});
@@ -473,7 +488,7 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "changed": names(&report.changed),
         "removed": names(&report.removed),
         "needs_restart": names(&report.needs_restart),
-        "made_by": report.made_by.iter().map(made_by).collect::<Vec<_>>(),
+        "made_by": causes.iter().map(made_by).collect::<Vec<_>>(),
         "diagnostics": report.diagnostics.iter().map(diagnostic).collect::<Vec<_>>(),
         "files_looked_at": report.work.looked_at,
         "files_parsed": report.work.parsed,
@@ -482,9 +497,12 @@ fn reload(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     }))
 }
 
-fn made_by((unit, origin): &(UnitName, Arc<Origin>)) -> Value {
-    let mut out = origin_of(origin);
-    out["unit"] = json!(unit.as_str());
+fn made_by(cause: &RuleCause) -> Value {
+    let mut out = origin_of(&cause.origin);
+    out["unit"] = json!(cause.unit.as_str());
+    if let Some(through) = &cause.through {
+        out["through"] = json!({"setting": through.setting, "unit": &*through.unit});
+    }
     out
 }
 

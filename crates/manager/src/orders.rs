@@ -9,7 +9,6 @@ use warren_core::graph::Delta;
 use warren_core::job::JobResult;
 use warren_core::request::{Asker, Request};
 use warren_core::time::Monotonic;
-use warren_fleet::made::Origin;
 use warren_unit::{Diagnostic, UnitName};
 
 use crate::ending::scheduled::Scheduled;
@@ -143,8 +142,6 @@ pub struct Report {
     pub removed: Vec<UnitName>,
     /// Active units whose settings changed: a restart would apply them.
     pub needs_restart: Vec<UnitName>,
-    /// Which rules made these units, or parts of them.
-    pub made_by: Vec<(UnitName, Arc<Origin>)>,
     /// What rules made before and after, where that differs.
     pub rules: Option<RulesChange>,
     /// What was wrong.
@@ -224,17 +221,5 @@ impl Report {
         self.changed = names(&delta.changed);
         self.removed = names(&delta.removed);
         self.generation = graph.generation();
-    }
-
-    /// The rules behind the units that differ: of those that are removed, the rules of before.
-    pub fn explain(&mut self, rules: &RulesChange) {
-        let now = self.added.iter().chain(&self.changed).map(|unit| (unit, &rules.after));
-        let all = now.chain(self.removed.iter().map(|unit| (unit, &rules.before)));
-        let made_by = |(unit, applied)| {
-            let products = crate::fleet::products(applied, unit);
-            products.into_iter().map(move |product| (UnitName::clone(unit), product.origin))
-        };
-        self.made_by = all.flat_map(made_by).collect();
-        self.rules = Some(rules.clone());
     }
 }

@@ -303,9 +303,7 @@ impl Daemon {
                     ..Report::default()
                 };
                 report.name(&loading.graph, &delta);
-                if let Some(rules) = &loading.rules {
-                    report.explain(rules);
-                }
+                report.rules = loading.rules.clone();
                 report.needs_restart = self.needs_restart(&delta);
                 report.loop_us = began.elapsed().as_micros() as u64;
                 report.took_us = ordered.elapsed().as_micros() as u64;

@@ -118,6 +118,10 @@ fn a_change_costs_what_it_changes() {
     let why = "apply Service \"web\" rules.conf:6 Container 'x' containers.conf:1";
     assert_eq!(of("x-web.service").map(made_by).as_deref(), Some(why));
     assert!(of("a-web.service").is_some(), "{plan}");
+    // The target's own file is nobody's rule: it wants one more unit, and one less.
+    let all = of("all.target").cloned().unwrap_or_default();
+    assert_eq!(all["through"], json!({"setting": "WantedBy", "unit": "a-web.service"}), "{plan}");
+    assert!(made_by(&all).starts_with("apply Service \"web\" rules.conf:6"), "{plan}");
     // A plan is a plan.
     assert_eq!(m.totals()["generation"], before);
     assert_eq!(m.status("b-web.service")["description"], "web of b two");
@@ -207,10 +211,13 @@ fn files_by_hand_come_before_rules_and_rules_before_generators() {
     assert!(told.contains("hides /run/systemd/generator/b-web.service"), "{told}");
     let by_hand = m.status("a-web.service");
     assert_eq!((&by_hand["description"], &by_hand["made_by"]), (&json!("by hand"), &json!([])));
+    let why = "apply Service \"web\" rules.conf:4 Container 'a' containers.conf:1";
+    assert_eq!(made_by(&by_hand["hides"][0]), why);
     assert_eq!(m.status("b-web.service")["description"], "web of b two");
     std::fs::remove_file(m.directory.join("units/a-web.service")).expect("it is there");
     check(&reload(&m, &json!({})), ["", "a-web.service", "", ""]);
-    assert_eq!(m.status("a-web.service")["description"], "web of a one");
+    let made = m.status("a-web.service");
+    assert_eq!((&made["description"], &made["hides"]), (&json!("web of a one"), &json!([])));
 }
 
 #[test]

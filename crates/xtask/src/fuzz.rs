@@ -1,5 +1,6 @@
 //! A bounded fuzzer in this process, for machines without cargo-fuzz: mutates texts made from the
-//! settings table against the properties of `warren_unit::fuzz`. It has no coverage feedback.
+//! settings table against the properties of `warren_unit::fuzz`, and rules made of the example's
+//! lines against those of `warren_fleet::fuzz`, in turns. It has no coverage feedback.
 //!
 //! A failing input is written to the temporary directory before it is run, so that a crash or a
 //! hang leaves it behind.
@@ -46,6 +47,96 @@ const PIECES: &[&str] = &[
     "\r\n",
 ];
 
+/// Rules to begin with.
+const RULES: &str = concat!(
+    include_str!("../../../examples/hosting/10-tiers.conf"),
+    include_str!("../../../examples/hosting/20-rules.conf"),
+    include_str!("../../../examples/hosting/40-exceptions.conf"),
+    include_str!("../../fleet/tests/data/sample.conf"),
+);
+
+/// Largest rules, in bytes: each are loaded four times.
+const RULES_BYTES_MAX: usize = 2 << 10;
+
+/// Rules take longer: so many unit files for each.
+const UNITS_PER_RULES: u64 = 200;
+
+/// Pieces that the parser and the evaluator of rules stumble over.
+const RULE_PIECES: &[&str] = &[
+    "{",
+    "}",
+    "{{",
+    "}}",
+    "(",
+    ")",
+    "[",
+    "]",
+    "\"",
+    "{{{",
+    "}}}",
+    "=>",
+    "=",
+    "+=",
+    "==",
+    " in ",
+    "&",
+    "*",
+    "!",
+    "&&",
+    "||",
+    "?",
+    ":",
+    ".",
+    ",",
+    ";",
+    "\n",
+    "/*",
+    "*/",
+    "//",
+    "@",
+    "null",
+    "this",
+    "1.5h",
+    "-1",
+    "0",
+    "99999999999",
+    "object ",
+    "apply ",
+    "template ",
+    "assign where ",
+    "import ",
+    " for (k => v in ",
+    " to Container ",
+    " use (x) ",
+    "function ",
+    "if (",
+    " else ",
+    "while (",
+    "try ",
+    "throw ",
+    "return ",
+    "var x = ",
+    "const X = ",
+    "namespace N ",
+    "globals.",
+    "locals",
+    "container",
+    "vars",
+    "name",
+    ".map(x => x)",
+    ".call(",
+    "match(",
+    "regex(",
+    "get_objects(Container)",
+    "Json.",
+    "range(9)",
+    "DateTime(",
+    "string(",
+    "\\",
+    "\u{0}",
+    "\u{e9}",
+];
+
 /// The same sequence for the same seed.
 struct Numbers(u64);
 
@@ -61,16 +152,23 @@ impl Numbers {
 pub fn run(seconds: u64) -> Result<()> {
     let seed = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
     let seed: u64 = seed.unwrap_or_else(warren_sys::time::realtime_ns);
-    println!("fuzzing warren_unit in this process for {seconds} s, SEED={seed}");
+    println!("fuzzing units and rules in this process for {seconds} s, SEED={seed}");
     let kept = std::env::temp_dir().join(format!("warren-fuzz-{}", std::process::id()));
     let (began, mut numbers, mut runs) = (Instant::now(), Numbers(seed), 0u64);
-    let mut input = Vec::new();
+    let (mut input, mut rules) = (Vec::new(), Vec::new());
     while began.elapsed() < Duration::from_secs(seconds) {
         next_input(&mut input, &mut numbers);
         std::fs::write(&kept, &input).with_context(|| format!("{}", kept.display()))?;
         warren_unit::fuzz::unit_file(&input);
         warren_unit::fuzz::name(&String::from_utf8_lossy(&input));
         runs += 1;
+        if runs % UNITS_PER_RULES != 0 {
+            continue;
+        }
+        next_rules(&mut rules, &mut numbers);
+        std::fs::write(&kept, &rules).with_context(|| format!("{}", kept.display()))?;
+        warren_fleet::fuzz::file(&rules);
+        warren_fleet::fuzz::configuration(&rules);
     }
     std::fs::remove_file(&kept)?;
     println!("{runs} inputs, no property broken");
@@ -102,6 +200,35 @@ fn next_input(input: &mut Vec<u8>, numbers: &mut Numbers) {
         _ => {
             let at = numbers.below(input.len());
             input[at] ^= 1 << numbers.below(8);
+        }
+    }
+}
+
+/// Mutates the last rules; now and then new ones are begun with.
+fn next_rules(rules: &mut Vec<u8>, numbers: &mut Numbers) {
+    if rules.len() > RULES_BYTES_MAX || numbers.below(24) == 0 {
+        rules.clear();
+    }
+    let lines: Vec<&str> = RULES.lines().collect();
+    match numbers.below(6) {
+        0 | 1 => {
+            let from = numbers.below(lines.len());
+            let some = &lines[from..(from + 1 + numbers.below(16)).min(lines.len())];
+            rules.extend_from_slice(format!("{}\n", some.join("\n")).as_bytes());
+        }
+        2 | 3 => {
+            let at = numbers.below(rules.len() + 1);
+            rules.splice(at..at, RULE_PIECES[numbers.below(RULE_PIECES.len())].bytes());
+        }
+        4 => {
+            let from = numbers.below(rules.len() + 1);
+            let end = (from + numbers.below(40)).min(rules.len());
+            rules.drain(from..end);
+        }
+        _ if rules.is_empty() => {}
+        _ => {
+            let at = numbers.below(rules.len());
+            rules[at] ^= 1 << numbers.below(8);
         }
     }
 }

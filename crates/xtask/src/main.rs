@@ -26,7 +26,7 @@ Usage: cargo xtask COMMAND
   check             format, lints and purity only
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
-  fuzz [SECONDS]    mutate unit files against the properties of warren_unit::fuzz
+  fuzz [SECONDS]    mutate unit files and rules against properties that must hold
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   vm devices --disks N [WAY...]
                     the same with N disks from the beginning, beside Debian's own way

@@ -19,9 +19,15 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// `apply Service "web" (/etc/warren/fleet.d/rules.conf:3)`
+/// `apply Service "web" (/etc/warren/fleet.d/rules.conf:3)`; before it the setting of another unit
+/// that the rule made, where that is what changes this one: `WantedBy= of shop-web.service, made by `.
 fn rule(origin: &Value) -> String {
-    format!("{} ({}:{})", text(origin, "rule"), text(origin, "path"), origin["line"])
+    let through = &origin["through"];
+    let setting = match through["setting"].as_str() {
+        Some(setting) => format!("{setting}= of {}, made by ", text(through, "unit")),
+        None => String::new(),
+    };
+    format!("{setting}{} ({}:{})", text(origin, "rule"), text(origin, "path"), origin["line"])
 }
 
 /// ` for Container 'shop' (/etc/...:7)`
@@ -207,6 +213,17 @@ mod tests {
         );
         let shown = plan(&answer, false, true, Style::default());
         let line = "+ 1.slice  apply Slice \"s\" (r.conf:3) for Container 'a' (c.conf:1)\n";
+        assert!(shown.starts_with(line), "{shown}");
+    }
+
+    #[test]
+    fn a_unit_that_another_ones_setting_changes_says_so() {
+        let mut cause = origin_of("all.target");
+        cause["through"] = json!({"setting": "WantedBy", "unit": "s-a.slice"});
+        let answer = json!({"changed": ["all.target"], "made_by": [cause]});
+        let shown = plan(&answer, true, false, Style::default());
+        let line = "~ all.target  WantedBy= of s-a.slice, made by apply Slice \"s\" (r.conf:3) \
+                    for Container 'a' (c.conf:1)\n";
         assert!(shown.starts_with(line), "{shown}");
     }
 

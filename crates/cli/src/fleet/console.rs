@@ -85,6 +85,10 @@ fn interactive(console: &mut Console<'_>, global: &Global) -> Result<i32> {
         text.clear();
         prompt("fleet> ");
     }
+    // A bracket is still open: that is a fault, not nothing.
+    if !text.trim().is_empty() {
+        status = answer(console, &text, global);
+    }
     // What was typed at a terminal is nobody's status.
     Ok(if is_terminal { 0 } else { status })
 }

@@ -134,3 +134,13 @@ fn dates_are_those_of_the_calendar() {
     assert_eq!(at(4_107_542_399), "2100-02-28 23:59:59 UTC");
     assert_eq!(at(4_107_542_400), "2100-03-01 00:00:00 UTC");
 }
+
+#[test]
+fn a_file_by_hand_says_which_rule_it_hides() {
+    let mut unit = service();
+    unit["hides"] = json!([{"rule": "apply Service \"web\"", "path": "r.conf", "line": 3,
+        "target": {"name": "Container 'shop'", "path": "c.conf", "line": 1}}]);
+    let shown = status(&unit, 1_795_000_000_000_000, PLAIN);
+    let line = "      Hides: what apply Service \"web\" (r.conf:3) for Container 'shop' (c.conf:1) makes\n";
+    assert!(shown.contains(line), "{shown}");
+}

@@ -59,6 +59,8 @@ pub(crate) fn plain_definitions(
             node: *id,
             captured: Box::default(),
             place: Place { file: module.file, span: node.head },
+            // Warrener's types have no zones.
+            zone: None,
         })
     };
     let is_plain = module.usings.is_empty();

@@ -13,7 +13,6 @@ use crate::ops;
 use crate::outside::Nothing;
 use crate::share::{self, Claims};
 use crate::text;
-use crate::types::Kind;
 use crate::value::{Dictionary, Hint, ObjectId, StringId, Table, Value};
 
 /// How many items a thread takes at once.
@@ -193,11 +192,9 @@ impl<'w> Worker<'w> {
         target: ObjectId,
         preset: &mut Table,
     ) -> Option<StringId> {
-        let zone = self.run.heap.find(b"zone")?;
-        let field = self.run.known_field(definition.of_type, zone)?;
+        let zone = self.run.zone_attribute(definition.of_type)?;
         let value = self.run.heap.object(target).attributes.get(zone)?;
-        let is_in_one = field.kind == Kind::Name("Zone") && ops::is_true(&self.run.heap, value);
-        is_in_one.then(|| preset.set(zone, value)).map(|()| zone)
+        ops::is_true(&self.run.heap, value).then(|| preset.set(zone, value)).map(|()| zone)
     }
 
     /// The attributes that name what a product belongs to.

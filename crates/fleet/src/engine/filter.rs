@@ -365,7 +365,11 @@ impl<'p> Compiler<'_, 'p> {
         let any = match arguments.get(2) {
             Some(mode) => {
                 let mode = self.constant(*mode)?;
-                ops::to_number(&self.run.heap, self.run.types, mode).ok()? == 1.0
+                match ops::to_number(&self.run.heap, self.run.types, mode).ok()? {
+                    0.0 => false,
+                    1.0 => true,
+                    _ => return None,
+                }
             }
             None => false,
         };

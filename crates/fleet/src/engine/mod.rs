@@ -49,6 +49,9 @@ pub struct Options<'o> {
     /// Objects are made one after another and may write to what the top level made; so does a
     /// configuration that sets the constant [`IN_SEQUENCE`].
     pub in_sequence: bool,
+    /// What stands beside a fault is looked at all the same, as editors want it; nothing may be done
+    /// with what comes of it.
+    pub goes_on: bool,
 }
 
 /// The constant by which a configuration says that its objects write to what the top level made.
@@ -66,6 +69,7 @@ impl Default for Options<'_> {
             constants: &[],
             before: None,
             in_sequence: false,
+            goes_on: false,
         }
     }
 }
@@ -94,7 +98,7 @@ pub fn load(
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
     run.bounds = options.bounds;
     let mut faults = Sink::default();
-    run.threads = options.threads;
+    (run.threads, run.goes_on) = (options.threads, options.goes_on);
     for source in options.before.cloned().into_iter().chain([source]) {
         if let Err(fault) = run.run_files(&[source], Place::default()) {
             faults.push(fault.diagnostic());
@@ -109,14 +113,14 @@ pub fn load(
     let mut world = run.into_world();
     world.in_sequence = in_sequence;
     let scope = Scope { types, modules, bounds: options.bounds };
-    let notes = Notes { faults, reads: Reads::new() };
-    let mut loading = Loading { world, scope, options: *options, notes };
-    if loading.notes.faults.is_empty() {
+    let mut loading = Loading { world, scope, options: *options, notes: Notes::default() };
+    if faults.is_empty() || options.goes_on {
         loading.stages();
     }
     let Loading { mut world, notes, .. } = loading;
     world.reads = notes.reads;
-    Fleet { world, faults: notes.faults.finish(), warnings }
+    notes.faults.finish().into_iter().for_each(|fault| faults.push(fault));
+    Fleet { world, faults: faults.finish(), warnings }
 }
 
 /// What stages have to tell, besides what they make.
@@ -139,7 +143,7 @@ impl Loading<'_> {
     fn stages(&mut self) {
         for types in self.types_by_stage().values() {
             let items = plan::plan(&self.world, &self.scope, &self.options, types, &mut self.notes);
-            if !self.notes.faults.is_empty() {
+            if self.ends() {
                 return;
             }
             let (made, groups) = match self.world.in_sequence {
@@ -150,13 +154,18 @@ impl Loading<'_> {
                 }
             };
             self.check_after(&made);
-            if !self.notes.faults.is_empty() {
+            if self.ends() {
                 return;
             }
             let found = self.find_members(&groups, None);
             self.set_members(&found);
             self.world.members.extend(found);
         }
+    }
+
+    /// Whether there are faults that end it all.
+    fn ends(&self) -> bool {
+        !self.notes.faults.is_empty() && !self.options.goes_on
     }
 
     /// The types of objects that are made together.

@@ -114,9 +114,11 @@ pub(super) fn matches(
     let mut matcher = Matcher::new(&mut run, &targets, options.matching);
     let mut out = Vec::new();
     for (rule, definition, node, variables, ask_each) in &written {
-        let product = |target: ObjectId| Item::Product { rule: *rule, target, ask_each: *ask_each };
+        let product =
+            |ask_each| move |target: ObjectId| Item::Product { rule: *rule, target, ask_each };
+        let all = || targets.rows.iter().copied().map(product(true)).collect();
         if *ask_each {
-            out.push((*rule, targets.rows.iter().copied().map(product).collect()));
+            out.push((*rule, all()));
             continue;
         }
         let filter = Written {
@@ -129,8 +131,11 @@ pub(super) fn matches(
         };
         match matcher.rows(&filter) {
             Ok(rows) => {
-                out.push((*rule, rows.rows().map(|row| product(targets.rows[row])).collect()));
+                let found = rows.rows().map(|row| targets.rows[row]);
+                out.push((*rule, found.map(product(false)).collect()));
             }
+            // Nobody asks whether nothing is to be made: a fault counts where `for` has an item.
+            Err(_) if !variables.is_empty() => out.push((*rule, all())),
             Err((row, fault)) => {
                 let object = world_object(world, scope, targets.rows[row]);
                 let note = format!("evaluating this rule for {object}");

@@ -4,7 +4,7 @@ use super::{Flow, Frame, Interpreter, Outcome, fail};
 use crate::ast::{Binary, Kind, NodeId, Unary};
 use crate::source::Place;
 use crate::types::Types;
-use crate::value::{Hint, ObjectId, Reference, Table, Value};
+use crate::value::{Hint, ObjectId, Reference, StringId, Table, Value};
 
 impl<'p> Interpreter<'p> {
     /// `target = value` or `target += value`.
@@ -23,7 +23,7 @@ impl<'p> Interpreter<'p> {
         }
         self.set_field(base, key, value, place)?;
         if let Value::Object(object) = frame.this {
-            self.hint(frame, object, target, place);
+            self.hint(frame, object, (target, key), place);
         }
         Ok(Value::Empty)
     }
@@ -90,26 +90,32 @@ impl<'p> Interpreter<'p> {
     }
 
     /// Notes where an attribute of an object was set.
-    fn hint(&mut self, frame: &Frame<'p>, id: ObjectId, target: NodeId, place: Place) {
-        let Some((attribute, key)) = self.attribute_path(frame, target) else { return };
+    fn hint(
+        &mut self,
+        frame: &Frame<'p>,
+        id: ObjectId,
+        (target, key): (NodeId, Value),
+        place: Place,
+    ) {
+        let last = crate::ops::to_key(&mut self.heap, self.types, key);
+        let Some((attribute, key)) = self.attribute_path(frame, target, last) else { return };
         if let Ok(object) = self.heap.object_mut(id) {
             object.hints.push(Hint { attribute, key, place });
         }
     }
 
-    /// `vars.role` or `vars` of an assignment's target, without `this.` before it.
+    /// `vars.role` or `vars` of an assignment's target, without `this.` before it. The target's last
+    /// key is known, also where it was computed.
     fn attribute_path(
         &self,
         frame: &Frame<'p>,
         target: NodeId,
-    ) -> Option<(crate::value::StringId, Option<crate::value::StringId>)> {
+        last: StringId,
+    ) -> Option<(StringId, Option<StringId>)> {
         let module = frame.module;
-        let text = |id: NodeId| match module.node(module.bare(id)).kind {
-            Kind::String(atom) => Some(self.atom(module, atom)),
-            _ => None,
-        };
+        let target = module.bare(target);
         // Of the keys so far the one nearest the name, and that before it.
-        let (mut at, mut key, mut below) = (module.bare(target), None, None);
+        let (mut at, mut key, mut below) = (target, None, None);
         loop {
             match &module.node(at).kind {
                 Kind::Name(atom) => {
@@ -118,7 +124,12 @@ impl<'p> Interpreter<'p> {
                     return (!is_local).then_some((name, key));
                 }
                 Kind::Index(base, next) => {
-                    (below, key) = (key, text(*next));
+                    let literal = match module.node(module.bare(*next)).kind {
+                        Kind::String(atom) => Some(self.atom(module, atom)),
+                        _ => None,
+                    };
+                    let next = if at == target { Some(last) } else { literal };
+                    (below, key) = (key, next);
                     at = module.bare(*base);
                 }
                 Kind::This => return Some((key?, below)),

@@ -27,6 +27,8 @@ pub struct Definition {
     pub captured: Box<[(StringId, Value)]>,
     /// From its keyword to its name.
     pub place: Place,
+    /// The zone whose file it is in.
+    pub zone: Option<StringId>,
 }
 
 /// Objects by type and name.
@@ -57,7 +59,7 @@ pub struct DefinitionIndex {
 
 impl DefinitionIndex {
     /// What an `import` of this name means: a template, else an object.
-    fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
+    pub(crate) fn importable(&self, of_type: TypeId, name: StringId) -> Option<&Definition> {
         let template = self.templates_by_name.get(&(of_type, name));
         let object = || self.objects_by_name.get(&(of_type, name));
         let template = template.map(|at| &self.templates[*at as usize]);
@@ -154,7 +156,8 @@ impl<'p> Interpreter<'p> {
         let name = ops::to_key(&mut self.heap, self.types, name);
         let captured = self.capture(frame, id, &definition.captured)?;
         let (is_named, file) = (definition.name.is_some(), frame.module.file);
-        let made = Definition { of_type, name, is_named, file, node: id, captured, place };
+        let zone = self.zone;
+        let made = Definition { of_type, name, is_named, file, node: id, captured, place, zone };
         match &definition.kind {
             DefinitionKind::Object => self.define_object(made, definition),
             DefinitionKind::Template { default } => {
@@ -432,6 +435,11 @@ impl<'p> Interpreter<'p> {
     pub fn instantiate(&mut self, instance: Instance<'_>) -> Result<ObjectId, Box<Fault>> {
         let Instance { definition, name, locals, preset: mut attributes, target } = instance;
         attributes.set(self.roots.name, Value::String(name));
+        if let (Some(zone), None) = (definition.zone, target)
+            && let Some(key) = self.zone_attribute(definition.of_type)
+        {
+            attributes.set(key, Value::String(zone));
+        }
         let type_name = self.roots.type_names[definition.of_type.0 as usize];
         attributes.set(self.roots.kind, type_name);
         let object = self.heap.make_object(Object {
@@ -454,6 +462,13 @@ impl<'p> Interpreter<'p> {
         self.run_body(definition, object, locals)?;
         self.rename(object);
         Ok(object)
+    }
+
+    /// `zone`, where a type has it.
+    pub(crate) fn zone_attribute(&self, of_type: TypeId) -> Option<StringId> {
+        let key = self.heap.find(b"zone")?;
+        let field = self.known_field(of_type, key)?;
+        (field.kind == crate::types::Kind::Name("Zone")).then_some(key)
     }
 
     /// `templates`, where a type has it: what was imported so far. Each import makes an array of its

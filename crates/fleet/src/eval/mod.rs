@@ -219,10 +219,14 @@ pub struct Interpreter<'p> {
     pub(crate) defines: bool,
     /// What was worth a warning.
     pub warnings: Vec<Diagnostic>,
+    /// A fault of syntax or of the top level is noted, and what else there is evaluated.
+    pub(crate) goes_on: bool,
     /// What was looked up; noted by readers too, which change nothing else.
     pub(crate) reads: RefCell<Reads>,
     /// The state of `random()`.
     pub(crate) random: u64,
+    /// The zone whose files are being evaluated: objects are in it that do not say otherwise.
+    pub(crate) zone: Option<StringId>,
     /// Files that are being included, to find circles.
     pub(crate) including: Vec<FileId>,
     /// Templates whose statements are being run, to name circles.
@@ -256,8 +260,10 @@ impl<'p> Interpreter<'p> {
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
             warnings: Vec::new(),
+            goes_on: false,
             reads: RefCell::default(),
             random: 0,
+            zone: None,
             including: Vec::new(),
             importing: Vec::new(),
             files: 0,

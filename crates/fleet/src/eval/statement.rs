@@ -1,5 +1,8 @@
 //! Statements: blocks, loops, declarations, includes.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use super::{Fault, Flow, Frame, Interpreter, Outcome, end_of_body, fail};
 use crate::ast::{IncludeKind, Kind, Loop, Module, NodeId};
 use crate::outside::Include;
@@ -221,7 +224,7 @@ impl<'p> Interpreter<'p> {
             let bytes = text::string(&self.heap, self.types, value);
             words.push(String::from_utf8_lossy(&bytes).into_owned());
         }
-        // The tag of include_zones names a directory of a cluster, which there is none of here.
+        // The tag of include_zones says which files of a cluster these are; nothing is sent here.
         let mut words = words.into_iter().skip(usize::from(kind == IncludeKind::Zones));
         let path = words.next().unwrap_or_default();
         let from = frame.module.source.path.to_string();
@@ -230,8 +233,41 @@ impl<'p> Interpreter<'p> {
             return Err(fail(place, "files can be included at the top level only"));
         }
         let sources = self.outside.include(&include).map_err(|message| fail(place, message))?;
-        self.run_files(&sources, place).map_err(Flow::Fail)?;
+        match kind {
+            IncludeKind::Zones => self.run_zones(&include, sources, place),
+            _ => self.run_files(&sources, place),
+        }
+        .map_err(Flow::Fail)?;
         Ok(Value::Empty)
+    }
+
+    /// Evaluates the files of zones, each with those that it includes: a directory has the name of
+    /// the zone that its objects are in. A file beside these directories is none of any zone's.
+    fn run_zones(
+        &mut self,
+        include: &Include,
+        sources: Vec<Source>,
+        place: Place,
+    ) -> Result<(), Box<Fault>> {
+        let from = Path::new(&include.from).parent().unwrap_or(Path::new(""));
+        let all = from.join(&include.path);
+        let mut zones: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+        for source in sources {
+            let below = Path::new(&*source.path).strip_prefix(&all).unwrap_or(Path::new(""));
+            let mut parts = below.components();
+            if let (Some(zone), Some(_)) = (parts.next(), parts.next()) {
+                let zone = zone.as_os_str().to_string_lossy().into_owned();
+                zones.entry(zone).or_default().push(source);
+            }
+        }
+        for (zone, sources) in zones {
+            let zone = self.heap.intern(zone.as_bytes());
+            let outer = self.zone.replace(zone);
+            let outcome = self.run_files(&sources, place);
+            self.zone = outer;
+            outcome?;
+        }
+        Ok(())
     }
 
     /// Parses files, by several threads, and evaluates one after another. Faults of syntax are
@@ -278,7 +314,8 @@ impl<'p> Interpreter<'p> {
         (module, faults): Parsed,
         place: Place,
     ) -> Result<&'p Module, Box<Fault>> {
-        let fatal = faults.iter().find(|fault| fault.severity == crate::Severity::Error).cloned();
+        let is_error = |fault: &&crate::Diagnostic| fault.severity == crate::Severity::Error;
+        let fatal = faults.iter().find(is_error).filter(|_| !self.goes_on).cloned();
         let module: &'p Module = match self.modules.add(module) {
             Some(module) => module,
             None => return Err(Fault::at(place, "too many files")),
@@ -295,6 +332,14 @@ impl<'p> Interpreter<'p> {
 
     /// At the top level there is nothing to return from.
     fn file_body(&mut self, frame: &Frame<'p>) -> Result<Value, Box<Fault>> {
+        if self.goes_on {
+            for statement in &frame.module.root {
+                if let Err(fault) = end_of_body(self.block(frame, &[*statement])) {
+                    self.warnings.push(fault.diagnostic());
+                }
+            }
+            return Ok(Value::Empty);
+        }
         match self.block(frame, &frame.module.root) {
             Err(Flow::Return(_, place)) => end_of_body(Err(Flow::Break(place))),
             outcome => end_of_body(outcome),

@@ -2,9 +2,10 @@
 
 use super::{Call, array, array_of, bytes, cidr, glob as pattern, no_object, number as to_number};
 use super::{regex, words};
+use crate::ast::{self, NodeId};
 use crate::eval::{Flow, Interpreter, Outcome};
 use crate::ops;
-use crate::source::Place;
+use crate::source::{FileId, Place};
 use crate::text;
 use crate::value::{TypeId, Value};
 
@@ -116,10 +117,18 @@ pub fn escape_shell_cmd(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 
 // Matching.
 
-/// How `match`, `regex` and `cidr_match` treat arrays.
+/// How many texts of an array must match.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    All,
+    Any,
+}
+
+/// How `match`, `regex` and `cidr_match` treat arrays. A number that is no mode is one by which
+/// nothing matches.
 struct Subject {
     texts: Vec<Vec<u8>>,
-    any: bool,
+    mode: Option<Mode>,
 }
 
 /// The texts to look at: one, or those of an array with a mode.
@@ -136,22 +145,30 @@ fn subject(
     let texts = match call.argument(1) {
         Value::Array(id) => run.heap.array(id).items.iter().map(|item| bytes(run, *item)).collect(),
         one @ (Value::Empty | Value::Boolean(_) | Value::Number(_) | Value::String(_)) => {
-            vec![bytes(run, one)]
+            // One text has no mode.
+            return Ok(Subject { texts: vec![bytes(run, one)], mode: Some(Mode::All) });
         }
         _ => return Err(call.fail(format!("Dictionaries are not supported by {name}()."))),
     };
-    Ok(Subject { texts, any: mode == 1.0 })
+    let mode = match mode {
+        0.0 => Some(Mode::All),
+        1.0 => Some(Mode::Any),
+        _ => None,
+    };
+    Ok(Subject { texts, mode })
 }
 
 impl Subject {
-    /// An empty array matches nothing.
+    /// An empty array matches nothing; neither does any, where the mode is none.
     fn matches(&self, mut test: impl FnMut(&[u8]) -> Result<bool, Flow>) -> Outcome {
         for text in &self.texts {
-            if test(text)? == self.any {
-                return Ok(Value::Boolean(self.any));
+            match (test(text)?, self.mode) {
+                (true, Some(Mode::Any)) => return Ok(Value::Boolean(true)),
+                (false, Some(Mode::All)) => return Ok(Value::Boolean(false)),
+                _ => {}
             }
         }
-        Ok(Value::Boolean(!self.any && !self.texts.is_empty()))
+        Ok(Value::Boolean(self.mode == Some(Mode::All) && !self.texts.is_empty()))
     }
 }
 
@@ -170,6 +187,9 @@ pub fn regex_match(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
 
 pub fn cidr_match(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let subject = subject(run, call, "cidr_match", "IP address")?;
+    if subject.texts.is_empty() {
+        return Ok(Value::Boolean(false));
+    }
     let network = cidr::Network::parse(&bytes(run, call.argument(0)));
     let network = network.map_err(|message| call.fail(message))?;
     subject.matches(|text| Ok(network.contains(text)))
@@ -448,8 +468,9 @@ fn members_of(run: &mut Interpreter<'_>, members: &[(&str, Value)], place: Place
 /// What a template says of itself: its name, its type and where it is.
 fn template(run: &mut Interpreter<'_>, at: u32, place: Place) -> Value {
     let definition = run.definitions.template(at);
-    let (of_type, name, head) = (definition.of_type, definition.name, definition.place);
-    let location = location(run, head, place);
+    let (of_type, name) = (definition.of_type, definition.name);
+    let (file, node) = (definition.file, definition.node);
+    let location = location(run, (file, node), place);
     let members = [
         ("location", location),
         ("name", Value::String(name)),
@@ -458,12 +479,11 @@ fn template(run: &mut Interpreter<'_>, at: u32, place: Place) -> Value {
     members_of(run, &members, place)
 }
 
-/// The first and the last character of a place.
-fn location(run: &mut Interpreter<'_>, head: Place, place: Place) -> Value {
-    let Some(module) = run.modules.get(head.file) else { return Value::Empty };
-    let lines = |at: u32| module.source.line_column(at);
-    let (line, column) = lines(head.span.start);
-    let (last_line, last_column) = lines(head.span.end.saturating_sub(1));
+/// The first and the last character of a definition, without its body.
+fn location(run: &mut Interpreter<'_>, (file, node): (FileId, NodeId), place: Place) -> Value {
+    let Some(module) = run.modules.get(file) else { return Value::Empty };
+    let ast::Kind::Definition(definition) = &module.node(node).kind else { return Value::Empty };
+    let [line, column, last_line, last_column] = module.source.extent(definition.extent);
     let number = |number: u32| Value::Number(f64::from(number));
     let path = run.heap.string(module.source.path.as_bytes());
     let members = [

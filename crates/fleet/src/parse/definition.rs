@@ -24,13 +24,17 @@ impl Parser<'_> {
         let captured = self.captured();
         let default = self.default_word(keyword);
         let ignore_on_error = self.take_keyword(Keyword::IgnoreOnError);
+        let extent = start.to(self.last);
+        let is_broken = self.is_broken || self.next() != TokenKind::OpenBrace;
         let (body, rules) = self.definition_body();
+        // A body that has no end is still one.
+        self.is_broken = is_broken || rules.is_broken;
         let kind = match keyword {
             Keyword::Apply => DefinitionKind::Apply { target, each },
             Keyword::Template => DefinitionKind::Template { default },
             _ => DefinitionKind::Object,
         };
-        let Rules { assign, ignore } = rules;
+        let Rules { assign, ignore, .. } = rules;
         let definition = Definition {
             kind,
             of_type,
@@ -41,6 +45,7 @@ impl Parser<'_> {
             ignore,
             body,
             head,
+            extent,
         };
         self.check_rules(&definition);
         self.add_from(Kind::Definition(Box::new(definition)), start)

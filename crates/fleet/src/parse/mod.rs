@@ -2,7 +2,8 @@
 //!
 //! The grammar is the language reference's, read by recursive descent (statements here and in
 //! `definition`) and by precedence (`expression`). After a fault the parser goes on at the next
-//! statement, so that one run reports several. Start at [`parse`].
+//! statement, so that one run reports several, and leaves the statement out of the tree: what is in
+//! the tree was understood, and editors have it checked. Start at [`parse`].
 
 mod definition;
 mod expression;
@@ -39,6 +40,8 @@ pub fn parse(file: FileId, source: Source) -> (Module, Vec<Diagnostic>) {
 struct Rules {
     assign: Vec<NodeId>,
     ignore: Vec<NodeId>,
+    /// Another one was not understood, so nobody knows what the rule is for.
+    is_broken: bool,
 }
 
 struct Parser<'t> {
@@ -57,6 +60,8 @@ struct Parser<'t> {
     joined: bool,
     /// Whether a fault was reported since the last statement began.
     recovering: bool,
+    /// Whether the statement that is being read has a fault that is not one of a statement in it.
+    is_broken: bool,
     depth: usize,
     /// What `assign where` belongs to, if it is allowed.
     rules: Option<Rules>,
@@ -77,6 +82,7 @@ impl<'t> Parser<'t> {
             usings: Vec::new(),
             joined: false,
             recovering: false,
+            is_broken: false,
             depth: 0,
             rules: None,
             sink,
@@ -225,6 +231,7 @@ impl<'t> Parser<'t> {
 
     fn unescape(&mut self, span: Span) -> Vec<u8> {
         let (value, faults) = lexer::string(self.bytes(span));
+        self.is_broken |= !faults.is_empty();
         for (at, length, reason) in faults {
             let start = span.start + at as u32;
             let place = Span { start, end: start + length as u32 };
@@ -242,6 +249,7 @@ impl<'t> Parser<'t> {
 
     fn report_at(&mut self, span: Span, message: &str) {
         let silent = std::mem::replace(&mut self.recovering, true);
+        self.is_broken = true;
         // What the lexer could not read was reported by it.
         if !silent && self.next() != TokenKind::Bad {
             self.sink.push(Diagnostic::error(Place { file: self.file, span }, message));
@@ -250,6 +258,7 @@ impl<'t> Parser<'t> {
 
     /// Reports a fault that does not keep the parser from going on.
     fn complain(&mut self, span: Span, message: &str) {
+        self.is_broken = true;
         self.sink.push(Diagnostic::error(Place { file: self.file, span }, message));
     }
 
@@ -281,12 +290,14 @@ impl<'t> Parser<'t> {
         node
     }
 
-    /// Skips to the end of the statement: a line end, `;` or `}` that belongs to no inner brace.
+    /// Skips to the end of the statement: a line end, `;` or `}` that belongs to no inner brace, or
+    /// the next definition at the start of a line, if a brace is missing.
     fn skip_statement(&mut self) {
         let mut open = 0_usize;
         while let Some(token) = self.tokens.get(self.at) {
             match token.kind {
                 TokenKind::End => break,
+                _ if self.begins_definition(*token) => break,
                 TokenKind::Newline | TokenKind::Semicolon | TokenKind::CloseBrace if open == 0 => {
                     break;
                 }

@@ -3,7 +3,7 @@
 use super::{Parser, Rules};
 use crate::ast::{Binary, IncludeKind, Kind, Loop, Node, NodeId};
 use crate::source::Span;
-use crate::token::{Keyword, TokenKind};
+use crate::token::{Keyword, Token, TokenKind};
 
 /// Whether the last statement of a block may be a value that nobody uses: in functions it is
 /// what they return.
@@ -30,18 +30,41 @@ impl Parser<'_> {
             while self.is_separator() {
                 self.take();
             }
-            if matches!(self.next(), TokenKind::CloseBrace | TokenKind::End) {
+            let is_over = matches!(self.next(), TokenKind::CloseBrace | TokenKind::End);
+            // No object, template or rule belongs into the body of another one or into a dictionary.
+            let belongs_here = self.rules.is_none() && !keys;
+            if is_over || (!belongs_here && self.begins_definition(self.token())) {
+                // Nobody begins one at the start of a line in there: a brace is missing.
                 break;
             }
             let before = self.at;
-            out.push(self.nested(|parser| parser.statement(keys)));
+            let outer = std::mem::replace(&mut self.is_broken, false);
+            let statement = self.nested(|parser| parser.statement(keys));
             self.end_statement();
+            let is_broken = std::mem::replace(&mut self.is_broken, outer);
+            out.extend(if is_broken { self.rest_of(statement) } else { Some(statement) });
             if self.at == before {
                 self.take();
             }
         }
         self.check_unused(&out, last);
         out
+    }
+
+    /// Whether a token is the first of a line and begins an object, template or rule.
+    pub(super) fn begins_definition(&self, token: Token) -> bool {
+        use Keyword::{Apply, Object, Template};
+        let before = token.span.start.checked_sub(1).map(|at| self.text[at as usize]);
+        matches!(token.kind, TokenKind::Keyword(Object | Template | Apply)) && before == Some(b'\n')
+    }
+
+    /// What can be said of a statement that was not understood: the name of a variable, so that
+    /// nobody misses it.
+    fn rest_of(&mut self, statement: NodeId) -> Option<NodeId> {
+        match self.nodes[statement.0 as usize].kind {
+            Kind::Var(name, _) => Some(self.add(Kind::Var(name, None), self.span(statement))),
+            _ => None,
+        }
     }
 
     fn is_separator(&self) -> bool {
@@ -54,9 +77,8 @@ impl Parser<'_> {
             let message = format!("expected the end of the statement, found {}", self.found());
             self.report(&message);
         }
-        if self.recovering {
+        if std::mem::take(&mut self.recovering) && !self.begins_definition(self.token()) {
             self.skip_statement();
-            self.recovering = false;
         }
     }
 
@@ -282,7 +304,9 @@ impl Parser<'_> {
             Keyword::Assign => Kind::AssignWhere(filter),
             _ => Kind::IgnoreWhere(filter),
         };
+        let is_broken = self.is_broken;
         match &mut self.rules {
+            Some(rules) if is_broken => rules.is_broken = true,
             Some(Rules { assign, .. }) if keyword == Keyword::Assign => assign.push(filter),
             Some(Rules { ignore, .. }) => ignore.push(filter),
             None => {

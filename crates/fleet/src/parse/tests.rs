@@ -50,6 +50,42 @@ fn one_run_reports_several_faults() {
     assert_eq!(faults(text).len(), 4, "{:?}", faults(text));
 }
 
+/// The statements that are in the tree of a text with faults, laid out.
+fn understood(text: &str) -> String {
+    let (module, faults) = parse(FileId(0), Source::new("t", text.as_bytes()));
+    assert!(!faults.is_empty(), "{text}");
+    let text = |id: &crate::ast::NodeId| {
+        let span = module.node(*id).span;
+        let bytes = &module.source.text[span.start as usize..span.end as usize];
+        String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let all = module.root.iter().map(text).collect::<Vec<_>>();
+    let bodies = module.definitions().map(|it| it.body.len().to_string());
+    format!("{}; bodies of {}", all.join(" | "), bodies.collect::<Vec<_>>().join(", "))
+}
+
+#[test]
+fn what_is_not_understood_is_not_in_the_tree() {
+    let check = |text: &str, expected: &str| assert_eq!(understood(text), expected, "{text}");
+    check("a = 1\nb = = 2\nc = 3", "a = 1 | c = 3; bodies of ");
+    // Nobody is to miss the variable.
+    check("var a = )\nb = \"\\x\"", "var a =; bodies of ");
+    check(
+        "object Host \"a\" {\n x = )\n y = 1\n}\nobject Host \"c\"\nobject Host \"b\" { }",
+        "object Host \"a\" { x = ) y = 1 } | object Host \"b\" { }; bodies of 1, 0, 0",
+    );
+    // A brace that is missing costs what it is missing from.
+    check(
+        "object Host \"a\" {\n vars.x = {\n y = 1\nobject Host \"b\" {\n x = 1\n}\na = 1",
+        "object Host \"a\" { vars.x = { y = 1 | object Host \"b\" { x = 1 } | a = 1; bodies of 0, 1",
+    );
+    // Nobody knows what a rule is for whose filter was not understood.
+    check(
+        "apply Slice \"s\" to Container {\n assign where true\n ignore where = 1\n}\na = 1",
+        "a = 1; bodies of 1",
+    );
+}
+
 #[test]
 fn nesting_is_bounded() {
     for (open, close) in [("[", "]"), ("(", ")"), ("{ a = ", " }"), ("!", ""), ("x => ", "")] {

@@ -127,7 +127,7 @@ impl Session {
             remade: 0,
         };
         session.note_files();
-        if is_sound {
+        if is_sound || options.goes_on {
             all.extend(session.make_all(options.threads));
             session.note_products(
                 &session.world.by_type.values().flatten().copied().collect::<Vec<_>>(),

@@ -43,6 +43,22 @@ fn nothing_is_made_when_one_rule_fails_for_one_target() {
     assert!(message.rendered.contains("Container 'c42'"), "{}", message.rendered);
 }
 
+#[test]
+fn what_stands_beside_a_fault_is_checked_for_editors() {
+    let text = "const A = = 1\nvar tiers = {\nobject Container \"a\" {\n  vars.n = )\n  vars.m = 1\n}\n\
+                x = nothing\napply Service \"web\" to Container {\n  ExecStart = \"/bin/web\"\n  \
+                Restrat = \"always\"\n  assign where container.vars.m\n}\n";
+    let lines = |goes_on: bool| {
+        let options = Options { goes_on, ..Options::default() };
+        let source = Source::new("f.conf", text.as_bytes());
+        let loaded = Session::load(source, Box::new(Nothing::default()), &options, "/run/fleet");
+        assert!(loaded.session.is_none());
+        loaded.messages.iter().map(|message| message.line).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(false), [1, 3, 4]);
+    assert_eq!(lines(true), [1, 3, 4, 7, 10]);
+}
+
 /// Files by name, included by a root.
 struct Texts(BTreeMap<String, String>);
 

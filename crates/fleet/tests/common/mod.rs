@@ -129,6 +129,14 @@ impl Scratch {
         Scratch { path, constants }
     }
 
+    /// Writes a file below the directory; returns its path.
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path.join(name);
+        std::fs::create_dir_all(path.parent().expect("it is below")).expect("a directory");
+        std::fs::write(&path, text).expect("a file of our own");
+        path
+    }
+
     /// What the installed program is told.
     pub fn constants(&self) -> &[(String, String)] {
         &self.constants

@@ -12,12 +12,12 @@
 //! `/run/systemd/system`), so that an exception needs no rule, and stronger than what generators
 //! make and packages bring. Whatever hides another file, or is hidden, is reported.
 
+mod cause;
 mod kept;
 mod layer;
 mod show;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound::{Excluded, Included};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -28,13 +28,13 @@ use warren_fleet::made::{Product, Spot};
 use warren_fleet::session::{BOUNDS, Delta, Loaded, Message, Session};
 use warren_fleet_files::{Changes, Files, Reading};
 use warren_unit::parse::UnitFile;
-use warren_unit::search::dropin_directories;
 use warren_unit::{Code, Context, Diagnostic, UnitName};
 
 use crate::loader::RulesChange;
 use crate::say;
 use crate::snapshot::{KnownFiles, Snapshot};
 
+pub use cause::{RuleCause, causes};
 pub use show::{Shown, relative};
 
 /// Evaluation may be some hundred levels deep, in bytes.
@@ -361,14 +361,7 @@ fn on_deep_stack<T: Send>(evaluate: impl FnOnce() -> T + Send) -> T {
 
 /// What rules made for a unit: its file, and its drop-ins.
 pub fn products(applied: &Applied, unit: &UnitName) -> Vec<Product> {
-    let own = applied.get(unit.as_str()).cloned();
-    let owners = dropin_directories(unit).into_iter();
-    let drop_ins = owners.flat_map(|owner| {
-        let (first, end) = (format!("{owner}/"), format!("{owner}0"));
-        let of_owner = applied.range::<_, str>((Included(&*first), Excluded(&*end)));
-        of_owner.map(|(_, product)| product.clone()).collect::<Vec<_>>()
-    });
-    own.into_iter().chain(drop_ins).collect()
+    cause::files(applied, unit).into_iter().map(|(_, product)| product.clone()).collect()
 }
 
 /// Texts that an answer has in full.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use warren_fleet::ast::Module;
+use warren_fleet::engine::Options;
 use warren_fleet::outside::{Include, Outside};
 use warren_fleet::session::{Message, Session};
 use warren_fleet::{Diagnostic, FileId, Severity, Source, parse};
@@ -177,6 +178,12 @@ impl Documents {
         self.open.iter().filter_map(|(uri, text)| Some((path_of(uri)?, text))).collect()
     }
 
+    /// The URI of a path as the editor writes it, which may escape other letters than we do.
+    fn uri(&self, path: &str) -> String {
+        let own = |uri: &&String| path_of(uri).is_some_and(|own| own == Path::new(path));
+        self.open.keys().find(own).cloned().unwrap_or_else(|| uri_of(path))
+    }
+
     fn syntax(&self, uri: &str) -> Vec<Value> {
         let Some(text) = self.open.get(uri) else { return Vec::new() };
         let source = Source::new(uri, text.as_bytes());
@@ -184,25 +191,33 @@ impl Documents {
         faults.iter().map(|fault| fault_of_syntax(fault, &source)).collect()
     }
 
-    /// Evaluates all rules of a directory. Files that were told of and are sound now are told so.
+    /// Evaluates all rules of a directory, beside faults of syntax too. Files that were told of and
+    /// are sound now are told so.
     fn evaluate(&mut self, uri: &str) -> Published {
         let own = (uri.to_owned(), self.syntax(uri));
         let directory = self.directory(uri).filter(|directory| directory.is_dir());
-        let (true, Some(directory)) = (own.1.is_empty(), directory) else { return vec![own] };
+        let Some(directory) = directory else { return vec![own] };
         let mut files = Files::new(directory, false);
         let (root, open) = (files.root(), self.open_paths());
-        let options = rules::options();
+        let options = Options { goes_on: true, ..rules::options() };
         let mut log = |_: &str| {};
         let loaded = files.read(&mut log, |reading| {
             let outside = Box::new(Overlaid { files: reading, open: &open });
             rules::deep(|| Session::load(root, outside, &options, rules::LAYER))
         });
+        let syntax: BTreeSet<(u64, String)> = own.1.iter().map(line_and_text).collect();
         let mut all: BTreeMap<String, Vec<Value>> = BTreeMap::from([own]);
         for uri in std::mem::take(&mut self.told) {
             all.entry(uri).or_default();
         }
         for message in &loaded.messages {
-            all.entry(uri_of(&message.path)).or_default().push(fault_of_rules(message));
+            let (of, fault) = (self.uri(&message.path), fault_of_rules(message));
+            let line = u64::from(message.line.saturating_sub(1));
+            // The exact place of this one is known.
+            let is_told = of == uri && syntax.contains(&(line, message.message.clone()));
+            if !is_told {
+                all.entry(of).or_default().push(fault);
+            }
         }
         let told = all.iter().filter(|(_, faults)| !faults.is_empty()).map(|(uri, _)| uri.clone());
         self.told = told.collect();
@@ -227,6 +242,13 @@ fn fault_of_syntax(fault: &Diagnostic, source: &Source) -> Value {
         "source": "warren",
         "message": format!("{}{help}", fault.message),
     })
+}
+
+/// What tells a fault of syntax from others: its line, from 0, and what it says.
+fn line_and_text(fault: &Value) -> (u64, String) {
+    let text = fault["message"].as_str().unwrap_or_default();
+    let line = fault["range"]["start"]["line"].as_u64().unwrap_or(0);
+    (line, text.lines().next().unwrap_or_default().to_owned())
 }
 
 /// A whole line: the text that it was found in may be another one than the editor shows by now.
