@@ -21,15 +21,15 @@ use crate::say;
 use crate::spawn::directory_bases;
 use crate::{conditions, mounts};
 
-/// Left-over processes of one unit that are named.
-const LEFT_OVER_NAMED_MAX: usize = 10;
-
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
 
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
+        if self.must_wait(&effect) {
+            return self.sweep.hold(effect);
+        }
         self.catch_up_before(&effect);
         match effect {
             Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
@@ -80,7 +80,7 @@ impl Daemon {
             Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
-            Effect::CloseTrap { unit } => self.traps.close(unit),
+            Effect::CloseTrap { unit } => self.close_trap(unit),
             Effect::Emergency { action, unit } => self.emergency(action, unit),
             Effect::Reply { .. } | Effect::Tell(_) => {}
         }
@@ -88,20 +88,15 @@ impl Daemon {
 
     /// What is done for many units at once is done before what may meet it.
     fn catch_up_before(&mut self, effect: &Effect) {
-        let (mut uses_groups, mut mounts) = (false, false);
-        match effect {
-            Effect::Mount { .. } | Effect::Unmount { .. } => (uses_groups, mounts) = (true, true),
-            Effect::SetTrap { .. } => mounts = true,
-            Effect::Spawn(..) | Effect::MakeCgroup { .. } | Effect::CleanUp { .. } => {
-                uses_groups = true;
-            }
-            _ => {}
-        }
-        if uses_groups {
+        if matches!(
+            effect,
+            Effect::Mount { .. }
+                | Effect::Unmount { .. }
+                | Effect::Spawn(..)
+                | Effect::MakeCgroup { .. }
+                | Effect::CleanUp { .. }
+        ) {
             self.kill_groups();
-        }
-        if mounts {
-            self.traps.take_away();
         }
     }
 
@@ -190,24 +185,6 @@ impl Daemon {
             Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
             None => process::kill(pid, signal).is_ok(),
         }
-    }
-
-    /// What `KillMode=` spared, or the kernel holds, is named: nobody looks after it any more.
-    fn name_left_over(&self, unit: UnitId, pids: &[i32]) {
-        if pids.is_empty() {
-            return;
-        }
-        let named: Vec<String> = pids
-            .iter()
-            .take(LEFT_OVER_NAMED_MAX)
-            .map(|&pid| {
-                let command =
-                    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("{} (pid {pid})", command.trim())
-            })
-            .collect();
-        let name = self.core.graph().name(unit);
-        say!("{name}: left-over processes, {} in all: {}", pids.len(), named.join(", "));
     }
 
     fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>) {
@@ -404,13 +381,14 @@ impl Daemon {
     // ---- the end of a run ----
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
-        let counters = self.groups.counters(unit);
-        self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
         let is_slice = matches!(settings.own, TypeSettings::Slice(_));
+        if self.ending.as_mut().is_none_or(|ending| ending.counts(is_slice)) {
+            let counters = self.groups.counters(unit);
+            self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
+        }
         let leaves = self.ending.as_ref().and_then(|ending| ending.leaves_groups());
         if leaves.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
-            let left_over = self.groups.remove(unit);
-            self.name_left_over(unit, &left_over);
+            self.remove_group(unit);
         }
         self.forget_log_settings(unit);
         self.drop_connection(unit);

@@ -13,7 +13,7 @@ use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::{Bar, Mark};
 use warren_trace::event::What;
 use warren_trace::record::Recording;
-use warren_trace::words::{Ending, Release, Work};
+use warren_trace::words::{Counter, Ending, Release, Work};
 
 const SIGTERM: u8 = 15;
 const SIGKILL: u8 = 9;
@@ -394,6 +394,62 @@ fn a_mount_waits_for_the_last_process_that_uses_it() {
     assert_eq!(began(below).time_us, ended(stops["top"]).time_us, "{console}");
     assert!(ended(below) <= began(held), "{console}");
     assert!(!console.contains("WR-0055"), "no unmount failed: {console}");
+}
+
+/// An automount point goes before what it is mounted on, though nobody waits for it to be away.
+#[test]
+fn an_automount_point_does_not_hold_the_mount_below_it() {
+    if !std::path::Path::new("/dev/autofs").exists() {
+        return lab::not_run("trapped", "/dev/autofs");
+    }
+    const TRAPS: usize = 40;
+    let trap = |n| format!("run-trapped-{n}");
+    let mut units: Units = vec![tmpfs("/run/trapped")];
+    for n in 0..TRAPS {
+        units.push(tmpfs(&format!("/run/trapped/{n}")));
+        let text = format!("[Automount]\nWhere=/run/trapped/{n}");
+        units.push((format!("{}.automount", trap(n)), text));
+    }
+    let Some(mut m) = up("trapped", &units) else { return };
+    let traps = || (0..TRAPS).map(|n| format!("{}.automount", trap(n)));
+    traps().for_each(|name| m.expect_job("start", &name, "done"));
+    // Again while it is being taken away, and somebody is caught as before.
+    let last = format!("{}.automount", trap(0));
+    m.expect_job("restart", &last, "done");
+    m.run(&["ls", "/run/trapped/0"]).expect("it is mounted");
+    m.wait_for(&format!("{}.mount", trap(0)), "active/mounted");
+    let (console, recording) = end(&mut m);
+    assert!(!console.contains("WR-0055"), "no unmount failed: {console}");
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    let below = stops["run-trapped.mount"];
+    assert!(ended(stops[&*format!("{}.mount", trap(0))]) <= began(below), "{console}");
+    for name in traps() {
+        assert!(ended(stops[&*name]) <= began(below), "{name}: {console}");
+    }
+}
+
+/// Of thousands not each is asked of the kernel what it used; their slice is.
+#[test]
+fn counters_of_many_are_read_of_their_slice() {
+    const COUNT: usize = 150;
+    let mut units: Units = vec![("many.slice".to_owned(), "[Slice]".to_owned())];
+    units
+        .extend((0..COUNT).map(|n| {
+            service(&format!("one{n}"), "[Service]\nSlice=many.slice\nExecStart=@P stay")
+        }));
+    let Some(mut m) = up("counted", &units) else { return };
+    let (console, recording) = end(&mut m);
+    let name = |id| recording.units.iter().find(|unit| unit.id == id).map(|unit| &*unit.name);
+    let counted: Vec<&str> = recording
+        .events
+        .iter()
+        .filter(|event| matches!(event.what(), Some(What::Counter { counter: Counter::CpuUs, .. })))
+        .filter_map(|event| name(event.unit))
+        .collect();
+    let services = counted.iter().filter(|name| name.starts_with("one")).count();
+    assert!((1..=128).contains(&services), "{services} of {COUNT}: {console}");
+    assert_eq!(counted.iter().filter(|&&name| name == "many.slice").count(), 1, "{counted:?}");
 }
 
 /// Trees of mounts go side by side, in each of them the child first.
