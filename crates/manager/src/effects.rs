@@ -1,5 +1,6 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use crate::orders::Order;
 use crate::say;
 use crate::spawn::directory_bases;
 use crate::{conditions, mounts};
+
+/// A group whose processes fork is listed so often for one signal.
+const LISTINGS_MAX: usize = 4;
 
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
@@ -149,22 +153,49 @@ impl Daemon {
         signal: i32,
         then: FollowUp,
     ) -> u32 {
-        let pids: Vec<i32> = match target {
-            KillTarget::Process(pid) => vec![pid as i32],
-            KillTarget::Group => self.group_processes(unit),
-            KillTarget::GroupExcept(pid) => {
-                self.group_processes(unit).into_iter().filter(|&p| p != pid as i32).collect()
-            }
-        };
+        match target {
+            KillTarget::Process(pid) => u32::from(self.signal_one(pid as i32, signal, then)),
+            KillTarget::Group => self.signal_group(unit, Vec::new(), signal, then),
+            KillTarget::GroupExcept(pid) => self.signal_group(unit, vec![pid as i32], signal, then),
+        }
+    }
+
+    /// Signals all of a group but these, each once. One that forks between the listing and its
+    /// signal would leave a child that nobody asks: a fork that is under way when the signal comes
+    /// fails and is begun anew by the kernel after it, so the group is listed again when all were
+    /// signalled. The main process comes first; where it is alone, one listing is enough.
+    fn signal_group(&self, unit: UnitId, spared: Vec<i32>, signal: i32, then: FollowUp) -> u32 {
+        let mut seen = BTreeSet::from_iter(spared);
         let mut sent = 0;
-        for pid in pids {
-            sent += u32::from(self.signal_process(pid, signal));
-            if then.hangup {
-                self.signal_process(pid, SIGHUP);
+        let main = self.core.unit_run(unit).main_process().map(|main| main.pid as i32);
+        if let Some(main) = main.filter(|main| !seen.contains(main) && self.is_followed(*main)) {
+            sent += u32::from(self.signal_one(main, signal, then));
+            seen.insert(main);
+        }
+        for _ in 0..LISTINGS_MAX {
+            let listed = self.group_processes(unit);
+            let new: Vec<i32> = listed.into_iter().filter(|&pid| seen.insert(pid)).collect();
+            if new.is_empty() {
+                break;
             }
-            if then.resume {
-                self.signal_process(pid, SIGCONT);
-            }
+            sent +=
+                new.into_iter().filter(|&pid| self.signal_one(pid, signal, then)).count() as u32;
+        }
+        sent
+    }
+
+    /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
+    fn is_followed(&self, pid: i32) -> bool {
+        self.pidfds.contains_key(&(pid as u32))
+    }
+
+    fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
+        let sent = self.signal_process(pid, signal);
+        if then.hangup {
+            self.signal_process(pid, SIGHUP);
+        }
+        if then.resume {
+            self.signal_process(pid, SIGCONT);
         }
         sent
     }

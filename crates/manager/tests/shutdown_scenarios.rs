@@ -366,6 +366,32 @@ fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
     assert!(console.contains("The system is down."), "{console}");
 }
 
+/// Nobody who is forked while all are being asked is left to be killed.
+#[test]
+fn a_child_that_comes_while_all_are_asked_is_asked_too() {
+    const ROUNDS: usize = 8;
+    // The last of many in the list goes on forking until its own signal comes.
+    let many = "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i + 1)); done";
+    let forks = "i=0; while [ $i -lt 600 ]; do sleep 1000 & i=$((i + 1)); done; wait";
+    let text = format!(
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nTimeoutStopSec=30\n\
+         ExecStart=/bin/sh -c '{many}; (echo > @D/out/forks; {forks}) & wait'"
+    );
+    let units = vec![service("forks", &text)];
+    let Some(mut m) = up("forkers", &units) else { return };
+    for _ in 0..ROUNDS {
+        until("it forks", || std::fs::remove_file(m.out("forks")).ok());
+        assert_eq!(m.job("restart", "forks.service"), lab::Ended::Said("done".to_owned()));
+    }
+    until("it forks", || m.out("forks").exists().then_some(()));
+    let (console, recording) = end(&mut m);
+    assert!(console.contains(", 0 killed."), "{console}");
+    assert!(!console.contains("WR-0044"), "{console}");
+    for (name, _) in &units {
+        assert!(!signals(&recording, name).contains(&SIGKILL), "{name}: {console}");
+    }
+}
+
 // ---- file systems ----
 
 fn tmpfs(path: &str) -> (String, String) {
