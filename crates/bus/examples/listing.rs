@@ -71,7 +71,7 @@ fn units(count: usize) -> Still {
             let body = text.replace("%N", &set.to_string());
             let path = Arc::from(format!("/etc/systemd/system/{name}"));
             let fragment = Some(Arc::new(parse(path, body.as_bytes(), name.unit_type()).0));
-            let files = Files { fragment, ..Files::default() };
+            let files = Files::of(fragment);
             let loaded = load(&name, &files.sources(), &settings.context, &settings.defaults).0;
             changes.push(Change::Set(Box::new(NewDefinition {
                 name,
@@ -81,7 +81,7 @@ fn units(count: usize) -> Still {
                 flags: loaded.flags,
                 slice: loaded.slice,
                 relations: loaded.relations.into(),
-                files: Arc::new(files),
+                files,
             })));
         }
     }

@@ -70,7 +70,7 @@ impl Bus {
     }
 
     /// Wakes the bus's thread once for all that is told and answered until the value is dropped:
-    /// what one turn of the manager has to say. Never waits.
+    /// what the manager has to say before it waits again. Never waits.
     pub fn hold(&self) -> Held {
         self.mailbox.hold();
         Held(self.mailbox.clone())

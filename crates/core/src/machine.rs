@@ -409,6 +409,11 @@ impl Core {
         settings
     }
 
+    /// The same as far as something was done with the unit just now.
+    pub(crate) fn compiled_at_hand(&self, unit: UnitId) -> Option<&Compiled> {
+        self.compiled.get(unit).map(|settings| &**settings)
+    }
+
     /// `[Unit]` and what all types share of `[X-Warren]`, whether it is at hand or not.
     pub(crate) fn section(&self, unit: UnitId) -> Arc<UnitSection> {
         match self.compiled.get(unit) {

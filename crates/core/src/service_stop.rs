@@ -318,6 +318,20 @@ impl Core {
         }
     }
 
+    /// Whether the unit is down as soon as nobody is left in its cgroup: it is being stopped, and
+    /// nothing is to be run any more.
+    pub fn is_down_when_empty(&self, unit: UnitId) -> bool {
+        use ServicePhase::*;
+        match self.service_phase(unit) {
+            Some(StopSigterm | StopSigkill | StopWatchdog) => {
+                let settings = self.compiled_at_hand(unit);
+                settings.is_some_and(|settings| settings.service().exec_stop_post.is_empty())
+            }
+            Some(FinalSigterm | FinalSigkill | FinalWatchdog) => true,
+            _ => false,
+        }
+    }
+
     fn enter_stop_post(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         if settings.service().exec_stop_post.is_empty() {

@@ -109,9 +109,9 @@ impl<'a> Written<'a> {
             edges: definition.edges.to_vec(),
             completed: definition.completed.to_vec(),
             fragment: files.fragment.as_ref().map(&mut number),
-            dropins: files.dropins.iter().map(number).collect(),
-            links: files.links.to_vec(),
-            masked: files.masked,
+            dropins: files.dropins().iter().map(number).collect(),
+            links: files.links().to_vec(),
+            masked: files.masked(),
         }
     }
 
@@ -122,8 +122,7 @@ impl<'a> Written<'a> {
             Some(number) => Some(file(number)?),
             None => None,
         };
-        let dropins = self.dropins.into_iter().map(file).collect::<Option<Box<[_]>>>()?;
-        let links = self.links.into();
+        let dropins = self.dropins.into_iter().map(file).collect::<Option<Vec<_>>>()?;
         Some(Definition {
             id: self.unit,
             name: name.clone(),
@@ -134,7 +133,7 @@ impl<'a> Written<'a> {
             slice: self.slice,
             edges: self.edges.into(),
             completed: self.completed.into(),
-            files: Arc::new(Files { fragment, dropins, links, masked: self.masked }),
+            files: Files::new(fragment, dropins, self.links, self.masked),
         })
     }
 }
@@ -246,7 +245,7 @@ mod tests {
             let path = Arc::from(format!("/u/{unit}"));
             let text = format!("[Unit]\nDescription={line}\n");
             let (file, _) = parse(path, text.as_bytes(), unit.unit_type());
-            let files = Files { fragment: Some(Arc::new(file)), ..Files::default() };
+            let files = Files::of(Some(Arc::new(file)));
             Change::Set(Box::new(NewDefinition {
                 name: unit,
                 aliases: alias.map(name).into_iter().collect(),
@@ -255,7 +254,7 @@ mod tests {
                 flags: UnitFlags::default(),
                 slice: None,
                 relations: words.map(|other| (Relation::Requires, other)).collect(),
-                files: Arc::new(files),
+                files,
             }))
         };
         text.lines().map(change).collect()
@@ -276,7 +275,7 @@ mod tests {
             let others: Vec<UnitId> = graph.related(d.id, Relation::RequiredBy).collect();
             format!(
                 "{:?} {text:?} {others:?}",
-                Definition { files: Arc::default(), ..(**d).clone() }
+                Definition { files: Files::default(), ..(**d).clone() }
             )
         });
         all.chain(graph.names().map(|(name, id)| format!("{name} {id:?}"))).collect()

@@ -454,7 +454,8 @@ impl Daemon {
 
     /// How long may pass before something must be written or synced, µs.
     fn timeout_us(&self) -> Option<u64> {
-        self.core.due_us().map(|due| due.saturating_sub(now_us()))
+        let link = self.link.as_ref().and_then(Link::due_us);
+        self.core.due_us().into_iter().chain(link).min().map(|due| due.saturating_sub(now_us()))
     }
 
     /// Puts what was taken where it outlives this process, and only then takes it from the
@@ -475,7 +476,7 @@ impl Daemon {
         }
         let Daemon { streams, link, .. } = self;
         let ended = streams.take_ended();
-        link.iter().for_each(|link| ended.iter().for_each(|key| link.ended(*key)));
+        link.iter_mut().for_each(|link| link.ended(&ended, now_us()));
     }
 
     /// All entries are in files: none need be kept for the next daemon.
@@ -502,6 +503,7 @@ impl Daemon {
                 break;
             }
         }
+        self.link.iter_mut().for_each(|link| link.tell_ended(now_us()));
         self.streams.cut_unkept(&mut self.core);
         self.core.rotate()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));

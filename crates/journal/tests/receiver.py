@@ -33,7 +33,8 @@ while True:
         with context.wrap_socket(connection, server_side=True) as client:
             name = dict(part[0] for part in client.getpeercert()["subject"])["commonName"]
             for body in requests(client.makefile("rb")):
-                client.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
+                # Said first: who has the answer may end this process.
                 print(name, body.count(b"\nMESSAGE="), flush=True)
+                client.sendall(b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n")
     except OSError as error:
         print("refused", type(error).__name__, flush=True)

@@ -203,6 +203,8 @@ pub struct Daemon {
     pub(crate) named_mains: Vec<(UnitId, u32)>,
     /// What helpers answered to the last incarnation.
     pub(crate) answered: Answered,
+    /// What may have been begun by it, until all helpers have answered.
+    pub(crate) unsettled: Vec<Effect>,
 }
 
 /// The current moment on both clocks.
@@ -400,9 +402,16 @@ impl Daemon {
                 unit.filter(|&unit| !self.knows_another(unit, pid))
             }
         };
-        if let Some(unit) = unit.filter(|&unit| self.groups.emptied_by_end(unit)) {
+        if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
             self.events.push_back(Event::CgroupEmpty { unit });
         }
+    }
+
+    /// The last process of the unit that is known has ended: whether nobody is left. At the end
+    /// groups stay where they are until the tree goes.
+    fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
+        let may_go = self.ending.is_none() && self.core.is_down_when_empty(unit);
+        may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
     }
 
     /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
@@ -427,6 +436,11 @@ impl Daemon {
             let Some(said) = self.helpers.receive(index) else { return };
             match said {
                 Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+                Said::Earlier(reply, pidfd) => {
+                    let replies = &mut self.answered.replies;
+                    replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
+                }
+                Said::Settled => self.settle(),
                 Said::Foreign(left) => return self.helper_is_foreign(left),
                 Said::Lost(lost) => return self.helper_lost(lost),
             }
@@ -562,6 +576,8 @@ impl Daemon {
 
     /// Steps through everything that has happened, until nothing is left to do at once.
     pub(crate) fn turn(&mut self) {
+        // Waking a thread costs more than what it is told.
+        let held = self.bus.as_ref().map(|bus| bus.hold());
         while !self.events.is_empty() {
             let mut effects = Vec::new();
             let moment = now();
@@ -572,6 +588,7 @@ impl Daemon {
             self.take_in_named();
             self.finish_turn(effects);
         }
+        drop(held);
     }
 
     /// Writes down, carries out, publishes.
@@ -666,7 +683,6 @@ impl Daemon {
         // Who is answered finds what was said about it in the log.
         self.send_outgoing();
         self.shared.publish(view);
-        let held = self.bus.as_ref().map(|bus| bus.hold());
         for (client, reply) in replies {
             self.answer(client, reply);
         }
@@ -676,7 +692,6 @@ impl Daemon {
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
             bus.publish(changed.into_iter().collect(), notices);
         }
-        drop(held);
         self.tell_readiness();
     }
 

@@ -77,6 +77,8 @@ struct Group {
     /// Somebody was put there since it was last looked at. Either this, or it is empty, or it is
     /// watched.
     used: bool,
+    /// It is gone already, and had used so much.
+    removed: Option<Vec<(Counter, u64)>>,
 }
 
 /// A group with the memory controller.
@@ -140,7 +142,7 @@ impl Groups {
     ) -> Result<Vec<String>> {
         let is_there = self.made.get_mut(&unit).map(|group| {
             group.empty = false;
-            group.killed
+            group.killed || group.removed.is_some()
         });
         if is_there == Some(true) && !self.is_populated(unit) {
             self.remove(unit);
@@ -195,7 +197,8 @@ impl Groups {
     fn adopt(&mut self, graph: &Graph, unit: UnitId, path: String, killed: bool) {
         let memory = if is_slice(graph, unit) { None } else { self.watch_memory(&path) };
         self.by_watch.extend(memory.iter().map(|memory| (memory.watch, Watched::Memory(unit))));
-        let group = Group { path, watch: None, memory, killed, empty: false, used: false };
+        let (watch, removed) = (None, None);
+        let group = Group { path, watch, memory, killed, empty: false, used: false, removed };
         self.made.insert(unit, group);
     }
 
@@ -246,6 +249,24 @@ impl Groups {
     /// left behind is reported by the kernel when it ends.
     pub fn emptied_by_end(&mut self, unit: UnitId) -> bool {
         self.made.get(&unit).is_some_and(|group| group.used) && self.emptied(unit)
+    }
+
+    /// The same where the unit is down with it, so that its group can go: the kernel does not
+    /// remove one in which somebody is, and nothing need be read to know.
+    pub fn removed_by_end(&mut self, unit: UnitId) -> bool {
+        let is_used = self.made.get(&unit).is_some_and(|group| group.used);
+        if !is_used || self.killing.contains(&unit) {
+            return false;
+        }
+        let counters = self.counters(unit);
+        let (Some(tree), Some(group)) = (&self.tree, self.made.get_mut(&unit)) else {
+            return false;
+        };
+        let is_gone = tree.remove(&group.path).is_ok();
+        if is_gone {
+            (group.empty, group.used, group.removed) = (true, false, Some(counters));
+        }
+        is_gone
     }
 
     /// Whether nobody is left in the unit's group that is not being killed just now.
@@ -356,6 +377,9 @@ impl Groups {
         let (Some(tree), Some(group)) = (&self.tree, self.made.get(&unit)) else {
             return Vec::new();
         };
+        if let Some(counters) = &group.removed {
+            return counters.clone();
+        }
         let mut out = Vec::new();
         out.extend(tree.cpu_usage_us(&group.path).ok().map(|us| (Counter::CpuUs, us)));
         let has = |name: &str| self.controllers.iter().any(|controller| controller == name);
@@ -393,7 +417,7 @@ impl Groups {
             }
         }
         self.enabled.remove(&group.path);
-        Some(group.path)
+        group.removed.is_none().then_some(group.path)
     }
 
     /// What was reported since this was last asked. When reports were lost every group is looked at.

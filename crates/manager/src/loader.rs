@@ -105,7 +105,7 @@ impl Loader {
         graph: &Arc<Graph>,
     ) -> Loader {
         let files = graph.definitions().map(|definition| &definition.files);
-        let files = files.flat_map(|files| files.fragment.iter().chain(&*files.dropins));
+        let files = files.flat_map(|files| files.iter());
         let known = files.map(|file| (file.path().clone(), file.clone())).collect();
         if let Some(fleet) = &mut fleet {
             fleet.know(&known);

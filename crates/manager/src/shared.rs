@@ -315,7 +315,7 @@ impl Backend for Shared {
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,
-            drop_ins: definition.files.dropins.iter().map(path).collect(),
+            drop_ins: definition.files.dropins().iter().map(path).collect(),
             state: states.get(&definition.name).map_or("", UnitFileState::as_str),
             transient,
         }

@@ -271,7 +271,7 @@ fn graph_of(small: &Small, reversed: bool) -> Graph {
             flags,
             slice: None,
             relations: of_unit.map(|(_, relation, to)| (*relation, name(*to))).collect(),
-            files: Files::default().into(),
+            files: Files::default(),
         };
         graph = graph.apply(vec![Change::Set(Box::new(new))]).0;
     }

@@ -143,7 +143,7 @@ impl UnitTexts {
         if name.is_template() {
             return None;
         }
-        let files = Files { fragment: self.file_of(name), ..Files::default() };
+        let files = Files::of(self.file_of(name));
         let (context, defaults) = (Context::system(), Defaults::default());
         let (loaded, _) = load(name, &files.sources(), &context, &defaults);
         (loaded.load_state != LoadState::NotFound).then(|| NewDefinition {
@@ -154,7 +154,7 @@ impl UnitTexts {
             flags: loaded.flags,
             slice: loaded.slice,
             relations: loaded.relations.into_vec(),
-            files: Arc::new(files),
+            files,
         })
     }
 }

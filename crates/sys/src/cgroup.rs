@@ -22,6 +22,9 @@ const ATTRIBUTE_BYTES_MAX: usize = 4 << 20;
 /// Bytes read at once: the kernel gives no more of such a file, and most are smaller.
 const READ_BYTES: usize = 4096;
 
+/// Longest line of a file of which the kernel gives whole lines, bytes: a process id.
+const PID_LINE_BYTES_MAX: usize = 16;
+
 /// More than any `cgroup.events` has.
 const EVENTS_BYTES: usize = 256;
 
@@ -262,9 +265,12 @@ impl Tree {
         let mut piece = [0; READ_BYTES];
         while bytes.len() < ATTRIBUTE_BYTES_MAX {
             // Small pieces would be read by many calls, and the kernel makes some texts anew for each.
-            match rustix::io::read(&fd, &mut piece).call_on("read", &path)? {
-                0 => break,
-                count => bytes.extend_from_slice(&piece[..count]),
+            let count = rustix::io::read(&fd, &mut piece).call_on("read", &path)?;
+            bytes.extend_from_slice(&piece[..count]);
+            // Less than there was room for is the end: `cgroup.procs` is given by whole lines, and
+            // of all other files as much as fits.
+            if count + PID_LINE_BYTES_MAX <= READ_BYTES {
+                break;
             }
         }
         String::from_utf8(bytes).map_err(|_| Error::at("read", &path, libc::EILSEQ))

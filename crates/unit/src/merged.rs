@@ -10,9 +10,31 @@ use crate::diagnostic::{Code, Diagnostic, Severity, Sink};
 use crate::load::Sources;
 use crate::name::UnitName;
 use crate::parse::{Entry, UnitFile};
-use crate::settings::{Id, Kind, List};
+use crate::settings::{Id, Kind, List, SETTINGS};
 use crate::specifier::Specifiers;
 use crate::value::{self, Fault};
+
+/// Which settings are assigned to at all: of the hundreds that are asked for when a unit is compiled,
+/// few are.
+#[derive(Default)]
+struct Stated([u64; SETTINGS.len().div_ceil(u64::BITS as usize)]);
+
+impl Stated {
+    fn place(id: Id) -> (usize, u64) {
+        let index = usize::from(u16::from(id));
+        (index / u64::BITS as usize, 1 << (index % u64::BITS as usize))
+    }
+
+    fn note(&mut self, id: Id) {
+        let (word, bit) = Stated::place(id);
+        self.0[word] |= bit;
+    }
+
+    fn has(&self, id: Id) -> bool {
+        let (word, bit) = Stated::place(id);
+        self.0[word] & bit != 0
+    }
+}
 
 pub(crate) struct Merged<'a> {
     specifiers: Specifiers<'a>,
@@ -20,6 +42,7 @@ pub(crate) struct Merged<'a> {
     dropins: &'a [Arc<UnitFile>],
     /// Sorted by setting; within one, in the order of the files.
     entries: Vec<Entry<'a>>,
+    stated: Stated,
     sink: RefCell<Sink>,
 }
 
@@ -31,7 +54,10 @@ impl<'a> Merged<'a> {
         let mut entries = Vec::with_capacity(16);
         fragment.into_iter().chain(dropins).for_each(|file| entries.extend(file.entries()));
         entries.sort_by_key(|e| e.setting);
-        Merged { specifiers, fragment, dropins: sources.dropins, entries, sink: RefCell::default() }
+        let mut stated = Stated::default();
+        entries.iter().for_each(|e| stated.note(e.setting));
+        let sink = RefCell::default();
+        Merged { specifiers, fragment, dropins: sources.dropins, entries, stated, sink }
     }
 
     pub fn name(&self) -> &'a UnitName {
@@ -59,6 +85,9 @@ impl<'a> Merged<'a> {
 
     /// All assignments of a setting, resets and what they reset included.
     pub fn raw(&self, id: Id) -> &[Entry<'a>] {
+        if !self.stated.has(id) {
+            return &[];
+        }
         let from = self.entries.partition_point(|e| e.setting < id);
         let rest = self.entries.get(from..).unwrap_or_default();
         let length = rest.iter().take_while(|e| e.setting == id).count();
@@ -128,9 +157,13 @@ impl<'a> Merged<'a> {
     /// The last valid value. An empty assignment goes back to the default where the setting has
     /// that; wrong values are ignored.
     pub fn value<T>(&self, id: Id, parse: impl Fn(&str) -> Result<T, Fault>) -> Option<T> {
+        let assigned = self.raw(id);
+        if assigned.is_empty() {
+            return None;
+        }
         let empty_resets = id.setting().empty_resets();
         let mut last = None;
-        for entry in self.raw(id) {
+        for entry in assigned {
             if entry.value.is_empty() && empty_resets {
                 last = None;
                 continue;

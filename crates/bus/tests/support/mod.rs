@@ -328,7 +328,7 @@ impl Inner {
             Arc::new(parse(path, body.as_bytes(), unit.unit_type()).0)
         });
         let masked = self.masked.contains(text);
-        let files = Files { fragment, masked, ..Files::default() };
+        let files = Files::new(fragment, Vec::new(), Vec::new(), masked);
         let sources: Sources<'_> = files.sources();
         let (loaded, _) = load(&unit, &sources, &settings.context, &settings.defaults);
         let new = NewDefinition {
@@ -339,7 +339,7 @@ impl Inner {
             flags: loaded.flags,
             slice: loaded.slice,
             relations: loaded.relations.into(),
-            files: Arc::new(files),
+            files,
         };
         let (graph, delta) = self.core.graph().apply(vec![Change::Set(Box::new(new))]);
         let now = self.tick();

@@ -17,27 +17,68 @@ pub struct Edge {
     pub other: UnitId,
 }
 
-/// The files that make one unit, each shared with all other units that it makes.
+/// The files that make one unit, each shared with all other units that it makes. Of most units that
+/// is one file, so that the rest takes a pointer.
 #[derive(Clone, Debug, Default)]
 pub struct Files {
     /// The unit's own file; for an instance, its own or its template's.
     pub fragment: Option<Arc<UnitFile>>,
-    /// Drop-ins in the order in which they apply.
-    pub dropins: Box<[Arc<UnitFile>]>,
-    /// What its `.wants`, `.requires` and `.upholds` directories link to.
-    pub links: Box<[(Relation, UnitName)]>,
-    /// A link to /dev/null was found first.
-    pub masked: bool,
+    others: Option<Arc<Others>>,
+}
+
+/// What makes a unit beside its own file.
+#[derive(Debug)]
+struct Others {
+    dropins: Box<[Arc<UnitFile>]>,
+    links: Box<[(Relation, UnitName)]>,
+    masked: bool,
 }
 
 impl Files {
+    /// A unit's own file alone.
+    pub fn of(fragment: Option<Arc<UnitFile>>) -> Files {
+        Files { fragment, others: None }
+    }
+
+    /// See the methods of these names.
+    pub fn new(
+        fragment: Option<Arc<UnitFile>>,
+        dropins: Vec<Arc<UnitFile>>,
+        links: Vec<(Relation, UnitName)>,
+        masked: bool,
+    ) -> Files {
+        let any = masked || !dropins.is_empty() || !links.is_empty();
+        let others = || Arc::new(Others { dropins: dropins.into(), links: links.into(), masked });
+        Files { fragment, others: any.then(others) }
+    }
+
+    /// Drop-ins in the order in which they apply.
+    pub fn dropins(&self) -> &[Arc<UnitFile>] {
+        self.others.as_ref().map_or(&[], |others| &others.dropins)
+    }
+
+    /// What the unit's `.wants`, `.requires` and `.upholds` directories link to.
+    pub fn links(&self) -> &[(Relation, UnitName)] {
+        self.others.as_ref().map_or(&[], |others| &others.links)
+    }
+
+    /// A link to /dev/null was found first.
+    pub fn masked(&self) -> bool {
+        self.others.as_ref().is_some_and(|others| others.masked)
+    }
+
+    /// All of them, in the order in which they apply.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<UnitFile>> {
+        self.fragment.iter().chain(self.dropins())
+    }
+
     /// As the unit crate takes them.
     pub fn sources(&self) -> Sources<'_> {
         Sources {
             fragment: self.fragment.as_ref(),
-            dropins: &self.dropins,
-            links: &self.links,
-            masked: self.masked,
+            dropins: self.dropins(),
+            links: self.links(),
+            masked: self.masked(),
         }
     }
 }
@@ -45,16 +86,12 @@ impl Files {
 /// Equal when they are the same files: the loader keeps a file's value while its text is the same.
 impl PartialEq for Files {
     fn eq(&self, other: &Files) -> bool {
-        let fragment = match (&self.fragment, &other.fragment) {
-            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
-            (None, None) => true,
-            _ => false,
-        };
-        fragment
-            && self.masked == other.masked
-            && self.links == other.links
-            && self.dropins.len() == other.dropins.len()
-            && self.dropins.iter().zip(&other.dropins).all(|(a, b)| Arc::ptr_eq(a, b))
+        let same = |(a, b): (&Arc<UnitFile>, &Arc<UnitFile>)| Arc::ptr_eq(a, b);
+        self.fragment.is_some() == other.fragment.is_some()
+            && self.dropins().len() == other.dropins().len()
+            && self.iter().zip(other.iter()).all(same)
+            && self.masked() == other.masked()
+            && self.links() == other.links()
     }
 }
 
@@ -82,7 +119,7 @@ pub struct Definition {
     /// "Automatic Dependencies"); depends on what those units state.
     pub completed: Box<[UnitId]>,
     /// The files, from which typed settings are compiled when they are needed.
-    pub files: Arc<Files>,
+    pub files: Files,
 }
 
 impl Definition {
@@ -94,8 +131,7 @@ impl Definition {
     /// Whether any of its files says something about this setting: of 40,000 units, few need be
     /// compiled to know what most leave as it is.
     pub fn mentions(&self, setting: Id) -> bool {
-        let mut files = self.files.fragment.iter().chain(&*self.files.dropins);
-        files.any(|file| file.entries().any(|entry| entry.setting == setting))
+        self.files.iter().any(|file| file.entries().any(|entry| entry.setting == setting))
     }
 
     /// Starts from what the last definition was completed with: most often it stays.
@@ -127,7 +163,7 @@ impl Definition {
             slice: None,
             edges: Box::default(),
             completed: Box::default(),
-            files: Arc::default(),
+            files: Files::default(),
         }
     }
 }
@@ -150,5 +186,5 @@ pub struct NewDefinition {
     /// All relations: stated, implicit and default.
     pub relations: Vec<(Relation, UnitName)>,
     /// The files.
-    pub files: Arc<Files>,
+    pub files: Files,
 }

@@ -12,7 +12,7 @@
 //!
 //! The daemon answers with `HELLO` when it begins (the manager then hands over every stream
 //! that there is; those that the daemon has are told by their number) and with `ENDED=` and the
-//! number when a stream has ended and was read to its end.
+//! number when a stream has ended and was read to its end, or a tenth of a second later, with others.
 //!
 //! Pure. The manager's side is its module `log_link`; only root's end of that socket pair speaks
 //! here, but nothing is taken on trust that would hurt: what is not understood is left out.

@@ -43,15 +43,15 @@ impl Loader {
         all_names.extend(aliases.iter().cloned());
         let dropins = self.dropins(&all_names);
         let links = self.links(&all_names);
-        let files = Files { fragment, dropins: dropins.into(), links: links.into(), masked };
+        let files = Files::new(fragment, dropins, links, masked);
         if files.fragment.is_none()
-            && files.dropins.is_empty()
+            && files.dropins().is_empty()
             && !masked
             && is_absent(name, &files)
         {
             return Change::Remove(name.clone());
         }
-        for file in files.fragment.iter().chain(&*files.dropins) {
+        for file in files.iter() {
             diagnostics
                 .extend(self.snapshot.diagnostics.get(file.path()).into_iter().flatten().cloned());
         }
@@ -71,7 +71,7 @@ impl Loader {
             flags: loaded.flags,
             slice: loaded.slice,
             relations,
-            files: Arc::new(files),
+            files,
         }))
     }
 
@@ -155,7 +155,7 @@ impl Loader {
 fn is_absent(name: &UnitName, files: &Files) -> bool {
     let without_file =
         matches!(name.unit_type(), UnitType::Slice | UnitType::Device) || is_perpetual(name);
-    !without_file && files.links.is_empty()
+    !without_file && files.links().is_empty()
 }
 
 fn is_perpetual(name: &UnitName) -> bool {
@@ -177,7 +177,7 @@ fn broken(name: &UnitName) -> NewDefinition {
         flags: warren_unit::UnitFlags::NONE,
         slice: None,
         relations: Vec::new(),
-        files: Arc::default(),
+        files: Files::default(),
     }
 }
 
@@ -194,7 +194,7 @@ fn wrong_entry(name: &UnitName, why: &str) -> Diagnostic {
 
 /// The generation without unit `definition`'s files: what the definition was compiled from.
 pub fn file_paths(definition: &Definition) -> Vec<Arc<str>> {
-    let files = definition.files.fragment.iter().chain(&*definition.files.dropins);
+    let files = definition.files.iter();
     files.map(|file| file.path().clone()).filter(|path| !path.is_empty()).collect()
 }
 

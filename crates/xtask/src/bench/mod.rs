@@ -8,7 +8,8 @@
 //!
 //! Arguments: `SETS...`, each with an optional `s` for slices (`4000s`); default: 250 1000 4000
 //! 4000s 8000s. systemd needs many minutes from 4,000 sets on: it is measured up to
-//! `PEER_SETS_MAX` sets (default 1000). Needs root and a release build (`make build`).
+//! `PEER_SETS_MAX` sets (default 1000), beyond 1,000 once and without what takes it the minutes:
+//! listing the files, 500 mounts, all services. Needs root and a release build (`make build`).
 
 pub mod devices;
 pub mod fleet;

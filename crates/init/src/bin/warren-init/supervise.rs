@@ -22,7 +22,7 @@ use crate::again::{self, Before};
 use crate::backoff::Backoff;
 use crate::boot::Place;
 use crate::control::Link;
-use crate::looks::Looks;
+use crate::looks::{Found, Looks};
 use crate::options::{OnExit, Options};
 use crate::program::Program;
 use crate::store::Store;
@@ -141,15 +141,6 @@ impl Ready {
     }
 }
 
-/// What a look at all children came to.
-#[derive(Default)]
-struct Looked {
-    /// There is news for the manager.
-    reaped: bool,
-    /// Nobody who has ended is left.
-    to_the_end: bool,
-}
-
 /// Why the loop is left.
 enum Ending {
     Power(PowerAction),
@@ -264,29 +255,32 @@ impl Init {
             self.reap_own();
         } else if self.looks.is_due(time::monotonic_ns()) {
             let began = time::monotonic_ns();
-            let looked = self.reap_all();
-            reaped |= looked.reaped;
-            self.looks.looked(began, time::monotonic_ns(), looked.to_the_end);
+            let (found, news) = self.reap_all();
+            reaped |= news;
+            self.looks.looked(began, time::monotonic_ns(), found);
         }
         if reaped {
             self.shared.wake.notify();
         }
     }
 
-    /// As long as there is room.
-    fn reap_all(&mut self) -> Looked {
-        let mut looked = Looked::default();
+    /// As long as there is room; and whether there is news for the manager.
+    fn reap_all(&mut self) -> (Found, bool) {
+        let (mut found, mut news) = (Found::default(), false);
         while self.ring.has_room() {
             match process::wait(Wait::Any, false) {
-                Ok(Some(exit)) => looked.reaped |= self.reaped(exit),
+                Ok(Some(exit)) => {
+                    found.somebody = true;
+                    news |= self.reaped(exit);
+                }
                 // ECHILD: no children at all.
                 Ok(None) | Err(_) => {
-                    looked.to_the_end = true;
+                    found.to_the_end = true;
                     break;
                 }
             }
         }
-        looked
+        (found, news)
     }
 
     /// Whether it is news for the manager.
