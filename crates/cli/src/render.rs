@@ -88,7 +88,9 @@ pub fn shutdown(answer: &Value) -> String {
     }
     for lock in answer["inhibitors"].as_array().into_iter().flatten() {
         let (who, why) = (text(lock, "who"), text(lock, "why"));
-        put!(out, "  inhibited by {who} (pid {}): {why}", lock["pid"]);
+        let holder =
+            lock["pid"].as_u64().map_or("from outside".to_owned(), |pid| format!("pid {pid}"));
+        put!(out, "  inhibited by {who} ({holder}): {why}");
     }
     out += &shutdown_waits(answer);
     out
