@@ -127,6 +127,12 @@ impl Ending {
         (self.leaves_groups && goes).then_some(self.action.is_some())
     }
 
+    /// An earlier manager began it at this moment.
+    pub fn go_on_since(&mut self, began: Moment) {
+        self.began = began;
+        self.told_at = began.monotonic.after(QUIET);
+    }
+
     /// Whether it is known what follows, so that there is no way back.
     pub fn is_for_good(&self) -> bool {
         self.action.is_some()

@@ -508,6 +508,10 @@ impl Daemon {
             crate::log::set_ending(true);
             // Unless what the last incarnation recorded is there.
             self.recorder.shutdown_began(self.started);
+            let since = self.recorder.shutdown_since();
+            if let (Some(ending), Some(since)) = (&mut self.ending, since) {
+                ending.go_on_since(since);
+            }
         }
         let late = restored.late.clone();
         let held = Held::of(&restored);
