@@ -5,6 +5,7 @@
 mod lab;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use lab::recordings::recording;
 use lab::{Machine, until};
@@ -390,6 +391,46 @@ fn a_child_that_comes_while_all_are_asked_is_asked_too() {
     for (name, _) in &units {
         assert!(!signals(&recording, name).contains(&SIGKILL), "{name}: {console}");
     }
+}
+
+/// Neither process 1 nor the manager, nor what they start, waits for a time to be over.
+#[test]
+fn an_empty_machine_ends_without_a_sleep() {
+    let is_there = Command::new("strace").arg("-V").output().is_ok();
+    if !is_there {
+        return lab::not_run("asleep", "strace");
+    }
+    let Some(mut m) = Machine::start("asleep", &[]) else { return };
+    m.wait_until_it_listens();
+    let manager = until("a manager", || m.manager_pid());
+    let calls = m.directory.join("calls");
+    let traced = "trace=nanosleep,clock_nanosleep,select,exit_group";
+    let mut processes = vec![m.init_pid, manager];
+    processes.extend(m.helper_pids());
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-e", traced, "-o"])
+        .arg(&calls)
+        .args(processes.iter().flat_map(|pid| ["-p".to_owned(), pid.to_string()]))
+        .spawn()
+        .expect("it was there just now");
+    for pid in processes {
+        until("it is traced", || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            status
+                .lines()
+                .any(|line| {
+                    line.strip_prefix("TracerPid:").is_some_and(|tracer| tracer.trim() != "0")
+                })
+                .then_some(())
+        });
+    }
+    let (console, _) = end(&mut m);
+    let _ = strace.wait();
+    let calls = std::fs::read_to_string(&calls).expect("it was written");
+    // Who takes the last steps ends by itself: that it was seen says that calls are.
+    assert!(calls.contains("exit_group("), "{calls}{console}");
+    assert!(!calls.contains("sleep("), "{calls}");
+    assert!(!calls.contains("select("), "{calls}");
 }
 
 // ---- file systems ----
