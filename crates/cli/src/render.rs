@@ -88,7 +88,9 @@ pub fn shutdown(answer: &Value) -> String {
     }
     for lock in answer["inhibitors"].as_array().into_iter().flatten() {
         let (who, why) = (text(lock, "who"), text(lock, "why"));
-        put!(out, "  inhibited by {who} (pid {}): {why}", lock["pid"]);
+        let holder =
+            lock["pid"].as_u64().map_or("from outside".to_owned(), |pid| format!("pid {pid}"));
+        put!(out, "  inhibited by {who} ({holder}): {why}");
     }
     out += &shutdown_waits(answer);
     out
@@ -275,7 +277,7 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     let Some((asked, causes)) = path.split_first() else { return };
     let root = causes.last().unwrap_or(asked);
     headline(out, root, style);
-    for line in texts(root, "log").iter().rev().take(3).rev() {
+    for line in last_words(&texts(root, "log")) {
         put!(out, "      {}", style.paint(Tone::Dim, line));
     }
     // From the root to the unit that was asked about.
@@ -287,6 +289,22 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     if !impact.is_empty() {
         put!(out, "   Holds back {}: {}", impact.len(), shortened(&impact));
     }
+}
+
+/// Log lines that are shown with a cause.
+const LAST_WORDS: usize = 3;
+
+/// The last lines of the log, the unit's own if there are any: what the manager said of it is told
+/// above them already.
+fn last_words<'a>(log: &[&'a str]) -> Vec<&'a str> {
+    // Date, time of day, host, then who said it.
+    let is_own = |line: &&&str| {
+        let who = line.split_whitespace().nth(4).unwrap_or_default();
+        who != "warrend:" && !who.starts_with("warrend[")
+    };
+    let own: Vec<&str> = log.iter().filter(is_own).copied().collect();
+    let shown = if own.is_empty() { log.to_vec() } else { own };
+    shown[shown.len().saturating_sub(LAST_WORDS)..].to_vec()
 }
 
 /// Why a unit on the way to the root is as it is: what its job waits for, if it has one that does.
@@ -322,6 +340,10 @@ fn headline(out: &mut String, root: &Value, style: Style) {
             "   Its last job, a {kind} job, ended as {result}: {}",
             reason_text(&job["reason"])
         );
+    }
+    // Of what goes well nobody asks how it went the last time.
+    if let Some(ended) = root["ended"].as_str().filter(|_| active == "failed") {
+        put!(out, "   Its {ended}");
     }
     if let Some(detail) = root["detail"].as_str().filter(|detail| !detail.is_empty()) {
         put!(out, "   It said: {detail}");

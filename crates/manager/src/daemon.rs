@@ -184,6 +184,8 @@ pub struct Daemon {
     pub(crate) ending: Option<crate::ending::Ending>,
     /// An end that is to come.
     pub(crate) planned: crate::ending::plan::Planned,
+    /// What is taken away off the loop, and what waits for it.
+    pub(crate) sweep: crate::sweep::Sweep,
     /// Units that may be forgotten.
     pub(crate) collector: crate::collect::Collector,
     /// `Accept=yes` sockets.
@@ -597,7 +599,8 @@ impl Daemon {
         let (happenings, lost) = self.core.take_happenings();
         self.hear(&happenings);
         self.recorder.take(&happenings, lost);
-        let late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
+        let mut late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
+        late.extend(self.still_late());
         self.compact(&late);
         match self.state.append(&self.core, changed.iter().copied(), &renamed, late) {
             Ok(()) if all_stepped => self.forget_sources(),
@@ -606,6 +609,7 @@ impl Daemon {
         }
         let mut notices = Vec::new();
         let mut replies = Vec::new();
+        self.carry_out_held();
         for effect in effects {
             match effect {
                 Effect::Tell(notice) => notices.push(notice),
@@ -614,7 +618,6 @@ impl Daemon {
             }
         }
         self.kill_groups();
-        self.traps.take_away();
         self.check_conditions();
         self.note_idle(&changed);
         self.log_daemon_changed(&changed);

@@ -1,5 +1,6 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::say;
 use crate::spawn::directory_bases;
 use crate::{conditions, mounts};
 
-/// Left-over processes of one unit that are named.
-const LEFT_OVER_NAMED_MAX: usize = 10;
+/// A group whose processes fork is listed so often for one signal.
+const LISTINGS_MAX: usize = 4;
 
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
@@ -30,6 +31,9 @@ const SIGCONT: i32 = 18;
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
+        if self.must_wait(&effect) {
+            return self.sweep.hold(effect);
+        }
         self.catch_up_before(&effect);
         match effect {
             Effect::CheckConditions { id, section, .. } => self.checks.push((id, section)),
@@ -80,7 +84,7 @@ impl Daemon {
             Effect::WatchBusName { unit, name, on } => self.watch_bus_name(unit, name, on),
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
-            Effect::CloseTrap { unit } => self.traps.close(unit),
+            Effect::CloseTrap { unit } => self.close_trap(unit),
             Effect::Emergency { action, unit } => self.emergency(action, unit),
             Effect::Reply { .. } | Effect::Tell(_) => {}
         }
@@ -88,20 +92,15 @@ impl Daemon {
 
     /// What is done for many units at once is done before what may meet it.
     fn catch_up_before(&mut self, effect: &Effect) {
-        let (mut uses_groups, mut mounts) = (false, false);
-        match effect {
-            Effect::Mount { .. } | Effect::Unmount { .. } => (uses_groups, mounts) = (true, true),
-            Effect::SetTrap { .. } => mounts = true,
-            Effect::Spawn(..) | Effect::MakeCgroup { .. } | Effect::CleanUp { .. } => {
-                uses_groups = true;
-            }
-            _ => {}
-        }
-        if uses_groups {
+        if matches!(
+            effect,
+            Effect::Mount { .. }
+                | Effect::Unmount { .. }
+                | Effect::Spawn(..)
+                | Effect::MakeCgroup { .. }
+                | Effect::CleanUp { .. }
+        ) {
             self.kill_groups();
-        }
-        if mounts {
-            self.traps.take_away();
         }
     }
 
@@ -154,22 +153,49 @@ impl Daemon {
         signal: i32,
         then: FollowUp,
     ) -> u32 {
-        let pids: Vec<i32> = match target {
-            KillTarget::Process(pid) => vec![pid as i32],
-            KillTarget::Group => self.group_processes(unit),
-            KillTarget::GroupExcept(pid) => {
-                self.group_processes(unit).into_iter().filter(|&p| p != pid as i32).collect()
-            }
-        };
+        match target {
+            KillTarget::Process(pid) => u32::from(self.signal_one(pid as i32, signal, then)),
+            KillTarget::Group => self.signal_group(unit, Vec::new(), signal, then),
+            KillTarget::GroupExcept(pid) => self.signal_group(unit, vec![pid as i32], signal, then),
+        }
+    }
+
+    /// Signals all of a group but these, each once. One that forks between the listing and its
+    /// signal would leave a child that nobody asks: a fork that is under way when the signal comes
+    /// fails and is begun anew by the kernel after it, so the group is listed again when all were
+    /// signalled. The main process comes first; where it is alone, one listing is enough.
+    fn signal_group(&self, unit: UnitId, spared: Vec<i32>, signal: i32, then: FollowUp) -> u32 {
+        let mut seen = BTreeSet::from_iter(spared);
         let mut sent = 0;
-        for pid in pids {
-            sent += u32::from(self.signal_process(pid, signal));
-            if then.hangup {
-                self.signal_process(pid, SIGHUP);
+        let main = self.core.unit_run(unit).main_process().map(|main| main.pid as i32);
+        if let Some(main) = main.filter(|main| !seen.contains(main) && self.is_followed(*main)) {
+            sent += u32::from(self.signal_one(main, signal, then));
+            seen.insert(main);
+        }
+        for _ in 0..LISTINGS_MAX {
+            let listed = self.group_processes(unit);
+            let new: Vec<i32> = listed.into_iter().filter(|&pid| seen.insert(pid)).collect();
+            if new.is_empty() {
+                break;
             }
-            if then.resume {
-                self.signal_process(pid, SIGCONT);
-            }
+            sent +=
+                new.into_iter().filter(|&pid| self.signal_one(pid, signal, then)).count() as u32;
+        }
+        sent
+    }
+
+    /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
+    fn is_followed(&self, pid: i32) -> bool {
+        self.pidfds.contains_key(&(pid as u32))
+    }
+
+    fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
+        let sent = self.signal_process(pid, signal);
+        if then.hangup {
+            self.signal_process(pid, SIGHUP);
+        }
+        if then.resume {
+            self.signal_process(pid, SIGCONT);
         }
         sent
     }
@@ -190,24 +216,6 @@ impl Daemon {
             Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
             None => process::kill(pid, signal).is_ok(),
         }
-    }
-
-    /// What `KillMode=` spared, or the kernel holds, is named: nobody looks after it any more.
-    fn name_left_over(&self, unit: UnitId, pids: &[i32]) {
-        if pids.is_empty() {
-            return;
-        }
-        let named: Vec<String> = pids
-            .iter()
-            .take(LEFT_OVER_NAMED_MAX)
-            .map(|&pid| {
-                let command =
-                    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("{} (pid {pid})", command.trim())
-            })
-            .collect();
-        let name = self.core.graph().name(unit);
-        say!("{name}: left-over processes, {} in all: {}", pids.len(), named.join(", "));
     }
 
     fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>) {
@@ -404,13 +412,14 @@ impl Daemon {
     // ---- the end of a run ----
 
     fn clean_up(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {
-        let counters = self.groups.counters(unit);
-        self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
         let is_slice = matches!(settings.own, TypeSettings::Slice(_));
+        if self.ending.as_mut().is_none_or(|ending| ending.counts(is_slice)) {
+            let counters = self.groups.counters(unit);
+            self.recorder.counted(now().monotonic, unit, Reading::Stop, &counters);
+        }
         let leaves = self.ending.as_ref().and_then(|ending| ending.leaves_groups());
         if leaves.is_none_or(|for_good| !self.groups.leave(unit, is_slice, for_good)) {
-            let left_over = self.groups.remove(unit);
-            self.name_left_over(unit, &left_over);
+            self.remove_group(unit);
         }
         self.forget_log_settings(unit);
         self.drop_connection(unit);

@@ -28,7 +28,7 @@ use warren_unit::{Scope, UnitName};
 
 use self::console::Console;
 use crate::daemon::{Daemon, Leaving, now, token};
-use crate::host::owns_machine;
+use crate::host::{ends_container, owns_machine};
 use crate::last::progress::to_be_written;
 use crate::last::{Done as LastDone, LastSteps, Step};
 use crate::say;
@@ -42,6 +42,11 @@ const TOLD_APART: Duration = Duration::from_secs(1);
 
 /// After this time the end goes on, whatever is still up.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// Units whose counters are read one by one when they go down at the end. Each reading has the kernel
+/// sum up what all processors counted, which for thousands would cost more than all other recording;
+/// the others are in the counters of their slices, which are always read.
+const COUNTED_MAX: usize = 128;
 
 /// Nobody waits for the answer: clients are numbered from 1.
 const NOBODY: ClientId = ClientId(0);
@@ -73,8 +78,12 @@ pub struct Ending {
     console: Option<Console>,
     /// The unit that the last line named first: it is the one that the key is for.
     named: Option<UnitId>,
+    /// Units whose counters were read.
+    counted: usize,
     /// The groups of units go with the machine. Those of a container are somebody else's to remove.
     leaves_groups: bool,
+    /// A container's process 1 is ours.
+    is_container: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +113,9 @@ impl Ending {
             told_at,
             console: None,
             named: None,
+            counted: 0,
             leaves_groups,
+            is_container: ends_container(scope),
         }
     }
 
@@ -114,6 +125,29 @@ impl Ending {
         // After a soft reboot it would be somebody else who finds them.
         let goes = self.action != Some(PowerAction::SoftReboot);
         (self.leaves_groups && goes).then_some(self.action.is_some())
+    }
+
+    /// An earlier manager began it at this moment.
+    pub fn go_on_since(&mut self, began: Moment) {
+        self.began = began;
+        self.told_at = began.monotonic.after(QUIET);
+    }
+
+    /// Whether it is known what follows, so that there is no way back.
+    pub fn is_for_good(&self) -> bool {
+        self.action.is_some()
+    }
+
+    /// Whether what is mounted goes with the last process: in a container that ends.
+    pub fn takes_mounts(&self) -> bool {
+        self.is_for_good() && self.action != Some(PowerAction::SoftReboot) && self.is_container
+    }
+
+    /// Whether the counters of one more unit are to be read.
+    pub fn counts(&mut self, is_slice: bool) -> bool {
+        let counts = is_slice || self.counted < COUNTED_MAX;
+        self.counted += usize::from(counts && !is_slice);
+        counts
     }
 
     /// When to look again though nothing happens.
@@ -205,6 +239,10 @@ impl Daemon {
                 crate::log::set_ending(false);
             }
             Some(_) if self.core.totals().stopping && (jobs == 0 || overdue) => {
+                // All units are down; what they left is about to be gone.
+                if !overdue && !self.is_swept() {
+                    return;
+                }
                 if jobs > 0 {
                     say!("the time for the end is over: {jobs} units are left");
                 }

@@ -10,6 +10,7 @@ mod limits;
 pub use limits::{host_memory, host_tasks};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
@@ -30,7 +31,7 @@ const CONTROL_GROUP: &str = ".control";
 
 /// The tree, if there is one, and the groups in use.
 pub struct Groups {
-    tree: Option<Tree>,
+    tree: Option<Arc<Tree>>,
     watch: Option<Watch>,
     by_watch: BTreeMap<WatchId, Watched>,
     made: BTreeMap<UnitId, Group>,
@@ -96,6 +97,7 @@ impl Groups {
         let (by_watch, made) = (BTreeMap::new(), BTreeMap::new());
         let (killing, together) = (BTreeSet::new(), BTreeMap::new());
         let enabled = BTreeMap::new();
+        let tree = tree.map(Arc::new);
         Ok(Groups { tree, watch, by_watch, made, controllers, killing, together, enabled })
     }
 
@@ -105,7 +107,7 @@ impl Groups {
     }
 
     /// The tree.
-    pub fn tree(&self) -> Option<&Tree> {
+    pub fn tree(&self) -> Option<&Arc<Tree>> {
         self.tree.as_ref()
     }
 
@@ -397,7 +399,16 @@ impl Groups {
     /// Removes the unit's group, and groups that its processes made below. Returns the processes
     /// that are left over and keep it.
     pub fn remove(&mut self, unit: UnitId) -> Vec<i32> {
-        let Some(group) = self.made.remove(&unit) else { return Vec::new() };
+        let path = self.forget(unit);
+        match (&self.tree, path) {
+            (Some(tree), Some(path)) => remove(tree, &path),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Forgets the unit's group, which is to be removed: its path.
+    pub fn forget(&mut self, unit: UnitId) -> Option<String> {
+        let group = self.made.remove(&unit)?;
         self.killing.remove(&unit);
         for id in group.watch.into_iter().chain(group.memory.map(|memory| memory.watch)) {
             self.by_watch.remove(&id);
@@ -406,15 +417,7 @@ impl Groups {
             }
         }
         self.enabled.remove(&group.path);
-        if let Some(tree) = self.tree.as_ref().filter(|_| group.removed.is_none())
-            && tree.remove(&group.path).is_err()
-        {
-            // Left-over groups of the unit's own: they go if they are empty, else they stay as
-            // what they are, processes that KillMode= spared.
-            let _ = tree.prune(&group.path);
-            return tree.procs_below(&group.path).unwrap_or_default();
-        }
-        Vec::new()
+        group.removed.is_none().then_some(group.path)
     }
 
     /// What was reported since this was last asked. When reports were lost every group is looked at.
@@ -493,6 +496,18 @@ impl Groups {
             self.made.contains_key(&unit).then_some(unit)
         })
     }
+}
+
+/// Removes a group, and groups that processes made below it. Returns the processes that are left
+/// over and keep it.
+pub fn remove(tree: &Tree, path: &str) -> Vec<i32> {
+    if tree.remove(path).is_ok() {
+        return Vec::new();
+    }
+    // Left-over groups of the unit's own: they go if they are empty, else they stay as what they
+    // are, processes that KillMode= spared.
+    let _ = tree.prune(path);
+    tree.procs_below(path).unwrap_or_default()
 }
 
 /// The tree's root as `/proc/PID/cgroup` names it in this process's cgroup namespace.

@@ -44,3 +44,10 @@ pub fn owns_machine(scope: Scope) -> bool {
         && std::os::unix::process::parent_id() == 1
         && init.file_name().is_some_and(|name| name == "warren-init")
 }
+
+/// Whether a container ends with this manager: the process 1 in there is its init.
+pub fn ends_container(scope: Scope) -> bool {
+    scope == Scope::System
+        && warren_sys::process::in_container()
+        && std::os::unix::process::parent_id() == 1
+}

@@ -100,13 +100,16 @@ pub fn take(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Result<He
 
 /// For people: who holds locks, and what for.
 pub fn line(locks: &[Lock]) -> String {
-    let one = |lock: &Lock| format!("{} (pid {}): {}", lock.who, lock.pid, lock.why);
+    let holder = |lock: &Lock| match lock.pid {
+        Asker::OUTSIDE => "from outside".to_owned(),
+        pid => format!("pid {pid}"),
+    };
+    let one = |lock: &Lock| format!("{} ({}): {}", lock.who, holder(lock), lock.why);
     locks.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// For programs.
 pub fn value(locks: &[Lock]) -> Value {
-    let one =
-        |lock: &Lock| json!({"who": lock.who, "why": lock.why, "uid": lock.uid, "pid": lock.pid});
+    let one = |lock: &Lock| json!({"who": lock.who, "why": lock.why, "uid": lock.uid, "pid": (lock.pid != Asker::OUTSIDE).then_some(lock.pid)});
     locks.iter().map(one).collect()
 }

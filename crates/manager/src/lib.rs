@@ -6,6 +6,7 @@
 //! (what clients want). Nothing here decides what is to become of a unit: that is the core.
 
 pub mod accept;
+pub mod aside;
 pub mod collect;
 pub mod conditions;
 pub mod control;
@@ -61,6 +62,7 @@ pub mod start;
 pub mod state_file;
 mod strangers;
 pub mod swap_table;
+mod sweep;
 pub mod tools;
 pub mod traps;
 pub mod unit_files;

@@ -253,6 +253,11 @@ impl Recorder {
         }
     }
 
+    /// When the shutdown that is under way began, by whichever manager.
+    pub fn shutdown_since(&self) -> Option<Moment> {
+        Some(self.under_way(SHUTDOWN)?.began)
+    }
+
     /// What looked like a shutdown was none.
     pub fn shutdown_given_up(&mut self) {
         self.set_under_way(SHUTDOWN, None);

@@ -46,6 +46,7 @@ use crate::say;
 use crate::shared::{Places, Shared};
 use crate::sockets::{self, Sockets};
 use crate::state_file::StateFile;
+use crate::sweep::Sweep;
 use crate::tools::Tools;
 use crate::traps::{PIPE_NAMES, Traps};
 use crate::workers::Workers;
@@ -201,8 +202,8 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
     core.set_without_cgroups(tree.is_none());
     let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
     let traps = match std::mem::take(&mut kept.pipe) {
-        [Some(reader), Some(writer)] => Traps::new(Some((reader, writer))),
-        _ => Traps::new(None),
+        [Some(reader), Some(writer)] => Traps::new(Some((reader, writer)), wake.clone()),
+        _ => Traps::new(None, wake.clone()),
     };
     let notify = match kept.notify.take() {
         Some(fd) => Ok(NotifySocket::over(fd)),
@@ -217,6 +218,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         devices,
         groups,
         dying: Vec::new(),
+        sweep: Sweep::new(wake.clone()),
         sockets: Sockets::default(),
         traps: traps.map_err(text("making the autofs pipe"))?,
         notify: notify.map_err(text("binding the notify socket"))?,
@@ -506,6 +508,10 @@ impl Daemon {
             crate::log::set_ending(true);
             // Unless what the last incarnation recorded is there.
             self.recorder.shutdown_began(self.started);
+            let since = self.recorder.shutdown_since();
+            if let (Some(ending), Some(since)) = (&mut self.ending, since) {
+                ending.go_on_since(since);
+            }
         }
         let late = restored.late.clone();
         let held = Held::of(&restored);

@@ -1,15 +1,20 @@
 //! Automount points: one pipe for all of them, which the kernel tells by device number who is
-//! meant. A trap costs no file descriptor.
+//! meant. A trap costs no file descriptor. They are taken away off the loop: each unmount makes the
+//! kernel wait for all processors.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use warren_core::ids::UnitId;
 use warren_sys::autofs::{self, Device, ExpireHow, Packet};
+use warren_sys::eventfd::EventFd;
 use warren_sys::{Result, mount};
 use warren_unit::config::AutomountConfig;
+
+use crate::aside::Aside;
 
 /// How often idleness is looked at, at most.
 const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
@@ -25,6 +30,19 @@ struct Trap {
     path: String,
     device: u32,
     idle: Option<Duration>,
+    /// It may stay mounted when it catches nobody any more.
+    stays: bool,
+}
+
+/// How a trap goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Going {
+    /// It is away when the call returns.
+    AtOnce,
+    /// It is taken away meanwhile.
+    Soon,
+    /// It catches nobody any more, soon, and stays: its mount namespace ends with the manager.
+    WithTheRest,
 }
 
 impl Trap {
@@ -35,7 +53,9 @@ impl Trap {
         if let Some((control, handle)) = control.and_then(|c| Some((c, open(c)?))) {
             let _ = control.make_catatonic(handle.as_fd());
         }
-        let _ = mount::unmount(&self.path, mount::Unmount::Lazy);
+        if !self.stays {
+            let _ = mount::unmount(&self.path, mount::Unmount::Lazy);
+        }
     }
 }
 
@@ -57,8 +77,8 @@ pub struct Traps {
     /// Packets that were read and are still in the pipe.
     seen: usize,
     traps: BTreeMap<UnitId, Trap>,
-    /// Traps to be taken away.
-    closed: Vec<Trap>,
+    /// Takes traps away.
+    closer: Aside<Trap>,
     by_device: BTreeMap<u32, UnitId>,
     idle: Sender<IdleOrder>,
 }
@@ -68,7 +88,7 @@ pub const PIPE_NAMES: [&str; 2] = ["autofs/reader", "autofs/writer"];
 
 impl Traps {
     /// With the pipe that init kept, or a new one.
-    pub fn new(pipe: Option<(OwnedFd, OwnedFd)>) -> Result<Traps> {
+    pub fn new(pipe: Option<(OwnedFd, OwnedFd)>, wake: Arc<EventFd>) -> Result<Traps> {
         let (reader, writer) = match pipe {
             Some(pipe) => pipe,
             None => autofs::pipe()?,
@@ -83,7 +103,7 @@ impl Traps {
             copy: autofs::pipe()?,
             seen: 0,
             traps: BTreeMap::new(),
-            closed: Vec::new(),
+            closer: Aside::new("traps", wake, take_away),
             by_device: BTreeMap::new(),
             idle,
         })
@@ -129,7 +149,7 @@ impl Traps {
     fn adopt(&mut self, unit: UnitId, path: String, device: u64, idle: Option<Duration>) {
         let device = autofs::kernel_device(device);
         self.by_device.insert(device, unit);
-        self.traps.insert(unit, Trap { path, device, idle });
+        self.traps.insert(unit, Trap { path, device, idle, stays: false });
     }
 
     /// After a restart: takes up the trap that the last incarnation set at the unit's path.
@@ -216,37 +236,50 @@ impl Traps {
         let _ = self.idle.send(order);
     }
 
-    /// The trap is to go, at the next [`Traps::take_away`].
-    pub fn close(&mut self, unit: UnitId) {
+    /// The trap is to go.
+    pub fn close(&mut self, unit: UnitId, going: Going) {
         let _ = self.idle.send(IdleOrder::Leave(unit));
-        if let Some(trap) = self.traps.remove(&unit) {
-            self.by_device.remove(&trap.device);
-            self.closed.push(trap);
+        let Some(mut trap) = self.traps.remove(&unit) else { return };
+        self.by_device.remove(&trap.device);
+        trap.stays = going == Going::WithTheRest;
+        match going {
+            Going::AtOnce => trap.close(self.control.as_ref()),
+            Going::Soon | Going::WithTheRest => self.closer.begin(unit, trap),
         }
     }
 
-    /// Takes away the traps that are to go. Each unmount makes the kernel wait for all processors,
-    /// and those who do so at the same time wait together.
-    pub fn take_away(&mut self) {
-        let (closed, control) = (std::mem::take(&mut self.closed), self.control.as_ref());
-        let share = closed.len().div_ceil(CLOSERS_MAX).max(CLOSED_BY_ONE_MIN);
-        std::thread::scope(|scope| {
-            let mut shares = closed.chunks(share);
-            let own = shares.next();
-            for share in shares {
-                let close = || share.iter().for_each(|trap| trap.close(control));
-                if std::thread::Builder::new().spawn_scoped(scope, close).is_err() {
-                    share.iter().for_each(|trap| trap.close(control));
-                }
-            }
-            own.into_iter().flatten().for_each(|trap| trap.close(control));
-        });
+    /// Whether all that were to go have gone. If not, the loop is woken when more have.
+    pub fn have_gone(&mut self) -> bool {
+        self.closer.is_idle()
+    }
+
+    /// Units whose traps are to go and may still be there.
+    pub fn going(&mut self) -> impl Iterator<Item = UnitId> + '_ {
+        self.closer.under_way()
     }
 
     /// The unit whose trap is at this path.
     pub fn unit_at(&self, path: &str) -> Option<UnitId> {
         self.traps.iter().find(|(_, trap)| trap.path == path).map(|(unit, _)| *unit)
     }
+}
+
+/// Takes traps away. Each unmount makes the kernel wait for all processors, and those who do so at
+/// the same time wait together.
+fn take_away(traps: Vec<Trap>) {
+    let control = Device::open().ok();
+    let share = traps.len().div_ceil(CLOSERS_MAX).max(CLOSED_BY_ONE_MIN);
+    let close = |share: &[Trap]| share.iter().for_each(|trap| trap.close(control.as_ref()));
+    std::thread::scope(|scope| {
+        let mut shares = traps.chunks(share);
+        let own = shares.next();
+        for share in shares {
+            if std::thread::Builder::new().spawn_scoped(scope, move || close(share)).is_err() {
+                close(share);
+            }
+        }
+        own.into_iter().for_each(close);
+    });
 }
 
 /// Makes a directory and what is missing above it, with this mode.

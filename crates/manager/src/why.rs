@@ -11,7 +11,7 @@ use warren_core::job::JobKind;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
-use warren_core::state::{History, LostJob};
+use warren_core::state::{Ended, ExitStatus, History, LostJob};
 use warren_core::view::View;
 use warren_unit::{LoadState, Relation};
 
@@ -133,6 +133,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
         out["device"] = json!(words);
     }
     out["remarks"] = crate::remarks::value(view, shared, unit);
+    out["ended"] = json!(history.last_main.map(ended));
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
@@ -141,6 +142,17 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// How a main process ended.
+fn ended(main: Ended) -> String {
+    let how = match main.status {
+        ExitStatus::Exited(code) => format!("left with exit code {code}"),
+        ExitStatus::Killed(signal) => format!("was ended by signal {signal}"),
+        ExitStatus::Dumped(signal) => format!("was ended by signal {signal}, with a core dump"),
+        ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
+    };
+    format!("main process {} {how}", main.pid)
 }
 
 /// What is in maintenance is there because somebody put it there, or stays there though its fault is

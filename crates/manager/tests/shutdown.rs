@@ -225,6 +225,10 @@ fn the_manager_may_be_killed_while_it_ends() {
         m.kill_manager();
     }
     let console = m.wait_for_end();
-    last_words(&console);
     assert_eq!(m.lines("stopped"), ["e", "d", "c", "b", "a"], "{console}");
+    // Five stops of 150 ms, one after the other: it is told from the beginning, not from the last
+    // manager's.
+    let took = last_words(&console).split_once("took ").and_then(|(_, rest)| rest.split_once(" s"));
+    let took: f64 = took.and_then(|(took, _)| took.parse().ok()).expect("it says how long");
+    assert!(took >= 0.75, "{console}");
 }

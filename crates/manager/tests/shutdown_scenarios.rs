@@ -5,6 +5,7 @@
 mod lab;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use lab::recordings::recording;
 use lab::{Machine, until};
@@ -13,7 +14,7 @@ use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::{Bar, Mark};
 use warren_trace::event::What;
 use warren_trace::record::Recording;
-use warren_trace::words::{Ending, Release, Work};
+use warren_trace::words::{Counter, Ending, Release, Work};
 
 const SIGTERM: u8 = 15;
 const SIGKILL: u8 = 9;
@@ -366,6 +367,72 @@ fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
     assert!(console.contains("The system is down."), "{console}");
 }
 
+/// Nobody who is forked while all are being asked is left to be killed.
+#[test]
+fn a_child_that_comes_while_all_are_asked_is_asked_too() {
+    const ROUNDS: usize = 8;
+    // The last of many in the list goes on forking until its own signal comes.
+    let many = "i=0; while [ $i -lt 100 ]; do sleep 1000 & i=$((i + 1)); done";
+    let forks = "i=0; while [ $i -lt 600 ]; do sleep 1000 & i=$((i + 1)); done; wait";
+    let text = format!(
+        "[Unit]\nStartLimitIntervalSec=0\n[Service]\nTimeoutStopSec=30\n\
+         ExecStart=/bin/sh -c '{many}; (echo > @D/out/forks; {forks}) & wait'"
+    );
+    let units = vec![service("forks", &text)];
+    let Some(mut m) = up("forkers", &units) else { return };
+    for _ in 0..ROUNDS {
+        until("it forks", || std::fs::remove_file(m.out("forks")).ok());
+        assert_eq!(m.job("restart", "forks.service"), lab::Ended::Said("done".to_owned()));
+    }
+    until("it forks", || m.out("forks").exists().then_some(()));
+    let (console, recording) = end(&mut m);
+    assert!(console.contains(", 0 killed."), "{console}");
+    assert!(!console.contains("WR-0044"), "{console}");
+    for (name, _) in &units {
+        assert!(!signals(&recording, name).contains(&SIGKILL), "{name}: {console}");
+    }
+}
+
+/// Neither process 1 nor the manager, nor what they start, waits for a time to be over.
+#[test]
+fn an_empty_machine_ends_without_a_sleep() {
+    let is_there = Command::new("strace").arg("-V").output().is_ok();
+    if !is_there {
+        return lab::not_run("asleep", "strace");
+    }
+    let Some(mut m) = Machine::start("asleep", &[]) else { return };
+    m.wait_until_it_listens();
+    let manager = until("a manager", || m.manager_pid());
+    let calls = m.directory.join("calls");
+    let traced = "trace=nanosleep,clock_nanosleep,select,exit_group";
+    let mut processes = vec![m.init_pid, manager];
+    processes.extend(m.helper_pids());
+    let mut strace = Command::new("strace")
+        .args(["-f", "-qq", "-e", traced, "-o"])
+        .arg(&calls)
+        .args(processes.iter().flat_map(|pid| ["-p".to_owned(), pid.to_string()]))
+        .spawn()
+        .expect("it was there just now");
+    for pid in processes {
+        until("it is traced", || {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+            status
+                .lines()
+                .any(|line| {
+                    line.strip_prefix("TracerPid:").is_some_and(|tracer| tracer.trim() != "0")
+                })
+                .then_some(())
+        });
+    }
+    let (console, _) = end(&mut m);
+    let _ = strace.wait();
+    let calls = std::fs::read_to_string(&calls).expect("it was written");
+    // Who takes the last steps ends by itself: that it was seen says that calls are.
+    assert!(calls.contains("exit_group("), "{calls}{console}");
+    assert!(!calls.contains("sleep("), "{calls}");
+    assert!(!calls.contains("select("), "{calls}");
+}
+
 // ---- file systems ----
 
 fn tmpfs(path: &str) -> (String, String) {
@@ -394,6 +461,62 @@ fn a_mount_waits_for_the_last_process_that_uses_it() {
     assert_eq!(began(below).time_us, ended(stops["top"]).time_us, "{console}");
     assert!(ended(below) <= began(held), "{console}");
     assert!(!console.contains("WR-0055"), "no unmount failed: {console}");
+}
+
+/// An automount point goes before what it is mounted on, though nobody waits for it to be away.
+#[test]
+fn an_automount_point_does_not_hold_the_mount_below_it() {
+    if !std::path::Path::new("/dev/autofs").exists() {
+        return lab::not_run("trapped", "/dev/autofs");
+    }
+    const TRAPS: usize = 40;
+    let trap = |n| format!("run-trapped-{n}");
+    let mut units: Units = vec![tmpfs("/run/trapped")];
+    for n in 0..TRAPS {
+        units.push(tmpfs(&format!("/run/trapped/{n}")));
+        let text = format!("[Automount]\nWhere=/run/trapped/{n}");
+        units.push((format!("{}.automount", trap(n)), text));
+    }
+    let Some(mut m) = up("trapped", &units) else { return };
+    let traps = || (0..TRAPS).map(|n| format!("{}.automount", trap(n)));
+    traps().for_each(|name| m.expect_job("start", &name, "done"));
+    // Again while it is being taken away, and somebody is caught as before.
+    let last = format!("{}.automount", trap(0));
+    m.expect_job("restart", &last, "done");
+    m.run(&["ls", "/run/trapped/0"]).expect("it is mounted");
+    m.wait_for(&format!("{}.mount", trap(0)), "active/mounted");
+    let (console, recording) = end(&mut m);
+    assert!(!console.contains("WR-0055"), "no unmount failed: {console}");
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    let below = stops["run-trapped.mount"];
+    assert!(ended(stops[&*format!("{}.mount", trap(0))]) <= began(below), "{console}");
+    for name in traps() {
+        assert!(ended(stops[&*name]) <= began(below), "{name}: {console}");
+    }
+}
+
+/// Of thousands not each is asked of the kernel what it used; their slice is.
+#[test]
+fn counters_of_many_are_read_of_their_slice() {
+    const COUNT: usize = 150;
+    let mut units: Units = vec![("many.slice".to_owned(), "[Slice]".to_owned())];
+    units
+        .extend((0..COUNT).map(|n| {
+            service(&format!("one{n}"), "[Service]\nSlice=many.slice\nExecStart=@P stay")
+        }));
+    let Some(mut m) = up("counted", &units) else { return };
+    let (console, recording) = end(&mut m);
+    let name = |id| recording.units.iter().find(|unit| unit.id == id).map(|unit| &*unit.name);
+    let counted: Vec<&str> = recording
+        .events
+        .iter()
+        .filter(|event| matches!(event.what(), Some(What::Counter { counter: Counter::CpuUs, .. })))
+        .filter_map(|event| name(event.unit))
+        .collect();
+    let services = counted.iter().filter(|name| name.starts_with("one")).count();
+    assert!((1..=128).contains(&services), "{services} of {COUNT}: {console}");
+    assert_eq!(counted.iter().filter(|&&name| name == "many.slice").count(), 1, "{counted:?}");
 }
 
 /// Trees of mounts go side by side, in each of them the child first.

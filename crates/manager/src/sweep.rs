@@ -1,0 +1,139 @@
+//! What units leave behind that is taken away off the loop: automount points always, cgroups at the
+//! end, when thousands go at once and nobody can want them back.
+//!
+//! What may meet an automount point that is still going (a mount, another trap) waits for it. Last
+//! steps are taken when everything has gone ([`Daemon::is_swept`]).
+
+use std::sync::Arc;
+
+use warren_core::event::Effect;
+use warren_core::ids::UnitId;
+use warren_core::record::Late;
+use warren_sys::cgroup::Tree;
+use warren_sys::eventfd::EventFd;
+use warren_unit::{Relation, UnitName};
+
+use crate::aside::Aside;
+use crate::daemon::Daemon;
+use crate::traps::Going;
+use crate::{groups, say};
+
+/// Left-over processes of one unit that are named.
+const LEFT_OVER_NAMED_MAX: usize = 10;
+
+/// It is never unmounted.
+const ROOT_MOUNT: &str = "-.mount";
+
+/// A group that is to go.
+struct Group {
+    tree: Arc<Tree>,
+    path: String,
+    unit: UnitName,
+}
+
+/// What is under way and what waits.
+pub struct Sweep {
+    groups: Aside<Group>,
+    held: Vec<Effect>,
+}
+
+impl Sweep {
+    /// Nothing is under way. The loop is woken through `wake`.
+    pub fn new(wake: Arc<EventFd>) -> Sweep {
+        Sweep { groups: Aside::new("groups", wake, remove), held: Vec::new() }
+    }
+
+    /// This effect waits until all automount points that are to go have gone.
+    pub fn hold(&mut self, effect: Effect) {
+        self.held.push(effect);
+    }
+}
+
+fn remove(all: Vec<Group>) {
+    for group in all {
+        name_left_over(&group.unit, &groups::remove(&group.tree, &group.path));
+    }
+}
+
+/// What `KillMode=` spared, or the kernel holds, is named: nobody looks after it any more.
+fn name_left_over(unit: &UnitName, pids: &[i32]) {
+    if pids.is_empty() {
+        return;
+    }
+    let named: Vec<String> = pids
+        .iter()
+        .take(LEFT_OVER_NAMED_MAX)
+        .map(|&pid| {
+            let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("{} (pid {pid})", command.trim())
+        })
+        .collect();
+    say!("{unit}: left-over processes, {} in all: {}", pids.len(), named.join(", "));
+}
+
+impl Daemon {
+    /// Removes the group of a unit that is down.
+    pub(crate) fn remove_group(&mut self, unit: UnitId) {
+        let for_good = self.ending.as_ref().is_some_and(|ending| ending.is_for_good());
+        let name = self.core.graph().name(unit);
+        match self.groups.tree().cloned() {
+            Some(tree) if for_good => {
+                let Some(path) = self.groups.forget(unit) else { return };
+                self.sweep.groups.begin(unit, Group { tree, path, unit: name.clone() });
+            }
+            _ => name_left_over(name, &self.groups.remove(unit)),
+        }
+    }
+
+    /// Closes an automount point. A manager that comes back does so at once.
+    pub(crate) fn close_trap(&mut self, unit: UnitId) {
+        let going = match &self.ending {
+            _ if self.resuming => Going::AtOnce,
+            Some(ending) if ending.takes_mounts() && !self.lies_on_a_mount(unit) => {
+                Going::WithTheRest
+            }
+            _ => Going::Soon,
+        };
+        self.traps.close(unit, going);
+    }
+
+    /// Whether something that is still to be unmounted could not be while this is mounted on it.
+    fn lies_on_a_mount(&self, unit: UnitId) -> bool {
+        let graph = self.core.graph();
+        let is_up = |&other: &UnitId| !self.core.unit_run(other).active_state().is_down();
+        let mut below = graph.related(unit, Relation::MountsFor).filter(is_up);
+        below.any(|other| graph.name(other).as_str() != ROOT_MOUNT)
+    }
+
+    /// What earlier batches left to do and is not done yet; the next manager does it again.
+    pub(crate) fn still_late(&mut self) -> Vec<Late> {
+        let groups = self.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
+        groups.chain(self.traps.going().map(Late::CloseTrap)).collect()
+    }
+
+    /// Whether an effect is to wait until automount points have gone. A manager that comes back
+    /// takes them away at once.
+    pub(crate) fn must_wait(&mut self, effect: &Effect) -> bool {
+        let meets = matches!(
+            effect,
+            Effect::Mount { .. } | Effect::Unmount { .. } | Effect::SetTrap { .. }
+        );
+        meets && (!self.sweep.held.is_empty() || !self.traps.have_gone())
+    }
+
+    /// Carries out what waited, if it need not wait any more.
+    pub(crate) fn carry_out_held(&mut self) {
+        if !self.sweep.held.is_empty() && self.traps.have_gone() {
+            std::mem::take(&mut self.sweep.held)
+                .into_iter()
+                .for_each(|effect| self.carry_out(effect));
+        }
+    }
+
+    /// Whether everything that was to be taken away has gone. If not, the loop is woken when more
+    /// has.
+    pub(crate) fn is_swept(&mut self) -> bool {
+        let groups = self.sweep.groups.is_idle();
+        self.traps.have_gone() && groups && self.sweep.held.is_empty()
+    }
+}
