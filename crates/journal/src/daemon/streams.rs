@@ -108,18 +108,19 @@ impl Streams {
         }
     }
 
-    /// Takes new connections.
-    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, pending: &mut Pending) {
+    /// Takes new connections; true when there were some, whose lines are read in later turns.
+    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, pending: &mut Pending) -> bool {
         use rustix::net::{SocketFlags, accept_with};
-        for _ in 0..TURN_MESSAGES_MAX {
+        for turn in 0..TURN_MESSAGES_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = accept_with(listener, flags) else { return };
+            let Ok(socket) = accept_with(listener, flags) else { return turn > 0 };
             let id = Id128(warren_sys::random::u128().to_le_bytes());
             if pass_credentials(socket.as_fd()).is_ok() {
                 let stream = Stream::new(self.line_bytes_max);
                 self.add_client(epoll, socket, (id, stream), false, pending);
             }
         }
+        true
     }
 
     /// Goes on with a client's stream that the last daemon had; one whose header was never read
@@ -254,14 +255,16 @@ impl Streams {
         self.connections.get(&token).is_some_and(|connection| connection.wants_unit)
     }
 
-    /// Reads from a stream that is ready.
-    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
-        if self.read_one(token, buffer, core) == Some(Turn::Ended)
+    /// Reads from a stream that is ready; true when it may have more.
+    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) -> bool {
+        let turn = self.read_one(token, buffer, core);
+        if turn == Some(Turn::Ended)
             && let Some(connection) = self.connections.get(&token)
         {
             // Others may hold it too, so closing it is not enough.
             let _ = epoll.remove(&connection.socket);
         }
+        turn == Some(Turn::More)
     }
 
     fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
