@@ -42,6 +42,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
@@ -236,7 +237,9 @@ fn hear_manager(
                 Packet::Stream { key, unit } => match fd.take() {
                     Some(fd) => {
                         let unit = core.learn(unit);
-                        streams.take(epoll, (key, fd), unit, boot, core.pending());
+                        if !streams.take(epoll, (key, fd), unit, boot, core.pending()) {
+                            core.note("There are too many streams: one of a service is not read");
+                        }
                     }
                     None => core.note("A stream of the manager came without its descriptor"),
                 },
@@ -298,6 +301,7 @@ impl Daemon {
                 found,
                 managed.then(|| directory.join("streams")),
                 options.config.line_bytes_max,
+                process::use_all_open_files().map_err(system)? as usize,
             ),
             core: Core::start(options, pending, old)?,
             boot,
@@ -360,7 +364,7 @@ impl Daemon {
             TOKEN_NATIVE => return self.datagrams(Transport::Journal),
             TOKEN_SYSLOG => return self.datagrams(Transport::Syslog),
             TOKEN_STREAM => {
-                return self.streams.accept(&self.epoll, &self.stream, self.core.pending());
+                return self.streams.accept(&self.epoll, &self.stream, &mut self.core);
             }
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => return self.hear_manager(),
