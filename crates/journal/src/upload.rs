@@ -128,8 +128,14 @@ impl Sink for Upload {
 impl Upload {
     fn new(client: Client, state: Option<PathBuf>, compression: Compression) -> Upload {
         let fields = Vec::new();
-        let printer =
-            Printer { mode: Mode::Export, zone: TimeZone::UTC, all: true, fields, catalog: None };
+        let printer = Printer {
+            mode: Mode::Export,
+            zone: TimeZone::UTC,
+            all: true,
+            no_hostname: false,
+            fields,
+            catalog: None,
+        };
         let (batch, last) = (Vec::new(), None);
         Upload { client, state, printer, compression, takes_zstd: false, batch, last }
     }
