@@ -12,7 +12,7 @@ use warren_unit::{LoadState, UnitName};
 pub fn of_load_state(definition: &Definition) -> Option<BusError> {
     let name = &definition.name;
     match definition.load_state {
-        LoadState::Loaded | LoadState::Merged(_) => None,
+        LoadState::Loaded => None,
         LoadState::NotFound | LoadState::Stub => Some(not_found(name.as_str())),
         LoadState::Masked => Some(BusError::masked(format!("Unit {name} is masked."))),
         LoadState::BadSetting => {

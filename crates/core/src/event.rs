@@ -442,6 +442,11 @@ pub struct FollowUp {
 }
 
 impl Effect {
+    /// Whether it makes a process, or may.
+    pub fn makes_process(&self) -> bool {
+        matches!(self, Effect::Spawn(..) | Effect::Mount { .. } | Effect::Unmount { .. })
+    }
+
     /// The id, for effects that are answered.
     pub fn id(&self) -> Option<EffectId> {
         match self {

@@ -201,6 +201,8 @@ pub struct Daemon {
     pub(crate) named_mains: Vec<(UnitId, u32)>,
     /// What helpers answered to the last incarnation.
     pub(crate) answered: Answered,
+    /// What may have been begun by it, until all helpers have answered.
+    pub(crate) unsettled: Vec<Effect>,
 }
 
 /// The current moment on both clocks.
@@ -432,6 +434,11 @@ impl Daemon {
             let Some(said) = self.helpers.receive(index) else { return };
             match said {
                 Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+                Said::Earlier(reply, pidfd) => {
+                    let replies = &mut self.answered.replies;
+                    replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
+                }
+                Said::Settled => self.settle(),
                 Said::Foreign(left) => return self.helper_is_foreign(left),
                 Said::Lost(lost) => return self.helper_lost(lost),
             }

@@ -2,20 +2,24 @@
 //!
 //! After a restart of the manager the helpers are asked to say when they have done everything that
 //! was sent before: what they answered meanwhile is still in their sockets, so no spawn is lost or
-//! done twice.
+//! done twice. One that makes a process just then may be held up for long, by a program on a file
+//! system whose server does not answer, or whose automount waits for this very manager; so it is
+//! waited for no longer than a moment, and what it may have been asked is settled when it answers.
 //!
 //! A helper may be of another program than this one: after an upgrade init starts what is on the
 //! disk. So each is asked first, and gets no spawn before it has said that it speaks our language.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use warren_core::ids::EffectId;
 use warren_init::protocol::exec::{
-    ExecSpec, FromHelper, HelperReply, LARGE, SpawnError, SpawnReply, SpawnRequest, Sync,
+    ExecSpec, FromHelper, HelperReply, LARGE, SpawnError, SpawnReply, SpawnRequest, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, PACKET_BYTES_MAX, encode};
-use warren_sys::{Result, fdpass, memfd};
+use warren_sys::fdpass::Credentials;
+use warren_sys::{Result, fdpass, memfd, process};
 
 /// Spawns that one helper has under way at most.
 const IN_FLIGHT_MAX: usize = 8;
@@ -23,6 +27,10 @@ const IN_FLIGHT_MAX: usize = 8;
 /// Spawns that wait for a helper at most; the machine asks for one per unit, so this is memory
 /// for every unit that can be.
 const WAITING_MAX: usize = 1 << 20;
+
+/// A new manager waits so long for all that helpers answered to the last one. Nobody else is
+/// answered before.
+const SYNC_WAIT: Duration = Duration::from_millis(50);
 
 /// Why there is nobody to start a process.
 pub const FOREIGN: &str = "warren-exec is of another version of Warrener than warrend";
@@ -59,12 +67,21 @@ struct Helper {
     socket: Option<OwnedFd>,
     standing: Standing,
     under_way: VecDeque<Sent>,
+    /// The question that it has not answered: what comes before answers the last incarnation.
+    owes: Option<Sync>,
+    /// It is to end when it has answered that.
+    ends_then: bool,
+    pid: Option<i32>,
 }
 
 /// What a helper said.
 pub enum Said {
     /// A spawn is done; the pidfd comes with a success.
     Spawned(SpawnReply, Option<OwnedFd>),
+    /// The same of a spawn that the last incarnation asked for.
+    Earlier(SpawnReply, Option<OwnedFd>),
+    /// It has answered all that the last incarnation asked for.
+    Settled,
     /// It is of another program. These spawns have nobody left who could do them.
     Foreign(Vec<EffectId>),
     /// The helper is gone. What it had not begun is sent by [`Helpers::send_waiting`].
@@ -80,6 +97,8 @@ pub struct Lost {
     pub given_up: Option<EffectId>,
     /// What it was heard by: init has it too, so that it goes on being ready until it is unwatched.
     pub socket: Option<OwnedFd>,
+    /// It had not answered all that the last incarnation asked for.
+    pub owed: bool,
 }
 
 /// What helpers answered to the last incarnation.
@@ -121,8 +140,23 @@ impl Helpers {
         self.helpers.get(index).is_none_or(|helper| helper.under_way.is_empty())
     }
 
-    /// The number of the oldest spawn that is under way.
+    /// Whether a helper has not answered yet all that the last incarnation asked for.
+    pub fn owe(&self) -> bool {
+        self.helpers.iter().any(|helper| helper.owes.is_some())
+    }
+
+    /// Whether a helper is no older than a moment of CLOCK_MONOTONIC, in nanoseconds: what another
+    /// one in its place was asked for since then may have been done without an answer.
+    pub fn is_replaced_since(&self, since_ns: u64) -> bool {
+        let pids = self.helpers.iter().filter_map(|helper| helper.pid);
+        pids.into_iter().any(|pid| process::is_younger(pid, since_ns))
+    }
+
+    /// The number of the oldest spawn that is under way; 0 while there may be earlier ones.
     pub fn oldest_under_way(&self) -> Option<u64> {
+        if self.owe() {
+            return Some(0);
+        }
         self.helpers.iter().filter_map(|h| h.under_way.front().map(|sent| sent.number)).min()
     }
 
@@ -159,7 +193,8 @@ impl Helpers {
     /// is on the disk in its place.
     pub fn dismiss(&mut self, index: usize) {
         let Some(helper) = self.helpers.get_mut(index) else { return };
-        if let Some(socket) = &helper.socket {
+        helper.ends_then = helper.owes.is_some();
+        if let Some(socket) = helper.socket.as_ref().filter(|_| helper.owes.is_none()) {
             fdpass::hang_up(socket.as_fd());
             helper.standing = Standing::Ending;
         }
@@ -176,43 +211,87 @@ impl Helpers {
     /// on its way.
     pub fn synchronise(&mut self, number: u64) -> Answered {
         let mut answered = Answered::default();
+        let until = Instant::now() + SYNC_WAIT;
+        for helper in &mut self.helpers {
+            let sent = helper
+                .socket
+                .as_ref()
+                .map(|socket| fdpass::try_send(socket.as_fd(), &Sync(number).packet(), &[]));
+            helper.owes = sent.is_some_and(|sent| sent.is_ok()).then_some(Sync(number));
+            answered.is_partial |= helper.owes.is_none();
+        }
         for index in 0..self.helpers.len() {
-            let collected = self.collect(index, Sync(number), &mut answered.replies);
-            answered.is_partial |= !collected.unwrap_or(false);
+            let collected = self.collect(index, until, &mut answered.replies);
+            if !matches!(collected, Ok(true)) {
+                answered.is_partial = true;
+                self.helpers[index].owes.take_if(|_| collected.is_err());
+            }
         }
         answered
     }
 
-    /// What helper `index` answered; whether that is all.
+    /// What helper `index` answered until then; false if there was more that is lost.
     fn collect(
         &mut self,
         index: usize,
-        question: Sync,
+        until: Instant,
         replies: &mut BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>,
     ) -> Result<bool> {
         let Helpers { helpers, buffer, .. } = self;
         let helper = &mut helpers[index];
-        let Some(socket) = &helper.socket else { return Ok(false) };
-        fdpass::send(socket.as_fd(), &question.packet(), &[])?;
+        let (Some(socket), Some(question)) = (&helper.socket, helper.owes) else { return Ok(true) };
         let mut all = true;
         loop {
             let mut fds = Vec::new();
-            let received = fdpass::recv(socket.as_fd(), buffer, &mut fds, true)?;
+            let left = until.saturating_duration_since(Instant::now());
+            if !fdpass::wait_readable(socket.as_fd(), left)? {
+                return Ok(all);
+            }
+            let received = fdpass::recv(socket.as_fd(), buffer, &mut fds, false)?;
             match FromHelper::parse(&buffer[..received.bytes]) {
                 Ok(FromHelper::Reply(HelperReply::Spawned(reply))) => {
                     // The repetition comes without the pidfd.
                     replies.entry(EffectId(reply.id)).or_insert((reply, fds.pop()));
                 }
                 Ok(FromHelper::Synced(answer)) if answer.number == question.0 => {
-                    helper.standing =
-                        if answer.is_ours() { Standing::Ready } else { Standing::Foreign };
+                    helper.settled(answer, received.credentials);
                     return Ok(all);
                 }
                 // The answer to the last one's question, or to what it could not understand.
                 Ok(_) => {}
                 Err(_) if received.bytes > 0 => all = false,
-                Err(_) => return Ok(false),
+                Err(_) => {
+                    helper.owes = None;
+                    return Ok(false);
+                }
             }
+        }
+    }
+
+    /// The next thing that helper `index` said, which had not answered everything at our start.
+    fn receive_owed(&mut self, index: usize, question: Sync) -> Option<Said> {
+        let helper = self.helpers.get_mut(index)?;
+        let socket = helper.socket.as_ref()?;
+        let mut fds = Vec::new();
+        let received = match fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false) {
+            Err(e) if e.is_would_block() => return None,
+            Err(_) => return Some(self.lose(index)),
+            Ok(received) => received,
+        };
+        match FromHelper::parse(&self.buffer[..received.bytes]) {
+            Ok(FromHelper::Reply(HelperReply::Spawned(reply))) => {
+                Some(Said::Earlier(reply, fds.pop()))
+            }
+            Ok(FromHelper::Synced(answer)) if answer.number == question.0 => {
+                helper.settled(answer, received.credentials);
+                if helper.ends_then || helper.standing == Standing::Foreign {
+                    self.dismiss(index);
+                }
+                self.send_waiting();
+                Some(Said::Settled)
+            }
+            Ok(_) => None,
+            Err(_) => Some(self.lose(index)),
         }
     }
 
@@ -269,6 +348,9 @@ impl Helpers {
 
     /// The next thing that helper `index` said, if there is one.
     pub fn receive(&mut self, index: usize) -> Option<Said> {
+        if let Some(question) = self.helpers.get(index)?.owes {
+            return self.receive_owed(index, question);
+        }
         let helper = self.helpers.get_mut(index)?;
         let socket = helper.socket.as_ref()?;
         let mut fds = Vec::new();
@@ -290,14 +372,15 @@ impl Helpers {
                 let error = SpawnError { step: ExecStep::Request, errno: 0, message, pid: None };
                 Some(Said::Spawned(SpawnReply { id: refused.spawn.id.0, result: Err(error) }, None))
             }
-            Ok(FromHelper::Synced(answer)) if answer.is_ours() => {
-                helper.standing = Standing::Ready;
-                self.send_waiting();
-                None
-            }
-            Ok(FromHelper::Synced(_)) => {
-                helper.standing = Standing::Foreign;
-                Some(Said::Foreign(self.left_to_nobody()))
+            Ok(FromHelper::Synced(answer)) => {
+                helper.settled(answer, received.credentials);
+                match helper.standing {
+                    Standing::Foreign => Some(Said::Foreign(self.left_to_nobody())),
+                    _ => {
+                        self.send_waiting();
+                        None
+                    }
+                }
             }
             Err(_) => Some(self.lose(index)),
         }
@@ -322,7 +405,8 @@ impl Helpers {
             self.waiting.push_front(spawn);
         }
         let begun_id = begun.as_ref().map(|spawn| spawn.id);
-        let mut lost = Lost { begun: begun_id, given_up: None, socket: lost.socket };
+        let owed = lost.owes.is_some();
+        let mut lost = Lost { begun: begun_id, given_up: None, socket: lost.socket, owed };
         match begun {
             Some(spawn) if spawn.again => lost.given_up = Some(spawn.id),
             Some(spawn) => self.waiting.push_front(Waiting { again: true, ..spawn }),
@@ -334,7 +418,23 @@ impl Helpers {
 
 impl Helper {
     fn new(socket: Option<OwnedFd>) -> Helper {
-        Helper { socket, standing: Standing::Asked, under_way: VecDeque::new() }
+        // Without, it is not known when the helper was started.
+        let _ = socket.as_ref().map(|socket| fdpass::pass_credentials(socket.as_fd()));
+        Helper {
+            socket,
+            standing: Standing::Asked,
+            under_way: VecDeque::new(),
+            owes: None,
+            ends_then: false,
+            pid: None,
+        }
+    }
+
+    /// It has answered everything that was sent before.
+    fn settled(&mut self, answer: Synced, sender: Option<Credentials>) {
+        self.owes = None;
+        self.standing = if answer.is_ours() { Standing::Ready } else { Standing::Foreign };
+        self.pid = sender.map(|sender| sender.pid);
     }
 }
 

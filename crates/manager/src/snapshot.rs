@@ -115,8 +115,8 @@ pub struct Directory {
     pub path: PathBuf,
     /// Nobody reads it from a disk: it is what rules made (see `fleet`).
     pub is_made: bool,
-    /// Units, templates and their directories by name.
-    pub entries: BTreeMap<Box<str>, Entry>,
+    /// Units, templates and their directories by name, which the unit shares.
+    pub entries: BTreeMap<Arc<str>, Entry>,
     /// The directories of links among them, as they were when they were listed. A link is replaced
     /// and never changed, so that such a directory has changed when one of its links has.
     listed: BTreeMap<Box<str>, Identity>,

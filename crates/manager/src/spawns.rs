@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 
 use warren_core::event::{Done, Event, Spawn};
-use warren_core::ids::EffectId;
+use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
 use warren_init::protocol::exec::SpawnReply;
@@ -35,7 +35,7 @@ impl Daemon {
         if let Some((reply, pidfd)) = self.answered.replies.remove(&id) {
             return self.spawned(reply, pidfd);
         }
-        if self.resuming && self.answered.is_partial {
+        if self.resuming && self.may_be_untold(spawn.unit) {
             self.kill_unknown(id);
         }
         if let Err(error) = self.try_spawn(id, spawn) {
@@ -211,6 +211,10 @@ impl Daemon {
         if let Some(id) = lost.begun {
             self.kill_unknown(EffectId(id.0 & !crate::tools::TOOL));
         }
+        if lost.owed {
+            self.answered.is_partial = true;
+            self.settle();
+        }
         if let Some(id) = lost.given_up {
             self.not_spawned(id, "exec helpers died over it");
         }
@@ -238,6 +242,13 @@ impl Daemon {
             _ => self.done(id, result),
         }
         self.look_after_failure(id);
+    }
+
+    /// Whether a helper of the last incarnation may have made a process of the unit and told nobody.
+    fn may_be_untold(&self, unit: UnitId) -> bool {
+        let history = self.core.unit_run(unit).history.as_ref();
+        let since = history.map_or(0, |history| history.state_change.monotonic.0);
+        self.answered.is_partial || self.helpers.is_replaced_since(since)
     }
 
     /// Kills what a helper may have made for an effect without anybody being told: children of init

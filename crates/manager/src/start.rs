@@ -261,6 +261,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         fresh_pids: BTreeMap::new(),
         named_mains: Vec::new(),
         answered: Answered::default(),
+        unsettled: Vec::new(),
         recorder,
         options,
     };
@@ -542,10 +543,13 @@ impl Daemon {
         for (name, fd) in connections {
             self.take_up_connection(&name, fd);
         }
+        if self.helpers.owe() {
+            self.unsettled = effects.extract_if(.., |effect| effect.makes_process()).collect();
+        }
         self.resuming = true;
         self.finish_turn(effects);
         self.resuming = false;
-        self.take_late_replies();
+        self.settle();
         self.turn();
         self.tell_what_is_gone();
         let changes = self.mounts.take(&graph);
@@ -606,6 +610,26 @@ impl Daemon {
     fn is_in_group(&self, unit: UnitId, pid: u32) -> bool {
         self.core.unit_of_pid(pid) == Some(unit)
             || self.groups.processes(unit).contains(&(pid as i32))
+    }
+
+    /// Once all helpers have answered the last incarnation: takes up what they were asked for, and
+    /// asks again for what they were not.
+    pub(crate) fn settle(&mut self) {
+        if self.helpers.owe() {
+            return;
+        }
+        let given_up = self.core.given_up();
+        self.resuming = true;
+        for effect in std::mem::take(&mut self.unsettled) {
+            let is_wanted =
+                |id: &EffectId| self.core.effect_unit(*id).is_some() && !given_up.contains(id);
+            if effect.id().filter(is_wanted).is_some() {
+                self.carry_out(effect);
+            }
+        }
+        self.resuming = false;
+        self.take_late_replies();
+        self.forget_orphans();
     }
 
     /// Answers to spawns that are not asked for again: those that were given up meanwhile.

@@ -4,7 +4,10 @@
 //! with the same processes, sockets are the same sockets, every exit was seen, every job came to
 //! its end, nothing ran twice and nothing was left out.
 //!
-//! `WARREN_KILL_SECONDS` (default 20) says for how long, `WARREN_KILLS` how often at most (0: an
+//! Where exec helpers are killed with it, what one was at may be lost or done twice; but no process
+//! is left over that nobody knows of, no job hangs, and what ran runs on.
+//!
+//! `WARREN_KILL_SECONDS` (default 20; 8 with the helpers) says for how long, `WARREN_KILLS` how often at most (0: an
 //! undisturbed run); `WARREN_SEED` makes the dice fall the same again.
 
 mod lab;
@@ -13,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -276,6 +280,144 @@ fn nothing_is_lost_when_the_manager_is_killed_at_any_instant() {
     }
     check_restarts(&m);
     m.expect_job("start", "idle.service", "done");
+}
+
+/// Starts and stops of one lane, whatever becomes of them.
+fn careless_lane(m: &Machine, lane: usize, ends: &AtomicBool, seed: u64) {
+    let mut dice = Dice(seed);
+    while !ends.load(Ordering::Relaxed) {
+        let stem = ["daemon", "forks", "mixed", "once"][dice.roll(4) as usize];
+        let kind = ["start", "stop", "restart"][dice.roll(3) as usize];
+        let _ = m.job(kind, &format!("{stem}-{lane}.service"));
+    }
+}
+
+fn killer_of_both(m: &Machine, ends: &AtomicBool, seed: u64) -> usize {
+    let (mut kills, mut dice) = (0, Dice(seed));
+    let end = Instant::now() + Duration::from_secs(variable("WARREN_KILL_SECONDS", 8));
+    while Instant::now() < end {
+        m.wait_until_it_listens();
+        pause(Duration::from_micros(dice.roll(200_000)));
+        let manager_first = dice.roll(2) == 0;
+        kills += usize::from(manager_first && m.kill_manager());
+        for helper in m.helper_pids() {
+            let _ = warren_sys::process::kill(helper, 9);
+        }
+        kills += usize::from(!manager_first && m.kill_manager());
+    }
+    ends.store(true, Ordering::Relaxed);
+    kills
+}
+
+#[test]
+fn nobody_is_left_over_when_helpers_are_killed_with_the_manager() {
+    let units = units();
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+    let Some(m) = Machine::start("survival-helpers", &units) else { return };
+    let seed = variable("WARREN_SEED", u64::from(std::process::id()));
+    println!("WARREN_SEED={seed}");
+    let steady: Vec<String> = (0..STEADY).map(|n| format!("steady-{n}.service")).collect();
+    steady.iter().for_each(|unit| m.expect_job("start", unit, "done"));
+    let mut pids: Vec<u64> = steady.iter().filter_map(|unit| m.main_pid(unit)).collect();
+    pids.sort_unstable();
+    assert_eq!(m.players(), pids);
+
+    let ends = AtomicBool::new(false);
+    let kills = std::thread::scope(|scope| {
+        for n in 0..LANES {
+            let (m, ends) = (&m, &ends);
+            scope.spawn(move || careless_lane(m, n, ends, seed + n as u64));
+        }
+        killer_of_both(&m, &ends, seed)
+    });
+    println!("{kills} kills");
+
+    until("all jobs end", || (m.totals()["jobs"] == 0).then_some(()));
+    for n in 0..LANES {
+        for stem in ["daemon", "forks", "mixed", "once"] {
+            let unit = format!("{stem}-{n}.service");
+            m.expect_job("stop", &unit, "done");
+            let state = m.state(&unit);
+            assert!(
+                ["inactive/dead", "failed/failed"].contains(&state.as_str()),
+                "{unit}: {state}"
+            );
+        }
+    }
+    until("nobody else is left", || (m.players() == pids).then_some(()));
+    // Helpers and manager are as good as new.
+    m.expect_job("start", "once-0.service", "done");
+}
+
+/// A machine in which `held.service` has a program behind an automount whose mount waits for somebody
+/// to write to /run/gate: that keeps a helper between making a process and telling of it.
+fn machine_with_gate(name: &str) -> Option<Machine> {
+    let player = PathBuf::from(lab::player());
+    let (directory, program) = (player.parent().expect("a path"), player.file_name().expect("one"));
+    let mount = format!(
+        "[Unit]\nDefaultDependencies=no\nRequires=gate.service\nAfter=gate.service\n\
+         [Mount]\nWhat={}\nType=none\nOptions=bind\nWhere=/run/trap",
+        directory.display()
+    );
+    let held = format!("[Service]\nType=exec\nExecStart=/run/trap/{} stay", program.display());
+    let units = [
+        ("run-trap.automount", "[Unit]\nDefaultDependencies=no\n[Automount]\nWhere=/run/trap"),
+        ("run-trap.mount", &mount),
+        ("gate.service", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'read x < /run/gate'"),
+        ("held.service", &held),
+    ];
+    let m = Machine::start(name, &units)?;
+    m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
+    m.expect_job("start", "run-trap.automount", "done");
+    Some(m)
+}
+
+/// Starts `held.service`, and has this done when its process is made and nobody was told of it.
+fn while_held(m: &Machine, helpers: &[i32], what: impl FnOnce(i32)) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(m.job("start", "held.service"), Ended::Unknown));
+        let is_new = |pid: &i32| !helpers.contains(pid);
+        let untold =
+            until("a process is made", || m.helper_pids().into_iter().find(|pid| is_new(pid)));
+        until("its mount is waited for", || {
+            (m.state("gate.service") == "activating/start").then_some(())
+        });
+        what(untold);
+    });
+    m.wait_until_it_listens();
+    m.run(&["sh", "-c", "echo > /run/gate"]).expect("somebody reads it");
+    m.wait_for("held.service", "active/running");
+    assert_eq!(m.players(), m.main_pid("held.service").into_iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_process_that_nobody_was_told_of_is_ended_and_made_again() {
+    let Some(m) = machine_with_gate("survival-untold") else { return };
+    let helpers = m.helper_pids();
+    while_held(&m, &helpers, |untold| {
+        m.kill_manager();
+        for helper in &helpers {
+            warren_sys::process::kill(*helper, 9).expect("our own");
+        }
+        until("it is ended", || warren_sys::process::kill(untold, 0).is_err().then_some(()));
+    });
+}
+
+/// What the helper waits for is done by the manager, which waits for the helper.
+#[test]
+fn a_helper_that_is_held_up_does_not_hold_up_the_next_manager() {
+    let Some(m) = machine_with_gate("survival-held") else { return };
+    let helpers = m.helper_pids();
+    let mut made = None;
+    while_held(&m, &helpers, |untold| {
+        made = lab::pid_inside(untold);
+        let before = m.manager_pid();
+        m.kill_manager();
+        until("another manager answers", || {
+            (m.manager_pid() != before && m.try_call("Status", &json!({})).is_some()).then_some(())
+        });
+    });
+    assert_eq!(m.main_pid("held.service"), made, "it is not made twice");
 }
 
 /// Every start that was answered ran once; one that was not may have run.

@@ -68,6 +68,17 @@ pub fn hang_up(socket: BorrowedFd<'_>) {
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
 }
 
+/// Waits until there is something to receive, or the end; false if there is nothing in that time.
+pub fn wait_readable(socket: BorrowedFd<'_>, time: std::time::Duration) -> Result<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(&socket, PollFlags::IN)];
+    let time = Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ };
+    match poll(&mut fds, Some(&time)) {
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        ready => Ok(ready.call("poll")? > 0),
+    }
+}
+
 /// Makes the socket report the sender of each message.
 pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
     rustix::net::sockopt::set_socket_passcred(socket, true).call("setsockopt SO_PASSCRED")

@@ -23,8 +23,6 @@ pub enum LoadState {
     Error,
     /// The file is empty or a link to /dev/null.
     Masked,
-    /// Another name of this unit.
-    Merged(UnitName),
     /// Nothing is known of it: it was forgotten, or never looked at.
     Stub,
 }
@@ -38,7 +36,6 @@ impl LoadState {
             LoadState::BadSetting => "bad-setting",
             LoadState::Error => "error",
             LoadState::Masked => "masked",
-            LoadState::Merged(_) => "merged",
             LoadState::Stub => "stub",
         }
     }

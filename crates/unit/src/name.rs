@@ -165,6 +165,12 @@ impl UnitName {
         Ok(UnitName(Arc::from(text)))
     }
 
+    /// The same of a text that others have too: it is not copied.
+    pub fn shared(text: &Arc<str>) -> Result<UnitName, NameError> {
+        check(text)?;
+        Ok(UnitName(text.clone()))
+    }
+
     /// The whole name.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -330,7 +330,7 @@ impl Fleet {
         let mut out = Vec::new();
         for (name, product) in names.iter().filter_map(|n| Some((n, self.applied.get(n)?))) {
             for (index, directory) in snapshot.directories.iter().enumerate() {
-                if index == own || !directory.entries.contains_key(name) {
+                if index == own || !directory.entries.contains_key(&**name) {
                     continue;
                 }
                 let other = directory.path.join(&**name);

@@ -81,7 +81,7 @@ impl Loader {
         let mut chosen: BTreeMap<&str, Option<&Arc<UnitFile>>> = BTreeMap::new();
         for owner in self.dropin_owners(names) {
             for directory in &self.snapshot.directories {
-                let Some(Entry::Directory(entries)) = directory.entries.get(&owner) else {
+                let Some(Entry::Directory(entries)) = directory.entries.get(&*owner) else {
                     continue;
                 };
                 for (name, entry) in entries.iter() {

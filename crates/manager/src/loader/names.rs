@@ -36,7 +36,7 @@ impl Loader {
             .iter()
             .flat_map(|d| d.entries.iter())
             .filter(|(_, entry)| !matches!(entry, Entry::Directory(_)))
-            .filter_map(|(name, _)| UnitName::parse(name).ok())
+            .filter_map(|(name, _)| UnitName::shared(name).ok())
             .filter(|name| !name.is_template())
             .chain(self.wanted_names())
     }
@@ -74,11 +74,11 @@ impl Loader {
     /// Rebuilds the index of aliases and of drop-in directories.
     pub(super) fn index(&mut self) {
         let names = self.snapshot.directories.iter().flat_map(|d| d.entries.keys());
-        let (dropins, links): (Vec<&Box<str>>, Vec<&Box<str>>) =
+        let (dropins, links): (Vec<&Arc<str>>, Vec<&Arc<str>>) =
             names.filter(|name| directory_kind(name).is_some()).partition(|n| n.ends_with(".d"));
         let owner = |name: &str| name.rsplit_once('.').map(|(owner, _)| owner.into());
         self.link_owners = links.into_iter().filter_map(|name| owner(name)).collect();
-        self.dropin_names = dropins.into_iter().cloned().collect();
+        self.dropin_names = dropins.into_iter().map(|name| Box::from(&**name)).collect();
         let links = self.snapshot.directories.iter().flat_map(|d| {
             d.entries.iter().filter(|(_, e)| matches!(e, Entry::Link(_))).map(|(n, _)| n)
         });

@@ -63,8 +63,8 @@ impl Snapshot {
             }
             // The search directory itself went away or was replaced.
             (None, Some("")) => {
-                let names = self.directories[index].entries.keys().cloned();
-                touched.extend(names.map(|name| (index, name)));
+                let names = self.directories[index].entries.keys();
+                touched.extend(names.map(|name| (index, Box::from(&**name))));
                 self.missing.insert(index);
             }
             (None, Some(name)) => {

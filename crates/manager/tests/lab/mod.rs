@@ -382,6 +382,18 @@ impl Machine {
         children_called(self.init_pid, "warren-exec").collect()
     }
 
+    /// Processes that run the player as children of process 1: the services' main processes.
+    pub fn players(&self) -> Vec<u64> {
+        let player = player();
+        let name = std::path::Path::new(&player).file_name().expect("a program");
+        // The kernel keeps 15 bytes of a name.
+        let name: String = name.to_string_lossy().chars().take(15).collect();
+        let mut pids: Vec<u64> =
+            children_called(self.init_pid, &name).filter_map(pid_inside).collect();
+        pids.sort_unstable();
+        pids
+    }
+
     /// SIGKILL to an exec helper; false if there is none.
     pub fn kill_helper(&self) -> bool {
         self.kill_child("warren-exec")
@@ -413,6 +425,13 @@ fn write_unit(directory: &Path, file: &str, text: &str) {
 }
 
 /// A child of `parent` with this command name.
+/// The pid that a process has in its own namespace; none if it is gone.
+pub fn pid_inside(pid: i32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().next_back()?.parse().ok()
+}
+
 fn child_called(parent: i32, name: &str) -> Option<i32> {
     children_called(parent, name).next()
 }
