@@ -67,6 +67,7 @@ const CASES: &str = "
     --bogus
     -p
     --since @1700000010 --until @1700000015
+    --since @1700000015 --until @1700000010
     --until yesterday -n 2
     --since tomorrow
     --since bogus

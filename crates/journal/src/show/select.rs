@@ -104,10 +104,14 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
         let time = when::parse(text, now_us, &zone);
         time.map(Some).ok_or_else(|| Failure(format!("Failed to parse timestamp: {text}")))
     };
+    let (since_us, until_us) = (time(&args.since)?, time(&args.until)?);
+    if since_us.zip(until_us).is_some_and(|(since, until)| since > until) {
+        return Err(Failure("--since= must be before --until=.".to_owned()));
+    }
     Ok(Query {
         expr,
-        since_us: time(&args.since)?,
-        until_us: time(&args.until)?,
+        since_us,
+        until_us,
         grep: args.grep.as_ref().map(|pattern| grep(pattern, args)).transpose()?,
     })
 }
