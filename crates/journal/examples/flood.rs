@@ -1,8 +1,9 @@
 //! Sends messages to a log daemon as fast as it takes them:
-//! `flood MODE MESSAGES CLIENTS SOCKETS SYNC_DIRECTORY`.
+//! `flood MODE MESSAGES CLIENTS SOCKETS [SYNC_DIRECTORY]`.
 //!
 //! MODE is `native`, `syslog` or `stdout`. Every 1,000 messages in all, the file system of
-//! SYNC_DIRECTORY is synced, which is what a slow disk sees in time. One message in fifty has the
+//! SYNC_DIRECTORY is synced, which is what a slow disk sees in time; one of the clients waits for it,
+//! so how long that takes is a part of how long all takes. Without it nothing is synced. One message in fifty has the
 //! identifier `rare-N`, N below 1,000, ten in a row; the others that of their client.
 
 #[path = "common/texts.rs"]
@@ -62,14 +63,15 @@ struct Flood {
     messages: usize,
     clients: usize,
     sockets: PathBuf,
-    synced: PathBuf,
+    synced: Option<PathBuf>,
     texts: Vec<String>,
 }
 
 impl Flood {
     fn client(&self, client: usize) -> std::io::Result<()> {
         let mut socket = Socket::connect(&self.mode, &self.sockets, client)?;
-        let directory = std::fs::File::open(&self.synced)?;
+        let directory = self.synced.as_ref().filter(|_| client == 0);
+        let directory = directory.map(std::fs::File::open).transpose()?;
         let own = format!("client-{client}");
         for at in 0..self.messages / self.clients {
             let text = &self.texts[(at * self.clients + client) % self.texts.len()];
@@ -78,8 +80,10 @@ impl Flood {
                 true => socket.send(&format!("rare-{}", burst % RARE), text)?,
                 false => socket.send(&own, text)?,
             }
-            if client == 0 && (at + 1) % (SYNC_EVERY / self.clients) == 0 {
-                rustix::fs::syncfs(&directory)?;
+            if let Some(directory) = &directory
+                && (at + 1) % (SYNC_EVERY / self.clients) == 0
+            {
+                rustix::fs::syncfs(directory)?;
             }
         }
         Ok(())
@@ -88,15 +92,15 @@ impl Flood {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [mode, messages, clients, sockets, synced] = &args[..] else {
-        return Err("MODE MESSAGES CLIENTS SOCKETS SYNC_DIRECTORY".into());
+    let [mode, messages, clients, sockets, synced @ ..] = &args[..] else {
+        return Err("MODE MESSAGES CLIENTS SOCKETS [SYNC_DIRECTORY]".into());
     };
     let flood = Flood {
         mode: mode.clone(),
         messages: messages.parse()?,
         clients: clients.parse()?,
         sockets: sockets.into(),
-        synced: synced.into(),
+        synced: synced.first().map(PathBuf::from),
         texts: texts::texts()?,
     };
     std::thread::scope(|scope| {

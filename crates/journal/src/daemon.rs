@@ -36,11 +36,13 @@ mod unit_files;
 mod units;
 mod upkeep;
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::process;
 use warren_sys::signal::{self, SignalFd, SignalSet};
 use warren_sys::socket::Kind;
 use warren_sys::{memfd, time};
@@ -71,6 +73,9 @@ const TURN_MESSAGES_MAX: usize = 256;
 
 /// Most turns of a source at the end: what waits in it is taken, a flood is not.
 const LAST_TURNS_MAX: usize = 64;
+
+/// Most turns before an order is carried out in which what was sent before it is taken.
+const ORDER_TURNS_MAX: usize = 64;
 
 /// Largest datagram, bytes; what is larger comes in a memfd.
 const DATAGRAM_BYTES_MAX: usize = 8 << 20;
@@ -141,11 +146,11 @@ pub fn run(options: &Options) -> Result<()> {
         // Who asks for what is written means what others wrote before.
         let (questions, sources): (Vec<u64>, Vec<u64>) =
             tokens.partition(|token| *token >= TOKEN_QUESTIONS);
-        sources.into_iter().for_each(|token| daemon.ready(token));
+        sources.into_iter().for_each(|token| _ = daemon.ready(token));
         daemon.end_turn();
         daemon.take_orders();
         if !questions.is_empty() {
-            questions.into_iter().for_each(|token| daemon.answer(token));
+            daemon.answer_all(questions, &mut events)?;
             daemon.end_turn();
         }
     }
@@ -212,16 +217,17 @@ fn take_up_pending(given: Option<OwnedFd>) -> (Pending, Found) {
     memory.map_or_else(|| (Pending::none(), Found::default()), Pending::over)
 }
 
-/// Takes what the manager tells of units, what it says itself, and streams.
+/// Takes what the manager tells of units, what it says itself, and streams; true when it said
+/// something.
 fn hear_manager(
     link: &mut Option<Link>,
     core: &mut Core,
     streams: &mut Streams,
     epoll: &Epoll,
     boot: Id128,
-) {
-    for _ in 0..TURN_MESSAGES_MAX {
-        let Some(received) = link.as_mut().and_then(Link::receive) else { return };
+) -> bool {
+    for turn in 0..TURN_MESSAGES_MAX {
+        let Some(received) = link.as_mut().and_then(Link::receive) else { return turn > 0 };
         let Received { packets, mut fd, sender, faults } = received;
         faults.iter().for_each(|fault| core.note(fault));
         for packet in packets {
@@ -231,13 +237,16 @@ fn hear_manager(
                 Packet::Stream { key, unit } => match fd.take() {
                     Some(fd) => {
                         let unit = core.learn(unit);
-                        streams.take(epoll, (key, fd), unit, boot, core.pending());
+                        if !streams.take(epoll, (key, fd), unit, boot, core.pending()) {
+                            core.note("There are too many streams: one of a service is not read");
+                        }
                     }
                     None => core.note("A stream of the manager came without its descriptor"),
                 },
             }
         }
     }
+    true
 }
 
 impl Daemon {
@@ -292,6 +301,7 @@ impl Daemon {
                 found,
                 managed.then(|| directory.join("streams")),
                 options.config.line_bytes_max,
+                process::use_all_open_files().map_err(system)? as usize,
             ),
             core: Core::start(options, pending, old)?,
             boot,
@@ -347,24 +357,28 @@ impl Daemon {
         add(self.core.event().as_fd(), TOKEN_UPKEEP)
     }
 
-    fn ready(&mut self, token: u64) {
+    /// Takes what a source has, up to the bound of a turn; true when there may be more.
+    fn ready(&mut self, token: u64) -> bool {
         match token {
             TOKEN_SIGNAL => self.signal(),
-            TOKEN_NATIVE => _ = self.datagrams(Transport::Journal),
-            TOKEN_SYSLOG => _ = self.datagrams(Transport::Syslog),
-            TOKEN_STREAM => self.streams.accept(&self.epoll, &self.stream, self.core.pending()),
+            TOKEN_NATIVE => return self.datagrams(Transport::Journal),
+            TOKEN_SYSLOG => return self.datagrams(Transport::Syslog),
+            TOKEN_STREAM => {
+                return self.streams.accept(&self.epoll, &self.stream, &mut self.core);
+            }
             TOKEN_UPKEEP => self.core.hear_upkeep(),
-            TOKEN_LINK => self.hear_manager(),
-            TOKEN_KMSG => _ = self.read_kmsg(),
-            TOKEN_AUDIT => _ = self.read_audit(),
+            TOKEN_LINK => return self.hear_manager(),
+            TOKEN_KMSG => return self.read_kmsg(),
+            TOKEN_AUDIT => return self.read_audit(),
             TOKEN_CONTROL => self.control.accept(&self.epoll),
             token => {
                 if self.streams.wants_unit(token) {
                     self.hear_manager();
                 }
-                self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core);
+                return self.streams.read(&self.epoll, token, &mut self.buffer, &mut self.core);
             }
         }
+        false
     }
 
     fn read_kmsg(&mut self) -> bool {
@@ -375,10 +389,10 @@ impl Daemon {
         self.audit.as_ref().is_some_and(|audit| audit.read(&mut self.core))
     }
 
-    fn hear_manager(&mut self) {
+    fn hear_manager(&mut self) -> bool {
         let Daemon { link, unit_files, core, streams, epoll, boot, .. } = self;
         unit_files.iter_mut().for_each(|files| files.learn(core));
-        hear_manager(link, core, streams, epoll, *boot);
+        hear_manager(link, core, streams, epoll, *boot)
     }
 
     fn signal(&mut self) {
@@ -408,15 +422,44 @@ impl Daemon {
         }
     }
 
-    /// Reads from one who asks, and answers when it is done. What was taken is put down before.
-    fn answer(&mut self, token: u64) {
-        let Some(question) = self.control.read(token) else { return };
-        let answer = match question {
-            Question::Tail(unit) => control::tail(&self.core, &unit),
-            Question::Order(order) => control::done(self.carry_out(order)),
-            Question::Unknown(method) => control::unknown(&method),
-        };
-        self.control.answer(token, &answer);
+    /// Reads from those who ask, and answers when it is done.
+    fn answer_all(&mut self, tokens: Vec<u64>, events: &mut Events) -> Result<()> {
+        let read = |token| Some((token, self.control.read(token)?));
+        let questions: Vec<(u64, Question)> = tokens.into_iter().filter_map(read).collect();
+        if questions.iter().any(|(_, question)| matches!(question, Question::Order(_))) {
+            self.catch_up(events)?;
+        }
+        for (token, question) in questions {
+            let answer = match question {
+                Question::Tail(unit) => control::tail(&self.core, &unit),
+                Question::Order(order) => control::done(self.carry_out(order)),
+                Question::Unknown(method) => control::unknown(&method),
+            };
+            self.control.answer(token, &answer);
+        }
+        Ok(())
+    }
+
+    /// Takes what was sent before an order came, of which a turn may have left something: until
+    /// each source has had nothing more once. Who writes without a pause is taken up to a bound.
+    fn catch_up(&mut self, events: &mut Events) -> Result<()> {
+        let mut drained = BTreeSet::new();
+        for _ in 0..ORDER_TURNS_MAX {
+            self.epoll.wait(events, Some(Duration::ZERO)).map_err(system)?;
+            let is_all = events.len() < TURN_MESSAGES_MAX;
+            let tokens = events.iter().map(|ready| ready.token);
+            let sources: Vec<u64> = tokens.filter(|token| *token < TOKEN_QUESTIONS).collect();
+            for token in &sources {
+                if !self.ready(*token) {
+                    drained.insert(*token);
+                }
+            }
+            self.end_turn();
+            if is_all && sources.iter().all(|token| drained.contains(token)) {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Does what is asked for between two turns.
@@ -447,7 +490,7 @@ impl Daemon {
         // The manager told of a sender's unit before it was there.
         let learn = |core: &mut Core| {
             unit_files.iter_mut().for_each(|files| files.learn(core));
-            hear_manager(link, core, streams, epoll, *boot);
+            let _ = hear_manager(link, core, streams, epoll, *boot);
         };
         inlet.read((taken, buffer), core, learn)
     }

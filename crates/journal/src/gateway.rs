@@ -34,6 +34,7 @@ use crate::show::reading::Reading;
 pub use crate::show::run::Failure;
 use crate::show::stores;
 use crate::tls::Accepted;
+use crate::tls::renewed::Renewed;
 
 /// A head must be there in this time, seconds.
 const HEAD_SECONDS_MAX: u64 = 10;
@@ -59,7 +60,7 @@ pub struct Options {
     /// Where to listen, besides the sockets that were handed over.
     pub listen: Vec<Address>,
     /// What clients are to speak TLS with.
-    pub tls: Option<Arc<ServerConfig>>,
+    pub tls: Option<Arc<Renewed<ServerConfig>>>,
 }
 
 /// Answers until the process is ended.
@@ -77,7 +78,7 @@ pub fn run(options: Options) -> Result<(), Failure> {
 /// What the gateway is to its clients.
 struct Gateway {
     args: Args,
-    tls: Option<Arc<ServerConfig>>,
+    tls: Option<Arc<Renewed<ServerConfig>>>,
 }
 
 impl Service for Gateway {
@@ -104,7 +105,8 @@ impl Gateway {
     /// Reads a question and answers it.
     fn answer(&self, client: &TcpStream) -> Result<(), Failure> {
         client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
-        let mut client = Accepted::new(client, self.tls.as_ref())?;
+        let tls = self.tls.as_ref().map(|tls| tls.current());
+        let mut client = Accepted::new(client, tls)?;
         match read_head(&mut client)? {
             Ok(request) => answer(&mut client, &request, &self.args)?,
             Err(refusal) => client.write_all(&reply::refusal(&Request::default(), refusal))?,

@@ -1,9 +1,12 @@
 //! TLS of the gateway and the upload: certificates from PEM files, and connections that are plain or
-//! not. TLS 1.2 and 1.3; who trusts nobody in particular trusts what the system does.
+//! not. TLS 1.2 and 1.3; who trusts nobody in particular trusts what the system does. Files that are
+//! renewed are read again ([`renewed`]).
+
+pub mod renewed;
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,6 +19,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 use warren_sys::socket::is_readable;
 
 use crate::show::run::Failure;
+use crate::tls::renewed::Renewed;
 
 /// Certificates that the system trusts; Debian's ca-certificates.
 const SYSTEM_TRUST: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -28,6 +32,15 @@ const PEM_BYTES_MAX: u64 = 16 << 20;
 /// # Errors
 /// When a file is not there or not PEM, or the key is not the certificate's.
 pub fn server(
+    certificate: PathBuf,
+    key: PathBuf,
+    trust: Option<PathBuf>,
+) -> std::result::Result<Renewed<ServerConfig>, Failure> {
+    let files = [&certificate, &key].into_iter().chain(&trust).cloned().collect();
+    Renewed::new(files, move || read_server(&certificate, &key, trust.as_deref()))
+}
+
+fn read_server(
     certificate: &Path,
     key: &Path,
     trust: Option<&Path>,
@@ -52,16 +65,28 @@ pub fn server(
 /// # Errors
 /// The same.
 pub fn client(
+    identity: Option<(PathBuf, PathBuf)>,
+    trust: Option<PathBuf>,
+) -> std::result::Result<Renewed<ClientConfig>, Failure> {
+    let trust = trust.unwrap_or_else(|| SYSTEM_TRUST.into());
+    let own = identity.iter().flat_map(|(certificate, key)| [certificate, key]);
+    let files = own.chain([&trust]).cloned().collect();
+    Renewed::new(files, move || {
+        let identity = identity.as_ref().map(|(certificate, key)| (&**certificate, &**key));
+        read_client(identity, &trust)
+    })
+}
+
+fn read_client(
     identity: Option<(&Path, &Path)>,
-    trust: Option<&Path>,
+    trust: &Path,
 ) -> std::result::Result<Arc<ClientConfig>, Failure> {
     let builder =
         ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions();
     let builder = builder.map_err(|e| Failure(e.to_string()))?;
-    let path = trust.unwrap_or(Path::new(SYSTEM_TRUST));
-    let roots = Arc::new(roots(path)?);
+    let roots = Arc::new(roots(trust)?);
     let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider()).build();
-    let builder = builder.with_webpki_verifier(verifier.map_err(|e| bad(path, &e))?);
+    let builder = builder.with_webpki_verifier(verifier.map_err(|e| bad(trust, &e))?);
     let Some((certificate, key)) = identity else {
         return Ok(Arc::new(builder.with_no_client_auth()));
     };
@@ -117,9 +142,8 @@ impl<'a> Accepted<'a> {
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    pub fn new(socket: &'a TcpStream, config: Option<&Arc<ServerConfig>>) -> Result<Accepted<'a>> {
-        let begin = |config: &Arc<ServerConfig>| ServerConnection::new(config.clone());
-        let tls = config.map(begin).transpose().map_err(Error::other)?;
+    pub fn new(socket: &'a TcpStream, config: Option<Arc<ServerConfig>>) -> Result<Accepted<'a>> {
+        let tls = config.map(ServerConnection::new).transpose().map_err(Error::other)?;
         Ok(Accepted { socket, tls: tls.map(Box::new) })
     }
 
@@ -212,10 +236,10 @@ impl Connected {
     ///
     /// # Errors
     /// When there is no such name, or the two ends come to no agreement.
-    pub fn tls(socket: TcpStream, config: &Arc<ClientConfig>, host: &str) -> Result<Connected> {
+    pub fn tls(socket: TcpStream, config: Arc<ClientConfig>, host: &str) -> Result<Connected> {
         let bad = |e| Error::new(ErrorKind::InvalidInput, e);
         let name = ServerName::try_from(host.to_owned()).map_err(bad)?;
-        let tls = ClientConnection::new(config.clone(), name).map_err(Error::other)?;
+        let tls = ClientConnection::new(config, name).map_err(Error::other)?;
         Ok(Connected::Tls(Box::new(rustls::StreamOwned::new(tls, socket))))
     }
 

@@ -27,6 +27,7 @@ use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink};
 pub use crate::show::run::Failure;
 use crate::show::{Args, stores};
+use crate::tls::renewed::Renewed;
 use crate::upload::client::{Answer, Client};
 use crate::upload::url::Url;
 
@@ -66,7 +67,7 @@ pub struct Options {
     /// Whether to compress.
     pub compression: Compression,
     /// Which receivers are taken over TLS, and what is shown to them.
-    pub tls: Option<Arc<ClientConfig>>,
+    pub tls: Option<Arc<Renewed<ClientConfig>>>,
 }
 
 /// Sends what there is, and what comes.
@@ -127,8 +128,14 @@ impl Sink for Upload {
 impl Upload {
     fn new(client: Client, state: Option<PathBuf>, compression: Compression) -> Upload {
         let fields = Vec::new();
-        let printer =
-            Printer { mode: Mode::Export, zone: TimeZone::UTC, all: true, fields, catalog: None };
+        let printer = Printer {
+            mode: Mode::Export,
+            zone: TimeZone::UTC,
+            all: true,
+            no_hostname: false,
+            fields,
+            catalog: None,
+        };
         let (batch, last) = (Vec::new(), None);
         Upload { client, state, printer, compression, takes_zstd: false, batch, last }
     }

@@ -510,3 +510,30 @@ fn who_follows_sees_each_line_once_when_messages_go_to_the_disk() {
     reader.kill().expect("our child");
     reader.wait().expect("our child");
 }
+
+/// However much there was, and on connections that the daemon had not seen yet.
+#[test]
+fn an_order_comes_after_what_was_sent_before_it() {
+    use std::io::Read;
+    const STREAMS: usize = 300;
+    let mut lab = Lab::new("before");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let pid = lab.daemon.as_ref().expect("it runs").id().to_string();
+    let signal = |name: &str| Command::new("kill").args([name, &pid]).status().expect("kill(1)");
+    assert!(signal("-STOP").success());
+    let connect = |name| UnixStream::connect(lab.path(name)).expect("the daemon listens");
+    let mut order = connect("run/io.warrener.journal");
+    let question = "{\"method\":\"io.warrener.Journal.Write\",\"parameters\":{}}\0";
+    let lines: String = "a line of many\n".repeat(100);
+    let text = format!("before\n\n6\n0\n0\n0\n0\n{lines}");
+    let mut streams: Vec<UnixStream> = (0..STREAMS).map(|_| connect("run/stdout")).collect();
+    streams.iter_mut().for_each(|stream| stream.write_all(text.as_bytes()).expect("sent"));
+    order.write_all(question.as_bytes()).expect("sent");
+    assert!(signal("-CONT").success());
+    let mut answer = String::new();
+    order.read_to_string(&mut answer).expect("an answer");
+    assert_eq!(answer, DONE);
+    let there = lab.read(Expr::field("SYSLOG_IDENTIFIER", "before")).len();
+    assert_eq!(there, 100 * STREAMS);
+    drop(streams);
+}

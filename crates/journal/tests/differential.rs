@@ -35,7 +35,7 @@ const CASES: &str = "
     -u w*
     -q -g NUMBER
     -g number
-    -g number.*[26]$
+    -q -g number.*[26]$
     -q -g number --case-sensitive
     -q -g nosuch
     PRIORITY=3
@@ -49,10 +49,25 @@ const CASES: &str = "
     -b -7
     -b all
     -b PRIORITY=3
+    -b 01010101010101010101010101010101
+    -b 01010101010101010101010101010101+1 -n 2
+    -b 02020202020202020202020202020202-1 -n 2
+    -b ffffffffffffffffffffffffffffffff
+    -b zz
     -n PRIORITY=3
     -n all -p 1
     --list-boots
+    --list-boots -r
+    --system -n 3
+    --no-hostname -n 4 -o short-iso
+    -l -n 2
+    --no-tail -n 2
+    -e -n 2
+    -e -o cat
+    --bogus
+    -p
     --since @1700000010 --until @1700000015
+    --since @1700000015 --until @1700000010
     --until yesterday -n 2
     --since tomorrow
     --since bogus
@@ -67,7 +82,8 @@ const CASES: &str = "
     --user-unit=own -o cat
     -u web --user-unit=own -o cat
     -u web.slice -o cat
-    -o export --output-fields=MESSAGE,PRIORITY
+    -o export --output-fields=MESSAGE
+    -o export --output-fields=PRIORITY
 ";
 
 /// The same where Debian's systemd has a database of its catalogs.
@@ -111,12 +127,13 @@ fn write_store(directory: &Path) {
     };
     let setup = Setup { machine: Id128([7; 16]), new_id: Box::new(new_id) };
     let (mut store, _) = Store::open(Arc::new(Disk::new(directory)), setup).expect("empty");
-    let texts: [&[u8]; 8] = [
+    let texts: [&[u8]; 9] = [
         b"Number %",
         b"two\nlines",
         b"ends with a newline\n",
         "Gr\u{fc}\u{df}e".as_bytes(),
         b"bell \x07",
+        b"\x1b[1;31mred\x1b[0m and returns \r",
         b"not \xff text",
         b"tab\tand \"quotes\" \\",
         b"",
@@ -135,7 +152,7 @@ fn write_store(directory: &Path) {
             context.push(b"_SYSTEMD_UNIT", b"web.service");
         }
         // Lines after the first of a user's unit begin elsewhere with Debian's `with-unit`.
-        if number % 6 == 1 && number % 8 != 1 {
+        if number % 6 == 1 && number % 9 != 1 {
             let uid = std::os::unix::fs::MetadataExt::uid(&directory.metadata().expect("made"));
             context.push(b"_UID", (uid + u32::from(number % 12 == 1)).to_string().as_bytes());
             context.push(b"_SYSTEMD_USER_UNIT", b"own.service");

@@ -137,3 +137,40 @@ fn a_torrent_keeps_nobody_waiting_for_its_end() {
     });
     assert_is_heard(&mut lab);
 }
+
+/// As many streams as there is room for and more; the store and everybody else go on.
+#[test]
+fn one_stream_too_many_is_closed_at_once() {
+    use std::io::Read;
+    use std::process::Command;
+    const DESCRIPTORS: usize = 200;
+    // Half of the descriptors are kept, and half of the rest is the manager's.
+    const ROOM: usize = DESCRIPTORS / 4;
+    let mut lab = Lab::new("hostile-many");
+    let script = format!("ulimit -n {DESCRIPTORS} && exec \"$@\"");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
+    command.args(["--set", "SystemKeepFree=0", "--set", "RateLimitBurst=0", "--directory"]);
+    command.arg(lab.path("store")).arg("--socket-directory").arg(lab.path("run"));
+    let ready = lab.spawn_command(command);
+    ready.recv(&mut [0; 64]).expect("it says that it is ready");
+    let text = [HEADER, b"a line\n"].concat();
+    let mut kept: Vec<UnixStream> = (0..ROOM).map(|_| stream(&lab, &text)).collect();
+    for _ in 0..2 * DESCRIPTORS {
+        let end = stream(&lab, &text).read(&mut [0; 1]);
+        assert!(matches!(end, Ok(0) | Err(_)), "closed, and nobody is kept waiting");
+    }
+    // Each that goes makes room for another one.
+    kept.drain(..ROOM / 2);
+    lab.native().send(b"MESSAGE=between\n").expect("the daemon is there");
+    let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "hostile")).len();
+    while count(&lab) < ROOM + ROOM / 2 {
+        kept.push(stream(&lab, &text));
+    }
+    assert_is_heard(&mut lab);
+    let told = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let told = told.iter().map(|entry| shown(entry, "MESSAGE"));
+    let told: Vec<String> = told.filter(|text| text.ends_with("no more are taken")).collect();
+    assert!((1..=2).contains(&told.len()), "once each time that there is no room: {told:?}");
+    assert_eq!(told[0], format!("{ROOM} clients have streams: no more are taken"));
+}

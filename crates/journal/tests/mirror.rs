@@ -1,9 +1,11 @@
 //! The mirror: what Debian's programs make of the files that we write for them.
 
-use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+mod daemon_lab;
 
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use daemon_lab::Lab;
 use warren_journal::files::{Disk, Files};
 use warren_journal::query::union::Reader;
 use warren_journal::query::{Direction, Query};
@@ -11,70 +13,24 @@ use warren_journal::systemd::SystemdFile;
 use warren_journal::systemd::write::{Ids, State, Writer};
 use warren_journal::{Fields, Id128, Stamp};
 
-/// A directory that goes away in the end, and a daemon.
-struct Lab {
-    root: PathBuf,
-    daemon: Option<Child>,
+fn start(lab: &mut Lab) {
+    lab.start(&["--set", "RateLimitBurst=0", "--set", "Mirror=2M"]);
 }
 
-impl Lab {
-    fn new(name: &str) -> Lab {
-        let root =
-            std::env::temp_dir().join(format!("warren-mirror-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&root).expect("a directory");
-        Lab { root, daemon: None }
-    }
-
-    /// Starts the daemon, which is ready when this comes back.
-    fn start(&mut self) {
-        let notify = self.root.join("notify");
-        let _ = std::fs::remove_file(&notify);
-        let listener = UnixDatagram::bind(&notify).expect("a socket");
-        let child = Command::new(env!("CARGO_BIN_EXE_warren-journald"))
-            .args(["--set", "SystemKeepFree=0", "--set", "RateLimitBurst=0"])
-            .args(["--set", "Mirror=2M", "--directory"])
-            .arg(&self.root)
-            .arg("--socket-directory")
-            .arg(self.root.join("sockets"))
-            .env("NOTIFY_SOCKET", &notify)
-            .spawn();
-        self.daemon = Some(child.expect("the daemon starts"));
-        listener.recv(&mut [0; 64]).expect("it says that it is ready");
-    }
-
-    fn end(&mut self, signal: &str) {
-        let mut child = self.daemon.take().expect("it runs");
-        let kill = Command::new("kill").args([signal, &child.id().to_string()]).status();
-        assert!(kill.expect("kill(1)").success());
-        child.wait().expect("our child");
-    }
-
-    fn send(&self, numbers: std::ops::Range<u32>) {
-        let socket = UnixDatagram::unbound().expect("a socket");
-        socket.connect(self.root.join("sockets/socket")).expect("the daemon listens");
-        for number in numbers {
-            let more = "x".repeat(300);
-            let text =
-                format!("MESSAGE=number {number}\nSYSLOG_IDENTIFIER=test\nMORE={number}{more}\n");
-            socket.send(text.as_bytes()).expect("sent");
-        }
-    }
-
-    /// The directory of the mirror.
-    fn mirror(&self) -> PathBuf {
-        let mut below = std::fs::read_dir(self.root.join("run/log/journal")).expect("made");
-        below.next().expect("that of the machine").expect("readable").path()
+fn send(lab: &Lab, numbers: std::ops::Range<u32>) {
+    let socket = lab.native();
+    for number in numbers {
+        let more = "x".repeat(300);
+        let text =
+            format!("MESSAGE=number {number}\nSYSLOG_IDENTIFIER=test\nMORE={number}{more}\n");
+        socket.send(text.as_bytes()).expect("sent");
     }
 }
 
-impl Drop for Lab {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.daemon.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        let _ = std::fs::remove_dir_all(&self.root);
-    }
+/// The directory of the mirror.
+fn mirror(lab: &Lab) -> PathBuf {
+    let mut below = std::fs::read_dir(lab.path("store/run/log/journal")).expect("made");
+    below.next().expect("that of the machine").expect("readable").path()
 }
 
 fn has_journalctl() -> bool {
@@ -130,7 +86,7 @@ fn set(fields: impl Iterator<Item = (Vec<u8>, Vec<u8>)>) -> Vec<(Vec<u8>, Vec<u8
 #[test]
 fn what_is_written_is_read_by_us_and_found_whole_by_debian() {
     const ENTRIES: u64 = 1000;
-    let lab = Lab::new("format");
+    let lab = Lab::new("mirror-format");
     let disk = Disk::new(&lab.root);
     let file = disk.create("system@test.journal").expect("a file");
     let ids = Ids { file: Id128([5; 16]), machine: Id128([6; 16]), sequence: Id128([7; 16]) };
@@ -183,7 +139,7 @@ fn what_is_written_is_read_by_us_and_found_whole_by_debian() {
 fn a_file_keeps_to_its_bound_and_says_when_it_is_full() {
     let ids = Ids { file: Id128([5; 16]), machine: Id128([6; 16]), sequence: Id128([7; 16]) };
     const BYTES_MAX: usize = 512 << 10;
-    let lab = Lab::new("bound");
+    let lab = Lab::new("mirror-bound");
     let file = Disk::new(&lab.root).create("x.journal").expect("a file");
     let mut writer = Writer::new(ids, BYTES_MAX);
     let mut count = 0;
@@ -206,13 +162,13 @@ fn a_file_keeps_to_its_bound_and_says_when_it_is_full() {
 #[test]
 fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     const MESSAGES: u32 = 3000;
-    let mut lab = Lab::new("daemon");
-    lab.start();
+    let mut lab = Lab::new("mirror-daemon");
+    start(&mut lab);
     if !has_journalctl() {
         return;
     }
     // Something is there when the reader begins, or it looks elsewhere.
-    let mirror = lab.mirror();
+    let mirror = mirror(&lab);
     let mut reader = Command::new("journalctl")
         .args(["-q", "-f", "-n", "all", "-o", "cat", "-t", "test", "-D"])
         .arg(&mirror)
@@ -223,10 +179,10 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(shown));
     for begin in (0..MESSAGES).step_by(100) {
         if begin == 1500 {
-            lab.end("-KILL");
-            lab.start();
+            lab.kill();
+            start(&mut lab);
         }
-        lab.send(begin..begin + 100);
+        send(&lab, begin..begin + 100);
         // Each is seen before more come, so none goes with its file unseen.
         for number in begin..begin + 100 {
             let line = lines.next().expect("it follows").expect("text");
@@ -235,7 +191,7 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     }
     reader.kill().expect("our child");
     reader.wait().expect("our child");
-    lab.end("-TERM");
+    lab.stop();
     verify(&mirror);
     let files = Disk::new(&mirror).list().expect("a listing");
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
@@ -243,13 +199,13 @@ fn debian_follows_what_comes_over_files_that_go_and_a_daemon_that_is_killed() {
     assert!(journalctl(&mirror, &["--header"]).1.contains("State: OFFLINE"));
     // Our own reader has the store and needs no copy of it.
     let machine = mirror.file_name().expect("a name").to_str().expect("digits").to_owned();
-    std::fs::create_dir_all(lab.root.join("etc")).expect("a directory");
-    std::fs::write(lab.root.join("etc/machine-id"), machine).expect("a file");
+    std::fs::create_dir_all(lab.path("store/etc")).expect("a directory");
+    std::fs::write(lab.path("store/etc/machine-id"), machine).expect("a file");
     let own = |options: &[&str], path: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
         let output = command.args(["-q", "-o", "cat"]).args(options).arg(path).output();
         String::from_utf8(output.expect("it runs").stdout).expect("text").lines().count()
     };
-    assert_eq!(own(&["--root"], &lab.root), 0);
+    assert_eq!(own(&["--root"], &lab.path("store")), 0);
     assert!(own(&["-D"], &mirror) > 1000);
 }

@@ -1,7 +1,7 @@
 //! TLS of the gateway and the upload, with programs of others at the other end: openssl's and curl's
 //! clients, and Debian's systemd-journal-remote as client and as server.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -146,6 +146,44 @@ fn curl_reads_the_log() {
     assert!(refused.0 != 0 && refused.1.is_empty(), "{refused:?}");
     let refused = shown(closed.curl(&trusting("a")));
     assert!(refused.0 != 0 && refused.1.is_empty(), "without a certificate: {refused:?}");
+}
+
+/// The certificate of the other authority comes in while somebody reads, and then rubbish.
+#[test]
+fn renewed_certificates_are_taken_without_ending_what_runs() {
+    let mut lab = Lab::new("tls-renewed");
+    lab.append("a b");
+    let Some(keys) = Keys::make(&lab).filter(|_| has("curl", "-V")) else {
+        return eprintln!("NOT RUN: no openssl or no curl");
+    };
+    let install = |name: &str| {
+        for end in ["key", "crt"] {
+            let new = keys.path("new");
+            std::fs::copy(keys.path(&format!("{name}.{end}")), &new).expect("copied");
+            std::fs::rename(&new, keys.path(&format!("in-use.{end}"))).expect("renamed");
+        }
+    };
+    install("a-server");
+    let server = Server::gateway(&lab, &keys.options("in-use", None));
+    let read = |authority: &str| {
+        let output = server.curl(&["--cacert".to_owned(), keys.path(&format!("{authority}.crt"))]);
+        (output.status.success(), output.stdout.len())
+    };
+    assert_eq!((read("a"), read("b")), ((true, 4), (false, 0)));
+    let mut command = Command::new("curl");
+    command.args(["-sSN", "--max-time", "60", "--cacert", &keys.path("a.crt")]);
+    command.arg(format!("https://localhost:{}/entries?follow", server.port));
+    let mut follower = command.stdout(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(follower.stdout.take().expect("a pipe")).lines();
+    let mut next = || lines.next().and_then(Result::ok).unwrap_or_default();
+    assert!(next().ends_with(": a") && next().ends_with(": b"));
+    install("b-server");
+    assert_eq!((read("a"), read("b")), ((false, 0), (true, 4)), "the new one");
+    std::fs::write(keys.path("in-use.crt"), "rubbish").expect("written");
+    assert_eq!(read("b"), (true, 4), "that stays");
+    lab.append("c");
+    assert!(next().ends_with(": c"), "who reads is not disturbed");
+    follower.kill().and_then(|()| follower.wait()).expect("our child");
 }
 
 #[test]

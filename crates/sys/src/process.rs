@@ -309,6 +309,16 @@ pub fn raise_open_files(wanted: u64) -> Result<u64> {
     Ok(soft)
 }
 
+/// Raises the soft limit on open files to the hard one, which stays what the administrator said.
+/// Returns it.
+pub fn use_all_open_files() -> Result<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })
+        .call("setrlimit RLIMIT_NOFILE")?;
+    Ok(maximum.unwrap_or(u64::MAX))
+}
+
 /// Whether this process runs in a container: its PID 1 was told so in the environment
 /// (`container=`, the convention of container managers), or it is not in the initial pid namespace.
 pub fn in_container() -> bool {

@@ -77,6 +77,7 @@ pub fn entries(client: &TcpStream, wanted: Wanted, place: &Args) -> Result<()> {
     let caller = sockopt::socket_peercred(client).ok().map(|who| who.uid.as_raw());
     let args = args.over(place, caller);
     let printer = Printer {
+        no_hostname: false,
         mode: Mode::Json,
         zone: TimeZone::UTC,
         all: args.all,

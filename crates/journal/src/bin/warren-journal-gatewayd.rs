@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
 use warren_journal::gateway::{Address, Failure, Options, parse_address, run};
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
 fn options(args: Args) -> Result<Options, Failure> {
     let Args { listen, cert, key, trust, place } = args;
     let tls = match cert.zip(key) {
-        Some((cert, key)) => Some(tls::server(&cert, &key, trust.as_deref())?),
+        Some((cert, key)) => Some(Arc::new(tls::server(cert, key, trust)?)),
         None => None,
     };
     Ok(Options { args: place.into(), listen, tls })

@@ -8,7 +8,7 @@ use clap::Parser;
 use rustls::ClientConfig;
 use warren_journal::query::Cursor;
 use warren_journal::show::Place;
-use warren_journal::tls;
+use warren_journal::tls::{self, renewed::Renewed};
 use warren_journal::upload::{Compression, Failure, Options, run, url};
 
 /// Where it is kept how far the receiver has got.
@@ -98,7 +98,7 @@ fn options(args: Args) -> Result<Options, Failure> {
 }
 
 /// What the options say, or else the environment in the names of journal-upload.conf(5).
-fn tls(args: &Args) -> Result<Arc<ClientConfig>, Failure> {
+fn tls(args: &Args) -> Result<Arc<Renewed<ClientConfig>>, Failure> {
     let or_set = |option: &Option<PathBuf>, name: &str| {
         let set = || std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         option.clone().or_else(set)
@@ -109,6 +109,5 @@ fn tls(args: &Args) -> Result<Arc<ClientConfig>, Failure> {
     if cert.is_some() != key.is_some() {
         return Err(Failure("a certificate and its key come together".to_owned()));
     }
-    let identity = cert.as_deref().zip(key.as_deref());
-    tls::client(identity, trust.as_deref())
+    tls::client(cert.zip(key), trust).map(Arc::new)
 }

@@ -15,17 +15,65 @@ struct Options {
     /// Not here.
     #[arg(short = 'M', long, value_name = "NAME", hide = true)]
     machine: Option<String>,
+    /// Show everything; what is there without it.
+    #[arg(long)]
+    system: bool,
+    /// Show what processes of the calling user said.
+    #[arg(long)]
+    user: bool,
+    /// Leave the host's name out of lines.
+    #[arg(long)]
+    no_hostname: bool,
+    /// Show all lines with `--follow`.
+    #[arg(long)]
+    no_tail: bool,
+    /// Show the last 1,000 entries of the last boot, as at the end of a pager; there is none.
+    #[arg(short = 'e', long)]
+    pager_end: bool,
+    /// Show lines whole, as without it.
+    #[arg(short = 'l', long)]
+    full: bool,
+    /// Has no effect: lines are not cut.
+    #[arg(long)]
+    no_full: bool,
+}
+
+/// Entries of `--pager-end`; journalctl(1).
+const PAGER_LINES: &str = "1000";
+
+impl Options {
+    /// The options of all programs that read, with those of this one in them.
+    fn into_args(self) -> Args {
+        let Options { mut args, system, user, no_hostname, no_tail, pager_end, .. } = self;
+        args.own = user && !system;
+        args.no_hostname = no_hostname;
+        if pager_end {
+            args.lines.get_or_insert_with(|| PAGER_LINES.to_owned());
+            args.boot.get_or_insert_with(|| "0".to_owned());
+        }
+        if no_tail {
+            args.lines = Some("all".to_owned());
+        }
+        args
+    }
 }
 
 fn main() -> ExitCode {
     let mut out = std::io::stdout().lock();
     let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-    let Options { args, machine } = Options::parse_from(complete(words));
-    if machine.is_some() {
+    let options = match Options::try_parse_from(complete(words)) {
+        Ok(options) => options,
+        Err(e) => {
+            // That nobody reads it is no reason for another status.
+            let _ = e.print();
+            return if e.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+        }
+    };
+    if options.machine.is_some() {
         eprintln!("--machine: a nested machine's log is shown by `warren -M NAME logs`");
         return ExitCode::FAILURE;
     }
-    match run(&args, &mut out) {
+    match run(&options.into_args(), &mut out) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(failure) => {

@@ -28,8 +28,27 @@ use crate::input::handover::UnitLog;
 use crate::input::pending::{Found, Writer};
 use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields};
 
-/// Most streams at a time.
-const STREAMS_MAX: usize = 1 << 16;
+/// Most streams of clients at a time, if there are descriptors for so many.
+const CLIENTS_MAX: usize = 1 << 16;
+
+/// Descriptors that are kept for everything but streams: files of the store, merging, questions.
+const DESCRIPTORS_KEPT: usize = 512;
+
+/// Streams that may be there at a time. Clients leave half of the room to the manager, so that no
+/// service is without a log because somebody opens connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bounds {
+    all: usize,
+    clients: usize,
+}
+
+impl Bounds {
+    /// For a process that may have so many descriptors.
+    fn of(descriptors: usize) -> Bounds {
+        let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2);
+        Bounds { all, clients: CLIENTS_MAX.min(all / 2) }
+    }
+}
 
 /// Bytes read from one stream at once.
 const READ_BYTES: usize = 64 << 10;
@@ -57,6 +76,9 @@ pub struct Streams {
     directory: Option<PathBuf>,
     /// `LineMax=`.
     line_bytes_max: usize,
+    bounds: Bounds,
+    /// That clients are refused was said.
+    is_refusing: bool,
 }
 
 /// How a stream came.
@@ -92,8 +114,13 @@ struct Connection {
 
 impl Streams {
     /// No streams yet. `left` is what the last daemon left of them; `directory` keeps headers;
-    /// longer lines are split.
-    pub fn new(left: Found, directory: Option<PathBuf>, line_bytes_max: usize) -> Streams {
+    /// longer lines are split; there are so many descriptors.
+    pub fn new(
+        left: Found,
+        directory: Option<PathBuf>,
+        line_bytes_max: usize,
+        descriptors: usize,
+    ) -> Streams {
         Streams {
             connections: BTreeMap::new(),
             next: 0,
@@ -105,21 +132,38 @@ impl Streams {
             ended: Vec::new(),
             directory,
             line_bytes_max,
+            bounds: Bounds::of(descriptors),
+            is_refusing: false,
         }
     }
 
-    /// Takes new connections.
-    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, pending: &mut Pending) {
+    /// Takes new connections; true when there were some, whose lines are read in later turns. One too
+    /// many is closed at once, which its client sees.
+    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, core: &mut Core) -> bool {
         use rustix::net::{SocketFlags, accept_with};
-        for _ in 0..TURN_MESSAGES_MAX {
+        for turn in 0..TURN_MESSAGES_MAX {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = accept_with(listener, flags) else { return };
-            let id = Id128(warren_sys::random::u128().to_le_bytes());
-            if pass_credentials(socket.as_fd()).is_ok() {
+            let Ok(socket) = accept_with(listener, flags) else { return turn > 0 };
+            if self.has_room_for_client(core) && pass_credentials(socket.as_fd()).is_ok() {
+                let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
-                self.add_client(epoll, socket, (id, stream), false, pending);
+                self.add_client(epoll, socket, (id, stream), false, core.pending());
             }
         }
+        true
+    }
+
+    /// That there is none is said when it begins.
+    fn has_room_for_client(&mut self, core: &mut Core) -> bool {
+        let Bounds { all, clients } = self.bounds;
+        let count = self.connections.len() - self.handed.len();
+        let has_room = count < clients && self.connections.len() < all;
+        if !has_room && !self.is_refusing {
+            core.note(&format!("{count} clients have streams: no more are taken"));
+        }
+        // Who opens one whenever one is closed is not told of each time.
+        self.is_refusing = !has_room || self.is_refusing && count > clients / 8 * 7;
+        has_room
     }
 
     /// Goes on with a client's stream that the last daemon had; one whose header was never read
@@ -179,7 +223,7 @@ impl Streams {
     }
 
     /// Takes a stream from the manager, unless it is here already. Its id is made of `boot` and
-    /// the number, so that it stays the same with the next daemon.
+    /// the number, so that it stays the same with the next daemon. False when there is no room.
     pub fn take(
         &mut self,
         epoll: &Epoll,
@@ -187,9 +231,9 @@ impl Streams {
         unit: Arc<UnitLog>,
         boot: Id128,
         pending: &mut Pending,
-    ) {
+    ) -> bool {
         if self.handed.contains_key(&key) {
-            return;
+            return true;
         }
         let mut id = boot;
         id.0[8..].copy_from_slice(&key.to_be_bytes());
@@ -215,6 +259,7 @@ impl Streams {
         if let Some(token) = added {
             self.handed.insert(key, token);
         }
+        added.is_some()
     }
 
     fn take_begun(&mut self, name: &str) -> Vec<u8> {
@@ -228,7 +273,7 @@ impl Streams {
         pending: &mut Pending,
     ) -> Option<u64> {
         let token = TOKEN_STREAMS + self.next;
-        let fits = self.connections.len() < STREAMS_MAX;
+        let fits = self.connections.len() < self.bounds.all;
         let name = connection.name();
         let in_records = self.left.looked_at.remove(&name).is_some_and(|bytes| bytes > 0);
         connection.begin(in_records).ok()?;
@@ -254,14 +299,16 @@ impl Streams {
         self.connections.get(&token).is_some_and(|connection| connection.wants_unit)
     }
 
-    /// Reads from a stream that is ready.
-    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) {
-        if self.read_one(token, buffer, core) == Some(Turn::Ended)
+    /// Reads from a stream that is ready; true when it may have more.
+    pub fn read(&mut self, epoll: &Epoll, token: u64, buffer: &mut [u8], core: &mut Core) -> bool {
+        let turn = self.read_one(token, buffer, core);
+        if turn == Some(Turn::Ended)
             && let Some(connection) = self.connections.get(&token)
         {
             // Others may hold it too, so closing it is not enough.
             let _ = epoll.remove(&connection.socket);
         }
+        turn == Some(Turn::More)
     }
 
     fn read_one(&mut self, token: u64, buffer: &mut [u8], core: &mut Core) -> Option<Turn> {
@@ -540,4 +587,21 @@ fn take(stream: &mut Stream, data: &[u8]) -> Result<Vec<Fields>, crate::input::s
     let line = |header: &Header, text: &[u8], why| lines.extend(fields(header, text, why));
     stream.push(data, line)?;
     Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Bounds;
+
+    #[test]
+    fn what_there_is_room_for() {
+        let check = |descriptors, all, clients| {
+            assert_eq!(Bounds::of(descriptors), Bounds { all, clients }, "{descriptors}");
+        };
+        check(0, 0, 0);
+        check(100, 50, 25);
+        check(1024, 512, 256);
+        check(20_000, 19_488, 9744);
+        check(262_144, 261_632, 65_536);
+    }
 }

@@ -31,8 +31,13 @@ fn is_count(word: &str) -> bool {
     word == "all" || word.parse::<u64>().is_ok()
 }
 
+/// Digits of a boot id; an offset may follow.
+pub(super) const ID_DIGITS: usize = 32;
+
 fn is_boot(word: &str) -> bool {
-    word == "all" || word.parse::<i64>().is_ok() || crate::entry::Id128::parse(word).is_some()
+    let is_id = |text: &str| crate::entry::Id128::parse(text).is_some();
+    let begins_with_id = || word.get(..ID_DIGITS).is_some_and(is_id);
+    word == "all" || word.parse::<i64>().is_ok() || is_id(word) || begins_with_id()
 }
 
 impl Args {
@@ -288,6 +293,12 @@ pub struct Args {
     /// Read what is kept in memory alone: the disk is another system's.
     #[arg(skip)]
     pub in_memory: bool,
+    /// Leave the host's name out of lines.
+    #[arg(skip)]
+    pub no_hostname: bool,
+    /// Show what the calling user's own processes said.
+    #[arg(skip)]
+    pub own: bool,
     /// The user whose units `user_unit` are, the one who runs this without it.
     #[arg(skip)]
     pub user: Option<u32>,

@@ -1,8 +1,10 @@
 //! Entries as text: the output modes of journalctl(1).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
+use memchr::memmem;
 
 use crate::entry::Entry;
 use crate::query::Cursor;
@@ -79,6 +81,11 @@ impl Mode {
         MODES.iter().find(|(known, _)| *known == name).map(|(_, mode)| *mode)
     }
 
+    /// The names of all.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        MODES.iter().map(|(name, _)| *name)
+    }
+
     fn is_for_people(self) -> bool {
         matches!(self, Mode::Short(_) | Mode::WithUnit | Mode::Verbose)
     }
@@ -98,6 +105,8 @@ pub struct Printer {
     pub zone: TimeZone,
     /// Print what is not printable, and values of any length.
     pub all: bool,
+    /// Leave the host's name out of short lines.
+    pub no_hostname: bool,
     /// Fields to print; all when empty.
     pub fields: Vec<String>,
     /// Texts that explain messages, in outputs for people.
@@ -140,7 +149,7 @@ impl Printer {
         let Some(message) = entry.get("MESSAGE") else { return };
         let begin = out.len();
         out.extend_from_slice(self.time(entry, clock).as_bytes());
-        if let Some(host) = entry.get("_HOSTNAME") {
+        if let Some(host) = entry.get("_HOSTNAME").filter(|_| !self.no_hostname) {
             out.push(b' ');
             out.extend_from_slice(host);
         }
@@ -156,7 +165,13 @@ impl Printer {
         }
         out.extend_from_slice(b": ");
         let indent = String::from_utf8_lossy(&out[begin..]).chars().count();
-        self.put_text(message, indent, out);
+        match self.all {
+            true => self.put_text(message, indent, out),
+            false => {
+                let text = without_colours(message);
+                self.put_text(text.strip_suffix(b"\r").unwrap_or(&text), indent, out);
+            }
+        }
     }
 
     fn time(&self, entry: &Entry, clock: Clock) -> String {
@@ -300,6 +315,27 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
+/// A text without the sequences that colour it: `ESC [`, numbers, `m`; ECMA-48, 8.3.117.
+fn without_colours(text: &[u8]) -> Cow<'_, [u8]> {
+    const BEGIN: &[u8] = b"\x1b[";
+    if memmem::find(text, BEGIN).is_none() {
+        return Cow::Borrowed(text);
+    }
+    let (mut plain, mut rest) = (Vec::new(), text);
+    while let Some(at) = memmem::find(rest, BEGIN) {
+        let numbers = &rest[at + BEGIN.len()..];
+        let end = numbers.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';'));
+        let (kept, next) = match end {
+            Some(end) if numbers[end] == b'm' => (at, at + BEGIN.len() + end + 1),
+            _ => (at + BEGIN.len(), at + BEGIN.len()),
+        };
+        plain.extend_from_slice(&rest[..kept]);
+        rest = &rest[next..];
+    }
+    plain.extend_from_slice(rest);
+    Cow::Owned(plain)
+}
+
 /// UTF-8 without control characters other than newline and tab.
 fn is_printable(value: &[u8]) -> bool {
     std::str::from_utf8(value)
@@ -315,4 +351,23 @@ pub fn print_bytes(bytes: u64) -> String {
     let power = bytes.ilog2() / 10;
     let tenths = (u128::from(bytes) * 10) >> (10 * power);
     format!("{}.{}{}", tenths / 10, tenths % 10, UNITS[power as usize - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_taken_out() {
+        let check = |text: &str, expected: &str| {
+            let plain = without_colours(text.as_bytes());
+            assert_eq!(plain.escape_ascii().to_string(), expected, "{text:?}");
+        };
+        check("plain", "plain");
+        check("\x1b[31mred\x1b[0m", "red");
+        check("a\x1b[1;3mb\x1b[mc", "abc");
+        check("a\x1b[2Kb\x1b[0m", "a\\x1b[2Kb");
+        check("\x1b[9", "\\x1b[9");
+        check("\x1b[\x1b[1m", "\\x1b[");
+    }
 }

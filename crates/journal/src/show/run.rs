@@ -48,6 +48,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.facility.iter().any(|name| name == "help") {
         return select::list_facilities(out).map(|()| true);
     }
+    if args.output == "help" {
+        return Mode::names()
+            .try_for_each(|name| writeln!(out, "{name}"))
+            .map(|()| true)
+            .map_err(Failure::from);
+    }
     if args.sync || args.rotate {
         return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
     }
@@ -146,6 +152,7 @@ impl<'a> Show<'a> {
             mode,
             zone: zone(args),
             all: args.all,
+            no_hostname: args.no_hostname,
             fields: args.output_fields.clone(),
             catalog: args.catalog.then(|| Catalog::read(args.root())),
         };
@@ -155,7 +162,9 @@ impl<'a> Show<'a> {
     fn run(mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<bool, Failure> {
         let walk = Walk::of(self.args, reading.journal())?;
         let _ = walk.give(reading, &mut Shown { show: &mut self, out })?;
-        if self.shown == 0 && !self.args.quiet && !self.args.follow {
+        // Of a pattern that fits nothing the exit status says so.
+        let is_quiet = self.args.quiet || self.args.follow || self.args.grep.is_some();
+        if self.shown == 0 && !is_quiet {
             self.out.extend_from_slice(b"-- No entries --\n");
         }
         self.write(out)?;
@@ -235,7 +244,7 @@ fn list_boots(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool,
     const PATTERN: &str = "%a %Y-%m-%d %H:%M:%S %Z";
     let (boots, zone) = (journal.boots()?, zone(args));
     let print = |us| when::print(us, &zone, PATTERN);
-    let rows: Vec<_> = boots
+    let mut rows: Vec<_> = boots
         .iter()
         .enumerate()
         .map(|(at, span)| {
@@ -243,6 +252,9 @@ fn list_boots(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool,
             (index, span.boot, print(span.realtime_min_us), print(span.realtime_max_us))
         })
         .collect();
+    if args.reverse {
+        rows.reverse();
+    }
     let width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0).max(3);
     let time = rows.iter().map(|row| row.2.len()).max().unwrap_or(0);
     if !args.quiet {

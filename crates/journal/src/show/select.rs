@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 
 use crate::entry::Id128;
 use crate::query::{Case, Expr, Grep, Query, Union, matches};
-use crate::show::args::Args;
+use crate::show::args::{Args, ID_DIGITS};
 use crate::show::run::Failure;
 use crate::show::when;
 
@@ -86,6 +86,9 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
         let one = |name: &String| Expr::field("SYSLOG_IDENTIFIER", name.as_str());
         expr = expr.and(Expr::Any(args.identifier.iter().map(one).collect()));
     }
+    if args.own {
+        expr = expr.and(Expr::field("_UID", own_uid()?));
+    }
     if let Some(range) = &args.priority {
         expr = expr.and(matches::priorities(priorities(range)?));
     }
@@ -101,10 +104,14 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
         let time = when::parse(text, now_us, &zone);
         time.map(Some).ok_or_else(|| Failure(format!("Failed to parse timestamp: {text}")))
     };
+    let (since_us, until_us) = (time(&args.since)?, time(&args.until)?);
+    if since_us.zip(until_us).is_some_and(|(since, until)| since > until) {
+        return Err(Failure("--since= must be before --until=.".to_owned()));
+    }
     Ok(Query {
         expr,
-        since_us: time(&args.since)?,
-        until_us: time(&args.until)?,
+        since_us,
+        until_us,
         grep: args.grep.as_ref().map(|pattern| grep(pattern, args)).transpose()?,
     })
 }
@@ -191,20 +198,34 @@ fn priorities(range: &str) -> Result<std::ops::RangeInclusive<u8>, Failure> {
     }
 }
 
-/// A boot by id, or by its place: 0 and less from the last one, 1 and more from the first.
+/// A boot by id, by its place (0 and less from the last one, 1 and more from the first), or so many
+/// after or before the one of an id.
 fn find_boot(text: &str, journal: &Union) -> Result<Id128, Failure> {
-    if let Some(id) = Id128::parse(text) {
-        return Ok(id);
-    }
-    let offset: i64 =
-        text.parse().map_err(|_| Failure(format!("Failed to parse boot descriptor '{text}'")))?;
+    let bad = || Failure(format!("Failed to parse boot descriptor '{text}'"));
     let boots = journal.boots()?;
+    let begun = || Some((Id128::parse(text.get(..ID_DIGITS)?)?, &text[ID_DIGITS..]));
+    let (id, number) = match Id128::parse(text).map(|id| (id, "")).or_else(begun) {
+        Some((id, offset)) => (Some(id), offset),
+        None => (None, text),
+    };
+    let offset: i64 = match number {
+        "" if id.is_some() => 0,
+        number => number.parse().map_err(|_| bad())?,
+    };
     let count = boots.len() as i64;
-    let at = if offset > 0 { offset - 1 } else { count - 1 + offset };
-    let found = usize::try_from(at).ok().and_then(|at| boots.get(at));
+    let at = match id {
+        Some(id) => {
+            let known = boots.iter().position(|span| span.boot == id);
+            known.map(|at| (at as i64).saturating_add(offset))
+        }
+        None if offset > 0 => Some(offset - 1),
+        None => Some(count.saturating_add(offset) - 1),
+    };
+    let found = at.and_then(|at| boots.get(usize::try_from(at).ok()?));
     found.map(|span| span.boot).ok_or_else(|| {
         let what = "Data from the specified boot";
-        Failure(format!("{what} ({offset:+}) is not available: No such boot ID in journal"))
+        let named = if id.is_some() { text.to_owned() } else { format!("{offset:+}") };
+        Failure(format!("{what} ({named}) is not available: No such boot ID in journal"))
     })
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 
 use crate::tls::Connected;
+use crate::tls::renewed::Renewed;
 use crate::upload::url::Url;
 
 /// How long a connection may take to come about, seconds.
@@ -32,7 +33,7 @@ const INTERIM_MAX: usize = 16;
 pub struct Client {
     url: Url,
     /// What is shown to a receiver that speaks TLS, and which ones are taken.
-    tls: Option<Arc<ClientConfig>>,
+    tls: Option<Arc<Renewed<ClientConfig>>>,
     connection: Option<Connected>,
 }
 
@@ -51,7 +52,7 @@ pub struct Answer {
 
 impl Client {
     /// Not connected yet; over TLS with a configuration.
-    pub fn new(url: Url, tls: Option<Arc<ClientConfig>>) -> Client {
+    pub fn new(url: Url, tls: Option<Arc<Renewed<ClientConfig>>>) -> Client {
         Client { url, tls, connection: None }
     }
 
@@ -99,7 +100,7 @@ impl Client {
                     connection.set_nodelay(true)?;
                     return match &self.tls {
                         None => Ok(Connected::Plain(connection)),
-                        Some(tls) => Connected::tls(connection, tls, &self.url.host),
+                        Some(tls) => Connected::tls(connection, tls.current(), &self.url.host),
                     };
                 }
                 Err(e) => last = e,

@@ -29,21 +29,34 @@ impl Lab {
 
     /// Starts the daemon and comes back when it has said that it is ready.
     pub fn start(&mut self, options: &[&str]) {
-        let notify = self.path("notify");
-        let _ = std::fs::remove_file(&notify);
-        let listener = UnixDatagram::bind(&notify).expect("a socket");
-        let child = Command::new(env!("CARGO_BIN_EXE_warren-journald"))
-            .args(["--set", "SystemKeepFree=0", "--directory"])
-            .arg(self.path("store"))
-            .arg("--socket-directory")
-            .arg(self.path("run"))
-            .args(options)
-            .env("NOTIFY_SOCKET", &notify)
-            .spawn();
-        self.daemon = Some(child.expect("the daemon starts"));
+        let listener = self.spawn(options);
         let mut said = [0; 64];
         let count = listener.recv(&mut said).expect("it says something");
         assert_eq!(&said[..count], b"READY=1");
+    }
+
+    /// Starts the daemon; what it has to say comes from the socket.
+    pub fn spawn(&mut self, options: &[&str]) -> UnixDatagram {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journald"));
+        command.args(["--set", "SystemKeepFree=0", "--directory"]).arg(self.path("store"));
+        command.arg("--socket-directory").arg(self.path("run")).args(options);
+        self.spawn_command(command)
+    }
+
+    /// The same with a command of the caller's.
+    pub fn spawn_command(&mut self, mut command: Command) -> UnixDatagram {
+        let notify = self.path("notify");
+        let _ = std::fs::remove_file(&notify);
+        let listener = UnixDatagram::bind(&notify).expect("a socket");
+        let child = command.env("NOTIFY_SOCKET", &notify).spawn();
+        self.daemon = Some(child.expect("the daemon starts"));
+        listener
+    }
+
+    /// Whether it has not ended by itself.
+    pub fn is_alive(&mut self) -> bool {
+        let daemon = self.daemon.as_mut().map(|child| child.try_wait().expect("our child"));
+        daemon.is_some_and(|status| status.is_none())
     }
 
     /// Ends it in order: everything that was sent is in the store then.

@@ -2,9 +2,11 @@
 //!
 //! Warrener's log daemon and the installed systemd-journald take the same messages, one after the
 //! other in one run, each on a btrfs of its own in a loop device (copy-on-write, checksums on), in
-//! namespaces of their own with nothing else in `/run`. Four clients; the file system is synced every
-//! 1,000 messages. What is read from the device is counted after the file system was mounted
-//! anew. journald keeps its own settings but for limits, and `+C` is not set.
+//! namespaces of their own with nothing else in `/run`. Four clients. Each transport is run twice:
+//! with no sync but the daemon's own, which says how fast messages are taken, and with the file system
+//! synced every 1,000 messages, which says what the device gets; there the clients wait for the device.
+//! btrfs checks all checksums after each run. What is read from the device is counted after the file
+//! system was mounted anew. journald keeps its own settings but for limits, and `+C` is not set.
 //!
 //! Arguments: `MESSAGES` (default 1,000,000) for the run whose store is queried; the other runs have
 //! a fifth of them. Needs root and btrfs-progs; without systemd-journald its rows are NOT RUN.
@@ -43,6 +45,17 @@ enum Subject {
     Journald,
 }
 
+/// What is done with a daemon.
+struct Run<'a> {
+    /// The transport.
+    mode: &'a str,
+    messages: usize,
+    /// The file system is synced every 1,000 messages.
+    synced: bool,
+    /// What it kept is queried.
+    queried: bool,
+}
+
 /// Measures, prints, writes `bench/results/journal.json`.
 pub fn run(args: &[&str]) -> Result<()> {
     let messages = match args {
@@ -76,12 +89,16 @@ fn measure(messages: usize) -> Result<Vec<Value>> {
     }
     let mut rows = Vec::new();
     for mode in ["native", "syslog", "stdout"] {
-        for subject in &subjects {
-            rows.push(one_run(*subject, mode, messages / 5, false)?);
+        for synced in [false, true] {
+            for subject in &subjects {
+                let run = Run { mode, messages: messages / 5, synced, queried: false };
+                rows.push(one_run(*subject, &run)?);
+            }
         }
     }
     for subject in &subjects {
-        rows.push(one_run(*subject, "native", messages, true)?);
+        let run = Run { mode: "native", messages, synced: true, queried: true };
+        rows.push(one_run(*subject, &run)?);
     }
     Ok(rows)
 }
@@ -126,6 +143,14 @@ impl Disk {
         let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
         let at = |place: usize| numbers.get(place).copied().context("/sys/block/*/stat");
         Ok([at(0)?, at(2)? * SECTOR_BYTES, at(6)? * SECTOR_BYTES])
+    }
+
+    /// Has btrfs read everything and compare it with its checksums; gives its verdict.
+    fn scrub(&self) -> Result<String> {
+        let directory = self.directory.display().to_string();
+        let said = output("btrfs", &["scrub", "start", "-B", "-r", &directory])?;
+        let verdict = said.lines().find_map(|line| line.strip_prefix("Error summary:"));
+        Ok(verdict.context("btrfs scrub has no error summary")?.trim().to_owned())
     }
 
     /// Extents of all files, as filefrag(8) counts them, and their bytes.
@@ -245,10 +270,10 @@ fn load() -> f64 {
     text.split(' ').next().and_then(|load| load.parse().ok()).unwrap_or(0.0)
 }
 
-fn one_run(subject: Subject, mode: &str, messages: usize, queries: bool) -> Result<Value> {
+fn one_run(subject: Subject, run: &Run<'_>) -> Result<Value> {
     let disk = Disk::make(subject.directory())?;
     let mut child = subject.start()?;
-    let measured = flood(subject, mode, messages, &disk, child.id());
+    let measured = flood(subject, run, &disk, child.id());
     sh(&format!("kill {}", child.id()))?;
     child.wait()?;
     if subject == Subject::Journald {
@@ -258,26 +283,30 @@ fn one_run(subject: Subject, mode: &str, messages: usize, queries: bool) -> Resu
     sh(&format!("sync -f {}", subject.directory()))?;
     let (extents, bytes) = disk.extents()?;
     row["extents"] = json!(extents);
-    row["bytes_per_message"] = json!(bytes as f64 / messages as f64);
+    row["bytes_per_message"] = json!(bytes as f64 / run.messages as f64);
+    row["checksums"] = json!(disk.scrub()?);
     println!("{row}");
-    if queries {
+    if run.queried {
         row["queries"] = ask(subject, &disk)?;
     }
     Ok(row)
 }
 
-fn flood(subject: Subject, mode: &str, count: usize, disk: &Disk, pid: u32) -> Result<Value> {
+fn flood(subject: Subject, run: &Run<'_>, disk: &Disk, pid: u32) -> Result<Value> {
+    let count = run.messages;
     let (cpu_before, [_, _, before]) = (settled_cpu(pid)?, disk.counters()?);
     let (load_before, begun) = (load(), Instant::now());
     let mut command = Command::new(program("examples/flood"));
-    command.args([mode, &count.to_string(), &CLIENTS.to_string(), SOCKETS, subject.directory()]);
+    command.args([run.mode, &count.to_string(), &CLIENTS.to_string(), SOCKETS]);
+    command.args(run.synced.then_some(subject.directory()));
     ensure!(command.status()?.success(), "flood failed");
     let seconds = begun.elapsed().as_secs_f64();
     let spent = settled_cpu(pid)? - cpu_before;
     sh(&format!("sync -f {}", subject.directory()))?;
     let [_, _, after] = disk.counters()?;
     Ok(json!({
-        "subject": subject.name(), "transport": mode, "messages": count, "load": load_before,
+        "subject": subject.name(), "transport": run.mode, "messages": count,
+        "synced_every_1000": run.synced, "load": load_before,
         "messages_per_second": (count as f64 / seconds).round(),
         "cpu_us_per_message": spent * 1e6 / count as f64,
         "device_bytes_per_message": (after - before) / count as u64,

@@ -1,0 +1,194 @@
+//! The daemon killed, and power gone, again and again while eight senders are at work.
+//!
+//! `WARREN_KILLS` and `WARREN_CUTS` say how often, `WARREN_CRASH_SECONDS` after how long no further
+//! round begins, `WARREN_CRASH_SEED` where the points come from.
+
+mod crowd;
+mod daemon_lab;
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
+use daemon_lab::Lab;
+
+/// Most messages before the daemon is killed.
+const ROUND_MESSAGES_MAX: u64 = 6000;
+
+const FREE: [&str; 4] = ["--set", "RateLimitBurst=0", "--set", "ForwardToWall=no"];
+
+/// Lets the crowd send until so many messages are out and then does what ends the daemon.
+fn one_life(crowd: &Crowd, messages: u64, method: &str, lab: &mut Lab, end: impl FnOnce(&mut Lab)) {
+    std::thread::scope(|scope| {
+        (0..SENDERS).for_each(|sender| _ = scope.spawn(move || crowd.send(sender)));
+        scope.spawn(|| crowd.ask(method));
+        while crowd.sent() < messages && lab.is_alive() {
+            std::thread::yield_now();
+        }
+        assert!(lab.is_alive(), "it lives until it is killed");
+        end(lab);
+    });
+}
+
+#[test]
+fn killed_at_any_point_under_eight_senders() {
+    let (kills, seconds) = (setting("WARREN_KILLS", 12), setting("WARREN_CRASH_SECONDS", 60));
+    let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
+    let (begun, mut lab) = (Instant::now(), Lab::new("crowd"));
+    let mut crowds = Vec::new();
+    while crowds.len() < kills as usize && begun.elapsed() < Duration::from_secs(seconds) {
+        if spread.below(4) == 0 {
+            // One that has not come up yet.
+            let _not_ready = lab.spawn(&FREE);
+            (0..spread.below(20_000)).for_each(|_| std::thread::yield_now());
+            lab.kill();
+        }
+        lab.start(&FREE);
+        let crowd = Crowd::new(lab.path("run"), crowds.len());
+        one_life(&crowd, spread.below(ROUND_MESSAGES_MAX), "Write", &mut lab, Lab::kill);
+        crowds.push(crowd);
+    }
+    lab.start(&[]);
+    lab.stop();
+    let found = numbers(read(&lab.path("store")));
+    crowds.iter().for_each(|crowd| crowd.check(&found, false));
+    say("kills", &crowds, &found);
+}
+
+/// The figures of a run, in which something must have been sure.
+fn say(what: &str, crowds: &[Crowd], found: &Numbers) {
+    let there: usize = found.values().map(Vec::len).sum();
+    let of_all = |count: fn(&Crowd) -> u64| crowds.iter().map(count).sum::<u64>();
+    let (sent, sure) = (of_all(Crowd::sent), of_all(Crowd::sure));
+    println!("{} {what}: {sent} sent, {sure} answered for, {there} there", crowds.len());
+    assert!(there as u64 >= sure && sure > 0);
+}
+
+/// A file system of its own on a device of its own, in a mount namespace that ends with it: nothing
+/// is left over, whatever becomes of the test.
+struct Ground {
+    shell: Child,
+    answers: Lines<BufReader<ChildStdout>>,
+    image: PathBuf,
+    directory: PathBuf,
+}
+
+impl Ground {
+    /// `None`, and why is said, where that cannot be had.
+    fn make(lab: &Lab) -> Option<Ground> {
+        let mut shell = Command::new("unshare")
+            .args(["-m", "--propagation", "private", "sh"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let answers = BufReader::new(shell.stdout.take()?).lines();
+        let (image, directory) = (lab.path("image"), lab.path("store"));
+        let mut ground = Ground { shell, answers, image, directory };
+        let image = ground.image.display().to_string();
+        let make = format!("truncate -s 1G {image} && mkfs.ext4 -q -F {image}");
+        let is_there = ground.run(&make) && ground.mount() && ground.run("python3 --version");
+        if !is_there {
+            println!("NOT RUN: needs root, a namespace, a loop device, mkfs.ext4 and python3");
+        }
+        is_there.then_some(ground)
+    }
+
+    fn run(&mut self, script: &str) -> bool {
+        let stdin = self.shell.stdin.as_mut().expect("piped");
+        let line = format!("( {script} ) </dev/null >/dev/null 2>&1; echo $?\n");
+        if stdin.write_all(line.as_bytes()).is_err() {
+            return false;
+        }
+        matches!(self.answers.next(), Some(Ok(status)) if status == "0")
+    }
+
+    fn mount(&mut self) -> bool {
+        let (image, directory) = (self.image.display(), self.directory.display());
+        let script = format!("mkdir -p {directory} && mount -o loop {image} {directory}");
+        self.run(&script)
+    }
+
+    /// A program that ends the file system at once when it is told to: what was not synced never
+    /// reaches the device.
+    fn knife(&self) -> Child {
+        /// `EXT4_IOC_SHUTDOWN`, without writing the file system's own log.
+        const CUT: &str = "import fcntl, os, struct, sys\n\
+            fd = os.open(sys.argv[1], 0)\nprint(flush=True)\nsys.stdin.read()\n\
+            fcntl.ioctl(fd, 0x8004587d, struct.pack('I', 2))";
+        let mut command = Command::new("nsenter");
+        command.args(["-m", "-t", &self.shell.id().to_string(), "python3", "-c", CUT]);
+        command.arg(&self.directory).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut knife = command.spawn().expect("nsenter(1) and python3");
+        let told = BufReader::new(knife.stdout.take().expect("piped")).lines().next();
+        assert!(matches!(told, Some(Ok(_))), "it is ready");
+        knife
+    }
+
+    /// As after the next boot.
+    fn mount_anew(&mut self) {
+        let script = format!("umount {}", self.directory.display());
+        assert!(self.run(&script), "unmounted");
+        assert!(self.mount(), "mounted again");
+    }
+
+    /// A daemon that writes there.
+    fn daemon(&self, lab: &Lab) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-m", "-t", &self.shell.id().to_string()]);
+        command.arg(env!("CARGO_BIN_EXE_warren-journald")).args(["--directory"]);
+        command.arg(self.directory.join("log")).arg("--socket-directory").arg(lab.path("run"));
+        command.args(FREE).args(["--set", "SystemKeepFree=0"]);
+        command
+    }
+
+    fn start(&self, lab: &mut Lab) {
+        let listener = lab.spawn_command(self.daemon(lab));
+        listener.recv(&mut [0; 64]).expect("it says that it is ready");
+    }
+
+    /// The store, as seen from outside of the namespace.
+    fn store(&self) -> PathBuf {
+        let root = PathBuf::from(format!("/proc/{}/root", self.shell.id()));
+        root.join(self.directory.strip_prefix("/").expect("absolute")).join("log")
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+/// What a sync answered for is there, the rest may not be, and nothing is wrong.
+#[test]
+fn power_goes_at_any_point_under_eight_senders() {
+    let (cuts, seconds) = (setting("WARREN_CUTS", 5), setting("WARREN_CRASH_SECONDS", 60));
+    let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
+    let (begun, mut lab) = (Instant::now(), Lab::new("power"));
+    let Some(mut ground) = Ground::make(&lab) else { return };
+    let mut crowds = Vec::new();
+    while crowds.len() < cuts as usize && begun.elapsed() < Duration::from_secs(seconds) {
+        ground.start(&mut lab);
+        let crowd = Crowd::new(lab.path("run"), crowds.len());
+        let messages = spread.below(ROUND_MESSAGES_MAX);
+        let mut knife = ground.knife();
+        one_life(&crowd, messages, "Synchronize", &mut lab, |lab| {
+            crowd.end();
+            drop(knife.stdin.take());
+            let status = knife.wait();
+            lab.kill();
+            assert!(status.expect("our child").success(), "the file system was shut down");
+        });
+        ground.mount_anew();
+        crowds.push(crowd);
+    }
+    ground.start(&mut lab);
+    lab.stop();
+    let found = numbers(read(&ground.store()));
+    crowds.iter().for_each(|crowd| crowd.check(&found, true));
+    say("cuts of power", &crowds, &found);
+}
