@@ -21,6 +21,10 @@ use crate::{groups, say};
 /// Left-over processes of one unit that are named.
 const LEFT_OVER_NAMED_MAX: usize = 10;
 
+/// So many automount points go off the loop, but at the end: each that has not gone is written down
+/// with every batch. More go one by one on it.
+const GOING_MAX: usize = 64;
+
 /// It is never unmounted.
 const ROOT_MOUNT: &str = "-.mount";
 
@@ -89,6 +93,7 @@ impl Daemon {
     pub(crate) fn close_trap(&mut self, unit: UnitId) {
         let going = match &self.ending {
             _ if self.resuming => Going::AtOnce,
+            None if self.traps.going().nth(GOING_MAX).is_some() => Going::AtOnce,
             Some(ending) if ending.takes_mounts() && !self.lies_on_a_mount(unit) => {
                 Going::WithTheRest
             }
