@@ -102,8 +102,10 @@ impl Mirror {
         let Some((_, writer)) = &mut self.active else { return Ok(()) };
         if writer.has_room(context, fields) {
             if let Some(last) = writer.last() {
-                stamp.realtime_us = stamp.realtime_us.max(last.realtime_us);
-                stamp.monotonic_us = stamp.monotonic_us.max(last.monotonic_us);
+                // Who follows goes on behind a moment when a file gets another name, and would show
+                // again what a batch has of the same one.
+                stamp.realtime_us = stamp.realtime_us.max(last.realtime_us + 1);
+                stamp.monotonic_us = stamp.monotonic_us.max(last.monotonic_us + 1);
             }
             writer.append(self.next_seqnum, &stamp, context, fields);
             self.next_seqnum += 1;
@@ -319,6 +321,34 @@ mod tests {
                 break;
             }
         }
+        std::fs::remove_dir_all(&root).expect("ours to remove");
+    }
+
+    /// journalctl -f shows an entry again, behind a file that got another name, when one before it is of
+    /// the same moment.
+    #[test]
+    fn no_two_entries_are_of_one_moment() {
+        let root = std::env::temp_dir().join(format!("warren-moment-{}", std::process::id()));
+        let machine = Id128([6; 16]);
+        let mut mirror = Mirror::open(&root, FILE_BYTES_MIN, machine).expect("a directory");
+        let boot = Id128([1; 16]);
+        let stamp = Stamp { realtime_us: 1_700_000_000_000_000, monotonic_us: 7, boot };
+        for _ in 0..100 {
+            let fields = [("MESSAGE", "one batch")].into_iter().collect();
+            mirror.append(&stamp, &Fields::new(), &fields);
+        }
+        mirror.finish();
+        let files = Disk::new(&root);
+        let file = SystemdFile::of(ACTIVE, files.open(ACTIVE).expect("it is there")).expect("ours");
+        let query = Query::default();
+        let mut entries = file.entries(&query, Direction::Forward, None);
+        let mut stamps = Vec::new();
+        while let Some(entry) = entries.try_next().expect("readable") {
+            stamps.push((entry.stamp.realtime_us, entry.stamp.monotonic_us));
+        }
+        assert_eq!(stamps.len(), 100);
+        assert_eq!(stamps[0], (stamp.realtime_us, stamp.monotonic_us));
+        assert!(stamps.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{stamps:?}");
         std::fs::remove_dir_all(&root).expect("ours to remove");
     }
 
