@@ -110,6 +110,10 @@ fn an_image_is_changed_as_systemctl_changes_it() {
         &["preset-all"],
         &["is-enabled", "b.service"],
         &["enable", "none.service"],
+        &["preset", "none.service"],
+        &["mask", "a.service"],
+        &["preset", "a.service", "b.service"],
+        &["preset-all"],
     ] {
         let own: Vec<&str> = match arguments {
             ["preset-all"] => vec!["preset", "--all"],

@@ -97,7 +97,7 @@ pub(crate) fn row(view: &View, definition: &Definition) -> Value {
         "load": definition.load_state.as_str(),
         "active": view.active_state(unit).as_str(),
         "sub": view.sub_state(unit),
-        "description": &*definition.description,
+        "description": definition.title(),
     });
     if let Some(job) = view.job(unit) {
         row["job"] = json!({"id": job.id.0, "type": job.kind.as_str(), "running": job.running});

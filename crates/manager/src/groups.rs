@@ -486,16 +486,23 @@ impl Groups {
 
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
     pub fn unit_of_process(&self, graph: &Graph, pid: i32) -> Option<UnitId> {
-        let tree = self.tree.as_ref()?;
-        let path = warren_sys::process::cgroup_path(pid).ok()?;
-        let root = root_path(tree);
-        let below = path.strip_prefix(&root)?.trim_start_matches('/');
-        below.rsplit('/').find_map(|part| {
-            let name = UnitName::parse(part).ok()?;
-            let unit = graph.lookup(&name)?;
-            self.made.contains_key(&unit).then_some(unit)
-        })
+        unit_of_process(self.tree.as_ref()?, graph, pid, |unit| self.made.contains_key(&unit))
     }
+}
+
+/// The innermost unit in whose group a process is, of those that `counts` takes.
+pub fn unit_of_process(
+    tree: &Tree,
+    graph: &Graph,
+    pid: i32,
+    counts: impl Fn(UnitId) -> bool,
+) -> Option<UnitId> {
+    let path = warren_sys::process::cgroup_path(pid).ok()?;
+    let below = path.strip_prefix(&root_path(tree))?.trim_start_matches('/');
+    below.rsplit('/').find_map(|part| {
+        let unit = graph.lookup(&UnitName::parse(part).ok()?)?;
+        counts(unit).then_some(unit)
+    })
 }
 
 /// Removes a group, and groups that processes made below it. Returns the processes that are left

@@ -320,7 +320,7 @@ fn words_of(kind: JobKind, result: JobResult) -> Option<Words> {
 fn job_ended(view: &View, unit: UnitId, kind: JobKind, result: JobResult) {
     let Some(words) = words_of(kind, result) else { return };
     let definition = view.definition(unit);
-    let (name, description) = (definition.name.as_str(), &*definition.description);
+    let (name, description) = (definition.name.as_str(), definition.title());
     let what = match description.is_empty() || description == name {
         true => name.to_owned(),
         false => format!("{name} - {description}"),

@@ -306,6 +306,15 @@ impl Backend for Shared {
         Arc::new(self.settings.compile(definition))
     }
 
+    /// Also of one that a unit's processes made.
+    fn unit_of_process(&self, pid: u32) -> Option<UnitId> {
+        let view = self.view();
+        view.unit_of_process(pid).or_else(|| {
+            let pid = i32::try_from(pid).ok()?;
+            crate::groups::unit_of_process(self.tree.as_ref()?, &view.graph, pid, |_| true)
+        })
+    }
+
     fn files(&self, definition: &Definition) -> UnitFiles {
         self.show_made(definition);
         let path = |file: &Arc<warren_unit::parse::UnitFile>| Box::from(&**file.path());

@@ -217,3 +217,28 @@ fn a_unit_that_is_not_there_is_not_found() {
         assert!(m.call("List", &json!({}))["units"].as_array().is_some_and(|all| all.len() < 40));
     });
 }
+
+/// `systemctl status PID` of a process that is no unit's main one, and of process 1.
+#[test]
+fn processes_are_found_by_their_group() {
+    let units = [("tree.service", "[Service]\nExecStart=/bin/sh -c 'sleep 1000 & wait'")];
+    let Some(m) = Machine::start("by-group", &units) else { return };
+    if m.run(&["systemctl", "--version"]).is_err() {
+        println!("NOT RUN: systemctl of systemd is not installed");
+        return;
+    }
+    m.expect_job("start", "tree.service", "done");
+    let unit_of = |pid: u64| -> Option<String> {
+        let said = m.run(&["systemctl", "status", "--lines=0", &pid.to_string()]).ok()?;
+        said.split_whitespace().nth(1).map(str::to_owned)
+    };
+    let main = m.main_pid("tree.service").expect("it runs");
+    let child = lab::until("it has a child", || {
+        let processes = m.status("tree.service")["processes"].as_array()?.clone();
+        processes.iter().filter_map(|p| p["pid"].as_u64()).find(|&pid| pid != main)
+    });
+    assert_eq!(unit_of(main).as_deref(), Some("tree.service"));
+    assert_eq!(unit_of(child).as_deref(), Some("tree.service"));
+    assert_eq!(unit_of(1).as_deref(), Some("init.scope"));
+    assert_eq!(unit_of(4_000_000), None);
+}

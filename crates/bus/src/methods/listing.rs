@@ -7,6 +7,7 @@ use crate::methods::{Invocation, Refused, Step};
 use crate::properties::job::job_state;
 use crate::wire::{Room, Writer};
 use crate::{path, refusals};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
@@ -64,7 +65,7 @@ const ROW_BYTES: usize = 256;
 pub fn write_unit_row(w: &mut Writer, row: &Row<'_>) {
     let (name, definition) = (row.definition.name.as_str(), row.definition);
     let of_device = row.device.as_ref().map(|device| device.description(definition));
-    let description = of_device.as_deref().unwrap_or(&definition.description);
+    let description = of_device.map_or_else(|| definition.title(), Cow::Owned);
     let following = row.device.as_ref().map_or("", |device| &device.following);
     // What the bus calls a text has no NUL in it.
     let description = description.split('\0').next().unwrap_or_default();

@@ -461,7 +461,7 @@ impl<'a> Subject<'a> {
     pub fn description(&self) -> Cow<'_, str> {
         match self.definition().unit_type() {
             UnitType::Device => self.device().description(self.definition()).into(),
-            _ => Cow::Borrowed(&self.definition().description),
+            _ => self.definition().title(),
         }
     }
 

@@ -2,7 +2,9 @@
 
 use crate::ids::UnitId;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::sync::Arc;
+use warren_unit::escape::unescape;
 use warren_unit::load::Sources;
 use warren_unit::parse::UnitFile;
 use warren_unit::settings::Id;
@@ -122,10 +124,34 @@ pub struct Definition {
     pub files: Files,
 }
 
+/// `Slice /system/getty`
+fn slice_title(name: &str) -> String {
+    let path = name.strip_suffix(".slice").unwrap_or(name).replace('-', "/");
+    let path = if path.contains('\\') { unescape(&path).unwrap_or(path) } else { path };
+    format!("Slice /{path}")
+}
+
 impl Definition {
     /// The unit's type.
     pub fn unit_type(&self) -> UnitType {
         self.name.unit_type()
+    }
+
+    /// What people are told that it is: its Description=, or else what systemd calls units of its kind
+    /// that have none.
+    pub fn title(&self) -> Cow<'_, str> {
+        let name = self.name.as_str();
+        if *self.description != *name {
+            return Cow::Borrowed(&self.description);
+        }
+        match (name, self.unit_type()) {
+            ("-.mount", _) => "Root Mount".into(),
+            ("init.scope", _) => "System and Service Manager".into(),
+            ("-.slice", _) => "Root Slice".into(),
+            ("system.slice", _) => "System Slice".into(),
+            (_, UnitType::Slice) => slice_title(name).into(),
+            _ => Cow::Borrowed(&self.description),
+        }
     }
 
     /// Whether any of its files says something about this setting: of 40,000 units, few need be
@@ -187,4 +213,29 @@ pub struct NewDefinition {
     pub relations: Vec<(Relation, UnitName)>,
     /// The files.
     pub files: Files,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `systemctl show -p Description` of systemd 252 has them.
+    #[test]
+    fn units_without_a_description_have_a_title() {
+        for (name, title) in [
+            ("-.mount", "Root Mount"),
+            ("-.slice", "Root Slice"),
+            ("system.slice", "System Slice"),
+            ("system-getty.slice", "Slice /system/getty"),
+            ("a-b\\x2dc.slice", "Slice /a/b-c"),
+            ("init.scope", "System and Service Manager"),
+            ("x-y.service", "x-y.service"),
+        ] {
+            let unit_name = UnitName::parse(name).expect("a name");
+            let mut unit = Definition::missing(UnitId(0), unit_name);
+            assert_eq!(unit.title(), title);
+            unit.description = "said so".into();
+            assert_eq!(unit.title(), "said so");
+        }
+    }
 }

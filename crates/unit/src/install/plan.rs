@@ -52,7 +52,7 @@ impl Tree {
         match self.find(name) {
             Found::Unit(unit) => Ok(unit),
             Found::Masked(path) => Err(format!("unit {path} is masked")),
-            Found::Nothing => Err(format!("Unit file {name} does not exist.")),
+            Found::Nothing => Err(format!("unit {name} does not exist")),
         }
     }
 
@@ -341,6 +341,25 @@ impl Tree {
         mode: PresetMode,
         options: Options,
     ) -> Plan {
+        // What is masked is left alone.
+        let refusal = |name: &&str| {
+            let name = UnitName::parse(name).ok()?;
+            let found = self.find(&name);
+            matches!(found, Found::Nothing).then(|| format!("unit {name} does not exist"))
+        };
+        let errors: Vec<String> = names.iter().filter_map(refusal).collect();
+        let mut plan = self.preset_known(names, rules, mode, options);
+        plan.errors.extend(errors);
+        plan
+    }
+
+    fn preset_known(
+        &self,
+        names: &[&str],
+        rules: &PresetRules,
+        mode: PresetMode,
+        options: Options,
+    ) -> Plan {
         let (mut on, mut off) = (Vec::new(), Vec::new());
         for name in names {
             let Ok(parsed) = UnitName::parse(name) else { continue };
@@ -386,7 +405,7 @@ impl Tree {
             .map(|(_, name)| (name, ()))
             .collect();
         let names: Vec<&str> = names.into_keys().collect();
-        self.preset(&names, rules, mode, options)
+        self.preset_known(&names, rules, mode, options)
     }
 
     /// `revert UNIT...`: removes drop-ins of the administrator, files that override the

@@ -48,6 +48,15 @@ fn skip_command(words: &mut Words<'_>) {
 
 type Expand<'a> = &'a dyn Fn(&str) -> Result<Cow<'_, str>, Fault>;
 
+/// Also without `.` parts; those that are `..` stay, as they may lead through links.
+fn without_doubled_slashes(program: &str) -> Box<str> {
+    if !program.contains("//") && !program.contains("/./") {
+        return program.into();
+    }
+    let parts = program.split('/').filter(|part| !part.is_empty() && *part != ".");
+    parts.flat_map(|part| ["/", part]).collect::<String>().into()
+}
+
 fn one_command(
     (at, first): (usize, String),
     words: &mut Words<'_>,
@@ -56,10 +65,10 @@ fn one_command(
     let (mut command, program) = prefixes(&first);
     let program = expand(program).map_err(|f| Fault::new(at, f.message))?;
     check_program(&program).map_err(|m| Fault::new(at, m))?;
-    command.path = program.as_ref().into();
+    command.path = without_doubled_slashes(&program);
     let mut argv: Vec<Box<str>> = Vec::with_capacity(8);
     if !command.explicit_argv0 {
-        argv.push(command.path.clone());
+        argv.push(program.as_ref().into());
     }
     loop {
         match words.peek_raw() {
@@ -192,6 +201,8 @@ mod tests {
         check("-:!!/bin/x %s", "-:!!/bin/x</bin/x|a b>");
         check("+/x $A", "+/x</x|$A>");
         check("/a ; ; ; /b ;", "/a</a> ; /b</b>");
+        check("//usr//bin/x/./y a//b", "/usr/bin/x/y<//usr//bin/x/./y|a//b>");
+        check("/../x", "/../x</../x>");
         check("", "");
         check(r#""/bin/tr ue" "a"'b'"#, "/bin/tr ue</bin/tr ue|ab>");
     }
