@@ -18,18 +18,18 @@ use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::machine::Core;
 use warren_core::record::Late;
 use warren_core::request::{Notice, Reply};
-use warren_core::state::ExitStatus;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
-use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
-use warren_sys::process::ExitKind;
 
+use crate::ends::EarlyExit;
 use crate::groups::Groups;
-use crate::helpers::{Answered, Helpers, Said};
+use crate::helpers::{Answered, Helpers};
 use crate::init_link::{FromInit, InitLink};
 use crate::mount_table::MountTable;
-use crate::notify::{Datagram, NotifySocket};
+use crate::notices::EarlyNotice;
+use crate::notify::NotifySocket;
 use crate::options::Options;
 use crate::orders::{Ended, LoaderOrder, Order};
 use crate::requests::AfterLoad;
@@ -40,24 +40,8 @@ use crate::state_file::StateFile;
 use crate::traps::{Asked, Traps};
 use crate::workers::Workers;
 
-/// Exit records taken in one turn.
-const EXITS_PER_TURN_MAX: usize = 4096;
-
 /// Messages of init read in one turn.
 const INIT_MESSAGES_PER_TURN_MAX: usize = 64;
-
-/// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
-/// so that what this one took and did not write down is not lost.
-const REPLIES_PER_TURN_MAX: usize = 64;
-
-/// Datagrams taken from the notify socket in one turn.
-const DATAGRAMS_PER_TURN_MAX: usize = 4096;
-
-/// Datagrams that are kept until their sender is known.
-const EARLY_NOTICES_MAX: usize = 256;
-
-/// Datagrams that stay in the notify socket while the sender of one of them is not known.
-const HELD_NOTICES_MAX: usize = 64;
 
 /// Heartbeats to init are this far apart while there is nothing to do.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -87,27 +71,6 @@ pub enum Leaving {
     Restart,
     /// Everything ends.
     Power(PowerAction),
-}
-
-/// By arrivals: what stays in the socket for a while must not wake the loop over and over.
-pub(crate) fn notify_interest() -> Interest {
-    Interest::READ | Interest::EDGE
-}
-
-/// The end of a process that nobody knows yet. Its record stays in init's ring.
-pub(crate) struct EarlyExit {
-    pub(crate) status: ExitStatus,
-    /// Which record of the ring.
-    record: u64,
-    /// The last spawn that was sent before its end was seen.
-    sent: u64,
-}
-
-/// What a process said of itself that nobody knows yet. It stays in the notify socket.
-pub(crate) struct EarlyNotice {
-    datagram: Datagram,
-    /// The last spawn that was sent before it was heard.
-    sent: u64,
 }
 
 /// Whom a reply of the machine is for.
@@ -316,153 +279,6 @@ impl Daemon {
         }
     }
 
-    /// A new helper. What the old one said last may not have been read yet.
-    fn take_helper(&mut self, index: usize, socket: OwnedFd) {
-        while let Some(said) = self.helpers.receive(index) {
-            self.helper_said(said);
-        }
-        let lost = self.helpers.replace(index, socket);
-        lost.into_iter().for_each(|lost| self.helper_lost(lost));
-        self.watch_helper(index);
-    }
-
-    pub(crate) fn watch_helper(&mut self, index: usize) {
-        if let Some(socket) = self.helpers.socket(index) {
-            let _ = self.epoll.add(socket, token::HELPER | index as u64, Interest::READ);
-        }
-    }
-
-    pub(crate) fn read_exits(&mut self) {
-        // Answers to spawns that were just read: the machine is to know those processes.
-        self.turn();
-        for record in self.init.ended(EXITS_PER_TURN_MAX) {
-            if let Some(unborn) = self.helpers.held.ended(record.exit.pid) {
-                self.born(unborn);
-                self.turn();
-            }
-            let pid = record.exit.pid as u32;
-            self.pidfds.remove(&pid);
-            let status = match record.exit.kind {
-                ExitKind::Exited(code) => ExitStatus::Exited(code as u8),
-                ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
-                ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
-            };
-            // A process may end before the helper that made it has said so.
-            if let Some(sent) = self.helpers.last_sent()
-                && !self.tools.knows(pid)
-                && !self.fresh_pids.contains_key(&pid)
-                && self.core.unit_of_pid(pid).is_none()
-            {
-                self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
-            } else {
-                self.process_ended(pid, status);
-            }
-        }
-    }
-
-    /// Forgets ends of processes that nobody will ask for: every spawn that was under way when
-    /// they were seen has been answered.
-    pub(crate) fn forget_orphans(&mut self) {
-        match self.helpers.oldest_under_way() {
-            Some(oldest) => {
-                self.early_exits.retain(|_, early| early.sent >= oldest);
-                self.early_notices.retain(|early| early.sent >= oldest);
-            }
-            None => {
-                self.early_exits.clear();
-                self.early_notices.clear();
-            }
-        }
-    }
-
-    fn read_groups(&mut self) {
-        let news = self.groups.drain();
-        news.out_of_memory.into_iter().for_each(|unit| self.out_of_memory(unit));
-        self.events.extend(news.empty.into_iter().map(|unit| Event::CgroupEmpty { unit }));
-    }
-
-    fn out_of_memory(&mut self, unit: UnitId) {
-        say!("{}: the kernel ran out of memory and killed a process", self.core.graph().name(unit));
-        self.events.push_back(Event::OutOfMemory { unit });
-    }
-
-    pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
-        // Who killed it is to be known first: its end may be heard of before the group's report.
-        const SIGKILL: u8 = 9;
-        let fresh = || self.fresh_pids.get(&pid).copied().flatten();
-        let unit = self.core.unit_of_pid(pid).or_else(fresh);
-        if status == ExitStatus::Killed(SIGKILL)
-            && let Some(unit) = unit
-            && self.groups.ran_out_of_memory(unit)
-        {
-            self.out_of_memory(unit);
-        }
-        let unit = match self.tools.ended(pid, status) {
-            Some((effect, result)) => {
-                let unit = self.core.effect_unit(effect);
-                if !self.own_effect_done(effect, &result) {
-                    self.tool_ended(effect, result);
-                }
-                unit
-            }
-            None => {
-                self.events.push_back(Event::Exited { pid, status });
-                unit.filter(|&unit| !self.knows_another(unit, pid))
-            }
-        };
-        if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
-            self.events.push_back(Event::CgroupEmpty { unit });
-        }
-    }
-
-    /// The last process of the unit that is known has ended: whether nobody is left. At the end
-    /// groups stay where they are until the tree goes.
-    fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
-        let may_go = self.ending.is_none() && self.core.is_down_when_empty(unit);
-        may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
-    }
-
-    /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
-    fn knows_another(&self, unit: UnitId, pid: u32) -> bool {
-        let run = self.core.unit_run(unit);
-        let mut known =
-            run.main_process().map(|main| main.pid).into_iter().chain(run.control_pid());
-        known.any(|other| other != pid)
-    }
-
-    fn tool_ended(&mut self, effect: EffectId, result: Done) {
-        match (self.tools.take_unmounted(effect), result) {
-            (Some(path), Done::Failed { error }) => {
-                self.workers.run(effect, move || crate::mounts::in_use(&path, &error));
-            }
-            (_, result) => self.events.push_back(Event::Done { effect, result }),
-        }
-    }
-
-    fn read_helper(&mut self, index: usize) {
-        for _ in 0..REPLIES_PER_TURN_MAX {
-            let Some(said) = self.helpers.receive(index) else { return };
-            self.helper_said(said);
-            if self.helpers.is_idle(index) {
-                return;
-            }
-        }
-    }
-
-    fn helper_said(&mut self, said: Said) {
-        match said {
-            Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
-            Said::Earlier(reply, pidfd) => {
-                let replies = &mut self.answered.replies;
-                replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
-                self.settle();
-            }
-            Said::Settled => self.settle(),
-            Said::Foreign(left) => self.helper_is_foreign(left),
-            Said::Lost(lost) => self.helper_lost(lost),
-        }
-    }
-
     fn read_wake(&mut self) {
         let results: Vec<(EffectId, Done)> = self.workers.results().collect();
         for (effect, result) in results {
@@ -513,42 +329,6 @@ impl Daemon {
                 self.events.push_back(change);
             }
         }
-    }
-
-    fn read_notify(&mut self) {
-        // Answers to spawns that were just read: the machine is to know those processes.
-        self.turn();
-        for _ in 0..DATAGRAMS_PER_TURN_MAX {
-            let Some(datagram) = self.notify.receive() else { break };
-            let pid = datagram.pid as u32;
-            let unit = self
-                .core
-                .unit_of_pid(pid)
-                .or_else(|| self.groups.unit_of_process(self.core.graph(), datagram.pid));
-            // Where there are cgroups, who is in none of a unit is nobody's, now and later.
-            let under_way = self.helpers.last_sent().filter(|_| !self.groups.exist());
-            match (unit, under_way) {
-                (Some(unit), _) => self.take_notice(unit, datagram),
-                (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {
-                    self.early_notices.push(EarlyNotice { datagram, sent });
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
-        datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
-        self.named_mains.extend(datagram.message.main_pid.map(|main| (unit, main)));
-        let (pid, message) = (datagram.pid as u32, datagram.message);
-        self.events.push_back(Event::Notify { unit, pid, message });
-    }
-
-    /// A process is known now: what it said before.
-    pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32) {
-        let is_its = |early: &mut EarlyNotice| early.datagram.pid as u32 == pid;
-        let its: Vec<EarlyNotice> = self.early_notices.extract_if(.., is_its).collect();
-        its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
     }
 
     /// Signals of systemd(1) that are acted on.
@@ -648,18 +428,6 @@ impl Daemon {
         for unit in std::mem::take(&mut self.handed_over) {
             self.drop_connection(unit);
         }
-    }
-
-    /// While a sender is not known what was heard stays in the socket, but for too much of it: all
-    /// other senders would have to wait.
-    fn forget_notices(&mut self) {
-        let held = !self.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
-        if held || self.notify.seen() == 0 {
-            return;
-        }
-        self.notify.release();
-        // Arrivals are reported, not what is there: what this turn left has to be asked for.
-        let _ = self.epoll.modify(self.notify.fd(), token::NOTIFY, notify_interest());
     }
 
     fn compact(&mut self, late: &[Late]) {

@@ -17,12 +17,16 @@ use warren_unit::config::Input;
 use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
 use crate::helpers::held::Unborn;
-use crate::helpers::{FOREIGN, Lost};
+use crate::helpers::{FOREIGN, Lost, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
 use crate::spawn::{LogOutput, SpawnHost, command_of, exec_spec, writes_to_log};
 
 const SIGKILL: i32 = 9;
+
+/// Replies of one helper taken in one turn. A helper repeats more than these to a new manager,
+/// so that what this one took and did not write down is not lost.
+const REPLIES_PER_TURN_MAX: usize = 64;
 
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
@@ -35,6 +39,61 @@ fn input_data(spawn: &Spawn) -> Option<warren_sys::Result<OwnedFd>> {
 }
 
 impl Daemon {
+    /// A new helper. What the old one said last may not have been read yet.
+    pub(crate) fn take_helper(&mut self, index: usize, socket: OwnedFd) {
+        while let Some(said) = self.helpers.receive(index) {
+            self.helper_said(said);
+        }
+        let lost = self.helpers.replace(index, socket);
+        lost.into_iter().for_each(|lost| self.helper_lost(lost));
+        self.watch_helper(index);
+    }
+
+    pub(crate) fn watch_helper(&mut self, index: usize) {
+        if let Some(socket) = self.helpers.socket(index) {
+            let _ = self.epoll.add(socket, token::HELPER | index as u64, Interest::READ);
+        }
+    }
+
+    pub(crate) fn read_helper(&mut self, index: usize) {
+        for _ in 0..REPLIES_PER_TURN_MAX {
+            let Some(said) = self.helpers.receive(index) else { return };
+            self.helper_said(said);
+            if self.helpers.is_idle(index) {
+                return;
+            }
+        }
+    }
+
+    fn helper_said(&mut self, said: Said) {
+        match said {
+            Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+            Said::Earlier(reply, pidfd) => {
+                let replies = &mut self.answered.replies;
+                replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
+                self.settle();
+            }
+            Said::Settled => self.settle(),
+            Said::Foreign(left) => self.helper_is_foreign(left),
+            Said::Lost(lost) => self.helper_lost(lost),
+        }
+    }
+
+    /// Forgets ends of processes that nobody will ask for: every spawn that was under way when
+    /// they were seen has been answered.
+    pub(crate) fn forget_orphans(&mut self) {
+        match self.helpers.oldest_under_way() {
+            Some(oldest) => {
+                self.early_exits.retain(|_, early| early.sent >= oldest);
+                self.early_notices.retain(|early| early.sent >= oldest);
+            }
+            None => {
+                self.early_exits.clear();
+                self.early_notices.clear();
+            }
+        }
+    }
+
     pub(crate) fn start_spawn(&mut self, id: EffectId, spawn: &Spawn) {
         // Sent by the last incarnation and answered meanwhile.
         if let Some((reply, pidfd)) = self.answered.replies.remove(&id) {

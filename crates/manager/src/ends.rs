@@ -1,0 +1,115 @@
+//! Ends: of processes, as init tells them, and of everything in a unit's cgroup, as the kernel does.
+
+use warren_core::event::{Done, Event};
+use warren_core::ids::{EffectId, UnitId};
+use warren_core::state::ExitStatus;
+use warren_sys::process::ExitKind;
+
+use crate::daemon::Daemon;
+use crate::say;
+
+/// Exit records taken in one turn.
+const EXITS_PER_TURN_MAX: usize = 4096;
+
+/// The end of a process that nobody knows yet. Its record stays in init's ring.
+pub(crate) struct EarlyExit {
+    pub(crate) status: ExitStatus,
+    /// Which record of the ring.
+    pub(crate) record: u64,
+    /// The last spawn that was sent before its end was seen.
+    pub(crate) sent: u64,
+}
+
+impl Daemon {
+    pub(crate) fn read_exits(&mut self) {
+        // Answers to spawns that were just read: the machine is to know those processes.
+        self.turn();
+        for record in self.init.ended(EXITS_PER_TURN_MAX) {
+            if let Some(unborn) = self.helpers.held.ended(record.exit.pid) {
+                self.born(unborn);
+                self.turn();
+            }
+            let pid = record.exit.pid as u32;
+            self.pidfds.remove(&pid);
+            let status = match record.exit.kind {
+                ExitKind::Exited(code) => ExitStatus::Exited(code as u8),
+                ExitKind::Killed(signal) => ExitStatus::Killed(signal as u8),
+                ExitKind::Dumped(signal) => ExitStatus::Dumped(signal as u8),
+            };
+            // A process may end before the helper that made it has said so.
+            if let Some(sent) = self.helpers.last_sent()
+                && !self.tools.knows(pid)
+                && !self.fresh_pids.contains_key(&pid)
+                && self.core.unit_of_pid(pid).is_none()
+            {
+                self.early_exits.insert(pid, EarlyExit { status, record: record.seq, sent });
+            } else {
+                self.process_ended(pid, status);
+            }
+        }
+    }
+
+    pub(crate) fn read_groups(&mut self) {
+        let news = self.groups.drain();
+        news.out_of_memory.into_iter().for_each(|unit| self.out_of_memory(unit));
+        self.events.extend(news.empty.into_iter().map(|unit| Event::CgroupEmpty { unit }));
+    }
+
+    pub(crate) fn out_of_memory(&mut self, unit: UnitId) {
+        say!("{}: the kernel ran out of memory and killed a process", self.core.graph().name(unit));
+        self.events.push_back(Event::OutOfMemory { unit });
+    }
+
+    pub(crate) fn process_ended(&mut self, pid: u32, status: ExitStatus) {
+        // Who killed it is to be known first: its end may be heard of before the group's report.
+        const SIGKILL: u8 = 9;
+        let fresh = || self.fresh_pids.get(&pid).copied().flatten();
+        let unit = self.core.unit_of_pid(pid).or_else(fresh);
+        if status == ExitStatus::Killed(SIGKILL)
+            && let Some(unit) = unit
+            && self.groups.ran_out_of_memory(unit)
+        {
+            self.out_of_memory(unit);
+        }
+        let unit = match self.tools.ended(pid, status) {
+            Some((effect, result)) => {
+                let unit = self.core.effect_unit(effect);
+                if !self.own_effect_done(effect, &result) {
+                    self.tool_ended(effect, result);
+                }
+                unit
+            }
+            None => {
+                self.events.push_back(Event::Exited { pid, status });
+                unit.filter(|&unit| !self.knows_another(unit, pid))
+            }
+        };
+        if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
+            self.events.push_back(Event::CgroupEmpty { unit });
+        }
+    }
+
+    /// The last process of the unit that is known has ended: whether nobody is left. At the end
+    /// groups stay where they are until the tree goes.
+    fn is_emptied_by_end(&mut self, unit: UnitId) -> bool {
+        let may_go = self.ending.is_none() && self.core.is_down_when_empty(unit);
+        may_go && self.groups.removed_by_end(unit) || self.groups.emptied_by_end(unit)
+    }
+
+    /// Whether the end of a process will be told of that is of this unit, beside that of `pid`.
+    fn knows_another(&self, unit: UnitId, pid: u32) -> bool {
+        let run = self.core.unit_run(unit);
+        let mut known =
+            run.main_process().map(|main| main.pid).into_iter().chain(run.control_pid());
+        known.any(|other| other != pid)
+    }
+
+    fn tool_ended(&mut self, effect: EffectId, result: Done) {
+        match (self.tools.take_unmounted(effect), result) {
+            (Some(path), Done::Failed { error }) => {
+                self.workers.run(effect, move || crate::mounts::in_use(&path, &error));
+            }
+            (_, result) => self.events.push_back(Event::Done { effect, result }),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! What processes say of themselves over the notify socket, and to which unit it belongs.
+
+use warren_core::event::Event;
+use warren_core::ids::UnitId;
+use warren_sys::epoll::Interest;
+
+use crate::daemon::{Daemon, token};
+use crate::notify::Datagram;
+
+/// Datagrams taken from the notify socket in one turn.
+const DATAGRAMS_PER_TURN_MAX: usize = 4096;
+
+/// Datagrams that are kept until their sender is known.
+const EARLY_NOTICES_MAX: usize = 256;
+
+/// Datagrams that stay in the notify socket while the sender of one of them is not known.
+const HELD_NOTICES_MAX: usize = 64;
+
+/// What a process said of itself that nobody knows yet. It stays in the notify socket.
+pub(crate) struct EarlyNotice {
+    datagram: Datagram,
+    /// The last spawn that was sent before it was heard.
+    pub(crate) sent: u64,
+}
+
+/// By arrivals: what stays in the socket for a while must not wake the loop over and over.
+pub(crate) fn notify_interest() -> Interest {
+    Interest::READ | Interest::EDGE
+}
+
+impl Daemon {
+    pub(crate) fn read_notify(&mut self) {
+        // Answers to spawns that were just read: the machine is to know those processes.
+        self.turn();
+        for _ in 0..DATAGRAMS_PER_TURN_MAX {
+            let Some(datagram) = self.notify.receive() else { break };
+            let pid = datagram.pid as u32;
+            let unit = self
+                .core
+                .unit_of_pid(pid)
+                .or_else(|| self.groups.unit_of_process(self.core.graph(), datagram.pid));
+            // Where there are cgroups, who is in none of a unit is nobody's, now and later.
+            let under_way = self.helpers.last_sent().filter(|_| !self.groups.exist());
+            match (unit, under_way) {
+                (Some(unit), _) => self.take_notice(unit, datagram),
+                (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {
+                    self.early_notices.push(EarlyNotice { datagram, sent });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
+        datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
+        self.named_mains.extend(datagram.message.main_pid.map(|main| (unit, main)));
+        let (pid, message) = (datagram.pid as u32, datagram.message);
+        self.events.push_back(Event::Notify { unit, pid, message });
+    }
+
+    /// A process is known now: what it said before.
+    pub(crate) fn take_early_notices(&mut self, unit: UnitId, pid: u32) {
+        let is_its = |early: &mut EarlyNotice| early.datagram.pid as u32 == pid;
+        let its: Vec<EarlyNotice> = self.early_notices.extract_if(.., is_its).collect();
+        its.into_iter().for_each(|early| self.take_notice(unit, early.datagram));
+    }
+
+    /// While a sender is not known what was heard stays in the socket, but for too much of it: all
+    /// other senders would have to wait.
+    pub(crate) fn forget_notices(&mut self) {
+        let held = !self.early_notices.is_empty() && self.notify.seen() <= HELD_NOTICES_MAX;
+        if held || self.notify.seen() == 0 {
+            return;
+        }
+        self.notify.release();
+        // Arrivals are reported, not what is there: what this turn left has to be asked for.
+        let _ = self.epoll.modify(self.notify.fd(), token::NOTIFY, notify_interest());
+    }
+}

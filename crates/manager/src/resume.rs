@@ -1,0 +1,349 @@
+//! Going on after the last incarnation: state, descriptors, processes and answers are taken up, and
+//! what the kernel knows better is told to the machine as events.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
+use warren_core::graph::{Definition, Graph};
+use warren_core::ids::{EffectId, UnitId};
+use warren_core::record::{Late, Restored};
+use warren_core::settings::Settings;
+use warren_core::state::{Automount, ExitStatus, Mount, TypeState, UnitRun};
+use warren_init::protocol::control::StartReason;
+use warren_unit::settings::{Group, Id};
+
+use crate::daemon::{Daemon, now};
+use crate::groups::is_slice;
+use crate::loader::is_of_kernel;
+use crate::mount_table::Reading;
+use crate::sockets;
+use crate::start::{Kept, StartError, read};
+
+/// A process that is gone for so long has no record to come.
+const MISSING_AFTER: Duration = Duration::from_secs(2);
+
+const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
+
+/// Units that had something when the last incarnation ended.
+struct Held {
+    /// Open sockets.
+    sockets: BTreeSet<UnitId>,
+    /// An automount point that is set, or was to be set still: that is done again.
+    traps: Vec<UnitId>,
+    /// A cgroup.
+    groups: Vec<UnitId>,
+}
+
+impl Held {
+    fn of(restored: &Restored) -> Held {
+        let has_group = |run: &UnitRun| run.history.as_ref().is_some_and(|h| h.has_cgroup);
+        let has_trap = |unit: UnitId, run: &UnitRun| {
+            let is_up = matches!(run.state, TypeState::Automount(Automount::Up(_)));
+            is_up || restored.late.contains(&Late::CloseTrap(unit))
+        };
+        let runs = || restored.runs.iter().map(|(&unit, run)| (unit, run));
+        let ids = |(unit, _)| unit;
+        Held {
+            sockets: runs().filter(|(_, run)| run.holds_sockets()).map(ids).collect(),
+            traps: runs().filter(|(unit, run)| has_trap(*unit, run)).map(ids).collect(),
+            groups: runs().filter(|(_, run)| has_group(run)).map(ids).collect(),
+        }
+    }
+}
+
+impl Daemon {
+    /// After the death of the last incarnation: state, descriptors and replies are taken up, then
+    /// everything that the kernel knows better is told as events. After a soft reboot too, which is
+    /// the beginning of a boot.
+    pub(crate) fn go_on(
+        &mut self,
+        graph: Arc<Graph>,
+        restored: Restored,
+        kept: Kept,
+        reason: StartReason,
+        mounts: Reading,
+    ) -> Result<(), StartError> {
+        self.answered = self.helpers.synchronise(self.incarnation);
+        for index in 0..self.helpers.count() {
+            // Who asked for a new manager gets new helpers too.
+            if reason == StartReason::Asked || self.helpers.is_foreign(index) {
+                self.helpers.dismiss(index);
+            }
+            self.watch_helper(index);
+        }
+        self.ready_told = restored.manager.is_some_and(|m| m.startup_finished);
+        // The transaction of the first unit is the first that makes jobs.
+        let started = restored.manager.is_some_and(|m| m.startup_finished || m.jobs_ever > 0);
+        self.first_unit_asked = started;
+        let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
+        let scope = self.options.scope;
+        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action), scope));
+        if self.ending.is_some() {
+            crate::log::set_ending(true);
+            // Unless what the last incarnation recorded is there.
+            self.recorder.shutdown_began(self.started);
+            let since = self.recorder.shutdown_since();
+            if let (Some(ending), Some(since)) = (&mut self.ending, since) {
+                ending.go_on_since(since);
+            }
+        }
+        let late = restored.late.clone();
+        let held = Held::of(&restored);
+        self.take_up_devices(&graph, &restored);
+        let resumed = self.core.recover(now(), graph.clone(), restored);
+        if reason == StartReason::SoftReboot {
+            // The next manager is not to find that everything is being stopped.
+            self.write_state_anew(&late);
+        }
+        // Questions are answered from here on, orders wait.
+        self.shared.publish(Arc::new(self.core.view()));
+        self.serve()?;
+        // With thousands of mounts this takes as long as all that was done before.
+        self.mounts = read(mounts)?;
+        self.take_up_sockets(&graph, &held, kept.sockets);
+        self.take_up_traps(&graph, &held);
+        let (connections, kept_fds): (Vec<_>, Vec<_>) = kept
+            .fd_store
+            .into_iter()
+            .partition(|(name, _)| crate::accept::parse_stored_name(name).is_some());
+        for (name, fd) in kept_fds {
+            if let Some((unit, rest)) = crate::fd_store::parse_stored_name(&name)
+                && let Some(unit) = lookup(&graph, unit)
+            {
+                self.stored_fds.take_up(unit, rest, fd);
+            }
+        }
+        for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {
+            self.groups.take_up(&graph, unit);
+        }
+        self.reopen_processes();
+        let mut effects: Vec<Effect> =
+            late.iter().filter_map(|late| self.late_effect(&graph, late)).collect();
+        effects.extend(resumed);
+        for (name, fd) in connections {
+            self.take_up_connection(&name, fd);
+        }
+        if self.helpers.owe() {
+            let waits = |effect: &mut Effect| effect.makes_process() && !self.is_answered(effect);
+            self.unsettled = effects.extract_if(.., waits).collect();
+        }
+        self.resuming = true;
+        self.finish_turn(effects);
+        self.resuming = false;
+        self.settle();
+        self.turn();
+        self.tell_what_is_gone();
+        let changes = self.mounts.take(&graph);
+        self.take_mount_changes(changes);
+        self.tell_vanished_mounts(&graph);
+        self.turn();
+        if !started {
+            self.start_first_unit();
+        }
+        self.take_up_plan();
+        Ok(())
+    }
+
+    /// What followed from the last batch and may not have been done, as far as it still makes
+    /// sense: each is harmless when done twice.
+    fn late_effect(&self, graph: &Graph, late: &Late) -> Option<Effect> {
+        let unit = late.unit();
+        let definition = graph.get(unit)?;
+        let run = self.core.unit_run(unit);
+        let at_rest = run.active_state().is_down() || run.main_process().is_none();
+        let settings = || Arc::new(self.core.settings().compile(definition));
+        Some(match *late {
+            Late::CleanUp(_, restarting) if at_rest && !self.groups.is_populated(unit) => {
+                Effect::CleanUp { unit, settings: settings(), restarting }
+            }
+            Late::CloseSockets(_) if !run.holds_sockets() => {
+                Effect::CloseSockets { unit, settings: settings() }
+            }
+            Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
+            Late::AnswerTrap(_, ref tokens, ok) => {
+                Effect::AnswerTrap { unit, tokens: tokens.clone(), ok }
+            }
+            Late::KillGroup(_) if at_rest || run.active_state().is_down_or_going() => {
+                Effect::KillGroup { unit }
+            }
+            Late::Kill(_, pid, signal, hangup, resume) if self.is_in_group(unit, pid) => {
+                let (target, then) = (KillTarget::Process(pid), FollowUp { hangup, resume });
+                Effect::Kill { id: EffectId(0), unit, target, signal, then }
+            }
+            _ => return None,
+        })
+    }
+
+    fn is_in_group(&self, unit: UnitId, pid: u32) -> bool {
+        self.core.unit_of_pid(pid) == Some(unit)
+            || self.groups.processes(unit).contains(&(pid as i32))
+    }
+
+    /// Whether a helper has answered what the last incarnation asked for this effect.
+    fn is_answered(&self, effect: &Effect) -> bool {
+        let replies = &self.answered.replies;
+        effect.id().is_some_and(|id| {
+            replies.contains_key(&id) || replies.contains_key(&EffectId(id.0 | crate::tools::TOOL))
+        })
+    }
+
+    /// Takes up what helpers have answered to the last incarnation: one may be held up by what
+    /// follows from another's answer. Once all have, asks again for what they were not asked.
+    pub(crate) fn settle(&mut self) {
+        let owe = self.helpers.owe();
+        let given_up = self.core.given_up();
+        let (waits, due) = std::mem::take(&mut self.unsettled)
+            .into_iter()
+            .partition(|effect| owe && !self.is_answered(effect));
+        self.unsettled = waits;
+        self.resuming = true;
+        let due: Vec<Effect> = due;
+        for effect in due {
+            let is_wanted =
+                |id: &EffectId| self.core.effect_unit(*id).is_some() && !given_up.contains(id);
+            if effect.id().filter(is_wanted).is_some() {
+                self.carry_out(effect);
+            }
+        }
+        self.resuming = false;
+        if !owe {
+            self.take_late_replies();
+            self.forget_orphans();
+        }
+    }
+
+    /// Answers to spawns that are not asked for again: those that were given up meanwhile.
+    fn take_late_replies(&mut self) {
+        let replies = std::mem::take(&mut self.answered).replies;
+        let given_up = self.core.given_up();
+        for (id, (reply, pidfd)) in replies {
+            if given_up.contains(&id) {
+                self.spawned(reply, pidfd);
+            }
+        }
+        self.turn();
+        for id in self.core.given_up() {
+            let error = "it was never begun".to_owned();
+            self.done(id, Done::SpawnFailed { exit_code: 0, error });
+        }
+    }
+
+    fn take_up_sockets(&mut self, graph: &Graph, held: &Held, kept: Vec<(String, OwnedFd)>) {
+        let mut found: BTreeMap<(UnitId, usize), OwnedFd> = BTreeMap::new();
+        for (name, fd) in kept {
+            if let Some((unit, index)) = sockets::parse_stored_name(&name)
+                && let Some(unit) = lookup(graph, unit)
+            {
+                found.insert((unit, index), fd);
+            }
+        }
+        for ((unit, index), fd) in found {
+            let definition = graph.definition(unit);
+            if held.sockets.contains(&unit) {
+                let name = fd_name(self.core.settings(), definition);
+                self.sockets.take_up(unit, fd, name);
+            } else {
+                let _ =
+                    self.init.drop_stored(&sockets::stored_name(definition.name.as_str(), index));
+            }
+        }
+    }
+
+    fn take_up_traps(&mut self, graph: &Graph, held: &Held) {
+        let set = warren_sys::autofs::devices().unwrap_or_default();
+        for &unit in held.traps.iter().filter(|&&unit| graph.get(unit).is_some()) {
+            let settings = self.core.settings().compile(graph.definition(unit));
+            self.traps.take_up(unit, settings.automount(), &set);
+        }
+    }
+
+    /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
+    fn reopen_processes(&mut self) {
+        for index in 0..self.core.graph().len() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let main = run.main_process().map(|main| main.pid);
+            for pid in main.into_iter().chain(run.control_pid()) {
+                if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
+                    self.pidfds.insert(pid, pidfd);
+                }
+            }
+            if main.is_some() {
+                self.watch_stranger(unit);
+            }
+        }
+    }
+
+    /// What ended while nobody looked: records in the ring, groups that are empty.
+    fn tell_what_is_gone(&mut self) {
+        self.read_exits();
+        self.turn();
+        for index in 0..self.core.graph().len() {
+            let unit = UnitId(index as u32);
+            let run = self.core.unit_run(unit);
+            let has = run.history.as_ref().is_some_and(|h| h.has_cgroup);
+            // Slices have no processes whose end is waited for.
+            let may_end =
+                has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
+            if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
+                self.events.push_back(Event::CgroupEmpty { unit });
+            }
+        }
+        // Init may be about to write a record: who is gone without one is looked at later.
+        self.look_for_missing_at = Some(now().monotonic.after(MISSING_AFTER));
+        self.turn();
+    }
+
+    /// Known processes that are gone and whose end nobody has told: they were no children of init.
+    pub(crate) fn tell_missing(&mut self) {
+        if self.look_for_missing_at.is_none_or(|at| now().monotonic < at) {
+            return;
+        }
+        self.look_for_missing_at = None;
+        for index in 0..self.core.graph().len() {
+            let run = self.core.unit_run(UnitId(index as u32));
+            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
+            let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
+            gone.into_iter().for_each(|pid| self.process_ended(pid, ExitStatus::Unknown));
+        }
+    }
+
+    fn is_there(&self, pid: u32) -> bool {
+        use std::os::fd::AsFd;
+        self.pidfds.get(&pid).is_some_and(|fd| warren_sys::process::is_alive(fd.as_fd()))
+    }
+
+    fn tell_vanished_mounts(&mut self, graph: &Graph) {
+        for definition in graph.definitions() {
+            let up = matches!(
+                self.core.unit_run(definition.id).state,
+                TypeState::Mount(Mount::Up(ref run)) | TypeState::Swap(Mount::Up(ref run))
+                    if run.in_table
+            );
+            let name = &definition.name;
+            if self.mounts.is_mounted(name) || !self.mounts.is_followed(name) {
+                continue;
+            }
+            if up {
+                self.events.push_back(Event::Unmounted { unit: definition.id });
+            }
+            if is_of_kernel(definition) {
+                self.mounts.vanished(name);
+            }
+        }
+    }
+}
+
+/// `FileDescriptorName=` of a socket, or its default.
+fn fd_name(settings: &Settings, definition: &Definition) -> String {
+    let set = || settings.compile(definition).socket().fd_name.clone();
+    let set = definition.mentions(FD_NAME).then(set).flatten();
+    set.as_deref().unwrap_or(definition.name.as_str()).to_owned()
+}
+
+fn lookup(graph: &Graph, name: &str) -> Option<UnitId> {
+    warren_unit::UnitName::parse(name).ok().and_then(|name| graph.lookup(&name))
+}
