@@ -19,7 +19,7 @@ use warren_device::index::{
     self, Decision, Device, DeviceNumber, Event, Facts, Index, Policy, Start,
 };
 use warren_device::lvm::area::{self, AreaState, TextKey};
-use warren_device::lvm::group::{Part, Volume, VolumeGroup};
+use warren_device::lvm::group::{Part, Standing, Volume, VolumeGroup};
 use warren_device::lvm::label::Area;
 use warren_device::md::{MdMember, Role, Version};
 use warren_device::partition::TableKind;
@@ -327,6 +327,8 @@ fn groups_are_what_lvm2_says() {
     let expected: BTreeSet<String> = volumes_said(&dir);
     let other: Vec<&String> = lines.symmetric_difference(&expected).collect();
     assert!(other.is_empty(), "ours or lvm2's alone: {other:#?}");
+    let layers = groups.values().find(|group| group.name == "layers").expect("it was made");
+    ["raid0", "raid1"].into_iter().for_each(|disk| check_health(&dir, layers, disk));
     check_ring(&dir.0.join("ring"));
     check_run_files(&dir);
 }
@@ -408,6 +410,28 @@ fn sorted_if(sort: bool, text: &str) -> String {
         lines.sort_unstable();
     }
     lines.join("\n")
+}
+
+/// What can be activated when one of two disks is there. Of a snapshot and its origin lvm2 does not
+/// say that the other one is absent, unless they are being merged.
+fn check_health(dir: &Directory, group: &VolumeGroup, disk: &str) {
+    let at = group.members.iter().position(|member| member.device_hint == loops(dir)[disk]);
+    let standings = group.standings(&|number| Some(number as usize) == at);
+    let named = group.volumes.iter().map(|volume| volume.name.as_str()).zip(standings);
+    let standings: BTreeMap<&str, Standing> = named.collect();
+    let lines = said(dir, &format!("health-{disk}"));
+    let (mut whole, mut broken) = (0, 0);
+    for line in lines {
+        let [name, attributes, health] = line.split('|').collect::<Vec<_>>()[..] else {
+            panic!("{line:?}")
+        };
+        if attributes.starts_with(['s', 'o']) {
+            continue;
+        }
+        assert_eq!(standings[name] == Standing::Complete, health.is_empty(), "{disk}: {line}");
+        *if health.is_empty() { &mut whole } else { &mut broken } += 1;
+    }
+    assert!(whole > 0 && broken > 8, "{disk}: {whole} whole, {broken} broken");
 }
 
 /// Every change of one group, in a small area: each is read, and at least one goes round.

@@ -44,6 +44,7 @@ fn group(name: &str, seqno: u64, members: &str, marks: Marks) -> VolumeGroup {
         auto_activation,
         extents: 1,
         needs: vec![Quorum { legs, needed: 1 }],
+        snapshots: Vec::new(),
     };
     let last = Part::Member(members.len() as u32 - 1);
     VolumeGroup {

@@ -50,6 +50,7 @@ fn group(seqno: u64) -> VolumeGroup {
             auto_activation: true,
             extents: 4,
             needs: vec![Quorum { legs, needed: 1 }],
+            snapshots: Vec::new(),
         }],
     }
 }
