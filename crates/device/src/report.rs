@@ -272,6 +272,10 @@ pub fn describe(content: &Content) -> String {
             format!("md {version} {level} {} of {}", role(member.role), member.raid_disks)
         }
         Content::Partitions(_) => "partitions".to_owned(),
+        Content::Firmware(found) => {
+            let (name, version) = (found.format.mdadm_name(), &found.version);
+            format!("{name} {version}, a disk of a firmware RAID: mdadm starts it, nothing here")
+        }
         Content::Luks(luks) => named(&format!("luks{}", luks.version), &luks.label, &luks.uuid),
         Content::Lvm(member) => format!("pv {}", member.header.id),
         Content::Btrfs(member) => {

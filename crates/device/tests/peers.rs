@@ -14,6 +14,7 @@ use std::sync::Arc;
 use warren_device::Uuid;
 use warren_device::activate;
 use warren_device::file::DeviceFile;
+use warren_device::firmware::{FirmwareRaid, Format};
 use warren_device::image::{self, Disk};
 use warren_device::index::{
     self, Decision, Device, DeviceNumber, Event, Facts, Index, Policy, Start,
@@ -91,6 +92,7 @@ fn as_blkid(content: &Content) -> String {
             TableKind::Gpt(uuid) => format!("PTTYPE=gpt PTUUID={uuid}"),
             TableKind::Mbr(id) => format!("PTTYPE=dos PTUUID={id:08x}"),
         },
+        Content::Firmware(found) => format!("TYPE={}", found.format.as_str()),
         Content::Luks(luks) => show("crypto_LUKS", &luks.uuid, &luks.label),
         Content::Lvm(member) => show("LVM2_member", &member.header.id, ""),
         Content::Btrfs(member) => {
@@ -204,6 +206,30 @@ fn superblocks_of_arrays_are_read_as_mdadm_does() {
                 check_md(&dir.0.join(name), version, number, role, size);
             }
         }
+    }
+}
+
+/// Disks of a firmware RAID are what blkid calls so, and what lies at their start is not theirs.
+#[test]
+fn disks_of_firmware_raids_are_what_blkid_says() {
+    if !have("disks_of_firmware_raids_are_what_blkid_says", &["blkid", "mkfs.ext4"]) {
+        return;
+    }
+    let dir = Directory::new("firmware");
+    for format in [Format::Intel, Format::Ddf] {
+        let path = dir.0.join(format.as_str());
+        shell(&format!("truncate -s 8M {0}; mkfs.ext4 -q {0}", path.display())).expect("a file");
+        let sectors = if format == Format::Intel { 2 } else { 1 };
+        let offset = (8 << 20) - 512 * sectors;
+        let mut disk = Disk::new(8 << 20);
+        image::put_firmware(&mut disk, &FirmwareRaid { format, version: "1.0".into(), offset });
+        let file = File::options().write(true).open(&path).expect("it was made");
+        for (at, bytes) in disk.extents() {
+            file.write_all_at(bytes, at).expect("it can be written");
+        }
+        let scan = scan_file(&path);
+        assert!(blkid(&path).starts_with(&as_blkid(&scan.content)), "{scan:?}: {}", blkid(&path));
+        assert!(matches!(scan.also[..], [Content::Filesystem(_)]), "{scan:?}");
     }
 }
 
