@@ -243,6 +243,8 @@ const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
 
 fn run(mut command: Command) -> warren_sys::Result<()> {
+    // Who asks before there is an answer waits for it, and so does the executor, which inherits this.
+    set_blocked(SignalSet::EMPTY.with(SIGUSR1))?;
     prepare(&mut command);
     // Before another program is started that would inherit it.
     let mut link = ManagerLink::inherited().map(Link::new);
