@@ -37,6 +37,7 @@ mod pass;
 mod tell;
 
 use hands::{Done, Hands};
+use nodes::Nodes;
 use pass::{Batch, ListAgain, Pass};
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
@@ -121,11 +122,8 @@ pub struct Daemon {
     content_links: BTreeMap<DeviceNumber, Vec<String>>,
     /// Those that were made.
     links: links::Links,
-    /// Of what device-mapper made, whether its nodes were seen; without udev.
-    nodes: BTreeMap<DeviceNumber, nodes::Nodes>,
-    /// Those of which they are waited for.
-    nodeless: BTreeSet<DeviceNumber>,
-    look_for_nodes_at_ms: Option<u64>,
+    /// Of what device-mapper made, whether its nodes are there; without udev.
+    nodes: Nodes,
 }
 
 /// Metadata texts that were read with a device.
@@ -156,6 +154,8 @@ impl Daemon {
             epoll.add(later, 0, Interest::READ)?;
         }
         epoll.add(readers.fd(), 0, Interest::READ)?;
+        let nodes = Nodes::new()?;
+        epoll.add(nodes.watcher(), 0, Interest::READ)?;
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }
@@ -193,9 +193,7 @@ impl Daemon {
             others: BTreeSet::new(),
             content_links: BTreeMap::new(),
             links: links::Links::default(),
-            nodes: BTreeMap::new(),
-            nodeless: BTreeSet::new(),
-            look_for_nodes_at_ms: None,
+            nodes,
         })
     }
 
@@ -252,7 +250,7 @@ impl Daemon {
             && self.batch.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
-            && self.nodeless.is_empty()
+            && self.nodes.are_there()
             && self.hands.as_ref().is_none_or(Hands::is_idle)
     }
 
@@ -278,7 +276,7 @@ impl Daemon {
             self.pass_deadline_ms(),
             self.list_again_ms(),
             self.batch_deadline_ms(),
-            self.look_for_nodes_at_ms,
+            self.nodes.deadline_ms(),
             self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;
