@@ -307,6 +307,9 @@ impl Daemon {
         }
         if Device::refusal_unread(&found.facts).is_some() {
             self.waited_for(number);
+            // What was on it is not there any more, or nobody's to look at.
+            self.details.remove(&number);
+            self.content_links.remove(&number);
             return self.arrived(&found, Role::Unread, Vec::new());
         }
         if !self.content_links.contains_key(&number) {

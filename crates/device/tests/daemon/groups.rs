@@ -125,6 +125,30 @@ fn a_volume_is_ready_when_it_can_be_opened_by_its_names() {
 }
 
 #[test]
+fn what_was_on_a_loop_device_is_gone_with_its_file() {
+    alone("what_was_on_a_loop_device_is_gone_with_its_file", |test| {
+        let mut machine = Machine::boot(test, 1 << 20, &[]);
+        make_device(&machine.top, "loop0", 0, &btrfs_disk(1));
+        let file = machine.top.join("sys/devices/block/loop0/loop/backing_file");
+        fs::create_dir_all(file.parent().expect("a parent")).expect("the tree can be made");
+        for (is_there, expected) in [
+            (true, "loop0: btrfs device 1 of 2"),
+            (false, "loop0: not read\n  a loop device without a file\n"),
+            (true, "loop0: btrfs device 1 of 2"),
+        ] {
+            match is_there {
+                true => fs::write(&file, "/image\n").expect("it can be written"),
+                false => fs::remove_file(&file).expect("it is there"),
+            }
+            machine.send("change", "loop0", 0);
+            machine.said();
+            let report = machine.daemon.report().text();
+            assert!(report.contains(expected), "{report}");
+        }
+    });
+}
+
+#[test]
 fn a_part_that_udev_holds_back_is_counted_all_the_same() {
     alone("a_part_that_udev_holds_back_is_counted_all_the_same", |test| {
         let mut machine = Machine::boot(test, 1 << 20, &[]);
