@@ -351,6 +351,10 @@ impl Daemon {
         let again = self.reading.remove(&number);
         // It may have gone while it was read.
         let Some(found) = self.found.get(&number).cloned() else { return };
+        // What was read is of before; it was told of when it was not to be looked at any more.
+        if Device::refusal_unread(&found.facts).is_some() {
+            return self.give_up_texts(number, &[]);
+        }
         // What was given up and answers after all may have been another disk then: now that it
         // answers it is read anew, and so is what changed while it was read.
         if again != Some(false) {
@@ -369,6 +373,11 @@ impl Daemon {
         self.tell_trouble(&found, &answer.outcome);
         let got: Vec<TextKey> = texts.iter().map(|(key, _)| *key).collect();
         self.arrived(&found, role, texts);
+        self.give_up_texts(number, &got);
+    }
+
+    /// Texts for which the device was read, and that were not got from it.
+    fn give_up_texts(&mut self, number: DeviceNumber, got: &[TextKey]) {
         for key in self.whole.remove(&number).unwrap_or_default() {
             if !got.contains(&key) {
                 self.step(Event::Text { device: number, key, group: None });

@@ -181,6 +181,33 @@ fn a_disk_that_answers_late_is_read_anew() {
     });
 }
 
+#[test]
+fn what_was_read_before_the_file_of_a_loop_device_went_is_not_told() {
+    alone("what_was_read_before_the_file_of_a_loop_device_went_is_not_told", |test| {
+        let (let_go, gate) = channel();
+        let gate = Mutex::new(Some(gate));
+        let open = move |_: &Path| -> std::io::Result<Box<dyn ReadAt>> {
+            let gate = gate.lock().expect("no reader panicked").take();
+            Ok(Box::new(Dead(Mutex::new(gate.expect("it is read once")))))
+        };
+        let readers = Readers::with(Box::new(open), 60_000).expect("an eventfd can be had");
+        let mut machine = Machine::start(test, 1 << 20, &[], readers, 60_000);
+        make_device(&machine.top, "loop0", 0, &Disk::new(2 << 20));
+        let file = machine.top.join("sys/devices/block/loop0/loop/backing_file");
+        fs::create_dir_all(file.parent().expect("a parent")).expect("the tree can be made");
+        fs::write(&file, "/image\n").expect("it can be written");
+        machine.send("add", "loop0", 0);
+        machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+        fs::remove_file(&file).expect("it is there");
+        machine.send("change", "loop0", 0);
+        machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
+        drop(let_go);
+        machine.said();
+        let report = machine.daemon.report().text();
+        assert_eq!(report, "loop0: not read\n  a loop device without a file\n");
+    });
+}
+
 /// Twelve times as many disks as descriptors; the limit of a service is 1,024.
 #[test]
 fn no_disk_has_a_descriptor_that_is_not_being_read() {
