@@ -132,9 +132,9 @@ fn what_was_on_a_loop_device_is_gone_with_its_file() {
         let file = machine.top.join("sys/devices/block/loop0/loop/backing_file");
         fs::create_dir_all(file.parent().expect("a parent")).expect("the tree can be made");
         for (is_there, expected) in [
-            (true, "loop0: btrfs device 1 of 2"),
+            (true, "loop0: btrfs devid 1, one of 2"),
             (false, "loop0: not read\n  a loop device without a file\n"),
-            (true, "loop0: btrfs device 1 of 2"),
+            (true, "loop0: btrfs devid 1, one of 2"),
         ] {
             match is_there {
                 true => fs::write(&file, "/image\n").expect("it can be written"),
