@@ -81,10 +81,43 @@ fn ddf(image: &Image<'_>, sector: u64) -> Option<FirmwareRaid> {
     Some(FirmwareRaid { format: Format::Ddf, version: text(anchor, 32, 8), offset })
 }
 
-/// The checksum of an anchor.
+/// The checksum of an anchor: the CRC of zlib that begins with 0 and is not inverted at its end.
 pub fn ddf_checksum(anchor: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
+    let mut hasher = crc32fast::Hasher::new_with_initial(!0);
     let (magic, behind) = (anchor.get(..4), anchor.get(8..ANCHOR_BYTES));
     [magic, Some(&[0xff; 4]), behind].into_iter().flatten().for_each(|part| hasher.update(part));
-    hasher.finalize()
+    !hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::Scratch;
+
+    /// What mdadm 4.2 wrote, but for bytes that are all set: where, and what.
+    const BY_MDADM: [(usize, &[u8]); 9] = [
+        (0, b"\xde\x11\xde\x11\x0e\xd2\x58\xa8Linux-MD"),
+        (16, b"\xde\xad\xbe\xef\0\0\0\0\x58\x35\x32\x53\x6a\x9d\x26\x0a01.02.00"),
+        (44, b"\x58\x35\x32\x53\xff\0\0"),
+        (96, b"\0\0\0\0\0\0\xc0\0\0\0\0\0\0\0\x40\0\0"),
+        (116, b"\0\0\x80\0\0\0\0\0\0\0\x40\0\x03\xff\0\xff\0\x40\0\x07\x01\0"),
+        (192, b"\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x80\0\0\0\x82\0\0\0\x20"),
+        (216, b"\0\0\0\xa2\0\0\x01\xc7\0\0\x02\x69\0\0\0\x01"),
+        (236, b"\0\0\0\0"),
+        (244, b"\0\0\0\0\xff\xff\xff\xff\0\0\0\0"),
+    ];
+
+    #[test]
+    fn an_anchor_by_mdadm_is_found() {
+        let mut disk = vec![0; 1 << 20];
+        let anchor = (1 << 20) - ANCHOR_BYTES;
+        disk[anchor..].fill(0xff);
+        for (at, bytes) in BY_MDADM {
+            disk[anchor + at..anchor + at + bytes.len()].copy_from_slice(bytes);
+        }
+        let (mut scratch, source) = (Scratch::default(), disk.as_slice());
+        let image = Image::load(&source, &mut scratch).expect("memory can be read");
+        let found = find(&image).map(|found| (found.format, found.version));
+        assert_eq!(found, Some((Format::Ddf, "01.02.00".to_owned())));
+    }
 }
