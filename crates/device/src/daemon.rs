@@ -138,16 +138,7 @@ impl Daemon {
         readers: Readers,
         executor: Option<OwnedFd>,
     ) -> warren_sys::Result<Daemon> {
-        let group = if options.udev { Group::Udev } else { Group::Kernel };
-        let socket = Uevents::open(group, options.receive_buffer_bytes)?;
-        if options.udev {
-            filter(&socket)?;
-        }
-        let later = match options.waits_for_udev && !options.udev {
-            true => Some(Uevents::open(Group::Udev, options.receive_buffer_bytes)?),
-            false => None,
-        };
-        later.as_ref().map_or(Ok(()), filter)?;
+        let (socket, later) = sockets(&options)?;
         let (epoll, hands) = (Epoll::new()?, executor.map(Hands::over));
         epoll.add(&socket, 0, Interest::READ)?;
         if let Some(later) = &later {
@@ -515,6 +506,17 @@ impl Daemon {
         if let Some(hands) = &mut self.hands {
             hands.order(order);
         }
+    }
+}
+
+/// Where events are heard, and where udev will be if it is not there yet and is waited for.
+fn sockets(options: &Options) -> warren_sys::Result<(Uevents, Option<Uevents>)> {
+    let open = |group| Uevents::open(group, options.receive_buffer_bytes);
+    let of_udev = || open(Group::Udev).and_then(|socket| filter(&socket).map(|()| socket));
+    match (options.udev, options.waits_for_udev) {
+        (true, _) => Ok((of_udev()?, None)),
+        (false, true) => Ok((open(Group::Kernel)?, Some(of_udev()?))),
+        (false, false) => Ok((open(Group::Kernel)?, None)),
     }
 }
 
