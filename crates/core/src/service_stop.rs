@@ -458,9 +458,10 @@ impl Core {
         restarts_after(config.restart, run.outcome)
     }
 
-    /// `auto-restart`: down, and up again after `RestartSec=`.
+    /// `auto-restart`: down, and up again after `RestartSec=` or more.
     fn wait_to_restart(&mut self, unit: UnitId, config: &ServiceConfig, mut run: ServiceRun) {
-        let deadline = self.now.monotonic.after(config.restart_delay);
+        let restarts = self.history_mut(unit).restarts;
+        let deadline = self.now.monotonic.after(config.restart_delay_after(restarts));
         run.phase = ServicePhase::AutoRestart;
         run.main = None;
         run.control = None;

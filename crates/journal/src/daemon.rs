@@ -270,9 +270,6 @@ impl Daemon {
         let old = std::mem::take(&mut found.entries);
         let next = found.next.get(kmsg::NAME).copied();
         let boot = Host::read().boot;
-        let open = || Kmsg::open(&options.socket_directory, boot, next);
-        let kmsg = options.kmsg.then(open).transpose();
-        let kmsg = kmsg.map_err(|e| Error::io("open", "/dev/kmsg", &e))?;
         let directory = &options.socket_directory;
         let control = directory.join(control::SOCKET_NAME).display().to_string();
         let mut daemon = Daemon {
@@ -289,7 +286,7 @@ impl Daemon {
             stream: socket(inherited.stream, directory, "stdout", Kind::Stream)?,
             link: inherited.link.map(Link::new),
             unit_files: None,
-            kmsg,
+            kmsg: None,
             audit: None,
             control: Control::new(
                 [inherit::bind_private(control).map_err(system)?]
@@ -310,6 +307,9 @@ impl Daemon {
             orders: Vec::new(),
             stopping: false,
         };
+        if options.kmsg {
+            daemon.open_kmsg(directory, next);
+        }
         if options.audit {
             daemon.open_audit();
         }
@@ -324,6 +324,16 @@ impl Daemon {
         daemon.link.iter().for_each(Link::hello);
         options.faults.iter().for_each(|fault| daemon.core.note(&fault.to_string()));
         Ok(daemon)
+    }
+
+    /// A container has none, or may not read it.
+    fn open_kmsg(&mut self, directory: &Path, next: Option<u64>) {
+        match Kmsg::open(directory, self.boot, next) {
+            Ok(kmsg) => self.kmsg = Some(kmsg),
+            Err(e) => {
+                self.core.note(&format!("Records of the kernel are not read: /dev/kmsg: {e}"))
+            }
+        }
     }
 
     /// Without the right to, or in a container, there are no records for us.

@@ -159,6 +159,28 @@ fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
     assert!(first.get("_PID").is_none() && first.get("_HOSTNAME").is_some());
 }
 
+/// As in a container.
+#[test]
+fn without_the_kernel_s_log_it_is_said_once() {
+    let works = Command::new("unshare").args(["--mount", "true"]).output();
+    if !works.is_ok_and(|output| output.status.success()) {
+        return not_run("mount namespaces cannot be made");
+    }
+    let mut lab = Lab::new("no-kmsg");
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount -t tmpfs tmpfs /dev && exec \"$@\"", "sh"]);
+    command.arg(env!("CARGO_BIN_EXE_warren-journald"));
+    command.args(["--set", "ReadKMsg=yes", "--set", "SystemKeepFree=0", "--directory"]);
+    command.arg(lab.path("store")).arg("--socket-directory").arg(lab.path("run"));
+    let listener = lab.spawn_command(command);
+    listener.recv(&mut [0; 64]).expect("it says that it is ready");
+    lab.stop();
+    let own = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let said: Vec<String> = own.iter().map(|entry| shown(entry, "MESSAGE")).collect();
+    let of_kernel = said.iter().filter(|text| text.contains("/dev/kmsg")).count();
+    assert_eq!(of_kernel, 1, "{said:?}");
+}
+
 #[test]
 fn without_the_right_to_read_audit_records_it_is_said_once() {
     let mut lab = Lab::new("audit");

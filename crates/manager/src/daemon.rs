@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_bus::Bus;
 use warren_bus::backend::{Backend, ReplySender};
@@ -76,6 +76,7 @@ pub(crate) mod token {
     pub const DEVICES: u64 = 10 << 32;
     pub const CONSOLE: u64 = 11 << 32;
     pub const STRANGER: u64 = 12 << 32;
+    pub const HELD: u64 = 13 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -239,6 +240,7 @@ impl Daemon {
             self.tell_missing();
             self.try_doors_again();
             self.collect();
+            self.end_held_up();
             self.events.push_back(Event::Tick);
         }
     }
@@ -254,7 +256,8 @@ impl Daemon {
             self.planned.deadline(),
         ];
         let next = deadlines.into_iter().flatten().min();
-        next.map_or(HEARTBEAT, |at| at.since(now)).min(HEARTBEAT)
+        let patience = self.helpers.patience_left(Instant::now()).unwrap_or(HEARTBEAT);
+        next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
     }
 
     fn heartbeat(&mut self) {
@@ -289,6 +292,7 @@ impl Daemon {
             token::CONSOLE => self.read_console(),
             token::SOCKET => self.socket_ready(UnitId(number)),
             token::STRANGER => self.stranger_ended(number),
+            token::HELD => self.held_hung_up(number as usize),
             _ => {}
         }
     }
@@ -314,11 +318,11 @@ impl Daemon {
 
     /// A new helper. What the old one said last may not have been read yet.
     fn take_helper(&mut self, index: usize, socket: OwnedFd) {
-        self.read_helper(index);
-        if let Some(old) = self.helpers.socket(index) {
-            let _ = self.epoll.remove(old);
+        while let Some(said) = self.helpers.receive(index) {
+            self.helper_said(said);
         }
-        self.helpers.replace(index, socket);
+        let lost = self.helpers.replace(index, socket);
+        lost.into_iter().for_each(|lost| self.helper_lost(lost));
         self.watch_helper(index);
     }
 
@@ -332,6 +336,10 @@ impl Daemon {
         // Answers to spawns that were just read: the machine is to know those processes.
         self.turn();
         for record in self.init.ended(EXITS_PER_TURN_MAX) {
+            if let Some(unborn) = self.helpers.held.ended(record.exit.pid) {
+                self.born(unborn);
+                self.turn();
+            }
             let pid = record.exit.pid as u32;
             self.pidfds.remove(&pid);
             let status = match record.exit.kind {
@@ -434,19 +442,24 @@ impl Daemon {
     fn read_helper(&mut self, index: usize) {
         for _ in 0..REPLIES_PER_TURN_MAX {
             let Some(said) = self.helpers.receive(index) else { return };
-            match said {
-                Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
-                Said::Earlier(reply, pidfd) => {
-                    let replies = &mut self.answered.replies;
-                    replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
-                }
-                Said::Settled => self.settle(),
-                Said::Foreign(left) => return self.helper_is_foreign(left),
-                Said::Lost(lost) => return self.helper_lost(lost),
-            }
+            self.helper_said(said);
             if self.helpers.is_idle(index) {
                 return;
             }
+        }
+    }
+
+    fn helper_said(&mut self, said: Said) {
+        match said {
+            Said::Spawned(reply, pidfd) => self.spawned(reply, pidfd),
+            Said::Earlier(reply, pidfd) => {
+                let replies = &mut self.answered.replies;
+                replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
+                self.settle();
+            }
+            Said::Settled => self.settle(),
+            Said::Foreign(left) => self.helper_is_foreign(left),
+            Said::Lost(lost) => self.helper_lost(lost),
         }
     }
 

@@ -5,9 +5,13 @@
 //! done twice. One that makes a process just then may be held up for long, by a program on a file
 //! system whose server does not answer, or whose automount waits for this very manager; so it is
 //! waited for no longer than a moment, and what it may have been asked is settled when it answers.
+//! At no other time either does anybody wait long behind one that is held up: init ends it and starts
+//! another, and what it was at goes on alone ([`held`]).
 //!
 //! A helper may be of another program than this one: after an upgrade init starts what is on the
 //! disk. So each is asked first, and gets no spawn before it has said that it speaks our language.
+
+pub mod held;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +25,8 @@ use warren_init::protocol::{ExecStep, PACKET_BYTES_MAX, encode};
 use warren_sys::fdpass::Credentials;
 use warren_sys::{Result, fdpass, memfd, process};
 
+use self::held::Held;
+
 /// Spawns that one helper has under way at most.
 const IN_FLIGHT_MAX: usize = 8;
 
@@ -32,6 +38,19 @@ const WAITING_MAX: usize = 1 << 20;
 /// answered before.
 const SYNC_WAIT: Duration = Duration::from_millis(50);
 
+/// With somebody behind it, a helper is held up when a spawn takes so long; it takes a hundredth of
+/// it otherwise. Less while processes are held up already: thousands may be, by one dead server.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// The least of that, as a part of it by halves.
+const PATIENCE_HALVED_MAX: usize = 4;
+
+/// A spawn over which helpers ended is tried so often in all.
+const DEATHS_MAX: u8 = 2;
+
+/// A spawn that held up helpers before there was a process is tried so often in all.
+const HOLD_UPS_MAX: u8 = 8;
+
 /// Why there is nobody to start a process.
 pub const FOREIGN: &str = "warren-exec is of another version of Warrener than warrend";
 
@@ -40,12 +59,14 @@ struct Waiting {
     id: EffectId,
     packet: Vec<u8>,
     fds: Vec<OwnedFd>,
-    /// It is the second try.
-    again: bool,
+    /// Helpers that ended by themselves over it.
+    deaths: u8,
+    /// Helpers that were ended over it.
+    hold_ups: u8,
 }
 
 /// A spawn that was sent, with what is needed to send it again.
-struct Sent {
+pub struct Sent {
     number: u64,
     spawn: Waiting,
 }
@@ -72,6 +93,10 @@ struct Helper {
     /// It is to end when it has answered that.
     ends_then: bool,
     pid: Option<i32>,
+    /// Since when it has been at what it is at.
+    since: Option<Instant>,
+    /// Init was asked to end it.
+    given_up: bool,
 }
 
 /// What a helper said.
@@ -91,14 +116,26 @@ pub enum Said {
 /// What went with a helper. It does one spawn after the other, so only the oldest can have begun.
 #[derive(Default)]
 pub struct Lost {
-    /// This spawn may have been done, and is done again or given up.
-    pub begun: Option<EffectId>,
-    /// This one is not tried again.
-    pub given_up: Option<EffectId>,
+    /// This spawn may have been done.
+    pub begun: Option<Sent>,
     /// What it was heard by: init has it too, so that it goes on being ready until it is unwatched.
     pub socket: Option<OwnedFd>,
     /// It had not answered all that the last incarnation asked for.
     pub owed: bool,
+    /// It was ended because it was held up.
+    pub held_up: bool,
+}
+
+impl Sent {
+    /// Which spawn.
+    pub fn id(&self) -> EffectId {
+        self.spawn.id
+    }
+
+    /// Which in the order of sending.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
 }
 
 /// What helpers answered to the last incarnation.
@@ -117,6 +154,8 @@ pub struct Helpers {
     buffer: Vec<u8>,
     /// Spawns sent so far.
     sent: u64,
+    /// What helpers that were ended were at.
+    pub held: Held,
 }
 
 impl Helpers {
@@ -127,6 +166,7 @@ impl Helpers {
             waiting: VecDeque::new(),
             buffer: vec![0; PACKET_BYTES_MAX],
             sent: 0,
+            held: Held::default(),
         }
     }
 
@@ -157,7 +197,8 @@ impl Helpers {
         if self.owe() {
             return Some(0);
         }
-        self.helpers.iter().filter_map(|h| h.under_way.front().map(|sent| sent.number)).min()
+        let under_way = self.helpers.iter().filter_map(|h| h.under_way.front());
+        under_way.map(|sent| sent.number).chain(self.held.oldest()).min()
     }
 
     /// The number of the spawn that was sent last, if any is under way.
@@ -170,13 +211,62 @@ impl Helpers {
         Some(self.helpers.get(index)?.socket.as_ref()?.as_fd())
     }
 
-    /// Takes the socket of a helper that was started anew.
-    pub fn replace(&mut self, index: usize, socket: OwnedFd) {
+    /// Takes the socket of a helper that was started anew, and what went with the one before, if
+    /// nothing was heard of its end: what it made may hold its socket open.
+    pub fn replace(&mut self, index: usize, socket: OwnedFd) -> Option<Lost> {
         while self.helpers.len() <= index {
             self.helpers.push(Helper::new(None));
         }
+        let lost = self.helpers[index].socket.is_some().then(|| self.lose(index));
         self.helpers[index] = Helper::new(Some(socket));
         self.ask(index);
+        lost
+    }
+
+    /// How long nobody is taken for held up, if somebody may be.
+    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let since = self.helpers.iter().filter(|h| self.waits_behind(h)).filter_map(|h| h.since);
+        since.min().map(|since| (since + self.patience()).saturating_duration_since(now))
+    }
+
+    /// Helpers that are held up while somebody waits behind them, each told once: to be ended.
+    pub fn held_up(&mut self, now: Instant) -> Vec<usize> {
+        let patience = self.patience();
+        let is_held_up = |helper: &Helper| {
+            self.waits_behind(helper) && helper.since.is_some_and(|since| now >= since + patience)
+        };
+        let mut held_up: Vec<usize> =
+            (0..self.helpers.len()).filter(|&n| is_held_up(&self.helpers[n])).collect();
+        held_up.truncate(held::HELD_MAX.saturating_sub(self.held.count()));
+        held_up.iter().for_each(|&index| self.helpers[index].given_up = true);
+        held_up
+    }
+
+    fn waits_behind(&self, helper: &Helper) -> bool {
+        let spawns = helper.under_way.len();
+        let waits = helper.owes.is_some() || spawns > 1 || (spawns > 0 && !self.waiting.is_empty());
+        waits && !helper.given_up
+    }
+
+    fn patience(&self) -> Duration {
+        PATIENCE / (1 << self.held.count().min(PATIENCE_HALVED_MAX))
+    }
+
+    /// Has a spawn done again over which a helper ended. The text says why that is not done.
+    pub fn again(&mut self, begun: Sent, held_up: bool) -> Option<(EffectId, &'static str)> {
+        let mut spawn = begun.spawn;
+        match held_up {
+            true => spawn.hold_ups += 1,
+            false => spawn.deaths += 1,
+        }
+        if spawn.deaths >= DEATHS_MAX {
+            return Some((spawn.id, "exec helpers died over it"));
+        }
+        if spawn.hold_ups >= HOLD_UPS_MAX {
+            return Some((spawn.id, "a file system that it needs does not answer"));
+        }
+        self.waiting.push_front(spawn);
+        None
     }
 
     /// Asks helper `index` whether it speaks our language; it gets no spawn before.
@@ -218,6 +308,7 @@ impl Helpers {
                 .as_ref()
                 .map(|socket| fdpass::try_send(socket.as_fd(), &Sync(number).packet(), &[]));
             helper.owes = sent.is_some_and(|sent| sent.is_ok()).then_some(Sync(number));
+            helper.since = helper.owes.map(|_| Instant::now());
             answered.is_partial |= helper.owes.is_none();
         }
         for index in 0..self.helpers.len() {
@@ -275,7 +366,7 @@ impl Helpers {
         let mut fds = Vec::new();
         let received = match fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false) {
             Err(e) if e.is_would_block() => return None,
-            Err(_) => return Some(self.lose(index)),
+            Err(_) => return Some(self.hang_up(index)),
             Ok(received) => received,
         };
         match FromHelper::parse(&self.buffer[..received.bytes]) {
@@ -291,7 +382,7 @@ impl Helpers {
                 Some(Said::Settled)
             }
             Ok(_) => None,
-            Err(_) => Some(self.lose(index)),
+            Err(_) => Some(self.hang_up(index)),
         }
     }
 
@@ -311,7 +402,7 @@ impl Helpers {
         let request = SpawnRequest { id: id.0, exec };
         let packet = encode(&request).map_err(|e| e.to_string())?;
         let (packet, fds) = large(packet, fds).map_err(|e| e.to_string())?;
-        self.waiting.push_back(Waiting { id, packet, fds, again: false });
+        self.waiting.push_back(Waiting { id, packet, fds, deaths: 0, hold_ups: 0 });
         self.send_waiting();
         Ok(())
     }
@@ -332,6 +423,7 @@ impl Helpers {
                 Ok(()) => {
                     self.sent += 1;
                     helper.under_way.push_back(Sent { number: self.sent, spawn: next });
+                    helper.since = helper.since.or_else(|| Some(Instant::now()));
                 }
                 Err(e) if e.is_would_block() => {
                     self.waiting.push_front(next);
@@ -356,18 +448,20 @@ impl Helpers {
         let mut fds = Vec::new();
         let received = match fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false) {
             Err(e) if e.is_would_block() => return None,
-            Err(_) => return Some(self.lose(index)),
+            Err(_) => return Some(self.hang_up(index)),
             Ok(received) => received,
         };
         match FromHelper::parse(&self.buffer[..received.bytes]) {
             Ok(FromHelper::Reply(HelperReply::Spawned(reply))) => {
                 helper.under_way.retain(|sent| sent.spawn.id.0 != reply.id);
+                helper.did_one();
                 self.send_waiting();
                 Some(Said::Spawned(reply, fds.pop()))
             }
             // It does one after the other.
             Ok(FromHelper::Reply(HelperReply::Refused { message })) => {
                 let refused = helper.under_way.pop_front()?;
+                helper.did_one();
                 self.send_waiting();
                 let error = SpawnError { step: ExecStep::Request, errno: 0, message, pid: None };
                 Some(Said::Spawned(SpawnReply { id: refused.spawn.id.0, result: Err(error) }, None))
@@ -382,7 +476,7 @@ impl Helpers {
                     }
                 }
             }
-            Err(_) => Some(self.lose(index)),
+            Err(_) => Some(self.hang_up(index)),
         }
     }
 
@@ -394,25 +488,21 @@ impl Helpers {
         self.waiting.drain(..).map(|spawn| spawn.id).collect()
     }
 
-    fn lose(&mut self, index: usize) -> Said {
-        let lost = std::mem::replace(&mut self.helpers[index], Helper::new(None));
-        // If it lives, it has said what nobody understands.
+    /// The helper is gone, or it has said what nobody understands.
+    fn hang_up(&mut self, index: usize) -> Said {
+        let lost = self.lose(index);
         lost.socket.iter().for_each(|socket| fdpass::hang_up(socket.as_fd()));
-        let mut under_way = lost.under_way.into_iter().map(|sent| sent.spawn);
-        let begun = under_way.next();
-        let untouched: Vec<Waiting> = under_way.collect();
-        for spawn in untouched.into_iter().rev() {
-            self.waiting.push_front(spawn);
-        }
-        let begun_id = begun.as_ref().map(|spawn| spawn.id);
-        let owed = lost.owes.is_some();
-        let mut lost = Lost { begun: begun_id, given_up: None, socket: lost.socket, owed };
-        match begun {
-            Some(spawn) if spawn.again => lost.given_up = Some(spawn.id),
-            Some(spawn) => self.waiting.push_front(Waiting { again: true, ..spawn }),
-            None => {}
-        }
         Said::Lost(lost)
+    }
+
+    fn lose(&mut self, index: usize) -> Lost {
+        let mut lost = std::mem::replace(&mut self.helpers[index], Helper::new(None));
+        let begun = lost.under_way.pop_front();
+        for sent in lost.under_way.into_iter().rev() {
+            self.waiting.push_front(sent.spawn);
+        }
+        let (owed, held_up) = (lost.owes.is_some(), lost.given_up);
+        Lost { begun, socket: lost.socket, owed, held_up }
     }
 }
 
@@ -427,12 +517,20 @@ impl Helper {
             owes: None,
             ends_then: false,
             pid: None,
+            since: None,
+            given_up: false,
         }
+    }
+
+    /// What it is at, if anything, is the next.
+    fn did_one(&mut self) {
+        self.since = self.under_way.front().map(|_| Instant::now());
     }
 
     /// It has answered everything that was sent before.
     fn settled(&mut self, answer: Synced, sender: Option<Credentials>) {
         self.owes = None;
+        self.did_one();
         self.standing = if answer.is_ours() { Standing::Ready } else { Standing::Foreign };
         self.pid = sender.map(|sender| sender.pid);
     }

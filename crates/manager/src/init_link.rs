@@ -173,6 +173,12 @@ impl InitLink {
         client::send_control(self.socket(), &request, None)
     }
 
+    /// Ends a helper that is held up: [`FromInit::Helper`] comes with the next one.
+    pub fn end_helper(&self, index: usize) -> Result<()> {
+        let index = u16::try_from(index).unwrap_or(u16::MAX);
+        client::send_control(self.socket(), &InitRequest::EndHelper { index }, None)
+    }
+
     /// The manager is alive.
     pub fn ping(&self, n: u64) -> Result<()> {
         client::send_control(self.socket(), &InitRequest::Ping { n }, None)

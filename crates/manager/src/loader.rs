@@ -280,7 +280,7 @@ impl Loader {
 
     /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
     pub fn load_one(&mut self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
-        self.load_names(graph, BTreeSet::from([name.clone()]))
+        self.load_name(graph, name)
     }
 
     /// The generation without these units, but for those that got a file meanwhile.

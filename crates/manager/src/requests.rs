@@ -1,5 +1,6 @@
 //! Orders of other threads: calls of bus clients, of `warren`, and what the loader made.
 
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
@@ -158,9 +159,9 @@ impl Daemon {
                 let known = UnitName::parse(&name).ok();
                 let state = known
                     .and_then(|name| self.shared.states().get(&name).map(UnitFileState::as_str));
-                state.map(|state| Answer::Text(state.to_owned())).ok_or_else(|| {
-                    BusError::file_not_found(format!("No such file or directory: {name}"))
-                })
+                state
+                    .map(|state| Answer::Text(state.to_owned()))
+                    .ok_or_else(|| BusError::file_not_found("No such file or directory"))
             }
             Call::ListUnitFiles => Ok(Answer::UnitFiles(self.unit_file_list())),
             Call::GetDefaultTarget => {
@@ -337,7 +338,7 @@ impl Daemon {
     }
 
     /// Puts a generation in force, now: what follows in this turn sees it.
-    fn commit(&mut self, graph: &std::sync::Arc<warren_core::graph::Graph>, delta: &Delta) {
+    fn commit(&mut self, graph: &Arc<warren_core::graph::Graph>, delta: &Delta) {
         if graph.generation() == self.core.graph().generation()
             && graph.len() == self.core.graph().len()
         {
@@ -346,6 +347,8 @@ impl Daemon {
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);
+        // Also what nothing follows from, such as a unit that is not there.
+        self.shared.publish(Arc::new(self.core.view()));
         self.tell_new_devices(graph, delta);
         let units = delta.added.iter().chain(&delta.changed).chain(&delta.removed).copied();
         self.mounts.tell_again(graph, units);

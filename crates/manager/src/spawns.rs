@@ -3,21 +3,26 @@
 //! [`crate::spawn`].
 
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use warren_core::event::{Done, Event, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
-use warren_init::protocol::exec::SpawnReply;
+use warren_init::protocol::exec::{SpawnReply, Spawned};
+use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_unit::config::Input;
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
+use crate::helpers::held::Unborn;
 use crate::helpers::{FOREIGN, Lost};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
 use crate::spawn::{LogOutput, SpawnHost, command_of, exec_spec, writes_to_log};
+
+const SIGKILL: i32 = 9;
 
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
@@ -36,6 +41,9 @@ impl Daemon {
             return self.spawned(reply, pidfd);
         }
         if self.resuming && self.may_be_untold(spawn.unit) {
+            if self.helpers.held.is_listening() && self.take_up_unborn(id, 0) {
+                return;
+            }
             self.kill_unknown(id);
         }
         if let Err(error) = self.try_spawn(id, spawn) {
@@ -202,24 +210,88 @@ impl Daemon {
         }
     }
 
-    /// A helper died. The spawn that it was at may have been done: what it may have made is
-    /// killed, and it is done once more; if that is the end of another helper, it fails.
+    /// A helper is gone. The spawn that it was at may have been done. A process that is on the way
+    /// to its program goes on; else what it may have made is killed, and it is done once more, but
+    /// for one over which too many helpers ended.
     pub(crate) fn helper_lost(&mut self, lost: Lost) {
-        if let Some(socket) = &lost.socket {
-            let _ = self.epoll.remove(socket);
-        }
-        if let Some(id) = lost.begun {
-            self.kill_unknown(EffectId(id.0 & !crate::tools::TOOL));
+        let slot = lost.socket.map(|socket| {
+            let _ = self.epoll.remove(&socket);
+            self.helpers.held.take_socket(socket)
+        });
+        if let Some(begun) = lost.begun
+            && !self.take_up_unborn(begun.id(), begun.number())
+        {
+            self.kill_unknown(EffectId(begun.id().0 & !crate::tools::TOOL));
+            if let Some((id, why)) = self.helpers.again(begun, lost.held_up) {
+                self.not_spawned(id, why);
+            }
         }
         if lost.owed {
             self.answered.is_partial = true;
             self.settle();
         }
-        if let Some(id) = lost.given_up {
-            self.not_spawned(id, "exec helpers died over it");
+        if let Some(slot) = slot {
+            self.watch_held(slot);
         }
         self.helpers.send_waiting();
         self.forget_orphans();
+    }
+
+    /// Watches what a helper that is gone was heard by, or closes it if nobody is left to be waited
+    /// for.
+    fn watch_held(&mut self, slot: usize) {
+        let held = &self.helpers.held;
+        let watched = match held.socket(slot).filter(|_| held.count() > 0) {
+            Some(socket) => self.epoll.add(socket, token::HELD | slot as u64, Interest::READ),
+            None => return self.held_hung_up(slot),
+        };
+        if let Err(e) = watched {
+            say!("what a helper was at is not watched: {e}");
+            self.held_hung_up(slot);
+        }
+    }
+
+    /// Processes of helpers that are gone may be their programs now.
+    pub(crate) fn held_hung_up(&mut self, slot: usize) {
+        if let Some(socket) = self.helpers.held.socket(slot) {
+            let _ = self.epoll.remove(socket);
+        }
+        let born = self.helpers.held.hung_up(slot);
+        born.into_iter().for_each(|unborn| self.born(unborn));
+        self.forget_orphans();
+    }
+
+    /// A process of a helper that is gone is its program, or has ended.
+    pub(crate) fn born(&mut self, unborn: Unborn) {
+        let Unborn { id, pid, pidfd, .. } = unborn;
+        let spawned = Spawned { pid, started_ns: 0, moved_to_cgroup: false };
+        self.spawned(SpawnReply { id: id.0, result: Ok(spawned) }, Some(pidfd));
+    }
+
+    /// Waits for a process that a helper which is gone made for a spawn, if it is on the way to its
+    /// program.
+    fn take_up_unborn(&mut self, id: EffectId, number: u64) -> bool {
+        let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) else {
+            return false;
+        };
+        let unborn = self.unknown_processes(unit).find_map(|pid| Unborn::of(id, number, pid));
+        let Some(unborn) = unborn else { return false };
+        let name = self.unit_name(unit);
+        say!(
+            "{name}: process {} waits for a file system with its program; others go on",
+            unborn.pid
+        );
+        self.helpers.held.take(unborn);
+        true
+    }
+
+    /// Has helpers replaced that are held up while others wait behind them.
+    pub(crate) fn end_held_up(&mut self) {
+        for index in self.helpers.held_up(Instant::now()) {
+            if let Err(e) = self.init.end_helper(index) {
+                say!("an exec helper is held up and cannot be replaced: {e}");
+            }
+        }
     }
 
     /// A helper is of another program. If ours is no longer on the disk, the one that is there
@@ -255,15 +327,20 @@ impl Daemon {
     /// in the unit's group that the machine knows nothing of and that are no older than its state.
     fn kill_unknown(&mut self, id: EffectId) {
         let Some(unit) = self.core.effect_unit(id) else { return };
+        for pid in self.unknown_processes(unit) {
+            let _ = process::kill(pid, SIGKILL);
+        }
+    }
+
+    fn unknown_processes(&self, unit: UnitId) -> impl Iterator<Item = i32> {
         let history = self.core.unit_run(unit).history.as_ref();
         let since = history.map_or(0, |history| history.state_change.monotonic.0);
         let init = std::os::unix::process::parent_id() as i32;
-        for pid in self.groups.processes(unit) {
-            let is_known =
-                self.core.unit_of_pid(pid as u32).is_some() || self.tools.knows(pid as u32);
-            if !is_known && process::parent(pid) == Ok(init) && process::is_younger(pid, since) {
-                let _ = process::kill(pid, 9);
-            }
-        }
+        self.groups.processes(unit).into_iter().filter(move |&pid| {
+            let is_known = self.core.unit_of_pid(pid as u32).is_some()
+                || self.tools.knows(pid as u32)
+                || self.helpers.held.knows(pid);
+            !is_known && process::parent(pid) == Ok(init) && process::is_younger(pid, since)
+        })
     }
 }

@@ -550,7 +550,8 @@ impl Daemon {
             self.take_up_connection(&name, fd);
         }
         if self.helpers.owe() {
-            self.unsettled = effects.extract_if(.., |effect| effect.makes_process()).collect();
+            let waits = |effect: &mut Effect| effect.makes_process() && !self.is_answered(effect);
+            self.unsettled = effects.extract_if(.., waits).collect();
         }
         self.resuming = true;
         self.finish_turn(effects);
@@ -618,15 +619,26 @@ impl Daemon {
             || self.groups.processes(unit).contains(&(pid as i32))
     }
 
-    /// Once all helpers have answered the last incarnation: takes up what they were asked for, and
-    /// asks again for what they were not.
+    /// Whether a helper has answered what the last incarnation asked for this effect.
+    fn is_answered(&self, effect: &Effect) -> bool {
+        let replies = &self.answered.replies;
+        effect.id().is_some_and(|id| {
+            replies.contains_key(&id) || replies.contains_key(&EffectId(id.0 | crate::tools::TOOL))
+        })
+    }
+
+    /// Takes up what helpers have answered to the last incarnation: one may be held up by what
+    /// follows from another's answer. Once all have, asks again for what they were not asked.
     pub(crate) fn settle(&mut self) {
-        if self.helpers.owe() {
-            return;
-        }
+        let owe = self.helpers.owe();
         let given_up = self.core.given_up();
+        let (waits, due) = std::mem::take(&mut self.unsettled)
+            .into_iter()
+            .partition(|effect| owe && !self.is_answered(effect));
+        self.unsettled = waits;
         self.resuming = true;
-        for effect in std::mem::take(&mut self.unsettled) {
+        let due: Vec<Effect> = due;
+        for effect in due {
             let is_wanted =
                 |id: &EffectId| self.core.effect_unit(*id).is_some() && !given_up.contains(id);
             if effect.id().filter(is_wanted).is_some() {
@@ -634,8 +646,10 @@ impl Daemon {
             }
         }
         self.resuming = false;
-        self.take_late_replies();
-        self.forget_orphans();
+        if !owe {
+            self.take_late_replies();
+            self.forget_orphans();
+        }
     }
 
     /// Answers to spawns that are not asked for again: those that were given up meanwhile.

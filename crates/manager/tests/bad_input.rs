@@ -179,3 +179,41 @@ fn a_client_that_sends_rubbish_is_dropped() {
         }
     });
 }
+
+/// What stock systemctl says of a unit that is not there, as with systemd 252.
+#[test]
+fn a_unit_that_is_not_there_is_not_found() {
+    with("absent", |m| {
+        if m.run(&["systemctl", "--version"]).is_err() {
+            println!("NOT RUN: systemctl of systemd is not installed");
+            return;
+        }
+        for (words, want) in [
+            ("status absent", "Unit absent.service could not be found.\n4"),
+            ("is-active absent", "inactive\n3"),
+            ("is-failed absent", "inactive\n1"),
+            (
+                "is-enabled absent",
+                "Failed to get unit file state for absent.service: No such file or directory\n1",
+            ),
+            ("cat absent", "No files found for absent.service.\n1"),
+            ("show absent -p Id", "Id=absent.service\n0"),
+            (
+                "show -p LoadState absent other@x good",
+                "LoadState=not-found\n\nLoadState=not-found\n\nLoadState=loaded\n0",
+            ),
+            (
+                "kill absent",
+                "Failed to kill unit absent.service: Unit absent.service not loaded.\n1",
+            ),
+            ("start absent", "Failed to start absent.service: Unit absent.service not found.\n5"),
+            ("list-dependencies absent", "absent.service\n0"),
+        ] {
+            let script = format!("SYSTEMD_COLORS=0 SYSTEMD_PAGER= systemctl {words} 2>&1; echo $?");
+            let said = m.run(&["sh", "-c", &script]).expect("sh(1) runs");
+            assert_eq!(said.trim(), want, "systemctl {words}");
+        }
+        // Who asked is not kept for ever.
+        assert!(m.call("List", &json!({}))["units"].as_array().is_some_and(|all| all.len() < 40));
+    });
+}

@@ -16,7 +16,6 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -347,77 +346,6 @@ fn nobody_is_left_over_when_helpers_are_killed_with_the_manager() {
     until("nobody else is left", || (m.players() == pids).then_some(()));
     // Helpers and manager are as good as new.
     m.expect_job("start", "once-0.service", "done");
-}
-
-/// A machine in which `held.service` has a program behind an automount whose mount waits for somebody
-/// to write to /run/gate: that keeps a helper between making a process and telling of it.
-fn machine_with_gate(name: &str) -> Option<Machine> {
-    let player = PathBuf::from(lab::player());
-    let (directory, program) = (player.parent().expect("a path"), player.file_name().expect("one"));
-    let mount = format!(
-        "[Unit]\nDefaultDependencies=no\nRequires=gate.service\nAfter=gate.service\n\
-         [Mount]\nWhat={}\nType=none\nOptions=bind\nWhere=/run/trap",
-        directory.display()
-    );
-    let held = format!("[Service]\nType=exec\nExecStart=/run/trap/{} stay", program.display());
-    let units = [
-        ("run-trap.automount", "[Unit]\nDefaultDependencies=no\n[Automount]\nWhere=/run/trap"),
-        ("run-trap.mount", &mount),
-        ("gate.service", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'read x < /run/gate'"),
-        ("held.service", &held),
-    ];
-    let m = Machine::start(name, &units)?;
-    m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
-    m.expect_job("start", "run-trap.automount", "done");
-    Some(m)
-}
-
-/// Starts `held.service`, and has this done when its process is made and nobody was told of it.
-fn while_held(m: &Machine, helpers: &[i32], what: impl FnOnce(i32)) {
-    std::thread::scope(|scope| {
-        scope.spawn(|| assert_eq!(m.job("start", "held.service"), Ended::Unknown));
-        let is_new = |pid: &i32| !helpers.contains(pid);
-        let untold =
-            until("a process is made", || m.helper_pids().into_iter().find(|pid| is_new(pid)));
-        until("its mount is waited for", || {
-            (m.state("gate.service") == "activating/start").then_some(())
-        });
-        what(untold);
-    });
-    m.wait_until_it_listens();
-    m.run(&["sh", "-c", "echo > /run/gate"]).expect("somebody reads it");
-    m.wait_for("held.service", "active/running");
-    assert_eq!(m.players(), m.main_pid("held.service").into_iter().collect::<Vec<_>>());
-}
-
-#[test]
-fn a_process_that_nobody_was_told_of_is_ended_and_made_again() {
-    let Some(m) = machine_with_gate("survival-untold") else { return };
-    let helpers = m.helper_pids();
-    while_held(&m, &helpers, |untold| {
-        m.kill_manager();
-        for helper in &helpers {
-            warren_sys::process::kill(*helper, 9).expect("our own");
-        }
-        until("it is ended", || warren_sys::process::kill(untold, 0).is_err().then_some(()));
-    });
-}
-
-/// What the helper waits for is done by the manager, which waits for the helper.
-#[test]
-fn a_helper_that_is_held_up_does_not_hold_up_the_next_manager() {
-    let Some(m) = machine_with_gate("survival-held") else { return };
-    let helpers = m.helper_pids();
-    let mut made = None;
-    while_held(&m, &helpers, |untold| {
-        made = lab::pid_inside(untold);
-        let before = m.manager_pid();
-        m.kill_manager();
-        until("another manager answers", || {
-            (m.manager_pid() != before && m.try_call("Status", &json!({})).is_some()).then_some(())
-        });
-    });
-    assert_eq!(m.main_pid("held.service"), made, "it is not made twice");
 }
 
 /// Every start that was answered ran once; one that was not may have run.

@@ -324,10 +324,16 @@ pub fn set_blocking(fd: RawFd) -> Result<()> {
     }
 }
 
-/// Closes every fd from `first` on. On kernels before 5.9 those of ours are close-on-exec.
-pub fn close_from(first: RawFd) {
-    // SAFETY: plain integers; only a process about to exec calls this.
-    unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
+/// Has exec close every fd from `first` on. Kernels before 5.11 close them at once, those before 5.9
+/// leave it at those that are close-on-exec, as ours are.
+pub fn close_on_exec_from(first: RawFd) {
+    let close = |flags: libc::c_uint| {
+        // SAFETY: plain integers; only a process about to exec calls this.
+        unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, flags) }
+    };
+    if close(libc::CLOSE_RANGE_CLOEXEC) < 0 {
+        close(0);
+    }
 }
 
 /// Writes a short text to an existing file.

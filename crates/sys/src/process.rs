@@ -235,6 +235,14 @@ pub fn set_name(name: &str) -> Result<()> {
         .map(|_| ())
 }
 
+/// The path of the program that a process runs (`/proc/PID/exe`), with ` (deleted)` behind it when it
+/// is on the disk no more. `ENOENT` for kernel threads and when the process has ended.
+pub fn program(pid: i32) -> Result<String> {
+    let path = format!("/proc/{pid}/exe");
+    let program = fs::read_link(&path).call_on("readlink", &path)?;
+    Ok(program.to_string_lossy().into_owned())
+}
+
 /// The tracer's pid of a process, 0 when nobody traces it (`TracerPid` of `/proc/PID/status`).
 pub fn tracer(pid: i32) -> Result<i32> {
     Ok(status_field(pid, "TracerPid:")?.unwrap_or(0))

@@ -65,6 +65,11 @@ impl Edit {
         self.graph.apply_piece(changes, &mut self.delta);
     }
 
+    /// Has an id for a name even if nothing has it: as a unit that is not found.
+    pub fn claim(&mut self, name: &UnitName) {
+        self.graph.intern(name);
+    }
+
     /// The next generation, with what differs. Without a difference it has the number of the last.
     pub fn finish(self) -> (Graph, Delta) {
         let Edit { mut graph, mut delta, .. } = self;

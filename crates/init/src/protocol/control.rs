@@ -89,6 +89,12 @@ pub enum InitRequest<'a> {
         /// Comes back in [`InitMessage::Pong`].
         n: u64,
     },
+    /// Ends a helper that is held up; [`InitMessage::Helper`] comes with the next one. A process
+    /// that it was making goes on to its program.
+    EndHelper {
+        /// Which helper, from 0.
+        index: u16,
+    },
 }
 
 impl Packet for InitRequest<'_> {

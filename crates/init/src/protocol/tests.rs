@@ -172,6 +172,7 @@ fn the_language_of_init_never_changes() {
         (InitRequest::Power(PowerAction::Exit(9)), "01050409"),
         (InitRequest::Power(PowerAction::SoftReboot), "010505"),
         (InitRequest::Ping { n: 1 }, "010601"),
+        (InitRequest::EndHelper { index: 1 }, "010701"),
     ] {
         check_bytes(&request, bytes);
     }

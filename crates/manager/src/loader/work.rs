@@ -90,8 +90,26 @@ impl LoadWork {
 }
 
 impl Loader {
-    pub(super) fn load_names(&self, graph: &Arc<Graph>, mut names: BTreeSet<UnitName>) -> Loading {
+    pub(super) fn load_names(&self, graph: &Arc<Graph>, names: BTreeSet<UnitName>) -> Loading {
+        self.work_off(graph, LoadWork::new(graph), names)
+    }
+
+    /// The same of one name, which gets an id even if nothing has it: who asks is to see a unit that
+    /// is not found.
+    pub(super) fn load_name(&self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
         let mut work = LoadWork::new(graph);
+        if matches!(self.define_name(name), Defined::Unit(Change::Remove(_), _)) {
+            work.edit.claim(name);
+        }
+        self.work_off(graph, work, BTreeSet::from([name.clone()]))
+    }
+
+    fn work_off(
+        &self,
+        graph: &Arc<Graph>,
+        mut work: LoadWork,
+        mut names: BTreeSet<UnitName>,
+    ) -> Loading {
         // Units with aliases first: names are settled before others refer to them.
         let first: Vec<UnitName> =
             names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();

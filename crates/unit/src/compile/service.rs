@@ -44,6 +44,12 @@ impl Unit<'_> {
             restart_delay: merged
                 .value(id!(Service "RestartSec"), value::span)
                 .map_or(self.defaults.restart_delay, |s| s.unwrap_or(Duration::MAX)),
+            restart_delay_max: merged
+                .value(id!(Service "RestartMaxDelaySec"), value::span)
+                .flatten(),
+            restart_steps: self
+                .number(id!(Service "RestartSteps"), 0, u32::MAX.into())
+                .unwrap_or(0),
             timeout_start: self.start_timeout(service_type),
             timeout_stop,
             timeout_abort: self

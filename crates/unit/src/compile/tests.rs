@@ -45,6 +45,32 @@ fn defaults_are_the_manual_s() {
     check("", |s| s.restart_delay, "100ms");
 }
 
+/// What systemd 262 says in RestartUSecNext of a service that fails again and again.
+#[test]
+fn restarts_come_later_and_later() {
+    let delays = |lines: &str| -> Vec<u128> {
+        let (config, _) = service(lines);
+        (0..6).map(|n| config.restart_delay_after(n).as_micros()).collect()
+    };
+    let same = |us| vec![us; 6];
+    assert_eq!(
+        delays("RestartSec=100ms\nRestartMaxDelaySec=900ms\nRestartSteps=2"),
+        [100_000, 300_000, 900_000, 900_000, 900_000, 900_000]
+    );
+    assert_eq!(
+        delays("RestartSec=100ms\nRestartMaxDelaySec=3s\nRestartSteps=3")[..2],
+        [100_000, 310_723]
+    );
+    assert_eq!(delays("RestartSec=0\nRestartMaxDelaySec=900ms\nRestartSteps=2"), same(0));
+    assert_eq!(delays("RestartSec=900ms\nRestartMaxDelaySec=100ms\nRestartSteps=3"), same(900_000));
+    assert_eq!(
+        delays("RestartSec=200ms\nRestartMaxDelaySec=infinity\nRestartSteps=3"),
+        same(200_000)
+    );
+    assert_eq!(delays("RestartSec=200ms\nRestartMaxDelaySec=1s"), same(200_000));
+    assert_eq!(delays("RestartSec=200ms\nRestartSteps=3"), same(200_000));
+}
+
 #[test]
 fn logging() {
     let limits = |s: ServiceConfig| (s.exec.log_rate_limit_interval, s.exec.log_rate_limit_burst);

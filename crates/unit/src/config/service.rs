@@ -175,6 +175,10 @@ pub struct ServiceConfig {
     pub restart: Restart,
     /// RestartSec=
     pub restart_delay: Duration,
+    /// RestartMaxDelaySec=, `None` where the delay does not grow.
+    pub restart_delay_max: Option<Duration>,
+    /// RestartSteps=, in which it grows to that.
+    pub restart_steps: u32,
     /// TimeoutStartSec=
     pub timeout_start: Option<Duration>,
     /// TimeoutStopSec=
@@ -223,4 +227,22 @@ pub struct ServiceConfig {
     pub kill: KillConfig,
     /// Its limits.
     pub cgroup: Box<CgroupConfig>,
+}
+
+impl ServiceConfig {
+    /// How long to wait before a restart, so many having been made before: RestartSec=, which grows to
+    /// RestartMaxDelaySec= by the same factor RestartSteps= times (systemd.service(5)).
+    pub fn restart_delay_after(&self, restarts: u32) -> Duration {
+        let (first, steps) = (self.restart_delay, self.restart_steps);
+        match self.restart_delay_max {
+            Some(longest) if steps > 0 && !first.is_zero() && longest > first => {
+                let factor = longest.as_secs_f64() / first.as_secs_f64();
+                let grown = factor.powf(f64::from(restarts.min(steps)) / f64::from(steps));
+                Duration::try_from_secs_f64(first.as_secs_f64() * grown)
+                    .unwrap_or(longest)
+                    .min(longest)
+            }
+            _ => first,
+        }
+    }
 }

@@ -52,7 +52,7 @@ impl Tree {
         match self.find(name) {
             Found::Unit(unit) => Ok(unit),
             Found::Masked(path) => Err(format!("unit {path} is masked")),
-            Found::Nothing => Err(format!("unit {name} does not exist")),
+            Found::Nothing => Err(format!("Unit file {name} does not exist.")),
         }
     }
 

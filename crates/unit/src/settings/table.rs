@@ -96,9 +96,9 @@ rows! {
     @Service Acted Append (Command): ExecCondition ExecStartPre ExecStart ExecStartPost ExecReload
         ExecStop ExecStopPost;
     @Service Acted Last (Span): RestartSec TimeoutStartSec TimeoutStopSec TimeoutAbortSec TimeoutSec
-        RuntimeMaxSec WatchdogSec;
-    @Service Parsed Last (Span): RuntimeRandomizedExtraSec RestartMaxDelaySec;
-    @Service Parsed Last (COUNT): RestartSteps;
+        RuntimeMaxSec WatchdogSec RestartMaxDelaySec;
+    @Service Parsed Last (Span): RuntimeRandomizedExtraSec;
+    @Service Acted Last (COUNT): RestartSteps;
     @Service Parsed Last (Word(&["normal", "direct", "debug"])): RestartMode;
     @Service Acted Last (Word(TimeoutFailureMode::WORDS)): TimeoutStartFailureMode
         TimeoutStopFailureMode;

@@ -220,6 +220,7 @@ fn install_fds(listen: &[RawFd]) -> Result<(), Failure> {
         child::install_fd(fd, next).at(ExecStep::Fds)?;
         next += 1;
     }
-    child::close_from(next);
+    // Not before: who hears of the helper's socket hears when we are the program.
+    child::close_on_exec_from(next);
     Ok(())
 }

@@ -15,7 +15,7 @@ use warren_sys::fdpass::{self, FDS_PER_MESSAGE_MAX};
 use warren_sys::{socket, time};
 
 use crate::store::Store;
-use crate::supervise::Shared;
+use crate::supervise::{Helper, Shared};
 
 /// Requests handled in one turn of the loop.
 const REQUESTS_PER_TURN_MAX: usize = 256;
@@ -183,6 +183,9 @@ impl Link {
                 self.pong_due = Some(n);
             }
             Ok(InitRequest::Power(action)) => return Asked::Power(action),
+            Ok(InitRequest::EndHelper { index }) => {
+                shared.helpers.get_mut(usize::from(index)).into_iter().for_each(Helper::end);
+            }
             Ok(InitRequest::Accept { token, listener, name }) => {
                 let errno = accept(&mut shared.store, listener, name).err().unwrap_or(0);
                 self.accepted_name.clear();

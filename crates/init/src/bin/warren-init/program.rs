@@ -84,7 +84,7 @@ impl Program {
             child::install_fd(copy, next)?;
             next += 1;
         }
-        child::close_from(next);
+        child::close_on_exec_from(next);
         signal::set_blocked(TERMINAL_SIGNALS).map(|_| ())
     }
 }

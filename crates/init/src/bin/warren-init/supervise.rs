@@ -57,6 +57,8 @@ pub struct Helper {
     started_ns: u64,
     start_at_ns: Option<u64>,
     backoff: Backoff,
+    /// Killed by us, as the manager asked.
+    ended: bool,
 }
 
 /// The manager that runs now.
@@ -320,7 +322,9 @@ impl Init {
         let now = time::monotonic_ns();
         match self.shared.helpers.iter_mut().find(|h| h.pid == exit.pid) {
             Some(helper) => {
-                say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
+                if !helper.ended {
+                    say(&format!("exec helper {} ended: {:?}", exit.pid, exit.kind));
+                }
                 helper.ended(now);
             }
             None => self.manager_ended(exit, now),
@@ -546,12 +550,23 @@ impl Helper {
     /// A place whose process is due at once. Its socket is replaced when it starts.
     fn new(backoff: Backoff) -> Result<Helper> {
         let (socket, _) = fdpass::seqpacket_pair(false)?;
-        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff })
+        Ok(Helper { pid: 0, socket, started_ns: 0, start_at_ns: Some(0), backoff, ended: false })
+    }
+
+    /// Kills it, if it runs: the next one is started as soon as it is reaped.
+    pub fn end(&mut self) {
+        if self.pid > 0 && process::kill(self.pid, SIGKILL).is_ok() {
+            self.ended = true;
+        }
     }
 
     fn ended(&mut self, now: u64) {
         self.pid = 0;
-        self.start_at_ns = Some(now + self.backoff.delay_ns(now.saturating_sub(self.started_ns)));
+        let delay = match std::mem::take(&mut self.ended) {
+            true => 0,
+            false => self.backoff.delay_ns(now.saturating_sub(self.started_ns)),
+        };
+        self.start_at_ns = Some(now + delay);
         self.started_ns = now;
     }
 }

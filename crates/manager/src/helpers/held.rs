@@ -1,0 +1,116 @@
+//! Processes on the way to their program whose helper is gone.
+//!
+//! A helper sleeps until the process that it made has executed its program. On a file system whose
+//! server does not answer, or behind an automount, that can take for ever, so a helper behind which
+//! others wait is replaced, and its process goes on alone. That one still has the helper's end of the
+//! socket, close-on-exec: when it hangs up, the process is its program or is ending, and so does not
+//! run the helper's program any more: the kernel closes what is to be closed after it has taken the
+//! new program's memory in place of the old one, and at an end after it has given up the memory.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use warren_core::ids::EffectId;
+use warren_sys::process;
+
+const SIGKILL: i32 = 9;
+
+/// Name of the helpers' program, which a process runs before it is its own.
+const HELPER_NAME: &str = "warren-exec";
+
+/// Processes that are looked after at most; with more, no helper is replaced. Two descriptors each.
+pub const HELD_MAX: usize = 1024;
+
+/// A process that is not its program yet.
+pub struct Unborn {
+    /// The spawn.
+    pub id: EffectId,
+    /// Its number; 0 for what the last incarnation sent.
+    pub number: u64,
+    /// The process.
+    pub pid: i32,
+    /// The same.
+    pub pidfd: OwnedFd,
+}
+
+impl Unborn {
+    /// A process if it is not its program yet.
+    pub fn of(id: EffectId, number: u64, pid: i32) -> Option<Unborn> {
+        let pidfd = process::pidfd_open(pid).ok()?;
+        is_unborn(pid).then_some(Unborn { id, number, pid, pidfd })
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Held {
+    /// By slot, which is the same for as long as one is watched.
+    sockets: Vec<Option<OwnedFd>>,
+    unborn: Vec<Unborn>,
+}
+
+impl Held {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.unborn.len()
+    }
+
+    /// Whether anything will be heard of one.
+    pub fn is_listening(&self) -> bool {
+        self.sockets.iter().any(Option::is_some)
+    }
+
+    /// The number of the oldest of their spawns.
+    pub fn oldest(&self) -> Option<u64> {
+        self.unborn.iter().map(|unborn| unborn.number).min()
+    }
+
+    /// Whether it is one of them.
+    pub fn knows(&self, pid: i32) -> bool {
+        self.unborn.iter().any(|unborn| unborn.pid == pid)
+    }
+
+    /// Takes what a helper that is gone was heard by; the slot to watch it as.
+    pub fn take_socket(&mut self, socket: OwnedFd) -> usize {
+        let slot = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
+        self.sockets.resize_with(self.sockets.len().max(slot + 1), || None);
+        self.sockets[slot] = Some(socket);
+        slot
+    }
+
+    /// What was taken as that slot.
+    pub fn socket(&self, slot: usize) -> Option<BorrowedFd<'_>> {
+        Some(self.sockets.get(slot)?.as_ref()?.as_fd())
+    }
+
+    /// Waits for a process of a helper whose socket was taken.
+    pub fn take(&mut self, unborn: Unborn) {
+        self.unborn.push(unborn);
+    }
+
+    /// A socket has hung up: those who are their programs now. One of whom nothing would be heard any
+    /// more is killed: it is a helper's of the last incarnation but one, or it is ending anyway.
+    pub fn hung_up(&mut self, slot: usize) -> Vec<Unborn> {
+        if let Some(socket) = self.sockets.get_mut(slot) {
+            *socket = None;
+        }
+        let born = self.unborn.extract_if(.., |unborn| !is_unborn(unborn.pid)).collect();
+        if !self.is_listening() {
+            for unborn in &self.unborn {
+                let _ = process::pidfd_signal(unborn.pidfd.as_fd(), SIGKILL);
+            }
+        }
+        born
+    }
+
+    /// Takes one that has ended before it was its program.
+    pub fn ended(&mut self, pid: i32) -> Option<Unborn> {
+        let index = self.unborn.iter().position(|unborn| unborn.pid == pid)?;
+        Some(self.unborn.swap_remove(index))
+    }
+}
+
+fn is_unborn(pid: i32) -> bool {
+    let program = process::program(pid).unwrap_or_default();
+    let name = program.rsplit('/').next().unwrap_or_default();
+    name.strip_suffix(" (deleted)").unwrap_or(name) == HELPER_NAME
+}

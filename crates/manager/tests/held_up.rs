@@ -1,0 +1,239 @@
+//! Programs on file systems that do not answer: whoever waits for one waits alone.
+//!
+//! A program behind an automount whose mount waits for somebody to write to a fifo keeps the process
+//! that is to become it, and the exec helper that made it, for as long as the test wants.
+
+mod lab;
+
+use std::path::PathBuf;
+
+use lab::{Ended, Machine, until};
+use serde_json::json;
+
+/// More than there are helpers.
+const CROWD: usize = 7;
+
+/// What belongs to `held-N.service`: a program behind an automount that waits for /run/gate-N.
+fn gated(n: usize, kind: &str, program: &str) -> [(String, String); 4] {
+    let player = PathBuf::from(lab::player());
+    let (directory, name) = (player.parent().expect("a path"), player.file_name().expect("one"));
+    let program = program.replace("PLAYER", &name.to_string_lossy());
+    let early = "[Unit]\nDefaultDependencies=no\n";
+    [
+        (
+            format!("run-trap{n}.automount"),
+            format!("{early}Before=held-{n}.service\n[Automount]\nWhere=/run/trap{n}"),
+        ),
+        (
+            format!("run-trap{n}.mount"),
+            format!(
+                "{early}Requires=gate-{n}.service\nAfter=gate-{n}.service\n[Mount]\nWhat={}\n\
+                 Type=none\nOptions=bind\nWhere=/run/trap{n}",
+                directory.display()
+            ),
+        ),
+        (
+            format!("gate-{n}.service"),
+            format!("[Service]\nType=oneshot\nExecStart=/bin/sh -c 'read x < /run/gate-{n}'"),
+        ),
+        (
+            format!("held-{n}.service"),
+            format!(
+                "[Unit]\nRequires=run-trap{n}.automount\n[Service]\nType={kind}\n\
+                 ExecStart=/run/trap{n}/{program}"
+            ),
+        ),
+    ]
+}
+
+/// A machine with so many of them, and `plain.service`, which needs nothing.
+fn machine(name: &str, count: usize, program: &str) -> Option<Machine> {
+    let mut units = vec![("plain.service".to_owned(), "[Service]\nExecStart=@P stay".to_owned())];
+    for n in 0..count {
+        units.extend(gated(n, ["exec", "simple"][n % 2], program));
+    }
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
+    let m = Machine::start(name, &units)?;
+    for n in 0..count {
+        m.run(&["mkfifo", &format!("/run/gate-{n}")]).expect("mkfifo(1)");
+        m.expect_job("start", &format!("run-trap{n}.automount"), "done");
+    }
+    Some(m)
+}
+
+fn open_gate(m: &Machine, n: usize) {
+    m.run(&["sh", "-c", &format!("echo > /run/gate-{n}")]).expect("somebody reads it");
+}
+
+fn wait_until_held(m: &Machine, n: usize) {
+    until("its mount is waited for", || {
+        (m.state(&format!("gate-{n}.service")) == "activating/start").then_some(())
+    });
+}
+
+/// Helpers, and processes of services that are not their program yet, for a moment or longer.
+fn helpers_and_unborn(m: &Machine) -> (Vec<i32>, Vec<i32>) {
+    m.helper_pids().into_iter().partition(|&pid| {
+        let path = warren_sys::process::cgroup_path(pid);
+        path.is_ok_and(|path| !path.ends_with(".service"))
+    })
+}
+
+/// The second of them, when all helpers are there.
+fn unborn(m: &Machine, helpers: usize) -> Vec<i32> {
+    until("all helpers are there", || {
+        let (own, unborn) = helpers_and_unborn(m);
+        (own.len() == helpers).then_some(unborn)
+    })
+}
+
+#[test]
+fn others_start_while_more_wait_than_there_are_helpers() {
+    let Some(m) = machine("held-crowd", CROWD, "PLAYER stay") else { return };
+    let helpers = m.helper_pids().len();
+    assert!(helpers < CROWD);
+    std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..CROWD)
+            .map(|n| {
+                let m = &m;
+                scope.spawn(move || m.job("start", &format!("held-{n}.service")))
+            })
+            .collect();
+        (0..CROWD).for_each(|n| wait_until_held(&m, n));
+        m.expect_job("start", "plain.service", "done");
+        m.expect_job("restart", "plain.service", "done");
+        until("all are made", || (unborn(&m, helpers).len() == CROWD).then_some(()));
+        (0..CROWD)
+            .for_each(|n| assert_eq!(m.state(&format!("held-{n}.service")), "activating/start"));
+        (0..CROWD).for_each(|n| open_gate(&m, n));
+        for start in starts {
+            assert_eq!(start.join().expect("no panic"), Ended::Said("done".to_owned()));
+        }
+    });
+    let mut mains: Vec<u64> = (0..CROWD)
+        .filter_map(|n| m.main_pid(&format!("held-{n}.service")))
+        .chain(m.main_pid("plain.service"))
+        .collect();
+    mains.sort_unstable();
+    assert_eq!(mains.len(), CROWD + 1);
+    until("each was made once", || (m.players() == mains).then_some(()));
+    assert!(unborn(&m, helpers).is_empty());
+}
+
+#[test]
+fn one_that_waits_can_be_stopped_and_started_again() {
+    let Some(m) = machine("held-stop", CROWD, "PLAYER stay") else { return };
+    let helpers = m.helper_pids().len();
+    std::thread::scope(|scope| {
+        for n in 0..CROWD {
+            let m = &m;
+            scope.spawn(move || m.job("start", &format!("held-{n}.service")));
+        }
+        (0..CROWD).for_each(|n| wait_until_held(&m, n));
+        m.expect_job("start", "plain.service", "done");
+        for n in 0..CROWD {
+            m.expect_job("stop", &format!("held-{n}.service"), "done");
+        }
+    });
+    assert!(unborn(&m, helpers).is_empty());
+    let plain: Vec<u64> = m.main_pid("plain.service").into_iter().collect();
+    until("the others are gone", || (m.players() == plain).then_some(()));
+    open_gate(&m, 0);
+    m.expect_job("start", "held-0.service", "done");
+    until("both run", || (m.players().len() == 2).then_some(()));
+}
+
+#[test]
+fn what_is_not_there_when_the_file_system_answers_fails() {
+    let Some(m) = machine("held-missing", CROWD, "nothing") else { return };
+    std::thread::scope(|scope| {
+        for n in 0..CROWD {
+            let m = &m;
+            scope.spawn(move || m.job("start", &format!("held-{n}.service")));
+        }
+        (0..CROWD).for_each(|n| wait_until_held(&m, n));
+        m.expect_job("start", "plain.service", "done");
+        (0..CROWD).for_each(|n| open_gate(&m, n));
+    });
+    for n in 0..CROWD {
+        m.wait_for(&format!("held-{n}.service"), "failed/failed");
+    }
+}
+
+/// Starts `held-0.service`, and has this done when its process is made and nobody was told of it.
+fn while_held(m: &Machine, helpers: &[i32], what: impl FnOnce(i32)) {
+    std::thread::scope(|scope| {
+        scope.spawn(|| assert_eq!(m.job("start", "held-0.service"), Ended::Unknown));
+        let is_new = |pid: &i32| !helpers.contains(pid);
+        let untold =
+            until("a process is made", || m.helper_pids().into_iter().find(|pid| is_new(pid)));
+        wait_until_held(m, 0);
+        what(untold);
+    });
+    m.wait_until_it_listens();
+    open_gate(m, 0);
+    m.wait_for("held-0.service", "active/running");
+    let main: Vec<u64> = m.main_pid("held-0.service").into_iter().collect();
+    until("nobody else is left", || (m.players() == main).then_some(()));
+}
+
+#[test]
+fn a_process_that_nobody_was_told_of_is_ended_and_made_again() {
+    let Some(m) = machine("held-untold", 1, "PLAYER stay") else { return };
+    let helpers = m.helper_pids();
+    while_held(&m, &helpers, |untold| {
+        m.kill_manager();
+        for helper in &helpers {
+            warren_sys::process::kill(*helper, 9).expect("our own");
+        }
+        until("it is ended", || warren_sys::process::kill(untold, 0).is_err().then_some(()));
+    });
+}
+
+/// What the helper waits for is done by the manager, which waits for the helper.
+#[test]
+fn a_helper_that_is_held_up_does_not_hold_up_the_next_manager() {
+    let Some(m) = machine("held-manager", 1, "PLAYER stay") else { return };
+    let helpers = m.helper_pids();
+    let mut made = None;
+    while_held(&m, &helpers, |untold| {
+        made = lab::pid_inside(untold);
+        let before = m.manager_pid();
+        m.kill_manager();
+        until("another manager answers", || {
+            (m.manager_pid() != before && m.try_call("Status", &json!({})).is_some()).then_some(())
+        });
+    });
+    assert_eq!(m.main_pid("held-0.service"), made, "it is not made twice");
+}
+
+/// Helpers that are killed while they wait leave what they made to itself.
+#[test]
+fn a_helper_that_is_killed_while_it_waits_takes_nothing_with_it() {
+    let Some(m) = machine("held-killed", 2, "PLAYER stay") else { return };
+    let helpers = m.helper_pids();
+    std::thread::scope(|scope| {
+        let starts: Vec<_> = (0..2)
+            .map(|n| {
+                let m = &m;
+                scope.spawn(move || m.job("start", &format!("held-{n}.service")))
+            })
+            .collect();
+        (0..2).for_each(|n| wait_until_held(&m, n));
+        let made = until("nobody else is being made", || {
+            let made = unborn(&m, helpers.len());
+            (made.len() == 2).then_some(made)
+        });
+        for pid in helpers_and_unborn(&m).0 {
+            warren_sys::process::kill(pid, 9).expect("our own");
+        }
+        m.expect_job("start", "plain.service", "done");
+        let still = unborn(&m, helpers.len());
+        assert!(made.iter().all(|pid| still.contains(pid)), "{made:?} of {still:?}");
+        (0..2).for_each(|n| open_gate(&m, n));
+        for start in starts {
+            assert_eq!(start.join().expect("no panic"), Ended::Said("done".to_owned()));
+        }
+    });
+    until("all run", || (m.players().len() == 3).then_some(()));
+}
