@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::inotify::Inotify;
 use warren_sys::netlink::{Group, Uevents};
 
 use crate::activate::{self, online_file, online_path};
@@ -145,8 +146,9 @@ impl Daemon {
             epoll.add(later, 0, Interest::READ)?;
         }
         epoll.add(readers.fd(), 0, Interest::READ)?;
-        let nodes = Nodes::new()?;
-        epoll.add(nodes.watcher(), 0, Interest::READ)?;
+        let inotify = Inotify::new();
+        inotify.as_ref().map_or(Ok(()), |inotify| epoll.add(inotify, 0, Interest::READ))?;
+        let without = inotify.as_ref().err().map(|why| format!("nodes are not watched for: {why}"));
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }
@@ -178,13 +180,13 @@ impl Daemon {
             batch: None,
             lost_events: false,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
-            lines: Vec::new(),
+            lines: without.into_iter().collect(),
             teller: Teller::default(),
             touched_groups: BTreeSet::new(),
             others: BTreeSet::new(),
             content_links: BTreeMap::new(),
             links: links::Links::default(),
-            nodes,
+            nodes: Nodes::new(inotify.ok()),
         })
     }
 

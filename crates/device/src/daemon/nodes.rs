@@ -26,28 +26,25 @@ pub(super) struct Nodes {
     nodeless: BTreeSet<DeviceNumber>,
     /// When the first of them is not waited for any more.
     look_at_ms: Option<u64>,
-    inotify: Inotify,
+    /// None where the machine has no instance left: then all nodes are given their time.
+    inotify: Option<Inotify>,
     watched: BTreeMap<WatchId, PathBuf>,
     /// By the name that has to come next, who waits for it.
     awaited: BTreeMap<PathBuf, BTreeSet<DeviceNumber>>,
 }
 
 impl Nodes {
-    /// Nothing is known yet. Made before the sandbox is entered, which lets nobody make a watcher.
-    pub(super) fn new() -> warren_sys::Result<Nodes> {
-        Ok(Nodes {
+    /// Nothing is known yet. `inotify` is made before the sandbox is entered, which lets nobody make
+    /// one.
+    pub(super) fn new(inotify: Option<Inotify>) -> Nodes {
+        Nodes {
             missing: BTreeMap::new(),
             nodeless: BTreeSet::new(),
             look_at_ms: None,
-            inotify: Inotify::new()?,
+            inotify,
             watched: BTreeMap::new(),
             awaited: BTreeMap::new(),
-        })
-    }
-
-    /// Becomes readable when a name has come.
-    pub(super) fn watcher(&self) -> &Inotify {
-        &self.inotify
+        }
     }
 
     /// When to look again though nobody tells of anything.
@@ -77,9 +74,11 @@ impl Nodes {
             self.awaited.clear();
             self.look_at_ms = None;
             let watches = std::mem::take(&mut self.watched).into_keys();
-            watches.for_each(|watch| self.inotify.remove(watch));
-            // The end of each watch is told, and nobody waits for that.
-            let _ = self.inotify.drain(&mut Vec::new());
+            if let Some(inotify) = &self.inotify {
+                watches.for_each(|watch| inotify.remove(watch));
+                // The end of each watch is told, and nobody waits for that.
+                let _ = inotify.drain(&mut Vec::new());
+            }
         }
     }
 
@@ -95,7 +94,8 @@ impl Nodes {
                 false => (dev.to_owned(), parent.to_owned()),
             };
             // Without a watch the device is ready when its time is over.
-            if let Ok(watch) = self.inotify.add(&directory, WatchFor::Names) {
+            let watch = self.inotify.as_ref().map(|i| i.add(&directory, WatchFor::Names));
+            if let Some(Ok(watch)) = watch {
                 self.watched.insert(watch, directory);
             }
             if !next.exists() {
@@ -109,7 +109,8 @@ impl Nodes {
     /// Devices that are to be looked at again: what they waited for has come, or their time is over.
     fn take_woken(&mut self, now_ms: u64) -> BTreeSet<DeviceNumber> {
         let mut changes = Vec::new();
-        let is_lost = self.inotify.drain(&mut changes).unwrap_or(true);
+        let drained = self.inotify.as_ref().map(|inotify| inotify.drain(&mut changes));
+        let is_lost = drained.is_some_and(|drained| drained.unwrap_or(true));
         let is_over = self.look_at_ms.take_if(|at| *at <= now_ms).is_some();
         if is_lost || is_over || changes.iter().any(|change| change.ended) {
             let times = self.nodeless.iter().filter_map(|number| *self.missing.get(number)?);
@@ -179,7 +180,7 @@ mod tests {
         let dev = std::env::temp_dir().join(format!("warren-nodes-{}", std::process::id()));
         fs::create_dir(&dev).expect("the temporary directory takes one more");
         let names = ["mapper/a-b", "a/b"].map(str::to_owned);
-        let mut nodes = Nodes::new().expect("a watcher");
+        let mut nodes = Nodes::new(Some(Inotify::new().expect("an instance")));
         let look = |nodes: &mut Nodes| {
             let lacks = nodes.lacks_one(NUMBER, &dev, &names);
             nodes.note(NUMBER, lacks.then_some(1000));
@@ -209,9 +210,19 @@ mod tests {
         assert_eq!(nodes.take_woken(0).len(), 1);
         look(&mut nodes);
         // Nothing is left that would wake anybody.
-        assert!(nodes.are_there() && !nodes.watcher().has_news() && nodes.watched.is_empty());
+        let has_news = |nodes: &Nodes| nodes.inotify.as_ref().is_some_and(Inotify::has_news);
+        assert!(nodes.are_there() && !has_news(&nodes) && nodes.watched.is_empty());
         make("mapper/y");
-        assert!(!nodes.watcher().has_news());
+        assert!(!has_news(&nodes));
+        // Without an instance there is the time alone.
+        fs::remove_file(dev.join("a/b")).expect("it was made");
+        let mut nodes = Nodes::new(None);
+        look(&mut nodes);
+        make("a/b");
+        assert!(nodes.take_woken(0).is_empty());
+        assert_eq!(nodes.take_woken(1000).len(), 1);
+        look(&mut nodes);
+        assert!(nodes.are_there());
         fs::remove_dir_all(&dev).expect("it was made here");
     }
 }
