@@ -438,8 +438,8 @@ fn sorted_if(sort: bool, text: &str) -> String {
     lines.join("\n")
 }
 
-/// What can be activated when one of two disks is there. Of a snapshot and its origin lvm2 does not
-/// say that the other one is absent, unless they are being merged.
+/// What can be activated when one of two disks is there. Of a snapshot and its origin lvm2 says that
+/// the other one is absent only where it can ask device-mapper, or when they are being merged.
 fn check_health(dir: &Directory, group: &VolumeGroup, disk: &str) {
     let at = group.members.iter().position(|member| member.device_hint == loops(dir)[disk]);
     let standings = group.standings(&|number| Some(number as usize) == at);

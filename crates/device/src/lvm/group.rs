@@ -71,8 +71,8 @@ pub struct Volume {
     pub extents: u64,
     /// What must be there, all of it: one entry for each segment, more for raid10.
     pub needs: Vec<Quorum>,
-    /// What the snapshots of it lie on. A volume that changes while the store of a snapshot is absent
-    /// spoils the snapshot, so they start together.
+    /// What the snapshots of it lie on: lvm2 refuses to activate an origin while the store of one of its
+    /// snapshots is absent, whose copy it would spoil.
     pub snapshots: Vec<Quorum>,
 }
 
