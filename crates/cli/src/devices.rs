@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 use warren_device::file::DeviceFile;
 use warren_device::index::Policy;
+use warren_device::lvm::host;
 use warren_device::read::Scratch;
 use warren_device::report;
 use warren_device::scan::{Known, Scan};
@@ -27,9 +28,18 @@ pub fn scan(paths: &[String], json: bool) -> i32 {
         .map(|path| (path.clone(), scan_path(path, &mut scratch, &mut known)))
         .collect();
     let failed = scans.iter().any(|(_, result)| result.is_err());
-    let report = report::of_scans(&scans, Policy::default());
+    let report = report::of_scans(&scans, policy(&scans));
     print(&if json { report.json_lines() } else { report.text() });
     i32::from(failed)
+}
+
+/// Whether a group belongs to another host can be told when this one's name is known; lvm2 is asked
+/// for it only when a group names a host.
+fn policy(scans: &[(String, std::io::Result<Scan>)]) -> Policy {
+    let found = scans.iter().filter_map(|(_, scan)| scan.as_ref().ok());
+    let is_owned = found.flat_map(Scan::texts_read).any(|(_, group)| !group.system_id.is_empty());
+    let system_ids = is_owned.then(host::system_id).flatten().into_iter().collect();
+    Policy { system_ids, ..Policy::default() }
 }
 
 fn scan_path(path: &str, scratch: &mut Scratch, known: &mut Known) -> std::io::Result<Scan> {

@@ -1,11 +1,15 @@
 //! `warren devices scan`: run as users run it, fed rubbish.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
 use warren_device::Uuid;
 use warren_device::image::{self, Disk};
 use warren_device::luks::Luks;
+use warren_device::lvm::LvmId;
+use warren_device::lvm::group::{Marks, Member, VolumeGroup};
+use warren_device::lvm::label::{Area, PvHeader};
 
 fn run(args: &[&str]) -> Output {
     let program = env!("CARGO_BIN_EXE_warren");
@@ -29,11 +33,7 @@ fn images_are_read_and_rubbish_is_survived() {
     let mut disk = Disk::new(1 << 20);
     let luks = Luks { version: 1, uuid: Uuid([9; 16]), label: String::new(), from_second: false };
     image::put_luks(&mut disk, &luks);
-    let mut bytes = vec![0; 1 << 20];
-    for (at, block) in disk.extents() {
-        bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
-    }
-    fs::write(path("luks"), &bytes).expect("it can be written");
+    write(&disk, &path("luks"));
     fs::write(path("empty"), b"").expect("it can be written");
     let (luks, empty, gone) = (path("luks"), path("empty"), path("gone"));
     let uuid = "09090909-0909-0909-0909-090909090909";
@@ -54,6 +54,73 @@ fn images_are_read_and_rubbish_is_survived() {
     for odd in ["/dev/null", "/dev/zero", dir.to_str().expect("a plain path"), &fifo] {
         let shown = format!("{odd}: cannot be read: no block device and no file\n");
         check(&["scan", odd], 1, &shown, false);
+    }
+    fs::remove_dir_all(&dir).expect("it was made here");
+}
+
+fn write(disk: &Disk, path: &str) {
+    let mut bytes = vec![0; 1 << 20];
+    for (at, block) in disk.extents() {
+        bytes[at as usize..at as usize + block.len()].copy_from_slice(block);
+    }
+    fs::write(path, &bytes).expect("it can be written");
+}
+
+/// A disk whose group belongs to the host `owner`.
+fn owned_disk(owner: &str) -> Disk {
+    let (id, area) = (
+        |c: &str| LvmId::parse(&c.repeat(32)).expect("an id"),
+        Area { offset: 4096, bytes: 65536 },
+    );
+    let member = Member {
+        id: id("p"),
+        device_hint: String::new(),
+        device_bytes: 1 << 20,
+        written_off: false,
+    };
+    let group = VolumeGroup {
+        id: id("g"),
+        name: "data".to_owned(),
+        seqno: 1,
+        system_id: owner.to_owned(),
+        marks: Marks::default(),
+        members: vec![member],
+        volumes: Vec::new(),
+    };
+    let header = PvHeader {
+        id: id("p"),
+        device_bytes: 1 << 20,
+        data_areas: Vec::new(),
+        metadata_areas: vec![area],
+        extension_version: 2,
+        flags: 1,
+    };
+    let mut disk = Disk::new(1 << 20);
+    image::put_label(&mut disk, 1, &header);
+    image::put_area(&mut disk, area, 512, &image::group_text(&group));
+    disk
+}
+
+#[test]
+fn a_group_of_this_host_is_not_called_anothers() {
+    let dir = std::env::temp_dir().join(format!("warren-owner-{}", std::process::id()));
+    fs::create_dir(&dir).expect("the temporary directory takes one more");
+    let path = |name: &str| dir.join(name).to_str().expect("a plain path").to_owned();
+    write(&owned_disk("here"), &path("here"));
+    write(&owned_disk("there"), &path("there"));
+    fs::write(path("lvm"), "#!/bin/sh\necho '  system ID: here'\n").expect("it can be written");
+    fs::set_permissions(path("lvm"), PermissionsExt::from_mode(0o755)).expect("it is ours");
+    for (name, at, expected) in [
+        ("here", dir.as_path(), "complete\n"),
+        ("there", dir.as_path(), "complete, not started by itself: owned by system \"there\"\n"),
+        // Nobody knows what this host is called.
+        ("here", "/nowhere".as_ref(), "not started by itself: owned by system \"here\"\n"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_warren"));
+        let output = command.args(["devices", "scan", &path(name)]).env("PATH", at).output();
+        let text = String::from_utf8_lossy(&output.expect("it can be started").stdout).into_owned();
+        let first = text.split_inclusive('\n').next().unwrap_or_default();
+        assert!(first.ends_with(expected), "{name}: {text}");
     }
     fs::remove_dir_all(&dir).expect("it was made here");
 }

@@ -76,6 +76,7 @@ fn group(vg: u32, members: u32) -> VolumeGroup {
         auto_activation: true,
         extents: 1,
         needs: vec![Quorum { legs: vec![vec![Part::Member(0)]], needed: 1 }],
+        snapshots: Vec::new(),
     };
     VolumeGroup {
         id: LvmId::parse(&format!("{vg:0>32}")).expect("digits"),

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use warren_sys::epoll::{Epoll, Events, Interest};
+use warren_sys::inotify::Inotify;
 use warren_sys::netlink::{Group, Uevents};
 
 use crate::activate::{self, online_file, online_path};
@@ -37,6 +38,7 @@ mod pass;
 mod tell;
 
 use hands::{Done, Hands};
+use nodes::Nodes;
 use pass::{Batch, ListAgain, Pass};
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
@@ -121,11 +123,8 @@ pub struct Daemon {
     content_links: BTreeMap<DeviceNumber, Vec<String>>,
     /// Those that were made.
     links: links::Links,
-    /// Of what device-mapper made, whether its nodes were seen; without udev.
-    nodes: BTreeMap<DeviceNumber, nodes::Nodes>,
-    /// Those of which they are waited for.
-    nodeless: BTreeSet<DeviceNumber>,
-    look_for_nodes_at_ms: Option<u64>,
+    /// Of what device-mapper made, whether its nodes are there; without udev.
+    nodes: Nodes,
 }
 
 /// Metadata texts that were read with a device.
@@ -140,22 +139,16 @@ impl Daemon {
         readers: Readers,
         executor: Option<OwnedFd>,
     ) -> warren_sys::Result<Daemon> {
-        let group = if options.udev { Group::Udev } else { Group::Kernel };
-        let socket = Uevents::open(group, options.receive_buffer_bytes)?;
-        if options.udev {
-            filter(&socket)?;
-        }
-        let later = match options.waits_for_udev && !options.udev {
-            true => Some(Uevents::open(Group::Udev, options.receive_buffer_bytes)?),
-            false => None,
-        };
-        later.as_ref().map_or(Ok(()), filter)?;
+        let (socket, later) = sockets(&options)?;
         let (epoll, hands) = (Epoll::new()?, executor.map(Hands::over));
         epoll.add(&socket, 0, Interest::READ)?;
         if let Some(later) = &later {
             epoll.add(later, 0, Interest::READ)?;
         }
         epoll.add(readers.fd(), 0, Interest::READ)?;
+        let inotify = Inotify::new();
+        inotify.as_ref().map_or(Ok(()), |inotify| epoll.add(inotify, 0, Interest::READ))?;
+        let without = inotify.as_ref().err().map(|why| format!("nodes are not watched for: {why}"));
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }
@@ -187,15 +180,13 @@ impl Daemon {
             batch: None,
             lost_events: false,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
-            lines: Vec::new(),
+            lines: without.into_iter().collect(),
             teller: Teller::default(),
             touched_groups: BTreeSet::new(),
             others: BTreeSet::new(),
             content_links: BTreeMap::new(),
             links: links::Links::default(),
-            nodes: BTreeMap::new(),
-            nodeless: BTreeSet::new(),
-            look_for_nodes_at_ms: None,
+            nodes: Nodes::new(inotify.ok()),
         })
     }
 
@@ -252,7 +243,7 @@ impl Daemon {
             && self.batch.is_none()
             && self.reading.is_empty()
             && self.asked.is_empty()
-            && self.nodeless.is_empty()
+            && self.nodes.are_there()
             && self.hands.as_ref().is_none_or(Hands::is_idle)
     }
 
@@ -278,7 +269,7 @@ impl Daemon {
             self.pass_deadline_ms(),
             self.list_again_ms(),
             self.batch_deadline_ms(),
-            self.look_for_nodes_at_ms,
+            self.nodes.deadline_ms(),
             self.hands.as_ref().and_then(|hands| hands.deadline_ms(now_ms())),
         ];
         let next = deadlines.into_iter().flatten().min()?;
@@ -309,6 +300,9 @@ impl Daemon {
         }
         if Device::refusal_unread(&found.facts).is_some() {
             self.waited_for(number);
+            // What was on it is not there any more, or nobody's to look at.
+            self.details.remove(&number);
+            self.content_links.remove(&number);
             return self.arrived(&found, Role::Unread, Vec::new());
         }
         if !self.content_links.contains_key(&number) {
@@ -350,6 +344,10 @@ impl Daemon {
         let again = self.reading.remove(&number);
         // It may have gone while it was read.
         let Some(found) = self.found.get(&number).cloned() else { return };
+        // What was read is of before; it was told of when it was not to be looked at any more.
+        if Device::refusal_unread(&found.facts).is_some() {
+            return self.give_up_texts(number, &[]);
+        }
         // What was given up and answers after all may have been another disk then: now that it
         // answers it is read anew, and so is what changed while it was read.
         if again != Some(false) {
@@ -368,6 +366,11 @@ impl Daemon {
         self.tell_trouble(&found, &answer.outcome);
         let got: Vec<TextKey> = texts.iter().map(|(key, _)| *key).collect();
         self.arrived(&found, role, texts);
+        self.give_up_texts(number, &got);
+    }
+
+    /// Texts for which the device was read, and that were not got from it.
+    fn give_up_texts(&mut self, number: DeviceNumber, got: &[TextKey]) {
         for key in self.whole.remove(&number).unwrap_or_default() {
             if !got.contains(&key) {
                 self.step(Event::Text { device: number, key, group: None });
@@ -505,6 +508,17 @@ impl Daemon {
         if let Some(hands) = &mut self.hands {
             hands.order(order);
         }
+    }
+}
+
+/// Where events are heard, and where udev will be if it is not there yet and is waited for.
+fn sockets(options: &Options) -> warren_sys::Result<(Uevents, Option<Uevents>)> {
+    let open = |group| Uevents::open(group, options.receive_buffer_bytes);
+    let of_udev = || open(Group::Udev).and_then(|socket| filter(&socket).map(|()| socket));
+    match (options.udev, options.waits_for_udev) {
+        (true, _) => Ok((of_udev()?, None)),
+        (false, true) => Ok((open(Group::Kernel)?, Some(of_udev()?))),
+        (false, false) => Ok((open(Group::Kernel)?, None)),
     }
 }
 

@@ -45,6 +45,11 @@ impl ReadAt for DeviceFile {
         self.size
     }
 
+    /// A file is none: an image may be of either.
+    fn is_partition(&self) -> bool {
+        self.file.metadata().is_ok_and(|found| warren_sys::block::is_partition(&found))
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
         let mut done = 0;
         while done < buffer.len() {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use crate::firmware::{self, FirmwareRaid, Format};
 use crate::lvm::area::{self, TextKey};
 use crate::lvm::group::{Part, Quorum, VolumeGroup};
 use crate::lvm::label::{self, Area, PvHeader};
@@ -327,6 +328,25 @@ pub fn put_luks(disk: &mut Disk, found: &luks::Luks) {
     if !found.from_second {
         disk.put(0, &block);
     }
+}
+
+/// Writes the anchor of a firmware RAID into one of the last sectors.
+pub fn put_firmware(disk: &mut Disk, found: &FirmwareRaid) {
+    let mut block = vec![0; firmware::ANCHOR_BYTES];
+    let version = found.version.as_bytes();
+    match found.format {
+        Format::Intel => {
+            block[..24].copy_from_slice(firmware::INTEL_MAGIC);
+            block[24..24 + version.len()].copy_from_slice(version);
+        }
+        Format::Ddf => {
+            block[..4].copy_from_slice(&firmware::DDF_MAGIC);
+            block[32..32 + version.len()].copy_from_slice(version);
+            let sum = firmware::ddf_checksum(&block);
+            block[4..8].copy_from_slice(&sum.to_be_bytes());
+        }
+    }
+    disk.put(found.offset, &block);
 }
 
 fn put16(block: &mut [u8], at: usize, value: u16) {

@@ -20,6 +20,7 @@ pub mod daemon;
 pub mod executor;
 pub mod file;
 pub mod filesystem;
+pub mod firmware;
 pub mod fuzz;
 pub mod image;
 pub mod index;

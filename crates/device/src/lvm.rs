@@ -10,6 +10,7 @@ use std::fmt;
 pub mod area;
 pub mod config;
 pub mod group;
+pub mod host;
 pub mod label;
 pub mod text;
 

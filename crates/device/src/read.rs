@@ -21,6 +21,11 @@ pub trait ReadAt {
     /// Fills `buffer` from `offset` on and says how many bytes there were; fewer than asked for
     /// only at the end.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError>;
+
+    /// True for a part of a disk: what belongs at the end of a disk is not looked for on it.
+    fn is_partition(&self) -> bool {
+        false
+    }
 }
 
 /// A read that failed.
@@ -95,6 +100,11 @@ impl<'a> Image<'a> {
     /// Size of the device in bytes.
     pub fn size_bytes(&self) -> u64 {
         self.source.size_bytes()
+    }
+
+    /// See [`ReadAt::is_partition`].
+    pub fn is_partition(&self) -> bool {
+        self.source.is_partition()
     }
 
     /// The first bytes, [`HEAD_BYTES`] or all there are.

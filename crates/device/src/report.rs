@@ -98,6 +98,11 @@ impl Details {
         {
             notes.push(format!("its header says {}", size(member.header.device_bytes)));
         }
+        if let Content::Luks(luks) = &scan.content
+            && luks.from_second
+        {
+            notes.push("its first header is damaged, the second one is read".to_owned());
+        }
         Details { size_bytes: scan.size_bytes, what: describe(&scan.content), notes }
     }
 }
@@ -272,10 +277,15 @@ pub fn describe(content: &Content) -> String {
             format!("md {version} {level} {} of {}", role(member.role), member.raid_disks)
         }
         Content::Partitions(_) => "partitions".to_owned(),
+        Content::Firmware(found) => {
+            let (name, version) = (found.format.mdadm_name(), &found.version);
+            format!("{name} {version}, a disk of a firmware RAID: mdadm starts it, nothing here")
+        }
         Content::Luks(luks) => named(&format!("luks{}", luks.version), &luks.label, &luks.uuid),
         Content::Lvm(member) => format!("pv {}", member.header.id),
         Content::Btrfs(member) => {
-            let of = format!("btrfs device {} of {}", member.devid, member.num_devices);
+            // Numbers are not reused: those of three devices may be 1, 3 and 4.
+            let of = format!("btrfs devid {}, one of {}", member.devid, member.num_devices);
             named(&of, &member.label, &member.fsid)
         }
         Content::Filesystem(found) => named(found.kind.as_str(), &found.label, &found.uuid),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::btrfs::{self, BtrfsFault, BtrfsMember};
 use crate::filesystem::{self, Filesystem, Kind};
+use crate::firmware::{self, FirmwareRaid};
 use crate::luks::{self, Luks};
 use crate::lvm::area::{self, AreaFault, AreaState, TextKey};
 use crate::lvm::group::{self, GroupFault, VolumeGroup};
@@ -40,6 +41,8 @@ pub enum Content {
     Nothing,
     /// A member of an MD array.
     Md(MdMember),
+    /// A disk of a firmware RAID.
+    Firmware(FirmwareRaid),
     /// A disk with partitions.
     Partitions(PartitionTable),
     /// Encrypted.
@@ -128,7 +131,9 @@ pub fn scan(
     if let Some(header) = keep(label::find(image.head()), &mut faults, Fault::Label) {
         let texts = match found.first() {
             // Inside an array, a partitioned disk or an encrypted one the label is not ours.
-            Some(Content::Md(_) | Content::Partitions(_) | Content::Luks(_)) => Vec::new(),
+            Some(
+                Content::Md(_) | Content::Firmware(_) | Content::Partitions(_) | Content::Luks(_),
+            ) => Vec::new(),
             _ => texts(&mut image, &header, known, &mut faults),
         };
         found.push(Content::Lvm(LvmMember { header, texts }));
@@ -149,12 +154,18 @@ fn signatures(image: &Image<'_>, faults: &mut Vec<Fault>) -> Vec<Content> {
     let table = partition::find(head).filter(|_| !is_fat);
     let raid = keep(md::find(image), faults, |(version, fault)| Fault::Md(version, fault));
     let volume = keep(btrfs::find(head), faults, Fault::Btrfs);
+    let is_left_over = |firmware: &FirmwareRaid| table.is_some_and(|t| firmware.offset < t.end);
+    let container = firmware::find(image).filter(|found| !is_left_over(found));
     let belongs_to_partition =
         table.zip(raid.as_ref()).is_some_and(|(table, raid)| within(raid, &table, image));
     let mut found: Vec<Content> = raid.map(Content::Md).into_iter().collect();
     found.extend(table.map(Content::Partitions));
     if belongs_to_partition {
         found.reverse();
+    }
+    // Where it is, all else is on the arrays that are made of it. Asked last, as it costs a call.
+    if let Some(container) = container.filter(|_| !image.is_partition()) {
+        found.insert(0, Content::Firmware(container));
     }
     found.extend(luks::find(head).map(Content::Luks));
     found.extend(volume.map(Content::Btrfs));
@@ -173,7 +184,7 @@ fn within(raid: &MdMember, table: &PartitionTable, image: &Image<'_>) -> bool {
 /// file system is beside it.
 fn rank(content: &Content) -> u8 {
     match content {
-        Content::Md(_) | Content::Partitions(_) | Content::Luks(_) => 0,
+        Content::Md(_) | Content::Firmware(_) | Content::Partitions(_) | Content::Luks(_) => 0,
         Content::Lvm(_) => 1,
         Content::Btrfs(_) | Content::Filesystem(_) | Content::Nothing => 2,
     }

@@ -118,7 +118,7 @@ done
 # What cannot be created without device-mapper: its metadata can.
 disk raid0 raid1
 lvm2 pvcreate $(of raid0 raid1)
-lvm2 vgcreate -s 1m --alloc anywhere layers $(of raid0 raid1)
+lvm2 vgcreate -s 512k --alloc anywhere layers $(of raid0 raid1)
 create -l 1 -n first layers
 lvm2 vgcfgbackup -f "$DIR/etc/layers" layers
 python3 - "$DIR/etc/layers" <<'P'
@@ -166,7 +166,27 @@ volume("m", 'type = "mirror"\nmirror_count = 2\nmirror_log = "m_mlog"\nregion_si
 volume("snap")
 volume("o")
 volume("snapshot0", 'type = "snapshot"\nchunk_size = 8\norigin = "o"\ncow_store = "snap"', visible=False)
-hidden("w_wcorig", "w_cvol", "v_vdata", "i_imeta", "i_iorig")
+hidden("merging")
+volume("merged")
+volume("snapshot1", 'type = "snapshot"\nchunk_size = 8\norigin = "merged"\nmerging_store = "merging"', visible=False)
+hidden("w_wcorig", "w_cvol")
+hidden("vp_vdata")
+volume("vp", 'type = "vdo-pool"\ndata = "vp_vdata"\nheader_size = 1024\nvirtual_extents = 1\n'
+    'use_compression = 1\nuse_deduplication = 1\nuse_metadata_hints = 1\nminimum_io_size = 4096\n'
+    'block_map_cache_size_mb = 128\nblock_map_era_length = 16380\nuse_sparse_index = 0\n'
+    'index_memory_size_mb = 256\nslab_size_mb = 2048\nmax_discard = 1\nack_threads = 1\nbio_threads = 4\n'
+    'bio_rotation = 64\ncpu_threads = 2\nhash_zone_threads = 1\nlogical_threads = 1\n'
+    'physical_threads = 1\nwrite_policy = "auto"', visible=False)
+volume("v", 'type = "vdo"\nvdo_pool = "vp"\nvdo_offset = 0')
+volume("cv_cvol", visible=False)
+volumes[-1] = volumes[-1].replace('status = ["READ", "WRITE"]', 'status = ["READ", "WRITE", "CACHE_VOL"]')
+hidden("cv_corig")
+volume("cv", 'type = "cache"\ncache_pool = "cv_cvol"\norigin = "cv_corig"\nmetadata_format = 2\n'
+    'chunk_size = 128\ncache_mode = "writethrough"\npolicy = "smq"\nmetadata_start = 0\n'
+    'metadata_len = 1024\ndata_start = 1024\ndata_len = 512')
+volume("outside")
+volumes[-1] = volumes[-1].replace('"WRITE", ', "")
+volume("inside", 'type = "thin"\nthin_pool = "p"\ntransaction_id = 0\ndevice_id = 3\nexternal_origin = "outside"')
 volume("w", 'type = "writecache"\norigin = "w_wcorig"\nwritecache = "w_cvol"\n'
     'writecache_block_size = 4096')
 volume("thinsnap", 'type = "thin"\nthin_pool = "p"\ntransaction_id = 1\ndevice_id = 2\norigin = "t"')
@@ -174,7 +194,7 @@ volume("nothing", 'type = "error"')
 volume("zeroes", 'type = "zero"')
 # Extents that are half way from the first disk to the second.
 volume("pvmove0", 'type = "mirror"\nmirror_count = 2\nextents_moved = 1\nregion_size = 1024\n'
-    'mirrors = ["pv0", 30, "pv1", 30]', visible=False)
+    'mirrors = ["pv0", 60, "pv1", 60]', visible=False)
 volumes[-1] = volumes[-1].replace('status = ["READ", "WRITE"]', 'status = ["READ", "WRITE", "PVMOVE", "LOCKED"]')
 volume("moving", 'type = "striped"\nstripe_count = 1\nstripes = ["pvmove0", 0]')
 volumes[-1] = volumes[-1].replace('"VISIBLE"', '"VISIBLE", "LOCKED"')
@@ -198,6 +218,12 @@ done
 say pvs -o pv_name,pv_uuid,vg_uuid,vg_name > "$DIR/pvs"
 say vgs -o vg_uuid,vg_name,vg_seqno,pv_count,vg_exported,vg_systemid,vg_autoactivation > "$DIR/vgs"
 say lvs -a -o vg_uuid,lv_name,lv_uuid,lv_autoactivation,devices,metadata_devices,pool_lv,data_lv,metadata_lv,mirror_log,origin > "$DIR/lvs"
+# What can run when one of two disks is there.
+for name in raid0 raid1; do
+    all_before=$all all=${loop[$name]}
+    say lvs -o lv_name,lv_attr,lv_health_status layers 2>/dev/null > "$DIR/health-$name" || true
+    all=$all_before
+done
 for name in "${!loop[@]}"; do echo "${loop[$name]} $name"; done > "$DIR/loops"
 
 # What lvm2 leaves in /run/lvm when all of them arrive one after another.

@@ -14,12 +14,13 @@ use std::sync::Arc;
 use warren_device::Uuid;
 use warren_device::activate;
 use warren_device::file::DeviceFile;
+use warren_device::firmware::{FirmwareRaid, Format};
 use warren_device::image::{self, Disk};
 use warren_device::index::{
     self, Decision, Device, DeviceNumber, Event, Facts, Index, Policy, Start,
 };
 use warren_device::lvm::area::{self, AreaState, TextKey};
-use warren_device::lvm::group::{Part, Volume, VolumeGroup};
+use warren_device::lvm::group::{Part, Standing, Volume, VolumeGroup};
 use warren_device::lvm::label::Area;
 use warren_device::md::{MdMember, Role, Version};
 use warren_device::partition::TableKind;
@@ -91,6 +92,7 @@ fn as_blkid(content: &Content) -> String {
             TableKind::Gpt(uuid) => format!("PTTYPE=gpt PTUUID={uuid}"),
             TableKind::Mbr(id) => format!("PTTYPE=dos PTUUID={id:08x}"),
         },
+        Content::Firmware(found) => format!("TYPE={}", found.format.as_str()),
         Content::Luks(luks) => show("crypto_LUKS", &luks.uuid, &luks.label),
         Content::Lvm(member) => show("LVM2_member", &member.header.id, ""),
         Content::Btrfs(member) => {
@@ -204,6 +206,30 @@ fn superblocks_of_arrays_are_read_as_mdadm_does() {
                 check_md(&dir.0.join(name), version, number, role, size);
             }
         }
+    }
+}
+
+/// Disks of a firmware RAID are what blkid calls so, and what lies at their start is not theirs.
+#[test]
+fn disks_of_firmware_raids_are_what_blkid_says() {
+    if !have("disks_of_firmware_raids_are_what_blkid_says", &["blkid", "mkfs.ext4"]) {
+        return;
+    }
+    let dir = Directory::new("firmware");
+    for format in [Format::Intel, Format::Ddf] {
+        let path = dir.0.join(format.as_str());
+        shell(&format!("truncate -s 8M {0}; mkfs.ext4 -q {0}", path.display())).expect("a file");
+        let sectors = if format == Format::Intel { 2 } else { 1 };
+        let offset = (8 << 20) - 512 * sectors;
+        let mut disk = Disk::new(8 << 20);
+        image::put_firmware(&mut disk, &FirmwareRaid { format, version: "1.0".into(), offset });
+        let file = File::options().write(true).open(&path).expect("it was made");
+        for (at, bytes) in disk.extents() {
+            file.write_all_at(bytes, at).expect("it can be written");
+        }
+        let scan = scan_file(&path);
+        assert!(blkid(&path).starts_with(&as_blkid(&scan.content)), "{scan:?}: {}", blkid(&path));
+        assert!(matches!(scan.also[..], [Content::Filesystem(_)]), "{scan:?}");
     }
 }
 
@@ -327,6 +353,8 @@ fn groups_are_what_lvm2_says() {
     let expected: BTreeSet<String> = volumes_said(&dir);
     let other: Vec<&String> = lines.symmetric_difference(&expected).collect();
     assert!(other.is_empty(), "ours or lvm2's alone: {other:#?}");
+    let layers = groups.values().find(|group| group.name == "layers").expect("it was made");
+    ["raid0", "raid1"].into_iter().for_each(|disk| check_health(&dir, layers, disk));
     check_ring(&dir.0.join("ring"));
     check_run_files(&dir);
 }
@@ -408,6 +436,28 @@ fn sorted_if(sort: bool, text: &str) -> String {
         lines.sort_unstable();
     }
     lines.join("\n")
+}
+
+/// What can be activated when one of two disks is there. Of a snapshot and its origin lvm2 says that
+/// the other one is absent only where it can ask device-mapper, or when they are being merged.
+fn check_health(dir: &Directory, group: &VolumeGroup, disk: &str) {
+    let at = group.members.iter().position(|member| member.device_hint == loops(dir)[disk]);
+    let standings = group.standings(&|number| Some(number as usize) == at);
+    let named = group.volumes.iter().map(|volume| volume.name.as_str()).zip(standings);
+    let standings: BTreeMap<&str, Standing> = named.collect();
+    let lines = said(dir, &format!("health-{disk}"));
+    let (mut whole, mut broken) = (0, 0);
+    for line in lines {
+        let [name, attributes, health] = line.split('|').collect::<Vec<_>>()[..] else {
+            panic!("{line:?}")
+        };
+        if attributes.starts_with(['s', 'o']) {
+            continue;
+        }
+        assert_eq!(standings[name] == Standing::Complete, health.is_empty(), "{disk}: {line}");
+        *if health.is_empty() { &mut whole } else { &mut broken } += 1;
+    }
+    assert!(whole > 0 && broken > 8, "{disk}: {whole} whole, {broken} broken");
 }
 
 /// Every change of one group, in a small area: each is read, and at least one goes round.

@@ -92,8 +92,10 @@ impl Entry {
 
     /// What mount(8) and the unit's loader are told.
     fn plain_options(&self) -> String {
+        let is_loaders = |option: &str| option.starts_with("x-systemd.device-bound=");
         let is_ours = |option: &str| {
-            matches!(option, "auto" | "noauto") || option.starts_with("x-") || option == "comment"
+            let is_remark = option.starts_with("x-") && !is_loaders(option);
+            matches!(option, "auto" | "noauto" | "comment") || is_remark
         };
         let options = self.options.iter().map(String::as_str).filter(|option| !is_ours(option));
         options.collect::<Vec<_>>().join(",").replace('%', "%%")

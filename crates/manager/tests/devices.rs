@@ -149,7 +149,8 @@ const FSTAB: &str = "\
 /dev/disk/by-id/sdb /mnt/b ext4 x-systemd.automount,x-systemd.idle-timeout=1min,noauto 0 0
 /dev/disk/by-id/sdc /mnt/c ext4 x-systemd.requires=user.service,x-systemd.after=other.service,\
 x-systemd.before=late.service,x-systemd.mount-timeout=9s 0 0
-/dev/disk/by-id/sde /mnt/e ext4 x-systemd.required-by=user.service 0 0
+/dev/disk/by-id/sde /mnt/e ext4 x-systemd.required-by=user.service,\
+x-systemd.device-bound=no 0 0
 /dev/disk/by-id/sdf /mnt/f ext4 _netdev,x-systemd.wanted-by=late.target,x-systemd.rw-only 0 0
 ";
 
@@ -180,6 +181,7 @@ fn fstab_says_how_devices_are_waited_for() {
         ("mnt-c.mount", "After", &format!("user.service other.service {}", sd[2])),
         ("mnt-c.mount", "Before", "late.service local-fs.target"),
         ("user.service", "Requires", "mnt-e.mount"),
+        ("mnt-e.mount", "Requires", &*sd[3]),
         ("mnt-f.mount", "Before", "remote-fs.target"),
         ("mnt-f.mount", "WantedBy", "late.target"),
         ("mnt-f.mount", "ReadWriteOnly", "yes"),

@@ -23,6 +23,13 @@ pub fn name_of(path: &str) -> Option<String> {
     Some(link.file_name()?.to_str()?.to_owned())
 }
 
+/// True for what stat(2) says of a block device that is a part of a disk.
+pub fn is_partition(found: &fs::Metadata) -> bool {
+    let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
+    found.file_type().is_block_device()
+        && Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists()
+}
+
 /// A partition's directory in sysfs lies in its disk's.
 fn whole_disk(sys: &Path, (major, minor): (u32, u32)) -> Option<(u32, u32)> {
     let node = fs::canonicalize(sys.join(format!("{major}:{minor}"))).ok()?;
@@ -53,6 +60,8 @@ mod tests {
         let found = [(8, 0), (8, 1), (8, 2)].map(|device| whole_disk(&sys, device));
         fs::remove_dir_all(&root).expect("it is there");
         assert_eq!(found, [Some((8, 0)), Some((8, 0)), None]);
+        let null = fs::metadata("/dev/null").expect("a node");
+        assert!(!is_partition(&null));
         assert_eq!((disk_of("/dev/null"), name_of("/dev/null")), (None, None));
     }
 }

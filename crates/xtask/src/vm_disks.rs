@@ -20,8 +20,9 @@ use crate::root;
 use crate::vm::{self, Kernel, quietly};
 use crate::vm_devices::{MODULES, PROGRAMS, TARGETS, add_daemon, add_program, add_udev, unit};
 
-/// A boot that takes longer is given up; what it said until then is shown.
-const PATIENCE: Duration = Duration::from_secs(1800);
+/// A boot that takes longer is given up; what it said until then is shown. A thousand disks take
+/// udev more than half an hour without hardware help.
+const PATIENCE: Duration = Duration::from_secs(2 * 3600);
 
 /// Between two looks at the console.
 const LOOKS_APART: Duration = Duration::from_millis(500);

@@ -1,10 +1,11 @@
 //! `cargo xtask vm md`: arrays that mdadm makes in a machine with MD in its kernel, in every layout
 //! of the superblock and at every level: with bitmap, spare and journal, degraded, with a disk that
 //! was thrown out, while they are reshaped. What `warren devices scan` reads of each disk is held
-//! against `mdadm --examine`, and each array is put together by the device daemon. Then a volume
-//! group on a mirror whose legs look like its physical volume, and one that was moved from disk to
-//! disk, had a missing disk given up and was split; one on a disk with two paths, whose map comes
-//! late; one on partitions; two arrays of one name; and a group of 1,000 volumes.
+//! against `mdadm --examine`, and each array is put together by the device daemon; containers of
+//! firmware RAID are left to mdadm. Then a volume group on a mirror whose legs look like its
+//! physical volume, and one that was moved from disk to disk, had a missing disk given up and was
+//! split; one on a disk with two paths, whose map comes late; one on partitions; two arrays of one
+//! name; and a group of 1,000 volumes.
 //!
 //! Needs what `vm` needs, and lvm2, mdadm, dmsetup and fdisk.
 
@@ -107,6 +108,16 @@ for v in 0.90 1.2; do
   echo 200000 > /proc/sys/dev/raid/speed_limit_max
 done
 clean
+
+# Containers of firmware RAID: told, not started.
+export IMSM_NO_PLATFORM=1 IMSM_DEVNAME_AS_SERIAL=1
+for format in imsm ddf; do
+  quietly mdadm --create /dev/md/c --run --metadata=$format -n 2 $(d 0 1)
+  mdadm --stop --scan > /dev/null 2>&1
+  rm -rf /tmp/r; /usr/lib/warren/warren-deviced --once --kernel --activate --records=/tmp/r > /tmp/o 2>&1
+  echo "CONTAINER $(mdadm --examine --export /dev/loop1 | grep '^MD_METADATA'), $(grep -c 'start:' /tmp/o) starts, $(warren devices scan /d/1)"
+  mdadm --stop --scan > /dev/null 2>&1; clean
+done
 
 # A volume group on a mirror: its legs hold the label, too.
 quietly mdadm --create /dev/md/t --run --metadata=1.0 --homehost=any --level=1 -n 2 --assume-clean $(d 0 1)
@@ -306,6 +317,8 @@ fn compare(console: &str) -> Vec<String> {
         ("sandbox:", false),
         ("Kernel panic", false),
         ("RESHAPES", true),
+        ("CONTAINER MD_METADATA=imsm, 0 starts, /d/1: imsm 1.", true),
+        ("CONTAINER MD_METADATA=ddf, 0 starts, /d/1: ddf 01.02.00", true),
         ("legs /dev/md", true),
         ("STACKED 2 starts", true),
         ("PATHS 1 on the map, 1 start", true),

@@ -50,6 +50,7 @@ fn pvs(first: u32, vg: &str, name: &str, count: u32) -> Vec<Event> {
             auto_activation: true,
             extents: 1,
             needs: vec![Quorum { legs, needed: 1 }],
+            snapshots: Vec::new(),
         }],
     });
     let key = TextKey { checksum: first, bytes: 1 };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process::{Command as Process, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use warren_device::begun;
@@ -13,7 +13,8 @@ use warren_device::executor::{self, Places};
 use warren_device::index::{Completeness, Policy, parse_crypttab};
 use warren_device::link::{ManagerLink, Starter};
 use warren_device::lvm::LvmId;
-use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file, parse_system_id};
+use warren_device::lvm::config::{QUESTION, Settings, parse_devices_file};
+use warren_device::lvm::host;
 use warren_device::lvm::text::TextFault;
 use warren_device::readers::Readers;
 use warren_device::sandbox;
@@ -180,7 +181,7 @@ fn ask_lvm(options: &mut Options) {
             options.roots.wwids = settings.wwids_file.as_ref().map_or_else(BTreeSet::new, wwids_in);
             let listed = settings.devices_file.as_ref().and_then(|name| listed_in(name));
             policy.follow_lvm(&settings, listed);
-            policy.system_ids.extend(lvm(&["systemid"]).ok().and_then(|a| parse_system_id(&a)));
+            policy.system_ids.extend(host::system_id());
         }
         Err(why) => {
             eprintln!("lvm2's settings are not known ({why}): no volume group is activated");
@@ -192,8 +193,8 @@ fn ask_lvm(options: &mut Options) {
 fn lvm_settings() -> Result<Settings, String> {
     // Without a file of settings, what lvm2 goes by is its defaults, which are asked for otherwise.
     let answer = match has_lvm_settings() {
-        true => lvm(&QUESTION)?,
-        false => lvm(&QUESTION.map(|word| if word == "full" { "default" } else { word }))?,
+        true => host::ask(&QUESTION)?,
+        false => host::ask(&QUESTION.map(|word| if word == "full" { "default" } else { word }))?,
     };
     let fault = |fault: TextFault| format!("lvmconfig: byte {}: {}", fault.at, fault.what);
     Settings::parse(answer.as_bytes()).map_err(fault)
@@ -206,15 +207,6 @@ fn has_lvm_settings() -> bool {
 
 fn lvm_directory() -> PathBuf {
     std::env::var_os("LVM_SYSTEM_DIR").unwrap_or("/etc/lvm".into()).into()
-}
-
-fn lvm(arguments: &[&str]) -> Result<String, String> {
-    let output = Process::new("lvm").args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| format!("lvm: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("lvm {}: {}", arguments.join(" "), output.status)),
-    }
 }
 
 /// The devices file; without one lvm2 uses all devices, lvmdevices(8). One that is there and cannot
@@ -251,6 +243,8 @@ const SIGUSR1: i32 = 10;
 const SIGTERM: i32 = 15;
 
 fn run(mut command: Command) -> warren_sys::Result<()> {
+    // Who asks before there is an answer waits for it, and so does the executor, which inherits this.
+    set_blocked(SignalSet::EMPTY.with(SIGUSR1))?;
     prepare(&mut command);
     // Before another program is started that would inherit it.
     let mut link = ManagerLink::inherited().map(Link::new);

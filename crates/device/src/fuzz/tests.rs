@@ -2,10 +2,12 @@
 
 use super::*;
 use crate::btrfs::BtrfsMember;
+use crate::bytes::le64;
+use crate::firmware::{FirmwareRaid, Format};
 use crate::image::{self, Disk};
 use crate::luks::Luks;
-use crate::lvm::LvmId;
 use crate::lvm::label::{Area, PvHeader};
+use crate::lvm::{LvmId, checksum};
 use crate::md::{MdMember, Role, Version};
 use crate::read::ReadAt;
 use crate::uuid::Uuid;
@@ -33,7 +35,12 @@ const AREA: Area = Area { offset: 4096, bytes: 32 << 10 };
 const TEXT: &str = "vg0 { id = \"gggggggggggggggggggggggggggggggg\" seqno = 1 status = [\"READ\"]\n\
     physical_volumes { pv0 { id = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\" dev_size = 9 } }\n\
     logical_volumes { l { status = [\"VISIBLE\"] segment1 { type = \"striped\" extent_count = 2\n\
-    stripes = [\"pv0\", 0] } } m { segment1 { type = \"thin\" thin_pool = \"l\" } } } }\n\0";
+    stripes = [\"pv0\", 0] } } m { segment1 { type = \"thin\" thin_pool = \"l\" } }\n\
+    c { segment1 { type = \"striped\" extent_count = 1 stripes = [\"pv0\", 9] } }\n\
+    s { segment1 { type = \"snapshot\" origin = \"l\" cow_store = \"c\" } } } }\n\0";
+
+/// Kinds of [`disk`].
+const KINDS: usize = 5;
 
 /// A small disk with one of everything that can be side by side.
 fn disk(kind: usize) -> Vec<u8> {
@@ -53,6 +60,13 @@ fn disk(kind: usize) -> Vec<u8> {
         }
         1 => put_raid(&mut disk, Version::V10),
         2 => put_raid(&mut disk, Version::V090),
+        3 => {
+            for (format, before) in [(Format::Intel, 1024), (Format::Ddf, 512)] {
+                let found =
+                    FirmwareRaid { format, version: "1.3.00".into(), offset: SIZE - before };
+                image::put_firmware(&mut disk, &found);
+            }
+        }
         _ => {
             let uuid = Uuid([1; 16]);
             image::put_luks(
@@ -98,7 +112,7 @@ fn used(bytes: &[u8]) -> Vec<usize> {
 
 #[test]
 fn every_flipped_bit_is_harmless() {
-    for kind in 0..4 {
+    for kind in 0..KINDS {
         let mut bytes = disk(kind);
         device(&bytes);
         for (turn, at) in used(&bytes).into_iter().enumerate() {
@@ -114,7 +128,7 @@ fn every_flipped_bit_is_harmless() {
 #[test]
 fn damaged_disks_are_harmless() {
     let mut numbers = numbers(7);
-    let disks: Vec<Vec<u8>> = (0..4).map(disk).collect();
+    let disks: Vec<Vec<u8>> = (0..KINDS).map(disk).collect();
     for _ in 0..400 {
         let mut bytes = disks[numbers.below(disks.len())].clone();
         for _ in 0..1 + numbers.below(8) {
@@ -136,6 +150,70 @@ fn damaged_disks_are_harmless() {
         }
         device(&bytes);
     }
+}
+
+/// Right checksums over whatever is in the label, in the header of the area and in its text.
+fn seal(bytes: &mut [u8]) {
+    let at = |from: u64| usize::try_from(from).ok();
+    let number = |from: usize| le64(bytes, from);
+    let area = AREA.offset as usize;
+    let place = number(area + 40).zip(number(area + 48));
+    let text = place.and_then(|(offset, length)| {
+        let from = at(AREA.offset.checked_add(offset)?)?;
+        let end = (AREA.offset + AREA.bytes) as usize;
+        let first = bytes.get(from..from.checked_add(at(length)?)?.min(end))?;
+        let ring = area + 512;
+        let rest = bytes.get(ring..ring.checked_add(at(length)?.checked_sub(first.len())?)?)?;
+        Some(checksum(&[first, rest]))
+    });
+    if let Some(sum) = text {
+        bytes[area + 56..area + 60].copy_from_slice(&sum.to_le_bytes());
+    }
+    let sum = checksum(&[&bytes[area + 4..area + 512]]);
+    bytes[area..area + 4].copy_from_slice(&sum.to_le_bytes());
+    let sum = checksum(&[&bytes[512 + 20..1024]]);
+    bytes[512 + 16..512 + 20].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// A checksum is no secret: what whoever wrote it wanted is behind a right one, too.
+#[test]
+fn damage_under_right_checksums_is_harmless() {
+    let mut numbers = numbers(11);
+    let whole = disk(0);
+    // The lists of areas, the header of the area with its places, the text at the end of the ring.
+    let area = AREA.offset as usize;
+    let text = area + AREA.bytes as usize - 200;
+    let targets =
+        [512 + 64..512 + 200, area + 24..area + 90, text..text + 200, area + 512..area + 1100];
+    let (mut told, mut read) = (0, 0);
+    for _ in 0..1500 {
+        let mut bytes = whole.clone();
+        for _ in 0..1 + numbers.below(3) {
+            let target = targets[numbers.below(targets.len())].clone();
+            let to = target.start + numbers.below(target.len());
+            match numbers.below(3) {
+                0 => bytes[to] = TEXT.as_bytes()[numbers.below(TEXT.len())],
+                1 => {
+                    let from = target.start + numbers.below(target.len());
+                    let length = numbers.below(60).min(target.end - from.max(to));
+                    bytes.copy_within(from..from + length, to);
+                }
+                _ => {
+                    let number = 1u64.rotate_left(numbers.below(64) as u32).wrapping_sub(1);
+                    let to = to & !7;
+                    bytes[to..to + 8].copy_from_slice(&number.to_le_bytes());
+                }
+            }
+        }
+        seal(&mut bytes);
+        device(&bytes);
+        let found = scan(&bytes.as_slice(), &mut Scratch::default(), &mut |_| false);
+        let found = found.expect("memory can be read");
+        told += usize::from(!found.faults.is_empty());
+        read += usize::from(!found.texts_read().is_empty());
+    }
+    // Not all are stopped by the same check.
+    assert!(told > 100 && read > 100, "{told} told of, {read} read");
 }
 
 #[test]

@@ -145,6 +145,7 @@ impl Role {
         match &scan.content {
             Content::Nothing => Role::Plain("nothing known"),
             Content::Partitions(_) => Role::Plain("partitions"),
+            Content::Firmware(_) => Role::Plain("a disk of a firmware RAID"),
             Content::Filesystem(found) => Role::Plain(found.kind.as_str()),
             Content::Luks(luks) => Role::Luks(luks.uuid),
             Content::Md(member) => Role::Md(member.clone()),

@@ -301,5 +301,6 @@ fn volume(word: &str, members: &str) -> Option<Volume> {
         auto_activation: !name.ends_with('!'),
         extents: 1,
         needs: vec![Quorum { legs, needed: 1 }],
+        snapshots: Vec::new(),
     })
 }

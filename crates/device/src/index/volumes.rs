@@ -425,7 +425,7 @@ impl Volumes {
             users_of_volume: vec![Vec::new(); truth.volumes.len()],
         };
         for (number, volume) in truth.volumes.iter().enumerate() {
-            for part in volume.parts() {
+            for part in volume.all_parts() {
                 let users = match part {
                     Part::Member(member) => &mut out.users_of_member[member as usize],
                     Part::Volume(below) => &mut out.users_of_volume[below as usize],

@@ -71,6 +71,9 @@ pub struct Volume {
     pub extents: u64,
     /// What must be there, all of it: one entry for each segment, more for raid10.
     pub needs: Vec<Quorum>,
+    /// What the snapshots of it lie on: lvm2 refuses to activate an origin while the store of one of its
+    /// snapshots is absent, whose copy it would spoil.
+    pub snapshots: Vec<Quorum>,
 }
 
 /// Legs of a segment, of which some can be absent.
@@ -190,28 +193,52 @@ fn volumes(body: &Section<'_>, members: &Names<'_>) -> Result<Vec<Volume>, Group
     };
     let mut volumes: Vec<Volume> =
         sections.sections().map(|(name, section)| volume(name, section, &find)).collect();
-    for (store, origin) in sections.sections().flat_map(|(_, section)| snapshots(section, &find)) {
-        if let Some(volume) = volumes.get_mut(store as usize) {
-            volume.needs.push(all_of(vec![origin]));
-            volume.visible = true;
-        }
-    }
+    // A store has one origin: damaged metadata may name it often.
+    let ties = sections.sections().flat_map(|(_, section)| snapshots(section, &find));
+    tie_snapshots(&mut volumes, &ties.map(|tie| (tie.store, tie)).collect());
     Ok(volumes)
 }
 
-/// A snapshot is known by the volume that holds the differences, which is not marked as visible; what
-/// it needs besides, its origin, stands in a hidden volume that ties both. The former's number, and
-/// the latter.
+/// What makes a volume a snapshot of another one: a hidden volume ties both.
+struct Snapshot {
+    /// The volume that holds the differences.
+    store: u32,
+    origin: u32,
+    /// It goes back into its origin when that is activated, and is none by itself any more.
+    merges: bool,
+}
+
 fn snapshots(
     section: &Section<'_>,
     find: &dyn Fn(&str) -> Option<Part>,
-) -> impl Iterator<Item = (u32, Part)> {
-    let one = move |segment: &Section<'_>, field: &str| segment.texts(field).find_map(find);
+) -> impl Iterator<Item = Snapshot> {
+    let one = move |segment: &Section<'_>, field: &str| match segment.texts(field).find_map(find)? {
+        Part::Volume(number) => Some(number),
+        Part::Member(_) => None,
+    };
     let segments = section.sections().map(|(_, segment)| segment);
-    segments.filter_map(move |segment| match one(segment, "cow_store") {
-        Some(Part::Volume(store)) => Some((store, one(segment, "origin")?)),
-        _ => None,
+    segments.filter_map(move |segment| {
+        let merging = one(segment, "merging_store");
+        let store = one(segment, "cow_store").or(merging)?;
+        Some(Snapshot { store, origin: one(segment, "origin")?, merges: merging.is_some() })
     })
+}
+
+/// Lets each origin and its snapshots need each other. A snapshot is known by its store, which is
+/// not marked as visible.
+fn tie_snapshots(volumes: &mut [Volume], by_store: &BTreeMap<u32, Snapshot>) {
+    for tie in by_store.values() {
+        let lies_on = volumes.get(tie.store as usize).map(|store| store.needs.clone());
+        if let Some(origin) = volumes.get_mut(tie.origin as usize) {
+            origin.snapshots.extend(lies_on.unwrap_or_default());
+        }
+    }
+    for tie in by_store.values() {
+        if let Some(store) = volumes.get_mut(tie.store as usize) {
+            store.needs.push(all_of(vec![Part::Volume(tie.origin)]));
+            store.visible = !tie.merges;
+        }
+    }
 }
 
 fn volume(name: &str, section: &Section<'_>, find: &dyn Fn(&str) -> Option<Part>) -> Volume {
@@ -226,6 +253,7 @@ fn volume(name: &str, section: &Section<'_>, find: &dyn Fn(&str) -> Option<Part>
         extents: segments()
             .fold(0, |sum, s| s.number("extent_count").unwrap_or(0).saturating_add(sum)),
         needs: segments().flat_map(|segment| quorums(segment, find)).collect(),
+        snapshots: Vec::new(),
     }
 }
 
@@ -236,6 +264,7 @@ const SINGLE_REFERENCES: &[&str] = &[
     "data",
     "external_origin",
     "meta_dev",
+    "merging_store",
     "metadata",
     "mirror_log",
     "origin",
@@ -339,15 +368,24 @@ fn standing(
             _ => Standing::Partial,
         }
     };
-    volume.needs.iter().map(quorum).min().unwrap_or(Standing::Complete)
+    volume.quorums().map(quorum).min().unwrap_or(Standing::Complete)
 }
 
 impl Volume {
     fn volumes_below(&self) -> impl Iterator<Item = u32> {
-        self.parts().filter_map(|part| match part {
+        self.all_parts().filter_map(|part| match part {
             Part::Volume(number) => Some(number),
             Part::Member(_) => None,
         })
+    }
+
+    fn quorums(&self) -> impl Iterator<Item = &Quorum> {
+        self.needs.iter().chain(&self.snapshots)
+    }
+
+    /// Everything that must be there to activate it: what it lies on, and its snapshots do.
+    pub fn all_parts(&self) -> impl Iterator<Item = Part> {
+        self.quorums().flat_map(|quorum| quorum.legs.iter().flatten().copied())
     }
 
     /// Everything it lies on directly.

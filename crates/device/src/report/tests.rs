@@ -3,6 +3,7 @@
 use super::*;
 use crate::btrfs::BtrfsMember;
 use crate::filesystem::{Filesystem, Kind};
+use crate::firmware::{FirmwareRaid, Format};
 use crate::luks::Luks;
 use crate::lvm::area::TextKey;
 use crate::lvm::group::{Marks, Member, Part, Quorum, Volume};
@@ -44,6 +45,7 @@ fn group(name: &str, seqno: u64, members: &str, marks: Marks) -> VolumeGroup {
         auto_activation,
         extents: 1,
         needs: vec![Quorum { legs, needed: 1 }],
+        snapshots: Vec::new(),
     };
     let last = Part::Member(members.len() as u32 - 1);
     VolumeGroup {
@@ -139,10 +141,15 @@ fn others() {
         ("/dev/sda".into(), Ok(raid(0, 2))),
         ("/dev/sdb".into(), Ok(volume(1))),
         ("/dev/sdc".into(), Ok(volume(2))),
-        ("/dev/sdd".into(), Ok(scan_of(Content::Luks(luks)))),
+        ("/dev/sdd".into(), Ok(scan_of(Content::Luks(luks.clone())))),
         ("/dev/sde".into(), Ok(scan_of(Content::Filesystem(ext4)))),
         ("/dev/sdf".into(), Ok(damaged)),
     ];
+    let second = Luks { uuid: Uuid([8; 16]), from_second: true, ..luks.clone() };
+    scans.push(("/dev/sdh".into(), Ok(scan_of(Content::Luks(second)))));
+    let firmware =
+        FirmwareRaid { format: Format::Intel, version: "1.3.00".into(), offset: (32 << 20) - 1024 };
+    scans.push(("/dev/sdi".into(), Ok(scan_of(Content::Firmware(firmware)))));
     scans.push(("/dev/sdg".into(), Err(std::io::Error::from_raw_os_error(5))));
     check("others", &of_scans(&scans, Policy::default()));
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::btrfs::BtrfsMember;
+use crate::firmware::Format;
 use crate::image::{self, Disk};
 use crate::lvm::LvmId;
 use crate::lvm::group::{Marks, Member, Part, Quorum, Volume};
@@ -50,6 +51,7 @@ fn group(seqno: u64) -> VolumeGroup {
             auto_activation: true,
             extents: 4,
             needs: vec![Quorum { legs, needed: 1 }],
+            snapshots: Vec::new(),
         }],
     }
 }
@@ -85,6 +87,10 @@ fn luks(version: u16) -> Luks {
     Luks { version, uuid: Uuid([5; 16]), label, from_second: false }
 }
 
+fn firmware(format: Format, offset: u64) -> FirmwareRaid {
+    FirmwareRaid { format, version: "1.3.00".into(), offset }
+}
+
 /// A disk from words: each writes one structure.
 fn disk(words: &str) -> Disk {
     let mut disk = Disk::new(SIZE);
@@ -107,6 +113,9 @@ fn put(disk: &mut Disk, word: &str) {
         "btrfs" => image::put_btrfs(disk, &volume()),
         "luks1" => image::put_luks(disk, &luks(1)),
         "luks2" => image::put_luks(disk, &luks(2)),
+        "imsm" => image::put_firmware(disk, &firmware(Format::Intel, SIZE - 1024)),
+        "imsm4k" => image::put_firmware(disk, &firmware(Format::Intel, SIZE - 8192)),
+        "ddf" => image::put_firmware(disk, &firmware(Format::Ddf, SIZE - 512)),
         "nofirst" => disk.put(0, &[0; 512]),
         "mbr-half" => mbr(disk, 4096),
         "mbr" => mbr(disk, (SIZE / 512 - 2048) as u32),
@@ -139,6 +148,7 @@ fn name(content: &Content) -> String {
         Content::Nothing => "nothing".into(),
         Content::Md(member) => format!("md{}", member.version.as_str()),
         Content::Partitions(_) => "partitions".into(),
+        Content::Firmware(found) => found.format.mdadm_name().into(),
         Content::Luks(luks) => format!("luks{}", luks.version),
         Content::Lvm(member) => {
             let pv = &member.header.id.plain()[..1];
@@ -194,6 +204,13 @@ fn disks() {
         // The last partition is the member; then the disk is, whose array is partitioned.
         ("mbr md0.90", "partitions + md0.90 |  | 2"),
         ("mbr-half md0.90", "md0.90 + partitions |  | 2"),
+        // What lies at the start of a disk of a container is its first array's.
+        ("pv text imsm", "imsm + pv-a |  | 2"),
+        ("mbr-half imsm4k", "imsm + partitions |  | 2"),
+        ("btrfs ddf", "ddf + btrfs2/3 |  | 2"),
+        // Nobody puts a partition where the metadata of a container is.
+        ("mbr ddf", "partitions |  | 2"),
+        ("ddf 8388308=1", "nothing |  | 2"),
     ] {
         assert_eq!(show(&run(&disk(words))), expected, "{words}");
     }
@@ -211,6 +228,11 @@ fn what_was_written_comes_back() {
             image::put_md(&mut disk, &written, 1);
             assert_eq!(run(&disk).content, Content::Md(written));
         }
+    }
+    for found in [firmware(Format::Intel, SIZE - 1024), firmware(Format::Ddf, SIZE - 512)] {
+        let mut disk = Disk::new(SIZE);
+        image::put_firmware(&mut disk, &found);
+        assert_eq!(run(&disk).content, Content::Firmware(found));
     }
     assert_eq!(run(&disk("btrfs")).content, Content::Btrfs(volume()));
     assert_eq!(run(&disk("luks2")).content, Content::Luks(luks(2)));

@@ -45,14 +45,15 @@ fn options_of_systemd_are_settings() {
     check(
         "LABEL=my\\040disk /x xfs x-systemd.device-timeout=5,x-systemd.mount-timeout=7,\
          x-systemd.requires=/y,x-systemd.after=a.service,x-systemd.requires=/dev/z,\
-         x-systemd.requires-mounts-for=/q,x-systemd.rw-only,noatime 0 0",
+         x-systemd.requires-mounts-for=/q,x-systemd.rw-only,noatime,\
+         x-systemd.device-bound=no 0 0",
         &[
             "dev-disk-by\\x2dlabel-my\\x5cx20disk.device.d/50-device-timeout.conf: \
              JobRunningTimeoutSec=5",
             "x.mount: Requires=y.mount; After=y.mount; Requires=dev-z.device; \
              After=dev-z.device; After=a.service; RequiresMountsFor=/q; [Mount]; \
-             What=/dev/disk/by-label/my\\x20disk; Where=/x; Type=xfs; Options=noatime; \
-             TimeoutSec=7; ReadWriteOnly=yes",
+             What=/dev/disk/by-label/my\\x20disk; Where=/x; Type=xfs; \
+             Options=noatime,x-systemd.device-bound=no; TimeoutSec=7; ReadWriteOnly=yes",
             "> local-fs.target.requires/x.mount",
         ],
     );

@@ -102,6 +102,18 @@ fn the_four_units_of_a_set() {
          Slice system.slice
          RequiresMountsFor -.mount srv.mount",
     );
+    // What a mount does without its device is its own matter; it does not begin without.
+    check(
+        "srv-2.mount",
+        "[Mount]\nWhat=/dev/sda1\nWhere=/srv/2\nOptions=x-systemd.device-bound=no\n",
+        "loaded
+         Requires dev-sda1.device system.slice
+         Conflicts umount.target
+         Before local-fs.target umount.target
+         After dev-sda1.device local-fs-pre.target system.slice systemd-journald.socket
+         Slice system.slice
+         RequiresMountsFor -.mount srv.mount",
+    );
     check(
         "srv-1.automount",
         "[Automount]\nWhere=/srv/1\n",

@@ -376,7 +376,11 @@ impl Loader<'_, '_> {
             }
         }
         match device_path(&what) {
-            Some(device) if !is_bind => self.device(&device),
+            // Of a volume manager's device that comes and goes, the mount may stay.
+            Some(device) if !is_bind => match is_unbound(&options) {
+                true => self.device_by(Relation::Requires, &device),
+                false => self.device(&device),
+            },
             _ if is_bind || has(&["loop"]) => {
                 if let Ok(path) = value::path(&what) {
                     self.mounts_for(&path);
@@ -390,8 +394,12 @@ impl Loader<'_, '_> {
     }
 
     fn device(&mut self, path: &str) {
+        self.device_by(Relation::BindsTo, path);
+    }
+
+    fn device_by(&mut self, relation: Relation, path: &str) {
         if let Ok(device) = UnitName::for_path(path, UnitType::Device) {
-            self.add_two(Relation::BindsTo, Relation::After, device);
+            self.add_two(relation, Relation::After, device);
         }
     }
 
@@ -553,6 +561,12 @@ pub fn is_api_file_system(path: &str) -> bool {
 }
 
 /// The device node that What= names, if it names one.
+/// `x-systemd.device-bound=no`: the mount stays when its device goes, systemd.mount(5).
+fn is_unbound(options: &str) -> bool {
+    let bound = |option: &str| value::boolean(option.strip_prefix("x-systemd.device-bound=")?).ok();
+    options.rsplit(',').find_map(bound) == Some(false)
+}
+
 fn device_path(what: &str) -> Option<String> {
     let by = [
         ("UUID=", "uuid"),

@@ -178,6 +178,7 @@ fn big_group(vg: u32, members: u32) -> Arc<VolumeGroup> {
         auto_activation: true,
         extents: 1,
         needs: vec![Quorum { legs: vec![(0..members).map(Part::Member).collect()], needed: 1 }],
+        snapshots: Vec::new(),
     };
     Arc::new(VolumeGroup {
         id: LvmId::parse(&format!("{vg:0>32}")).expect("digits"),

@@ -185,8 +185,28 @@ fn a_snapshot_needs_its_origin_and_can_be_started() {
             "snap: striped stripes=pv1",
             "snapshot0: snapshot origin=o cow_store=snap",
         ],
-        &[("01", "ccc"), ("1", "ppp"), ("0", "cpp")],
+        &[("01", "ccc"), ("1", "ppp"), ("0", "ppp")],
     );
+    // Two snapshots of one: the three start together.
+    check(
+        3,
+        &[
+            "o: striped stripes=pv0",
+            "s: striped stripes=pv1",
+            "t: mirror mirrors=i,j",
+            "i: striped stripes=pv2",
+            "j: striped stripes=pv1",
+            "snapshot0: snapshot origin=o cow_store=s",
+            "snapshot1: snapshot origin=o cow_store=t",
+        ],
+        &[("012", "ccccccc"), ("01", "dddpcdd"), ("02", "pppcppp")],
+    );
+    // One that goes back into its origin is none to be started.
+    let merging = hidden("x: snapshot origin=o merging_store=snap");
+    let volumes = [volumes[0].clone(), volumes[1].clone(), merging];
+    let group = from_text(text(2, &volumes.concat()).as_bytes()).expect("a good text");
+    assert!(!group.volumes[1].visible);
+    assert_eq!(group.standings(&|number| number == 0)[0], Standing::Partial);
     // Of itself: damaged metadata can say so.
     check(
         1,
