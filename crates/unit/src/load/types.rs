@@ -560,13 +560,13 @@ pub fn is_api_file_system(path: &str) -> bool {
     EXACT.contains(&path) || path.starts_with("/sys/fs/cgroup/")
 }
 
-/// The device node that What= names, if it names one.
 /// `x-systemd.device-bound=no`: the mount stays when its device goes, systemd.mount(5).
 fn is_unbound(options: &str) -> bool {
     let bound = |option: &str| value::boolean(option.strip_prefix("x-systemd.device-bound=")?).ok();
     options.rsplit(',').find_map(bound) == Some(false)
 }
 
+/// The device node that What= names, if it names one.
 fn device_path(what: &str) -> Option<String> {
     let by = [
         ("UUID=", "uuid"),
