@@ -38,7 +38,7 @@ fn one(
     for (key, value) in attributes {
         let json = text::json(heap, types, value);
         let json = String::from_utf8_lossy(&json);
-        let places = object.hints.iter().filter(|hint| hint.attribute == key);
+        let places = heap.trail(object).hints.iter().filter(|hint| hint.attribute == key);
         let places: Vec<String> = places.map(|hint| describe(hint.place)).collect();
         let set =
             if places.is_empty() { String::new() } else { format!(" [{}]", places.join(" ")) };

@@ -109,7 +109,7 @@ impl Dump<'_> {
 
     fn templates(&self, heap: &Heap<'_>, object: &Object, out: &mut Vec<u8>) {
         out.push(b'[');
-        for (at, name) in object.templates.iter().enumerate() {
+        for (at, name) in heap.trail(object).templates.iter().enumerate() {
             out.extend_from_slice(if at > 0 { b"," } else { b"" });
             text::json_string(heap.bytes(*name), out);
         }

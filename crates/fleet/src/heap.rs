@@ -6,11 +6,13 @@
 
 mod adopt;
 
+use std::collections::BTreeMap;
+
 use crate::eval::Bounds;
 use crate::source::Place;
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, FunctionId, Object, ObjectId, Reference,
-    ReferenceId, StringId, Table, Value,
+    ReferenceId, StringId, Table, Trail, TrailId, TrailOf, Value,
 };
 
 /// The most items of one kind that a heap can have.
@@ -126,6 +128,9 @@ pub struct Layer {
     functions: Vec<Closure>,
     references: Vec<Reference>,
     objects: Vec<Object>,
+    trails: Vec<Trail>,
+    /// The last trail of what each definition made.
+    last_trails: BTreeMap<Place, TrailId>,
     /// How many items all arrays and dictionaries were made with.
     cells: u64,
 }
@@ -139,6 +144,7 @@ pub struct Mark {
     functions: usize,
     references: usize,
     objects: usize,
+    trails: usize,
 }
 
 impl Layer {
@@ -150,6 +156,7 @@ impl Layer {
             functions: self.functions.len(),
             references: self.references.len(),
             objects: self.objects.len(),
+            trails: self.trails.len(),
         }
     }
 }
@@ -198,6 +205,7 @@ items!(Dictionary, DictionaryId, dictionaries, dictionary, make_dictionary);
 items!(Closure, FunctionId, functions, function, make_function);
 items!(Reference, ReferenceId, references, reference, make_reference);
 items!(Object, ObjectId, objects, object, make_object);
+items!(Trail, TrailId, trails, shared_trail, make_trail);
 
 /// The upper layer of a heap by itself.
 #[derive(Debug)]
@@ -222,6 +230,7 @@ detached!(Dictionary, DictionaryId, dictionaries, own_dictionary);
 detached!(Closure, FunctionId, functions, own_function);
 detached!(Reference, ReferenceId, references, own_reference);
 detached!(Object, ObjectId, objects, own_object);
+detached!(Trail, TrailId, trails, own_trail);
 
 impl Detached {
     /// A string of this layer; none if it is of the lower one.
@@ -336,8 +345,45 @@ impl<'b> Heap<'b> {
     /// Forgets what an object of the own layer says; what it is and whose stays known.
     pub fn empty_object(&mut self, id: ObjectId) {
         if let Ok(object) = self.object_mut(id) {
-            object.attributes = Table::default();
-            (object.hints, object.templates) = (Vec::new(), Vec::new());
+            (object.attributes, object.trail) = (Table::default(), TrailOf::default());
+        }
+    }
+
+    /// Where what an object says comes from.
+    pub fn trail<'a>(&'a self, object: &'a Object) -> &'a Trail {
+        match &object.trail {
+            TrailOf::One(trail) => trail,
+            TrailOf::Many(id) => self.shared_trail(*id),
+        }
+    }
+
+    /// The trail of an object of the own layer, to write to.
+    pub fn trail_mut(&mut self, id: ObjectId) -> Option<&mut Trail> {
+        if let TrailOf::Many(shared) = self.object(id).trail {
+            let own = self.shared_trail(shared).clone();
+            self.object_mut(id).ok()?.trail = TrailOf::One(Box::new(own));
+        }
+        match &mut self.object_mut(id).ok()?.trail {
+            TrailOf::One(trail) => Some(trail),
+            TrailOf::Many(_) => None,
+        }
+    }
+
+    /// An object is made: what it has in common with the last one of its definition is kept once, and
+    /// memory that it does not need is given back.
+    pub fn settle(&mut self, id: ObjectId) {
+        let Ok(object) = self.object_mut(id) else { return };
+        object.attributes.shrink();
+        let TrailOf::One(trail) = std::mem::take(&mut object.trail) else { return };
+        let origin = object.origin;
+        let last = self.own.last_trails.get(&origin).copied();
+        let shared = last.filter(|last| *self.shared_trail(*last) == *trail).unwrap_or_else(|| {
+            let new = self.make_trail(*trail);
+            self.own.last_trails.insert(origin, new);
+            new
+        });
+        if let Ok(object) = self.object_mut(id) {
+            object.trail = TrailOf::Many(shared);
         }
     }
 
@@ -368,6 +414,11 @@ impl<'b> Heap<'b> {
         own.functions.truncate(mark.functions);
         own.references.truncate(mark.references);
         own.objects.truncate(mark.objects);
+        if own.trails.len() > mark.trails {
+            own.trails.truncate(mark.trails);
+            let end = self.floor.trails + mark.trails;
+            own.last_trails.retain(|_, id| (id.0 as usize) < end);
+        }
     }
 
     /// Whether there is room for more.

@@ -24,6 +24,8 @@ ids! {
     ReferenceId,
     /// An object.
     ObjectId,
+    /// A trail that several objects have.
+    TrailId,
     /// A function of the library, in the order of its table.
     BuiltinId,
     /// A type, in the order of the run's types.
@@ -210,6 +212,31 @@ pub struct Hint {
     pub place: Place,
 }
 
+/// Where what an object says comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trail {
+    /// Where each attribute was set, in the order of assignments.
+    pub hints: Vec<Hint>,
+    /// The object's own name and those of the templates it imported, in order.
+    pub templates: Vec<StringId>,
+}
+
+/// An object's trail: by itself while the object is made, then one for all that a rule made alike,
+/// as it would be a third of what a service takes.
+#[derive(Clone, Debug)]
+pub enum TrailOf {
+    /// By itself.
+    One(Box<Trail>),
+    /// That of others too.
+    Many(TrailId),
+}
+
+impl Default for TrailOf {
+    fn default() -> TrailOf {
+        TrailOf::One(Box::default())
+    }
+}
+
 /// An object.
 #[derive(Clone, Debug)]
 pub struct Object {
@@ -219,10 +246,8 @@ pub struct Object {
     pub name: StringId,
     /// Its attributes that were set, and those the engine sets.
     pub attributes: Table,
-    /// Where each was set, in the order of assignments.
-    pub hints: Vec<Hint>,
-    /// Its own name and those of the templates it imported, in order.
-    pub templates: Vec<StringId>,
+    /// Where they come from: see `Heap::trail`.
+    pub trail: TrailOf,
     /// Its definition, or the rule that made it.
     pub origin: Place,
     /// The object that a rule made it for.

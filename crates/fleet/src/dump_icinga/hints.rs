@@ -7,7 +7,7 @@ use crate::ast::{Kind, Module, NodeId};
 use crate::heap::Heap;
 use crate::modules::Modules;
 use crate::source::Place;
-use crate::value::{Hint, Object};
+use crate::value::{Hint, Object, Trail};
 
 /// The places that set a value, and those that set what is in it.
 #[derive(Default)]
@@ -25,9 +25,10 @@ impl Hints {
         object: &Object,
     ) -> Hints {
         let mut all = Hints::default();
-        all.templates(dump, written, object);
+        let trail = heap.trail(object);
+        all.templates(dump, written, (object, trail));
         all.rule(dump, heap, object, written.extent(object.origin));
-        for hint in &object.hints {
+        for hint in &trail.hints {
             let names = [Some(hint.attribute), hint.key];
             let names = names.into_iter().flatten().map(|name| heap.bytes(name));
             let below = hint.key.map(|_| written.below(hint)).unwrap_or_default();
@@ -45,9 +46,14 @@ impl Hints {
     }
 
     /// An object is its own first template; the others are where they are defined.
-    fn templates(&mut self, dump: &Dump<'_>, written: &Written<'_>, object: &Object) {
+    fn templates(
+        &mut self,
+        dump: &Dump<'_>,
+        written: &Written<'_>,
+        (object, trail): (&Object, &Trail),
+    ) {
         self.set("templates", written.extent(object.origin));
-        for name in object.templates.iter().skip(1) {
+        for name in trail.templates.iter().skip(1) {
             if let Some(template) = dump.world.definitions.importable(object.of_type, *name) {
                 self.set("templates", written.extent(template.place));
             }

@@ -162,12 +162,13 @@ impl<'w> Worker<'w> {
         let instance = Instance { definition, name, locals, preset, target };
         let made = self.run.instantiate(instance)?;
         if let Some(attribute) = zone
-            && let Ok(object) = self.run.heap.object_mut(made)
+            && let Some(trail) = self.run.heap.trail_mut(made)
         {
-            object.hints.insert(0, Hint { attribute, key: None, place: definition.place });
+            trail.hints.insert(0, Hint { attribute, key: None, place: definition.place });
         }
         super::full_name(&mut self.run, made, name);
         crate::schema::check(&self.run, made)?;
+        self.run.heap.settle(made);
         Ok(made)
     }
 

@@ -3,7 +3,7 @@
 use crate::heap::{Detached, Heap};
 use crate::value::{
     Array, ArrayId, Closure, Dictionary, DictionaryId, Hint, Object, ObjectId, Rare, Reference,
-    StringId, Value,
+    StringId, Trail, TrailOf, Value,
 };
 
 /// Copies from the upper layer of one heap to another over the same lower layer.
@@ -113,6 +113,16 @@ impl<'t, 'b> Transfer<'t, 'b> {
         Value::Reference(self.to.make_reference(Reference { base, key }))
     }
 
+    fn trail(&mut self, trail: &Trail) -> Trail {
+        let hints = trail.hints.iter().map(|hint| Hint {
+            attribute: self.text(hint.attribute),
+            key: hint.key.map(|key| self.text(key)),
+            place: hint.place,
+        });
+        let hints = hints.collect();
+        Trail { hints, templates: trail.templates.iter().map(|name| self.text(*name)).collect() }
+    }
+
     /// An object.
     pub fn object(&mut self, id: ObjectId) -> ObjectId {
         let Some(object) = self.from.own_object(id) else { return id };
@@ -120,28 +130,22 @@ impl<'t, 'b> Transfer<'t, 'b> {
             return known;
         }
         let name = self.text(object.name);
-        let empty = Object {
-            name,
-            attributes: Default::default(),
-            hints: Vec::new(),
-            templates: object.templates.iter().map(|name| self.text(*name)).collect(),
-            ..*object
-        };
+        let empty =
+            Object { name, attributes: Default::default(), trail: TrailOf::default(), ..*object };
         let made = self.to.make_object(empty);
         self.made.push((3, id.0, made.0));
         let attributes = object.attributes.iter();
         let attributes =
             attributes.map(|(key, value)| (self.text(key), self.value(value))).collect();
-        let hints = object.hints.iter().map(|hint| Hint {
-            attribute: self.text(hint.attribute),
-            key: hint.key.map(|key| self.text(key)),
-            place: hint.place,
-        });
-        let hints: Vec<Hint> = hints.collect();
+        let trail = match &object.trail {
+            TrailOf::One(trail) => Some(&**trail),
+            TrailOf::Many(id) => self.from.own_trail(*id),
+        };
+        let trail = trail.map(|trail| self.trail(trail)).unwrap_or_default();
         if let Ok(object) = self.to.object_mut(made) {
-            (object.attributes, object.hints) = (attributes, hints);
-            object.attributes.shrink();
+            (object.attributes, object.trail) = (attributes, TrailOf::One(Box::new(trail)));
         }
+        self.to.settle(made);
         made
     }
 }

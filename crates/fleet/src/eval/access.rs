@@ -7,7 +7,7 @@ use crate::ops;
 use crate::source::Place;
 use crate::text;
 use crate::types::{Field, Types, Unset};
-use crate::value::{DictionaryId, ObjectId, StringId, TypeId, Value, Writes};
+use crate::value::{DictionaryId, Hint, ObjectId, StringId, TypeId, Value, Writes};
 
 impl<'p> Interpreter<'p> {
     /// The value of a variable.
@@ -371,7 +371,8 @@ impl<'p> Interpreter<'p> {
     fn rename_by_full_name(&mut self, id: ObjectId, full: Value) {
         let object = self.heap.object(id);
         let name = self.roots.name;
-        if object.target.is_some() || object.hints.iter().any(|hint| hint.attribute == name) {
+        let is_set = |hints: &[Hint]| hints.iter().any(|hint| hint.attribute == name);
+        if object.target.is_some() || is_set(&self.heap.trail(object).hints) {
             return;
         }
         let given = Value::String(object.name);

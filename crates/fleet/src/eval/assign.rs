@@ -99,8 +99,8 @@ impl<'p> Interpreter<'p> {
     ) {
         let last = crate::ops::to_key(&mut self.heap, self.types, key);
         let Some((attribute, key)) = self.attribute_path(frame, target, last) else { return };
-        if let Ok(object) = self.heap.object_mut(id) {
-            object.hints.push(Hint { attribute, key, place });
+        if let Some(trail) = self.heap.trail_mut(id) {
+            trail.hints.push(Hint { attribute, key, place });
         }
     }
 

@@ -8,7 +8,7 @@ use crate::diagnostic;
 use crate::ops;
 use crate::source::{FileId, Place};
 use crate::text;
-use crate::value::{Object, ObjectId, StringId, Table, TypeId, Value};
+use crate::value::{Object, ObjectId, StringId, Table, Trail, TrailOf, TypeId, Value};
 
 /// An object or template, or what a rule makes.
 #[derive(Clone, Debug)]
@@ -399,8 +399,8 @@ impl<'p> Interpreter<'p> {
         locals: crate::value::DictionaryId,
         is_object: bool,
     ) -> Result<(), Flow> {
-        if let Ok(object) = self.heap.object_mut(object) {
-            object.templates.push(template.name);
+        if let Some(trail) = self.heap.trail_mut(object) {
+            trail.templates.push(template.name);
         }
         self.tell_template(object, template.name);
         if is_object {
@@ -446,8 +446,7 @@ impl<'p> Interpreter<'p> {
             of_type: definition.of_type,
             name,
             attributes,
-            hints: Vec::new(),
-            templates: vec![name],
+            trail: TrailOf::One(Box::new(Trail { hints: Vec::new(), templates: vec![name] })),
             origin: definition.place,
             target,
         });

@@ -5,7 +5,7 @@
 use super::{Detached, Heap, Layer, Mark};
 use crate::value::{
     ArrayId, Closure, Dictionary, DictionaryId, FunctionId, Hint, Object, ObjectId, Reference,
-    ReferenceId, StringId, Table, Value,
+    ReferenceId, StringId, Table, Trail, TrailId, TrailOf, Value,
 };
 
 /// How the numbers of a layer change when another heap takes it in.
@@ -87,11 +87,18 @@ impl Renumbering {
     fn in_object(&self, object: &mut Object) {
         object.name = self.string(object.name);
         self.table(&mut object.attributes);
-        for Hint { attribute, key, .. } in &mut object.hints {
+        match &mut object.trail {
+            TrailOf::One(trail) => self.in_trail(trail),
+            TrailOf::Many(TrailId(id)) => *id = moved(*id, self.floor.trails, self.start.trails),
+        }
+        object.target = object.target.map(|target| self.object(target));
+    }
+
+    fn in_trail(&self, trail: &mut Trail) {
+        for Hint { attribute, key, .. } in &mut trail.hints {
             (*attribute, *key) = (self.string(*attribute), key.map(|key| self.string(key)));
         }
-        object.templates.iter_mut().for_each(|name| *name = self.string(*name));
-        object.target = object.target.map(|target| self.object(target));
+        trail.templates.iter_mut().for_each(|name| *name = self.string(*name));
     }
 }
 
@@ -101,7 +108,7 @@ impl Heap<'_> {
     pub fn adopt(&mut self, detached: Detached) -> Renumbering {
         let Detached { floor, own: layer } = detached;
         let Layer { strings, mut arrays, mut dictionaries, mut functions, .. } = layer;
-        let Layer { mut references, mut objects, cells, .. } = layer;
+        let Layer { mut references, mut objects, mut trails, cells, .. } = layer;
         let strings = (0..strings.ends.len()).map(|at| self.intern(strings.get(at))).collect();
         let numbers = Renumbering { floor, start: self.all(), strings };
         for array in &mut arrays {
@@ -113,12 +120,14 @@ impl Heap<'_> {
             (*base, *key) = (numbers.value(*base), numbers.value(*key));
         }
         objects.iter_mut().for_each(|object| numbers.in_object(object));
+        trails.iter_mut().for_each(|trail| numbers.in_trail(trail));
         self.own.cells += cells;
         self.own.arrays.append(&mut arrays);
         self.own.dictionaries.append(&mut dictionaries);
         self.own.functions.append(&mut functions);
         self.own.references.append(&mut references);
         self.own.objects.append(&mut objects);
+        self.own.trails.append(&mut trails);
         numbers
     }
 
@@ -132,6 +141,7 @@ impl Heap<'_> {
             functions: below.functions + own.functions,
             references: below.references + own.references,
             objects: below.objects + own.objects,
+            trails: below.trails + own.trails,
         }
     }
 }
@@ -157,27 +167,34 @@ mod tests {
         let items = Table::from_iter([(common, function), (own, reference)]);
         let dictionary = Dictionary { items, origin: place, rare: Some(Box::new(rare)) };
         let outer = Value::Dictionary(heap.make_dictionary(dictionary));
-        heap.make_object(Object {
+        let hints = vec![Hint { attribute: own, key: Some(common), place }];
+        let trail = Trail { hints, templates: vec![own, common] };
+        let made = heap.make_object(Object {
             of_type: TypeId(0),
             name: own,
             attributes: Table::from_iter([(common, outer), (own, array)]),
-            hints: vec![Hint { attribute: own, key: Some(common), place }],
-            templates: vec![own, common],
+            trail: TrailOf::One(Box::new(trail)),
             origin: place,
             target: Some(ObjectId(0)),
-        })
+        });
+        // One in two is settled.
+        if word.len().is_multiple_of(2) {
+            heap.settle(made);
+        }
+        made
     }
 
     /// Everything that an object says, in words.
     fn said(heap: &Heap<'_>, id: ObjectId) -> String {
         let object = heap.object(id);
         let names = |names: &[StringId]| names.iter().map(|n| heap.text(*n)).collect::<Vec<_>>();
-        let hints = object.hints.iter().map(|hint| (hint.attribute, hint.key));
+        let Trail { hints, templates } = heap.trail(object);
+        let hints = hints.iter().map(|hint| (hint.attribute, hint.key));
         let hints: Vec<_> =
             hints.map(|(a, k)| (heap.text(a), k.map(|key| heap.text(key)))).collect();
         let (name, target) = (heap.text(object.name), object.target);
         let attributes = table(heap, &object.attributes);
-        format!("{name} {target:?} {hints:?} {:?} {attributes}", names(&object.templates))
+        format!("{name} {target:?} {hints:?} {:?} {attributes}", names(templates))
     }
 
     fn table(heap: &Heap<'_>, items: &Table) -> String {

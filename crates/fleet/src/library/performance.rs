@@ -163,8 +163,7 @@ pub(super) fn value(run: &mut Interpreter<'_>, place: Place) -> Value {
         of_type: Types::PERFDATA_VALUE,
         name,
         attributes: Table::default(),
-        hints: Vec::new(),
-        templates: Vec::new(),
+        trail: Default::default(),
         origin: place,
         target: None,
     }))

@@ -24,7 +24,7 @@ pub(crate) fn field(name: &str, kind: Kind) -> Field {
 
 /// Where an attribute of an object was set last; else where the object is defined.
 pub fn place_of(run_heap: &crate::heap::Heap<'_>, object: &Object, attribute: &str) -> Place {
-    let hints = object.hints.iter().rev();
+    let hints = run_heap.trail(object).hints.iter().rev();
     let mut of_attribute =
         hints.filter(|hint| run_heap.bytes(hint.attribute) == attribute.as_bytes());
     of_attribute.next().map_or(object.origin, |hint| hint.place)
