@@ -113,11 +113,11 @@ pub type After = fn(&World, &Types, ObjectId) -> Result<(), Box<Fault>>;
 pub struct Type {
     /// Its name.
     pub name: String,
-    /// The type it extends.
+    /// The type it extends; a schema's type that names none extends `Object`.
     pub base: Option<TypeId>,
     /// Its attributes, sorted by name; only types of objects have any.
     pub fields: Vec<Field>,
-    /// What rules may do; only types of objects have it.
+    /// What rules may do; only types that there can be objects of have it.
     pub rules: Option<Rules>,
 }
 
@@ -196,11 +196,16 @@ impl Types {
         let mut list: Vec<Type> = VALUE_TYPES.into_iter().map(plain).collect();
         list[Types::PERFDATA_VALUE.0 as usize].fields = performance_fields();
         for mut of_type in schema {
-            of_type.base = Some(Types::OBJECT);
+            of_type.base = of_type.base.or(Some(Types::OBJECT));
             of_type.fields.sort_by(|a, b| a.name.cmp(&b.name));
             list.push(of_type);
         }
         Types { list }
+    }
+
+    /// What the type at this position of a schema is called in a run.
+    pub fn of_schema(position: usize) -> TypeId {
+        TypeId((VALUE_TYPES.len() + position) as u32)
     }
 
     /// A type.
@@ -213,7 +218,7 @@ impl Types {
         (0..self.list.len() as u32).map(TypeId)
     }
 
-    /// The types of objects, in the order in which objects are made.
+    /// The types of objects, in the order in which objects are made, and those they extend.
     pub fn of_objects(&self) -> impl Iterator<Item = TypeId> + use<> {
         (VALUE_TYPES.len() as u32..self.list.len() as u32).map(TypeId)
     }

@@ -179,6 +179,49 @@ fn attributes_take_the_same_values() {
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// What a type extends, and what that does, up to `Object`; nothing of a type that is not there.
+const CHAIN: &str = "\
+globals.chain = function(name) {
+  var names = []
+  if (!globals.Types.contains(name)) { return names }
+  var of_type = globals.Types[name]
+  while (of_type) {
+    names.add(of_type.name)
+    of_type = of_type.base
+  }
+  return names
+}
+";
+
+#[test]
+fn types_extend_the_same_types() {
+    let names: Vec<String> = icinga::types().into_iter().map(|of_type| of_type.name).collect();
+    let mut text = HEAD.to_owned() + CHAIN;
+    for name in &names {
+        let host = "check_command = \"d\"; vars.chain = globals.chain";
+        writeln!(text, "object Host \"x-{name}\" {{ {host}(\"{name}\") }}")
+            .expect("a string grows");
+    }
+    let chain = |objects: &Objects, name: &str| {
+        let host = find(objects, "Host", &format!("x-{name}")).expect("all are made");
+        host["properties"]["vars"]["chain"].clone()
+    };
+    let ours = load(&text);
+    let host = json!(["Host", "Checkable", "CustomVarObject", "ConfigObject", "Object"]);
+    assert_eq!(chain(&ours, "Host"), host);
+    assert_eq!(chain(&ours, "ApiUser"), json!(["ApiUser", "ConfigObject", "Object"]));
+    if !is_installed() {
+        println!("NOT RUN: icinga2 is not installed");
+        return;
+    }
+    let scratch = Scratch::new("bases");
+    let theirs = theirs(&scratch, Path::new("case.conf"), Some(&text)).expect("it is taken");
+    // Debian has some types in packages of their own.
+    let there = names.iter().filter(|name| chain(&theirs, name) != json!([]));
+    let wrong: Vec<_> = there.filter(|name| chain(&ours, name) != chain(&theirs, name)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
 // Days and hours made up.
 
 struct Numbers(u64);

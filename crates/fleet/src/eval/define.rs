@@ -205,7 +205,8 @@ impl<'p> Interpreter<'p> {
 
     fn meant_type(&self, name: StringId) -> Option<String> {
         let name = self.heap.text(name);
-        let known = self.types.of_objects().map(|id| self.types.get(id).name.as_str());
+        let known = self.types.of_objects().map(|id| self.types.get(id));
+        let known = known.filter(|known| known.rules.is_some()).map(|known| known.name.as_str());
         diagnostic::nearest(&name, known).map(|known| format!("did you mean `{known}`?"))
     }
 

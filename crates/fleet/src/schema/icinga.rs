@@ -4,18 +4,30 @@
 //! `ranges`; here is what objects must be as a whole. Start at [`types`].
 
 use super::check::{self, Check, Subject};
-use super::icinga_table::{Attribute, COMMON, STATE, STATES, TYPES};
+use super::icinga_table::{Attribute, BASES, COMMON, EXTENDS, STATE, STATES, TYPES};
 use super::place_of;
 use crate::eval::{Fault, Interpreter, World};
 use crate::heap::Heap;
 use crate::ops;
 use crate::source::{Place, Source};
 use crate::types::{Field, Kind, Naming, Rules, Type, Types};
-use crate::value::{Object, ObjectId, StringId, Value};
+use crate::value::{Object, ObjectId, StringId, TypeId, Value};
 
 /// The types, in the order in which objects are made.
 pub fn types() -> Vec<Type> {
-    TYPES.iter().map(|(name, groups)| of(name, groups)).collect()
+    let bases = BASES.iter().map(|(name, extends)| Type {
+        name: (*name).to_owned(),
+        base: base(extends),
+        fields: Vec::new(),
+        rules: None,
+    });
+    TYPES.iter().map(|(name, groups)| of(name, groups)).chain(bases).collect()
+}
+
+/// The type of `BASES` with this name.
+fn base(name: &str) -> Option<TypeId> {
+    let position = BASES.iter().position(|(base, _)| *base == name)?;
+    Some(Types::of_schema(TYPES.len() + position))
 }
 
 /// The file that is evaluated before a configuration: what the program brings itself, with the
@@ -57,7 +69,10 @@ fn of(name: &str, groups: &[&[Attribute]]) -> Type {
     let said = groups.iter().copied().chain([COMMON]).flatten();
     let fields = said.map(|a| field(a, false)).chain(state.map(|a| field(a, true))).collect();
     let rules = Rules { converts: true, ..rules(name) };
-    Type { name: name.to_owned(), base: None, fields, rules: Some(rules) }
+    let has_variables = groups.iter().copied().flatten().any(|a| a.name == "vars");
+    let extends = EXTENDS.iter().find(|(_, types)| types.contains(&name)).map(|(base, _)| *base);
+    let extends = extends.unwrap_or(if has_variables { "CustomVarObject" } else { "ConfigObject" });
+    Type { name: name.to_owned(), base: base(extends), fields, rules: Some(rules) }
 }
 
 /// Members of groups are known before rules are asked that may want to know.

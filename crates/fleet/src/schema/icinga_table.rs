@@ -4,8 +4,10 @@
 //! (`tests/schema.rs` asks again). Types that need a database or certificates to be checked
 //! are from the documentation alone.
 
+mod bases;
 mod state;
 
+pub(super) use bases::{BASES, EXTENDS};
 pub(super) use state::{STATE, STATES};
 
 use super::check::Check;
