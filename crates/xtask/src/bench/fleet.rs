@@ -1,7 +1,7 @@
 //! `cargo xtask bench fleet`: the figures of SPECIFICATION.md's table of fleet configuration.
 //!
 //! Configurations are made up here: hosts and rules that match none of them, and hosts that each
-//! get twenty services; the hosts are in 16 files that are included together. Our engine and the
+//! get twenty services, once small ones and once such as people write; the hosts are in 16 files that are included together. Our engine and the
 //! installed icinga2 load the same files one after the other in one run, with 1, 2, 4 and 8 threads
 //! (icinga2 loads the largest case once); one thread and two are compared in turn; edits are measured
 //! by the example `change`. What is not installed (icinga2, strace, valgrind, GNU time) is said to be
@@ -39,6 +39,18 @@ const ICINGA: &str = "/usr/lib/x86_64-linux-gnu/icinga2/sbin/icinga2";
 /// What GNU time is to print: wall, user and system seconds, KB at most, voluntary switches.
 const FORMAT: &str = "%e %U %S %M %w";
 
+/// What hosts and rules of a case say.
+#[derive(Clone, Copy, PartialEq)]
+enum Text {
+    /// Rules that match nothing, by namespaces and a pattern.
+    NoMatch,
+    /// Services of little more than a name.
+    Small,
+    /// Eight attributes of a host; of a service a template of four, two texts and a sum; filters of
+    /// four kinds. The targets were set with such a configuration.
+    Usual,
+}
+
 /// A made-up configuration.
 struct Case {
     name: &'static str,
@@ -68,9 +80,10 @@ pub fn run(args: &[&str]) -> Result<()> {
 
 fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {
     let cases = [
-        Case::write(scratch, "no match", none, false)?,
-        Case::write(scratch, "no match, fewer", THREADED, false)?,
-        Case::write(scratch, "services", SERVICES, true)?,
+        Case::write(scratch, "no match", none, Text::NoMatch)?,
+        Case::write(scratch, "no match, fewer", THREADED, Text::NoMatch)?,
+        Case::write(scratch, "services", SERVICES, Text::Small)?,
+        Case::write(scratch, "usual services", SERVICES, Text::Usual)?,
     ];
     let mut results = Vec::new();
     for case in &cases {
@@ -80,7 +93,7 @@ fn measure(scratch: &Path, none: (usize, usize)) -> Result<Vec<Value>> {
         }
         results.push(case.own(1, "scan")?);
         results.extend(case.futexes()?);
-        if case.name == "services" {
+        if case.name.ends_with("services") {
             results.push(case.threads()?);
             results.extend(case.instructions()?);
         }
@@ -98,37 +111,23 @@ impl Case {
         scratch: &Path,
         name: &'static str,
         (hosts, rules): (usize, usize),
-        matches: bool,
+        text: Text,
     ) -> Result<Case> {
         let directory = scratch.join(name);
         fs::create_dir_all(&directory)?;
         let mut files = vec![String::new(); FILES];
         for n in 0..hosts {
-            writeln!(
-                files[n * FILES / hosts],
-                "object Host \"fra-web-{n:05}\" {{ import \"base\"; vars.rank = {}; vars.role = \"r{}\" }}",
-                n % 50,
-                n % 8
-            )?;
+            text.host(n, &mut files[n * FILES / hosts])?;
         }
         for (n, text) in files.iter().enumerate() {
             fs::write(directory.join(format!("hosts-{n:02}.conf")), text)?;
         }
-        let mut text = String::from(HEAD);
+        let mut main = String::from(HEAD);
         for n in 0..rules {
-            let filter = match matches {
-                true => "host.vars.role".to_owned(),
-                false => format!(
-                    "match(Fleet.Site.Names.pattern + \"{n}\", host.name) && host.vars.rank == Fleet.Limits.Wanted"
-                ),
-            };
-            writeln!(
-                text,
-                "apply Service \"s{n}\" {{ import \"base\"; vars.n = {n}; vars.of = host.name; assign where {filter} }}"
-            )?;
+            text.rule(n, &mut main)?;
         }
-        fs::write(directory.join("main.conf"), text)?;
-        let objects = hosts + if matches { hosts * rules } else { 0 };
+        fs::write(directory.join("main.conf"), main)?;
+        let objects = hosts + if text == Text::NoMatch { 0 } else { hosts * rules };
         Ok(Case { name, directory, objects })
     }
 
@@ -249,6 +248,51 @@ impl Case {
     }
 }
 
+impl Text {
+    fn host(self, n: usize, out: &mut String) -> std::fmt::Result {
+        let (rank, role) = (n % 50, n % 8);
+        let name = format!("fra-web-{n:05}");
+        if self != Text::Usual {
+            let vars = format!("vars.rank = {rank}; vars.role = \"r{role}\"");
+            return writeln!(out, "object Host \"{name}\" {{ import \"base\"; {vars} }}");
+        }
+        let (site, port) = (n / 8 % 8, 8000 + n % 100);
+        writeln!(out, "object Host \"{name}\" {{")?;
+        writeln!(out, "  import \"usual\"\n  address = \"10.0.{}.{}\"", n >> 8, n & 255)?;
+        writeln!(
+            out,
+            "  vars.role = \"r{role}\"\n  vars.site = \"s{site}\"\n  vars.rank = {rank}"
+        )?;
+        writeln!(out, "  vars.os = \"Linux\"\n  vars.http[\"port\"] = {port}")?;
+        writeln!(out, "  vars.tags = [ \"r{role}\", \"s{site}\", \"rank{rank}\" ]\n}}")
+    }
+
+    fn rule(self, n: usize, out: &mut String) -> std::fmt::Result {
+        let filter = match (self, n % 4) {
+            (Text::NoMatch, _) => format!(
+                "match(Fleet.Site.Names.pattern + \"{n}\", host.name) && host.vars.rank == Fleet.Limits.Wanted"
+            ),
+            (Text::Small, _) => "host.vars.role".to_owned(),
+            (Text::Usual, 0) => "host.vars.os == \"Linux\"".to_owned(),
+            (Text::Usual, 1) => {
+                "match(\"*-*-*\", host.name)\n  ignore where host.vars.rank > 100".to_owned()
+            }
+            (Text::Usual, 2) => {
+                let roles: Vec<_> = (0..8).map(|role| format!("\"r{role}\"")).collect();
+                format!("host.vars.role in [ {} ]", roles.join(", "))
+            }
+            (Text::Usual, _) => "host.address && host.vars.site in host.vars.tags".to_owned(),
+        };
+        let body = match self {
+            Text::Usual => format!(
+                "import \"usual\"\n  vars.port = host.vars.http.port + {n}\n  vars.label = \"chk-\" + host.name + \"-{n}\"\n  display_name = \"Check {n} on \" + host.name\n "
+            ),
+            _ => format!("import \"base\"; vars.n = {n}; vars.of = host.name;"),
+        };
+        writeln!(out, "apply Service \"s{n}\" {{ {body} assign where {filter} }}")
+    }
+}
+
 /// Namespaces as the report of 2023 has them, and what both cases need. A namespace inside another
 /// one's braces would be one of all files, and read as nothing here; whoever sees something else
 /// than what is meant refuses the configuration.
@@ -265,6 +309,8 @@ if (!match(Fleet.Site.Names.pattern + \"7\", \"fra-web-zz7\")) { throw \"the pat
 object CheckCommand \"dummy\" { command = [ \"/bin/true\" ] }
 template Host \"base\" { check_command = \"dummy\" }
 template Service \"base\" { check_command = \"dummy\" }
+template Host \"usual\" { check_command = \"dummy\"; check_interval = 1m }
+template Service \"usual\" { check_command = \"dummy\"; check_interval = 5m; retry_interval = 30s; max_check_attempts = 3 }
 include \"hosts-*.conf\"
 ";
 
