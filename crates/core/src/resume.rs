@@ -15,9 +15,6 @@ use crate::time::Moment;
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::Relation;
-use warren_unit::settings::{Group, Id};
-
-const ACCEPT: Id = Id::of(Group::Socket, "Accept");
 
 /// Nothing is late sooner than this after a restart of the manager.
 const GRACE: Duration = Duration::from_secs(1);
@@ -189,8 +186,7 @@ impl Core {
             self.kill_socket_control(unit);
         }
         if run.phase == SocketPhase::Listening {
-            let accept =
-                self.graph.definition(unit).mentions(ACCEPT) && self.compiled(unit).socket().accept;
+            let accept = self.accepts(unit);
             self.out.push(Effect::WatchSockets { unit, on: true, accept });
         }
     }

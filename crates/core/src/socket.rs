@@ -9,7 +9,11 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
 use warren_unit::Relation;
-use warren_unit::config::KillMode;
+use warren_unit::config::{KillMode, SocketConfig};
+use warren_unit::settings::{Group, Id};
+
+const ACCEPT: Id = Id::of(Group::Socket, "Accept");
+const FLUSH_PENDING: Id = Id::of(Group::Socket, "FlushPending");
 
 impl Core {
     pub(crate) fn socket(&self, unit: UnitId) -> Option<&SocketRun> {
@@ -79,14 +83,26 @@ impl Core {
     }
 
     fn enter_listening(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
-        let config = settings.socket();
-        if config.flush_pending && !config.accept {
+        let accept = self.accepts(unit);
+        if !accept && self.socket_flag(unit, FLUSH_PENDING, |config| config.flush_pending) {
             self.out.push(Effect::FlushSockets { unit });
         }
         self.socket_mut(unit).deadline = None;
         self.set_socket_phase(unit, SocketPhase::Listening);
-        self.out.push(Effect::WatchSockets { unit, on: true, accept: config.accept });
+        self.out.push(Effect::WatchSockets { unit, on: true, accept });
+    }
+
+    /// `Accept=`.
+    pub(crate) fn accepts(&mut self, unit: UnitId) -> bool {
+        self.socket_flag(unit, ACCEPT, |config| config.accept)
+    }
+
+    /// A setting that is off where no file speaks of it: a socket whose service ends is not worth
+    /// being compiled for it.
+    fn socket_flag(&mut self, unit: UnitId, flag: Id, of: fn(&SocketConfig) -> bool) -> bool {
+        let is_said =
+            self.compiled_at_hand(unit).is_some() || self.graph.definition(unit).mentions(flag);
+        is_said && of(self.compiled(unit).socket())
     }
 
     // ---- commands ----
@@ -463,9 +479,7 @@ impl Core {
     ) {
         let Some(run) = self.socket(unit) else { return };
         let phase = run.phase;
-        if !matches!(phase, SocketPhase::Listening | SocketPhase::Running)
-            || self.compiled(unit).socket().accept
-        {
+        if !matches!(phase, SocketPhase::Listening | SocketPhase::Running) || self.accepts(unit) {
             return;
         }
         let at_rest = new.is_down() || self.waits_to_restart(service);
