@@ -45,6 +45,13 @@ impl CallError {
     }
 }
 
+/// One answer.
+struct Received {
+    parameters: Value,
+    /// More follow.
+    continues: bool,
+}
+
 /// A connection.
 #[derive(Debug)]
 pub struct Client {
@@ -61,13 +68,36 @@ impl Client {
 
     /// Calls a method of `io.warrener.Manager` and returns the parameters of its answer.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, CallError> {
-        let request = json!({
-            "method": format!("io.warrener.Manager.{method}"),
-            "parameters": parameters,
-        });
+        self.send(&json!({"method": full_name(method), "parameters": parameters}))?;
+        Ok(self.receive()?.parameters)
+    }
+
+    /// The same for a method with several answers: `take` gets all but the last.
+    pub fn call_more(
+        &mut self,
+        method: &str,
+        parameters: Value,
+        mut take: impl FnMut(Value),
+    ) -> Result<Value, CallError> {
+        self.send(
+            &json!({"method": full_name(method), "parameters": parameters, "more": true}),
+        )?;
+        loop {
+            let answer = self.receive()?;
+            if !answer.continues {
+                return Ok(answer.parameters);
+            }
+            take(answer.parameters);
+        }
+    }
+
+    fn send(&mut self, request: &Value) -> Result<(), CallError> {
         let mut bytes = request.to_string().into_bytes();
         bytes.push(0);
-        self.stream.get_mut().write_all(&bytes).map_err(CallError::Broken)?;
+        self.stream.get_mut().write_all(&bytes).map_err(CallError::Broken)
+    }
+
+    fn receive(&mut self) -> Result<Received, CallError> {
         let mut answer = Vec::new();
         let mut limited = self.stream.by_ref().take(ANSWER_BYTES_MAX);
         limited.read_until(0, &mut answer).map_err(CallError::Broken)?;
@@ -75,7 +105,10 @@ impl Client {
         let mut answer: Value =
             serde_json::from_slice(&answer).map_err(|e| CallError::Broken(e.into()))?;
         match answer["error"].as_str() {
-            None => Ok(answer["parameters"].take()),
+            None => Ok(Received {
+                parameters: answer["parameters"].take(),
+                continues: answer["continues"].as_bool().unwrap_or(false),
+            }),
             Some(name) => {
                 let message = answer["parameters"]["message"].as_str().unwrap_or(name);
                 Err(CallError::Refused(name.to_owned(), message.to_owned()))
@@ -88,6 +121,10 @@ impl Client {
         // Nothing was asked, so nothing but the end can come.
         let _ = self.stream.read(&mut [0]);
     }
+}
+
+fn full_name(method: &str) -> String {
+    format!("io.warrener.Manager.{method}")
 }
 
 fn cut_short() -> CallError {

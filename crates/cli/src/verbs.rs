@@ -176,14 +176,6 @@ impl Session {
         Ok(0)
     }
 
-    /// One line of JSON, with the version of its form.
-    fn print_json(&self, mut value: Value) {
-        if let Some(object) = value.as_object_mut() {
-            object.insert("format".to_owned(), json!(JSON_VERSION));
-        }
-        print(&format!("{value}\n"));
-    }
-
     fn shutdown_verb(&mut self, args: &ShutdownArgs) -> Result<i32> {
         match &args.command {
             Some(ShutdownCommand::Skip(a)) => self.skip(&a.units),
@@ -199,7 +191,7 @@ impl Session {
     fn shutdown(&mut self) -> Result<i32> {
         let answer = self.client.call("Shutdown", json!({}))?;
         match self.global.json {
-            true => self.print_json(answer),
+            true => print_json(answer),
             false => print(&render::shutdown(&answer)),
         }
         Ok(0)
@@ -220,18 +212,33 @@ impl Session {
         self.jobs_with("stop", units, json!({"comment": comment}))
     }
 
-    fn jobs_with(&mut self, kind: &str, units: &[String], more: Value) -> Result<i32> {
-        let mut status = 0;
-        for unit in units {
-            let unit = with_suffix(unit);
-            let mut parameters = more.clone();
-            parameters["unit"] = json!(unit);
-            parameters["type"] = json!(kind);
-            parameters["wait"] = json!(!self.global.no_block);
-            let answer = self.client.call("Job", parameters);
-            status = status.max(self.job_ended(&unit, kind, answer)?);
+    /// All jobs are in the queue before the first is waited for.
+    fn jobs_with(&mut self, kind: &str, units: &[String], mut parameters: Value) -> Result<i32> {
+        let units = self.expand_for_jobs(units)?;
+        if units.is_empty() {
+            return Ok(0);
         }
+        parameters["units"] = json!(units);
+        parameters["type"] = json!(kind);
+        parameters["wait"] = json!(!self.global.no_block);
+        let (mut status, is_json) = (0, self.global.json);
+        self.client.call_more("Jobs", parameters, |row| {
+            status = status.max(job_ended(kind, &row, is_json));
+        })?;
         Ok(status)
+    }
+
+    /// As [`Session::expand`]; a pattern that matches nothing is said.
+    fn expand_for_jobs(&mut self, units: &[String]) -> Result<Vec<String>> {
+        let mut out = Vec::new();
+        for unit in units {
+            let matching = self.expand(std::slice::from_ref(unit))?;
+            if matching.is_empty() && !self.global.quiet {
+                eprintln!("No unit matches {unit}.");
+            }
+            out.extend(matching);
+        }
+        Ok(out)
     }
 
     fn mark(&mut self, args: &MarkArgs) -> Result<i32> {
@@ -246,30 +253,6 @@ impl Session {
         Ok(0)
     }
 
-    fn job_ended(&self, unit: &str, kind: &str, answer: Result<Value, CallError>) -> Result<i32> {
-        let answer = match answer {
-            Ok(answer) => answer,
-            Err(CallError::Refused(name, text)) => {
-                eprintln!("Failed to {kind} {unit}: {text}");
-                return Ok(exit_of_refusal(&name, &text));
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let result = answer["result"].as_str().unwrap_or("done").to_owned();
-        if self.global.json {
-            self.print_json(json!({"unit": unit, "type": kind, "result": result}));
-        }
-        if matches!(result.as_str(), "done" | "skipped") {
-            return Ok(0);
-        }
-        eprintln!("{}", failed_job(unit, &result));
-        Ok(match result.as_str() {
-            "canceled" => 1,
-            "dependency" => EXIT_DEPENDENCY,
-            _ => EXIT_OWN_FAULT,
-        })
-    }
-
     fn refresh(&mut self, args: &RefreshArgs) -> Result<i32> {
         let mut parameters = json!({"dry_run": args.dry_run, "full": args.full});
         if let Some(unit) = &args.unit {
@@ -280,7 +263,7 @@ impl Session {
         }
         let answer = self.client.call("ReloadConfiguration", parameters)?;
         if self.global.json {
-            self.print_json(answer);
+            print_json(answer);
         } else if !self.global.quiet {
             print(&render::refresh(&answer, args.dry_run, self.style));
         }
@@ -312,7 +295,7 @@ impl Session {
 
     fn print_changed_rules(&self, answer: Value, dry_run: bool, all: bool) {
         if self.global.json {
-            self.print_json(answer);
+            print_json(answer);
         } else if !self.global.quiet {
             print(&crate::fleet::changes::plan(&answer, dry_run, all, self.style));
         }
@@ -324,7 +307,7 @@ impl Session {
         let units: Vec<String> = units.iter().map(|unit| with_suffix(unit)).collect();
         let text = crate::fleet::changes::diff(&answer, &units, self.style);
         match self.global.json {
-            true => self.print_json(json!({"texts": answer["texts"]})),
+            true => print_json(json!({"texts": answer["texts"]})),
             false => print(&text),
         }
         Ok(i32::from(!text.is_empty()))
@@ -365,7 +348,7 @@ impl Session {
 
     fn print_status(&self, answer: Value, further: bool) {
         if self.global.json {
-            return self.print_json(answer);
+            return print_json(answer);
         }
         let now_us = warren_sys::time::realtime_ns() / 1000;
         let text = render::status(&answer, now_us, self.style);
@@ -385,7 +368,7 @@ impl Session {
         let rows = answer["units"].as_array().into_iter().flatten();
         let rows: Vec<&Value> = rows.filter(|row| everything || is_of_interest(row)).collect();
         if self.global.json {
-            rows.into_iter().for_each(|row| self.print_json(row.clone()));
+            rows.into_iter().for_each(|row| print_json(row.clone()));
         } else {
             print(&render::list(&rows, self.style, !args.no_legend && !self.global.quiet));
         }
@@ -396,7 +379,7 @@ impl Session {
         for (i, unit) in self.expand(units)?.iter().enumerate() {
             let answer = self.client.call("Status", json!({"unit": unit}))?;
             if self.global.json {
-                self.print_json(answer);
+                print_json(answer);
                 continue;
             }
             print(&format!("{}{}", if i > 0 { "\n" } else { "" }, render::show(&answer)));
@@ -408,7 +391,7 @@ impl Session {
         for unit in self.expand(units)? {
             let answer = self.client.call("Cat", json!({"unit": unit}))?;
             if self.global.json {
-                self.print_json(answer);
+                print_json(answer);
                 continue;
             }
             for file in answer["files"].as_array().into_iter().flatten() {
@@ -431,7 +414,7 @@ impl Session {
         };
         let answer = self.client.call("Why", parameters)?;
         match self.global.json {
-            true => self.print_json(answer),
+            true => print_json(answer),
             false => print(&render::why(&answer, self.style)),
         }
         Ok(0)
@@ -440,7 +423,7 @@ impl Session {
     fn devices(&mut self) -> Result<i32> {
         let answer = self.client.call("Devices", json!({}))?;
         match self.global.json {
-            true => self.print_json(answer),
+            true => print_json(answer),
             false => print(&crate::devices::tree(&answer, self.style)),
         }
         Ok(0)
@@ -479,7 +462,7 @@ impl Session {
     fn totals(&mut self) -> Result<i32> {
         let answer = self.client.call("Totals", json!({}))?;
         match self.global.json {
-            true => self.print_json(answer),
+            true => print_json(answer),
             false => print(&render::totals(&answer, self.style)),
         }
         Ok(0)
@@ -512,6 +495,37 @@ impl Session {
             (true, "disable" | "mask") => self.stop(&args.units, args.comment.as_deref()),
             _ => Ok(0),
         }
+    }
+}
+
+/// One line of JSON, with the version of its form.
+fn print_json(mut value: Value) {
+    if let Some(object) = value.as_object_mut() {
+        object.insert("format".to_owned(), json!(JSON_VERSION));
+    }
+    print(&format!("{value}\n"));
+}
+
+/// Says how the job of a row ended; returns the exit status.
+fn job_ended(kind: &str, row: &Value, is_json: bool) -> i32 {
+    let unit = row["unit"].as_str().unwrap_or_default();
+    if let Some(error) = row["error"].as_str() {
+        let text = row["message"].as_str().unwrap_or(error);
+        eprintln!("Failed to {kind} {unit}: {text}");
+        return exit_of_refusal(error, text);
+    }
+    let result = row["result"].as_str().unwrap_or("done");
+    if is_json {
+        print_json(json!({"unit": unit, "type": kind, "result": result}));
+    }
+    if matches!(result, "done" | "skipped") {
+        return 0;
+    }
+    eprintln!("{}", failed_job(unit, result));
+    match result {
+        "canceled" => 1,
+        "dependency" => EXIT_DEPENDENCY,
+        _ => EXIT_OWN_FAULT,
     }
 }
 

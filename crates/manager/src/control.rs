@@ -1,6 +1,7 @@
 //! The control socket: what `warren` talks to. Messages are JSON objects, each ended by a NUL byte
 //! (the framing of varlink): `{"method": ..., "parameters": {...}}` in, `{"parameters": {...}}` or
-//! `{"error": ..., "parameters": {...}}` out.
+//! `{"error": ..., "parameters": {...}}` out. A request with `"more": true` may have several
+//! answers; all but the last have `"continues": true`.
 //!
 //! Reading is open to all who can connect; what changes something is for root and the manager's
 //! own user. Readers are answered from the published view by threads of this room, never by the
@@ -12,20 +13,31 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use warren_core::request::Asker;
 
-use crate::control_calls;
+use crate::control_calls::{self, Answered, refused};
+use crate::control_jobs;
 use crate::inhibit::{self, Held};
 use crate::say;
 use crate::shared::Shared;
 
-/// Connections served at the same time; more wait to be accepted.
+/// Connections served at the same time; more are turned away.
 const CONNECTIONS_MAX: usize = 64;
 
-/// Largest request, in bytes.
-const REQUEST_BYTES_MAX: u64 = 1 << 20;
+/// Of these, what others than root and the manager's own user may take up.
+const UNPRIVILEGED_CONNECTIONS_MAX: usize = 48;
+
+/// Largest request, in bytes: the names of 100,000 units are about 4 MB.
+const REQUEST_BYTES_MAX: u64 = 16 << 20;
+
+/// The same for others than root and the manager's own user, who name one unit or a few patterns.
+const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 1 << 20;
+
+/// How long a client may leave an answer unread.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Listens at `path` and serves in threads of its own.
 pub fn start(path: &Path, shared: Arc<Shared>) -> std::io::Result<()> {
@@ -41,14 +53,20 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else { continue };
-        if open.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else { continue };
+        let asker = Asker::client(peer.uid, peer.pid);
+        let connections_max = match is_privileged(asker) {
+            true => CONNECTIONS_MAX,
+            false => UNPRIVILEGED_CONNECTIONS_MAX,
+        };
+        if open.fetch_add(1, Ordering::Relaxed) >= connections_max {
             open.fetch_sub(1, Ordering::Relaxed);
             let _ = reply(&stream, &error("io.warrener.Busy", "too many connections"));
             continue;
         }
         let (shared, count) = (shared.clone(), open.clone());
         let serve = move || {
-            serve(stream, &shared);
+            serve(&stream, asker, &shared);
             count.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
@@ -58,27 +76,37 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     }
 }
 
-fn serve(stream: UnixStream, shared: &Arc<Shared>) {
-    let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else { return };
-    let asker = Asker::client(peer.uid, peer.pid);
-    let mut reader = BufReader::new(&stream);
-    // Gone with the connection.
-    let mut held = Vec::new();
+fn serve(stream: &UnixStream, asker: Asker, shared: &Arc<Shared>) {
+    // Who stops reading is dropped.
+    if stream.set_write_timeout(Some(WRITE_TIMEOUT)).is_err() {
+        return;
+    }
+    let request_bytes_max = match is_privileged(asker) {
+        true => REQUEST_BYTES_MAX,
+        false => UNPRIVILEGED_REQUEST_BYTES_MAX,
+    };
+    let mut reader = BufReader::new(stream);
+    let mut connection = Connection { stream, asker, shared, held: Vec::new() };
     loop {
         let mut request = Vec::new();
-        let read = reader.by_ref().take(REQUEST_BYTES_MAX).read_until(0, &mut request);
+        let read = reader.by_ref().take(request_bytes_max).read_until(0, &mut request);
         // The end, or something that never ends.
         if !matches!(read, Ok(n) if n > 0) || request.pop() != Some(0) {
             return;
         }
-        let answer = match serde_json::from_slice::<Value>(&request) {
-            Ok(request) => answer(&request, asker, shared, &mut held),
-            Err(e) => error("io.warrener.Malformed", &e.to_string()),
+        let answered = match serde_json::from_slice::<Value>(&request) {
+            Ok(request) => connection.answer(&request),
+            Err(e) => Ok(error("io.warrener.Malformed", &e.to_string())),
         };
-        if reply(&stream, &answer).is_err() {
+        if answered.and_then(|answer| reply(stream, &answer)).is_err() {
             return;
         }
     }
+}
+
+/// Root, or the manager's own user.
+fn is_privileged(asker: Asker) -> bool {
+    asker.uid == 0 || asker.uid == warren_sys::process::own_ids().0
 }
 
 fn reply(mut stream: &UnixStream, answer: &Value) -> std::io::Result<()> {
@@ -91,39 +119,54 @@ fn error(name: &str, message: &str) -> Value {
     serde_json::json!({"error": name, "parameters": {"message": message}})
 }
 
-fn answer(request: &Value, asker: Asker, shared: &Arc<Shared>, held: &mut Vec<Held>) -> Value {
-    let method = request["method"].as_str().unwrap_or_default();
-    let Some(name) = method.strip_prefix("io.warrener.Manager.") else {
-        return error("org.varlink.service.MethodNotFound", method);
-    };
-    let inhibits = name == "Inhibit";
-    let call = control_calls::CALLS.iter().find(|call| call.name == name);
-    let own = warren_sys::process::own_ids().0;
-    if (inhibits || call.is_some_and(|call| call.changes)) && asker.uid != 0 && asker.uid != own {
-        return error(
-            "io.warrener.AccessDenied",
-            "only root and the manager's own user may do this",
-        );
-    }
-    if inhibits {
-        return inhibit(&request["parameters"], asker, shared, held);
-    }
-    let Some(call) = call else {
-        return error("org.varlink.service.MethodNotFound", method);
-    };
-    match (call.serve)(&request["parameters"], asker, shared) {
-        Ok(parameters) => serde_json::json!({"parameters": parameters}),
-        Err((name, message)) => error(name, &message),
-    }
+/// A client that is being served.
+struct Connection<'a> {
+    stream: &'a UnixStream,
+    asker: Asker,
+    shared: &'a Arc<Shared>,
+    /// Gone with the connection.
+    held: Vec<Held>,
 }
 
-/// The one method that leaves something with its connection.
-fn inhibit(parameters: &Value, asker: Asker, shared: &Arc<Shared>, held: &mut Vec<Held>) -> Value {
-    match inhibit::take(parameters, asker, shared) {
-        Ok(lock) => {
-            held.push(lock);
-            serde_json::json!({"parameters": {}})
+impl Connection<'_> {
+    /// The answer, or the last of several.
+    fn answer(&mut self, request: &Value) -> std::io::Result<Value> {
+        let method = request["method"].as_str().unwrap_or_default();
+        let name = method.strip_prefix("io.warrener.Manager.").unwrap_or_default();
+        let call = control_calls::CALLS.iter().find(|call| call.name == name);
+        let changes = matches!(name, "Inhibit" | "Jobs") || call.is_some_and(|call| call.changes);
+        if changes && !is_privileged(self.asker) {
+            let text = "only root and the manager's own user may do this";
+            return Ok(error("io.warrener.AccessDenied", text));
         }
-        Err(why) => error("io.warrener.Refused", &why),
+        let parameters = &request["parameters"];
+        let answered = match (name, call) {
+            ("Inhibit", _) => self.inhibit(parameters),
+            ("Jobs", _) if request["more"].as_bool() == Some(true) => {
+                return self.jobs(parameters);
+            }
+            ("Jobs", _) => Err(("org.varlink.service.ExpectedMore", method.to_owned())),
+            (_, Some(call)) => (call.serve)(parameters, self.asker, self.shared),
+            (_, None) => Err(("org.varlink.service.MethodNotFound", method.to_owned())),
+        };
+        Ok(match answered {
+            Ok(parameters) => serde_json::json!({"parameters": parameters}),
+            Err((name, message)) => error(name, &message),
+        })
+    }
+
+    /// The one method that leaves something with its connection.
+    fn inhibit(&mut self, parameters: &Value) -> Answered {
+        let lock = inhibit::take(parameters, self.asker, self.shared).map_err(refused)?;
+        self.held.push(lock);
+        Ok(serde_json::json!({}))
+    }
+
+    /// The one method with several answers: one for each unit, when its job has ended.
+    fn jobs(&self, parameters: &Value) -> std::io::Result<Value> {
+        control_jobs::jobs(parameters, self.asker, self.shared, |row| {
+            reply(self.stream, &serde_json::json!({"parameters": row, "continues": true}))
+        })?;
+        Ok(serde_json::json!({"parameters": {}}))
     }
 }

@@ -8,7 +8,6 @@ use warren_bus::backend::{Backend, Call, Leave, PresetMode, UnitFileOp, UnitFile
 use warren_bus::{Answer, ReplySender};
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
-use warren_core::job::{JobMode, JobType};
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Reason};
 use warren_core::request::{Asker, KillWhom, Request};
@@ -20,6 +19,7 @@ use warren_init::protocol::control::PowerAction;
 use warren_unit::install::UnitFileState;
 use warren_unit::{Diagnostic, LoadState, UnitName};
 
+use crate::control_jobs;
 use crate::daemon::Daemon;
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::RuleCause;
@@ -29,10 +29,6 @@ use crate::shared::Shared;
 
 /// What a method answers, or the name and text of an error.
 pub(crate) type Answered = Result<Value, (&'static str, String)>;
-
-/// A job cannot be, or cannot end, because of another unit; or because of its own.
-const DEPENDENCY_REFUSED: &str = "io.warrener.DependencyRefused";
-const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
 
 /// One method.
 pub struct Method {
@@ -56,7 +52,7 @@ pub const CALLS: &[Method] = &[
     Method { name: "Top", changes: false, serve: top },
     Method { name: "Totals", changes: false, serve: totals },
     Method { name: "Verify", changes: false, serve: verify },
-    Method { name: "Job", changes: true, serve: job },
+    Method { name: "Job", changes: true, serve: control_jobs::job },
     Method { name: "ReloadConfiguration", changes: true, serve: reload },
     Method { name: "UnitFiles", changes: true, serve: unit_files },
     Method { name: "Kill", changes: true, serve: kill },
@@ -74,7 +70,7 @@ pub(crate) fn refused(message: impl Into<String>) -> (&'static str, String) {
     ("io.warrener.Refused", message.into())
 }
 
-fn invalid(message: impl Into<String>) -> (&'static str, String) {
+pub(crate) fn invalid(message: impl Into<String>) -> (&'static str, String) {
     ("org.varlink.service.InvalidParameter", message.into())
 }
 
@@ -361,61 +357,8 @@ fn verify(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
 
 // ---- changing ----
 
-fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
-    let word =
-        |key: &str, default: &'static str| parameters[key].as_str().unwrap_or(default).to_owned();
-    let job_type = JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?;
-    let mode = JobMode::from_word(&word("mode", "replace")).ok_or_else(|| invalid("mode"))?;
-    let call = Call::Enqueue {
-        unit: unit_name(parameters)?,
-        job_type,
-        mode,
-        reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
-    };
-    let name = unit_name(parameters)?;
-    if parameters["wait"].as_bool() == Some(false) {
-        let answer = call_and_answer(shared, asker, call)?;
-        comment(parameters, asker, shared)?;
-        return match answer {
-            Answer::Job { job, .. } => Ok(json!({"job": job.0})),
-            _ => Ok(json!({})),
-        };
-    }
-    let (reply, end) = channel();
-    shared.order(Order::CallAndWait { asker, call, reply });
-    // Said while the job is under way; it is refused with it.
-    let said = comment(parameters, asker, shared);
-    match end.recv() {
-        Ok(Ended::Job(result)) => said.map(|()| json!({"result": result.as_str()})),
-        Ok(Ended::Nothing) => said.map(|()| json!({"result": "done"})),
-        Ok(Ended::InVain(device)) => {
-            let error = if device == name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
-            let text =
-                format!("{device} is not there and is waited for without a limit; the job stays");
-            Err((error, text))
-        }
-        Ok(Ended::Refused { text, about: Some(unit) }) if unit != name => {
-            Err((DEPENDENCY_REFUSED, text))
-        }
-        Ok(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
-        Ok(Ended::Refused { text, about: None }) => Err(refused(text)),
-        Err(_) => Err(refused("the manager was restarted; the job goes on")),
-    }
-}
-
-/// Puts down what is said with a stop.
-fn comment(
-    parameters: &Value,
-    asker: Asker,
-    shared: &Arc<Shared>,
-) -> Result<(), (&'static str, String)> {
-    let Some(text) = parameters["comment"].as_str() else { return Ok(()) };
-    let Ok(unit) = find(&shared.view(), parameters) else { return Ok(()) };
-    ask(shared, asker, Request::Comment { unit, text: text.to_owned() }).map(drop)
-}
-
 /// Has the machine serve a request that makes no job.
-fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered {
+pub(crate) fn ask(shared: &Shared, asker: Asker, request: Request) -> Answered {
     let (reply, end) = channel();
     shared.order(Order::Ask { asker, request, reply });
     match end.recv() {

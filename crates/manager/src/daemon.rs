@@ -85,8 +85,6 @@ pub(crate) enum Client {
 pub(crate) struct JobWaiters {
     unit: UnitId,
     senders: Vec<Sender<Ended>>,
-    /// Whether it is known of the last of them that the wait may end.
-    looked_at: bool,
 }
 
 /// The manager.
@@ -118,6 +116,8 @@ pub struct Daemon {
     pub(crate) clients: BTreeMap<ClientId, Client>,
     pub(crate) next_client: u64,
     pub(crate) job_waiters: BTreeMap<JobId, JobWaiters>,
+    /// Jobs that somebody began to wait for in this turn.
+    pub(crate) new_waits: Vec<JobId>,
     pub(crate) tools: crate::tools::Tools,
     pub(crate) connections: BTreeMap<UnitId, crate::accept::Connection>,
     /// Instances whose process has its connection.
@@ -496,17 +496,18 @@ impl Daemon {
     /// one that does: in all other turns nobody's way through the jobs is walked.
     fn tell_who_waits_in_vain(&mut self, changed: &BTreeSet<UnitId>) {
         if self.job_waiters.is_empty() {
-            return;
+            return self.new_waits.clear();
         }
         let view = self.shared.view();
-        let of_devices = changed.iter().any(|&unit| view.graph.is_device(unit));
-        let in_vain = |_: &JobId, waiters: &mut JobWaiters| {
-            let is_new = !std::mem::replace(&mut waiters.looked_at, true);
-            (is_new || of_devices) && view.waits_in_vain_for(waiters.unit).is_some()
+        let new = std::mem::take(&mut self.new_waits);
+        let jobs = match changed.iter().any(|&unit| view.graph.is_device(unit)) {
+            true => self.job_waiters.keys().copied().collect(),
+            false => new,
         };
-        for (_, waiters) in self.job_waiters.extract_if(.., in_vain) {
-            let device = view.waits_in_vain_for(waiters.unit).unwrap_or(waiters.unit);
-            for waiter in waiters.senders {
+        for job in jobs {
+            let unit = self.job_waiters.get(&job).map(|waiters| waiters.unit);
+            let Some(device) = unit.and_then(|unit| view.waits_in_vain_for(unit)) else { continue };
+            for waiter in self.job_waiters.remove(&job).into_iter().flat_map(|w| w.senders) {
                 // Who no longer waits needs no answer.
                 let _ = waiter.send(Ended::InVain(view.graph.name(device).clone()));
             }
@@ -575,10 +576,9 @@ impl Daemon {
                 // A job that ended in the step that made it is among this turn's notices, which
                 // are looked at after the replies.
                 Reply::Job { job, unit, .. } => {
-                    let none = || JobWaiters { unit, senders: Vec::new(), looked_at: false };
-                    let waiters = self.job_waiters.entry(job).or_insert_with(none);
-                    waiters.looked_at = false;
-                    waiters.senders.push(sender);
+                    let none = || JobWaiters { unit, senders: Vec::new() };
+                    self.job_waiters.entry(job).or_insert_with(none).senders.push(sender);
+                    self.new_waits.push(job);
                 }
                 Reply::Done => {
                     let _ = sender.send(Ended::Nothing);

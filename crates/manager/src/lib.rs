@@ -11,6 +11,7 @@ pub mod collect;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;
+mod control_jobs;
 pub mod control_top;
 pub mod daemon;
 mod device_report;

@@ -229,6 +229,7 @@ pub fn start(options: Options) -> Result<Daemon, StartError> {
         clients: BTreeMap::new(),
         next_client: 1,
         job_waiters: BTreeMap::new(),
+        new_waits: Vec::new(),
         tools: Tools::default(),
         connections: BTreeMap::new(),
         handed_over: Vec::new(),

@@ -1,0 +1,158 @@
+//! Jobs asked for over the control socket, and waited for.
+//!
+//! All jobs of a request are queued before the first is waited for, as systemctl does it: so what
+//! is stopped together stops at the same time, and in the order of the units' relations.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvError, channel};
+
+use serde_json::{Value, json};
+use warren_bus::backend::{Backend, Call};
+use warren_bus::{Answer, Outcome, ReplySender};
+use warren_core::job::{JobMode, JobType};
+use warren_core::request::{Asker, Request};
+use warren_unit::UnitName;
+
+use crate::control_calls::{Answered, ask, invalid, refused};
+use crate::orders::{Ended, Order};
+use crate::shared::Shared;
+
+/// A job cannot be, or cannot end, because of another unit; or because of its own.
+const DEPENDENCY_REFUSED: &str = "io.warrener.DependencyRefused";
+const UNIT_REFUSED: &str = "io.warrener.UnitRefused";
+
+/// Name and text of an error.
+type Refused = (&'static str, String);
+
+/// A job that was asked for.
+struct Asked {
+    name: UnitName,
+    answer: Waiting,
+    /// What became of the comment.
+    said: Result<(), Refused>,
+}
+
+/// What its answer comes with.
+enum Waiting {
+    /// The end of the job.
+    End(Receiver<Ended>),
+    /// That it is in the queue.
+    Queued(Receiver<Outcome>),
+}
+
+/// One job, for the unit `unit` of the parameters.
+pub(crate) fn job(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {
+    let unit = parameters["unit"].as_str().ok_or_else(|| invalid("unit"))?;
+    Asked::of(unit, parameters, asker, shared)?.answered()
+}
+
+/// A job for each of `units` of the parameters; `tell` gets one row for each, in the same order.
+pub(crate) fn jobs(
+    parameters: &Value,
+    asker: Asker,
+    shared: &Arc<Shared>,
+    mut tell: impl FnMut(Value) -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    let names = parameters["units"].as_array().into_iter().flatten();
+    let names: Vec<&str> = names.map(|name| name.as_str().unwrap_or_default()).collect();
+    let asked: Vec<Result<Asked, Refused>> =
+        names.iter().map(|name| Asked::of(name, parameters, asker, shared)).collect();
+    for (name, asked) in names.into_iter().zip(asked) {
+        let mut row = match asked.and_then(Asked::answered) {
+            Ok(row) => row,
+            Err((error, message)) => json!({"error": error, "message": message}),
+        };
+        row["unit"] = json!(name);
+        tell(row)?;
+    }
+    Ok(())
+}
+
+impl Asked {
+    /// Puts the job into the queue of orders.
+    fn of(
+        unit: &str,
+        parameters: &Value,
+        asker: Asker,
+        shared: &Arc<Shared>,
+    ) -> Result<Asked, Refused> {
+        let word = |key: &str, default: &'static str| {
+            parameters[key].as_str().unwrap_or(default).to_owned()
+        };
+        let name = UnitName::parse(unit).map_err(|e| invalid(format!("unit {unit}: {e}")))?;
+        let call = Call::Enqueue {
+            unit: name.clone(),
+            job_type: JobType::from_word(&word("type", "start")).ok_or_else(|| invalid("type"))?,
+            mode: JobMode::from_word(&word("mode", "replace")).ok_or_else(|| invalid("mode"))?,
+            reload_if_possible: parameters["reload_if_possible"].as_bool().unwrap_or(false),
+        };
+        let answer = match parameters["wait"].as_bool() {
+            Some(false) => Waiting::Queued(queue(shared, asker, call)),
+            _ => {
+                let (reply, end) = channel();
+                shared.order(Order::CallAndWait { asker, call, reply });
+                Waiting::End(end)
+            }
+        };
+        // Said while the job is under way; it is refused with it.
+        let said = comment(&name, parameters, asker, shared);
+        Ok(Asked { name, answer, said })
+    }
+
+    /// Waits for the answer.
+    fn answered(self) -> Answered {
+        let answer = match self.answer {
+            Waiting::End(end) => ended(&self.name, end.recv())?,
+            Waiting::Queued(outcome) => queued(outcome.recv())?,
+        };
+        self.said.map(|()| answer)
+    }
+}
+
+fn queue(shared: &Arc<Shared>, asker: Asker, call: Call) -> Receiver<Outcome> {
+    let (sender, outcome) = channel();
+    // Who no longer waits needs no answer.
+    let reply = ReplySender::new(move |outcome| drop(sender.send(outcome)));
+    shared.call(asker, call, reply);
+    outcome
+}
+
+fn queued(outcome: Result<Outcome, RecvError>) -> Answered {
+    match outcome {
+        Ok(Ok(Answer::Job { job, .. })) => Ok(json!({"job": job.0})),
+        Ok(Ok(_)) => Ok(json!({})),
+        Ok(Err(error)) => Err(refused(error.text)),
+        Err(_) => Err(refused("the manager was restarted")),
+    }
+}
+
+fn ended(name: &UnitName, ended: Result<Ended, RecvError>) -> Answered {
+    match ended {
+        Ok(Ended::Job(result)) => Ok(json!({"result": result.as_str()})),
+        Ok(Ended::Nothing) => Ok(json!({"result": "done"})),
+        Ok(Ended::InVain(device)) => {
+            let error = if device == *name { UNIT_REFUSED } else { DEPENDENCY_REFUSED };
+            let text =
+                format!("{device} is not there and is waited for without a limit; the job stays");
+            Err((error, text))
+        }
+        Ok(Ended::Refused { text, about: Some(unit) }) if unit != *name => {
+            Err((DEPENDENCY_REFUSED, text))
+        }
+        Ok(Ended::Refused { text, about: Some(_) }) => Err((UNIT_REFUSED, text)),
+        Ok(Ended::Refused { text, about: None }) => Err(refused(text)),
+        Err(_) => Err(refused("the manager was restarted; the job goes on")),
+    }
+}
+
+/// Puts down what is said with a stop.
+fn comment(
+    name: &UnitName,
+    parameters: &Value,
+    asker: Asker,
+    shared: &Arc<Shared>,
+) -> Result<(), Refused> {
+    let Some(text) = parameters["comment"].as_str() else { return Ok(()) };
+    let Some(unit) = shared.view().lookup(name) else { return Ok(()) };
+    ask(shared, asker, Request::Comment { unit, text: text.to_owned() }).map(drop)
+}
