@@ -79,9 +79,7 @@ impl Client {
         parameters: Value,
         mut take: impl FnMut(Value),
     ) -> Result<Value, CallError> {
-        self.send(
-            &json!({"method": full_name(method), "parameters": parameters, "more": true}),
-        )?;
+        self.send(&json!({"method": full_name(method), "parameters": parameters, "more": true}))?;
         loop {
             let answer = self.receive()?;
             if !answer.continues {

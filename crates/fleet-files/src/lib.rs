@@ -8,7 +8,7 @@ mod identity;
 mod reading;
 mod watched;
 
-pub use reading::{Asked, Log, Reading};
+pub use reading::{Asked, Host, Log, Reading};
 pub use watched::{Changes, Files};
 
 use std::path::{Path, PathBuf};

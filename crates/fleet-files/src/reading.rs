@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use warren_fleet::Source;
 use warren_fleet::ast::IncludeKind;
-use warren_fleet::outside::{Include, Outside};
+use warren_fleet::outside::{Facts, Include, Outside};
 
 use crate::find;
 use crate::identity::Identity;
@@ -164,7 +164,13 @@ impl Outside for Reading<'_> {
     fn now(&self) -> f64 {
         (warren_sys::time::realtime_ns() / 1_000_000_000) as f64
     }
+}
 
+/// The host on which a configuration is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Host;
+
+impl Facts for Host {
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }

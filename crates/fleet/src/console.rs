@@ -7,7 +7,7 @@ use crate::eval::{Fault, Interpreter};
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
-use crate::outside::Outside;
+use crate::outside::{Facts, Outside};
 use crate::session::{Message, Session};
 use crate::source::{Place, Source};
 use crate::text;
@@ -66,9 +66,14 @@ pub struct Console<'s> {
 
 impl<'s> Console<'s> {
     /// Over a session. `steps_max` bounds each text.
-    pub fn over(session: &'s Session, outside: Box<dyn Outside + 's>, steps_max: u64) -> Self {
+    pub fn over(
+        session: &'s Session,
+        outside: Box<dyn Outside + 's>,
+        facts: &'s dyn Facts,
+        steps_max: u64,
+    ) -> Self {
         let mut run = session.interpreter(outside);
-        run.bounds.steps = steps_max;
+        (run.facts, run.bounds.steps) = (facts, steps_max);
         let this = run.heap.dictionary_of(Table::default(), Place::default());
         let locals = run.heap.make_dictionary(Dictionary::default());
         Console { run, modules: &session.modules, this, locals, texts: 0 }
@@ -93,7 +98,7 @@ impl<'s> Console<'s> {
 mod tests {
     use super::*;
     use crate::engine::Options;
-    use crate::outside::Nothing;
+    use crate::outside::{NoFacts, Nothing};
 
     #[test]
     fn texts_see_the_configuration_and_those_before() {
@@ -102,7 +107,7 @@ mod tests {
         let nothing = || Box::new(Nothing::default());
         let loaded = Session::load(root, nothing(), &Options::default(), "/f");
         let session = loaded.session.expect("no faults");
-        let mut console = Console::over(&session, nothing(), 10_000);
+        let mut console = Console::over(&session, nothing(), &NoFacts, 10_000);
         let mut check = |text: &str, expected: Result<&str, &str>| {
             let found = console.evaluate(text);
             let found = found.as_deref().map_err(|message| message.message.as_str());

@@ -1,5 +1,9 @@
 //! What the language may ask of the world, and who answers: not this crate.
 
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::rc::Rc;
+
 use crate::ast::IncludeKind;
 use crate::source::Source;
 
@@ -33,7 +37,11 @@ pub trait Outside {
     fn now(&self) -> f64 {
         0.0
     }
+}
 
+/// What a configuration may ask of the host: any thread asks, at the top level and while objects
+/// are made. Methods that are not overridden know nothing.
+pub trait Facts: Sync + fmt::Debug {
     /// A variable of the environment.
     fn variable(&self, _name: &str) -> Option<String> {
         None
@@ -54,6 +62,63 @@ pub trait Outside {
         _directories: bool,
     ) -> Vec<String> {
         Vec::new()
+    }
+}
+
+/// Knows nothing of a host.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFacts;
+
+impl Facts for NoFacts {}
+
+/// A line of `log()`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    pub severity: u8,
+    pub facility: String,
+    pub text: Vec<u8>,
+}
+
+/// Most bytes of lines that are kept for one worker.
+const LINES_BYTES_MAX: usize = 64 << 20;
+
+/// Lines that were logged where others work too: they are told later, in the order of the plan.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lines {
+    lines: Rc<RefCell<Vec<Line>>>,
+    bytes: Rc<Cell<usize>>,
+}
+
+impl Lines {
+    pub(crate) fn take(&self) -> Vec<Line> {
+        self.lines.take()
+    }
+
+    fn push(&self, line: Line) {
+        let before = self.bytes.replace(self.bytes.get().saturating_add(line.text.len()));
+        if self.bytes.get() <= LINES_BYTES_MAX {
+            self.lines.borrow_mut().push(line);
+        } else if before <= LINES_BYTES_MAX {
+            let text = b"further lines are left out".to_vec();
+            self.lines.borrow_mut().push(Line { text, ..line });
+        }
+    }
+}
+
+/// For those who make objects: no files, and lines are kept.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    pub now: f64,
+    pub lines: Lines,
+}
+
+impl Outside for Aside {
+    fn log(&mut self, severity: u8, facility: &str, text: &[u8]) {
+        self.lines.push(Line { severity, facility: facility.to_owned(), text: text.to_owned() });
+    }
+
+    fn now(&self) -> f64 {
+        self.now
     }
 }
 

@@ -6,8 +6,9 @@ use anyhow::Result;
 use serde_json::json;
 use warren_fleet::Source;
 use warren_fleet::console::Console;
-use warren_fleet::outside::Nothing;
+use warren_fleet::outside::{Nothing, Outside};
 use warren_fleet::session::{BOUNDS, Loaded, Session};
+use warren_fleet_files::Host;
 
 use super::{rules, tell};
 use crate::args::{ConsoleArgs, Global};
@@ -21,7 +22,7 @@ pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
     let Some(session) = session.or_else(|| nothing().session) else { return Ok(1) };
     let now = rules::options().now;
     rules::deep(|| {
-        let mut console = Console::over(&session, Box::new(Nothing { now }), BOUNDS.steps);
+        let mut console = Console::over(&session, Box::new(Told { now }), &Host, BOUNDS.steps);
         match args.expression.is_empty() {
             true => interactive(&mut console, global),
             false => Ok(args
@@ -32,6 +33,21 @@ pub(super) fn run(args: &ConsoleArgs, global: &Global) -> Result<i32> {
                 .unwrap_or(0)),
         }
     })
+}
+
+/// Prints what is logged.
+struct Told {
+    now: f64,
+}
+
+impl Outside for Told {
+    fn log(&mut self, _severity: u8, facility: &str, text: &[u8]) {
+        eprintln!("{facility}: {}", String::from_utf8_lossy(text));
+    }
+
+    fn now(&self) -> f64 {
+        self.now
+    }
 }
 
 /// A configuration without anything in it.

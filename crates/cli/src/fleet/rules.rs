@@ -8,7 +8,7 @@ use serde_json::json;
 use warren_fleet::engine::Options;
 use warren_fleet::made::Product;
 use warren_fleet::session::{BOUNDS, Loaded, Session};
-use warren_fleet_files::{Files, SYSTEM_DIRECTORY, user_directory};
+use warren_fleet_files::{Files, Host, SYSTEM_DIRECTORY, user_directory};
 
 use super::tell;
 use crate::args::{Global, RulesArgs};
@@ -44,7 +44,7 @@ pub(super) fn load(args: &RulesArgs, global: &Global) -> Result<Loaded> {
 pub(super) fn options() -> Options<'static> {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let now = (warren_sys::time::realtime_ns() / 1_000_000_000) as f64;
-    Options { threads, now, bounds: BOUNDS, ..Options::default() }
+    Options { threads, now, facts: &Host, bounds: BOUNDS, ..Options::default() }
 }
 
 /// Evaluation is recursive: it gets a thread with room for that.

@@ -137,6 +137,10 @@ pub(crate) fn remake(
     remaking.stages(&numbers)?;
     let Remaking { loading: Loading { mut world, mut notes, .. }, gone, made } = remaking;
     world.reads.append(&mut notes.reads);
+    // Lines are told by a load.
+    if !notes.lines.is_empty() {
+        return None;
+    }
     // One that gave itself another name is found by that alone.
     let are_found = come.iter().all(|d| world.objects.contains_key(&name(d)));
     are_found.then_some(Remade { world, gone, made })

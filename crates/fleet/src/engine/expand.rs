@@ -10,7 +10,7 @@ use crate::ast::{DefinitionKind, Loop};
 use crate::eval::{Definition, Fault, Flow, Frame, Instance, Interpreter, Reads, Scope, World};
 use crate::heap::{Detached, Heap};
 use crate::ops;
-use crate::outside::Nothing;
+use crate::outside::{Line, Lines};
 use crate::share::{self, Claims};
 use crate::text;
 use crate::value::{Dictionary, Hint, ObjectId, StringId, Table, Value};
@@ -34,6 +34,8 @@ pub(super) struct Chunk {
     pub made: Vec<Made>,
     /// What making them looked up.
     pub reads: Reads,
+    /// What making them logged.
+    pub lines: Vec<Line>,
 }
 
 /// Makes all items; the chunks are in the order of the plan.
@@ -56,7 +58,7 @@ pub(super) fn in_sequence(
     scope: &Scope<'_>,
     options: &Options<'_>,
     items: &[Item],
-) -> Vec<Made> {
+) -> (Vec<Made>, Vec<Line>) {
     let layer = std::mem::take(&mut world.layer);
     let mut worker = Worker::new(world, scope, options);
     worker.run.heap = Heap::from_layer(layer);
@@ -66,30 +68,33 @@ pub(super) fn in_sequence(
         made.push(Made { item: number, outcome: worker.item(*item) });
     }
     let layer = std::mem::take(&mut worker.run.heap).into_layer();
+    let lines = worker.lines.take();
     drop(worker);
     world.layer = layer;
-    made
+    (made, lines)
 }
 
 struct Worker<'w> {
     run: Interpreter<'w>,
     /// What is kept of a chunk: both heaps are emptied after each.
     kept: Heap<'w>,
+    lines: Lines,
     world: &'w World,
     scope: Scope<'w>,
 }
 
 impl<'w> Worker<'w> {
-    fn new(world: &'w World, scope: &Scope<'w>, options: &Options<'_>) -> Worker<'w> {
-        let run = Interpreter::over(world, scope, Box::new(Nothing { now: options.now }));
-        Worker { run, kept: Heap::over(&world.layer), world, scope: *scope }
+    fn new(world: &'w World, scope: &Scope<'w>, options: &Options<'w>) -> Worker<'w> {
+        let (run, lines) = options.interpreter(world, scope);
+        Worker { run, kept: Heap::over(&world.layer), lines, world, scope: *scope }
     }
 
     fn work(mut self, chunks: &[&[Item]], claims: &Claims) -> Vec<(usize, Chunk)> {
         let make = |number: usize| {
             let made = self.chunk(number * CHUNK_ITEMS, chunks[number]);
             let reads = self.run.reads.take();
-            (number, Chunk { heap: self.kept.detach(), made, reads })
+            let lines = self.lines.take();
+            (number, Chunk { heap: self.kept.detach(), made, reads, lines })
         };
         std::iter::from_fn(|| claims.take()).map(make).collect()
     }

@@ -24,7 +24,7 @@ use crate::eval::{Bounds, Definition, Fault, Interpreter, Reads, Roots, Scope, W
 use crate::heap::Heap;
 use crate::library;
 use crate::modules::Modules;
-use crate::outside::Outside;
+use crate::outside::{Aside, Facts, Line, Lines, NoFacts, Nothing, Outside};
 use crate::source::{Place, Source};
 use crate::types::{Naming, Rules, Types};
 use crate::value::{ObjectId, TypeId, Value};
@@ -42,6 +42,8 @@ pub struct Options<'o> {
     pub bounds: Bounds,
     /// What time it is, in seconds since 1970.
     pub now: f64,
+    /// What functions say of the host.
+    pub facts: &'o dyn Facts,
     /// Strings that are members of `globals`.
     pub constants: &'o [(&'o str, &'o str)],
     /// A file that is evaluated before all others, whether or not it is included.
@@ -66,11 +68,23 @@ impl Default for Options<'_> {
             matching,
             bounds,
             now,
+            facts: &NoFacts,
             constants: &[],
             before: None,
             in_sequence: false,
             goes_on: false,
         }
+    }
+}
+
+impl<'o> Options<'o> {
+    /// An interpreter for what objects are made by, and what it logs.
+    fn interpreter(&self, world: &'o World, scope: &Scope<'o>) -> (Interpreter<'o>, Lines) {
+        let lines = Lines::default();
+        let outside = Aside { now: self.now, lines: lines.clone() };
+        let mut run = Interpreter::over(world, scope, Box::new(outside));
+        run.facts = self.facts;
+        (run, lines)
     }
 }
 
@@ -96,7 +110,7 @@ pub fn load(
     let mut heap = Heap::default();
     let roots: Roots = library::install(&mut heap, types, options.constants);
     let mut run = Interpreter::new(heap, types, modules, Cow::Owned(roots), outside);
-    run.bounds = options.bounds;
+    (run.bounds, run.facts) = (options.bounds, options.facts);
     let mut faults = Sink::default();
     (run.threads, run.goes_on) = (options.threads, options.goes_on);
     for source in options.before.cloned().into_iter().chain([source]) {
@@ -110,6 +124,7 @@ pub fn load(
         found.into_iter().partition(|found| found.severity == crate::Severity::Error);
     let errors: Vec<Diagnostic> = errors;
     errors.into_iter().for_each(|error| faults.push(error));
+    let mut outside = std::mem::replace(&mut run.outside, Box::new(Nothing::default()));
     let mut world = run.into_world();
     world.in_sequence = in_sequence;
     let scope = Scope { types, modules, bounds: options.bounds };
@@ -119,6 +134,9 @@ pub fn load(
     }
     let Loading { mut world, notes, .. } = loading;
     world.reads = notes.reads;
+    for line in notes.lines {
+        outside.log(line.severity, &line.facility, &line.text);
+    }
     notes.faults.finish().into_iter().for_each(|fault| faults.push(fault));
     Fleet { world, faults: faults.finish(), warnings }
 }
@@ -129,6 +147,8 @@ struct Notes {
     faults: Sink,
     /// What was looked up.
     reads: Reads,
+    /// What was logged.
+    lines: Vec<Line>,
 }
 
 struct Loading<'l> {
@@ -180,7 +200,8 @@ impl Loading<'_> {
 
     /// Makes what a plan says in the world's own heap, one after another.
     fn make_in_sequence(&mut self, items: &[Item]) -> (Vec<ObjectId>, Vec<(u32, ObjectId)>) {
-        let made = expand::in_sequence(&mut self.world, &self.scope, &self.options, items);
+        let (made, lines) = expand::in_sequence(&mut self.world, &self.scope, &self.options, items);
+        self.notes.lines.extend(lines);
         let heap = Heap::from_layer(std::mem::take(&mut self.world.layer));
         let (mut all, mut groups) = (Vec::new(), Vec::new());
         for expand::Made { item, outcome } in made {
@@ -226,6 +247,7 @@ impl Loading<'_> {
         let (mut all, mut groups) = (Vec::new(), Vec::new());
         for mut chunk in chunks {
             self.notes.reads.extend(std::mem::take(&mut chunk.reads));
+            self.notes.lines.append(&mut chunk.lines);
             let numbers = heap.adopt(chunk.heap);
             for made in chunk.made {
                 match made.outcome {
@@ -379,5 +401,7 @@ fn owner(run: &Interpreter<'_>, id: ObjectId) -> Option<ObjectId> {
     rules.target_names.iter().enumerate().find_map(named)
 }
 
+#[cfg(test)]
+mod host_tests;
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,6 @@ use super::{Notes, Options};
 use crate::ast::{self, DefinitionKind, Kind, Module, NodeId};
 use crate::eval::{Definition, Interpreter, Scope, World};
 use crate::heap::Heap;
-use crate::outside::Nothing;
 use crate::token::{Keyword, TokenKind};
 use crate::value::{ObjectId, StringId, TypeId};
 
@@ -96,7 +95,7 @@ pub(super) fn matches(
     rules: &[u32],
     notes: &mut Notes,
 ) -> Vec<(u32, Vec<Item>)> {
-    let mut run = Interpreter::over(world, scope, Box::new(Nothing { now: options.now }));
+    let (mut run, lines) = options.interpreter(world, scope);
     let targets = targets(&run, rows);
     let mut written = Vec::new();
     for number in rules {
@@ -144,6 +143,7 @@ pub(super) fn matches(
         }
     }
     notes.reads.append(&mut run.reads.borrow_mut());
+    notes.lines.extend(lines.take());
     out
 }
 
@@ -220,7 +220,7 @@ pub(super) fn members(
     }
     let mut out = BTreeMap::new();
     for (member_type, groups) in by_type {
-        let mut run = Interpreter::over(world, scope, Box::new(Nothing { now: options.now }));
+        let (mut run, lines) = options.interpreter(world, scope);
         let targets = targets(&run, rows(member_type));
         let mut matcher = Matcher::new(&mut run, &targets, options.matching);
         for (number, group) in groups {
@@ -247,6 +247,7 @@ pub(super) fn members(
             }
         }
         notes.reads.append(&mut run.reads.borrow_mut());
+        notes.lines.extend(lines.take());
     }
     out
 }

@@ -21,7 +21,7 @@ use crate::diagnostic::Diagnostic;
 use crate::heap::{self, Frozen, Heap, Layer};
 use crate::modules::Modules;
 use crate::ops::{self, Ops};
-use crate::outside::Outside;
+use crate::outside::{Facts, NoFacts, Outside};
 use crate::source::{FileId, Place};
 use crate::types::Types;
 use crate::value::{DictionaryId, ObjectId, StringId, Table, TypeId, Value};
@@ -211,6 +211,8 @@ pub struct Interpreter<'p> {
     pub(crate) links: Links<'p>,
     pub(crate) roots: Cow<'p, Roots>,
     pub(crate) outside: Box<dyn Outside + 'p>,
+    /// What functions say of the host.
+    pub(crate) facts: &'p dyn Facts,
     /// Templates, objects and rules that were met.
     pub(crate) definitions: Cow<'p, DefinitionIndex>,
     /// The objects of earlier stages.
@@ -256,6 +258,7 @@ impl<'p> Interpreter<'p> {
             links: Cow::Owned(Vec::new()),
             roots,
             outside,
+            facts: &NoFacts,
             definitions: Cow::Owned(DefinitionIndex::default()),
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,

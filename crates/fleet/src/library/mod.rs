@@ -149,7 +149,8 @@ const MATH: &[(&str, f64)] = &[
     ("SQRT2", std::f64::consts::SQRT_2),
 ];
 
-/// Makes the namespaces and prototypes of a run. `constants` are further members of globals.
+/// Makes the namespaces and prototypes of a run. `constants` are further members of globals, or other
+/// values of what is there anyhow.
 pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -> Roots {
     let [globals, system, configuration, all_types, icinga, math, json] =
         std::array::from_fn(|_| heap.make_dictionary(Dictionary::default()));
@@ -207,12 +208,15 @@ pub fn install(heap: &mut Heap<'_>, types: &Types, constants: &[(&str, &str)]) -
             space.rare.get_or_insert_with(Box::<Rare>::default).writes = Writes::Nothing;
         }
     }
+    let imports = vec![system, configuration, all_types, icinga];
     for (name, value) in constants {
         let value = heap.string(value.as_bytes());
         let name = heap.intern(name.as_bytes());
-        set(heap, globals, name, value);
+        // A name that is there already has another value from now on, wherever it is.
+        let has = |space: &&DictionaryId| heap.dictionary(**space).items.get(name).is_some();
+        let space = imports.iter().find(has).copied().unwrap_or(globals);
+        set(heap, space, name, value);
     }
-    let imports = vec![system, configuration, all_types, icinga];
     Roots { globals, imports, prototypes, attributes, required, type_names, name, kind }
 }
 

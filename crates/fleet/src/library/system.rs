@@ -363,12 +363,12 @@ pub fn get_time(run: &mut Interpreter<'_>, _call: &Call<'_>) -> Outcome {
 }
 
 pub fn getenv(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    let value = run.outside.variable(&words(run, call.argument(0)));
+    let value = run.facts.variable(&words(run, call.argument(0)));
     Ok(run.heap.string(value.unwrap_or_default().as_bytes()))
 }
 
 pub fn path_exists(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
-    Ok(Value::Boolean(run.outside.path_exists(&words(run, call.argument(0)))))
+    Ok(Value::Boolean(run.facts.path_exists(&words(run, call.argument(0)))))
 }
 
 /// Bits of `GlobFile` and `GlobDirectory`; both if none is given.
@@ -385,14 +385,14 @@ fn paths(run: &mut Interpreter<'_>, paths: Vec<String>, place: Place) -> Outcome
 pub fn glob(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let (files, directories) = glob_kinds(run, call, 1)?;
     let pattern = words(run, call.argument(0));
-    let found = run.outside.glob(&pattern, None, files, directories);
+    let found = run.facts.glob(&pattern, None, files, directories);
     paths(run, found, call.place)
 }
 
 pub fn glob_recursive(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let (files, directories) = glob_kinds(run, call, 2)?;
     let (below, pattern) = (words(run, call.argument(0)), words(run, call.argument(1)));
-    let found = run.outside.glob(&pattern, Some(&below), files, directories);
+    let found = run.facts.glob(&pattern, Some(&below), files, directories);
     paths(run, found, call.place)
 }
 

@@ -32,6 +32,10 @@ pub use change::Delta;
 /// ends is given up after some seconds, before it has taken the memory of the machine.
 pub const BOUNDS: Bounds = Bounds { steps: 50_000_000, items: 1 << 22, string_bytes: 256 << 20 };
 
+/// Functions that may say something else each time.
+const LUCKY: [&[u8]; 6] =
+    [b"random", b"get_time", b"getenv", b"path_exists", b"glob", b"glob_recursive"];
+
 /// A fault or a warning, without a tie to the files that it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -84,7 +88,8 @@ pub struct Session {
     made_for: MadeFor,
     /// The newest file of each path; none if a load reads two of it.
     files: BTreeMap<Arc<str>, Option<FileId>>,
-    /// A file calls what says something else each time: by the order of calls, or by the clock.
+    /// A file calls what may say something else each time: by the order of calls, by the clock, by
+    /// what there is on the host.
     has_luck: bool,
     /// How many objects were made since the load: each leaves an old one behind.
     remade: usize,
@@ -185,8 +190,7 @@ impl Session {
     fn note_file(&mut self, file: FileId) {
         let Some(module) = self.modules.get(file) else { return };
         self.files.insert(module.source.path.clone(), Some(file));
-        let has_luck = module.atoms.iter().any(|atom| matches!(&**atom, b"random" | b"get_time"));
-        self.has_luck |= has_luck;
+        self.has_luck |= module.atoms.iter().any(|atom| LUCKY.contains(&&**atom));
     }
 
     fn note_products(&mut self, objects: &[ObjectId]) {

@@ -219,6 +219,9 @@ fn what_an_edit_cannot_change_is_left_to_a_load() {
     check(one, "object Container \"a\" { vars.role = \"web\" vars", None);
     check(one, "object Container \"a\" { vars.role = \"web\"; vars.size = {} }", None);
     check(one, &one.replace("1 }", "random() }"), None);
+    check(one, &one.replace("1 }", "getenv(\"SIZE\") }"), None);
+    // Lines are told by a load.
+    check(one, &one.replace("1 }", "2; log(name) }"), None);
     check(one, "object Group \"big\" {}", None);
     check("x = 1", one, None);
     check(

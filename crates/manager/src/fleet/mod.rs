@@ -26,7 +26,7 @@ use warren_fleet::Severity;
 use warren_fleet::engine::Options;
 use warren_fleet::made::{Product, Spot};
 use warren_fleet::session::{BOUNDS, Delta, Loaded, Message, Session};
-use warren_fleet_files::{Changes, Files, Reading};
+use warren_fleet_files::{Changes, Files, Host, Reading};
 use warren_unit::parse::UnitFile;
 use warren_unit::{Code, Context, Diagnostic, UnitName};
 
@@ -347,7 +347,7 @@ impl Fleet {
 fn options() -> Options<'static> {
     let threads = crate::host::threads();
     let now = (warren_sys::time::realtime_ns() / 1_000_000_000) as f64;
-    Options { threads, now, bounds: BOUNDS, ..Options::default() }
+    Options { threads, now, facts: &Host, bounds: BOUNDS, ..Options::default() }
 }
 
 /// Evaluation is recursive: it gets a thread with room for that.
