@@ -78,40 +78,61 @@ fn check(
     played.join().expect("the played manager ends well")
 }
 
+/// The answers to a request for jobs: a row for each unit, and the end.
+macro_rules! rows {
+    ($($row:literal),*) => {
+        concat!($("{\"parameters\":", $row, ",\"continues\":true}\0",)* "{\"parameters\":{}}")
+    };
+}
+
 #[test]
 fn jobs_that_fail_say_whose_fault_it_is_and_where_to_look() {
     let requests = check(
         "job-failed",
         &["start", "web"],
-        &[r#"{"parameters":{"result":"failed"}}"#],
+        &[rows!(r#"{"unit":"web.service","result":"failed"}"#)],
         "Job for web.service failed. See 'warren why web.service'.\n= 3",
     );
     let request: serde_json::Value = serde_json::from_str(&requests[0]).expect("it is JSON");
-    assert_eq!(request["method"], "io.warrener.Manager.Job");
-    assert_eq!(request["parameters"]["unit"], "web.service");
+    assert_eq!(request["method"], "io.warrener.Manager.Jobs");
+    assert_eq!(request["more"], true);
+    assert_eq!(request["parameters"]["units"], serde_json::json!(["web.service"]));
     assert_eq!(request["parameters"]["wait"], true);
     check(
         "job-dependency",
         &["start", "web"],
-        &[r#"{"parameters":{"result":"dependency"}}"#],
+        &[rows!(r#"{"unit":"web.service","result":"dependency"}"#)],
         "Job for web.service failed because of a dependency. See 'warren why web.service'.\n= 4",
     );
     check(
         "job-cancelled",
         &["start", "web"],
-        &[r#"{"parameters":{"result":"canceled"}}"#],
+        &[rows!(r#"{"unit":"web.service","result":"canceled"}"#)],
         "Job for web.service was cancelled. See 'warren why web.service'.\n= 1",
     );
-    check("job-done", &["stop", "a", "b"], &[r#"{"parameters":{"result":"done"}}"#; 2], "= 0");
+    const DONE: &str =
+        rows!(r#"{"unit":"a.service","result":"done"}"#, r#"{"unit":"b.service","result":"done"}"#);
+    check("job-done", &["stop", "a", "b"], &[DONE], "= 0");
     check(
         "job-missing",
         &["start", "web"],
-        &[
-            r#"{"error":"io.warrener.Refused","parameters":{"message":"Unit web.service not found."}}"#,
-        ],
+        &[rows!(
+            r#"{"unit":"web.service","error":"io.warrener.Refused","message":"Unit web.service not found."}"#
+        )],
         "Failed to start web.service: Unit web.service not found.\n= 5",
     );
-    check("no-block", &["--no-block", "start", "a"], &[r#"{"parameters":{"job":4}}"#], "= 0");
+    check(
+        "job-denied",
+        &["start", "web"],
+        &[r#"{"error":"io.warrener.AccessDenied","parameters":{"message":"only root may"}}"#],
+        "warren: only root may\n= 1",
+    );
+    check(
+        "no-block",
+        &["--no-block", "start", "a"],
+        &[rows!(r#"{"unit":"a.service","job":4}"#)],
+        "= 0",
+    );
 }
 
 #[test]

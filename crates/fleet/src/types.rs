@@ -208,6 +208,11 @@ impl Types {
         TypeId((VALUE_TYPES.len() + position) as u32)
     }
 
+    /// The stage in which objects of a type are made.
+    pub fn stage(&self, id: TypeId) -> u8 {
+        self.get(id).rules.as_ref().map_or(0, |rules| rules.stage)
+    }
+
     /// A type.
     pub fn get(&self, id: TypeId) -> &Type {
         &self.list[id.0 as usize]

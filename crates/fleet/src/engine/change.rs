@@ -183,6 +183,7 @@ impl Remaking<'_> {
     /// Makes these definitions' objects and what rules make for them; nothing at a fault.
     fn stages(&mut self, definitions: &[u32]) -> Option<()> {
         for (stage, types) in self.loading.types_by_stage() {
+            self.loading.scope.stage = Some(stage);
             let items = self.plan(stage, definitions);
             if !items.is_empty() && self.loading.notes.faults.is_empty() {
                 let Loading { world, scope, options, .. } = &self.loading;
@@ -190,6 +191,7 @@ impl Remaking<'_> {
                 let (made, _) = self.loading.join(&items, chunks);
                 self.made.extend(made);
             }
+            self.loading.scope.stage = None;
             self.enter_groups(&types)?;
             if !self.loading.notes.faults.is_empty() {
                 return None;
@@ -201,8 +203,7 @@ impl Remaking<'_> {
     /// What is to be made in a stage.
     fn plan(&mut self, stage: u8, definitions: &[u32]) -> Vec<Item> {
         let Loading { world, scope, options, notes } = &mut self.loading;
-        let stage_of =
-            |id: TypeId| scope.types.get(id).rules.as_ref().map_or(0, |rules| rules.stage);
+        let stage_of = |id: TypeId| scope.types.stage(id);
         let all = &world.definitions;
         let own = definitions.iter().copied();
         let mut items: Vec<Item> = own

@@ -127,7 +127,7 @@ pub fn load(
     let mut outside = std::mem::replace(&mut run.outside, Box::new(Nothing::default()));
     let mut world = run.into_world();
     world.in_sequence = in_sequence;
-    let scope = Scope { types, modules, bounds: options.bounds };
+    let scope = Scope { types, modules, bounds: options.bounds, stage: None };
     let mut loading = Loading { world, scope, options: *options, notes: Notes::default() };
     if faults.is_empty() || options.goes_on {
         loading.stages();
@@ -161,7 +161,9 @@ struct Loading<'l> {
 impl Loading<'_> {
     /// Every stage, until one has faults.
     fn stages(&mut self) {
-        for types in self.types_by_stage().values() {
+        let mut waiting = Vec::new();
+        for (stage, types) in &self.types_by_stage() {
+            self.scope.stage = Some(*stage);
             let items = plan::plan(&self.world, &self.scope, &self.options, types, &mut self.notes);
             if self.ends() {
                 return;
@@ -173,10 +175,17 @@ impl Loading<'_> {
                     self.join(&items, chunks)
                 }
             };
+            self.scope.stage = None;
             self.check_after(&made);
             if self.ends() {
                 return;
             }
+            // Groups may be made before what they have as members.
+            waiting.extend(groups);
+            let types = self.scope.types;
+            let groups: Vec<(u32, ObjectId)> = waiting
+                .extract_if(.., |(definition, _)| self.members_stage(types, *definition) <= *stage)
+                .collect();
             let found = self.find_members(&groups, None);
             self.set_members(&found);
             self.world.members.extend(found);
@@ -192,10 +201,16 @@ impl Loading<'_> {
     fn types_by_stage(&self) -> BTreeMap<u8, Vec<TypeId>> {
         let mut stages: BTreeMap<u8, Vec<TypeId>> = BTreeMap::new();
         for id in self.scope.types.of_objects() {
-            let stage = self.scope.types.get(id).rules.as_ref().map_or(0, |rules| rules.stage);
-            stages.entry(stage).or_default().push(id);
+            stages.entry(self.scope.types.stage(id)).or_default().push(id);
         }
         stages
+    }
+
+    /// The stage that makes the members of a group.
+    fn members_stage(&self, types: &Types, definition: u32) -> u8 {
+        let of_type = self.world.definitions.objects[definition as usize].of_type;
+        let members = types.get(of_type).rules.as_ref().and_then(|rules| rules.members);
+        members.and_then(|name| types.find(name.as_bytes())).map_or(0, |id| types.stage(id))
     }
 
     /// Makes what a plan says in the world's own heap, one after another.

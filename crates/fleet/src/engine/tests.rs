@@ -416,3 +416,19 @@ fn files_are_the_same_whoever_parses_them() {
     assert!(faults[0].contains("7.conf:2001"), "{faults:?}");
     assert_eq!(faults, told(9, 3).1);
 }
+
+#[test]
+fn objects_do_not_see_those_that_are_made_with_them() {
+    let said = ["objects of type 'Container' are made together with this one", "constant"];
+    check_fault(
+        "object Container \"a\" { }\n\
+         object Container \"b\" { vars.a = get_object(Container, \"a\").vars }",
+        &said,
+    );
+    check_fault("object Container \"b\" { vars.n = len(get_objects(Container)) }", &said);
+    check(
+        "object Container \"a\" { vars.x = get_object(Container, \"none\") }\n\
+         object Group \"g\" { vars.all = len(get_objects(Container)) }",
+        "Container a (1)\n  vars = {\"x\":null} [1]\nGroup g (2)\n  vars = {\"all\":1} [2]",
+    );
+}

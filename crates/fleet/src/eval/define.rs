@@ -506,6 +506,48 @@ impl<'p> Interpreter<'p> {
         self.objects.get(&(of_type, name)).copied()
     }
 
+    /// What a configuration finds by name: an object of an earlier stage.
+    ///
+    /// # Errors
+    /// It may be an object that is made together with this one: which is first is not said.
+    pub(crate) fn look_up(
+        &self,
+        of_type: TypeId,
+        name: StringId,
+        place: Place,
+    ) -> Result<Option<ObjectId>, Flow> {
+        let is_made_now = || {
+            self.definitions.object(of_type, name).is_some()
+                || self.definitions.rules.iter().any(|rule| rule.definition.of_type == of_type)
+        };
+        if self.stage == Some(self.types.stage(of_type)) && is_made_now() {
+            return Err(self.made_together(of_type, place));
+        }
+        Ok(self.find_object(of_type, name))
+    }
+
+    /// The same for all objects of a type, by name.
+    ///
+    /// # Errors
+    /// They are made together with this one.
+    pub(crate) fn look_up_all(&self, of_type: TypeId, place: Place) -> Result<Vec<ObjectId>, Flow> {
+        let all = &self.definitions;
+        let mut made = all.objects.iter().chain(all.rules.iter().map(|rule| &rule.definition));
+        if self.stage == Some(self.types.stage(of_type)) && made.any(|d| d.of_type == of_type) {
+            return Err(self.made_together(of_type, place));
+        }
+        Ok(self.objects_of(of_type))
+    }
+
+    fn made_together(&self, of_type: TypeId, place: Place) -> Flow {
+        let name = &self.types.get(of_type).name;
+        let message = format!(
+            "objects of type '{name}' are made together with this one, and are not there yet"
+        );
+        let help = "what several objects share can be a constant that all of them read";
+        Fault::at(place, message).help(Some(help.to_owned())).into()
+    }
+
     /// Whether there is, or will be, an object of this name.
     pub(crate) fn is_defined(&self, of_type: TypeId, name: StringId) -> bool {
         self.definitions.object(of_type, name).is_some()

@@ -181,6 +181,8 @@ pub struct Scope<'p> {
     pub modules: &'p Modules,
     /// How much each interpreter may do.
     pub bounds: Bounds,
+    /// The stage whose objects are being made; none where all are there.
+    pub(crate) stage: Option<u8>,
 }
 
 /// How much an interpreter may do.
@@ -215,6 +217,8 @@ pub struct Interpreter<'p> {
     pub(crate) facts: &'p dyn Facts,
     /// Templates, objects and rules that were met.
     pub(crate) definitions: Cow<'p, DefinitionIndex>,
+    /// The stage whose objects are being made.
+    pub(crate) stage: Option<u8>,
     /// The objects of earlier stages.
     pub(crate) objects: Cow<'p, ObjectIndex>,
     /// Whether `object`, `template` and `apply` may be met.
@@ -259,6 +263,7 @@ impl<'p> Interpreter<'p> {
             roots,
             outside,
             facts: &NoFacts,
+            stage: None,
             definitions: Cow::Owned(DefinitionIndex::default()),
             objects: Cow::Owned(ObjectIndex::new()),
             defines: true,
@@ -285,7 +290,7 @@ impl<'p> Interpreter<'p> {
         interpreter.links = Cow::Borrowed(&world.links);
         interpreter.definitions = Cow::Borrowed(&world.definitions);
         interpreter.objects = Cow::Borrowed(&world.objects);
-        interpreter.bounds = scope.bounds;
+        (interpreter.bounds, interpreter.stage) = (scope.bounds, scope.stage);
         interpreter.defines = false;
         // Files that it reads itself come after those of the world.
         interpreter.files = world.links.len() as u32;

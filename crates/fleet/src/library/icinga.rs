@@ -8,8 +8,10 @@ use crate::value::{ObjectId, Value};
 /// The object of a type that is named by the first argument; null if there is none.
 fn named(run: &mut Interpreter<'_>, call: &Call<'_>, of_type: &str) -> Outcome {
     let name = ops::to_key(&mut run.heap, run.types, call.argument(0));
-    let of_type = run.types.find(of_type.as_bytes());
-    let found = of_type.and_then(|of_type| run.find_object(of_type, name));
+    let found = match run.types.find(of_type.as_bytes()) {
+        Some(of_type) => run.look_up(of_type, name, call.place)?,
+        None => None,
+    };
     Ok(found.map_or(Value::Empty, Value::Object))
 }
 
@@ -56,8 +58,10 @@ pub fn get_service(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let service = crate::text::string(&run.heap, run.types, call.argument(1));
     let full = [host_name(run, call), b"!".to_vec(), service].concat();
     let name = run.heap.intern(&full);
-    let of_type = run.types.find(b"Service");
-    let found = of_type.and_then(|of_type| run.find_object(of_type, name));
+    let found = match run.types.find(b"Service") {
+        Some(of_type) => run.look_up(of_type, name, call.place)?,
+        None => None,
+    };
     Ok(found.map_or(Value::Empty, Value::Object))
 }
 
@@ -71,7 +75,7 @@ pub fn get_services(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     };
     let prefix = [host, b"!".to_vec()].concat();
     let is_of_host = |id: &ObjectId| run.heap.bytes(run.heap.object(*id).name).starts_with(&prefix);
-    let all = run.objects_of(of_type);
+    let all = run.look_up_all(of_type, call.place)?;
     let found = all.into_iter().filter(is_of_host).map(Value::Object).collect();
     Ok(run.heap.array_of(found, call.place))
 }

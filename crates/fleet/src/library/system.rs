@@ -396,7 +396,7 @@ pub fn glob_recursive(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     paths(run, found, call.place)
 }
 
-/// `log(value)` or `log(severity, facility, value)`; what is no string is shown as JSON.
+/// `log(value)` or `log(severity, facility, value)`; arrays and dictionaries are shown as JSON.
 pub fn log(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let (severity, facility, value) = match call.arguments {
         [severity, facility, value] => {
@@ -406,8 +406,8 @@ pub fn log(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
         _ => return Err(call.fail("Invalid number of arguments for log()")),
     };
     let line = match value {
-        Value::String(id) => run.heap.bytes(id).to_vec(),
-        value => text::json(&run.heap, run.types, value),
+        Value::Array(_) | Value::Dictionary(_) => text::json(&run.heap, run.types, value),
+        value => text::string(&run.heap, run.types, value),
     };
     run.outside.log(severity, &facility, &line);
     Ok(Value::Empty)
@@ -444,7 +444,10 @@ fn type_argument(run: &Interpreter<'_>, value: Value) -> Option<TypeId> {
 /// An object of an earlier stage; null if there is none.
 pub fn get_object(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     let name = ops::to_key(&mut run.heap, run.types, call.argument(1));
-    let found = type_argument(run, call.argument(0)).and_then(|id| run.find_object(id, name));
+    let found = match type_argument(run, call.argument(0)) {
+        Some(of_type) => run.look_up(of_type, name, call.place)?,
+        None => None,
+    };
     Ok(found.map_or(Value::Empty, Value::Object))
 }
 
@@ -454,7 +457,8 @@ pub fn get_objects(run: &mut Interpreter<'_>, call: &Call<'_>) -> Outcome {
     if run.types.get(of_type).rules.is_none() {
         return Err(call.fail("Invalid type: there are no objects of it"));
     }
-    let objects = run.objects_of(of_type).into_iter().map(Value::Object).collect();
+    let objects = run.look_up_all(of_type, call.place)?;
+    let objects = objects.into_iter().map(Value::Object).collect();
     Ok(run.heap.array_of(objects, call.place))
 }
 

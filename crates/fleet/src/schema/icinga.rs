@@ -75,29 +75,59 @@ fn of(name: &str, groups: &[&[Attribute]]) -> Type {
     Type { name: name.to_owned(), base: base(extends), fields, rules: Some(rules) }
 }
 
-/// Members of groups are known before rules are asked that may want to know.
+/// The order in which types are made, one a stage: an object sees those of the types before its own.
+/// Icinga 2.13.6 makes them in this order (seen by what `get_object()` finds in each type's bodies);
+/// what is not named here comes first.
+const ORDER: [&str; 13] = [
+    "UserGroup",
+    "TimePeriod",
+    "User",
+    "ServiceGroup",
+    "Zone",
+    "NotificationCommand",
+    "HostGroup",
+    "EventCommand",
+    "Endpoint",
+    "ApiUser",
+    "CheckCommand",
+    "Host",
+    "Service",
+];
+
+/// Types that stand on all others.
+const LAST: [&str; 5] = ["Dependency", "Notification", "ScheduledDowntime", "Comment", "Downtime"];
+
+fn stage(name: &str) -> u8 {
+    let at = ORDER.iter().position(|other| *other == name).map(|at| at + 1);
+    let last = LAST.contains(&name).then_some(ORDER.len() + 1);
+    at.or(last).unwrap_or(0) as u8
+}
+
 fn rules(name: &str) -> Rules {
+    Rules { stage: stage(name), ..rules_of_names(name) }
+}
+
+/// Members of groups are known before rules are asked that may want to know.
+fn rules_of_names(name: &str) -> Rules {
     let on_both = Rules {
-        stage: 5,
         naming: Naming::Composite,
         targets: vec!["Host", "Service"],
         target_names: vec![("Service", "service_name"), ("Host", "host_name")],
         ..Rules::default()
     };
     match name {
-        "Host" => Rules { stage: 1, variable: "host", ..Rules::default() },
-        "User" => Rules { stage: 1, variable: "user", ..Rules::default() },
+        "Host" => Rules { variable: "host", ..Rules::default() },
+        "User" => Rules { variable: "user", ..Rules::default() },
         "Service" => Rules {
-            stage: 3,
             naming: Naming::Composite,
             targets: vec!["Host"],
             variable: "service",
             target_names: vec![("Host", "host_name")],
             ..Rules::default()
         },
-        "HostGroup" => Rules { stage: 2, members: Some("Host"), ..Rules::default() },
-        "ServiceGroup" => Rules { stage: 4, members: Some("Service"), ..Rules::default() },
-        "UserGroup" => Rules { stage: 2, members: Some("User"), ..Rules::default() },
+        "HostGroup" => Rules { members: Some("Host"), ..Rules::default() },
+        "ServiceGroup" => Rules { members: Some("Service"), ..Rules::default() },
+        "UserGroup" => Rules { members: Some("User"), ..Rules::default() },
         "Dependency" => Rules {
             target_names: vec![("Service", "child_service_name"), ("Host", "child_host_name")],
             // "Dependencies for Agent Checks": the parent is on the same host.

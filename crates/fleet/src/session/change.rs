@@ -42,8 +42,12 @@ impl Session {
             if self.world.in_sequence || self.has_luck || self.remade > self.products.len() {
                 return None;
             }
-            let scope =
-                Scope { types: &self.types, modules: &self.modules, bounds: options.bounds };
+            let scope = Scope {
+                types: &self.types,
+                modules: &self.modules,
+                bounds: options.bounds,
+                stage: None,
+            };
             let Remade { world, gone, made } =
                 change::remake(self.world, scope, *options, (old, new), &self.made_for)?;
             self.world = world;

@@ -204,7 +204,8 @@ impl Session {
 
     /// An interpreter over the world, which stays as it is.
     pub(crate) fn interpreter<'s>(&'s self, outside: Box<dyn Outside + 's>) -> Interpreter<'s> {
-        let scope = Scope { types: &self.types, modules: &self.modules, bounds: BOUNDS };
+        let scope =
+            Scope { types: &self.types, modules: &self.modules, bounds: BOUNDS, stage: None };
         Interpreter::over(&self.world, &scope, outside)
     }
 
