@@ -52,7 +52,7 @@ impl Tree {
         match self.find(name) {
             Found::Unit(unit) => Ok(unit),
             Found::Masked(path) => Err(format!("unit {path} is masked")),
-            Found::Nothing => Err(format!("unit {name} does not exist")),
+            Found::Nothing => Err(missing(name.as_str())),
         }
     }
 
@@ -132,15 +132,17 @@ impl Tree {
         match self.nodes.get(&path) {
             Some(Node::Link(there)) if there == target => {}
             Some(Node::Link(there)) if !options.force => {
-                plan.errors.push(format!("{path} exists and is a link to {there}"));
+                let text = format!("File {path} already exists and is a symlink to {there}.");
+                plan.errors.push(text);
             }
-            Some(Node::File(_)) => plan.errors.push(format!("{path} exists")),
+            Some(Node::File(_)) => plan.errors.push(format!("File {path} already exists.")),
             _ => plan.changes.push(change),
         }
     }
 
     /// `disable UNIT...`: removes every link by one of the units' names or to one of them, also
-    /// those that were not made by `enable`, and the same for the units in Also=.
+    /// those that were not made by `enable`, and the same for the units in Also=. A name that has
+    /// neither a file nor links is an error.
     pub fn disable(&self, names: &[&str], options: Options) -> Plan {
         let mut plan = Plan::default();
         let mut units = BTreeSet::new();
@@ -162,6 +164,11 @@ impl Tree {
             }
         }
         self.unhook(units, options, &mut plan);
+        let is_missing = |name: &UnitName| matches!(self.find(name), Found::Nothing);
+        let asked = names.iter().filter_map(|name| UnitName::parse(name).ok());
+        if plan.changes.is_empty() {
+            plan.errors.extend(asked.filter(is_missing).map(|name| missing(name.as_str())));
+        }
         plan
     }
 
@@ -274,7 +281,7 @@ impl Tree {
     ) -> Result<Installable, String> {
         let name = UnitName::parse(last_part(path)).map_err(|e| format!("'{path}': {e}"))?;
         let Some(Node::File(file)) = self.nodes.get(path) else {
-            return Err(format!("unit {path} does not exist"));
+            return Err(missing(path));
         };
         let directory = path.strip_suffix(name.as_str()).unwrap_or(path).trim_end_matches('/');
         if !self.search_path.iter().any(|d| d == directory) {
@@ -319,6 +326,10 @@ impl Tree {
             plan.errors.push(format!("'{target}' is not a valid unit name"));
             return plan;
         };
+        if !self.exists(&target) {
+            plan.errors.push(missing(target.as_str()));
+            return plan;
+        }
         for name in names {
             let unit = UnitName::parse(name).map_err(|e| format!("'{name}': {e}"));
             match unit.and_then(|name| self.installable(&name)) {
@@ -345,7 +356,7 @@ impl Tree {
         let refusal = |name: &&str| {
             let name = UnitName::parse(name).ok()?;
             let found = self.find(&name);
-            matches!(found, Found::Nothing).then(|| format!("unit {name} does not exist"))
+            matches!(found, Found::Nothing).then(|| missing(name.as_str()))
         };
         let errors: Vec<String> = names.iter().filter_map(refusal).collect();
         let mut plan = self.preset_known(names, rules, mode, options);
@@ -467,4 +478,9 @@ fn alias_name(unit: &Installable, word: &str) -> Result<UnitName, String> {
     check_alias(&alias, &name)
         .map(|()| alias.clone())
         .map_err(|_| format!("cannot alias {name} as {alias}"))
+}
+
+/// In the words of systemd's manager.
+fn missing(name: &str) -> String {
+    format!("Unit file {name} does not exist.")
 }

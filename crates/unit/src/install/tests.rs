@@ -240,6 +240,31 @@ fn masks_links_defaults_and_dependencies_as_systemctl_does() {
     root.step(&["disable", "s.service"], |t| t.disable(&["s.service"], PERSISTENT));
 }
 
+#[test]
+fn what_is_nowhere_is_said() {
+    let root = Root::new("missing");
+    let tree = root.tree();
+    let said = [
+        tree.enable(&["no.service"], PERSISTENT),
+        tree.disable(&["no.service"], PERSISTENT),
+        tree.preset(&["no.service"], &PresetRules::default(), PresetMode::Full, PERSISTENT),
+        tree.add_dependency("multi-user.target", &["no.service"], "wants", PERSISTENT),
+        tree.add_dependency("no.service", &["s.service"], "wants", PERSISTENT),
+    ];
+    for plan in said {
+        assert_eq!(
+            (plan.errors, plan.changes),
+            (vec!["Unit file no.service does not exist.".to_owned()], vec![])
+        );
+    }
+    // What is left of a unit that was taken away goes all the same.
+    let link = root.0.join("etc/systemd/system/multi-user.target.wants/no.service");
+    std::fs::create_dir_all(link.parent().expect("it has one")).expect("it can be made");
+    symlink("/usr/lib/systemd/system/no.service", link).expect("a link can be made");
+    let plan = root.tree().disable(&["no.service"], PERSISTENT);
+    assert_eq!((plan.errors.len(), plan.changes.len()), (0, 1));
+}
+
 /// systemctl makes the other links all the same; a plan with an error changes nothing.
 #[test]
 fn what_is_in_the_way_is_kept() {
@@ -247,8 +272,7 @@ fn what_is_in_the_way_is_kept() {
     let link = root.0.join("etc/systemd/system/al.service");
     symlink("/usr/lib/systemd/system/s.service", link).expect("a link can be made");
     let plan = root.tree().enable(&["a.service"], PERSISTENT);
-    let want =
-        "/etc/systemd/system/al.service exists and is a link to /usr/lib/systemd/system/s.service";
+    let want = "File /etc/systemd/system/al.service already exists and is a symlink to /usr/lib/systemd/system/s.service.";
     assert_eq!(plan.errors, [want]);
     let force = Options { force: true, ..PERSISTENT };
     let forced = root.tree().enable(&["a.service"], force);
