@@ -53,6 +53,7 @@ pub mod recorder;
 pub mod records;
 mod remarks;
 pub mod requests;
+mod restarts;
 mod resume;
 #[cfg(test)]
 mod scratch;
