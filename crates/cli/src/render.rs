@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use crate::output::{Style, Tone, bytes, mark, span_us, tone_of_state};
 
+mod restarts;
+
 /// A line of text; writing to a String cannot fail.
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
@@ -140,8 +142,11 @@ pub fn status(unit: &Value, now_us: u64, style: Style) -> String {
     for rule in unit["hides"].as_array().into_iter().flatten() {
         put!(out, "      Hides: what {} makes", crate::fleet::changes::origin(rule));
     }
-    let state = style.paint(tone, &format!("{active} ({})", detail_of_state(unit)));
+    let state = style.paint(tone, &format!("{active} {}", detail_of_state(unit)));
     put!(out, "     Active: {state}{}", since(unit, now_us));
+    for line in restarts::lines(unit) {
+        put!(out, "   Restarts: {line}");
+    }
     for remark in remarks(unit) {
         put!(out, "       Note: {remark}");
     }
@@ -180,12 +185,14 @@ fn loaded(unit: &Value, style: Style) -> String {
     out
 }
 
-/// The sub state, for a failed unit the result.
+/// The sub state and what went wrong; a failed unit's sub state would say nothing more.
 fn detail_of_state(unit: &Value) -> String {
-    match (text(unit, "active"), text(unit, "result")) {
-        ("failed", _) if text(unit, "sub") == "maintenance" => "maintenance".to_owned(),
-        ("failed", result) if !result.is_empty() => format!("Result: {result}"),
-        _ => text(unit, "sub").to_owned(),
+    let (sub, result) = (text(unit, "sub"), text(unit, "result"));
+    match (text(unit, "active"), result) {
+        (_, "" | "success") => format!("({sub})"),
+        ("failed", _) if sub == "maintenance" => format!("({sub})"),
+        ("failed", _) => format!("(Result: {result})"),
+        _ => format!("({sub}) (Result: {result})"),
     }
 }
 
@@ -231,6 +238,9 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
         if let Some(pid) = unit[key].as_u64().filter(|&pid| pid != 0) {
             put!(out, "{heading}: {pid} ({})", command(pid));
         }
+    }
+    if let Some(ended) = unit["ended"].as_str().filter(|_| unit["main_pid"].is_null()) {
+        put!(out, "      Ended: {ended}");
     }
     if let Some(status) = unit["status_text"].as_str().filter(|text| !text.is_empty()) {
         put!(out, "     Status: \"{status}\"");
@@ -342,8 +352,12 @@ fn headline(out: &mut String, root: &Value, style: Style) {
         );
     }
     // Of what goes well nobody asks how it went the last time.
-    if let Some(ended) = root["ended"].as_str().filter(|_| active == "failed") {
+    let is_over = active == "failed" || root["restart"]["waits"] == true;
+    if let Some(ended) = root["ended"].as_str().filter(|_| is_over) {
         put!(out, "   Its {ended}");
+    }
+    for line in restarts::lines(root) {
+        put!(out, "   Restarts: {line}");
     }
     if let Some(detail) = root["detail"].as_str().filter(|detail| !detail.is_empty()) {
         put!(out, "   It said: {detail}");

@@ -113,11 +113,8 @@ impl Core {
         if self.known(unit).is_none() || self.totals.stopping {
             return;
         }
-        if self.enqueue_quietly(unit, JobType::Start, JobMode::Fail, Cause::Dependency(device))
-            && let Some(job) = self.run_mut(unit).job.as_mut()
-        {
-            job.reason.code = Code::WantedByDevice;
-        }
+        let reason = Reason::new(Code::WantedByDevice, Cause::Dependency(device));
+        self.enqueue_because(unit, JobType::Start, JobMode::Fail, reason);
     }
 
     fn reload_followers(&mut self, unit: UnitId) {
@@ -138,6 +135,7 @@ impl Core {
             };
             if self.graph.is_device(unit) && waits(self) {
                 let reason = Reason::new(Code::NoDevices, Cause::Manager);
+                self.history_mut(unit).reason = reason;
                 self.finish_job(unit, JobResult::Done, reason);
             }
         }

@@ -18,13 +18,13 @@ use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
 use crate::notes::Notes;
-use crate::state::UnitRun;
+use crate::state::{Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -50,6 +50,8 @@ enum Record {
     Batch { records: u32, late: Vec<Late> },
     /// What administrators said of a unit; follows the unit's own record. Since version 2.
     Notes { unit: UnitId, notes: Notes },
+    /// What the last restart of a service answered; follows the unit's own record. Since version 3.
+    Relapse { unit: UnitId, relapse: Relapse },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -179,9 +181,16 @@ fn written_name(graph: &Graph, unit: UnitId) -> String {
 /// Appends one unit's run state; returns how many records that took.
 pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
     write_frame(out, &Record::Unit { unit, run: run.clone() });
-    let Some(notes) = run.notes().cloned() else { return 1 };
-    write_frame(out, &Record::Notes { unit, notes });
-    2
+    let mut records = 1;
+    if let Some(notes) = run.notes().cloned() {
+        write_frame(out, &Record::Notes { unit, notes });
+        records += 1;
+    }
+    if let Some(&relapse) = run.history.as_ref().and_then(|history| history.relapse.as_deref()) {
+        write_frame(out, &Record::Relapse { unit, relapse });
+        records += 1;
+    }
+    records
 }
 
 /// Appends the manager's own state.
@@ -278,6 +287,10 @@ impl Restored {
             Record::Notes { unit, notes } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().notes = Some(Box::new(notes));
+            }
+            Record::Relapse { unit, relapse } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().relapse = Some(Box::new(relapse));
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Batch { .. } => return false,

@@ -51,7 +51,11 @@ impl Core {
     /// A unit came up though nobody asked (a mount found in the kernel's table, a service that
     /// restarts): what it requires is started now, what conflicts is stopped.
     fn start_afterwards(&mut self, unit: UnitId) {
-        let cause = Cause::Dependency(unit);
+        let by = |code| Reason::new(code, Cause::Dependency(unit));
+        let wanted = match self.graph.is_device(unit) {
+            true => by(Code::WantedByDevice),
+            false => by(Code::Started),
+        };
         let missing = |core: &Core, relations: &[Relation], after: bool| -> Vec<UnitId> {
             let idle =
                 |&u: &UnitId| core.run(u).job.is_none() && !core.active_state(u).is_up_or_coming();
@@ -59,14 +63,15 @@ impl Core {
             core.related(unit, relations).into_iter().filter(idle).filter(ordered).collect()
         };
         for other in missing(self, &[Relation::Requires, Relation::BindsTo], false) {
-            self.enqueue_quietly(other, JobType::Start, JobMode::Replace, cause);
+            self.enqueue_because(other, JobType::Start, JobMode::Replace, wanted);
         }
         for other in missing(self, &[Relation::Wants, Relation::Upholds], false) {
-            self.enqueue_quietly(other, JobType::Start, JobMode::Fail, cause);
+            self.enqueue_because(other, JobType::Start, JobMode::Fail, wanted);
         }
         for other in self.related(unit, &[Relation::Conflicts, Relation::ConflictedBy]) {
             if !self.active_state(other).is_down_or_going() {
-                self.enqueue_quietly(other, JobType::Stop, JobMode::Replace, cause);
+                let reason = by(Code::StoppedByConflict);
+                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
             }
         }
     }
@@ -76,8 +81,8 @@ impl Core {
         for other in self.related(unit, &[Relation::BoundBy]) {
             let stays = self.graph.is_related(other, Relation::RestartOnNone, unit);
             if !stays && !self.active_state(other).is_down_or_going() {
-                let cause = Cause::Dependency(unit);
-                self.enqueue_quietly(other, JobType::Stop, JobMode::Replace, cause);
+                let reason = Reason::new(Code::BoundUnitGone, Cause::Dependency(unit));
+                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
             }
         }
     }

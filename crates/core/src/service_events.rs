@@ -126,7 +126,11 @@ impl Core {
             ExitStatus::Unknown => (Outcome::ExitCode, Code::ExitCode, "unknown".to_owned()),
         };
         if self.service(unit).is_some_and(|run| run.outcome == Outcome::Success) {
-            self.note(unit, code, Cause::Kernel, detail);
+            // Of what an administrator did not want to wait for any more that is no news.
+            let is_hurried = self.history_mut(unit).reason.code == Code::Hurried;
+            if !is_hurried {
+                self.note(unit, code, Cause::Kernel, detail);
+            }
             self.set_outcome(unit, outcome);
         }
     }

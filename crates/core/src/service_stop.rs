@@ -5,7 +5,7 @@ use crate::event::{Effect, FollowUp, KillTarget};
 use crate::ids::UnitId;
 use crate::job::{JobKind, JobMode, JobType};
 use crate::machine::Core;
-use crate::reason::{Cause, Code};
+use crate::reason::{Cause, Code, Reason};
 use crate::service::stop_phase;
 use crate::service_events::in_set;
 use crate::state::*;
@@ -393,8 +393,8 @@ impl Core {
         self.watch_bus_name(unit, false);
         let restarts = self.will_restart(unit, config, &run);
         let bad = !matches!(run.outcome, Outcome::Success | Outcome::ExecCondition);
-        if !bad && !run.stop_requested && !restarts {
-            self.note(unit, Code::Finished, Cause::Kernel, String::new());
+        if !bad && !run.stop_requested {
+            self.finished(unit, restarts);
         }
         let history = self.history_mut(unit);
         history.outcome = run.outcome;
@@ -409,6 +409,14 @@ impl Core {
         });
         if restarts {
             self.wait_to_restart(unit, config, run);
+        }
+    }
+
+    /// It left as it should. The log need not have that of each run of many.
+    fn finished(&mut self, unit: UnitId, restarts: bool) {
+        match restarts {
+            true => self.history_mut(unit).reason = Reason::new(Code::Finished, Cause::Kernel),
+            false => self.note(unit, Code::Finished, Cause::Kernel, String::new()),
         }
     }
 
@@ -499,7 +507,14 @@ impl Core {
         if self.run(unit).job.as_ref().is_some_and(|job| job.kind == JobKind::Stop) {
             return;
         }
-        self.history_mut(unit).restarts += 1;
+        let history = self.history_mut(unit);
+        history.restarts += 1;
+        // What the job does next makes the unit forget it.
+        history.relapse = Some(Box::new(Relapse {
+            reason: history.reason,
+            ended: history.last_main,
+            at: history.inactive_enter,
+        }));
         if !self.enqueue_quietly(unit, JobType::Restart, JobMode::Replace, Cause::Restart) {
             self.enter_dead(unit);
         }

@@ -40,6 +40,7 @@ impl Core {
         history.reason = reason;
         if !restarting {
             history.restarts = 0;
+            history.relapse = None;
         }
         if self.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
             self.ask_conditions(unit);

@@ -483,6 +483,17 @@ pub struct RateWindow {
     pub count: u32,
 }
 
+/// The end of a run that `Restart=` answered with another one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Relapse {
+    /// Why it ended.
+    pub reason: Reason,
+    /// How its main process ended, if it had one.
+    pub ended: Option<Ended>,
+    /// When it was down.
+    pub at: Moment,
+}
+
 /// What is kept of a unit that has been active at some time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct History {
@@ -506,6 +517,9 @@ pub struct History {
     pub asserts: Option<(Moment, bool)>,
     /// Restarts by `Restart=` since it was last started by request.
     pub restarts: u32,
+    /// What the last of them answered; a record of its own (see [`crate::record`]).
+    #[serde(skip)]
+    pub relapse: Option<Box<Relapse>>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.

@@ -9,11 +9,12 @@ use crate::graph::{Definition, Graph};
 use crate::ids::{JobId, UnitId};
 use crate::job::{Job, JobKind};
 use crate::notes::Marked;
+use crate::reason::{Cause, Code, Reason};
 use crate::state::*;
 use crate::time::Moment;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use warren_unit::{UnitName, UnitType};
+use warren_unit::{LoadState, UnitName, UnitType};
 
 /// Jobs that are looked at for what one job waits for.
 const VAIN_LOOKS_MAX: usize = 1000;
@@ -109,6 +110,28 @@ impl View {
     /// The ACTIVE column.
     pub fn active_state(&self, unit: UnitId) -> ActiveState {
         self.run(unit).active_state()
+    }
+
+    /// Why `unit` is as it is: that it cannot be loaded counts before what happened to it, and that
+    /// it was put aside before what is no trouble.
+    pub fn reason(&self, unit: UnitId) -> Reason {
+        let of_files = match self.definition(unit).load_state {
+            LoadState::NotFound => Some(Code::NotLoaded),
+            LoadState::Masked => Some(Code::Masked),
+            LoadState::BadSetting | LoadState::Error => Some(Code::BadSetting),
+            _ => None,
+        };
+        if let Some(code) = of_files {
+            return Reason::new(code, Cause::None);
+        }
+        let run = self.run(unit);
+        let reason = run.history.as_ref().map_or(Reason::default(), |history| history.reason);
+        match run.notes().and_then(|notes| notes.mark.as_ref()) {
+            Some((Marked::Maintenance, remark)) if !reason.code.is_trouble() => {
+                Reason::new(Code::Maintenance, remark.by)
+            }
+            _ => reason,
+        }
     }
 
     /// The SUB column.

@@ -79,14 +79,21 @@ impl Daemon {
                 }
                 unit
             }
-            None => {
-                self.events.push_back(Event::Exited { pid, status });
-                unit.filter(|&unit| !self.knows_another(unit, pid))
-            }
+            None => return self.process_of_unit_ended(pid, status, unit),
         };
         if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
             self.events.push_back(Event::CgroupEmpty { unit });
         }
+    }
+
+    /// That nobody is left is told first: who hears that a main process has ended asks what it left
+    /// behind to go, or kills it (`KillMode=mixed`).
+    fn process_of_unit_ended(&mut self, pid: u32, status: ExitStatus, unit: Option<UnitId>) {
+        let last_of = unit.filter(|&unit| !self.knows_another(unit, pid));
+        if let Some(unit) = last_of.filter(|&unit| self.is_emptied_by_end(unit)) {
+            self.events.push_back(Event::CgroupEmpty { unit });
+        }
+        self.events.push_back(Event::Exited { pid, status });
     }
 
     /// The last process of the unit that is known has ended: whether nobody is left. At the end

@@ -229,17 +229,35 @@ impl Helpers {
         since.min().map(|since| (since + self.patience()).saturating_duration_since(now))
     }
 
-    /// Helpers that are held up while somebody waits behind them, each told once: to be ended.
-    pub fn held_up(&mut self, now: Instant) -> Vec<usize> {
+    /// Helpers that may be held up while somebody waits behind them, and the spawn that each is at.
+    pub fn late(&self, now: Instant) -> Vec<(usize, Option<EffectId>)> {
         let patience = self.patience();
-        let is_held_up = |helper: &Helper| {
+        let is_late = |helper: &&Helper| {
             self.waits_behind(helper) && helper.since.is_some_and(|since| now >= since + patience)
         };
-        let mut held_up: Vec<usize> =
-            (0..self.helpers.len()).filter(|&n| is_held_up(&self.helpers[n])).collect();
-        held_up.truncate(held::HELD_MAX.saturating_sub(self.held.count()));
-        held_up.iter().for_each(|&index| self.helpers[index].given_up = true);
-        held_up
+        let row =
+            |(index, helper): (usize, &Helper)| (index, helper.under_way.front().map(Sent::id));
+        self.helpers.iter().enumerate().filter(|(_, helper)| is_late(helper)).map(row).collect()
+    }
+
+    /// Whether nothing holds helper `index` up but want of a processor, its own or the manager's.
+    pub fn is_busy(&self, index: usize) -> bool {
+        let helper = &self.helpers[index];
+        let said = |socket: &OwnedFd| fdpass::wait_readable(socket.as_fd(), Duration::ZERO);
+        helper.pid.is_some_and(process::is_runnable)
+            || helper.socket.as_ref().is_some_and(|socket| said(socket).unwrap_or(false))
+    }
+
+    /// Has patience with helper `index` once more.
+    pub fn go_on(&mut self, index: usize, now: Instant) {
+        self.helpers[index].since = Some(now);
+    }
+
+    /// Helper `index` is to be ended; false if too much is held already.
+    pub fn give_up(&mut self, index: usize) -> bool {
+        let may_be = self.held.count() < held::HELD_MAX;
+        self.helpers[index].given_up |= may_be;
+        may_be
     }
 
     fn waits_behind(&self, helper: &Helper) -> bool {

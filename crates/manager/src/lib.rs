@@ -54,6 +54,7 @@ pub mod recorder;
 pub mod records;
 mod remarks;
 pub mod requests;
+mod restarts;
 mod resume;
 #[cfg(test)]
 mod scratch;

@@ -109,7 +109,9 @@ impl Options {
                 _ => {}
             }
         }
-        if options.scope == Scope::User {
+        // Who takes the last steps of a user's manager has no environment and needs no such place.
+        let is_manager = options.last_steps.is_none() && options.last_step.is_none();
+        if options.scope == Scope::User && is_manager {
             options.runtime_dir = std::env::var_os("XDG_RUNTIME_DIR")
                 .map(PathBuf::from)
                 .filter(|dir| dir.is_absolute())

@@ -279,6 +279,7 @@ impl Daemon {
         });
         if let Some(begun) = lost.begun
             && !self.take_up_unborn(begun.id(), begun.number())
+            && !(lost.held_up && self.take_up_born(begun.id(), begun.number()))
         {
             self.kill_unknown(EffectId(begun.id().0 & !crate::tools::TOOL));
             if let Some((id, why)) = self.helpers.again(begun, lost.held_up) {
@@ -344,13 +345,37 @@ impl Daemon {
         true
     }
 
-    /// Has helpers replaced that are held up while others wait behind them.
+    /// What a helper that was ended made may have become its program meanwhile: it is what was asked
+    /// for, and to make it again would be to run it twice. Only if there is no doubt which it is.
+    fn take_up_born(&mut self, id: EffectId, number: u64) -> bool {
+        let unit = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL));
+        let unknown: Vec<i32> =
+            unit.map(|unit| self.unknown_processes(unit).collect()).unwrap_or_default();
+        let &[pid] = unknown.as_slice() else { return false };
+        let Ok(pidfd) = process::pidfd_open(pid) else { return false };
+        self.born(Unborn { id, number, pid, pidfd });
+        true
+    }
+
+    /// Has helpers replaced that are held up while others wait behind them. What one made that only
+    /// wants for a processor would be its program before the helper is ended: it would be run twice.
     pub(crate) fn end_held_up(&mut self) {
-        for index in self.helpers.held_up(Instant::now()) {
-            if let Err(e) = self.init.end_helper(index) {
+        let now = Instant::now();
+        for (index, spawn) in self.helpers.late(now) {
+            let is_busy = |id| self.is_process_busy(id);
+            if self.helpers.is_busy(index) || spawn.is_some_and(is_busy) {
+                self.helpers.go_on(index, now);
+            } else if self.helpers.give_up(index)
+                && let Err(e) = self.init.end_helper(index)
+            {
                 say!("an exec helper is held up and cannot be replaced: {e}");
             }
         }
+    }
+
+    fn is_process_busy(&self, id: EffectId) -> bool {
+        let unit = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL));
+        unit.is_some_and(|unit| self.unknown_processes(unit).any(process::is_runnable))
     }
 
     /// A helper is of another program. If ours is no longer on the disk, the one that is there

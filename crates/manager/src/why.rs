@@ -9,14 +9,17 @@ use warren_bus::backend::Backend;
 use warren_core::ids::UnitId;
 use warren_core::job::JobKind;
 use warren_core::notes::Marked;
-use warren_core::reason::{Cause, Code, Reason};
+use warren_core::reason::{Cause, Code};
 use warren_core::request::Asker;
-use warren_core::state::{Ended, ExitStatus, History, LostJob};
+use warren_core::state::{History, LostJob};
+use warren_core::time::Monotonic;
 use warren_core::view::View;
-use warren_unit::{LoadState, Relation};
+use warren_unit::Relation;
 
 use crate::control_calls::{Answered, find, log_tail, moment, reason, row, rules_of};
+use crate::daemon::now;
 use crate::ending::waits;
+use crate::restarts;
 use crate::shared::Shared;
 
 /// Units that are looked at for what one unit holds back.
@@ -29,12 +32,13 @@ pub(crate) fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answere
         let unit = find(&view, parameters)?;
         return Ok(json!({"units": [one(&view, shared, unit)]}));
     }
-    let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> = roots(&view).into_iter().collect();
+    let mut roots: Vec<(UnitId, BTreeSet<UnitId>)> =
+        roots(&view, now().monotonic).into_iter().collect();
     roots.sort_by_key(|(root, held)| (std::cmp::Reverse(held.len()), view.graph.name(*root)));
     let units: Vec<Value> =
         roots.iter().map(|(root, held)| cause_of(&view, shared, *root, held)).collect();
     let waits = match view.totals.stopping {
-        true => waits::waits(&view, crate::daemon::now().monotonic),
+        true => waits::waits(&view, now().monotonic),
         false => Vec::new(),
     };
     Ok(json!({
@@ -63,9 +67,9 @@ fn cause_of(view: &View, shared: &Shared, root: UnitId, held: &BTreeSet<UnitId>)
 }
 
 /// Every unit in trouble, under what explains it.
-fn roots(view: &View) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
+fn roots(view: &View, now: Monotonic) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
     let mut roots: BTreeMap<UnitId, BTreeSet<UnitId>> = BTreeMap::new();
-    for unit in view.graph.definitions().map(|d| d.id).filter(|&unit| in_trouble(view, unit)) {
+    for unit in view.graph.definitions().map(|d| d.id).filter(|&unit| in_trouble(view, unit, now)) {
         let root = path(view, unit).pop().unwrap_or(unit);
         let held = roots.entry(root).or_insert_with(|| held_back(view, root));
         if unit != root {
@@ -75,12 +79,13 @@ fn roots(view: &View) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
     roots
 }
 
-fn in_trouble(view: &View, unit: UnitId) -> bool {
+fn in_trouble(view: &View, unit: UnitId, now: Monotonic) -> bool {
     let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
     let history = view.run(unit).history.as_deref();
     let left_out = history.is_some_and(|h| h.reason.code == Code::LeftOut);
     let is_down = view.active_state(unit).is_down();
-    view.active_state(unit).as_str() == "failed" || waits || left_out && is_down
+    let fails = view.active_state(unit).as_str() == "failed";
+    fails || waits || left_out && is_down || restarts::is_unsteady(view, unit, now)
 }
 
 /// The unit, then what explains it, and so on.
@@ -118,22 +123,19 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
     let mut out = row(view, definition);
-    let load_reason = match definition.load_state {
-        LoadState::NotFound => Some(Code::NotLoaded),
-        LoadState::Masked => Some(Code::Masked),
-        LoadState::BadSetting | LoadState::Error => Some(Code::BadSetting),
-        _ => None,
-    };
-    let shown = load_reason.map_or(history.reason, |code| Reason::new(code, Cause::None));
-    out["reason"] = reason(view, shown);
-    put_aside(&mut out["reason"], view, unit, shown);
+    out["reason"] = reason(view, view.reason(unit));
+    // What is in maintenance stays there though its fault is over: one thing clears it.
+    if view.run(unit).marked() == Some(Marked::Maintenance) {
+        out["reason"]["cure"] = json!(Code::Maintenance.cure());
+    }
     out["made_by"] = json!(rules_of(shared, definition));
     out["detail"] = json!(history.status_text);
     if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
         out["device"] = json!(words);
     }
     out["remarks"] = crate::remarks::value(view, shared, unit);
-    out["ended"] = json!(history.last_main.map(ended));
+    out["ended"] = json!(history.last_main.map(restarts::ended));
+    out["restart"] = restarts::value(view, shared, unit, now());
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
@@ -142,30 +144,6 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
-}
-
-/// How a main process ended.
-fn ended(main: Ended) -> String {
-    let how = match main.status {
-        ExitStatus::Exited(code) => format!("left with exit code {code}"),
-        ExitStatus::Killed(signal) => format!("was ended by signal {signal}"),
-        ExitStatus::Dumped(signal) => format!("was ended by signal {signal}, with a core dump"),
-        ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
-    };
-    format!("main process {} {how}", main.pid)
-}
-
-/// What is in maintenance is there because somebody put it there, or stays there though its fault is
-/// over: either way one thing clears it.
-fn put_aside(out: &mut Value, view: &View, unit: UnitId, shown: Reason) {
-    let notes = view.run(unit).notes();
-    let Some((Marked::Maintenance, remark)) = notes.and_then(|notes| notes.mark.as_ref()) else {
-        return;
-    };
-    if !shown.code.is_trouble() {
-        *out = reason(view, Reason::new(Code::Maintenance, remark.by));
-    }
-    out["cure"] = json!(Code::Maintenance.cure());
 }
 
 fn lost_job(view: &View, job: LostJob) -> Value {

@@ -156,3 +156,49 @@ fn comments_stay_until_what_they_are_of_is_undone() {
     verb("enable", json!(null));
     assert_eq!(remarks(&m, "a.service"), [""; 0]);
 }
+
+/// Whoever has a service that fails again and again reads it: how often, what ended it, when it is
+/// tried next; also while it happens to run.
+#[test]
+fn what_restart_starts_again_tells_how_often_and_what_ended_it() {
+    let units = [
+        (
+            "waits.service",
+            "[Unit]\nStartLimitIntervalSec=2h\nStartLimitBurst=7\n[Service]\nRestart=on-failure\n\
+             RestartSec=1h\nExecStart=@P exit:4",
+        ),
+        (
+            "again.service",
+            "[Service]\nRestart=on-failure\nRestartSec=0\nExecStart=/bin/sh -c 'test -e @D/out/was && \
+             exec @P stay; touch @D/out/was; exit 3'",
+        ),
+    ];
+    let Some(m) = Machine::start("restarts", &units) else { return };
+    let step = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"][0].clone();
+    m.call("Job", &json!({"type": "start", "unit": "waits.service", "wait": false}));
+    m.wait_for("waits.service", "activating/auto-restart");
+    let waits = step("waits.service");
+    assert_eq!(waits["reason"]["code"], "WR-0040", "{waits}");
+    assert_eq!((&waits["restart"]["count"], &waits["restart"]["waits"]), (&json!(0), &json!(true)));
+    let left = waits["restart"]["next_in_us"].as_u64().expect("it is known when");
+    assert!((1..=3_600_000_000).contains(&left), "{waits}");
+    assert!(waits["ended"].as_str().is_some_and(|e| e.ends_with("exit code 4")), "{waits}");
+    let limit = json!({"starts": 1, "burst": 7, "interval_us": 7_200_000_000u64});
+    assert_eq!(m.status("waits.service")["restart"]["limit"], limit);
+
+    m.call("Job", &json!({"type": "start", "unit": "again.service", "wait": false}));
+    let again = until("it runs again", || {
+        Some(step("again.service")).filter(|step| step["reason"]["code"] == "WR-0012")
+    });
+    assert_eq!(again["restart"]["count"], 1, "{again}");
+    let before = &again["restart"]["before"];
+    assert_eq!(before["reason"]["code"], "WR-0040", "{again}");
+    assert!(before["ended"].as_str().is_some_and(|e| e.ends_with("exit code 3")), "{again}");
+    let all = m.call("Why", &json!({}))["units"].to_string();
+    assert!(all.contains("waits.service") && all.contains("again.service"), "{all}");
+
+    // Who asks for it anew begins a new count.
+    m.expect_job("restart", "again.service", "done");
+    assert!(step("again.service")["restart"].is_null());
+    assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(1));
+}

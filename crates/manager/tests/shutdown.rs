@@ -67,6 +67,20 @@ fn what_ignores_sigterm_is_killed_side_by_side() {
     );
 }
 
+/// `KillMode=mixed` kills what the main process leaves behind; where that is nobody, nobody is killed.
+#[test]
+fn who_leaves_nobody_behind_is_not_told_as_killed() {
+    let mixed = "[Service]\nKillMode=mixed\nType=notify\nExecStart=";
+    let alone = format!("{mixed}@P ready stay");
+    let leaves = format!("{mixed}/bin/sh -c '@P deaf & exec @P ready stay'");
+    end(
+        "mixed",
+        &[("alone.service", &alone), ("alone2.service", &alone), ("leaves.service", &leaves)],
+        |_| {},
+        |_, console| assert!(last_words(console).ends_with(", 1 killed."), "{console}"),
+    );
+}
+
 #[test]
 fn what_holds_nothing_to_save_is_not_asked() {
     let asked = "ExecStop=@P append:@D/out/asked:$UNIT";

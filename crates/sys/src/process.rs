@@ -287,6 +287,14 @@ fn parse_start_ticks(stat: &str) -> Option<u64> {
     stat.get(stat.rfind(')')? + 1..)?.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
+/// Whether a process runs or waits for a processor only (state `R`, proc_pid_stat(5)); `false` when
+/// it is gone.
+pub fn is_runnable(pid: i32) -> bool {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let rest = text.rfind(')').and_then(|at| text.get(at + 1..)).unwrap_or_default();
+    rest.trim_start().starts_with('R')
+}
+
 /// True while the pidfd's process has not ended.
 pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -343,6 +351,19 @@ pub fn in_container() -> bool {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn who_runs_is_runnable_and_who_waits_is_not() {
+        assert!(is_runnable(std::process::id() as i32));
+        let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn();
+        let child = child.as_mut().expect("cat is there");
+        while is_runnable(child.id() as i32) {
+            std::thread::yield_now();
+        }
+        drop(child.stdin.take());
+        child.wait().expect("it is our child");
+        assert!(!is_runnable(child.id() as i32));
+    }
 
     #[track_caller]
     #[expect(clippy::zombie_processes, reason = "the function under test reaps it")]

@@ -146,3 +146,42 @@ fn a_file_by_hand_says_which_rule_it_hides() {
     let line = "      Hides: what apply Service \"web\" (r.conf:3) for Container 'shop' (c.conf:1) makes\n";
     assert!(shown.contains(line), "{shown}");
 }
+
+fn failing(active: &str, sub: &str, restart: Value) -> Value {
+    json!({
+        "name": "flaky.service", "load": "loaded", "active": active, "sub": sub,
+        "description": "flaky.service", "files": ["/x"], "result": "exit-code",
+        "ended": "main process 44 left with exit code 1", "restart": restart,
+        "since": 1_795_000_000_000_000u64,
+        "reason": {"code": "WR-0040", "text": "a process left with an exit code that is not a success",
+                   "cure": "see its last log lines", "cause": {"kind": "kernel"}},
+    })
+}
+
+#[test]
+fn what_is_started_again_says_how_often_and_when() {
+    let limit = json!({"starts": 3, "burst": 5, "interval_us": 10_000_000});
+    let before = json!({
+        "reason": {"code": "WR-0046", "text": "it did not feed its watchdog"},
+        "ended": "main process 43 was ended by signal 6", "at": 1_794_999_999_000_000u64,
+    });
+    let waiting = json!({"count": 2, "waits": true, "next_in_us": 1_250_000, "limit": limit,
+                         "before": before});
+    let queued = json!({"count": 0, "waits": true, "next_in_us": null, "limit": null});
+    let running = json!({"count": 17, "waits": false, "limit": limit, "before": before});
+    let now_us = 1_795_000_000_000_000 + 1_000_000;
+    let (mut texts, states) = (String::new(), [("activating", "auto-restart"); 2]);
+    for ((active, sub), restart) in states.into_iter().zip([waiting, queued]) {
+        let unit = failing(active, sub, restart);
+        texts += &status(&unit, now_us, PLAIN);
+        texts += &why(&json!({"units": [{"unit": "flaky.service", "path": [unit]}]}), PLAIN);
+    }
+    let mut unit = failing("active", "running", running);
+    unit["result"] = json!("success");
+    unit["main_pid"] = json!(45);
+    unit["reason"] = json!({"code": "WR-0012", "text": "Restart= started it again", "cure": "",
+                            "cause": {"kind": "restart"}});
+    texts += &status(&unit, now_us, PLAIN);
+    texts += &why(&json!({"units": [{"unit": "flaky.service", "path": [unit]}]}), PLAIN);
+    check("restarts", &texts);
+}

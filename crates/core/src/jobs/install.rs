@@ -45,6 +45,21 @@ impl Core {
         }
     }
 
+    /// The same with a reason of its own, which the job has from then on.
+    pub(crate) fn enqueue_because(
+        &mut self,
+        unit: UnitId,
+        job_type: JobType,
+        mode: JobMode,
+        reason: Reason,
+    ) -> bool {
+        let is_asked_for = self.enqueue_quietly(unit, job_type, mode, reason.cause);
+        if is_asked_for && let Some(job) = self.run_mut(unit).job.as_mut() {
+            job.reason = reason;
+        }
+        is_asked_for
+    }
+
     fn install(&mut self, plan: Plan, anchor: Anchor, cause: Cause) -> Reply {
         for circle in plan.circles {
             self.tell(Notice::CycleBroken { units: circle.units, dropped: circle.dropped });
@@ -147,11 +162,7 @@ impl Core {
 
 fn reason_of(graph: &Graph, planned: &Planned, anchor: Anchor, cause: Cause) -> Reason {
     if planned.unit == anchor.unit {
-        let code = match planned.kind {
-            JobKind::Stop => Code::Stopped,
-            _ => Code::Started,
-        };
-        return Reason::new(code, cause);
+        return Reason::new(code_of_anchor(planned.kind, cause), cause);
     }
     let by_rule = |puller: UnitId| {
         let mut rules = STOPPED_WITH.iter();
@@ -166,4 +177,16 @@ fn reason_of(graph: &Graph, planned: &Planned, anchor: Anchor, cause: Cause) -> 
     };
     let puller = planned.pulled_by.unwrap_or(anchor.unit);
     Reason::new(code, Cause::Dependency(puller))
+}
+
+/// What is asked for is a start or a stop, unless the cause says more.
+fn code_of_anchor(kind: JobKind, cause: Cause) -> Code {
+    match (kind, cause) {
+        // An automount point asks for it when nobody has used the mount for a while.
+        (JobKind::Stop, Cause::Trigger(_)) => Code::Expired,
+        (JobKind::Stop, _) => Code::Stopped,
+        (_, Cause::Trigger(_)) => Code::Triggered,
+        (_, Cause::Restart) => Code::Restarted,
+        _ => Code::Started,
+    }
 }

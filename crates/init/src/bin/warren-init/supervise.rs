@@ -527,8 +527,12 @@ impl Init {
 
     fn end(&mut self, ending: Ending) -> i32 {
         let pids = self.manager.iter().map(|m| m.pid);
-        for pid in pids.chain(self.shared.helpers.iter().map(|h| h.pid)).filter(|&p| p > 0) {
-            let _ = process::kill(pid, SIGKILL);
+        let pids = pids.chain(self.shared.helpers.iter().map(|h| h.pid)).filter(|&pid| pid > 0);
+        pids.clone().for_each(|pid| drop(process::kill(pid, SIGKILL)));
+        // Process 1 takes all with it. Of a session's root that is waited for: who stops it would
+        // find its helpers in its group, and take them for left over.
+        if !self.place.is_pid_1 {
+            pids.for_each(|pid| drop(process::wait(Wait::Pid(pid), true)));
         }
         match ending {
             Ending::Power(PowerAction::SoftReboot) => {

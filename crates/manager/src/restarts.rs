@@ -1,0 +1,102 @@
+//! What is told of a service that `Restart=` starts again: how often it did, when it will, what it
+//! answers, and how much of the start limit is left.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use warren_core::graph::Definition;
+use warren_core::ids::UnitId;
+use warren_core::reason::Code;
+use warren_core::state::{
+    Ended, ExitStatus, History, RateWindow, Relapse, Service, ServicePhase, ServiceRun, TypeState,
+};
+use warren_core::time::{Moment, Monotonic};
+use warren_core::view::View;
+use warren_unit::compile::Compiler;
+
+use crate::control_calls::{moment, reason};
+use crate::shared::Shared;
+
+/// What came up again after a failure is in trouble until it has held for so long.
+const UNSTEADY: Duration = Duration::from_secs(60);
+
+/// The run of a service that only waits for `RestartSec=` to pass, or for the job that follows.
+fn waiting(view: &View, unit: UnitId) -> Option<&ServiceRun> {
+    match &view.run(unit).state {
+        TypeState::Service(Service::Up(run)) if run.phase == ServicePhase::AutoRestart => Some(run),
+        _ => None,
+    }
+}
+
+/// Whether it fails and is started again: it waits for the next try, or this one is young.
+pub(crate) fn is_unsteady(view: &View, unit: UnitId, now: Monotonic) -> bool {
+    let Some(history) = view.run(unit).history.as_deref() else { return false };
+    if waiting(view, unit).is_some() {
+        return history.reason.code.is_trouble();
+    }
+    let failed = history.relapse.as_ref().is_some_and(|relapse| relapse.reason.code.is_trouble());
+    failed
+        && history.reason.code == Code::Restarted
+        && now.since(history.inactive_exit.monotonic) < UNSTEADY
+}
+
+/// The restarts of a unit; null if there were none and none is to come.
+pub(crate) fn value(view: &View, shared: &Shared, unit: UnitId, now: Moment) -> Value {
+    let empty = History::default();
+    let history = view.run(unit).history.as_deref().unwrap_or(&empty);
+    let waiting = waiting(view, unit);
+    if waiting.is_none() && history.restarts == 0 {
+        return Value::Null;
+    }
+    let left = waiting.and_then(|run| run.deadline).map(|at| at.since(now.monotonic));
+    let left_us = left.map(|left| left.as_micros() as u64);
+    json!({
+        "count": history.restarts,
+        "waits": waiting.is_some(),
+        "next_in_us": left_us,
+        "next_at": left_us.map(|left| now.realtime_us + left),
+        "limit": limit(shared, view.definition(unit), history.starts, now.monotonic),
+        "before": history.relapse.as_deref().map(|relapse| before(view, relapse)),
+    })
+}
+
+fn before(view: &View, relapse: &Relapse) -> Value {
+    json!({
+        "reason": reason(view, relapse.reason),
+        "ended": relapse.ended.map(ended),
+        "at": moment(relapse.at),
+    })
+}
+
+/// `StartLimitBurst=` and how much of it is used; null if there is none.
+fn limit(shared: &Shared, definition: &Definition, starts: RateWindow, now: Monotonic) -> Value {
+    let settings = shared.settings();
+    let (section, _) = Compiler {
+        name: &definition.name,
+        sources: &definition.files.sources(),
+        context: &settings.context,
+        defaults: &settings.defaults,
+    }
+    .unit();
+    let (interval, burst) = (section.start_limit_interval, section.start_limit_burst);
+    if interval.is_zero() || burst == 0 {
+        return Value::Null;
+    }
+    let is_over = now.since(starts.begin) >= interval;
+    json!({
+        "starts": if is_over { 0 } else { starts.count.min(burst) },
+        "burst": burst,
+        "interval_us": interval.as_micros() as u64,
+    })
+}
+
+/// How a main process ended.
+pub(crate) fn ended(main: Ended) -> String {
+    let how = match main.status {
+        ExitStatus::Exited(code) => format!("left with exit code {code}"),
+        ExitStatus::Killed(signal) => format!("was ended by signal {signal}"),
+        ExitStatus::Dumped(signal) => format!("was ended by signal {signal}, with a core dump"),
+        ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
+    };
+    format!("main process {} {how}", main.pid)
+}
