@@ -77,12 +77,9 @@ pub fn entries(client: &TcpStream, wanted: Wanted, place: &Args) -> Result<()> {
     let caller = sockopt::socket_peercred(client).ok().map(|who| who.uid.as_raw());
     let args = args.over(place, caller);
     let printer = Printer {
-        no_hostname: false,
-        mode: Mode::Json,
-        zone: TimeZone::UTC,
         all: args.all,
         fields: args.output_fields.clone(),
-        catalog: None,
+        ..Printer::new(Mode::Json, TimeZone::UTC)
     };
     let mut replies = Replies { client, printer, buffer: Vec::new(), last: Vec::new() };
     let found = match find(&args) {

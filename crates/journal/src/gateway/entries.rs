@@ -86,15 +86,7 @@ impl Answer {
             return Ok(());
         }
         let all = format.mode == Mode::Export;
-        let zone = TimeZone::system();
-        let printer = Printer {
-            mode: format.mode,
-            zone,
-            all,
-            no_hostname: false,
-            fields: Vec::new(),
-            catalog: None,
-        };
+        let printer = Printer { all, ..Printer::new(format.mode, TimeZone::system()) };
         let skip = if discrete { 0 } else { u64::try_from(range.skip).unwrap_or(0) };
         let mut sending = Sending { client, long, printer, skip, left: self.left };
         let mut go = ControlFlow::Break(());
