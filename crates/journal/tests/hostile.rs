@@ -174,3 +174,57 @@ fn one_stream_too_many_is_closed_at_once() {
     assert!((1..=2).contains(&told.len()), "once each time that there is no room: {told:?}");
     assert_eq!(told[0], format!("{ROOM} clients have streams: no more are taken"));
 }
+
+/// How many sources the daemon's loop waits for; proc_pid_fdinfo(5).
+fn watched(lab: &Lab) -> usize {
+    let pid = lab.daemon.as_ref().expect("it runs").id();
+    let listing = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("its descriptors");
+    let texts = listing.flatten().filter_map(|fd| std::fs::read_to_string(fd.path()).ok());
+    texts.map(|text| text.matches("tfd:").count()).max().unwrap_or(0)
+}
+
+fn limit_descriptors(lab: &Lab, soft: usize) {
+    let pid = lab.daemon.as_ref().expect("it runs").id().to_string();
+    let set = std::process::Command::new("prlimit")
+        .args(["--pid", &pid, &format!("--nofile={soft}:")])
+        .status();
+    assert!(set.expect("prlimit(1)").success());
+}
+
+/// Without descriptors nobody is taken and the loop sleeps; what is there goes on; and when there are
+/// some again, who waited is taken.
+#[test]
+fn connections_wait_while_there_are_no_descriptors() {
+    /// Looks, far more than the daemon needs for a turn.
+    const LOOKS_MAX: usize = 100_000;
+    /// The sockets of streams, of our questions and of systemd's.
+    const LISTENERS: usize = 3;
+    let mut lab = Lab::new("hostile-shortage");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "hostile")).len();
+    let mut early = stream(&lab, &[HEADER, b"early\n"].concat());
+    while count(&lab) < 1 {
+        std::thread::yield_now();
+    }
+    let before = watched(&lab);
+    limit_descriptors(&lab, 3);
+    let text = [HEADER, b"late\n"].concat();
+    let waiting: Vec<UnixStream> = (0..5).map(|_| stream(&lab, &text)).collect();
+    let is_resting = (0..LOOKS_MAX).any(|_| watched(&lab) == before - LISTENERS);
+    assert!(is_resting, "{} of {before} sources are watched", watched(&lab));
+    early.write_all(b"meanwhile\n").expect("it is read");
+    lab.native().send(b"MESSAGE=meanwhile\nMEANWHILE=1\n").expect("the daemon is there");
+    while count(&lab) < 2 || lab.read(Expr::field("MEANWHILE", "1")).is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(count(&lab), 2, "nobody is taken");
+    limit_descriptors(&lab, 1024);
+    while count(&lab) < 2 + waiting.len() {
+        std::thread::yield_now();
+    }
+    assert_eq!(watched(&lab), before + waiting.len());
+    assert_is_heard(&mut lab);
+    let told = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let told = told.iter().filter(|entry| shown(entry, "MESSAGE").starts_with("Connections have"));
+    assert_eq!(told.count(), 1, "told once");
+}
