@@ -13,7 +13,6 @@ mod answer;
 pub mod call;
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -22,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::access::call::{Call, What};
 use crate::daemon::inherit;
-use crate::serve::{self, Service};
+use crate::serve::{self, Client, Service};
 use crate::show::Args;
 pub use crate::show::run::Failure;
 
@@ -73,25 +72,23 @@ impl Service for Access {
     const CONNECTIONS_MAX: usize = 32;
     const CONNECTIONS_PER_PEER_MAX: usize = 16;
 
-    fn serve(&self, client: &TcpStream) {
+    fn serve(&self, client: &Client) {
         // Who goes away in the middle is nobody's fault.
         let _ = self.converse(client);
     }
 
-    fn refuse(&self, _: &TcpStream) {}
+    fn refuse(&self, _: &Client) {}
 }
 
 impl Access {
     /// A client that was connected before this program was started.
     fn serve_connected(&self, fd: OwnedFd) -> std::result::Result<(), Failure> {
-        let client = TcpStream::from(fd);
-        client.set_nonblocking(false)?;
-        self.serve(&client);
+        self.serve(&Client::new(fd)?);
         Ok(())
     }
 
-    fn converse(&self, client: &TcpStream) -> Result<()> {
-        client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
+    fn converse(&self, client: &Client) -> Result<()> {
+        client.bound_writes(Duration::from_secs(STALL_SECONDS_MAX))?;
         let mut received = Vec::new();
         while let Some(text) = next_call(client, &mut received)? {
             let Some(Call { what, oneway }) = call::parse(&text) else {
@@ -110,7 +107,7 @@ impl Access {
 }
 
 /// The next call without its end; `None`: the client has no more.
-fn next_call(mut client: &TcpStream, received: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
+fn next_call(mut client: &Client, received: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
     let until = Instant::now() + Duration::from_secs(CALL_SECONDS_MAX);
     let mut room = [0; 4096];
     let mut seen = 0;
@@ -128,7 +125,7 @@ fn next_call(mut client: &TcpStream, received: &mut Vec<u8>) -> Result<Option<Ve
         if left.is_zero() {
             return Err(ErrorKind::TimedOut.into());
         }
-        client.set_read_timeout(Some(left))?;
+        client.bound_reads(left)?;
         match client.read(&mut room) {
             Ok(0) if received.is_empty() => return Ok(None),
             Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
@@ -139,11 +136,11 @@ fn next_call(mut client: &TcpStream, received: &mut Vec<u8>) -> Result<Option<Ve
     }
 }
 
-fn say(mut client: &TcpStream, reply: &Value) -> Result<()> {
+fn say(mut client: &Client, reply: &Value) -> Result<()> {
     client.write_all(format!("{reply}\0").as_bytes())
 }
 
-fn say_error(client: &TcpStream, (name, parameters): &(String, Value)) -> Result<()> {
+fn say_error(client: &Client, (name, parameters): &(String, Value)) -> Result<()> {
     say(client, &json!({"error": name, "parameters": parameters}))
 }
 

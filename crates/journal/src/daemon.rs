@@ -29,6 +29,7 @@ pub mod mirror;
 mod pending;
 pub mod places;
 pub(crate) mod sender;
+mod shortage;
 mod streams;
 mod syncer;
 mod tails;
@@ -58,6 +59,7 @@ use crate::daemon::link::{Link, Received};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
 use crate::daemon::sender::{Host, Transport};
+use crate::daemon::shortage::Shortage;
 use crate::daemon::streams::Streams;
 use crate::daemon::unit_files::UnitFiles;
 use crate::entry::Id128;
@@ -176,6 +178,7 @@ struct Daemon {
     taken: Taken,
     /// What signals asked for in this turn.
     orders: Vec<Order>,
+    shortage: Shortage,
     stopping: bool,
 }
 
@@ -305,6 +308,7 @@ impl Daemon {
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             taken: Taken::default(),
             orders: Vec::new(),
+            shortage: Shortage::default(),
             stopping: false,
         };
         if options.kmsg {
@@ -373,14 +377,12 @@ impl Daemon {
             TOKEN_SIGNAL => self.signal(),
             TOKEN_NATIVE => return self.datagrams(Transport::Journal),
             TOKEN_SYSLOG => return self.datagrams(Transport::Syslog),
-            TOKEN_STREAM => {
-                return self.streams.accept(&self.epoll, &self.stream, &mut self.core);
-            }
+            TOKEN_STREAM => return self.accept_streams(),
             TOKEN_UPKEEP => self.core.hear_upkeep(),
             TOKEN_LINK => return self.hear_manager(),
             TOKEN_KMSG => return self.read_kmsg(),
             TOKEN_AUDIT => return self.read_audit(),
-            TOKEN_CONTROL => self.control.accept(&self.epoll),
+            TOKEN_CONTROL => self.accept_questions(),
             token => {
                 if self.streams.wants_unit(token) {
                     self.hear_manager();
@@ -508,7 +510,8 @@ impl Daemon {
     /// How long may pass before something must be written or synced, µs.
     fn timeout_us(&self) -> Option<u64> {
         let link = self.link.as_ref().and_then(Link::due_us);
-        self.core.due_us().into_iter().chain(link).min().map(|due| due.saturating_sub(now_us()))
+        let all = self.core.due_us().into_iter().chain(link).chain(self.shortage.due_us());
+        all.min().map(|due| due.saturating_sub(now_us()))
     }
 
     /// Puts what was taken where it outlives this process, and only then takes it from the
@@ -528,8 +531,10 @@ impl Daemon {
             false => core.pending().write(),
         }
         let Daemon { streams, link, .. } = self;
+        let has_room = streams.has_ended();
         let ended = streams.take_ended();
         link.iter_mut().for_each(|link| link.ended(&ended, now_us()));
+        self.accept_again(has_room);
     }
 
     /// All entries are in files: none need be kept for the next daemon.

@@ -17,7 +17,6 @@ pub mod request;
 pub mod route;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -27,7 +26,7 @@ pub use listen::{Address, parse_address};
 
 use crate::gateway::request::{BadHead, HEAD_BYTES_MAX, Request};
 use crate::gateway::route::{Refusal, Route, route};
-use crate::serve::{self, Service};
+use crate::serve::{self, Client, Service};
 use crate::show::Args;
 use crate::show::ask;
 use crate::show::reading::Reading;
@@ -85,17 +84,17 @@ impl Service for Gateway {
     const CONNECTIONS_MAX: usize = 128;
     const CONNECTIONS_PER_PEER_MAX: usize = 32;
 
-    fn serve(&self, client: &TcpStream) {
+    fn serve(&self, client: &Client) {
         // Who goes away in the middle is nobody's fault.
         let _ = self.answer(client);
         linger(client);
     }
 
     /// Said without waiting for anything. Who still sends may not see it, nor who wants TLS.
-    fn refuse(&self, mut client: &TcpStream) {
+    fn refuse(&self, mut client: &Client) {
         if self.tls.is_none() {
             let refusal = Refusal(503, "Too many connections.");
-            let _ = client.set_nonblocking(true);
+            let _ = client.never_wait();
             let _ = client.write_all(&reply::refusal(&Request::default(), refusal));
         }
     }
@@ -103,8 +102,8 @@ impl Service for Gateway {
 
 impl Gateway {
     /// Reads a question and answers it.
-    fn answer(&self, client: &TcpStream) -> Result<(), Failure> {
-        client.set_write_timeout(Some(Duration::from_secs(STALL_SECONDS_MAX)))?;
+    fn answer(&self, client: &Client) -> Result<(), Failure> {
+        client.bound_writes(Duration::from_secs(STALL_SECONDS_MAX))?;
         let tls = self.tls.as_ref().map(|tls| tls.current());
         let mut client = Accepted::new(client, tls)?;
         match read_head(&mut client)? {
@@ -116,9 +115,9 @@ impl Gateway {
 }
 
 /// Closing a connection on which something was not read would throw away the answer.
-fn linger(mut client: &TcpStream) {
-    let _ = client.shutdown(Shutdown::Write);
-    let _ = client.set_read_timeout(Some(Duration::from_secs(LINGER_SECONDS_MAX)));
+fn linger(mut client: &Client) {
+    let _ = client.end_writes();
+    let _ = client.bound_reads(Duration::from_secs(LINGER_SECONDS_MAX));
     let mut scrap = [0; 4096];
     for _ in 0..HEAD_BYTES_MAX / scrap.len() {
         if !matches!(client.read(&mut scrap), Ok(1..)) {

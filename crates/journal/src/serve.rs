@@ -1,8 +1,10 @@
 //! Clients of a program that answers each of them in a thread of its own: taken, counted, bounded.
 //! What is said to them is a [`Service`]'s matter.
 
+mod client;
+
 use std::collections::BTreeMap;
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -13,6 +15,8 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::socket;
 
 use crate::show::run::Failure;
+
+pub use client::Client;
 
 /// Listening sockets have lower tokens.
 const TOKEN_ENDED: u64 = 1 << 32;
@@ -26,12 +30,11 @@ pub trait Service: Send + Sync + 'static {
     /// what there is for all.
     const CONNECTIONS_PER_PEER_MAX: usize;
 
-    /// Talks to a client until it has what it wants. A Unix socket is handed over as a TCP one, too:
-    /// what is read and written is the same.
-    fn serve(&self, client: &TcpStream);
+    /// Talks to a client until it has what it wants.
+    fn serve(&self, client: &Client);
 
     /// Tells a client that there are too many, without waiting for anything.
-    fn refuse(&self, client: &TcpStream);
+    fn refuse(&self, client: &Client);
 }
 
 /// Who connections are counted by.
@@ -139,7 +142,8 @@ impl<S: Service> Server<S> {
         let peer = peer(&connection);
         let of_all: usize = self.open.values().sum();
         let of_peer = self.open.get(&peer).copied().unwrap_or(0);
-        let client = TcpStream::from(connection);
+        // Of what is no socket any more nobody is there.
+        let Ok(client) = Client::new(connection) else { return };
         let has_many = peer != Peer::User(0) && of_peer >= S::CONNECTIONS_PER_PEER_MAX;
         if of_all >= S::CONNECTIONS_MAX || has_many {
             return self.service.refuse(&client);

@@ -6,11 +6,13 @@
 
 pub mod args;
 pub(crate) mod ask;
+mod boots;
 pub mod catalog;
 mod foreign;
 pub mod format;
 mod import;
 mod moved;
+mod paths;
 mod place;
 mod proof;
 pub(crate) mod reading;

@@ -18,6 +18,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 use warren_sys::socket::is_readable;
 
+use crate::serve::Client;
 use crate::show::run::Failure;
 use crate::tls::renewed::Renewed;
 
@@ -133,7 +134,7 @@ fn roots(path: &Path) -> std::result::Result<RootCertStore, Failure> {
 
 /// The server's end of a connection.
 pub struct Accepted<'a> {
-    socket: &'a TcpStream,
+    socket: &'a Client,
     tls: Option<Box<ServerConnection>>,
 }
 
@@ -142,13 +143,13 @@ impl<'a> Accepted<'a> {
     ///
     /// # Errors
     /// When the system gives no random numbers.
-    pub fn new(socket: &'a TcpStream, config: Option<Arc<ServerConfig>>) -> Result<Accepted<'a>> {
+    pub fn new(socket: &'a Client, config: Option<Arc<ServerConfig>>) -> Result<Accepted<'a>> {
         let tls = config.map(ServerConnection::new).transpose().map_err(Error::other)?;
         Ok(Accepted { socket, tls: tls.map(Box::new) })
     }
 
     /// The connection itself: to be waited at.
-    pub fn socket(&self) -> &'a TcpStream {
+    pub fn socket(&self) -> &'a Client {
         self.socket
     }
 
@@ -173,7 +174,7 @@ impl<'a> Accepted<'a> {
             if left.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.socket.set_read_timeout(Some(left))?;
+            self.socket.bound_reads(left)?;
             let done = match &mut self.tls {
                 None => self.socket.read(room),
                 Some(tls) => tls.read_tls(&mut self.socket),

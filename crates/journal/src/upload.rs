@@ -127,15 +127,7 @@ impl Sink for Upload {
 
 impl Upload {
     fn new(client: Client, state: Option<PathBuf>, compression: Compression) -> Upload {
-        let fields = Vec::new();
-        let printer = Printer {
-            mode: Mode::Export,
-            zone: TimeZone::UTC,
-            all: true,
-            no_hostname: false,
-            fields,
-            catalog: None,
-        };
+        let printer = Printer { all: true, ..Printer::new(Mode::Export, TimeZone::UTC) };
         let (batch, last) = (Vec::new(), None);
         Upload { client, state, printer, compression, takes_zstd: false, batch, last }
     }

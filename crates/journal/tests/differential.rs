@@ -10,7 +10,7 @@ use warren_journal::files::Disk;
 use warren_journal::store::{Setup, Store};
 use warren_journal::{Fields, Id128, Stamp};
 
-/// Options whose output, but for cursors, and exit status must be the same.
+/// Options whose output, but for cursors, and exit status must be the same; `\x20` is a blank in one.
 const CASES: &str = "
     -o short
     -o short-iso
@@ -19,6 +19,9 @@ const CASES: &str = "
     -o short-full
     -o short-unix
     -o short-monotonic
+    -o short-delta
+    -o short-delta -r
+    -o short-delta -p 3
     -o with-unit
     -o cat
     -a
@@ -82,6 +85,38 @@ const CASES: &str = "
     --user-unit=own -o cat
     -u web --user-unit=own -o cat
     -u web.slice -o cat
+    -o cat --output-fields=_BOOT_ID
+    -o short --output-fields=
+    -o json -q -n 0
+    -o json -t nosuch
+    -o export -t nosuch
+    -o verbose -t nosuch
+    -t nosuch -g number
+    -o help
+    -m -n 3
+    -m -t one -o short-full
+    --lin=2
+    -n 3 -f -r
+    -n 2 -q -g number
+    -n 2 -q -g number -b 1
+    -n 2 -q -g nosuch
+    --list-boots -q
+    --list-boots -o json
+    --list-boots -o cat
+    --facility= -n 2
+    -F lower
+    +
+    PRIORITY=3 +
+    /dev/null
+    /nosuch
+    --since Tue\x202023-11-14\x2023:13:40 --until Tue\x202023-11-14\x2023:13:50
+    --since Mon\x202023-11-14
+    --since 23-11-14\x2023:13:40
+    --since 2023-11-14\x2017:13:50\x20America/New_York
+    --since 2023-11-14\x2022:13:50\x20UTC
+    --since @1700000010.5 -o short-unix
+    --since @1700000010 --cursor=x
+    -D /nosuch --file=x
     -o export --output-fields=MESSAGE
     -o export --output-fields=PRIORITY
 ";
@@ -132,7 +167,7 @@ fn write_store(directory: &Path) {
         b"two\nlines",
         b"ends with a newline\n",
         "Gr\u{fc}\u{df}e".as_bytes(),
-        b"bell \x07",
+        b"a tab\tand a bell \x07",
         b"\x1b[1;31mred\x1b[0m and returns \r",
         b"not \xff text",
         b"tab\tand \"quotes\" \\",
@@ -172,6 +207,17 @@ fn write_store(directory: &Path) {
         if number % 5 != 4 {
             fields.push(b"MESSAGE", &text);
         }
+        if number % 7 == 3 {
+            fields.push(b"MESSAGE", format!("the last text counts, {number}").as_bytes());
+        }
+        if number % 4 == 1 {
+            let sent = stamp.realtime_us - 700_007;
+            fields.push(b"_SOURCE_REALTIME_TIMESTAMP", sent.to_string().as_bytes());
+        }
+        if number % 10 < 2 {
+            let sent = stamp.monotonic_us - 5_000_000;
+            fields.push(b"_SOURCE_MONOTONIC_TIMESTAMP", sent.to_string().as_bytes());
+        }
         fields.push(b"SYSLOG_FACILITY", (number % 5).to_string().as_bytes());
         fields.push(b"DOUBLE", b"a");
         fields.push(b"DOUBLE", b"b");
@@ -210,13 +256,13 @@ impl Both {
     fn ours(&self, options: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
         command.arg("-D").arg(&self.store).args(options);
-        command.env("TZ", "UTC").env("LC_ALL", "C.UTF-8").output().expect("it runs")
+        command.env("TZ", "Europe/Berlin").env("LC_ALL", "C.UTF-8").output().expect("it runs")
     }
 
     fn debian(&self, options: &[&str]) -> Output {
         let mut command = Command::new("journalctl");
         command.arg("--file").arg(&self.journal).args(options);
-        command.env("TZ", "UTC").env("LC_ALL", "C.UTF-8").output().expect("it runs")
+        command.env("TZ", "Europe/Berlin").env("LC_ALL", "C.UTF-8").output().expect("it runs")
     }
 }
 
@@ -259,7 +305,8 @@ fn debian_prints_the_same() {
     }
     let cases = CASES.lines().chain(CATALOG_CASES.lines().filter(|_| has_catalog));
     for case in cases.map(str::trim).filter(|case| !case.is_empty()) {
-        let options: Vec<&str> = case.split(' ').collect();
+        let options: Vec<String> = case.split(' ').map(|word| word.replace("\\x20", " ")).collect();
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let (ours, debian) = (both.ours(&options), both.debian(&options));
         let (text, theirs) = (without_cursors(&ours.stdout), without_cursors(&debian.stdout));
         if text != theirs || ours.status.success() != debian.status.success() {
@@ -268,6 +315,9 @@ fn debian_prints_the_same() {
                 .push(format!("{case}\nours {ours:?}:\n{text}Debian's {debian:?}:\n{theirs}"));
         }
     }
+    let boots = ["--list-boots", "-r", "-o", "json-pretty"];
+    let values = |output: Output| serde_json::from_slice::<serde_json::Value>(&output.stdout).ok();
+    assert_eq!(values(both.ours(&boots)), values(both.debian(&boots)).filter(|v| v.is_array()));
     for mode in ["json", "json-pretty"] {
         let (ours, debian) = (both.ours(&["-o", mode]), both.debian(&["-o", mode]));
         assert_eq!(objects(&ours.stdout), objects(&debian.stdout), "{mode}");

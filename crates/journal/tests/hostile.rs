@@ -138,16 +138,29 @@ fn a_torrent_keeps_nobody_waiting_for_its_end() {
     assert_is_heard(&mut lab);
 }
 
-/// As many streams as there is room for and more; the store and everybody else go on.
+/// Whether the daemon has not closed it yet.
+fn is_open(stream: &UnixStream) -> bool {
+    use std::io::{ErrorKind, Read};
+    stream.set_nonblocking(true).expect("a socket");
+    let mut stream = stream;
+    stream.read(&mut [0; 1]).is_err_and(|e| e.kind() == ErrorKind::WouldBlock)
+}
+
+/// As many streams as there is room for and more; the store and everybody else go on. In the long form
+/// the daemon has as many descriptors as its unit gives it, and the bound is 65,536.
 #[test]
 fn one_stream_too_many_is_closed_at_once() {
     use std::io::Read;
     use std::process::Command;
     const DESCRIPTORS: usize = 200;
-    // Half of the descriptors are kept, and half of the rest is the manager's.
-    const ROOM: usize = DESCRIPTORS / 4;
+    let long = std::env::var("WARREN_STREAM_DESCRIPTORS");
+    let descriptors = long.map_or(DESCRIPTORS, |text| text.parse().expect("a number"));
+    // A part of the descriptors is kept, and half of the rest is the manager's.
+    let room = ((descriptors - 512.min(descriptors / 2)) / 2).min(65_536);
+    let own = (4 * room as u64).max(4096);
+    warren_sys::process::raise_open_files(own).expect("the limit of this process");
     let mut lab = Lab::new("hostile-many");
-    let script = format!("ulimit -n {DESCRIPTORS} && exec \"$@\"");
+    let script = format!("ulimit -n {descriptors} && exec \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_warren-journald")]);
     command.args(["--set", "SystemKeepFree=0", "--set", "RateLimitBurst=0", "--directory"]);
@@ -155,22 +168,87 @@ fn one_stream_too_many_is_closed_at_once() {
     let ready = lab.spawn_command(command);
     ready.recv(&mut [0; 64]).expect("it says that it is ready");
     let text = [HEADER, b"a line\n"].concat();
-    let mut kept: Vec<UnixStream> = (0..ROOM).map(|_| stream(&lab, &text)).collect();
-    for _ in 0..2 * DESCRIPTORS {
+    let mut kept: Vec<UnixStream> = (0..room).map(|_| stream(&lab, &text)).collect();
+    for _ in 0..400 {
         let end = stream(&lab, &text).read(&mut [0; 1]);
         assert!(matches!(end, Ok(0) | Err(_)), "closed, and nobody is kept waiting");
     }
-    // Each that goes makes room for another one.
-    kept.drain(..ROOM / 2);
-    lab.native().send(b"MESSAGE=between\n").expect("the daemon is there");
     let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "hostile")).len();
-    while count(&lab) < ROOM + ROOM / 2 {
-        kept.push(stream(&lab, &text));
+    while count(&lab) < room {
+        std::thread::yield_now();
     }
+    // Each that goes makes room for another one.
+    kept.drain(..room / 2);
+    lab.native().send(b"MESSAGE=between\n").expect("the daemon is there");
+    let wanted = room + room / 2;
+    loop {
+        let missing = wanted.saturating_sub(count(&lab));
+        if missing == 0 {
+            break;
+        }
+        // Those that come before the daemon saw the others go are refused.
+        let more: Vec<UnixStream> = (0..missing).map(|_| stream(&lab, &text)).collect();
+        kept.extend(more.into_iter().filter(is_open));
+    }
+    assert_eq!(count(&lab), wanted, "none is taken beyond the bound");
     assert_is_heard(&mut lab);
     let told = lab.read(Expr::field("_TRANSPORT", "driver"));
     let told = told.iter().map(|entry| shown(entry, "MESSAGE"));
     let told: Vec<String> = told.filter(|text| text.ends_with("no more are taken")).collect();
-    assert!((1..=2).contains(&told.len()), "once each time that there is no room: {told:?}");
-    assert_eq!(told[0], format!("{ROOM} clients have streams: no more are taken"));
+    assert!(!told.is_empty() && told.len() <= 2 + wanted / room, "when it begins: {told:?}");
+    assert_eq!(told[0], format!("{room} clients have streams: no more are taken"));
+}
+
+/// How many sources the daemon's loop waits for; proc_pid_fdinfo(5).
+fn watched(lab: &Lab) -> usize {
+    let pid = lab.daemon.as_ref().expect("it runs").id();
+    let listing = std::fs::read_dir(format!("/proc/{pid}/fdinfo")).expect("its descriptors");
+    let texts = listing.flatten().filter_map(|fd| std::fs::read_to_string(fd.path()).ok());
+    texts.map(|text| text.matches("tfd:").count()).max().unwrap_or(0)
+}
+
+fn limit_descriptors(lab: &Lab, soft: usize) {
+    let pid = lab.daemon.as_ref().expect("it runs").id().to_string();
+    let set = std::process::Command::new("prlimit")
+        .args(["--pid", &pid, &format!("--nofile={soft}:")])
+        .status();
+    assert!(set.expect("prlimit(1)").success());
+}
+
+/// Without descriptors nobody is taken and the loop sleeps; what is there goes on; and when there are
+/// some again, who waited is taken.
+#[test]
+fn connections_wait_while_there_are_no_descriptors() {
+    /// Looks, far more than the daemon needs for a turn.
+    const LOOKS_MAX: usize = 100_000;
+    /// The sockets of streams, of our questions and of systemd's.
+    const LISTENERS: usize = 3;
+    let mut lab = Lab::new("hostile-shortage");
+    lab.start(&["--set", "RateLimitBurst=0"]);
+    let count = |lab: &Lab| lab.read(Expr::field("SYSLOG_IDENTIFIER", "hostile")).len();
+    let mut early = stream(&lab, &[HEADER, b"early\n"].concat());
+    while count(&lab) < 1 {
+        std::thread::yield_now();
+    }
+    let before = watched(&lab);
+    limit_descriptors(&lab, 3);
+    let text = [HEADER, b"late\n"].concat();
+    let waiting: Vec<UnixStream> = (0..5).map(|_| stream(&lab, &text)).collect();
+    let is_resting = (0..LOOKS_MAX).any(|_| watched(&lab) == before - LISTENERS);
+    assert!(is_resting, "{} of {before} sources are watched", watched(&lab));
+    early.write_all(b"meanwhile\n").expect("it is read");
+    lab.native().send(b"MESSAGE=meanwhile\nMEANWHILE=1\n").expect("the daemon is there");
+    while count(&lab) < 2 || lab.read(Expr::field("MEANWHILE", "1")).is_empty() {
+        std::thread::yield_now();
+    }
+    assert_eq!(count(&lab), 2, "nobody is taken");
+    limit_descriptors(&lab, 1024);
+    while count(&lab) < 2 + waiting.len() {
+        std::thread::yield_now();
+    }
+    assert_eq!(watched(&lab), before + waiting.len());
+    assert_is_heard(&mut lab);
+    let told = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let told = told.iter().filter(|entry| shown(entry, "MESSAGE").starts_with("Connections have"));
+    assert_eq!(told.count(), 1, "told once");
 }

@@ -5,6 +5,7 @@ Usage: reader.py DIRECTORY. Unpacks with the system's libzstd; exit status 77 wi
 
 import ctypes
 import ctypes.util
+import math
 import os
 import re
 import struct
@@ -99,8 +100,10 @@ def read_block(data, at):
     if any(zlib.crc32(s) != size[2] or len(s) != size[0] for s, size in zip(sections, sizes)):
         return None
     end = at + 144 + (begin - at - 144 + 7) // 8 * 8
-    entries = [] if kind else read_entries([unpack(s, size[1], size[2]) for s, size in zip(sections, sizes)], first, last, count)
-    return {"ids": head[8:40], "end": end, "durable": durable, "entries": entries}
+    sections = [unpack(s, size[1], size[2]) for s, size in zip(sections, sizes)]
+    entries = [] if kind else read_entries(sections, first, last, count)
+    raw = sum(map(len, sections))
+    return {"ids": head[8:40], "end": end, "durable": durable, "entries": entries, "text": sections[2], "raw": raw}
 
 
 def read_entries(sections, first, last, count):
@@ -147,18 +150,104 @@ def read_log(data):
     return [entry for block in blocks if block["at"] < end for entry in block["entries"]]
 
 
+def read_place(data, at):
+    """What a place of 20 bytes leads to, unpacked: always compressed."""
+    offset, stored, raw, crc = struct.unpack("<Q3I", at)
+    return unpack(data[offset : offset + stored], raw, crc)
+
+
 def read_segment(data):
     trailer = data[-112:]
     assert trailer[:8] == b"WARRENT1" and zlib.crc32(trailer[:108]) == struct.unpack("<I", trailer[108:])[0]
-    offset, stored, raw, crc = struct.unpack("<Q3I", trailer[40:60])
-    directory = Input(unpack(data[offset : offset + stored], raw, crc))
-    entries, end = [], 0
-    for _ in range(directory.varint()):
-        at, size = end + directory.varint(), directory.varint()
+    assert trailer[8:40] == data[16:48] and struct.unpack("<Q", trailer[60:68])[0] == len(data)
+    assert trailer[76:80] == data[8:12] and trailer[80:108] == bytes(28)
+    directory = Input(read_place(data, trailer[40:60]))
+    blocks, end = [], 128
+    for number in range(directory.varint()):
+        at = directory.varint() + (0 if number == 0 else end)
+        size, first = directory.varint(), directory.varint()
+        last, earliest = first + directory.varint(), directory.varint()
+        latest, count = directory.delta(earliest), directory.varint()
         end = at + size
-        directory.varint(), directory.varint(), directory.varint(), directory.varint(), directory.varint()
-        entries += read_block(data, at)["entries"]
-    return entries
+        block = read_block(data, at)
+        assert block["end"] == end and len(block["entries"]) == count
+        times = [entry[1] for entry in block["entries"]]
+        assert (block["entries"][0][0], block["entries"][-1][0]) == (first, last)
+        assert (min(times), max(times)) == (earliest, latest)
+        blocks.append(block)
+    assert sum(block["raw"] for block in blocks) == struct.unpack("<Q", trailer[68:76])[0]
+    check_boots(directory, blocks)
+    check_fields(data, directory, blocks)
+    filters = read_place(data, directory.take(20))
+    assert filters == b"".join(text_filter(block["text"]) for block in blocks), "text filters"
+    assert directory.at == len(directory.data)
+    return [entry for block in blocks for entry in block["entries"]]
+
+
+def check_boots(directory, blocks):
+    """What the directory says of boots is so."""
+    boots = {}
+    for block in blocks:
+        for _, real, _, boot, _ in block["entries"]:
+            times, _ = boots.setdefault(boot, ([], block["entries"][0][0]))
+            times.append(real)
+    assert directory.varint() == len(boots)
+    for boot, (times, first) in boots.items():
+        said = directory.take(16).hex(), directory.varint(), directory.varint(), directory.varint()
+        assert said == (boot, min(times), max(times), first), "boots"
+
+
+def check_fields(data, directory, blocks):
+    """What the indexes say of fields is so, and leaves out what the coverage says."""
+    where = {}
+    for number, block in enumerate(blocks):
+        for entry in block["entries"]:
+            for name, value in entry[4]:
+                where.setdefault(name, {}).setdefault(value, set()).add(number)
+    names = []
+    for _ in range(directory.varint()):
+        name, coverage, found = directory.bytes(), directory.take(1)[0], {}
+        for _ in range(directory.varint()):
+            first, chunk = directory.bytes(), read_chunk(read_place(data, directory.take(20)))
+            assert first == chunk[0][0] and (not found or max(found) < first), "chunks rise"
+            found.update(chunk)
+        longest = [math.inf, 256, -1][coverage]
+        assert found == {v: b for v, b in where[name].items() if len(v) <= longest}, name
+        names.append(name)
+    assert names == sorted(where), "all fields"
+
+
+def read_chunk(data):
+    chunk, values, before = Input(data), [], b""
+    while chunk.at < len(chunk.data):
+        shared = chunk.varint()
+        before = before[:shared] + chunk.bytes()
+        numbers, last = set(), -1
+        for _ in range(chunk.varint()):
+            last += chunk.varint() + 1
+            numbers.add(last)
+        values.append((before, numbers))
+    assert [value for value, _ in values] == sorted(value for value, _ in values)
+    return values
+
+
+def class_of(byte):
+    c = chr(byte)
+    if c.isascii() and c.isalpha():
+        return ord(c.lower()) - ord("a")
+    for number, those in ((26, "0123456789"), (27, " \t\n\r"), (28, "/\\"), (29, "-_.")):
+        if c in those:
+            return number
+    return 30 if byte < 128 else 31
+
+
+def text_filter(text):
+    bits = bytearray(4096)
+    classes = [class_of(byte) for byte in text]
+    for a, b, c in zip(classes, classes[1:], classes[2:]):
+        n = a * 1024 + b * 32 + c
+        bits[n // 8] |= 1 << n % 8
+    return bytes(bits)
 
 
 def counting(names):

@@ -55,6 +55,22 @@ fn a_cursor_stays_valid_when_its_log_is_sealed() {
     assert_eq!(lab.run(&["--after-cursor", "rubbish"]).status.code(), Some(1));
 }
 
+/// Of no lines too the cursor says where to go on: behind the last one that fits.
+#[test]
+fn the_cursor_of_no_lines_is_the_last_one_s() {
+    let mut lab = Lab::new("cursor-of-none");
+    lab.append("a b c");
+    let file = lab.directory.join("cursor");
+    let keep = format!("--cursor-file={}", file.display());
+    assert_eq!(lab.show(&["-n", "0", "-q", &keep]), "");
+    lab.append("d e");
+    assert_eq!(lab.show(&["-q", &keep]), "d e");
+    let shown = lab.show(&["-n", "0", "-q", "--show-cursor", "MESSAGE=b"]);
+    let cursor = shown.strip_prefix("-- cursor: ").expect("one");
+    assert_eq!(lab.show(&["--after-cursor", cursor]), "c d e");
+    assert_eq!(lab.show(&["-n", "0", "-q", "--show-cursor", "MESSAGE=nosuch"]), "");
+}
+
 #[test]
 fn a_cursor_of_another_store_is_a_time() {
     let mut lab = Lab::new("foreign");
@@ -73,7 +89,7 @@ fn a_cursor_file_goes_on_where_it_was() {
     lab.append("c");
     lab.seal();
     assert_eq!(lab.show(&options), "c");
-    assert_eq!(lab.show(&options), "-- No entries --");
+    assert_eq!(lab.show(&options), "");
 }
 
 #[test]

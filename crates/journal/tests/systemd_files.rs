@@ -1,5 +1,6 @@
 //! Files that the installed systemd-journald writes here, read by ours and by its journalctl.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -72,6 +73,59 @@ fn entries(program: &Path, directory: &Path, args: &str) -> Vec<Map<String, Valu
     text.lines().map(one).collect()
 }
 
+/// What is printed, and the exit status; times in a zone that is not UTC.
+fn printed(program: &Path, place: &[&str], args: &str) -> (String, Option<i32>) {
+    let mut command = Command::new(program);
+    command.args(place).args(args.split_whitespace()).env("TZ", "America/New_York");
+    let output = command.output().expect("it runs");
+    let text = [output.stdout, output.stderr].concat();
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    if args == "--verify" {
+        // systemd has the files in the order of a hash.
+        text = text.lines().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("\n");
+    }
+    (text, output.status.code())
+}
+
+/// Options whose output must be the same to the byte.
+const PRINTED: [&str; 12] = [
+    "-o short-precise -n 50",
+    "-o short-unix -r -n 50",
+    "-o short-monotonic -n 50",
+    "-o short-delta -n 50",
+    "-o short-iso-precise -p err -n 50",
+    "-q -g NUMBER.1 --case-sensitive=no -n 7",
+    "--disk-usage",
+    "--list-boots",
+    "--verify",
+    "--verify -q",
+    "-o cat -t nosuch",
+    "-t nosuch",
+];
+
+/// Prints with both programs, from a directory, from one that has it in it, and by patterns.
+fn check_printed(ours: &Path, theirs: &Path, directory: &Path) {
+    let sender = std::env::current_exe().expect("this program").display().to_string();
+    let name = directory.display().to_string();
+    for args in PRINTED.into_iter().chain([&*format!("{sender} -n 9"), "/dev/null"]) {
+        let place = ["-D", &name];
+        assert_eq!(printed(ours, &place, args), printed(theirs, &place, args), "{args}");
+    }
+    let holder = directory.with_extension("holder");
+    let inner = holder.join("0123456789abcdef0123456789abcdef");
+    std::fs::create_dir_all(&holder).expect("a directory");
+    std::fs::rename(directory, &inner).expect("it is moved");
+    let holder_name = holder.display().to_string();
+    let pattern = format!("{}*/?123456789*/*.journal", directory.display());
+    for place in [["-D", &*holder_name], ["--file", &*pattern]] {
+        let found = printed(ours, &place, "-n 5");
+        assert_eq!(found, printed(theirs, &place, "-n 5"), "{place:?}");
+        assert_eq!(found.0.lines().count(), 5, "{place:?}: {}", found.0);
+    }
+    std::fs::rename(&inner, directory).expect("it is moved back");
+    std::fs::remove_dir_all(&holder).expect("ours to remove");
+}
+
 fn check(compact: &str) {
     let directory =
         std::env::temp_dir().join(format!("warren-files-{compact}-{}", std::process::id()));
@@ -97,6 +151,7 @@ fn check(compact: &str) {
         let expected = entries(&theirs, &directory, args);
         assert_eq!(entries(&ours, &directory, args), expected, "compact={compact} {args}");
     }
+    check_printed(&ours, &theirs, &directory);
     std::fs::remove_dir_all(&directory).expect("it was made");
 }
 

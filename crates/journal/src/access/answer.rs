@@ -1,7 +1,6 @@
 //! Entries as replies. Each says that another follows, so one is held back until that is known.
 
 use std::io::{Result, Write};
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
@@ -13,6 +12,7 @@ use warren_sys::socket::is_readable;
 use crate::access::call::Wanted;
 use crate::access::{Failure, cut, say_error};
 use crate::entry::Entry;
+use crate::serve::Client;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink};
 use crate::show::walk::Walk;
@@ -23,7 +23,7 @@ const SEND_BYTES: usize = 64 << 10;
 
 /// Replies on their way.
 struct Replies<'a> {
-    client: &'a TcpStream,
+    client: &'a Client,
     printer: Printer,
     buffer: Vec<u8>,
     /// The last entry, of which it is not known yet whether another follows.
@@ -72,17 +72,14 @@ impl Replies<'_> {
 }
 
 /// Answers with entries. An error of the connection cuts it.
-pub fn entries(client: &TcpStream, wanted: Wanted, place: &Args) -> Result<()> {
+pub fn entries(client: &Client, wanted: Wanted, place: &Args) -> Result<()> {
     let Wanted { args, interface } = wanted;
     let caller = sockopt::socket_peercred(client).ok().map(|who| who.uid.as_raw());
     let args = args.over(place, caller);
     let printer = Printer {
-        no_hostname: false,
-        mode: Mode::Json,
-        zone: TimeZone::UTC,
         all: args.all,
         fields: args.output_fields.clone(),
-        catalog: None,
+        ..Printer::new(Mode::Json, TimeZone::UTC)
     };
     let mut replies = Replies { client, printer, buffer: Vec::new(), last: Vec::new() };
     let found = match find(&args) {

@@ -8,7 +8,7 @@ use warren_journal::show::{Args, run};
 
 /// The options of this program alone: `warren` has its own way to other machines.
 #[derive(Debug, Parser)]
-#[command(name = "warren-journalctl", version, max_term_width = 100)]
+#[command(name = "warren-journalctl", version, max_term_width = 100, infer_long_args = true)]
 struct Options {
     #[command(flatten)]
     args: Args,

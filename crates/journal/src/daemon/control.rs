@@ -57,16 +57,17 @@ impl Control {
     }
 
     /// Takes new connections.
-    pub fn accept(&mut self, epoll: &Epoll) {
-        for listener in 0..self.listeners.len() {
-            self.accept_from(epoll, listener);
-        }
+    ///
+    /// # Errors
+    /// When the system has none to give; the connection stays where it is.
+    pub fn accept(&mut self, epoll: &Epoll) -> warren_sys::Result<()> {
+        (0..self.listeners.len()).try_for_each(|listener| self.accept_from(epoll, listener))
     }
 
-    fn accept_from(&mut self, epoll: &Epoll, listener: usize) {
+    fn accept_from(&mut self, epoll: &Epoll, listener: usize) -> warren_sys::Result<()> {
         for _ in 0..CONNECTIONS_MAX {
-            let socket = socket::accept(self.listeners[listener].as_fd());
-            let Ok(Some(socket)) = socket else { return };
+            let socket = socket::accept(self.listeners[listener].as_fd())?;
+            let Some(socket) = socket else { return Ok(()) };
             if self.asking.len() >= CONNECTIONS_MAX {
                 self.asking.pop_first();
             }
@@ -76,6 +77,7 @@ impl Control {
                 self.asking.insert(token, Asking { socket, question: Vec::new() });
             }
         }
+        Ok(())
     }
 
     /// Reads from one who asks; gives the question when it is whole.

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use warren_sys::credentials;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass::{self, Credentials, pass_credentials};
-use warren_sys::process;
+use warren_sys::file::set_nonblocking;
+use warren_sys::{process, socket};
 
 use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
@@ -139,18 +140,25 @@ impl Streams {
 
     /// Takes new connections; true when there were some, whose lines are read in later turns. One too
     /// many is closed at once, which its client sees.
-    pub fn accept(&mut self, epoll: &Epoll, listener: &OwnedFd, core: &mut Core) -> bool {
-        use rustix::net::{SocketFlags, accept_with};
+    ///
+    /// # Errors
+    /// When the system has none to give; the connection stays where it is.
+    pub fn accept(
+        &mut self,
+        epoll: &Epoll,
+        listener: &OwnedFd,
+        core: &mut Core,
+    ) -> warren_sys::Result<bool> {
         for turn in 0..TURN_MESSAGES_MAX {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = accept_with(listener, flags) else { return turn > 0 };
+            let Some(socket) = socket::accept(listener.as_fd())? else { return Ok(turn > 0) };
+            set_nonblocking(socket.as_fd(), true)?;
             if self.has_room_for_client(core) && pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
                 self.add_client(epoll, socket, (id, stream), false, core.pending());
             }
         }
-        true
+        Ok(true)
     }
 
     /// That there is none is said when it begins.
@@ -393,6 +401,11 @@ impl Streams {
                 writer.looked_at(&connection.name(), 0);
             }
         }
+    }
+
+    /// Whether any ended in this turn.
+    pub fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
     }
 
     /// Forgets the streams that ended in this turn, and gives the manager's numbers of its own.

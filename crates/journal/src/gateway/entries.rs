@@ -1,6 +1,5 @@
 //! Finds the entries that are wanted, and sends them and what follows them.
 
-use std::net::TcpStream;
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 
@@ -16,13 +15,14 @@ use crate::gateway::route::{Range, Wanted};
 use crate::query::expr::BOOT_FIELD;
 use crate::query::union::Positions;
 use crate::query::{Cursor, Direction, Expr, Query, Union};
+use crate::serve::Client;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink};
 use crate::tls::Accepted;
 
 /// What is left to do of an answer.
 struct Sending<'a> {
-    client: &'a TcpStream,
+    client: &'a Client,
     long: Long<'a>,
     printer: Printer,
     /// Entries that are left out before the first one.
@@ -86,15 +86,7 @@ impl Answer {
             return Ok(());
         }
         let all = format.mode == Mode::Export;
-        let zone = TimeZone::system();
-        let printer = Printer {
-            mode: format.mode,
-            zone,
-            all,
-            no_hostname: false,
-            fields: Vec::new(),
-            catalog: None,
-        };
+        let printer = Printer { all, ..Printer::new(format.mode, TimeZone::system()) };
         let skip = if discrete { 0 } else { u64::try_from(range.skip).unwrap_or(0) };
         let mut sending = Sending { client, long, printer, skip, left: self.left };
         let mut go = ControlFlow::Break(());

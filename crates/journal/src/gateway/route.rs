@@ -190,7 +190,9 @@ mod tests {
         let mut words = line.split(' ');
         let mut next = || words.next().unwrap_or_default().to_owned();
         let (method, target, accept, range) = (next(), next(), next(), words.next());
-        let range = range.map(str::to_owned);
+        // A number is one of a sequence.
+        let sequence = format!("entries=s={:032};i=", 1);
+        let range = range.map(|range| range.replace("entries=i=", &sequence));
         let found = match route(&Request { method, target, is_1_1: true, accept, range }) {
             Ok(Route::Entries(wanted)) => shown(&wanted),
             Ok(Route::Values { name, json }) => format!("values {name} {json}"),

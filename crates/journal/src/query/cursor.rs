@@ -30,8 +30,8 @@ impl Cursor {
         Cursor { sequence: entry.sequence, seqnum: entry.seqnum, stamp: entry.stamp, checksum }
     }
 
-    /// Reads `s=…;i=…;b=…;m=…;t=…;x=…`; parts may be in any order, a sequence number or a time
-    /// must be among them.
+    /// Reads `s=…;i=…;b=…;m=…;t=…;x=…`; parts may be in any order, a sequence number with its
+    /// sequence or a time must be among them.
     pub fn parse(text: &str) -> Option<Cursor> {
         let mut cursor =
             Cursor { sequence: Id128::default(), seqnum: 0, stamp: Stamp::default(), checksum: 0 };
@@ -48,7 +48,8 @@ impl Cursor {
                 _ => {}
             }
         }
-        (cursor.seqnum > 0 || cursor.stamp.realtime_us > 0).then_some(cursor)
+        let is_numbered = cursor.seqnum > 0 && cursor.sequence != Id128::default();
+        (is_numbered || cursor.stamp.realtime_us > 0).then_some(cursor)
     }
 }
 

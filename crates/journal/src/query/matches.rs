@@ -10,7 +10,7 @@ use crate::query::expr::Expr;
 pub fn parse(words: &[&str]) -> Result<Expr, String> {
     let mut alternatives = Vec::new();
     for group in words.split(|word| *word == "+") {
-        if group.is_empty() && words.len() > 1 {
+        if group.is_empty() && !words.is_empty() {
             return Err("+".to_owned());
         }
         alternatives.push(parse_group(group)?);

@@ -66,9 +66,8 @@ impl Args {
     /// The namespaces that are read; `None` is the default one.
     pub fn namespaces(&self) -> Vec<Option<String>> {
         match self.namespace.as_deref() {
-            _ if self.merge => std::iter::once(None).chain(self.known_namespaces()).collect(),
-            None | Some("") => vec![None],
-            Some("*") => std::iter::once(None).chain(self.known_namespaces()).collect(),
+            None | Some("") if !self.merge => vec![None],
+            None | Some("" | "*") => std::iter::once(None).chain(self.known_namespaces()).collect(),
             Some(name) => match name.strip_prefix('+') {
                 Some(name) => vec![None, Some(name.to_owned())],
                 None => vec![Some(name.to_owned())],
@@ -101,6 +100,23 @@ impl Args {
         self.root.as_deref().unwrap_or(Path::new("/"))
     }
 
+    /// The newest entries come first. Of those that fit a pattern the last ones are looked for, and
+    /// shown as they are found.
+    pub fn newest_first(&self) -> bool {
+        let has_count = self.lines.as_ref().is_some_and(|lines| lines != "all");
+        self.reverse || self.grep.is_some() && has_count && !self.follow
+    }
+
+    /// What excludes each other among the options.
+    pub fn contradiction(&self) -> Option<&'static str> {
+        let starts = [&self.since, &self.cursor, &self.after_cursor];
+        if self.follow && self.reverse {
+            return Some("Please specify either --reverse or --follow, not both.");
+        }
+        let many = starts.into_iter().flatten().count() > 1;
+        many.then_some("Please specify only one of --since, --cursor and --after-cursor.")
+    }
+
     /// Old files are to be removed.
     pub fn vacuums(&self) -> bool {
         let limits = [&self.vacuum_size, &self.vacuum_time];
@@ -112,13 +128,14 @@ impl Args {
         self.follow || self.show_cursor || self.cursor_file.is_some()
     }
 
-    /// Takes words that are neither `FIELD=VALUE` nor `+` as names of units.
+    /// Takes words that are neither `FIELD=VALUE` nor `+` nor a path as names of units.
     pub fn take_units(&mut self) {
         if self.list_catalog || self.dump_catalog {
             return;
         }
-        let is_match = |word: &mut String| word.contains('=') || word == "+";
-        let units: Vec<String> = self.matches.extract_if(.., |word| !is_match(word)).collect();
+        let is_match = |word: &str| word.contains('=') || word == "+" || word.starts_with('/');
+        let units: Vec<String> =
+            self.matches.extract_if(.., |word| !is_match(word.as_str())).collect();
         self.unit.extend(units);
     }
 }
@@ -178,7 +195,7 @@ pub struct Args {
     /// Show so many of the newest entries; `all`; 10 without a number.
     #[arg(short = 'n', long, value_name = "N", num_args = 0..=1, default_missing_value = "10")]
     pub lines: Option<String>,
-    /// Show the newest entries first.
+    /// Show the newest entries first; so it is with `--grep` and `--lines`, too.
     #[arg(short, long)]
     pub reverse: bool,
     /// Wait for new entries and show them.
@@ -266,17 +283,17 @@ pub struct Args {
     #[arg(short = 'D', long, value_name = "DIR", conflicts_with = "root")]
     pub directory: Option<PathBuf>,
     /// Read these files instead: logs, segments, systemd's `.journal` files; may come often; `*` and
-    /// `?` in the last part.
+    /// `?` fit any text and any character.
     #[arg(long, value_name = "GLOB", conflicts_with_all = ["directory", "root"])]
     pub file: Vec<PathBuf>,
     /// Look for the files below this directory.
     #[arg(long, value_name = "DIR")]
     pub root: Option<PathBuf>,
     /// Show another namespace; `*`: all of them; `+NAME`: it and the default one.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["directory", "file"])]
+    #[arg(long, value_name = "NAME")]
     pub namespace: Option<String>,
     /// Show what all machines and namespaces wrote that have files here.
-    #[arg(short, long, conflicts_with_all = ["directory", "file", "namespace"])]
+    #[arg(short, long)]
     pub merge: bool,
     /// Explain messages by texts of the catalogs, in outputs for people.
     #[arg(short = 'x', long)]
@@ -302,7 +319,7 @@ pub struct Args {
     /// The user whose units `user_unit` are, the one who runs this without it.
     #[arg(skip)]
     pub user: Option<u32>,
-    /// FIELD=VALUE, and `+` between alternatives.
+    /// FIELD=VALUE, the path of a program or a device, and `+` between alternatives.
     #[arg(value_name = "MATCH")]
     pub matches: Vec<String>,
 }

@@ -2,15 +2,18 @@
 //! directory that is named, and by default what its daemon left on this system.
 
 use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::daemon::mirror;
 use crate::entry::Id128;
 use crate::query::Union;
 use crate::show::args::Args;
-use crate::show::run::Failure;
+use crate::show::run::{Failure, zone};
 use crate::show::select::fits;
 use crate::show::stores::is_own;
+use crate::show::when;
 use crate::systemd::SystemdFile;
 
 /// Where systemd keeps them, below the root and in a directory named by the machine's id.
@@ -19,22 +22,62 @@ const DIRECTORIES: [&str; 2] = ["var/log/journal", "run/log/journal"];
 /// Most files that are opened.
 const FILES_MAX: usize = 4096;
 
-/// Adds what the options name. What cannot be read is said, and does not stop the rest.
+/// Adds what the options name. What cannot be read is said, and does not stop the rest, unless
+/// `--file` named it.
 pub fn add(args: &Args, journal: &mut Union) -> Result<(), Failure> {
     for path in paths(args)? {
         match SystemdFile::open(&path) {
             Ok(file) => journal.add(Box::new(file)),
             Err(e) if e.is_gone() => {}
+            Err(e) if !args.file.is_empty() => return Err(e.into()),
             Err(e) => eprintln!("{e}"),
         }
     }
     Ok(())
 }
 
-/// Bytes of the files that the options name.
+/// What the files that the options name take on the device, bytes: they have holes.
 pub fn bytes(args: &Args) -> u64 {
+    /// What st_blocks counts; inode(7).
+    const BLOCK_BYTES: u64 = 512;
     let paths = paths(args).unwrap_or_default();
-    paths.iter().filter_map(|path| path.metadata().ok()).map(|about| about.len()).sum()
+    paths.iter().filter_map(|path| path.metadata().ok()).map(|m| m.blocks() * BLOCK_BYTES).sum()
+}
+
+/// Reads every entry of the files, and says on stderr of each whether that can be done. Seals of
+/// systemd's are not looked at.
+pub fn verify(args: &Args) -> Result<bool, Failure> {
+    let mut whole = true;
+    for path in paths(args)? {
+        let faults = match SystemdFile::open(&path) {
+            Ok(file) => file.verify()?,
+            Err(e) => vec![e],
+        };
+        faults.iter().for_each(|fault| eprintln!("{fault}"));
+        match faults.is_empty() {
+            true if args.quiet => {}
+            true => eprintln!("PASS: {}", path.display()),
+            false => eprintln!("FAIL: {} (Bad message)", path.display()),
+        }
+        whole &= faults.is_empty();
+    }
+    Ok(whole)
+}
+
+/// Says what each file holds.
+pub fn header(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
+    for path in paths(args)? {
+        let file = SystemdFile::open(&path)?;
+        let header = file.header();
+        let (first, last) = header.realtime_us;
+        let print = |us| when::print(us, &zone(args), "%a %Y-%m-%d %H:%M:%S %Z");
+        writeln!(out, "File path: {}", path.display())?;
+        writeln!(out, "Sequential number ID: {}", header.sequence)?;
+        writeln!(out, "State: SYSTEMD\nEntries: {}", header.count)?;
+        writeln!(out, "Head realtime timestamp: {}", print(first))?;
+        writeln!(out, "Tail realtime timestamp: {}\n", print(last))?;
+    }
+    Ok(())
 }
 
 /// The files that `--file` names, whoever wrote them.
@@ -48,11 +91,6 @@ pub fn named(args: &Args) -> Result<Vec<PathBuf>, Failure> {
         paths.extend(found);
     }
     Ok(paths)
-}
-
-/// Whether `--file` names files that are not ours.
-pub fn is_named(args: &Args) -> Result<bool, Failure> {
-    Ok(named(args)?.iter().any(|path| !is_own(path)))
 }
 
 fn paths(args: &Args) -> Result<Vec<PathBuf>, Failure> {
@@ -76,16 +114,12 @@ fn is_mirror(path: &Path) -> bool {
 
 fn directories(args: &Args) -> Vec<PathBuf> {
     if let Some(directory) = &args.directory {
-        return vec![directory.clone()];
+        return with_machines(directory);
     }
     if args.in_memory {
         return Vec::new();
     }
-    if args.merge {
-        let parents = DIRECTORIES.iter().map(|path| args.root().join(path));
-        return parents.flat_map(|parent| listing(&parent)).filter(|path| path.is_dir()).collect();
-    }
-    if args.root.is_some() {
+    if args.merge || args.root.is_some() {
         return directories_below(args);
     }
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
@@ -103,7 +137,18 @@ fn directories(args: &Args) -> Vec<PathBuf> {
     }
 }
 
-/// Below a root of one's own choice, as with systemd 252: those of any machine, and of the namespaces.
+/// A directory and, as with systemd 252, those in it that are named by the id of a machine: so
+/// `-D /var/log/journal` shows what is there.
+fn with_machines(directory: &Path) -> Vec<PathBuf> {
+    let is_machine = |path: &PathBuf| {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        Id128::parse(name).is_some() && path.is_dir()
+    };
+    let machines = listing(directory).into_iter().filter(is_machine);
+    std::iter::once(directory.to_owned()).chain(machines).collect()
+}
+
+/// Below the root, as with systemd 252: those of any machine, and of the namespaces.
 fn directories_below(args: &Args) -> Vec<PathBuf> {
     let namespaces = args.namespaces();
     let is_wanted = |path: &PathBuf| {
@@ -125,18 +170,32 @@ fn files_of(directory: &Path) -> Vec<PathBuf> {
     listing(directory).into_iter().filter(ours).collect()
 }
 
+/// The paths that fit a pattern: `*` and `?` in any part.
 fn matching(glob: &Path) -> Vec<PathBuf> {
-    let Some(pattern) = glob.file_name() else { return Vec::new() };
-    if !pattern.as_encoded_bytes().iter().any(|byte| b"*?".contains(byte)) {
-        return if glob.exists() { vec![glob.to_owned()] } else { Vec::new() };
+    let mut found = vec![PathBuf::new()];
+    for part in glob.components() {
+        let name = part.as_os_str();
+        let is_pattern = name.as_encoded_bytes().iter().any(|byte| b"*?".contains(byte));
+        found = match is_pattern {
+            false => found.into_iter().map(|path| path.join(name)).collect(),
+            true => found.iter().flat_map(|path| fitting(path, name)).take(FILES_MAX).collect(),
+        };
     }
-    let directory = glob.parent().filter(|path| !path.as_os_str().is_empty());
-    let all = listing(directory.unwrap_or(Path::new(".")));
-    let named = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        fits(pattern.as_encoded_bytes(), name.as_encoded_bytes())
-    };
-    all.into_iter().filter(named).collect()
+    found.retain(|path| path.exists());
+    found
+}
+
+/// What fits a pattern in a directory; hidden files are not meant, as in a shell.
+fn fitting(directory: &Path, pattern: &OsStr) -> Vec<PathBuf> {
+    let here = directory.as_os_str().is_empty();
+    let all = listing(if here { Path::new(".") } else { directory });
+    let names = all.iter().filter_map(|path| path.file_name());
+    let (pattern, is_hidden) = (pattern.as_encoded_bytes(), |name: &[u8]| name.starts_with(b"."));
+    let fit = names.filter(|name| {
+        let name = name.as_encoded_bytes();
+        fits(pattern, name) && is_hidden(name) == is_hidden(pattern)
+    });
+    fit.map(|name| directory.join(name)).collect()
 }
 
 /// Files of a directory, by name; none of one that cannot be read.

@@ -6,13 +6,19 @@ use std::collections::BTreeMap;
 use jiff::tz::TimeZone;
 use memchr::memmem;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, Stamp};
 use crate::query::Cursor;
 use crate::show::catalog::Catalog;
 use crate::show::when;
 
 /// Longest value that JSON prints without `--all`, bytes.
 const JSON_VALUE_BYTES_MAX: usize = 4096;
+
+/// A time that a sender may have meant is below this, µs: the year 3111.
+const TIME_US_END: u64 = 1 << 55;
+
+/// What is printed for a tab.
+const TAB: &[u8] = b"        ";
 
 /// An output mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,18 +60,20 @@ pub enum Clock {
     Unix,
     /// Seconds since the start of the boot.
     Monotonic,
+    /// The same, and how long after the entry before.
+    Delta,
 }
 
-/// Names of the modes.
-const MODES: [(&str, Mode); 15] = [
+/// Names of the modes, in the order of journalctl(1).
+const MODES: [(&str, Mode); 16] = [
     ("short", Mode::Short(Clock::Syslog)),
-    ("short-precise", Mode::Short(Clock::Precise)),
+    ("short-full", Mode::Short(Clock::Full)),
     ("short-iso", Mode::Short(Clock::Iso)),
     ("short-iso-precise", Mode::Short(Clock::IsoPrecise)),
-    ("short-full", Mode::Short(Clock::Full)),
-    ("short-unix", Mode::Short(Clock::Unix)),
+    ("short-precise", Mode::Short(Clock::Precise)),
     ("short-monotonic", Mode::Short(Clock::Monotonic)),
-    ("with-unit", Mode::WithUnit),
+    ("short-delta", Mode::Short(Clock::Delta)),
+    ("short-unix", Mode::Short(Clock::Unix)),
     ("verbose", Mode::Verbose),
     ("export", Mode::Export),
     ("json", Mode::Json),
@@ -73,6 +81,7 @@ const MODES: [(&str, Mode); 15] = [
     ("json-sse", Mode::JsonSse),
     ("json-seq", Mode::JsonSeq),
     ("cat", Mode::Cat),
+    ("with-unit", Mode::WithUnit),
 ];
 
 impl Mode {
@@ -86,13 +95,9 @@ impl Mode {
         MODES.iter().map(|(name, _)| *name)
     }
 
-    fn is_for_people(self) -> bool {
+    /// There are lines beside the entries, as between boots.
+    pub fn is_for_people(self) -> bool {
         matches!(self, Mode::Short(_) | Mode::WithUnit | Mode::Verbose)
-    }
-
-    /// Boots are told apart by a line between them.
-    pub fn separates_boots(self) -> bool {
-        matches!(self, Mode::Short(_) | Mode::WithUnit)
     }
 }
 
@@ -111,11 +116,19 @@ pub struct Printer {
     pub fields: Vec<String>,
     /// Texts that explain messages, in outputs for people.
     pub catalog: Option<Catalog>,
+    /// When the entry before was sent.
+    pub(crate) before: Option<Stamp>,
 }
 
 impl Printer {
+    /// All fields, with nothing explained and what is not printable left out.
+    pub fn new(mode: Mode, zone: TimeZone) -> Printer {
+        let (all, no_hostname, fields) = (false, false, Vec::new());
+        Printer { mode, zone, all, no_hostname, fields, catalog: None, before: None }
+    }
+
     /// Appends an entry.
-    pub fn put(&self, entry: &Entry, out: &mut Vec<u8>) {
+    pub fn put(&mut self, entry: &Entry, out: &mut Vec<u8>) {
         let begin = out.len();
         match self.mode {
             Mode::Short(clock) => self.put_short(entry, clock, false, out),
@@ -145,15 +158,23 @@ impl Printer {
         self.fields.is_empty() || self.fields.iter().any(|wanted| wanted.as_bytes() == name)
     }
 
-    fn put_short(&self, entry: &Entry, clock: Clock, with_unit: bool, out: &mut Vec<u8>) {
-        let Some(message) = entry.get("MESSAGE") else { return };
+    fn put_short(&mut self, entry: &Entry, clock: Clock, with_unit: bool, out: &mut Vec<u8>) {
+        // Of a field that is there twice the last one counts.
+        let last = |name: &str| {
+            let all = entry.all_fields().filter(|field| field.0 == name.as_bytes());
+            all.last().map(|field| field.1)
+        };
+        let stamp = sent(entry);
+        let time = self.time(&stamp, clock);
+        self.before = Some(stamp);
+        let Some(message) = last("MESSAGE") else { return };
         let begin = out.len();
-        out.extend_from_slice(self.time(entry, clock).as_bytes());
-        if let Some(host) = entry.get("_HOSTNAME").filter(|_| !self.no_hostname) {
+        out.extend_from_slice(time.as_bytes());
+        if let Some(host) = last("_HOSTNAME").filter(|_| !self.no_hostname) {
             out.push(b' ');
             out.extend_from_slice(host);
         }
-        let first = |names: &[&str]| names.iter().find_map(|name| entry.get(name));
+        let first = |names: &[&str]| names.iter().find_map(|name| last(name));
         let unit = with_unit.then(|| first(&["_SYSTEMD_UNIT", "_SYSTEMD_USER_UNIT"])).flatten();
         let name = unit.or_else(|| first(&["SYSLOG_IDENTIFIER", "_COMM"])).unwrap_or(b"unknown");
         out.push(b' ');
@@ -168,14 +189,14 @@ impl Printer {
         match self.all {
             true => self.put_text(message, indent, out),
             false => {
-                let text = without_colours(message);
+                let text = as_a_line(message);
                 self.put_text(text.strip_suffix(b"\r").unwrap_or(&text), indent, out);
             }
         }
     }
 
-    fn time(&self, entry: &Entry, clock: Clock) -> String {
-        let real = entry.stamp.realtime_us;
+    fn time(&self, stamp: &Stamp, clock: Clock) -> String {
+        let Stamp { realtime_us: real, monotonic_us: mono, .. } = *stamp;
         let print = |pattern| when::print(real, &self.zone, pattern);
         match clock {
             Clock::Syslog => print("%b %d %H:%M:%S"),
@@ -184,19 +205,27 @@ impl Printer {
             Clock::IsoPrecise => print("%Y-%m-%dT%H:%M:%S.%6f%z"),
             Clock::Full => print("%a %Y-%m-%d %H:%M:%S %Z"),
             Clock::Unix => format!("{}.{:06}", real / 1_000_000, real % 1_000_000),
-            Clock::Monotonic => {
-                let mono = entry.stamp.monotonic_us;
-                format!("[{:>5}.{:06}]", mono / 1_000_000, mono % 1_000_000)
-            }
+            Clock::Monotonic => format!("[{}]", seconds(mono)),
+            Clock::Delta => format!("[{} {}]", seconds(mono), self.since_before(stamp)),
         }
+    }
+
+    /// How long after the entry before, as `short-delta` has it: of another boot by the wall clock,
+    /// with a star.
+    fn since_before(&self, stamp: &Stamp) -> String {
+        let Some(before) = &self.before else { return format!("{:15}", "") };
+        let (now, then, mark) = match before.boot == stamp.boot {
+            true => (stamp.monotonic_us, before.monotonic_us, ' '),
+            false => (stamp.realtime_us, before.realtime_us, '*'),
+        };
+        format!("<{}{mark}>", seconds(now.saturating_sub(then)))
     }
 
     /// A value whose further lines begin below its first one.
     fn put_text(&self, value: &[u8], indent: usize, out: &mut Vec<u8>) {
         if !self.all && !is_printable(value) {
-            out.extend_from_slice(
-                format!("[{} blob data]\n", print_bytes(value.len() as u64)).as_bytes(),
-            );
+            let bytes = print_bytes(value.len() as u64);
+            out.extend_from_slice(format!("[{bytes} blob data]\n").as_bytes());
             return;
         }
         let mut lines = value.split(|&byte| byte == b'\n').peekable();
@@ -208,13 +237,14 @@ impl Printer {
             if !first {
                 out.resize(out.len() + indent, b' ');
             }
-            put_line(line, self.all, out);
+            out.extend_from_slice(line);
+            out.push(b'\n');
             first = false;
         }
     }
 
     fn put_verbose(&self, entry: &Entry, out: &mut Vec<u8>) {
-        let time = when::print(entry.stamp.realtime_us, &self.zone, "%a %Y-%m-%d %H:%M:%S.%6f %Z");
+        let time = when::print(sent(entry).realtime_us, &self.zone, "%a %Y-%m-%d %H:%M:%S.%6f %Z");
         out.extend_from_slice(format!("{time} [{}]\n", self.cursor(entry)).as_bytes());
         let boot = entry.stamp.boot.to_string();
         let boot = std::iter::once((&b"_BOOT_ID"[..], boot.as_bytes()));
@@ -255,7 +285,12 @@ impl Printer {
             true => vec!["MESSAGE"],
             false => self.fields.iter().map(String::as_str).collect(),
         };
-        for value in fields.into_iter().filter_map(|name| entry.get(name)) {
+        let boot = entry.stamp.boot.to_string();
+        let value = |name| match name {
+            "_BOOT_ID" => Some(boot.as_bytes()),
+            _ => entry.get(name),
+        };
+        for value in fields.into_iter().filter_map(value) {
             out.extend_from_slice(value);
             out.push(b'\n');
         }
@@ -300,19 +335,37 @@ impl Printer {
     }
 }
 
-/// A line of a value; a tab is eight blanks, unless everything is to be as it is.
-fn put_line(line: &[u8], as_it_is: bool, out: &mut Vec<u8>) {
-    for &byte in line {
-        match byte {
-            b'\t' if !as_it_is => out.extend_from_slice(b"        "),
-            byte => out.push(byte),
-        }
+/// When a message was sent, as its sender or the kernel said: journalctl(1) prints that where it is
+/// known.
+fn sent(entry: &Entry) -> Stamp {
+    let said = |name| std::str::from_utf8(entry.get(name)?).ok()?.parse().ok();
+    let said = |name| said(name).filter(|time| *time < TIME_US_END);
+    let Stamp { realtime_us, monotonic_us, boot } = entry.stamp;
+    let real = said("_SOURCE_REALTIME_TIMESTAMP").filter(|time| *time > 0);
+    Stamp {
+        realtime_us: real.unwrap_or(realtime_us),
+        monotonic_us: said("_SOURCE_MONOTONIC_TIMESTAMP").unwrap_or(monotonic_us),
+        boot,
     }
-    out.push(b'\n');
+}
+
+/// As the kernel prints times.
+fn seconds(us: u64) -> String {
+    format!("{:>5}.{:06}", us / 1_000_000, us % 1_000_000)
 }
 
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
+}
+
+/// A text for short lines: no colours, and blanks in place of tabs.
+fn as_a_line(text: &[u8]) -> Cow<'_, [u8]> {
+    let plain = without_colours(text);
+    if !plain.contains(&b'\t') {
+        return plain;
+    }
+    let parts: Vec<&[u8]> = plain.split(|&byte| byte == b'\t').collect();
+    Cow::Owned(parts.join(TAB))
 }
 
 /// A text without the sequences that colour it: `ESC [`, numbers, `m`; ECMA-48, 8.3.117.

@@ -62,6 +62,11 @@ impl Reading {
         Ok(self.journal.keep_to_settled()?)
     }
 
+    /// Whether no file of another's is read.
+    pub fn has_own_alone(&self) -> bool {
+        self.reached.len() == self.watched.len()
+    }
+
     /// The stores.
     pub fn journal(&self) -> &Union {
         &self.journal

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use jiff::tz::TimeZone;
 
-use crate::entry::Entry;
+use crate::entry::{Entry, is_valid_name};
 use crate::error::Error;
 use crate::query::Union;
 use crate::show::args::Args;
@@ -13,7 +13,7 @@ use crate::show::catalog::Catalog;
 use crate::show::format::{Mode, Printer};
 use crate::show::reading::{Go, Reading, Sink, report};
 use crate::show::walk::Walk;
-use crate::show::{ask, foreign, import, proof, select, stores, when};
+use crate::show::{ask, boots, foreign, import, proof, select, stores};
 
 /// Output is written when so much of it has come together, bytes.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -54,6 +54,9 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
             .map(|()| true)
             .map_err(Failure::from);
     }
+    if let Some(fault) = args.contradiction() {
+        return Err(Failure(fault.to_owned()));
+    }
     if args.sync || args.rotate {
         return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
     }
@@ -77,31 +80,30 @@ pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         ask::write(args);
     }
     let stores = stores::open(args)?;
-    let of_files = args.disk_usage || args.verify || args.header;
     if !args.file.is_empty() && args.vacuums() {
         return Err(Failure("--file is for reading".to_owned()));
-    }
-    if of_files && foreign::is_named(args)? {
-        return Err(Failure(
-            "--file names a file that is not ours: it can only be shown".to_owned(),
-        ));
     }
     if args.vacuums() {
         return stores.iter().try_fold(true, |_, store| stores::run_vacuum(args, &store.files));
     }
     if args.disk_usage {
-        return stores::disk_usage(&stores, out);
+        return stores::disk_usage(&stores, foreign::bytes(args), out);
     }
     if args.verify {
-        let whole = stores::verify(&stores)?;
+        let whole = stores::verify(&stores, args.quiet)? & foreign::verify(args)?;
         return proof::verify(args, &stores).map(|proved| whole && proved);
     }
     if args.header {
-        return stores::header(&stores, out);
+        stores::header(&stores, out)?;
+        return foreign::header(args, out).map(|()| true);
     }
+    let is_empty = stores::are_empty(&stores);
     let mut reading = Reading::of(args, stores)?;
+    if is_empty && reading.has_own_alone() && !args.quiet {
+        eprintln!("No journal files were found.");
+    }
     if args.list_boots {
-        return list_boots(reading.journal(), args, out);
+        return boots::list(reading.journal(), args, out);
     }
     if let Some(field) = &args.field {
         return list_values(reading.journal(), field, out);
@@ -125,7 +127,7 @@ fn catalog(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     }
 }
 
-fn zone(args: &Args) -> TimeZone {
+pub(super) fn zone(args: &Args) -> TimeZone {
     if args.utc { TimeZone::UTC } else { TimeZone::system() }
 }
 
@@ -149,22 +151,25 @@ impl<'a> Show<'a> {
         let mode =
             mode.ok_or_else(|| Failure(format!("Unknown output format '{}'.", args.output)))?;
         let printer = Printer {
-            mode,
-            zone: zone(args),
             all: args.all,
             no_hostname: args.no_hostname,
-            fields: args.output_fields.clone(),
+            fields: args.output_fields.iter().filter(|name| !name.is_empty()).cloned().collect(),
             catalog: args.catalog.then(|| Catalog::read(args.root())),
+            ..Printer::new(mode, zone(args))
         };
         Ok(Show { args, printer, last: None, shown: 0, out: Vec::new() })
     }
 
     fn run(mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<bool, Failure> {
-        let walk = Walk::of(self.args, reading.journal())?;
+        let args = Args { reverse: self.args.newest_first(), ..self.args.clone() };
+        let walk = Walk::of(&args, reading.journal())?;
         let _ = walk.give(reading, &mut Shown { show: &mut self, out })?;
-        // Of a pattern that fits nothing the exit status says so.
-        let is_quiet = self.args.quiet || self.args.follow || self.args.grep.is_some();
-        if self.shown == 0 && !is_quiet {
+        if walk.is_at_end() && self.args.goes_on() {
+            // Its cursor is where to go on, though it is not shown.
+            let _ = walk.give_last(reading, &mut Last(&mut self.last))?;
+        }
+        let is_quiet = self.args.quiet || self.args.follow;
+        if self.shown == 0 && !is_quiet && self.printer.mode.is_for_people() {
             self.out.extend_from_slice(b"-- No entries --\n");
         }
         self.write(out)?;
@@ -179,7 +184,9 @@ impl<'a> Show<'a> {
     fn put(&mut self, entry: Entry, out: &mut dyn Write) -> Result<(), Failure> {
         let boot = |entry: &Entry| entry.stamp.boot;
         let another = self.last.as_ref().is_some_and(|last| boot(last) != boot(&entry));
-        if another && self.printer.mode.separates_boots() && !self.args.quiet {
+        // Boots of several machines are mixed.
+        let is_told = self.printer.mode.is_for_people() && !self.args.quiet && !self.args.merge;
+        if another && is_told {
             self.out.extend_from_slice(format!("-- Boot {} --\n", boot(&entry)).as_bytes());
         }
         self.printer.put(&entry, &mut self.out);
@@ -198,7 +205,8 @@ impl<'a> Show<'a> {
         let Some(last) = &self.last else { return Ok(()) };
         let cursor = self.printer.cursor(last);
         if let Some(path) = &self.args.cursor_file {
-            std::fs::write(path, format!("{cursor}\n"))?;
+            let failed = |e| Failure(format!("Failed to write {}: {e}", path.display()));
+            std::fs::write(path, format!("{cursor}\n")).map_err(failed)?;
         }
         if self.args.show_cursor {
             writeln!(out, "-- cursor: {cursor}")?;
@@ -223,7 +231,20 @@ impl Sink for Shown<'_, '_, '_> {
     }
 }
 
+/// An entry that is kept and not printed.
+struct Last<'s>(&'s mut Option<Entry>);
+
+impl Sink for Last<'_> {
+    fn take(&mut self, entry: Entry) -> Go {
+        *self.0 = Some(entry);
+        Ok(ControlFlow::Break(()))
+    }
+}
+
 fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool, Failure> {
+    if !is_valid_name(field.as_bytes()) {
+        return Err(Failure(format!("'{field}' is no name of a field")));
+    }
     let (values, damage) = journal.values(field.as_bytes())?;
     report(&damage);
     for value in values {
@@ -236,33 +257,6 @@ fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool
 fn list_fields(journal: &Union, out: &mut dyn Write) -> Result<bool, Failure> {
     for name in journal.field_names()? {
         writeln!(out, "{}", String::from_utf8_lossy(&name))?;
-    }
-    Ok(true)
-}
-
-fn list_boots(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
-    const PATTERN: &str = "%a %Y-%m-%d %H:%M:%S %Z";
-    let (boots, zone) = (journal.boots()?, zone(args));
-    let print = |us| when::print(us, &zone, PATTERN);
-    let mut rows: Vec<_> = boots
-        .iter()
-        .enumerate()
-        .map(|(at, span)| {
-            let index = (at as i64 - (boots.len() as i64 - 1)).to_string();
-            (index, span.boot, print(span.realtime_min_us), print(span.realtime_max_us))
-        })
-        .collect();
-    if args.reverse {
-        rows.reverse();
-    }
-    let width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0).max(3);
-    let time = rows.iter().map(|row| row.2.len()).max().unwrap_or(0);
-    if !args.quiet {
-        let (first, last) = ("FIRST ENTRY", "LAST ENTRY");
-        writeln!(out, "{:>width$} {:<32} {first:<time$} {last}", "IDX", "BOOT ID")?;
-    }
-    for (index, boot, first, last) in rows {
-        writeln!(out, "{index:>width$} {boot} {first:<time$} {last}")?;
     }
     Ok(true)
 }

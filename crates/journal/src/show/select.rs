@@ -10,7 +10,7 @@ use crate::entry::Id128;
 use crate::query::{Case, Expr, Grep, Query, Union, matches};
 use crate::show::args::{Args, ID_DIGITS};
 use crate::show::run::Failure;
-use crate::show::when;
+use crate::show::{paths, when};
 
 /// Endings of unit names; a name without one is a service.
 const UNIT_TYPES: [&str; 11] = [
@@ -63,7 +63,8 @@ fn facility(text: &String) -> Result<Expr, Failure> {
 /// The query that the options ask for.
 pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure> {
     let zone = if args.utc { TimeZone::UTC } else { TimeZone::system() };
-    let words: Vec<&str> = args.matches.iter().map(String::as_str).collect();
+    let meant = paths::replace(&args.matches)?;
+    let words: Vec<&str> = meant.matches.iter().map(String::as_str).collect();
     let bad_match = |word| Failure(format!("Failed to add match '{word}': Invalid argument"));
     let mut expr = Expr::default().and(matches::parse(&words).map_err(bad_match)?);
     let mut of_units = Vec::new();
@@ -78,9 +79,10 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
     if !of_units.is_empty() {
         expr = expr.and(Expr::Any(of_units));
     }
-    if !args.facility.is_empty() {
-        let all: Result<Vec<Expr>, Failure> = args.facility.iter().map(facility).collect();
-        expr = expr.and(Expr::Any(all?));
+    let facilities = args.facility.iter().filter(|name| !name.is_empty());
+    let facilities = facilities.map(facility).collect::<Result<Vec<Expr>, Failure>>()?;
+    if !facilities.is_empty() {
+        expr = expr.and(Expr::Any(facilities));
     }
     if !args.identifier.is_empty() {
         let one = |name: &String| Expr::field("SYSLOG_IDENTIFIER", name.as_str());
@@ -95,7 +97,8 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
     if args.dmesg {
         expr = expr.and(Expr::field("_TRANSPORT", "kernel"));
     }
-    let boot = args.boot.clone().or_else(|| args.dmesg.then(|| "0".to_owned()));
+    let boot =
+        args.boot.clone().or_else(|| (args.dmesg || meant.of_device).then(|| "0".to_owned()));
     if let Some(boot) = boot.filter(|boot| boot != "all") {
         expr = expr.and(Expr::field("_BOOT_ID", find_boot(&boot, journal)?.to_string()));
     }

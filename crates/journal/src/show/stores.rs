@@ -64,6 +64,11 @@ pub fn is_own(path: &Path) -> bool {
     path.file_name().and_then(OsStr::to_str).and_then(FileName::parse).is_some()
 }
 
+/// Whether there is no file in any.
+pub fn are_empty(stores: &[Store]) -> bool {
+    stores.iter().all(|store| store.journal.sources().next().is_none())
+}
+
 /// What all files take, bytes.
 pub fn bytes(stores: &[Store]) -> Result<u64, Failure> {
     let mut bytes = 0;
@@ -74,15 +79,19 @@ pub fn bytes(stores: &[Store]) -> Result<u64, Failure> {
     Ok(bytes)
 }
 
-/// Says what all files take, and each class where there are several.
-pub fn disk_usage(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+/// Says what all files take, those of others too, and each class where there are several.
+pub fn disk_usage(
+    stores: &[Store],
+    foreign_bytes: u64,
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
     let mut classes: BTreeMap<String, u64> = BTreeMap::new();
     for store in stores {
         for file in Catalogue::of(store.files.list()?).files {
             *classes.entry(file.name.class().to_owned()).or_default() += file.bytes;
         }
     }
-    let bytes = print_bytes(classes.values().sum());
+    let bytes = print_bytes(classes.values().sum::<u64>() + foreign_bytes);
     writeln!(out, "Archived and active journals take up {bytes} in the file system.")?;
     if classes.keys().any(|class| class != DEFAULT_CLASS) {
         for (class, bytes) in classes {
@@ -101,11 +110,12 @@ fn sources(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Source)> {
 }
 
 /// Says on stderr of every file whether it is whole, like journalctl.
-pub fn verify(stores: &[Store]) -> Result<bool, Failure> {
+pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
     let mut whole = true;
     for (path, source) in sources(stores) {
         let faults = source.verify()?;
         match faults.is_empty() {
+            true if quiet => {}
             true => eprintln!("PASS: {}", path.display()),
             false => {
                 whole = false;
@@ -118,7 +128,7 @@ pub fn verify(stores: &[Store]) -> Result<bool, Failure> {
 }
 
 /// Says what each file holds.
-pub fn header(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
+pub fn header(stores: &[Store], out: &mut dyn Write) -> Result<(), Failure> {
     for (path, source) in sources(stores) {
         let places = source.places()?;
         let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
@@ -135,7 +145,7 @@ pub fn header(stores: &[Store], out: &mut dyn Write) -> Result<bool, Failure> {
         }
         writeln!(out)?;
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Removes what the options name from a directory.

@@ -53,6 +53,16 @@ impl Walk {
         &self.query
     }
 
+    /// Whether nothing is to be given of what there is, and what comes is to be gone on with.
+    pub fn is_at_end(&self) -> bool {
+        self.lines == Some(0) && self.positions.is_none() && !self.since
+    }
+
+    /// Gives the newest one alone, whatever the options say.
+    pub fn give_last(&self, reading: &mut Reading, sink: &mut dyn Sink) -> Go {
+        self.give_newest(reading, 1, sink)
+    }
+
     /// Gives what there is.
     pub fn give(&self, reading: &mut Reading, sink: &mut dyn Sink) -> Go {
         let anywhere = || reading.journal().anywhere();

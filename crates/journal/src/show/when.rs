@@ -1,6 +1,6 @@
 //! Times as people write and read them: systemd.time(7).
 
-use jiff::civil::Time;
+use jiff::civil::{Date, Time, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -42,26 +42,44 @@ const UNITS: [(&str, u64); 30] = [
 pub fn parse_span(text: &str) -> Option<u64> {
     let (mut rest, mut total, mut any) = (text.trim(), 0u64, false);
     while !rest.is_empty() {
-        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-        let number: u64 = rest[..digits].parse().ok()?;
-        rest = rest[digits..].trim_start();
+        let is_number = |c: char| c.is_ascii_digit() || c == '.';
+        let (number, after) = rest.split_at(rest.len() - rest.trim_start_matches(is_number).len());
+        rest = after.trim_start();
         let unit = UNITS.iter().find(|(name, _)| rest.starts_with(name));
         let (length, unit_us) = unit.map_or((0, 1_000_000), |(name, us)| (name.len(), *us));
         rest = rest[length..].trim_start();
-        total = total.checked_add(number.checked_mul(unit_us)?)?;
+        total = total.checked_add(parse_decimal(number, unit_us)?)?;
         any = true;
     }
     any.then_some(total)
+}
+
+/// So many of a unit; what is less than a µs counts nothing.
+fn parse_decimal(text: &str, unit_us: u64) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let whole: u64 = whole.parse().ok()?;
+    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let (mut part_us, mut total) = (unit_us, whole.checked_mul(unit_us)?);
+    for digit in fraction.bytes() {
+        part_us /= 10;
+        total = total.checked_add(u64::from(digit - b'0') * part_us)?;
+    }
+    Some(total)
 }
 
 /// Reads a point in time, µs since 1970. `now_us` is the wall clock.
 pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     let text = text.trim();
     if let Some(seconds) = text.strip_prefix('@') {
-        return parse_unix(seconds);
+        return parse_decimal(seconds, 1_000_000);
     }
     if let Some(ago) = text.strip_suffix("ago") {
         return now_us.checked_sub(parse_span(ago)?);
+    }
+    if let Some(left) = text.strip_suffix("left") {
+        return now_us.checked_add(parse_span(left)?);
     }
     if let Some(span) = text.strip_prefix('-') {
         return now_us.checked_sub(parse_span(span)?);
@@ -69,33 +87,42 @@ pub fn parse(text: &str, now_us: u64, zone: &TimeZone) -> Option<u64> {
     if let Some(span) = text.strip_prefix('+') {
         return now_us.checked_add(parse_span(span)?);
     }
-    let now = zoned(now_us, zone)?;
+    let (text, zone) = split_zone(text, zone);
+    let now = zoned(now_us, &zone)?;
     match text {
-        "now" => return Some(now_us),
-        "today" => return micros(&now.start_of_day().ok()?),
-        "yesterday" => return micros(&now.yesterday().ok()?.start_of_day().ok()?),
-        "tomorrow" => return micros(&now.tomorrow().ok()?.start_of_day().ok()?),
-        _ => {}
+        "now" => Some(now_us),
+        "today" => micros(&now.start_of_day().ok()?),
+        "yesterday" => micros(&now.yesterday().ok()?.start_of_day().ok()?),
+        "tomorrow" => micros(&now.tomorrow().ok()?.start_of_day().ok()?),
+        _ => parse_civil(text, &now),
     }
-    parse_civil(text, &now)
 }
 
-/// `[WEEKDAY] [DATE] [TIME] [UTC]`; a date alone is its midnight, a time alone is today's.
+/// Takes the name of a time zone off the end; without one it is the given one.
+fn split_zone<'t>(text: &'t str, zone: &TimeZone) -> (&'t str, TimeZone) {
+    let named = text.rsplit_once(' ').and_then(|(rest, name)| {
+        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic());
+        let zone = match name {
+            "UTC" => Some(TimeZone::UTC),
+            _ if begins => TimeZone::get(name).ok(),
+            _ => None,
+        };
+        Some((rest.trim_end(), zone?))
+    });
+    named.unwrap_or_else(|| (text, zone.clone()))
+}
+
+/// `[WEEKDAY] [DATE] [TIME]`; a date alone is its midnight, a time alone is today's.
 fn parse_civil(text: &str, now: &Zoned) -> Option<u64> {
-    const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-    // A `T` between date and time; those of weekdays and zones do not follow a digit.
+    // A `T` between date and time; those of weekdays do not follow a digit.
     let digit_before = |at: usize| text[..at].ends_with(|c: char| c.is_ascii_digit());
     let text: String = text
         .char_indices()
         .map(|(at, c)| if c == 'T' && digit_before(at) { ' ' } else { c })
         .collect();
     let mut words: Vec<&str> = text.split_whitespace().collect();
-    let mut zone = now.time_zone().clone();
-    if words.last() == Some(&"UTC") {
-        words.pop();
-        zone = TimeZone::UTC;
-    }
-    if words.first().is_some_and(|word| WEEKDAYS.contains(word)) {
+    let weekday = words.first().and_then(|word| parse_weekday(word));
+    if weekday.is_some() {
         words.remove(0);
     }
     let (date, time) = match words[..] {
@@ -104,24 +131,52 @@ fn parse_civil(text: &str, now: &Zoned) -> Option<u64> {
         [one] => (None, Some(one)),
         _ => return None,
     };
-    let date = date.map_or(Some(now.date()), |date| date.parse().ok())?;
-    let time = time.map_or(Some(Time::midnight()), parse_time)?;
-    micros(&date.to_datetime(time).to_zoned(zone).ok()?)
-}
-
-fn parse_time(text: &str) -> Option<Time> {
-    let full = if text.matches(':').count() == 1 { format!("{text}:00") } else { text.to_owned() };
-    full.contains(':').then(|| full.parse().ok()).flatten()
-}
-
-/// Seconds with up to six digits of fraction.
-fn parse_unix(text: &str) -> Option<u64> {
-    let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if fraction.len() > 6 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+    let date = date.map_or(Some(now.date()), parse_date)?;
+    if weekday.is_some_and(|weekday| weekday != date.weekday()) {
         return None;
     }
-    let micros: u64 = format!("{fraction:0<6}").parse().ok()?;
-    seconds.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(micros)
+    let time = time.map_or(Some(Time::midnight()), parse_time)?;
+    micros(&date.to_datetime(time).to_zoned(now.time_zone().clone()).ok()?)
+}
+
+/// `Mon` or `Monday`, in either case.
+fn parse_weekday(text: &str) -> Option<Weekday> {
+    const LETTERS: usize = 3;
+    const NAMES: [&str; 7] =
+        ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    let is_named =
+        |name: &&str| name.eq_ignore_ascii_case(text) || name[..LETTERS].eq_ignore_ascii_case(text);
+    let at = NAMES.iter().position(is_named)?;
+    Weekday::from_monday_zero_offset(at as i8).ok()
+}
+
+/// `YEAR-MONTH-DAY`; a year of two digits is one of 1969 to 2068, as for strptime(3).
+fn parse_date(text: &str) -> Option<Date> {
+    let mut parts = text.split('-');
+    let mut next = || parts.next().filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    let (year, month, day) = (next()?, next()?, next()?);
+    let number: i16 = year.parse().ok()?;
+    let year = match (year.len(), number) {
+        (1 | 2, 69..) => 1900 + number,
+        (1 | 2, _) => 2000 + number,
+        _ => number,
+    };
+    let date = Date::new(year, month.parse().ok()?, day.parse().ok()?).ok();
+    date.filter(|_| parts.next().is_none())
+}
+
+/// `HOUR:MINUTE[:SECOND[.FRACTION]]`.
+fn parse_time(text: &str) -> Option<Time> {
+    let mut parts = text.split(':');
+    let mut number = || {
+        let digits = parts.next().filter(|part| part.bytes().all(|b| b.is_ascii_digit()))?;
+        digits.parse::<i8>().ok()
+    };
+    let (hour, minute) = (number()?, number()?);
+    let second_us = parts.next().map_or(Some(0), |text| parse_decimal(text, 1_000_000))?;
+    let second = i8::try_from(second_us / 1_000_000).ok()?;
+    let time = Time::new(hour, minute, second, (second_us % 1_000_000) as i32 * 1000).ok();
+    time.filter(|_| parts.next().is_none())
 }
 
 fn micros(time: &Zoned) -> Option<u64> {
@@ -171,19 +226,48 @@ mod tests {
         check("09:30", Some(NOW));
         check("@1704447000", Some(NOW));
         check("@1704447000.5", Some(NOW + 500_000));
-        for bad in ["", "bogus", "2024-13-01", "25:00", "@x", "-", "1 2 3", "@1.0000000", "7"] {
+        check("@1704447000.0000019", Some(NOW + 1));
+        check("1.5h ago", Some(NOW - HOUR * 3 / 2));
+        check("2h left", Some(NOW + 2 * HOUR));
+        check("24-1-5 9:30", Some(NOW));
+        check("friday 2024-01-05", Some(midnight));
+        check("70-1-1 0:00:01", Some(1_000_000));
+        for bad in ["", "bogus", "2024-13-01", "25:00", "@x", "-", "1 2 3", "@1.", "7", "9:30:60"] {
+            check(bad, None);
+        }
+        // Another day of the week, one that the month does not have, a zone that nobody knows.
+        for bad in ["Sat 2024-01-05", "2024-02-30", "09:30 Nowhere/Else", "2024-01-05-1", "1:2:3:4"]
+        {
             check(bad, None);
         }
     }
 
     #[test]
+    fn zones() {
+        if TimeZone::get("America/New_York").is_err() {
+            use std::io::Write;
+            let _ =
+                writeln!(std::io::stderr(), "NOT RUN: there are no zones in /usr/share/zoneinfo");
+            return;
+        }
+        check("2024-01-05 04:30 America/New_York", Some(NOW));
+        check("2024-01-05 10:30:00 CET", Some(NOW));
+        check("today Europe/Berlin", Some(NOW - 9 * 3_600_000_000 - 1_800_000_000 - 3_600_000_000));
+    }
+
+    #[test]
     fn spans() {
-        let cases =
-            [("5", 5_000_000), ("1min 30s", 90_000_000), ("2d", 172_800_000_000), ("7us", 7)];
+        let cases = [
+            ("5", 5_000_000),
+            ("1min 30s", 90_000_000),
+            ("2d", 172_800_000_000),
+            ("7us", 7),
+            ("0.5s 1.5us", 500_001),
+        ];
         for (text, expected) in cases {
             assert_eq!(parse_span(text), Some(expected), "{text}");
         }
-        for bad in ["", "x", "1x", "99999999999999999999"] {
+        for bad in ["", "x", "1x", "1.", ".5h", "1.2.3s", "99999999999999999999"] {
             assert_eq!(parse_span(bad), None, "{bad}");
         }
     }

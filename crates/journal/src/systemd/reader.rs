@@ -11,7 +11,7 @@ use crate::files::{Disk, Files};
 use crate::query::union::{Reader, Stream, Values};
 use crate::query::{Direction, Query};
 use crate::segment::directory::BootSpan;
-use crate::systemd::file::{Fault, JournalFile};
+use crate::systemd::file::{Fault, Header, JournalFile};
 
 /// Most data objects that are remembered: most entries have most values in common.
 const KNOWN_MAX: usize = 1 << 14;
@@ -44,6 +44,16 @@ impl SystemdFile {
     pub fn of(name: &str, file: Box<dyn crate::files::File>) -> Result<SystemdFile> {
         let file = JournalFile::open(name, file)?;
         Ok(SystemdFile { file, entries: OnceCell::new(), known: RefCell::default() })
+    }
+
+    /// What the header says.
+    pub fn header(&self) -> &Header {
+        self.file.header()
+    }
+
+    /// What of it cannot be read.
+    pub fn verify(&self) -> Result<Vec<Error>> {
+        self.each(|_| {})
     }
 
     fn entries(&self) -> Result<&(Vec<u64>, Option<Error>)> {
