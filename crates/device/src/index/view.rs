@@ -248,6 +248,14 @@ impl Index {
         }
     }
 
+    /// True for a physical volume that was away while its group was changed, and which the group
+    /// takes for lost since: lvm2 does not use it before `vgextend --restoremissing`.
+    pub fn is_written_off(&self, device: &Device) -> bool {
+        let super::Role::Lvm { pv, .. } = device.role else { return false };
+        let Some(GroupId::Lvm(vg)) = self.group_of(device) else { return false };
+        self.vgs.get(vg).is_some_and(|group| group.has_written_off(pv))
+    }
+
     /// Why a device counts for no group.
     pub fn refusal(&self, device: &Device) -> Option<Refusal> {
         device.refusal(&self.policy)

@@ -4,7 +4,7 @@
 //! | row | what | held by |
 //! |--|--|--|
 //! | 1 | a group of two, both arrive | `s01...`; tests/daemon.rs, `the_boot_batch_is_one_start...` |
-//! | 2 | a member is absent | `s02...`, by group, by volume, after a time; `xtask vm devices` |
+//! | 2 | a member is absent | `s02...`, by group, by volume, after a time, written off; `xtask vm devices`; tests/peers.rs (`back`) |
 //! | 3 | the same disk again | `s03...`; tests/daemon.rs, `a_changed_disk_is_read_again` |
 //! | 4, 5 | a member without metadata, first or last | `s04_s05...`; tests/peers.rs (`copies0`) |
 //! | 6 | a PV in no group | `s06...`; tests/peers.rs (`unused`) |
@@ -115,6 +115,31 @@ fn s02_a_complete_group_has_no_deadline() {
     assert_eq!(bench.index.next_deadline_ms(), Some(30_000));
     assert_eq!(bench.run("+ sdb b data@1"), "start data/d");
     assert_eq!(bench.index.next_deadline_ms(), None);
+}
+
+/// A disk that was away while its group was changed counts for the group, and nothing that lies on it
+/// does: lvm2 refuses such volumes.
+#[test]
+fn s02_what_lies_on_a_member_that_was_written_off_does_not_start() {
+    let group = "vg data@2 ab root:a home:b r:a|b lost=b
+         boot";
+    check(
+        per_volume(),
+        &format!(
+            "{group}
+             + sdb b data@2
+             + sda a data@2 => start data/d
+             ? data/d => complete"
+        ),
+    );
+    check(
+        Policy { degraded_after_ms: Some(1000), ..per_volume() },
+        "vg data@2 abc root:a home:b r:a|b lost=b
+         boot
+         + sdb b data@2
+         + sda a data@2 => start data/d root
+         late 1 => degraded data/d r",
+    );
 }
 
 #[test]
