@@ -22,6 +22,7 @@ use warren_unit::parse::{UnitFile, parse};
 use warren_unit::{UnitName, UnitType};
 
 use crate::loader::is_of_kernel;
+use crate::mount_options::DEVICE_BOUND;
 use crate::say;
 
 /// Where such units come from, by `SourcePath=`.
@@ -42,9 +43,6 @@ const KEPT: [&str; 3] = ["/", "/usr", "/run"];
 /// What a soft reboot makes the root: it must not be stopped before. At other ends it is unmounted
 /// by the last steps.
 const NEXT_ROOT: &str = "/run/nextroot";
-
-/// What ties such a mount to its device: systemd.mount(5).
-const DEVICE_BOUND: &str = "x-systemd.device-bound";
 
 /// A name that gained or lost a mount, or whose mount is tied otherwise to its device than before.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -19,6 +19,7 @@ use warren_unit::{UnitName, UnitType};
 
 use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited, is_bound};
 use crate::loader::is_of_kernel;
+use crate::mount_options::MountOptions;
 use crate::swap_table::SwapTable;
 
 /// Where the kernel cannot tell what changed, the whole table is read, at most this often.
@@ -43,6 +44,7 @@ pub struct MountTable {
     /// Mounts by the unit of the device that they name as their source.
     by_device: BTreeMap<UnitName, BTreeSet<u64>>,
     swaps: SwapTable,
+    options: MountOptions,
     waiting: BTreeSet<UnitName>,
     /// Names whose mount came or went, and whose unit the loader is to make or take back.
     to_load: BTreeSet<UnitName>,
@@ -116,6 +118,7 @@ impl MountTable {
             here: BTreeMap::new(),
             by_device: BTreeMap::new(),
             swaps: SwapTable::default(),
+            options: MountOptions::default(),
             waiting: BTreeSet::new(),
             to_load: BTreeSet::new(),
             is_loading: false,
@@ -131,6 +134,7 @@ impl MountTable {
         let (sender, deltas) = channel();
         let mut table = MountTable::over(deltas);
         table.note(first);
+        table.options = MountOptions::follow(wake.clone());
         let follow = move || follow(watch, &epoll, &sender, &wake);
         // Without the thread mounts made by others are not noticed; everything else works.
         let _ = std::thread::Builder::new().name("mounts".into()).spawn(follow);
@@ -191,7 +195,8 @@ impl MountTable {
         let mounts = self.by_device.get(device).into_iter().flatten();
         let units = mounts.filter_map(|id| self.points.get(id)).map(|point| &point.unit);
         let is_otherwise = |unit: &&UnitName| {
-            let definition = graph.lookup(unit).map(|unit| graph.definition(unit));
+            let definition = graph.lookup(unit).map(|id| graph.definition(id));
+            let binds = self.options.is_bound(unit).unwrap_or(binds);
             match definition.filter(|d| d.load_state != LoadState::NotFound) {
                 Some(of_file) if !is_of_kernel(of_file) => false,
                 Some(d) => d.files.fragment.as_ref().is_some_and(|file| is_bound(file) != binds),
@@ -232,6 +237,8 @@ impl MountTable {
             self.note(delta);
         }
         self.waiting.extend(self.swaps.take(|| files_of_swap(graph)));
+        let tied = self.options.take().into_iter().filter(|name| self.here.contains_key(name));
+        self.to_load.extend(tied);
         let waiting = std::mem::take(&mut self.waiting);
         let changed: Vec<UnitName> =
             waiting.iter().filter(|name| self.is_for_loader(graph, name)).cloned().collect();
@@ -274,7 +281,8 @@ impl MountTable {
             let last = self.here.get(&name).map(|here| here.last);
             let device = last.and_then(|id| self.points.get(&id)?.device.as_ref());
             let mount = if self.swaps.is_on(&name) { Some(SWAP) } else { last };
-            Changed { mount, is_bound: device.and_then(&binds), name }
+            let is_bound = self.options.is_bound(&name).or(device.and_then(&binds));
+            Changed { mount, is_bound, name }
         };
         self.is_loading.then(|| now.into_iter().map(change).collect())
     }
