@@ -174,6 +174,8 @@ fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> Dis
     let details = details.cloned().unwrap_or_else(unread);
     let mut notes = details.notes;
     notes.extend(index.refusal(device).map(|refusal| refusal.as_str().to_owned()));
+    let listed = index.lists_freed(device).into_iter();
+    notes.extend(listed.map(|group| format!("vg {group} is older and lists it still")));
     if index.is_outdated(device) {
         notes.push("its group does not list it any more".to_owned());
     }
