@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde_json::Value;
-use warren_device::file::DeviceFile;
 use warren_device::index::Policy;
 use warren_device::lvm::host;
-use warren_device::read::Scratch;
+use warren_device::readers::Readers;
 use warren_device::report;
-use warren_device::scan::{Known, Scan};
+use warren_device::scan::Scan;
 
 use crate::output::{Style, Tone, bytes, print, tone_of_state};
 
@@ -20,17 +19,18 @@ macro_rules! put {
     ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
 }
 
-/// `warren devices scan`: reads each path; 1 when one could not be read.
-pub fn scan(paths: &[String], json: bool) -> i32 {
-    let (mut scratch, mut known) = (Scratch::default(), Known::default());
-    let scans: Vec<(String, std::io::Result<Scan>)> = paths
-        .iter()
-        .map(|path| (path.clone(), scan_path(path, &mut scratch, &mut known)))
-        .collect();
+/// `warren devices scan`: reads each path, several at a time; 1 when one could not be read.
+///
+/// # Errors
+/// The answers of the disks cannot be waited for.
+pub fn scan(paths: &[String], json: bool) -> warren_sys::Result<i32> {
+    let nodes: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
+    let found = Readers::new()?.read_all(&nodes)?;
+    let scans: Vec<(String, std::io::Result<Scan>)> = paths.iter().cloned().zip(found).collect();
     let failed = scans.iter().any(|(_, result)| result.is_err());
     let report = report::of_scans(&scans, policy(&scans));
     print(&if json { report.json_lines() } else { report.text() });
-    i32::from(failed)
+    Ok(i32::from(failed))
 }
 
 /// Whether a group belongs to another host can be told when this one's name is known; lvm2 is asked
@@ -40,14 +40,6 @@ fn policy(scans: &[(String, std::io::Result<Scan>)]) -> Policy {
     let is_owned = found.flat_map(Scan::texts_read).any(|(_, group)| !group.system_id.is_empty());
     let system_ids = is_owned.then(host::system_id).flatten().into_iter().collect();
     Policy { system_ids, ..Policy::default() }
-}
-
-fn scan_path(path: &str, scratch: &mut Scratch, known: &mut Known) -> std::io::Result<Scan> {
-    let file = DeviceFile::open(Path::new(path))?;
-    let found = warren_device::scan::scan(&file, scratch, &mut |key| known.contains(key));
-    let found = found.map_err(|error| std::io::Error::from_raw_os_error(error.errno))?;
-    known.learn(&found);
-    Ok(found)
 }
 
 /// The answer of `Devices`: each group with what it lies on and what is made of it, then the other

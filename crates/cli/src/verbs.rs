@@ -71,7 +71,7 @@ pub fn run(cli: Cli) -> Result<i32> {
             Client::connect(&control_socket(&global)?).map_err(with_hint)
         }),
         Command::Devices(DevicesArgs { command: Some(DevicesCommand::Scan { paths }) }) => {
-            Ok(crate::devices::scan(&paths, global.json))
+            Ok(crate::devices::scan(&paths, global.json)?)
         }
         Command::Enter(args) => enter(&args, &global),
         Command::Logs(args) => logs(*args, &global),

@@ -32,7 +32,7 @@ fn images_are_read_and_rubbish_is_survived() {
     let path = |name: &str| dir.join(name).to_str().expect("a plain path").to_owned();
     let mut disk = Disk::new(1 << 20);
     let luks = Luks { version: 1, uuid: Uuid([9; 16]), label: String::new(), from_second: false };
-    image::put_luks(&mut disk, &luks);
+    image::put_luks(&mut disk, &luks, 0x4000);
     write(&disk, &path("luks"));
     fs::write(path("empty"), b"").expect("it can be written");
     let (luks, empty, gone) = (path("luks"), path("empty"), path("gone"));

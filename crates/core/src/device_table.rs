@@ -26,6 +26,8 @@ pub struct DeviceFacts {
     pub ready: bool,
     /// `SYSTEMD_WANTS=`: names of units and templates.
     pub wants: Vec<String>,
+    /// Mounts of it that no file is for go with it (`SYSTEMD_MOUNT_DEVICE_BOUND=`).
+    pub binds_mounts: bool,
     /// For people: what is on it.
     pub note: String,
     /// For people: its model and its label.

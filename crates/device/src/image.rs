@@ -310,18 +310,19 @@ pub fn put_btrfs(disk: &mut Disk, member: &btrfs::BtrfsMember) {
     disk.put(btrfs::OFFSET as u64, &block);
 }
 
-/// Writes the fields of a LUKS header that name the device; version 2 gets its second header, too.
-pub fn put_luks(disk: &mut Disk, found: &luks::Luks) {
-    let mut block = vec![0; 512];
+/// Writes the fields of a LUKS header that name the device; version 2 gets its second header, too, at
+/// this byte.
+pub fn put_luks(disk: &mut Disk, found: &luks::Luks, second: u64) {
+    let mut block = vec![0; luks::NAMING_BYTES];
     block[6..8].copy_from_slice(&found.version.to_be_bytes());
     let uuid = found.uuid.to_string();
     block[168..168 + uuid.len()].copy_from_slice(uuid.as_bytes());
     if found.version == 2 {
         let label = found.label.as_bytes();
         block[24..24 + label.len().min(47)].copy_from_slice(&label[..label.len().min(47)]);
-        block[256..264].copy_from_slice(&0x4000u64.to_be_bytes());
+        block[256..264].copy_from_slice(&second.to_be_bytes());
         block[..6].copy_from_slice(luks::MAGIC_SECOND);
-        disk.put(0x4000, &block);
+        disk.put(second, &block);
         block[256..264].fill(0);
     }
     block[..6].copy_from_slice(luks::MAGIC);

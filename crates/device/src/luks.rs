@@ -12,9 +12,13 @@ pub const MAGIC: &[u8; 6] = b"LUKS\xba\xbe";
 /// What the second header of version 2 begins with.
 pub const MAGIC_SECOND: &[u8; 6] = b"SKUL\xba\xbe";
 
-/// Places of the second header of version 2 that the head covers: it follows the first one, whose
-/// size is a power of two from 16 KiB on.
-const SECOND_OFFSETS: [usize; 3] = [0x4000, 0x8000, 0x10000];
+/// Places of the second header of version 2: it follows the first one, whose size is a power of two
+/// (`--luks2-metadata-size`, cryptsetup-luksFormat(8)). The head covers the first three.
+pub const SECOND_OFFSETS: [u64; 9] =
+    [0x4000, 0x8000, 0x1_0000, 0x2_0000, 0x4_0000, 0x8_0000, 0x10_0000, 0x20_0000, 0x40_0000];
+
+/// Bytes of a header that name the device.
+pub const NAMING_BYTES: usize = 512;
 
 /// An encrypted device.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,18 +33,20 @@ pub struct Luks {
     pub from_second: bool,
 }
 
-/// Looks for a header in `head`.
+/// Looks for a header in `head`, the first bytes of a device.
 pub fn find(head: &[u8]) -> Option<Luks> {
     if let Some(found) = parse(head, 0, MAGIC) {
         return Some(found);
     }
-    let second = |&at: &usize| {
-        let found = parse(head, at, MAGIC_SECOND).filter(|l| l.version == 2)?;
-        // The header says where it is: an image of a whole disk inside another is not taken.
-        let own_place = be64(head, at + 256)? == at as u64;
-        own_place.then_some(Luks { from_second: true, ..found })
-    };
-    SECOND_OFFSETS.iter().find_map(second)
+    let seconds = SECOND_OFFSETS.iter();
+    seconds.filter_map(|&place| Some((head.get(place as usize..)?, place))).find_map(second)
+}
+
+/// Looks for a second header in the bytes at one of its places.
+pub fn second((bytes, place): (&[u8], u64)) -> Option<Luks> {
+    let found = parse(bytes, 0, MAGIC_SECOND).filter(|l| l.version == 2)?;
+    // The header says where it is: an image of a whole disk inside another is not taken.
+    (be64(bytes, 256)? == place).then_some(Luks { from_second: true, ..found })
 }
 
 fn parse(head: &[u8], at: usize, magic: &[u8]) -> Option<Luks> {

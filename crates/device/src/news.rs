@@ -26,6 +26,8 @@ pub struct Told {
     pub ready: bool,
     /// Units that it wants (`SYSTEMD_WANTS=`).
     pub wants: Vec<String>,
+    /// Mounts of it that are made by hand go with it (`SYSTEMD_MOUNT_DEVICE_BOUND=`).
+    pub binds_mounts: bool,
     /// What is on it.
     pub note: String,
     /// What people call it: its model and its label.
@@ -166,7 +168,9 @@ fn write_device(out: &mut String, told: &Told) {
     for (name, priority) in &told.names {
         *out += &format!("name {priority} {}\n", printable(name));
     }
-    for (is_so, word) in [(told.ready, "ready\n"), (told.is_unknown, "unknown\n")] {
+    let words =
+        [(told.ready, "ready\n"), (told.is_unknown, "unknown\n"), (told.binds_mounts, "binds\n")];
+    for (is_so, word) in words {
         *out += if is_so { word } else { "" };
     }
     told.wants.iter().for_each(|unit| *out += &format!("wants {}\n", printable(unit)));

@@ -1,8 +1,9 @@
 //! Threads that read devices: several at once, each device in bounded time.
 //!
-//! A read of a dead disk may never return, and nothing can take it back. Its thread is written
-//! off and another takes its place; whoever waits is told [`Outcome::TimedOut`]. If the read does
-//! return after all, its result is delivered late.
+//! A read of a dead disk may never return, and nothing can take it back. Its thread is soon taken for
+//! slow and another takes its place, so that who is behind does not wait; later it is written off, and
+//! whoever waits is told [`Outcome::TimedOut`]. If the read does return after all, its result is
+//! delivered late.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -18,11 +19,19 @@ use crate::index::DeviceNumber;
 use crate::read::{ReadAt, Scratch};
 use crate::scan::{Known, Scan, scan};
 
-/// Devices read at one time.
+mod all;
+
+pub use all::Scans;
+
+/// Devices read at one time, those aside that do not answer promptly.
 pub const READERS: usize = 8;
 
-/// Threads that may be stuck in a read before no more are started.
-pub const STUCK_THREADS_MAX: usize = 64;
+/// Reads that may be slow or dead before no more threads are started: all paths through a controller
+/// that died.
+pub const STUCK_THREADS_MAX: usize = 512;
+
+/// A read that takes longer than this, in milliseconds, does not keep the next device waiting.
+pub const SLOW_MS: u64 = 300;
 
 /// A read that takes longer than this, in milliseconds, is given up. SCSI gives a command 30 s and
 /// then begins to recover; waiting through that would hold the boot for one dead disk.
@@ -59,13 +68,32 @@ struct Job {
     whole: bool,
 }
 
+/// A read under way.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    device: DeviceNumber,
+    /// When it began, in milliseconds of CLOCK_MONOTONIC.
+    since_ms: u64,
+    pace: Pace,
+}
+
+/// How long a read has taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    Prompt,
+    /// Another thread may take its place.
+    Slow,
+    /// Whoever waits was told so.
+    GivenUp,
+}
+
 #[derive(Default)]
 struct State {
     jobs: VecDeque<Job>,
-    /// Reads under way: by thread, since when and of what.
-    busy: BTreeMap<u64, (u64, DeviceNumber)>,
-    /// Threads that were given up.
-    stuck: usize,
+    /// Reads under way, by thread.
+    busy: BTreeMap<u64, Reading>,
+    /// How many of them are not prompt.
+    held: usize,
     threads: usize,
     next_thread: u64,
     known: Known,
@@ -125,16 +153,17 @@ impl Readers {
     }
 
     /// Starts a thread when all are at work and there may be more.
-    fn start_thread(&self, state: &mut State) {
-        let live = state.threads - state.stuck;
-        let idle = live - (state.busy.len() - state.stuck).min(live);
-        if live >= READERS || state.stuck >= STUCK_THREADS_MAX || idle >= state.jobs.len() {
-            return;
+    fn start_thread(&self, state: &mut State) -> bool {
+        let live = state.threads - state.held;
+        let idle = live - (state.busy.len() - state.held).min(live);
+        if live >= READERS || state.held >= STUCK_THREADS_MAX || idle >= state.jobs.len() {
+            return false;
         }
         state.threads += 1;
         state.next_thread += 1;
         let (shared, sender, id) = (self.shared.clone(), self.sender.clone(), state.next_thread);
         std::thread::spawn(move || read_jobs(&shared, &sender, id));
+        true
     }
 
     /// Answers that are there.
@@ -143,38 +172,59 @@ impl Readers {
         self.answers.try_iter().collect()
     }
 
-    /// Gives up reads that began too long before `now_ms` (milliseconds of CLOCK_MONOTONIC).
+    /// Gives up reads that began too long before `now_ms` (milliseconds of CLOCK_MONOTONIC), and sees
+    /// to it that nobody waits behind a slow one. When as many are stuck as may be, nothing that waits
+    /// behind them is read either.
     pub fn give_up(&self, now_ms: u64) -> Vec<Answer> {
         let mut state = self.shared.lock();
-        let late = |since: u64| now_ms.saturating_sub(since) >= self.timeout_ms;
-        let mut out = Vec::new();
-        let State { busy, stuck, .. } = &mut *state;
-        for (since, device) in
-            busy.values_mut().filter(|(since, _)| *since != GIVEN_UP && late(*since))
-        {
-            *since = GIVEN_UP;
-            *stuck += 1;
-            out.push(Answer { device: *device, outcome: Outcome::TimedOut });
+        let mut late = Vec::new();
+        let State { busy, held, .. } = &mut *state;
+        for reading in busy.values_mut().filter(|reading| reading.pace != Pace::GivenUp) {
+            let pace = self.pace(now_ms.saturating_sub(reading.since_ms));
+            *held += usize::from(reading.pace == Pace::Prompt && pace != Pace::Prompt);
+            reading.pace = pace;
+            late.extend((pace == Pace::GivenUp).then_some(reading.device));
         }
-        for _ in 0..out.len() {
-            self.start_thread(&mut state);
+        while self.start_thread(&mut state) {}
+        if state.are_all_given_up() && state.held >= STUCK_THREADS_MAX {
+            late.extend(state.jobs.drain(..).map(|job| job.device));
         }
-        out
+        let answer = |device| Answer { device, outcome: Outcome::TimedOut };
+        late.into_iter().map(answer).collect()
     }
 
-    /// When [`Readers::give_up`] may have something to give up, in the same milliseconds. A job that
-    /// no thread has taken yet cannot be late before a whole timeout from now.
+    fn pace(&self, took_ms: u64) -> Pace {
+        match took_ms {
+            took_ms if took_ms >= self.timeout_ms => Pace::GivenUp,
+            took_ms if took_ms >= SLOW_MS => Pace::Slow,
+            _ => Pace::Prompt,
+        }
+    }
+
+    /// When [`Readers::give_up`] may have something to do, in the same milliseconds. A job that no
+    /// thread has taken yet cannot be late before a whole timeout from now.
     pub fn next_deadline_ms(&self, now_ms: u64) -> Option<u64> {
         let state = self.shared.lock();
-        let waiting =
-            state.busy.values().map(|(since, _)| *since).filter(|since| *since != GIVEN_UP);
-        let queued = (!state.jobs.is_empty()).then_some(now_ms);
-        waiting.chain(queued).min().map(|since| since.saturating_add(self.timeout_ms))
+        let is_waited_behind = !state.jobs.is_empty();
+        let deadline = |reading: &Reading| {
+            let ms = match reading.pace {
+                Pace::GivenUp => return None,
+                Pace::Prompt if is_waited_behind => SLOW_MS.min(self.timeout_ms),
+                _ => self.timeout_ms,
+            };
+            Some(reading.since_ms.saturating_add(ms))
+        };
+        let queued = is_waited_behind.then(|| now_ms.saturating_add(self.timeout_ms));
+        state.busy.values().filter_map(deadline).chain(queued).min()
     }
 }
 
-/// Start time of a read that was given up.
-const GIVEN_UP: u64 = u64::MAX;
+impl State {
+    /// No read is under way that somebody waits for.
+    fn are_all_given_up(&self) -> bool {
+        self.busy.values().all(|reading| reading.pace == Pace::GivenUp)
+    }
+}
 
 impl Drop for Readers {
     fn drop(&mut self) {
@@ -187,11 +237,11 @@ fn read_jobs(shared: &Shared, sender: &Sender<Answer>, id: u64) {
     let mut scratch = Scratch::default();
     while let Some(job) = next_job(shared, id) {
         let outcome = read(shared, &job, &mut scratch);
-        let in_time = finish(shared, id);
+        let goes_on = finish(shared, id);
         // Nobody listens any more: the daemon ends.
         let _ = sender.send(Answer { device: job.device, outcome });
         shared.done.notify();
-        if !in_time {
+        if !goes_on {
             return;
         }
     }
@@ -205,7 +255,8 @@ fn next_job(shared: &Shared, id: u64) -> Option<Job> {
             return None;
         }
         if let Some(job) = state.jobs.pop_front() {
-            state.busy.insert(id, (warren_sys::time::monotonic_ns() / 1_000_000, job.device));
+            let reading = Reading { device: job.device, since_ms: now_ms(), pace: Pace::Prompt };
+            state.busy.insert(id, reading);
             return Some(job);
         }
         let waited = shared.work.wait_timeout(state, IDLE);
@@ -218,18 +269,23 @@ fn next_job(shared: &Shared, id: u64) -> Option<Job> {
     }
 }
 
+fn now_ms() -> u64 {
+    warren_sys::time::monotonic_ns() / 1_000_000
+}
+
 /// How long a thread without work stays.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// A read is over; false when it had been given up, and another thread is in this one's place.
+/// A read is over; false when others are in this thread's place.
 fn finish(shared: &Shared, id: u64) -> bool {
     let mut state = shared.lock();
-    let given_up = state.busy.remove(&id).is_some_and(|(since, _)| since == GIVEN_UP);
-    if given_up {
-        state.stuck -= 1;
-        state.threads -= 1;
+    let reading = state.busy.remove(&id);
+    if reading.is_some_and(|reading| reading.pace != Pace::Prompt) {
+        state.held -= 1;
     }
-    !given_up
+    let goes_on = state.threads - state.held <= READERS;
+    state.threads -= usize::from(!goes_on);
+    goes_on
 }
 
 /// No lock is held while the device is read.

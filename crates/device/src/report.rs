@@ -18,6 +18,10 @@ mod render;
 /// Kinds of groups in the order in which they are shown.
 const KINDS: [&str; 4] = ["vg", "md", "btrfs", "luks"];
 
+/// What is said of a physical volume that its group takes for lost.
+const WRITTEN_OFF: &str = "its group was changed while it was away and takes it for lost: \
+                           vgextend --restoremissing takes it back";
+
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
@@ -170,8 +174,13 @@ fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> Dis
     let details = details.cloned().unwrap_or_else(unread);
     let mut notes = details.notes;
     notes.extend(index.refusal(device).map(|refusal| refusal.as_str().to_owned()));
+    let listed = index.lists_freed(device).into_iter();
+    notes.extend(listed.map(|group| format!("vg {group} is older and lists it still")));
     if index.is_outdated(device) {
         notes.push("its group does not list it any more".to_owned());
+    }
+    if index.is_written_off(device) {
+        notes.push(WRITTEN_OFF.to_owned());
     }
     if let Role::Lvm { pv, .. } = device.role {
         notes.extend(clone_note(index, device, pv));

@@ -17,7 +17,7 @@ use crate::lvm::group::{self, GroupFault, VolumeGroup};
 use crate::lvm::label::{self, LabelFault, PvHeader};
 use crate::md::{self, MdFault, MdMember, Version};
 use crate::partition::{self, PartitionTable};
-use crate::read::{Image, ReadAt, ReadError, Scratch};
+use crate::read::{HEAD_BYTES, Image, ReadAt, ReadError, Scratch};
 
 /// What one device holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +30,8 @@ pub struct Scan {
     pub also: Vec<Content>,
     /// What is damaged.
     pub faults: Vec<Fault>,
-    /// How many reads it took.
+    /// How many reads it took: two, those of metadata texts behind the head, and six more where
+    /// nothing is found.
     pub reads: u32,
 }
 
@@ -139,10 +140,26 @@ pub fn scan(
         found.push(Content::Lvm(LvmMember { header, texts }));
         found.sort_by_key(rank);
     }
+    if found.is_empty() {
+        found.extend(far_header(&mut image).map(Content::Luks));
+    }
     let mut found = found.into_iter();
     let content = found.next().unwrap_or(Content::Nothing);
     let (size_bytes, reads) = (image.size_bytes(), image.reads());
     Ok(Scan { size_bytes, content, also: found.collect(), faults, reads })
+}
+
+/// The second header of an encrypted device whose first one is lost, behind the head. Only where
+/// nothing else is: it costs a read for each place.
+fn far_header(image: &mut Image<'_>) -> Option<Luks> {
+    let end = image.size_bytes().saturating_sub(luks::NAMING_BYTES as u64);
+    let far = |place: &u64| *place >= HEAD_BYTES as u64 && *place < end;
+    luks::SECOND_OFFSETS.into_iter().filter(far).find_map(|place| {
+        let mut bytes = Vec::with_capacity(luks::NAMING_BYTES);
+        // What cannot be read there is no header.
+        image.append(place, luks::NAMING_BYTES, &mut bytes).ok()?;
+        luks::second((&bytes, place))
+    })
 }
 
 /// Everything but LVM, the strongest first.

@@ -82,6 +82,8 @@ pub struct Words {
     pub wants: Vec<String>,
     /// `SYSTEMD_ALIAS=`, absolute paths.
     pub aliases: Vec<String>,
+    /// `SYSTEMD_MOUNT_DEVICE_BOUND=`
+    pub binds_mounts: bool,
     /// Identifier and name of a partition, where the kernel tells; else empty.
     pub partition: (String, String),
     /// Name that device-mapper gave it; else empty.
@@ -175,11 +177,17 @@ fn words<'a>(
         is_held_back: record.get("SYSTEMD_READY") == Some("0"),
         wants: list("SYSTEMD_WANTS"),
         aliases: list("SYSTEMD_ALIAS").into_iter().filter(|a| a.starts_with('/')).collect(),
+        binds_mounts: record.get("SYSTEMD_MOUNT_DEVICE_BOUND").is_some_and(is_true),
         partition: (kernel("PARTUUID"), kernel("PARTNAME")),
         mapper_name,
         title: title(record),
         lies_on: below(dir)?,
     })
+}
+
+/// A boolean as systemd.syntax(7) has it.
+fn is_true(word: &str) -> bool {
+    ["1", "yes", "y", "true", "t", "on"].iter().any(|yes| word.eq_ignore_ascii_case(yes))
 }
 
 /// The model, and the label of what is on it or of its place in a table of partitions.

@@ -202,6 +202,17 @@ open(path, "w").write(text[:start] + "\n".join(volumes) + text[end:])
 P
 lvm2 vgcfgrestore --force -f "$DIR/etc/layers" layers
 
+# A disk that was away while its group was changed, and came back.
+disk back0 back1
+lvm2 pvcreate $(of back0 back1)
+lvm2 vgcreate back $(of back0 back1)
+create -l 1 -n here back "${loop[back0]}"
+create -l 1 -n there back "${loop[back1]}"
+create -i 2 -l 2 -n over back
+all_before=$all all=${loop[back0]}
+lvm2 vgck --updatemetadata back
+all=$all_before
+
 # A disk that is larger than its physical volume; two groups of one name.
 disk grown twin-a twin-b
 lvm2 pvcreate $(of grown)
@@ -225,6 +236,8 @@ for name in raid0 raid1; do
     all=$all_before
 done
 for name in "${!loop[@]}"; do echo "${loop[$name]} $name"; done > "$DIR/loops"
+
+say lvs -o lv_name,lv_attr,lv_health_status back > "$DIR/health-back"
 
 # What lvm2 leaves in /run/lvm when all of them arrive one after another.
 rm -rf /run/lvm/*

@@ -308,7 +308,8 @@ impl Daemon {
             let run = core.graph().lookup(name).map(|unit| core.unit_run(unit));
             run.is_some_and(|run| run.job.is_some() || !run.active_state().is_down())
         };
-        if let Some(changes) = self.mounts.to_load(is_busy) {
+        let binds = |device: &warren_unit::UnitName| self.devices.binds_mounts(device);
+        if let Some(changes) = self.mounts.to_load(is_busy, binds) {
             self.load(|token| LoaderOrder::Mounts { changes, token }, AfterLoad::Mounts);
         }
     }

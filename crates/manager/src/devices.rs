@@ -9,6 +9,7 @@
 //! be there and wanted, and when it is down without a job, each device is taken for plugged in, as
 //! in a container. `warren_core::device` says what that means.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -115,6 +116,11 @@ impl Devices {
         name.unit_type() == UnitType::Device && !self.table.wants(name).is_empty()
     }
 
+    /// Whether mounts of a device that no file is for go with it; `None` where nothing is known of it.
+    pub fn binds_mounts(&self, device: &UnitName) -> Option<bool> {
+        self.table.ready(device).map(|facts| facts.binds_mounts)
+    }
+
     /// The daemon tells everything again. If it has no room for the request, requests are waiting.
     fn ask(&self) {
         let _ = fdpass::try_send(self.own.as_fd(), ALL, &[]);
@@ -207,6 +213,7 @@ impl Daemon {
             let said = device_words::parse(&text);
             let first = self.core.sight() == Sight::Blind || self.devices.table.is_empty();
             let touched = self.devices.table.apply(said.batch);
+            self.look_at_mounts(&touched);
             let started = self.devices.note_activation(began);
             started.into_iter().for_each(|done| self.recorder.did(done));
             self.shared.publish_devices(Arc::new(self.devices.table.clone()));
@@ -224,6 +231,16 @@ impl Daemon {
                 let count = self.devices.table.devices().count();
                 let took = now().monotonic.since(began);
                 say!("{count} devices were told of, taken in in {:.3} s", took.as_secs_f64());
+            }
+        }
+    }
+
+    /// What is known of these devices may be news to mounts of them.
+    fn look_at_mounts(&mut self, devices: &BTreeSet<UnitName>) {
+        let graph = self.core.graph().clone();
+        for device in devices {
+            if let Some(binds) = self.devices.binds_mounts(device) {
+                self.mounts.look_at_device(&graph, device, binds);
             }
         }
     }

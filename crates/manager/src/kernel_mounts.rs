@@ -22,6 +22,7 @@ use warren_unit::parse::{UnitFile, parse};
 use warren_unit::{UnitName, UnitType};
 
 use crate::loader::is_of_kernel;
+use crate::mount_options::DEVICE_BOUND;
 use crate::say;
 
 /// Where such units come from, by `SourcePath=`.
@@ -43,8 +44,22 @@ const KEPT: [&str; 3] = ["/", "/usr", "/run"];
 /// by the last steps.
 const NEXT_ROOT: &str = "/run/nextroot";
 
-/// A name that gained or lost a mount, with the mount's id if there is one now.
-pub type Changed = (UnitName, Option<u64>);
+/// A name that gained or lost a mount, or whose mount is tied otherwise to its device than before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The unit.
+    pub name: UnitName,
+    /// Id of the mount, if there is one now.
+    pub mount: Option<u64>,
+    /// Whether the mount goes with its device; `None` where nothing is known of the device: as it was.
+    pub is_bound: Option<bool>,
+}
+
+/// Whether the unit of a mount that no file is for goes with its device.
+pub fn is_bound(file: &UnitFile) -> bool {
+    file.entries()
+        .any(|entry| entry.setting.setting().name == "Options" && entry.value == DEVICE_BOUND)
+}
 
 /// What was mounted when the manager began.
 #[derive(Debug, Default)]
@@ -98,13 +113,17 @@ impl KernelMounts {
     }
 
     /// A name gained or lost a mount, or its area. Asks the kernel what it is.
-    pub fn set(&mut self, (name, id): Changed, table: &mut MountsNow) {
+    pub fn set(&mut self, changed: Changed, table: &mut MountsNow) {
+        let Changed { name, mount: id, is_bound: now_bound } = changed;
+        let was_bound = self.files.get(&name).is_some_and(|file| is_bound(file));
         let text = match name.unit_type() {
             UnitType::Swap => id.and_then(|_| swap_text(&name)),
             _ => {
                 let mount = id.and_then(|id| table.look_at(id));
                 let mount = mount.filter(|m| !is_api_file_system(&m.mount_point));
-                mount.map(|mount| text(&mount, self.is_left_alone(&mount)))
+                mount.map(|mount| {
+                    text(&mount, self.is_left_alone(&mount), now_bound.unwrap_or(was_bound))
+                })
             }
         };
         match text {
@@ -146,7 +165,7 @@ impl MountsNow {
     }
 }
 
-fn text(mount: &Mount, left_alone: bool) -> String {
+fn text(mount: &Mount, left_alone: bool, is_bound: bool) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "[Unit]\nSourcePath={SOURCE}");
     let _ = writeln!(out, "Description={}", value(&mount.mount_point));
@@ -155,6 +174,9 @@ fn text(mount: &Mount, left_alone: bool) -> String {
     }
     // Where= follows from the name, which has no character that a file could not hold.
     let _ = writeln!(out, "[Mount]\nWhat={}\nType={}", value(&mount.source), value(&mount.fstype));
+    if is_bound && !left_alone {
+        let _ = writeln!(out, "Options={DEVICE_BOUND}");
+    }
     out
 }
 
@@ -218,13 +240,19 @@ mod tests {
             fstype: "tmpfs".to_owned(),
         };
         let line = |source: &str| {
-            let text = text(&mount(source), false);
+            let text = text(&mount(source), false, false);
             text.lines().find_map(|line| line.strip_prefix("What=").map(str::to_owned))
         };
         assert_eq!(line("a\nType=x\\").as_deref(), Some("a?Type=x?"));
         assert_eq!(line("50%").as_deref(), Some("50%%"));
         assert_eq!(line("").as_deref(), Some("none"));
         assert_eq!(line(&"ä".repeat(9000)).map(|l| l.len()), Some(VALUE_BYTES_MAX));
-        assert!(text(&mount("x"), true).contains("DefaultDependencies=no"));
+        assert!(text(&mount("x"), true, true).contains("DefaultDependencies=no"));
+        let is_bound = |left_alone, bound| {
+            let text = text(&mount("/dev/x"), left_alone, bound);
+            is_bound(&parse(Arc::from(""), text.as_bytes(), UnitType::Mount).0)
+        };
+        assert!(is_bound(false, true));
+        assert!(!is_bound(true, true) && !is_bound(false, false));
     }
 }

@@ -40,6 +40,7 @@ pub mod loader_thread;
 pub mod log;
 pub mod log_link;
 pub mod log_tail;
+pub mod mount_options;
 pub mod mount_table;
 pub mod mounts;
 mod notices;

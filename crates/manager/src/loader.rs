@@ -161,10 +161,12 @@ impl Loader {
 
     fn note_mounts(&mut self, changes: impl Iterator<Item = Changed>) -> BTreeSet<UnitName> {
         let (mut names, mut now) = (BTreeSet::new(), MountsNow::default());
-        for (name, id) in changes {
-            let hidden = self.entry(name.as_str()).is_some();
-            names.insert(name.clone());
-            self.mounted.set((name, id.filter(|_| !hidden)), &mut now);
+        for mut changed in changes {
+            if self.entry(changed.name.as_str()).is_some() {
+                changed.mount = None;
+            }
+            names.insert(changed.name.clone());
+            self.mounted.set(changed, &mut now);
         }
         names
     }

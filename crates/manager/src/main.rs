@@ -2,6 +2,7 @@
 
 use warren_manager::options::{HELP, Options};
 use warren_manager::{say, start};
+use warren_sys::usage;
 
 fn main() {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -9,10 +10,14 @@ fn main() {
             print!("{HELP}");
             return;
         }
+        Ok(options) if options.version => {
+            print!("{}", usage::version("warrend"));
+            return;
+        }
         Ok(options) => options,
         Err(error) => {
-            eprintln!("warrend: {error}");
-            std::process::exit(2);
+            eprint!("{}", usage::refusal(&error, HELP));
+            std::process::exit(usage::EXIT_USAGE.into());
         }
     };
     if options.run_generators {

@@ -17,8 +17,9 @@ use warren_sys::mount::{MountDelta, MountWatch};
 use warren_unit::LoadState;
 use warren_unit::{UnitName, UnitType};
 
-use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited};
+use crate::kernel_mounts::{Changed, FoundMounts, KernelMounts, inherited, is_bound};
 use crate::loader::is_of_kernel;
+use crate::mount_options::MountOptions;
 use crate::swap_table::SwapTable;
 
 /// Where the kernel cannot tell what changed, the whole table is read, at most this often.
@@ -38,9 +39,12 @@ const SWAP: u64 = 0;
 pub struct MountTable {
     deltas: Receiver<MountDelta>,
     /// Mount points that are no autofs, by mount id.
-    points: BTreeMap<u64, UnitName>,
+    points: BTreeMap<u64, Point>,
     here: BTreeMap<UnitName, Here>,
+    /// Mounts by the unit of the device that they name as their source.
+    by_device: BTreeMap<UnitName, BTreeSet<u64>>,
     swaps: SwapTable,
+    options: MountOptions,
     waiting: BTreeSet<UnitName>,
     /// Names whose mount came or went, and whose unit the loader is to make or take back.
     to_load: BTreeSet<UnitName>,
@@ -85,6 +89,14 @@ impl Reading {
     }
 }
 
+/// A mount.
+#[derive(PartialEq, Eq)]
+struct Point {
+    unit: UnitName,
+    /// Its source, where that is a device.
+    device: Option<UnitName>,
+}
+
 /// What is mounted at one path.
 #[derive(Clone, Copy)]
 struct Here {
@@ -104,7 +116,9 @@ impl MountTable {
             deltas,
             points: BTreeMap::new(),
             here: BTreeMap::new(),
+            by_device: BTreeMap::new(),
             swaps: SwapTable::default(),
+            options: MountOptions::default(),
             waiting: BTreeSet::new(),
             to_load: BTreeSet::new(),
             is_loading: false,
@@ -120,6 +134,7 @@ impl MountTable {
         let (sender, deltas) = channel();
         let mut table = MountTable::over(deltas);
         table.note(first);
+        table.options = MountOptions::follow(wake.clone());
         let follow = move || follow(watch, &epoll, &sender, &wake);
         // Without the thread mounts made by others are not noticed; everything else works.
         let _ = std::thread::Builder::new().name("mounts".into()).spawn(follow);
@@ -134,18 +149,62 @@ impl MountTable {
             let Ok(name) = UnitName::for_path(&mount.mount_point, UnitType::Mount) else {
                 continue;
             };
-            if self.points.insert(mount.id, name.clone()).as_ref() != Some(&name) {
+            if self.put(mount.id, name.clone(), &mount.source) {
                 let here = self.here.entry(name.clone()).or_insert(Here { last: 0, count: 0 });
                 *here = Here { last: mount.id, count: here.count + 1 };
                 self.waiting.insert(name);
             }
         }
         for id in delta.removed {
-            if let Some(name) = self.points.remove(&id) {
-                self.gone(id, &name);
-                self.waiting.insert(name);
+            if let Some(point) = self.points.remove(&id) {
+                self.release(id, &point);
+                self.gone(id, &point.unit);
+                self.waiting.insert(point.unit);
             }
         }
+    }
+
+    /// Takes a mount in; whether its unit is another than it was.
+    fn put(&mut self, id: u64, unit: UnitName, source: &str) -> bool {
+        let is_device = source.starts_with("/dev/");
+        let device = is_device.then(|| UnitName::for_path(source, UnitType::Device).ok()).flatten();
+        let before = self.points.remove(&id);
+        if let Some(before) = &before {
+            self.release(id, before);
+        }
+        if let Some(device) = &device {
+            self.by_device.entry(device.clone()).or_default().insert(id);
+        }
+        let is_other = before.is_none_or(|before| before.unit != unit);
+        self.points.insert(id, Point { unit, device });
+        is_other
+    }
+
+    fn release(&mut self, id: u64, point: &Point) {
+        let Some(device) = &point.device else { return };
+        let Some(mounts) = self.by_device.get_mut(device) else { return };
+        mounts.remove(&id);
+        if mounts.is_empty() {
+            self.by_device.remove(device);
+        }
+    }
+
+    /// There is news of a device that binds mounts, or bound them before: units of its mounts that
+    /// no file is for may be tied otherwise.
+    pub fn look_at_device(&mut self, graph: &Graph, device: &UnitName, binds: bool) {
+        let mounts = self.by_device.get(device).into_iter().flatten();
+        let units = mounts.filter_map(|id| self.points.get(id)).map(|point| &point.unit);
+        let is_otherwise = |unit: &&UnitName| {
+            let definition = graph.lookup(unit).map(|id| graph.definition(id));
+            let binds = self.options.is_bound(unit).unwrap_or(binds);
+            match definition.filter(|d| d.load_state != LoadState::NotFound) {
+                Some(of_file) if !is_of_kernel(of_file) => false,
+                Some(d) => d.files.fragment.as_ref().is_some_and(|file| is_bound(file) != binds),
+                // It is being made, of what was known before.
+                None => binds,
+            }
+        };
+        self.to_load.extend(units.filter(is_otherwise).cloned());
     }
 
     fn gone(&mut self, id: u64, name: &UnitName) {
@@ -155,7 +214,7 @@ impl MountTable {
             self.here.remove(name);
         } else if here.last == id {
             // Mounts on one path are few, so this is seldom.
-            let left = self.points.iter().filter(|(_, point)| *point == name);
+            let left = self.points.iter().filter(|(_, point)| point.unit == *name);
             here.last = left.map(|(id, _)| *id).max().unwrap_or(0);
         }
     }
@@ -164,7 +223,11 @@ impl MountTable {
     /// first manager of a machine that is not the host.
     fn found(&self, list: &Path, is_first: bool, is_host: bool) -> FoundMounts {
         let inherited = inherited(list, is_first, is_host, self.points.keys().copied());
-        let now = self.here.iter().map(|(name, here)| (name.clone(), Some(here.last)));
+        let now = self.here.iter().map(|(name, here)| Changed {
+            name: name.clone(),
+            mount: Some(here.last),
+            is_bound: None,
+        });
         FoundMounts { kernel: KernelMounts::new(inherited), now: now.collect() }
     }
 
@@ -174,6 +237,8 @@ impl MountTable {
             self.note(delta);
         }
         self.waiting.extend(self.swaps.take(|| files_of_swap(graph)));
+        let tied = self.options.take().into_iter().filter(|name| self.here.contains_key(name));
+        self.to_load.extend(tied);
         let waiting = std::mem::take(&mut self.waiting);
         let changed: Vec<UnitName> =
             waiting.iter().filter(|name| self.is_for_loader(graph, name)).cloned().collect();
@@ -197,7 +262,12 @@ impl MountTable {
 
     /// What the loader is to look at now, if it is not at it already. A unit whose mount is gone
     /// is left to it while it is busy: others may wait for it by what the mount's text says.
-    pub fn to_load(&mut self, is_busy: impl Fn(&UnitName) -> bool) -> Option<Vec<Changed>> {
+    /// `binds` says of a device whether its mounts go with it, if anything is known of it.
+    pub fn to_load(
+        &mut self,
+        is_busy: impl Fn(&UnitName) -> bool,
+        binds: impl Fn(&UnitName) -> Option<bool>,
+    ) -> Option<Vec<Changed>> {
         if self.is_loading || self.to_load.is_empty() {
             return None;
         }
@@ -207,11 +277,14 @@ impl MountTable {
             to_load.into_iter().partition(stays);
         self.to_load = later;
         self.is_loading = !now.is_empty();
-        let here = |name: &UnitName| match self.swaps.is_on(name) {
-            true => Some(SWAP),
-            false => self.here.get(name).map(|here| here.last),
+        let change = |name: UnitName| {
+            let last = self.here.get(&name).map(|here| here.last);
+            let device = last.and_then(|id| self.points.get(&id)?.device.as_ref());
+            let mount = if self.swaps.is_on(&name) { Some(SWAP) } else { last };
+            let is_bound = self.options.is_bound(&name).or(device.and_then(&binds));
+            Changed { mount, is_bound, name }
         };
-        self.is_loading.then(|| now.into_iter().map(|n| (n.clone(), here(&n))).collect())
+        self.is_loading.then(|| now.into_iter().map(change).collect())
     }
 
     /// It has looked.

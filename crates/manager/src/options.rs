@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use warren_sys::usage;
 use warren_unit::{Context, Defaults, Diagnostic, Scope};
 use warren_unit_files::Root;
 
@@ -26,6 +27,7 @@ Usage: warrend [OPTION...]   (started by warren-init)
   --console=PATH        read keys there while everything ends; default on a host: /dev/console
   --log-target=TARGET   where own messages go: auto, console, journal or null
   --confirm-start       log each unit as it comes up
+  --version             print the version
   --help                this text
 ";
 
@@ -34,6 +36,8 @@ Usage: warrend [OPTION...]   (started by warren-init)
 pub struct Options {
     /// Print the help and end.
     pub help: bool,
+    /// Print the version and end.
+    pub version: bool,
     /// System or user manager.
     pub scope: Scope,
     /// The first unit.
@@ -69,6 +73,7 @@ impl Options {
         let root = warren_sys::process::own_ids().0 == 0;
         let mut options = Options {
             help: false,
+            version: false,
             scope: if root { Scope::System } else { Scope::User },
             unit: None,
             unit_path: None,
@@ -86,7 +91,8 @@ impl Options {
         let mut args = args;
         while let Some(arg) = args.next() {
             match arg.split_once('=').unwrap_or((&arg, "")) {
-                ("--help", _) => options.help = true,
+                ("--help" | "-h", _) => options.help = true,
+                ("--version" | "-V", _) => options.version = true,
                 ("--system", _) => options.scope = Scope::System,
                 ("--user", _) => options.scope = Scope::User,
                 ("--unit", unit) => options.unit = Some(unit.to_owned()),
@@ -104,14 +110,15 @@ impl Options {
                 }
                 ("--no-bus", _) => options.no_bus = true,
                 (other, _) if other.starts_with('-') => {
-                    return Err(format!("unknown argument {arg}; see --help"));
+                    return Err(usage::unexpected(&arg));
                 }
                 _ => {}
             }
         }
         // Who takes the last steps of a user's manager has no environment and needs no such place.
-        let is_manager = options.last_steps.is_none() && options.last_step.is_none();
-        if options.scope == Scope::User && is_manager {
+        let takes_last_steps = options.last_steps.is_some() || options.last_step.is_some();
+        let only_tells = options.help || options.version;
+        if options.scope == Scope::User && !takes_last_steps && !only_tells {
             options.runtime_dir = std::env::var_os("XDG_RUNTIME_DIR")
                 .map(PathBuf::from)
                 .filter(|dir| dir.is_absolute())

@@ -229,7 +229,7 @@ fn luks(set: u8) -> Disk {
     let mut disk = Disk::new(DISK_BYTES);
     let label = format!("luks{set}");
     let found = Luks { version: 2, uuid: uuid(set), label, from_second: false };
-    image::put_luks(&mut disk, &found);
+    image::put_luks(&mut disk, &found, 0x4000);
     disk
 }
 

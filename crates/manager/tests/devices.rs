@@ -109,6 +109,56 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
     assert_eq!(m.lines("wanted"), ["sys-devices-block-sda"], "asked for once");
 }
 
+/// What is mounted by hand goes with its device if that one's `SYSTEMD_MOUNT_DEVICE_BOUND=` or
+/// mount(8) says so.
+#[test]
+fn a_mount_by_hand_goes_with_a_device_that_binds_it() {
+    let Some(m) = start("bound", &[]) else { return };
+    let binds = "E:SYSTEMD_MOUNT_DEVICE_BOUND=1\n";
+    let mount_as = |name: &str, options: &str| {
+        let (path, device) = (format!("/run/{name}"), format!("/dev/{name}"));
+        m.run(&["mkdir", "-p", &path]).expect("a directory");
+        m.run(&["mount", "-t", "tmpfs", "-o", options, &device, &path]).expect("it is mounted");
+    };
+    let mount = |name: &str| mount_as(name, "size=1M");
+    // Mounted before its device is told of, after it, and of a device that binds nothing.
+    mount("sda");
+    plug(&m, "sda", 0, binds);
+    plug(&m, "sdb", 1, binds);
+    plug(&m, "sdc", 2, "");
+    plug(&m, "sdd", 3, binds);
+    plug(&m, "sde", 4, "");
+    plug(&m, "sdf", 5, binds);
+    look_again(&m);
+    ["sdb", "sdc", "sdd"].into_iter().for_each(mount);
+    // mount(8) was told.
+    mount_as("sde", "x-systemd.device-bound");
+    mount_as("sdf", "x-systemd.device-bound=no");
+    let shown = |letter: &str| {
+        let device = m.state(&format!("dev-sd{letter}.device"));
+        format!("{} {device}", m.state(&format!("run-sd{letter}.mount")))
+    };
+    for letter in ["a", "b", "d", "e"] {
+        until("the mount needs its device", || {
+            (shown(letter) == "active/mounted active/plugged").then_some(())
+        });
+    }
+    ["c", "f"].iter().for_each(|l| m.wait_for(&format!("run-sd{l}.mount"), "active/mounted"));
+    // udev changed its mind about one of them.
+    plug(&m, "sdd", 3, "");
+    look_again(&m);
+    m.kill_manager();
+    m.wait_until_it_listens();
+    ["sda", "sdb", "sdc", "sdd", "sde", "sdf"].into_iter().for_each(|name| unplug(&m, name));
+    look_again(&m);
+    for letter in ["a", "b", "e"] {
+        m.wait_for(&format!("run-sd{letter}.mount"), "inactive/dead");
+    }
+    for letter in ["c", "d", "f"] {
+        assert_eq!(m.state(&format!("run-sd{letter}.mount")), "active/mounted");
+    }
+}
+
 #[test]
 fn units_of_one_device_follow_its_place_in_sysfs() {
     if !std::path::Path::new("/usr/bin/systemctl").exists() {

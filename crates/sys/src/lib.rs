@@ -38,6 +38,7 @@ pub mod terminal;
 pub mod text;
 pub mod time;
 pub mod tree;
+pub mod usage;
 
 pub use error::{Error, Result};
 

@@ -12,7 +12,21 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use warren_sys::epoll::{Epoll, Events, Interest};
-use warren_sys::fdpass;
+use warren_sys::{fdpass, usage};
+
+/// Text of `--help`.
+const HELP: &str = "\
+Usage: warren-echo NAME | --stat PATH | --alone NAME
+
+  NAME          answer each connection to the sockets that were passed with 'ok NAME'
+  --stat PATH   print how many microseconds it takes to look at a path
+  --alone NAME  print how many microseconds a first connection takes without a manager
+  --version     print the version
+  --help        this text
+";
+
+/// What it does other than to serve.
+const MODES: [&str; 2] = ["--stat", "--alone"];
 
 /// The first passed socket: sd_listen_fds(3).
 const FIRST_FD: i32 = 3;
@@ -25,8 +39,10 @@ fn main() {
     let done = match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["--stat", path] => stat(path),
         ["--alone", name] => alone(name),
-        [name] => serve(name),
-        _ => Err("usage: warren-echo NAME | --stat PATH | --alone NAME".into()),
+        ["--help" | "-h"] => print(HELP),
+        ["--version" | "-V"] => print(&usage::version("warren-echo")),
+        [name] if !name.starts_with('-') => serve(name),
+        ref words => refuse(words),
     };
     if let Err(error) = done {
         eprintln!("warren-echo: {error}");
@@ -35,6 +51,17 @@ fn main() {
 }
 
 type Done = Result<(), Box<dyn std::error::Error>>;
+
+fn print(text: &str) -> Done {
+    Ok(std::io::stdout().write_all(text.as_bytes())?)
+}
+
+fn refuse(words: &[&str]) -> ! {
+    let unknown = words.iter().find(|word| word.starts_with('-') && !MODES.contains(word));
+    let fault = unknown.map_or("what is to be done is not said".into(), |w| usage::unexpected(w));
+    eprint!("{}", usage::refusal(&fault, HELP));
+    std::process::exit(usage::EXIT_USAGE.into());
+}
 
 fn stat(path: &str) -> Done {
     let began = std::time::Instant::now();

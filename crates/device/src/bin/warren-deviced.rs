@@ -20,6 +20,7 @@ use warren_device::readers::Readers;
 use warren_device::sandbox;
 use warren_device::sysfs::{Roots, parse_wwids};
 use warren_sys::signal::{SignalFd, SignalSet, set_blocked};
+use warren_sys::usage;
 
 const HELP: &str = "\
 Usage: warren-deviced [OPTION]...
@@ -38,6 +39,8 @@ systems are complete; with --activate it starts them. SIGUSR1 prints what is the
   --sys=DIR --udev-run=DIR --dev=DIR --lvm-run=DIR --records=DIR --crypttab=FILE
                        instead of /sys, /run/udev, /dev, /run/lvm, /run/warren/devices,
                        /etc/crypttab
+  --version            print the version
+  --help               this text
 ";
 
 /// What the command line says.
@@ -59,9 +62,16 @@ fn main() -> ExitCode {
         print!("{HELP}");
         return ExitCode::SUCCESS;
     }
-    let Some(command) = parse(&words) else {
-        eprint!("{HELP}");
-        return ExitCode::from(2);
+    if words.iter().any(|word| word == "--version" || word == "-V") {
+        print!("{}", usage::version("warren-deviced"));
+        return ExitCode::SUCCESS;
+    }
+    let command = match parse(&words) {
+        Ok(command) => command,
+        Err(fault) => {
+            eprint!("{}", usage::refusal(&fault, HELP));
+            return ExitCode::from(usage::EXIT_USAGE);
+        }
     };
     let done = match command.is_executor {
         true => execute(&command),
@@ -76,7 +86,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse(words: &[String]) -> Option<Command> {
+fn parse(words: &[String]) -> Result<Command, String> {
     let options = Options {
         roots: Roots::default(),
         udev: false,
@@ -107,8 +117,9 @@ fn parse(words: &[String]) -> Option<Command> {
             ("--activate", "") => command.activate = true,
             ("--per-volume", "") => options.policy.completeness = Completeness::Volume,
             ("--degraded-after", seconds) => {
-                let seconds: u64 = seconds.parse().ok()?;
-                options.policy.degraded_after_ms = Some(seconds.checked_mul(1000)?);
+                let ms = seconds.parse().ok().and_then(|s: u64| s.checked_mul(1000));
+                let ms = ms.ok_or_else(|| format!("not a number of seconds: {word}"))?;
+                options.policy.degraded_after_ms = Some(ms);
             }
             ("--system-id", id) => drop(options.policy.system_ids.insert(id.to_owned())),
             ("--sys", dir) => options.roots.sys = dir.into(),
@@ -117,10 +128,10 @@ fn parse(words: &[String]) -> Option<Command> {
             ("--lvm-run", dir) => command.lvm_run = dir.into(),
             ("--records", dir) => command.records = dir.into(),
             ("--crypttab", file) => command.crypttab = file.into(),
-            _ => return None,
+            _ => return Err(usage::unexpected(word)),
         }
     }
-    Some(command)
+    Ok(command)
 }
 
 /// What is asked of others and read from files, before anything is given up.

@@ -142,6 +142,7 @@ impl Daemon {
                 false => self.is_ready(found, device, group),
             },
             wants: found.words.wants.clone(),
+            binds_mounts: found.words.binds_mounts,
             title: found.words.title.clone(),
             note: details.map_or_else(String::new, |details| details.what.clone()),
             size_bytes: details.map_or(0, |details| details.size_bytes),

@@ -72,6 +72,7 @@ fn disk(kind: usize) -> Vec<u8> {
             image::put_luks(
                 &mut disk,
                 &Luks { version: 2, uuid, label: String::new(), from_second: true },
+                0x4000,
             );
             let member = BtrfsMember {
                 fsid: uuid,

@@ -271,7 +271,7 @@ fn group(label: &str, members: &str, words: &[&str]) -> VolumeGroup {
         id: id(&letter.to_string()),
         device_hint: "/dev/hint".into(),
         device_bytes: 1 << 20,
-        written_off: false,
+        written_off: option("lost=").is_some_and(|lost| lost.contains(letter)),
     };
     VolumeGroup {
         id: id(option("id=").unwrap_or(&name[..1])),

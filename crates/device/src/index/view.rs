@@ -248,6 +248,22 @@ impl Index {
         }
     }
 
+    /// True for a physical volume that was away while its group was changed, and which the group
+    /// takes for lost since: lvm2 does not use it before `vgextend --restoremissing`.
+    pub fn is_written_off(&self, device: &Device) -> bool {
+        let super::Role::Lvm { pv, .. } = device.role else { return false };
+        let Some(GroupId::Lvm(vg)) = self.group_of(device) else { return false };
+        self.vgs.get(vg).is_some_and(|group| group.has_written_off(pv))
+    }
+
+    /// Names of the groups that list a physical volume whose own header says that it is in none: lvm2
+    /// freed it while another member was away, which still has the old list.
+    pub fn lists_freed(&self, device: &Device) -> Vec<&str> {
+        let super::Role::Lvm { pv, used: false, .. } = device.role else { return Vec::new() };
+        let groups = self.vgs.groups_of(pv).filter_map(|vg| self.volume_group(vg));
+        groups.map(|group| group.name.as_str()).collect()
+    }
+
     /// Why a device counts for no group.
     pub fn refusal(&self, device: &Device) -> Option<Refusal> {
         device.refusal(&self.policy)

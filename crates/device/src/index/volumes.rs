@@ -55,6 +55,8 @@ pub(super) struct Group {
 #[derive(Debug, Clone)]
 struct Volumes {
     missing: Vec<u32>,
+    /// Members that count as lost though they may be there.
+    written_off: Vec<bool>,
     users_of_member: Vec<Vec<u32>>,
     users_of_volume: Vec<Vec<u32>>,
 }
@@ -400,6 +402,12 @@ impl Group {
         self.numbers.contains_key(&pv)
     }
 
+    /// True for a member that the text in force takes for lost.
+    pub(super) fn has_written_off(&self, pv: LvmId) -> bool {
+        let number = self.numbers.get(&pv);
+        number.zip(self.truth()).is_some_and(|(&number, truth)| truth.is_written_off(number))
+    }
+
     /// Numbers of the members that are missing.
     pub(super) fn missing_members(&self) -> impl Iterator<Item = usize> {
         self.present.iter().enumerate().filter(|(_, there)| !**there).map(|(number, _)| number)
@@ -421,6 +429,7 @@ impl Volumes {
     fn new(truth: &VolumeGroup) -> Volumes {
         let mut out = Volumes {
             missing: vec![0; truth.volumes.len()],
+            written_off: truth.members.iter().map(|member| member.written_off).collect(),
             users_of_member: vec![Vec::new(); truth.members.len()],
             users_of_volume: vec![Vec::new(); truth.volumes.len()],
         };
@@ -445,8 +454,16 @@ impl Volumes {
     }
 
     fn member_came(&mut self, number: usize) -> u64 {
-        let users = self.users_of_member.get(number).cloned().unwrap_or_default();
+        let users = self.users_of(number);
         self.less_missing(users)
+    }
+
+    /// Volumes for which it matters whether a member is there.
+    fn users_of(&self, member: usize) -> Vec<u32> {
+        match self.written_off.get(member) {
+            Some(false) => self.users_of_member.get(member).cloned().unwrap_or_default(),
+            _ => Vec::new(),
+        }
     }
 
     /// Counts down for each user; what becomes complete counts down for its own.
@@ -464,7 +481,7 @@ impl Volumes {
     }
 
     fn member_went(&mut self, number: usize) -> u64 {
-        let mut work = self.users_of_member.get(number).cloned().unwrap_or_default();
+        let mut work = self.users_of(number);
         let mut done = 0;
         while let Some(volume) = work.pop() {
             done += 1;

@@ -325,10 +325,17 @@ pub enum Standing {
 }
 
 impl VolumeGroup {
-    /// How each volume stands when `present` tells which members are there. Linear in the size
-    /// of the group. Volumes that lie on each other in a circle, which damaged metadata can say,
+    /// Whether a member was taken for lost when the group was changed; see [`Member::written_off`].
+    pub fn is_written_off(&self, number: u32) -> bool {
+        self.members.get(number as usize).is_some_and(|member| member.written_off)
+    }
+
+    /// How each volume stands when `present` tells which members are there; one that was written
+    /// off counts as lost though it is, as lvm2 does not use it. Linear in the size of the group.
+    /// Volumes that lie on each other in a circle, which damaged metadata can say,
     /// are partial.
     pub fn standings(&self, present: &dyn Fn(u32) -> bool) -> Vec<Standing> {
+        let present = |number: u32| present(number) && !self.is_written_off(number);
         let mut known = vec![None; self.volumes.len()];
         let mut stack = Vec::new();
         for start in 0..self.volumes.len() as u32 {
@@ -336,7 +343,7 @@ impl VolumeGroup {
             while let Some((number, seen_parts)) = stack.pop() {
                 let at = number as usize;
                 if seen_parts {
-                    known[at] = Some(standing(&self.volumes[at], &known, present));
+                    known[at] = Some(standing(&self.volumes[at], &known, &present));
                 } else if known[at].is_none() {
                     known[at] = Some(Standing::Partial);
                     stack.push((number, true));

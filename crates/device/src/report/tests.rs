@@ -93,6 +93,12 @@ fn groups() {
     let old = group("data", 2, "abx", none);
     let away = group("gone", 1, "e", Marks { exported: true, ..none });
     let twin = group("twin", 1, "c", none);
+    let mut back = group("back", 2, "hi", none);
+    back.members[1].written_off = true;
+    let mut freed = pv('b', &[]);
+    if let Content::Lvm(member) = &mut freed.content {
+        member.header.flags = 0;
+    }
     let mut grown = pv('a', &[&data]);
     grown.size_bytes = 48 << 20;
     let report = report(vec![
@@ -102,6 +108,9 @@ fn groups() {
         ("/dev/sdc", pv('c', &[&twin])),
         ("/dev/sdd", pv('c', &[&twin])),
         ("/dev/sdf", pv('f', &[])),
+        ("/dev/sdb", freed),
+        ("/dev/sdh", pv('h', &[&back])),
+        ("/dev/sdi", pv('i', &[&back])),
     ]);
     check("groups", &report);
 }

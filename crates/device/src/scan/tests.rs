@@ -111,8 +111,8 @@ fn put(disk: &mut Disk, word: &str) {
         "md1.1" => image::put_md(disk, &member(Version::V11), 1),
         "md1.2" => image::put_md(disk, &member(Version::V12), 1),
         "btrfs" => image::put_btrfs(disk, &volume()),
-        "luks1" => image::put_luks(disk, &luks(1)),
-        "luks2" => image::put_luks(disk, &luks(2)),
+        "luks1" => image::put_luks(disk, &luks(1), 0x4000),
+        "luks2" => image::put_luks(disk, &luks(2), 0x4000),
         "imsm" => image::put_firmware(disk, &firmware(Format::Intel, SIZE - 1024)),
         "imsm4k" => image::put_firmware(disk, &firmware(Format::Intel, SIZE - 8192)),
         "ddf" => image::put_firmware(disk, &firmware(Format::Ddf, SIZE - 512)),
@@ -171,14 +171,14 @@ fn show(scan: &Scan) -> String {
 #[test]
 fn disks() {
     for (words, expected) in [
-        ("", "nothing |  | 2"),
+        ("", "nothing |  | 8"),
         ("pv text", "pv-a:data@3 |  | 2"),
         ("pv3 text", "pv-b:data@3 |  | 2"),
         ("pv wrapped", "pv-a:data@3 |  | 3"),
         ("bare", "pv-a |  | 2"),
         ("pv", "pv-a | LVM metadata area 0: its header is damaged | 2"),
-        ("pv text 600=88", "nothing | LVM label: its checksum is wrong | 2"),
-        ("pv text 520=2", "nothing | LVM label: it says it belongs to another sector | 2"),
+        ("pv text 600=88", "nothing | LVM label: its checksum is wrong | 8"),
+        ("pv text 520=2", "nothing | LVM label: it says it belongs to another sector | 8"),
         ("pv text 4200=1", "pv-a | LVM metadata area 0: the checksum of its header is wrong | 2"),
         ("pv text 5000=1", "pv-a | LVM metadata area 0: the checksum of its text is wrong | 2"),
         ("pv text pv3 600=88", "pv-b:data@3 |  | 2"),
@@ -186,18 +186,18 @@ fn disks() {
         ("md1.1", "md1.1 |  | 2"),
         ("md1.2", "md1.2 |  | 2"),
         ("md0.90", "md0.90 |  | 2"),
-        ("md1.2 4200=1", "nothing | MD 1.2 superblock: its checksum is wrong | 2"),
-        ("md1.0 grown", "nothing |  | 2"),
+        ("md1.2 4200=1", "nothing | MD 1.2 superblock: its checksum is wrong | 8"),
+        ("md1.0 grown", "nothing |  | 8"),
         ("pv text md1.0", "md1.0 + pv-a |  | 2"),
         ("pv text md0.90", "md0.90 + pv-a |  | 2"),
         ("btrfs md0.90", "md0.90 + btrfs2/3 |  | 2"),
         ("luks1", "luks1 |  | 2"),
         ("luks2", "luks2 |  | 2"),
         ("luks2 nofirst", "luks2 |  | 2"),
-        ("luks1 nofirst", "nothing |  | 2"),
+        ("luks1 nofirst", "nothing |  | 8"),
         ("btrfs", "btrfs2/3 |  | 2"),
-        ("btrfs 66000=1", "nothing | btrfs superblock: its checksum is wrong | 2"),
-        ("btrfs 65584=1", "nothing | btrfs superblock: it was written for another place | 2"),
+        ("btrfs 66000=1", "nothing | btrfs superblock: its checksum is wrong | 8"),
+        ("btrfs 65584=1", "nothing | btrfs superblock: it was written for another place | 8"),
         ("pv text btrfs", "pv-a:data@3 + btrfs2/3 |  | 2"),
         ("mbr", "partitions |  | 2"),
         ("mbr pv text", "partitions + pv-a |  | 2"),
@@ -210,7 +210,7 @@ fn disks() {
         ("btrfs ddf", "ddf + btrfs2/3 |  | 2"),
         // Nobody puts a partition where the metadata of a container is.
         ("mbr ddf", "partitions |  | 2"),
-        ("ddf 8388308=1", "nothing |  | 2"),
+        ("ddf 8388308=1", "nothing |  | 8"),
     ] {
         assert_eq!(show(&run(&disk(words))), expected, "{words}");
     }
@@ -236,8 +236,30 @@ fn what_was_written_comes_back() {
     }
     assert_eq!(run(&disk("btrfs")).content, Content::Btrfs(volume()));
     assert_eq!(run(&disk("luks2")).content, Content::Luks(luks(2)));
+}
+
+#[test]
+fn a_second_header_is_found_wherever_it_can_be() {
     let second = Luks { from_second: true, ..luks(2) };
-    assert_eq!(run(&disk("luks2 nofirst")).content, Content::Luks(second));
+    for (number, place) in luks::SECOND_OFFSETS.into_iter().enumerate() {
+        let mut disk = Disk::new(SIZE);
+        image::put_luks(&mut disk, &second, place);
+        let scan = run(&disk);
+        assert_eq!(scan.content, Content::Luks(second.clone()), "{place}");
+        assert_eq!(scan.reads as usize, 2 + number.saturating_sub(2), "{place}");
+        // Where something else is, nobody looks further than the head.
+        put(&mut disk, "btrfs");
+        let luks_is_seen = run(&disk).also.iter().any(|also| matches!(also, Content::Luks(_)));
+        assert!(!luks_is_seen || number < 3, "{place}");
+        // A header in another place than its own is somebody else's.
+        let mut moved = Disk::new(SIZE);
+        image::put_luks(&mut moved, &second, place);
+        let mut block = vec![0; luks::NAMING_BYTES];
+        moved.read_at(place, &mut block).expect("memory can be read");
+        moved.put(place, &[0; luks::NAMING_BYTES]);
+        moved.put(luks::SECOND_OFFSETS[(number + 1) % 9], &block);
+        assert_eq!(run(&moved).content, Content::Nothing, "{place}");
+    }
 }
 
 #[test]
@@ -300,7 +322,7 @@ fn a_disk_cut_anywhere_is_read_without_harm() {
         let mut cut = whole.clone();
         cut.resize(size);
         let scan = run(&cut);
-        assert!(scan.reads <= 3, "{size}");
+        assert!(scan.reads <= 8, "{size}");
         assert_eq!(scan.size_bytes, size);
     }
 }

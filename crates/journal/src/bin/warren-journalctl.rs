@@ -38,6 +38,9 @@ struct Options {
     no_full: bool,
 }
 
+/// Exit status for arguments that were refused, as of all our programs.
+const USAGE: u8 = 2;
+
 /// Entries of `--pager-end`; journalctl(1).
 const PAGER_LINES: &str = "1000";
 
@@ -66,7 +69,7 @@ fn main() -> ExitCode {
         Err(e) => {
             // That nobody reads it is no reason for another status.
             let _ = e.print();
-            return if e.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+            return if e.use_stderr() { ExitCode::from(USAGE) } else { ExitCode::SUCCESS };
         }
     };
     if options.machine.is_some() {

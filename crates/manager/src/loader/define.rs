@@ -12,6 +12,7 @@ use warren_unit::{Diagnostic, LoadState, Relation, UnitName, UnitType};
 use super::Loader;
 use super::names::{Found, for_instance};
 use super::work::Defined;
+use crate::kernel_mounts::is_bound;
 use crate::snapshot::Entry;
 
 impl Loader {
@@ -59,7 +60,8 @@ impl Loader {
         let (loaded, found) = load(name, &sources, &self.settings.context, &self.settings.defaults);
         diagnostics.extend(found);
         let mut relations = loaded.relations.into_vec();
-        if is_kernel_file(files.fragment.as_ref()) {
+        let of_kernel = files.fragment.as_ref().filter(|file| file.path().is_empty());
+        if of_kernel.is_some_and(|file| !is_bound(file)) {
             // The kernel holds on to the device as long as it is mounted.
             relations.retain(|(_, other)| other.unit_type() != UnitType::Device);
         }

@@ -18,11 +18,11 @@ impl Numbers {
 
 /// Texts that share members, names, identifiers and sequence numbers as badly as can be.
 const TEXTS: &str = "vg data@1 abc root:a home:bc
-    vg data@2 abd root:a home:b|d
+    vg data@2 abd root:a home:b|d lost=b
     vg dup@2 ab id=d name=data root:ab
     vg data@3 e
     vg more@1 fg owner=other
-    vg more@2 fgb r:f|g
+    vg more@2 fgb r:f|g s:g lost=g
     vg single@1 h
     vg twin@1 a name=single";
 

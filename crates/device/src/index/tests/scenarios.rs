@@ -3,27 +3,27 @@
 //!
 //! | row | what | held by |
 //! |--|--|--|
-//! | 1 | a group of two, both arrive | `s01...`; tests/daemon.rs, `the_boot_batch_is_one_start...` |
-//! | 2 | a member is absent | `s02...`, by group, by volume, after a time; `xtask vm devices` |
-//! | 3 | the same disk again | `s03...`; tests/daemon.rs, `a_changed_disk_is_read_again` |
+//! | 1 | a group of two, both arrive | `s01...`; tests/daemon, `the_boot_batch_is_one_start...` |
+//! | 2 | a member is absent | `s02...`, by group, by volume, after a time, written off; `xtask vm devices`; tests/peers.rs (`back`) |
+//! | 3 | the same disk again | `s03...`; tests/daemon, `a_changed_disk_is_read_again` |
 //! | 4, 5 | a member without metadata, first or last | `s04_s05...`; tests/peers.rs (`copies0`) |
 //! | 6 | a PV in no group | `s06...`; tests/peers.rs (`unused`) |
 //! | 7, 8 | a foreign owner, no owner | `s07_s08...`; tests/peers.rs (`foreign`) |
 //! | 9, 10, 14 | exported, not by itself, shared | `s09_s10_s14...`; tests/peers.rs but for shared |
 //! | 11 | a clone | `s11...`, started or held |
 //! | 12 | two groups of one name | `s12...`; activate/tests.rs, `groups_of_one_name...`; tests/peers.rs (`twin`) |
-//! | 13 | a damaged label is no PV, and one line | tests/daemon.rs, `damage_is_told...`; scan/tests.rs; fuzz/tests.rs |
+//! | 13 | a damaged label is no PV, and one line | tests/daemon, `damage_is_told...`; scan/tests.rs; fuzz/tests.rs |
 //! | 15 | a PV on an array, legs first | `s15_s24...`; with a real array `xtask vm md` |
 //! | 16 | a guest's PV on a volume | `s16...` |
-//! | 17 | a disk that comes after boot | tests/daemon.rs, `the_boot_batch_is_one_start...`; `xtask vm devices` |
+//! | 17 | a disk that comes after boot | tests/daemon, `the_boot_batch_is_one_start...`; `xtask vm devices` |
 //! | 18 | three disks at once, metadata on one | `s18...` |
 //! | 19 | many groups, 1,000 volumes of one | `s19...`; with device-mapper `xtask vm md` |
 //! | 20 | a PV on a disk of another size | scan/tests.rs and tests/peers.rs, `grown` |
 //! | 21 | a devices file without it | `s21...`; lvm/config.rs |
 //! | 22 | `event_activation=0` | `s22...`; lvm/config.rs |
-//! | 23 | lost events | `s23...`; tests/daemon.rs, `a_burst_is_heard_whole...` |
-//! | 24 | paths before their map | `s15_s24...`; tests/daemon.rs, `a_map_that_comes_later...`; sysfs/tests.rs; with real paths `xtask vm md` |
-//! | 25 | a btrfs of several | `s25...`; tests/daemon.rs; with the kernel `xtask vm devices` |
+//! | 23 | lost events | `s23...`; tests/daemon, `a_burst_is_heard_whole...` |
+//! | 24 | paths before their map | `s15_s24...`; tests/daemon, `a_map_that_comes_later...`; sysfs/tests.rs; with real paths `xtask vm md` |
+//! | 25 | a btrfs of several | `s25...`; tests/daemon; with the kernel `xtask vm devices` |
 //!
 //! Besides: partitions as PVs, of which the whole disk was one before, and two arrays of one name
 //! (`xtask vm md`; activate/tests.rs); arrays of all levels and layouts (`xtask vm md`).
@@ -115,6 +115,31 @@ fn s02_a_complete_group_has_no_deadline() {
     assert_eq!(bench.index.next_deadline_ms(), Some(30_000));
     assert_eq!(bench.run("+ sdb b data@1"), "start data/d");
     assert_eq!(bench.index.next_deadline_ms(), None);
+}
+
+/// A disk that was away while its group was changed counts for the group, and nothing that lies on it
+/// does: lvm2 refuses such volumes.
+#[test]
+fn s02_what_lies_on_a_member_that_was_written_off_does_not_start() {
+    let group = "vg data@2 ab root:a home:b r:a|b lost=b
+         boot";
+    check(
+        per_volume(),
+        &format!(
+            "{group}
+             + sdb b data@2
+             + sda a data@2 => start data/d
+             ? data/d => complete"
+        ),
+    );
+    check(
+        Policy { degraded_after_ms: Some(1000), ..per_volume() },
+        "vg data@2 abc root:a home:b r:a|b lost=b
+         boot
+         + sdb b data@2
+         + sda a data@2 => start data/d root
+         late 1 => degraded data/d r",
+    );
 }
 
 #[test]

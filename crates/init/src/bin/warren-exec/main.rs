@@ -17,15 +17,34 @@ mod stdio;
 
 use std::os::fd::{OwnedFd, RawFd};
 
-/// Exit status for wrong arguments (LSB "invalid or excess arguments").
-const EXIT_INVALIDARGUMENT: i32 = 2;
+use warren_sys::usage;
+
+/// Text of `--help`.
+const HELP: &str = "\
+Usage: warren-exec --socket=FD [--cgroup-root=FD]   (started by warren-init)
+
+  --socket=FD       where requests come from
+  --cgroup-root=FD  root of the cgroup tree
+  --version         print the version
+  --help            this text
+";
 
 fn main() {
-    let status = match arguments(std::env::args().skip(1)) {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let asks = |long: &str, short: &str| words.iter().any(|word| word == long || word == short);
+    if asks("--help", "-h") {
+        print!("{HELP}");
+        return;
+    }
+    if asks("--version", "-V") {
+        print!("{}", usage::version("warren-exec"));
+        return;
+    }
+    let status = match arguments(words.into_iter()) {
         Ok(arguments) => serve::run(arguments),
-        Err(message) => {
-            eprintln!("warren-exec: {message}");
-            EXIT_INVALIDARGUMENT
+        Err(fault) => {
+            eprint!("{}", usage::refusal(&fault, HELP));
+            usage::EXIT_USAGE.into()
         }
     };
     std::process::exit(status);
@@ -45,7 +64,7 @@ fn arguments(args: impl Iterator<Item = String>) -> Result<Arguments, String> {
         match arg.split_once('=') {
             Some(("--socket", fd)) => socket = Some(own(fd)?),
             Some(("--cgroup-root", fd)) => cgroup_root = Some(own(fd)?),
-            _ => return Err(format!("unknown argument {arg}")),
+            _ => return Err(usage::unexpected(&arg)),
         }
     }
     let socket = socket.ok_or("no --socket=FD: started by warren-init only")?;

@@ -19,9 +19,7 @@ mod store;
 mod supervise;
 
 use options::Options;
-
-/// Exit status for wrong arguments (LSB "invalid or excess arguments").
-const EXIT_INVALIDARGUMENT: i32 = 2;
+use warren_sys::usage;
 
 fn main() {
     let status = match Options::parse(std::env::args().skip(1)) {
@@ -29,10 +27,14 @@ fn main() {
             print!("{}", options::HELP);
             0
         }
+        Ok(options) if options.version => {
+            print!("{}", usage::version("warren-init"));
+            0
+        }
         Ok(options) => run(options),
-        Err(message) => {
-            say(&message);
-            EXIT_INVALIDARGUMENT
+        Err(fault) => {
+            eprint!("{}", usage::refusal(&fault, options::HELP));
+            usage::EXIT_USAGE.into()
         }
     };
     std::process::exit(status);

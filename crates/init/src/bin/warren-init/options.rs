@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use warren_init::protocol::control::HELPERS_MAX;
 use warren_init::protocol::ring;
+use warren_sys::usage;
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -22,6 +23,7 @@ Usage: warren-init [OPTION...] [-- MANAGER-ARGUMENT...]
   --healthy=MS         a program that ran so long is taken to work: when it ends
                        it is started again at once; default 10000
   --ring=N             records in the exit ring; default 32768
+  --version            print the version
   --help               this text
 ";
 
@@ -39,6 +41,8 @@ pub enum OnExit {
 pub struct Options {
     /// Print the help and end.
     pub help: bool,
+    /// Print the version and end.
+    pub version: bool,
     /// Path of warrend.
     pub manager: PathBuf,
     /// Path of warren-exec.
@@ -67,6 +71,7 @@ impl Options {
     pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
         let mut options = Options {
             help: false,
+            version: false,
             manager: beside("warrend"),
             exec: beside("warren-exec"),
             helpers: default_helpers(),
@@ -94,7 +99,8 @@ impl Options {
     fn set(&mut self, arg: &str) -> Result<(), String> {
         let number = |text: &str| text.parse::<u32>().map_err(|_| format!("not a number: {arg}"));
         match arg.split_once('=').unwrap_or((arg, "")) {
-            ("--help", _) => self.help = true,
+            ("--help" | "-h", _) => self.help = true,
+            ("--version" | "-V", _) => self.version = true,
             ("--manager", path) => self.manager = path.into(),
             ("--exec", path) => self.exec = path.into(),
             ("--helpers", n) => self.helpers = (number(n)? as usize).clamp(1, HELPERS_MAX),
@@ -105,7 +111,7 @@ impl Options {
             ("--ring", n) => self.ring_records = u64::from(number(n)?).clamp(1, ring::CAPACITY_MAX),
             ("--healthy", n) => self.healthy_ms = number(n)?,
             ("--heartbeat", n) => self.heartbeat_s = number(n)?,
-            _ => return Err(format!("unknown argument {arg}; see --help")),
+            _ => return Err(usage::unexpected(arg)),
         }
         Ok(())
     }
@@ -148,6 +154,6 @@ mod tests {
         check("--helpers=0 --heartbeat=5", "1 Restart 5 []");
         check("--helpers=99", "16 Restart 60 []");
         check("--helpers=x", "not a number: --helpers=x");
-        check("--on-exit=maybe", "unknown argument --on-exit=maybe; see --help");
+        check("--on-exit=maybe", "unexpected argument '--on-exit=maybe' found");
     }
 }
