@@ -319,7 +319,8 @@ fn nobody_is_left_over_when_helpers_are_killed_with_the_manager() {
     steady.iter().for_each(|unit| m.expect_job("start", unit, "done"));
     let mut pids: Vec<u64> = steady.iter().filter_map(|unit| m.main_pid(unit)).collect();
     pids.sort_unstable();
-    assert_eq!(m.players(), pids);
+    // A simple service is up before its process has become its program.
+    until("all are players", || (m.players() == pids).then_some(()));
 
     let ends = AtomicBool::new(false);
     let kills = std::thread::scope(|scope| {

@@ -354,7 +354,13 @@ mod tests {
 
     #[test]
     fn who_runs_is_runnable_and_who_waits_is_not() {
-        assert!(is_runnable(std::process::id() as i32));
+        let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn();
+        let busy = busy.as_mut().expect("sh is there");
+        while !is_runnable(busy.id() as i32) {
+            std::thread::yield_now();
+        }
+        busy.kill().and_then(|()| busy.wait()).expect("it is our child");
+        assert!(!is_runnable(busy.id() as i32));
         let mut child = Command::new("cat").stdin(std::process::Stdio::piped()).spawn();
         let child = child.as_mut().expect("cat is there");
         while is_runnable(child.id() as i32) {
