@@ -54,11 +54,12 @@ fn picture(
 ) -> String {
     let mut lines = summary(before, now, style);
     let room = usize::from(rows).saturating_sub(lines.len() + 1);
-    let mut sections = Vec::new();
-    sections.push(section("FAILED", &now["failed"], style, failed_line));
-    sections.push(section("STARTED AGAIN", &now["restarting"], style, restarting_line));
-    sections.push(section("JOBS, the oldest first", &now["job_rows"], style, job_line));
-    sections.push(slices(before, now, style));
+    let mut sections = vec![
+        section("FAILED", &now["failed"], style, failed_line),
+        section("STARTED AGAIN", &now["restarting"], style, restarting_line),
+        section("JOBS, the oldest first", &now["job_rows"], style, job_line),
+        slices(before, now, style),
+    ];
     sections.retain(|section| section.len() > 1);
     let mut left = room;
     let count = sections.len();
