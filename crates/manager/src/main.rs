@@ -1,7 +1,7 @@
 //! warrend: started by warren-init, and again by it whenever it ends.
 
 use warren_manager::options::{HELP, Options};
-use warren_manager::{say, start};
+use warren_manager::start;
 
 fn main() {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -34,9 +34,6 @@ fn main() {
     let _ = warren_sys::process::raise_open_files(1 << 20);
     match start::start(options) {
         Ok(daemon) => std::process::exit(daemon.run()),
-        Err(error) => {
-            say!("{error}");
-            std::process::exit(1);
-        }
+        Err(_) => std::process::exit(1),
     }
 }
