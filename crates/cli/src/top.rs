@@ -54,10 +54,12 @@ fn picture(
 ) -> String {
     let mut lines = summary(before, now, style);
     let room = usize::from(rows).saturating_sub(lines.len() + 1);
-    let mut sections = Vec::new();
-    sections.push(section("FAILED", &now["failed"], style, failed_line));
-    sections.push(section("JOBS, the oldest first", &now["job_rows"], style, job_line));
-    sections.push(slices(before, now, style));
+    let mut sections = vec![
+        section("FAILED", &now["failed"], style, failed_line),
+        section("STARTED AGAIN", &now["restarting"], style, restarting_line),
+        section("JOBS, the oldest first", &now["job_rows"], style, job_line),
+        slices(before, now, style),
+    ];
     sections.retain(|section| section.len() > 1);
     let mut left = room;
     let count = sections.len();
@@ -130,6 +132,11 @@ fn text<'a>(row: &'a Value, key: &str) -> &'a str {
 fn failed_line(row: &Value, style: Style) -> String {
     let (unit, code, why) = (text(row, "unit"), text(row, "code"), text(row, "text"));
     format!("{}  {code} {why}", style.paint(Tone::Bad, unit))
+}
+
+fn restarting_line(row: &Value, style: Style) -> String {
+    let restarts = row["restarts"].as_u64().unwrap_or(0);
+    format!("{}  {restarts} restarts", failed_line(row, style))
 }
 
 fn job_line(row: &Value, _: Style) -> String {
@@ -213,6 +220,8 @@ mod tests {
             "loaded": 32000, "active": 4000, "jobs": 2, "jobs_running": 1, "stopping": false,
             "restarts": restarts, "failed_total": 1,
             "failed": [{"unit": "db.service", "code": "WR-0040", "text": "it left"}],
+            "restarting": [{"unit": "flaky.service", "code": "WR-0046", "text": "no food",
+                            "restarts": 17}],
             "job_rows": [
                 {"unit": "slow.service", "type": "start", "age_us": 61_500_000, "waits_for": 0},
                 {"unit": "late.service", "type": "stop", "age_us": 1_000_000, "waits_for": 3},
@@ -236,6 +245,9 @@ units   32000 loaded, 4000 active, 1 failed; 30 restarts a minute
 
 FAILED
 db.service  WR-0040 it left
+
+STARTED AGAIN
+flaky.service  WR-0046 no food  17 restarts
 
 JOBS, the oldest first
     61.5 s  start    running          slow.service

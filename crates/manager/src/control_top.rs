@@ -10,6 +10,7 @@ use warren_bus::backend::Backend;
 use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::job::Job;
+use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitType};
 
@@ -47,6 +48,7 @@ pub fn top(shared: &Shared) -> Value {
         "job_rows": jobs.iter().take(ROWS_MAX).map(|j| job(&view, j, now_us)).collect::<Vec<_>>(),
         "failed_total": failed_total,
         "failed": failed,
+        "restarting": restarting(&view, &loaded, Monotonic(now_us)),
         "slices": slices(shared, &view, &loaded),
     })
 }
@@ -73,6 +75,23 @@ fn failed(view: &View, loaded: &[&Arc<Definition>]) -> (Vec<Value>, usize) {
         json!({"unit": view.graph.name(*unit).as_str(), "code": code.id(), "text": code.text()})
     };
     (failed.iter().take(ROWS_MAX).map(row).collect(), failed.len())
+}
+
+/// Services that fail and are started again, those that did so most often first.
+fn restarting(view: &View, loaded: &[&Arc<Definition>], now: Monotonic) -> Vec<Value> {
+    let mut rows: Vec<(u32, UnitId)> = loaded
+        .iter()
+        .filter(|d| crate::restarts::is_unsteady(view, d.id, now))
+        .map(|d| (view.run(d.id).history.as_ref().map_or(0, |h| h.restarts), d.id))
+        .collect();
+    rows.sort_unstable_by_key(|&(restarts, unit)| (std::cmp::Reverse(restarts), unit));
+    rows.truncate(ROWS_MAX);
+    let row = |(restarts, unit): (u32, UnitId)| {
+        let code = crate::restarts::failure(view, unit);
+        let name = view.graph.name(unit).as_str();
+        json!({"unit": name, "code": code.id(), "text": code.text(), "restarts": restarts})
+    };
+    rows.into_iter().map(row).collect()
 }
 
 /// Counters of active slices.

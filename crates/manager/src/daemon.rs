@@ -393,6 +393,7 @@ impl Daemon {
         let (happenings, lost) = self.core.take_happenings();
         self.hear(&happenings);
         self.recorder.take(&happenings, lost);
+        self.recorder.seen(now().monotonic);
         let mut late: Vec<Late> = effects.iter().filter_map(Late::of).collect();
         late.extend(self.still_late());
         self.compact(&late);

@@ -127,8 +127,9 @@ impl Ending {
         (self.leaves_groups && goes).then_some(self.action.is_some())
     }
 
-    /// An earlier manager began it at this moment.
-    pub fn go_on_since(&mut self, began: Moment) {
+    /// An earlier manager began it at this moment, and recorded this.
+    pub fn go_on_since(&mut self, began: Moment, recorded: &[warren_trace::event::Event]) {
+        self.stops.recall(recorded);
         self.began = began;
         self.told_at = began.monotonic.after(QUIET);
     }

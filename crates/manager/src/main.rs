@@ -1,7 +1,7 @@
 //! warrend: started by warren-init, and again by it whenever it ends.
 
 use warren_manager::options::{HELP, Options};
-use warren_manager::{say, start};
+use warren_manager::start;
 use warren_sys::usage;
 
 fn main() {
@@ -39,9 +39,6 @@ fn main() {
     let _ = warren_sys::process::raise_open_files(1 << 20);
     match start::start(options) {
         Ok(daemon) => std::process::exit(daemon.run()),
-        Err(error) => {
-            say!("{error}");
-            std::process::exit(1);
-        }
+        Err(_) => std::process::exit(1),
     }
 }

@@ -78,6 +78,8 @@ const PART_IS_KEPT: usize = 6;
 /// The end of a shutdown that is over and could not be written, as for a stretch's first event: the
 /// manager that comes after a soft reboot writes it.
 const TO_BE_JOINED: usize = 7;
+/// When the manager was seen to work last, in µs.
+const SEEN: usize = 8;
 
 impl Recorder {
     /// Over a directory of recordings.
@@ -108,7 +110,7 @@ impl Recorder {
 
     /// The manager is there again: what nobody recorded meanwhile is a gap with a name.
     pub fn came_back(&mut self, at: Monotonic) {
-        let last = self.ring.last_time_us().unwrap_or(at.0);
+        let last = self.ring.last_time_us().unwrap_or(at.0).max(self.ring.note(SEEN)).min(at.0);
         self.manager(Monotonic(last), What::PhaseBegin { phase: Phase::Recover, detail: 0 });
     }
 
@@ -143,6 +145,11 @@ impl Recorder {
     }
 
     // ---- what happens ----
+
+    /// The manager works: what comes after it is killed is the gap until the next one is there.
+    pub fn seen(&self, at: Monotonic) {
+        self.ring.set_note(SEEN, at.0);
+    }
 
     /// Takes what the core tells.
     pub fn take(&mut self, happenings: &[Happening], lost: u64) {
@@ -256,6 +263,12 @@ impl Recorder {
     /// When the shutdown that is under way began, by whichever manager.
     pub fn shutdown_since(&self) -> Option<Moment> {
         Some(self.under_way(SHUTDOWN)?.began)
+    }
+
+    /// What was recorded of it so far, by whichever manager.
+    pub fn shutdown_so_far(&self) -> Vec<Event> {
+        let shutdown = self.under_way(SHUTDOWN);
+        shutdown.map_or_else(Vec::new, |shutdown| self.ring.cut(shutdown.first, self.ring.next()))
     }
 
     /// What looked like a shutdown was none.

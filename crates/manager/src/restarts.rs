@@ -40,6 +40,15 @@ pub(crate) fn is_unsteady(view: &View, unit: UnitId, now: Monotonic) -> bool {
         && now.since(history.inactive_exit.monotonic) < UNSTEADY
 }
 
+/// What an unsteady unit fails by.
+pub(crate) fn failure(view: &View, unit: UnitId) -> Code {
+    let history = view.run(unit).history.as_deref();
+    let relapse =
+        history.and_then(|h| h.relapse.as_deref()).filter(|_| waiting(view, unit).is_none());
+    let reason = relapse.map(|relapse| relapse.reason).or(history.map(|h| h.reason));
+    reason.map(|reason| reason.code).unwrap_or_default()
+}
+
 /// The restarts of a unit; null if there were none and none is to come.
 pub(crate) fn value(view: &View, shared: &Shared, unit: UnitId, now: Moment) -> Value {
     let empty = History::default();

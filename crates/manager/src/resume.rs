@@ -87,7 +87,7 @@ impl Daemon {
             self.recorder.shutdown_began(self.started);
             let since = self.recorder.shutdown_since();
             if let (Some(ending), Some(since)) = (&mut self.ending, since) {
-                ending.go_on_since(since);
+                ending.go_on_since(since, &self.recorder.shutdown_so_far());
             }
         }
         let late = restored.late.clone();

@@ -15,7 +15,7 @@ use warren_core::ids::UnitId;
 use warren_core::machine::Core;
 use warren_core::record::Restored;
 use warren_core::settings::Settings;
-use warren_core::time::Monotonic;
+use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::{CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason};
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
@@ -30,7 +30,7 @@ use crate::first::First;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
-use crate::init_link::InitLink;
+use crate::init_link::{Greeting, InitLink};
 use crate::loader_thread::LoaderThread;
 use crate::log_link::{KeptLog, LogLink};
 use crate::mount_table::{MountTable, Reading};
@@ -97,10 +97,26 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     kept
 }
 
-/// Makes the daemon.
+/// Makes the daemon, or says why that cannot be.
 pub fn start(options: Options) -> Result<Daemon, StartError> {
     let began = now();
-    let (init, greeting) = InitLink::connect().map_err(text("greeting init"))?;
+    let greeted = InitLink::connect().map_err(text("greeting init"));
+    // Init kills who lets go of it: what is wrong is said before that, and the status is our own.
+    let link = greeted.as_ref().ok().map(|(init, _)| init.socket().try_clone_to_owned());
+    let made = greeted.and_then(|(init, greeting)| make(options, began, init, greeting));
+    if let Err(error) = &made {
+        say!("{error}");
+        std::mem::forget(link);
+    }
+    made
+}
+
+fn make(
+    options: Options,
+    began: Moment,
+    init: InitLink,
+    greeting: Greeting,
+) -> Result<Daemon, StartError> {
     if greeting.welcome.reason != StartReason::First {
         say!("going on after the last manager: {:?}", greeting.welcome.reason);
     }

@@ -5,7 +5,7 @@ mod lab;
 
 use std::os::unix::ffi::OsStrExt;
 
-use lab::{Ended, Machine};
+use lab::{Ended, Machine, until};
 use serde_json::json;
 
 /// A unit that must work whatever lies beside it.
@@ -241,4 +241,16 @@ fn processes_are_found_by_their_group() {
     assert_eq!(unit_of(child).as_deref(), Some("tree.service"));
     assert_eq!(unit_of(1).as_deref(), Some("init.scope"));
     assert_eq!(unit_of(4_000_000), None);
+}
+
+/// Who cannot start says why before init ends it, and starts when it can.
+#[test]
+fn a_manager_that_cannot_start_says_why() {
+    let Some(m) = Machine::start("cannot", &[]) else { return };
+    m.run(&["sh", "-c", "mv /run/log /run/aside && : >/run/log"]).expect("files can be moved");
+    assert!(m.kill_manager());
+    until("it says why", || m.console().contains("making the run-time directories").then_some(()));
+    until("init says how it ended", || m.console().contains("Exited(1)").then_some(()));
+    m.run(&["sh", "-c", "rm /run/log && mv /run/aside /run/log"]).expect("files can be moved");
+    assert_eq!(m.totals()["stopping"], false);
 }

@@ -197,6 +197,9 @@ fn what_restart_starts_again_tells_how_often_and_what_ended_it() {
     let all = m.call("Why", &json!({}))["units"].to_string();
     assert!(all.contains("waits.service") && all.contains("again.service"), "{all}");
 
+    let top = m.call("Top", &json!({}))["restarting"].to_string();
+    assert!(top.contains("waits.service") && top.contains("WR-0040"), "{top}");
+
     // Who asks for it anew begins a new count.
     m.expect_job("restart", "again.service", "done");
     assert!(step("again.service")["restart"].is_null());

@@ -2,7 +2,7 @@
 
 mod lab;
 
-use lab::recordings::{bar, recording};
+use lab::recordings::{bar, recording, recording_in};
 use lab::{Machine, until};
 use serde_json::json;
 use warren_trace::analysis::Analysis;
@@ -147,4 +147,38 @@ fn a_recording_goes_on_over_the_death_of_the_manager() {
     assert!(stops("a.service") && stops("slow.service"), "before and after the kill");
     let began = analysis.timeline.spans.iter().filter(|span| span.phase == Phase::Shutdown);
     assert_eq!(began.count(), 1);
+}
+
+/// What lies on the last file system is complete up to its unmount: what services wrote at their stop,
+/// and the recording of it.
+#[test]
+fn a_recording_on_a_file_system_of_its_own_is_kept_before_it_goes() {
+    let Some(mut m) = Machine::start("record-mounted", &[]) else { return };
+    let (disk, place) = (m.directory.join("disk"), m.directory.join("records"));
+    std::fs::create_dir(&disk).expect("a directory can be made");
+    let place = place.to_str().expect("the path is text").to_owned();
+    let escaped = place.trim_start_matches('/').replace('-', "\\x2d").replace('/', "-");
+    let mount = format!("{escaped}.mount");
+    m.write(&mount, &format!("[Mount]\nWhat=@D/disk\nWhere={place}\nType=none\nOptions=bind"));
+    let writer = format!(
+        "[Unit]\nRequiresMountsFor={place}\n[Service]\nExecStart=@P stay\n\
+         ExecStop=@P append:{place}/log:last wait:50 append:{place}/log:words"
+    );
+    m.write("writer.service", &writer);
+    m.call("ReloadConfiguration", &json!({}));
+    m.expect_job("start", "writer.service", "done");
+    assert_eq!(m.state(&mount), "active/mounted");
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    let said = std::fs::read_to_string(disk.join("log")).unwrap_or_default();
+    assert_eq!(said, "last\nwords\n", "{console}");
+    let kept = recording_in(&disk, "shutdown");
+    let (shutdown, damage) = kept.unwrap_or_else(|| panic!("it is lost: {console}"));
+    // It was written while the shutdown went on: nothing of it is missing but its end.
+    assert_eq!(Damage { cut: false, ..damage }, Damage::default());
+    let analysis = Analysis::of(&shutdown);
+    let stop = bar(&analysis, "writer.service", Work::Stop);
+    assert!(stop.end.is_some() && stop.own_us() >= 50_000, "{stop:?}\n{console}");
+    let unmount = bar(&analysis, &mount, Work::Stop);
+    assert!(unmount.queued <= stop.end.expect("looked at above").at, "{unmount:?}");
 }

@@ -3,16 +3,20 @@
 //! Made of what the machine says happened, not of the order that files state: a unit that nobody
 //! waited for is on no chain.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use warren_core::happening::{Happening, What};
 use warren_core::ids::UnitId;
 use warren_core::job::JobKind;
 use warren_core::time::Monotonic;
+use warren_trace::event::{Event, NO_UNIT, What as Recorded};
+use warren_trace::words::Work;
 
-/// Signals that were sent count as killing from here on.
 const SIGKILL: i32 = 9;
+
+/// The same, as it is recorded.
+const KILL: u8 = 9;
 
 /// The stops so far.
 #[derive(Debug, Default)]
@@ -61,6 +65,30 @@ impl Stops {
         }
     }
 
+    /// Takes up what an earlier manager recorded of the same end.
+    pub fn recall(&mut self, events: &[Event]) {
+        let mut stop_jobs = BTreeSet::new();
+        for event in events {
+            let (unit, at) = (UnitId(event.unit), Monotonic(event.time_us));
+            match event.what() {
+                Some(Recorded::JobQueued { job, work: Work::Stop, .. }) => {
+                    stop_jobs.insert(job);
+                }
+                Some(Recorded::JobReleased { job, .. }) if stop_jobs.contains(&job) => {
+                    let released_by = (event.cause != NO_UNIT).then_some(UnitId(event.cause));
+                    self.stops.insert(unit, Stop { began: at, ended: None, released_by });
+                }
+                Some(Recorded::JobEnded { job, .. }) if stop_jobs.contains(&job) => {
+                    if let Some(stop) = self.stops.get_mut(&unit) {
+                        stop.ended = Some(at);
+                    }
+                }
+                Some(Recorded::Signal { signal: KILL, .. }) => self.killed += 1,
+                _ => {}
+            }
+        }
+    }
+
     /// What it came to.
     pub fn summary(&self) -> Summary {
         let took = |stop: &Stop| stop.ended.map(|at| at.since(stop.began));
@@ -94,11 +122,29 @@ mod tests {
     use warren_core::ids::JobId;
     use warren_core::job::JobResult;
     use warren_core::reason::Reason;
+    use warren_trace::words::{Asked, Ending, Release};
+
+    /// The same, as the ring has it, among what is no stop.
+    fn recorded(unit: u32, began_us: u64, ended_us: u64, released_by: Option<u32>) -> [Event; 5] {
+        let (asked, by, ending) = (Asked::Manager, Release::AtOnce, Ending::Done);
+        let queued = |job, work| Recorded::JobQueued { job, work, asked, uid: 0, pid: 0 };
+        let event = |time_us, cause: Option<u32>, what| {
+            Event::new(time_us, unit, cause.unwrap_or(NO_UNIT), what)
+        };
+        [
+            event(began_us, None, queued(unit, Work::Stop)),
+            event(began_us, None, queued(unit + 100, Work::Start)),
+            event(began_us, released_by, Recorded::JobReleased { job: unit, by }),
+            event(ended_us, None, Recorded::JobEnded { job: unit, ending, reason: 90 }),
+            event(ended_us + 1, None, Recorded::JobEnded { job: unit + 100, ending, reason: 10 }),
+        ]
+    }
 
     /// `UNIT BEGAN ENDED RELEASED-BY` in milliseconds.
     fn check(stops: &[(u32, u64, u64, Option<u32>)], want: (usize, u64, Option<(u32, u64)>)) {
-        let mut heard = Stops::default();
+        let (mut heard, mut recalled) = (Stops::default(), Stops::default());
         for &(unit, began, ended, released_by) in stops {
+            recalled.recall(&recorded(unit, began * 1000, ended * 1000, released_by));
             let (unit, job) = (UnitId(unit), JobId(unit));
             let released_by = released_by.map(UnitId);
             let kind = JobKind::Stop;
@@ -114,6 +160,7 @@ mod tests {
             ]);
         }
         let summary = heard.summary();
+        assert_eq!(recalled.summary(), summary, "{stops:?}");
         let ms = |time: Duration| time.as_millis() as u64;
         let longest = summary.longest.map(|(unit, time)| (unit.0, ms(time)));
         assert_eq!((summary.units, ms(summary.critical), longest), want, "{stops:?}");

@@ -9,14 +9,19 @@ use super::Machine;
 
 /// The last recording of a subject that is whole.
 pub fn recording(m: &Machine, subject: &str) -> Option<Recording> {
-    let files = std::fs::read_dir(m.directory.join("records")).ok()?.flatten();
+    let (recording, damage) = recording_in(&m.directory.join("records"), subject)?;
+    (damage == Damage::default()).then_some(recording)
+}
+
+/// The last recording of a subject in a directory, and what is wrong with it.
+pub fn recording_in(directory: &std::path::Path, subject: &str) -> Option<(Recording, Damage)> {
+    let files = std::fs::read_dir(directory).ok()?.flatten();
     let ours = files.map(|file| file.path()).filter(|path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         name.starts_with(subject) && name.ends_with(".record")
     });
     let bytes = std::fs::read(ours.max()?).ok()?;
-    let (recording, damage) = record::read(&bytes).expect("a recording");
-    (damage == Damage::default()).then_some(recording)
+    Some(record::read(&bytes).expect("a recording"))
 }
 
 /// The first bar of a unit with this work.

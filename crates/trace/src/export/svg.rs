@@ -209,7 +209,8 @@ impl Picture {
         self.rect("w", (queued, from), (7.0, 4.0));
         self.rect(class(analysis, index, bar), (from, until), (3.0, 12.0));
         let killed = if bar.kills > 0 { ", KILLED" } else { "" };
-        self.note((queued.min(from), until), &format!("{}{killed}", time(bar.own_us())));
+        let took = bar.end.map_or("not over".to_owned(), |_| time(bar.own_us()));
+        self.note((queued.min(from), until), &format!("{took}{killed}"));
         self.y += ROW;
     }
 

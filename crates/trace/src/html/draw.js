@@ -251,7 +251,8 @@ class Painter {
       }
     }
     const killed = run.bars.kills[bar] > 0 ? " KILLED" : "";
-    const text = timeText(Math.max(0, run.bars.own[bar])) + killed;
+    const own = run.bars.own[bar];
+    const text = (own === NONE ? "not over" : timeText(own)) + killed;
     if (!this.note(queued, end, top, text, before, next)) this.noteWithin(start, end, top, text);
   }
 
