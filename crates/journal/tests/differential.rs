@@ -36,6 +36,10 @@ const CASES: &str = "
     -u web
     -u web.service -u nosuch
     -u w*
+    -u nosuch* -u web
+    -u nosuch*
+    -u w* --user-unit=nosuch*
+    --unit= -n 1
     -q -g NUMBER
     -g number
     -q -g number.*[26]$
