@@ -128,9 +128,16 @@ fn grep(pattern: &str, args: &Args) -> Result<Grep, Failure> {
     Grep::new(pattern, case).map_err(|e| Failure(format!("Bad pattern '{pattern}': {e}")))
 }
 
-/// Where names of units are that a pattern may fit.
-const UNIT_FIELDS: [&str; 2] = ["_SYSTEMD_UNIT", "_SYSTEMD_SLICE"];
-const USER_UNIT_FIELDS: [&str; 2] = ["_SYSTEMD_USER_UNIT", "_SYSTEMD_USER_SLICE"];
+/// Where names of units are that a pattern may fit: also of those that said nothing themselves.
+const UNIT_FIELDS: [&str; 5] =
+    ["_SYSTEMD_UNIT", "_SYSTEMD_SLICE", "UNIT", "OBJECT_SYSTEMD_UNIT", "COREDUMP_UNIT"];
+const USER_UNIT_FIELDS: [&str; 5] = [
+    "_SYSTEMD_USER_UNIT",
+    "_SYSTEMD_USER_SLICE",
+    "USER_UNIT",
+    "OBJECT_SYSTEMD_USER_UNIT",
+    "COREDUMP_USER_UNIT",
+];
 
 /// The user whose units `--user-unit` means.
 fn own_uid() -> Result<String, Failure> {
