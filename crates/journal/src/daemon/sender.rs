@@ -210,13 +210,15 @@ impl Senders {
         if let Some(known) = self.known.get_mut(&key).filter(|known| known.is_fresh(now_us)) {
             return known.origin(units);
         }
-        let process = Process::read(sender.pid);
+        // What was read is its own if it was not reaped meanwhile: its id may be another's by now.
+        let is_there = |pidfd: &OwnedFd| process::pidfd_pid(pidfd.as_fd()).is_ok();
+        let process = Process::read(sender.pid).filter(|_| pidfd.is_none_or(is_there));
         if process.is_none()
             && let Some(known) = self.known.get_mut(&key).filter(|known| known.is_usable(now_us))
         {
             return known.origin(units);
         }
-        // What /proc says may be of a process that is half gone, or of the next with that pid.
+        // What /proc says may be of a process that is half gone.
         let mut more = Fields::new();
         let unit = pidfd.and_then(|pidfd| unit_of(pidfd, units));
         unit.into_iter().for_each(|unit| unit.put_identity(&mut more));
