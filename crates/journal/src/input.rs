@@ -6,6 +6,7 @@
 
 pub mod audit;
 pub mod cgroup;
+pub mod command_line;
 pub mod export;
 pub mod handover;
 pub mod kmsg;

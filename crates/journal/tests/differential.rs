@@ -36,6 +36,12 @@ const CASES: &str = "
     -u web
     -u web.service -u nosuch
     -u w*
+    -u nosuch* -u web
+    -u init*
+    -u other*
+    -u nosuch*
+    -u w* --user-unit=nosuch*
+    --unit= -n 1
     -q -g NUMBER
     -g number
     -q -g number.*[26]$
@@ -206,6 +212,14 @@ fn write_store(directory: &Path) {
         }
         if number % 5 != 4 {
             fields.push(b"MESSAGE", &text);
+        }
+        // What the manager says of a unit, and what anybody may say.
+        if number % 11 == 5 {
+            context = Fields::new();
+            context.push(b"_PID", b"1");
+            fields.push(b"UNIT", b"init-said.service");
+        } else if number % 11 == 6 {
+            fields.push(b"UNIT", b"other.service");
         }
         if number % 7 == 3 {
             fields.push(b"MESSAGE", format!("the last text counts, {number}").as_bytes());

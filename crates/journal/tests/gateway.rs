@@ -244,9 +244,10 @@ fn sample() -> Vec<u8> {
 fn comparable(target: &str, accept: &str, body: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(body);
     let mut lines: Vec<String> = match accept {
-        "application/json" | "text/event-stream" => {
+        "application/json" | "text/event-stream" | "application/json-seq" => {
             let lines = text.lines().filter(|line| !line.is_empty());
-            lines.map(|line| sorted(line.trim_start_matches("data: "))).collect()
+            let begin = if accept.ends_with("seq") { "\x1e" } else { "data: " };
+            lines.map(|line| sorted(line.trim_start_matches(begin))).collect()
         }
         "application/vnd.fdo.journal" => text
             .split("\n\n")
@@ -330,6 +331,7 @@ fn debians_gateway_answers_the_same() {
         "text/plain",
         "application/json",
         "text/event-stream",
+        "application/json-seq",
         "application/vnd.fdo.journal",
         "text/html",
     ];

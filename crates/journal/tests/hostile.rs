@@ -253,3 +253,34 @@ fn connections_wait_while_there_are_no_descriptors() {
     let told = told.iter().filter(|entry| shown(entry, "MESSAGE").starts_with("Connections have"));
     assert_eq!(told.count(), 1, "told once");
 }
+
+/// A message waits, its sender ends, and another process gets that one's id: what /proc says of it is not
+/// said of the message.
+#[test]
+fn the_heir_of_a_process_id_is_not_the_sender() {
+    /// What the script ends with then.
+    const NOT_POSSIBLE: i32 = 77;
+    let lab = Lab::new("hostile-heir");
+    let script = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reuse.py");
+    let inside = |words: &[&std::ffi::OsStr]| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-m", "-p", "-f", "--mount-proc", "--propagation", "private", "python3"]);
+        command.args(words).status().ok().and_then(|status| status.code())
+    };
+    let is_possible = inside(&["--version".as_ref()]) == Some(0);
+    let daemon = env!("CARGO_BIN_EXE_warren-journald");
+    let ended = match is_possible {
+        true => inside(&[script.as_ref(), daemon.as_ref(), lab.root.as_ref()]),
+        false => Some(NOT_POSSIBLE),
+    };
+    if ended == Some(NOT_POSSIBLE) {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: needs root, a pid namespace and python3");
+        return;
+    }
+    assert_eq!(ended, Some(0));
+    let mut found = lab.read(Expr::field("GONE", "1"));
+    found.extend(lab.read(Expr::field("SYSLOG_IDENTIFIER", "GONE")));
+    let found: Vec<String> =
+        found.iter().map(|entry| shown(entry, "MESSAGE _PID _UID _COMM _CMDLINE")).collect();
+    assert_eq!(found, ["native 4000 0 - -", "syslog 4000 0 - -"]);
+}

@@ -6,6 +6,15 @@ set -eu
 daemon=$1 out=$2 senders=$3 reader=$4
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/journal /run/log/journal /run/store
+# syslog(3) knows no other place than /dev/log.
+mkdir /run/dev
+mount -t tmpfs -o mode=755 tmpfs /run/dev
+for node in null zero full random urandom; do cp -a /dev/$node /run/dev/; done
+mkdir /run/dev/shm
+ln -s /proc/self/fd /run/dev/fd
+ln -s /run/systemd/journal/dev-log /run/dev/log
+mount --move /run/dev /dev
+mount -t tmpfs tmpfs /dev/shm
 if [ "$daemon" = systemd ]; then
     touch /run/systemd/journal/flushed
     printf '[Journal]\nStorage=volatile\nReadKMsg=no\nAudit=no\nForwardToWall=no\nRateLimitBurst=0\n' >"$out.conf"
@@ -18,7 +27,12 @@ pid=$!
 # Debian's has Debian's modules.
 python=python3
 [ -x /usr/bin/python3 ] && python=/usr/bin/python3
-$python "$senders"
+status=0
+$python "$senders" || status=$?
+if [ $status != 0 ]; then
+    kill $pid
+    exit $status
+fi
 if [ "$daemon" = systemd ]; then
     journal=/run/log/journal/$(cat /etc/machine-id)
     for last in line message output; do

@@ -6,6 +6,7 @@
 //! counts, and of a process that was never looked up while it ran there are only its credentials.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +16,8 @@ use warren_sys::process;
 
 use crate::daemon::units::Units;
 use crate::entry::{Fields, Id128};
-use crate::input::cgroup;
 use crate::input::handover::UnitLog;
+use crate::input::{cgroup, command_line};
 
 /// A process is looked up again after so long, µs.
 const FRESH_US: u64 = 1_000_000;
@@ -30,8 +31,8 @@ const SENDERS_MAX: usize = 1 << 14;
 /// The unit that the manager's own processes are in; systemd.special(7).
 pub const MANAGER_UNIT: &str = "init.scope";
 
-/// Longest command line that is kept, bytes.
-const CMDLINE_BYTES_MAX: usize = 4096;
+/// What is kept of a command line, bytes.
+const CMDLINE_BYTES_MAX: u64 = 4096;
 
 /// How an entry came; `_TRANSPORT`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,13 +210,15 @@ impl Senders {
         if let Some(known) = self.known.get_mut(&key).filter(|known| known.is_fresh(now_us)) {
             return known.origin(units);
         }
-        let process = Process::read(sender.pid);
+        // What was read is its own if it was not reaped meanwhile: its id may be another's by now.
+        let is_there = |pidfd: &OwnedFd| process::pidfd_pid(pidfd.as_fd()).is_ok();
+        let process = Process::read(sender.pid).filter(|_| pidfd.is_none_or(is_there));
         if process.is_none()
             && let Some(known) = self.known.get_mut(&key).filter(|known| known.is_usable(now_us))
         {
             return known.origin(units);
         }
-        // What /proc says may be of a process that is half gone, or of the next with that pid.
+        // What /proc says may be of a process that is half gone.
         let mut more = Fields::new();
         let unit = pidfd.and_then(|pidfd| unit_of(pidfd, units));
         unit.into_iter().for_each(|unit| unit.put_identity(&mut more));
@@ -356,7 +359,8 @@ impl Process {
         put("_COMM", read("comm").unwrap_or_default().trim_ascii_end());
         let exe = std::fs::read_link(directory.join("exe")).unwrap_or_default();
         put("_EXE", exe.as_os_str().as_encoded_bytes());
-        put("_CMDLINE", &command_line(read("cmdline").unwrap_or_default()));
+        let arguments = read_begin(&directory.join("cmdline")).unwrap_or_default();
+        put("_CMDLINE", &command_line::of(&arguments));
         let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let capabilities = capabilities.unwrap_or("").trim().trim_start_matches('0');
         put("_CAP_EFFECTIVE", if capabilities.is_empty() { b"0" } else { capabilities.as_bytes() });
@@ -393,19 +397,16 @@ impl Process {
     }
 }
 
+/// The beginning of a command line.
+fn read_begin(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(CMDLINE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
 /// What the manager says of a unit that runs: the target of a link, systemd's way.
 fn invocation_of(unit: &str) -> Option<String> {
     let link = Path::new("/run/systemd/units").join(format!("invocation:{unit}"));
     let target = std::fs::read_link(link).ok()?;
     Id128::parse(target.to_str()?).map(|id| id.to_string())
-}
-
-/// Arguments with blanks between them.
-fn command_line(mut bytes: Vec<u8>) -> Vec<u8> {
-    bytes.truncate(CMDLINE_BYTES_MAX);
-    while bytes.last() == Some(&0) {
-        bytes.pop();
-    }
-    bytes.iter_mut().filter(|byte| **byte == 0).for_each(|byte| *byte = b' ');
-    bytes
 }

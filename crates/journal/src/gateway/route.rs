@@ -59,10 +59,11 @@ pub struct Format {
 }
 
 /// Formats; what is not here is the first one.
-const FORMATS: [Format; 4] = [
+const FORMATS: [Format; 5] = [
     Format { mime: "text/plain", mode: Mode::Short(Clock::Syslog) },
     Format { mime: "application/json", mode: Mode::Json },
     Format { mime: "text/event-stream", mode: Mode::JsonSse },
+    Format { mime: "application/json-seq", mode: Mode::JsonSeq },
     Format { mime: "application/vnd.fdo.journal", mode: Mode::Export },
 ];
 
@@ -239,6 +240,7 @@ mod tests {
         check("GET /entries?boot=0&follow=yes&&A=b", "text/plain follow some");
         check("GET /entries?MESSAGE=a%20b%3D", "text/plain some");
         check("GET /entries text/event-stream", "text/event-stream");
+        check("GET /entries application/json-seq", "application/json-seq");
         check("GET /entries text/html", "text/plain");
         for bad in ["bogus", "bogus=1", "boot=x", "A=%", "A=%zz", "A=%ff", "=x", "+=x"] {
             check(&format!("GET /entries?{bad}"), "400");

@@ -333,6 +333,38 @@ mod tests {
         assert_eq!(words.join(" "), expected, "{line}");
     }
 
+    /// The options of a command line without the program's name.
+    fn parse(line: &str) -> Args {
+        Args::parse_from(std::iter::once("reader").chain(line.split_whitespace()))
+    }
+
+    #[test]
+    fn words_that_are_units() {
+        let mut args = parse("web _PID=1 + /usr/sbin/nginx db.socket");
+        args.take_units();
+        assert_eq!(args.unit, ["web", "db.socket"]);
+        assert_eq!(args.matches, ["_PID=1", "+", "/usr/sbin/nginx"]);
+    }
+
+    #[test]
+    fn what_excludes_each_other() {
+        let is_refused = |line| parse(line).contradiction().is_some();
+        for line in ["-f -r", "-S today --cursor=x", "--cursor=x --after-cursor=x"] {
+            assert!(is_refused(line), "{line}");
+        }
+        for line in ["-f", "-r", "-S today -U today", "--cursor=x -U today", "-f --cursor=x"] {
+            assert!(!is_refused(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_newest_ones_of_a_pattern_come_first() {
+        let is_turned = |line| parse(line).newest_first();
+        assert!(is_turned("-r") && is_turned("-g x -n 3"));
+        assert!(!is_turned("-n 3") && !is_turned("-g x") && !is_turned("-g x -n all"));
+        assert!(!is_turned("-g x -n 3 -f"));
+    }
+
     #[test]
     fn values_that_may_be_left_out() {
         check("-b", "-b 0");

@@ -30,6 +30,11 @@ pub fn set_up(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     secret[..16].copy_from_slice(&halves[0].to_le_bytes());
     secret[16..].copy_from_slice(&halves[1].to_le_bytes());
     let state = State::new(secret, now_us(), interval_us);
+    if !args.force && directory.join(KEY_NAME).exists() {
+        let path = directory.join(KEY_NAME);
+        let what = "is there already; --force replaces it, and its ledger";
+        return Err(Failure(format!("{} {what}", path.display())));
+    }
     write_key(&directory, &state, args.force)?;
     if !args.quiet {
         let path = directory.join(KEY_NAME);

@@ -67,17 +67,16 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
     let words: Vec<&str> = meant.matches.iter().map(String::as_str).collect();
     let bad_match = |word| Failure(format!("Failed to add match '{word}': Invalid argument"));
     let mut expr = Expr::default().and(matches::parse(&words).map_err(bad_match)?);
-    let mut of_units = Vec::new();
-    if !args.unit.is_empty() {
-        of_units.push(units(&args.unit, journal, &UNIT_FIELDS, &matches::unit)?);
-    }
+    let mut of_units = units(&args.unit, journal, &UNIT_FIELDS, &matches::unit)?;
     if !args.user_unit.is_empty() {
         let uid = args.user.map_or_else(own_uid, |uid| Ok(uid.to_string()))?;
         let of_user = |name: &str| matches::user_unit(name, &uid);
-        of_units.push(units(&args.user_unit, journal, &USER_UNIT_FIELDS, &of_user)?);
+        of_units.extend(units(&args.user_unit, journal, &USER_UNIT_FIELDS, &of_user)?);
     }
     if !of_units.is_empty() {
         expr = expr.and(Expr::Any(of_units));
+    } else if let Some(name) = args.unit.iter().chain(&args.user_unit).next() {
+        return Err(Failure(format!("No unit in the log fits {name}")));
     }
     let facilities = args.facility.iter().filter(|name| !name.is_empty());
     let facilities = facilities.map(facility).collect::<Result<Vec<Expr>, Failure>>()?;
@@ -129,23 +128,34 @@ fn grep(pattern: &str, args: &Args) -> Result<Grep, Failure> {
     Grep::new(pattern, case).map_err(|e| Failure(format!("Bad pattern '{pattern}': {e}")))
 }
 
-/// Where names of units are that a pattern may fit.
-const UNIT_FIELDS: [&str; 2] = ["_SYSTEMD_UNIT", "_SYSTEMD_SLICE"];
-const USER_UNIT_FIELDS: [&str; 2] = ["_SYSTEMD_USER_UNIT", "_SYSTEMD_USER_SLICE"];
+/// Where names of units are that a pattern may fit: also of those that said nothing themselves.
+const UNIT_FIELDS: [&str; 5] =
+    ["_SYSTEMD_UNIT", "_SYSTEMD_SLICE", "UNIT", "OBJECT_SYSTEMD_UNIT", "COREDUMP_UNIT"];
+const USER_UNIT_FIELDS: [&str; 5] = [
+    "_SYSTEMD_USER_UNIT",
+    "_SYSTEMD_USER_SLICE",
+    "USER_UNIT",
+    "OBJECT_SYSTEMD_USER_UNIT",
+    "COREDUMP_USER_UNIT",
+];
 
 /// The user whose units `--user-unit` means.
 fn own_uid() -> Result<String, Failure> {
     Ok(std::fs::metadata("/proc/self")?.uid().to_string())
 }
 
+/// What is of units, any of them; patterns may fit none.
 fn units(
     names: &[String],
     journal: &Union,
     fields: &[&str],
     of_unit: &dyn Fn(&str) -> Expr,
-) -> Result<Expr, Failure> {
+) -> Result<Vec<Expr>, Failure> {
     let mut all = Vec::new();
     for name in names {
+        if name.is_empty() {
+            return Err(Failure("A unit has no empty name".to_owned()));
+        }
         if name.contains('[') {
             return Err(Failure(format!("{name}: sets of characters are not supported")));
         }
@@ -161,7 +171,7 @@ fn units(
         let fits = known.iter().filter(|unit| fits(name.as_bytes(), unit));
         all.extend(fits.map(|unit| of_unit(&String::from_utf8_lossy(unit))));
     }
-    Ok(Expr::Any(all))
+    Ok(all)
 }
 
 /// Whether a name fits a pattern of `*` and `?`; each star is tried once from where it last was.
