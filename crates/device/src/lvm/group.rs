@@ -199,7 +199,7 @@ fn volumes(body: &Section<'_>, members: &Names<'_>) -> Result<Vec<Volume>, Group
     Ok(volumes)
 }
 
-/// What makes a volume a snapshot of another one: a hidden volume ties both.
+/// What makes a volume a snapshot of another one: a volume that nobody sees ties both.
 struct Snapshot {
     /// The volume that holds the differences.
     store: u32,
@@ -248,7 +248,9 @@ fn volume(name: &str, section: &Section<'_>, find: &dyn Fn(&str) -> Option<Part>
     Volume {
         name: printable(name),
         id: id_of(section),
-        visible: has_mark(section, "status", "VISIBLE"),
+        // What ties a snapshot to its origin has the mark, and lvm2 shows it to nobody.
+        visible: has_mark(section, "status", "VISIBLE")
+            && !segments().any(|segment| segment.text("type") == Some("snapshot")),
         auto_activation: !skipped.iter().any(|mark| has_mark(section, "flags", mark)),
         extents: segments()
             .fold(0, |sum, s| s.number("extent_count").unwrap_or(0).saturating_add(sum)),
