@@ -165,10 +165,10 @@ volume("m", 'type = "mirror"\nmirror_count = 2\nmirror_log = "m_mlog"\nregion_si
     'mirrors = ["m_mimage_0", 0, "m_mimage_1", 0]')
 volume("snap")
 volume("o")
-volume("snapshot0", 'type = "snapshot"\nchunk_size = 8\norigin = "o"\ncow_store = "snap"', visible=False)
+volume("snapshot0", 'type = "snapshot"\nchunk_size = 8\norigin = "o"\ncow_store = "snap"')
 hidden("merging")
 volume("merged")
-volume("snapshot1", 'type = "snapshot"\nchunk_size = 8\norigin = "merged"\nmerging_store = "merging"', visible=False)
+volume("snapshot1", 'type = "snapshot"\nchunk_size = 8\norigin = "merged"\nmerging_store = "merging"')
 hidden("w_wcorig", "w_cvol")
 hidden("vp_vdata")
 volume("vp", 'type = "vdo-pool"\ndata = "vp_vdata"\nheader_size = 1024\nvirtual_extents = 1\n'

@@ -164,9 +164,11 @@ fn units_of_one_device_follow_its_place_in_sysfs() {
     if !std::path::Path::new("/usr/bin/systemctl").exists() {
         return lab::not_run("units_of_one_device", "systemctl(1)");
     }
-    let user = "[Unit]\nWants=dev-disk-by\\x2did-sda.device dev-other.device";
+    let user = "[Unit]\nWants=dev-disk-by\\x2did-sda.device dev-other.device dev-alias.device \
+                sys-alias.device relative.device";
     let Some(m) = start("following", &[("user.target", user)]) else { return };
-    plug(&m, "sda", 0, "E:ID_MODEL=Best_Disk\nE:ID_FS_LABEL=data\n");
+    let alias = "E:SYSTEMD_ALIAS=/dev/alias /sys/alias relative\n";
+    plug(&m, "sda", 0, &format!("E:ID_MODEL=Best_Disk\nE:ID_FS_LABEL=data\n{alias}"));
     look_again(&m);
     let (link, main) = ("dev-disk-by\\x2did-sda.device", "sys-devices-block-sda.device");
     let check = |unit: &str, property: &str, expected: &str| {
@@ -183,7 +185,11 @@ fn units_of_one_device_follow_its_place_in_sysfs() {
         check(unit, "Description", "Best_Disk data");
         check(unit, "SysFSPath", "/sys/devices/block/sda");
     }
-    check(link, "Following", main);
+    for unit in [link, "dev-alias.device", "sys-alias.device"] {
+        check(unit, "Following", main);
+        check(unit, "SubState", "plugged");
+    }
+    check("relative.device", "SubState", "dead");
     check(main, "Following", "");
     check("dev-other.device", "Description", "/dev/other");
     let rows = |more: &[&str]| {

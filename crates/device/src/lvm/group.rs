@@ -199,7 +199,7 @@ fn volumes(body: &Section<'_>, members: &Names<'_>) -> Result<Vec<Volume>, Group
     Ok(volumes)
 }
 
-/// What makes a volume a snapshot of another one: a hidden volume ties both.
+/// What makes a volume a snapshot of another one: a volume that nobody sees ties both.
 struct Snapshot {
     /// The volume that holds the differences.
     store: u32,
@@ -248,7 +248,9 @@ fn volume(name: &str, section: &Section<'_>, find: &dyn Fn(&str) -> Option<Part>
     Volume {
         name: printable(name),
         id: id_of(section),
-        visible: has_mark(section, "status", "VISIBLE"),
+        // What ties a snapshot to its origin has the mark, and lvm2 shows it to nobody.
+        visible: has_mark(section, "status", "VISIBLE")
+            && !segments().any(|segment| segment.text("type") == Some("snapshot")),
         auto_activation: !skipped.iter().any(|mark| has_mark(section, "flags", mark)),
         extents: segments()
             .fold(0, |sum, s| s.number("extent_count").unwrap_or(0).saturating_add(sum)),
@@ -325,9 +327,16 @@ pub enum Standing {
 }
 
 impl VolumeGroup {
-    /// Whether a member was taken for lost when the group was changed; see [`Member::written_off`].
+    /// Whether a member was taken for lost when the group was changed ([`Member::written_off`]) and
+    /// volumes lie on it: one that nothing lies on lvm2 takes back by itself. Linear in the size of the
+    /// group for members that were written off.
     pub fn is_written_off(&self, number: u32) -> bool {
-        self.members.get(number as usize).is_some_and(|member| member.written_off)
+        let lies_on_it = |volume: &Volume| volume.parts().any(|part| part == Part::Member(number));
+        self.has_mark(number) && self.volumes.iter().any(lies_on_it)
+    }
+
+    fn has_mark(&self, member: u32) -> bool {
+        self.members.get(member as usize).is_some_and(|member| member.written_off)
     }
 
     /// How each volume stands when `present` tells which members are there; one that was written
@@ -335,7 +344,7 @@ impl VolumeGroup {
     /// Volumes that lie on each other in a circle, which damaged metadata can say,
     /// are partial.
     pub fn standings(&self, present: &dyn Fn(u32) -> bool) -> Vec<Standing> {
-        let present = |number: u32| present(number) && !self.is_written_off(number);
+        let present = |number: u32| present(number) && !self.has_mark(number);
         let mut known = vec![None; self.volumes.len()];
         let mut stack = Vec::new();
         for start in 0..self.volumes.len() as u32 {
