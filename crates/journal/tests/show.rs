@@ -128,6 +128,23 @@ fn verify_says_what_is_damaged() {
     assert_eq!(lab.show(&[]), "c", "the rest is shown");
 }
 
+/// The end of a log that was cut is as a crash leaves it: no damage, and it is said.
+#[test]
+fn verify_says_where_a_log_was_torn() {
+    let mut lab = Lab::new("torn");
+    lab.append("a");
+    let said = |lab: &Lab| String::from_utf8(lab.run(&["--verify"]).stderr).expect("ASCII");
+    assert!(!said(&lab).contains("ends at byte"));
+    lab.append("b");
+    let names = std::fs::read_dir(&lab.directory).expect("listed");
+    let mut paths = names.map(|entry| entry.expect("listed").path());
+    let log = paths.find(|path| path.extension().is_some_and(|e| e == "log")).expect("a log");
+    let file = std::fs::OpenOptions::new().write(true).open(&log).expect("ours");
+    file.set_len(file.metadata().expect("there").len() - 1).expect("ours");
+    let said = said(&lab);
+    assert!(said.contains("ends at byte") && said.contains("PASS"), "{said}");
+}
+
 fn flip(path: &Path, at: usize) {
     let mut bytes = std::fs::read(path).expect("readable");
     bytes[at] ^= 1;

@@ -36,6 +36,8 @@ struct LogContent {
     headers: Vec<Header>,
     places: Vec<BlockPlace>,
     lost: Vec<Range<u64>>,
+    /// Where it ends, if the file goes on.
+    torn: Option<u64>,
     sequence: Option<Id128>,
     settled: u64,
 }
@@ -143,6 +145,14 @@ impl Source {
             what: "no block can be read here",
         };
         Ok(gaps.iter().map(damaged).collect())
+    }
+
+    /// Where a log ends whose file goes on: with what a crash tore off, or what somebody cut.
+    pub fn torn_at(&self) -> Result<Option<u64>> {
+        Ok(match self.content()? {
+            Content::Log(log) => log.torn,
+            Content::Segment(_) => None,
+        })
     }
 
     /// Id of the sequence that its numbers count in.
@@ -274,6 +284,7 @@ impl LogContent {
         let mut walk = Walk::new(read_header(&*file, name)?.map(|header| header.identity));
         walk.advance(&*file)?;
         let salvage = walk.salvage();
+        let torn = (salvage.end < file.len()?).then_some(salvage.end);
         let sequence = walk.identity.map(|identity| identity.sequence);
         walk.blocks.truncate(salvage.count);
         let settled = walk.blocks.iter().map(|header| match header.settled {
@@ -283,7 +294,8 @@ impl LogContent {
         let settled = settled.max().unwrap_or(0);
         walk.blocks.retain(|header| header.kind == Kind::Entries);
         let places = walk.blocks.iter().map(BlockPlace::from).collect();
-        Ok(LogContent { file, headers: walk.blocks, places, lost: salvage.lost, sequence, settled })
+        let (headers, lost) = (walk.blocks, salvage.lost);
+        Ok(LogContent { file, headers, places, lost, torn, sequence, settled })
     }
 }
 

@@ -114,6 +114,10 @@ pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
     let mut whole = true;
     for (path, source) in sources(stores) {
         let faults = source.verify()?;
+        if let Some(at) = source.torn_at()?.filter(|_| !quiet) {
+            let what = "what follows is not whole: torn off by a crash, or the file was cut";
+            eprintln!("{}: ends at byte {at}; {what}", source.name());
+        }
         match faults.is_empty() {
             true if quiet => {}
             true => eprintln!("PASS: {}", path.display()),
