@@ -22,7 +22,7 @@ use options::Options;
 use warren_sys::usage;
 
 fn main() {
-    let status = match Options::parse(std::env::args().skip(1)) {
+    let status = match Options::parse(std::env::args().skip(1), std::process::id() == 1) {
         Ok(options) if options.help => {
             print!("{}", options::HELP);
             0
@@ -41,6 +41,7 @@ fn main() {
 }
 
 fn run(options: Options) -> i32 {
+    options.faults.iter().for_each(|fault| say(&format!("{fault}: ignored")));
     let before = again::Before::take();
     let place = boot::prepare(&options, before.as_ref());
     match supervise::Init::new(options, place, before) {

@@ -63,12 +63,18 @@ pub struct Options {
     pub ring_records: u64,
     /// Passed on to the manager.
     pub manager_args: Vec<String>,
+    /// What is wrong with arguments of process 1, which goes on without them.
+    pub faults: Vec<String>,
 }
 
 impl Options {
     /// Reads the arguments. Process 1 of a host also gets those that the boot loader passed and
-    /// the kernel did not know: what does not start with `-` is ignored.
-    pub fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
+    /// the kernel did not know: what does not start with `-` is ignored, and what it does not know
+    /// itself, too, since the kernel panics when it ends.
+    pub fn parse(
+        mut args: impl Iterator<Item = String>,
+        is_pid_1: bool,
+    ) -> Result<Options, String> {
         let mut options = Options {
             help: false,
             version: false,
@@ -82,6 +88,7 @@ impl Options {
             healthy_ms: 10_000,
             ring_records: ring::CAPACITY,
             manager_args: Vec::new(),
+            faults: Vec::new(),
         };
         while let Some(arg) = args.next() {
             match arg.as_str() {
@@ -90,7 +97,10 @@ impl Options {
                     break;
                 }
                 _ if !arg.starts_with('-') => {}
-                _ => options.set(&arg)?,
+                _ => match options.set(&arg) {
+                    Err(fault) if is_pid_1 => options.faults.push(fault),
+                    set => set?,
+                },
             }
         }
         Ok(options)
@@ -136,7 +146,7 @@ mod tests {
 
     #[track_caller]
     fn check(args: &str, expected: &str) {
-        let text = match Options::parse(args.split_whitespace().map(str::to_owned)) {
+        let text = match Options::parse(args.split_whitespace().map(str::to_owned), false) {
             Ok(o) => {
                 format!("{} {:?} {} {:?}", o.helpers, o.on_exit, o.heartbeat_s, o.manager_args)
             }
@@ -155,5 +165,19 @@ mod tests {
         check("--helpers=99", "16 Restart 60 []");
         check("--helpers=x", "not a number: --helpers=x");
         check("--on-exit=maybe", "unexpected argument '--on-exit=maybe' found");
+    }
+
+    #[test]
+    fn process_1_goes_on_without_what_it_does_not_know() {
+        let args = "-b splash --helpers=x --switched-root --helpers=2 -- -x";
+        let options = Options::parse(args.split_whitespace().map(str::to_owned), true)
+            .expect("nothing ends it");
+        let faults = [
+            "unexpected argument '-b' found",
+            "not a number: --helpers=x",
+            "unexpected argument '--switched-root' found",
+        ];
+        assert_eq!(options.faults, faults);
+        assert_eq!((options.helpers, options.manager_args), (2, vec!["-x".to_owned()]));
     }
 }
