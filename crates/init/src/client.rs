@@ -104,6 +104,16 @@ pub fn send_control(
     Ok(fdpass::send(control, &packet, fd.as_slice())?)
 }
 
+/// The same without waiting: an error that [`ClientError::is_would_block`] says that there is no room.
+pub fn try_send_control(
+    control: BorrowedFd<'_>,
+    request: &InitRequest<'_>,
+    fd: Option<BorrowedFd<'_>>,
+) -> Result<(), ClientError> {
+    let packet = encode(request)?;
+    Ok(fdpass::try_send(control, &packet, fd.as_slice())?)
+}
+
 /// What a new manager is handed; see [`Welcome`].
 #[derive(Debug)]
 pub struct Handed {

@@ -199,6 +199,10 @@ impl Daemon {
             for (token, _) in tokens {
                 self.source_ready(token);
             }
+            // What was taken in while there was no room for a request makes no socket readable.
+            if self.init.has_early() {
+                self.read_init();
+            }
             self.heartbeat();
             self.tell_missing();
             self.try_doors_again();
@@ -209,6 +213,9 @@ impl Daemon {
     }
 
     fn timeout(&self) -> Duration {
+        if self.init.has_early() {
+            return Duration::ZERO;
+        }
         let now = now().monotonic;
         let deadlines = [
             self.core.next_deadline(),

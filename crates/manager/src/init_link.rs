@@ -1,6 +1,7 @@
 //! The link to warren-init: what it hands over at the start, its store of file descriptors, and
 //! the ring of ended processes.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -62,8 +63,8 @@ pub struct InitLink {
     wake: EventFd,
     room: EventFd,
     next: u64,
-    /// Messages that came while the store was read.
-    early: VecDeque<FromInit>,
+    /// Messages that came while the store was read, or while there was no room for a request.
+    early: RefCell<VecDeque<FromInit>>,
 }
 
 type Result<T> = std::result::Result<T, ClientError>;
@@ -78,7 +79,7 @@ impl InitLink {
         };
         let Handed { welcome, ring, wake, room, helpers } = *handed;
         let next = ring.read_position();
-        let mut link = InitLink { socket, ring, wake, room, next, early: VecDeque::new() };
+        let mut link = InitLink { socket, ring, wake, room, next, early: RefCell::default() };
         let stored = link.take_store()?;
         Ok((link, Greeting { welcome, helpers, stored }))
     }
@@ -93,7 +94,7 @@ impl InitLink {
                         return Ok(stored);
                     }
                 }
-                other => self.early.extend(understood(other)),
+                other => self.early.get_mut().extend(understood(other)),
             }
         }
     }
@@ -110,7 +111,7 @@ impl InitLink {
 
     /// The next message, if one is there.
     pub fn receive(&mut self) -> Option<FromInit> {
-        if let Some(early) = self.early.pop_front() {
+        if let Some(early) = self.early.get_mut().pop_front() {
             return Some(early);
         }
         loop {
@@ -151,42 +152,71 @@ impl InitLink {
         }
     }
 
+    /// Whether messages were taken in that [`InitLink::receive`] has not given yet.
+    pub fn has_early(&self) -> bool {
+        !self.early.borrow().is_empty()
+    }
+
+    fn send(&self, request: &InitRequest<'_>, fd: Option<BorrowedFd<'_>>) -> Result<()> {
+        send(self.socket(), &self.early, request, fd)
+    }
+
     /// Keeps a file descriptor over the manager's death.
     pub fn store(&self, name: &str, fd: BorrowedFd<'_>) -> Result<()> {
-        client::send_control(self.socket(), &InitRequest::StoreFd { name }, Some(fd))
+        self.send(&InitRequest::StoreFd { name }, Some(fd))
     }
 
     /// Ends the keeping.
     pub fn drop_stored(&self, name: &str) -> Result<()> {
-        client::send_control(self.socket(), &InitRequest::DropFd { name }, None)
+        self.send(&InitRequest::DropFd { name }, None)
     }
 
     /// Asks for all that init keeps: [`FromInit::Stored`] comes, in several parts.
     pub fn list_stored(&self) -> Result<()> {
-        client::send_control(self.socket(), &InitRequest::ListFds, None)
+        self.send(&InitRequest::ListFds, None)
     }
 
     /// Asks init to take a connection from a socket that it keeps and to keep it under `name`;
     /// [`FromInit::Accepted`] is the answer.
     pub fn accept(&self, token: u64, listener: &str, name: &str) -> Result<()> {
         let request = InitRequest::Accept { token, listener, name };
-        client::send_control(self.socket(), &request, None)
+        self.send(&request, None)
     }
 
     /// Ends a helper that is held up: [`FromInit::Helper`] comes with the next one.
     pub fn end_helper(&self, index: usize) -> Result<()> {
         let index = u16::try_from(index).unwrap_or(u16::MAX);
-        client::send_control(self.socket(), &InitRequest::EndHelper { index }, None)
+        self.send(&InitRequest::EndHelper { index }, None)
     }
 
     /// The manager is alive.
     pub fn ping(&self, n: u64) -> Result<()> {
-        client::send_control(self.socket(), &InitRequest::Ping { n }, None)
+        self.send(&InitRequest::Ping { n }, None)
     }
 
     /// Ends everything.
     pub fn power(&self, action: PowerAction) -> Result<()> {
-        client::send_control(self.socket(), &InitRequest::Power(action), None)
+        self.send(&InitRequest::Power(action), None)
+    }
+}
+
+/// Sends a request. Init takes none while there is no room for its answers: for as long as it has no
+/// room for this one, what it says is taken in, or both would wait for ever.
+fn send(
+    socket: BorrowedFd<'_>,
+    early: &RefCell<VecDeque<FromInit>>,
+    request: &InitRequest<'_>,
+    fd: Option<BorrowedFd<'_>>,
+) -> Result<()> {
+    loop {
+        match client::try_send_control(socket, request, fd) {
+            Err(e) if e.is_would_block() => {}
+            sent => return sent,
+        }
+        while let Incoming::Message(message) = client::receive_event(socket)? {
+            early.borrow_mut().extend(understood(message));
+        }
+        fdpass::wait_ready(socket)?;
     }
 }
 
@@ -207,5 +237,35 @@ fn understood(event: InitEvent) -> Option<FromInit> {
         InitEvent::Accepted(token, connection) => Some(FromInit::Accepted { token, connection }),
         InitEvent::Stored(listed, last) => Some(FromInit::Stored { listed, last }),
         InitEvent::Welcome(_) | InitEvent::Pong(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_init::protocol::control::InitMessage;
+    use warren_init::protocol::encode;
+
+    /// Neither reads before all of its own is sent.
+    #[test]
+    fn two_that_say_much_at_once_do_not_wait_for_each_other() {
+        const MESSAGES: u64 = 20_000;
+        let (ours, theirs) = fdpass::seqpacket_pair(false).expect("a pair");
+        let init = std::thread::spawn(move || {
+            let packet = encode(&InitMessage::Signal { signo: 1 }).expect("it is small");
+            for _ in 0..MESSAGES {
+                fdpass::send(theirs.as_fd(), &packet, &[]).expect("somebody reads");
+            }
+            let (mut buffer, mut fds) = (vec![0; 64], Vec::new());
+            for _ in 0..MESSAGES {
+                fdpass::recv(theirs.as_fd(), &mut buffer, &mut fds, true).expect("somebody writes");
+            }
+        });
+        let early = RefCell::default();
+        for n in 0..MESSAGES {
+            send(ours.as_fd(), &early, &InitRequest::Ping { n }, None).expect("it is there");
+        }
+        init.join().expect("it has all");
+        assert!(!early.borrow().is_empty());
     }
 }

@@ -79,6 +79,16 @@ pub fn wait_readable(socket: BorrowedFd<'_>, time: std::time::Duration) -> Resul
     }
 }
 
+/// Waits until there is something to read or room to write.
+pub fn wait_ready(socket: BorrowedFd<'_>) -> Result<()> {
+    use rustix::event::{PollFd, PollFlags, poll};
+    let mut fds = [PollFd::new(&socket, PollFlags::IN | PollFlags::OUT)];
+    match poll(&mut fds, None) {
+        Err(rustix::io::Errno::INTR) => Ok(()),
+        ready => ready.map(drop).call("poll"),
+    }
+}
+
 /// Makes the socket report the sender of each message.
 pub fn pass_credentials(socket: BorrowedFd<'_>) -> Result<()> {
     rustix::net::sockopt::set_socket_passcred(socket, true).call("setsockopt SO_PASSCRED")

@@ -36,6 +36,7 @@ Usage: cargo xtask COMMAND
   bench units       the figures of SPECIFICATION.md, section Units
   bench fleet       the same, section Fleet configuration, beside icinga2
   bench shutdown    the same, section Shutdown
+  bench recording   which part of the manager's CPU time its recording takes
   bench devices     the same, section Devices, beside lvm2
   bench journal     the same, section Logs, beside systemd-journald
   bench spawn       the spawn path against vfork and exec
@@ -65,6 +66,7 @@ fn run(args: &[String]) -> Result<()> {
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),
+        ["bench", "recording", ref rest @ ..] => bench::recording::run(rest),
         ["bench", "journal", ref rest @ ..] => bench::journal::run(rest),
         ["bench", "devices", ref rest @ ..] => bench::devices::run(rest),
         ["vm"] => vm::run(),

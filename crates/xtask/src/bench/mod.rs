@@ -14,6 +14,7 @@
 pub mod devices;
 pub mod fleet;
 pub mod journal;
+pub mod recording;
 mod rows;
 pub mod shutdown;
 mod subject;
