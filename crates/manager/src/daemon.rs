@@ -183,6 +183,8 @@ impl Daemon {
     /// Serves until it is told to leave; returns the exit status.
     pub fn run(mut self) -> i32 {
         let mut ready = Events::with_capacity(256);
+        // From now on init misses it when it is silent, also in its first turn.
+        self.ping(now().monotonic);
         loop {
             self.turn();
             self.load_mounts();
@@ -233,9 +235,14 @@ impl Daemon {
     fn heartbeat(&mut self) {
         let now = now().monotonic;
         if now.since(self.last_ping) >= HEARTBEAT / 2 {
-            self.last_ping = now;
-            let _ = self.init.ping(now.0);
+            self.ping(now);
         }
+    }
+
+    fn ping(&mut self, now: Monotonic) {
+        self.last_ping = now;
+        // If there is no room for it, what fills it is being taken.
+        let _ = self.init.ping(now.0);
     }
 
     // ---- sources ----
