@@ -125,7 +125,26 @@ fn all_services(subject: &Subject) -> Result<Vec<Value>> {
         rows.push(timed_row(subject, "manager killed, answers again", KILLS, |_| killed(subject))?);
     }
     rows.push(row(subject, "stop all services", 1, |_| systemctl(&["stop", pattern]))?);
+    if subject.is_ours() {
+        let warren = |verb| move |_| warren(subject, verb, pattern);
+        rows.push(row(subject, "start all services, warren", 1, warren("start"))?);
+        rows.push(row(subject, "stop all services, warren", 1, warren("stop"))?);
+    }
     Ok(rows)
+}
+
+/// What `warren start PATTERN` and the like ask.
+fn warren(subject: &Subject, verb: &str, pattern: &str) -> Result<()> {
+    let mut client = Client::connect(&subject.path("/run/warren/control"))?;
+    let listed = client.call("List", json!({"patterns": [pattern]}))?;
+    let names: Vec<&Value> =
+        listed["units"].as_array().into_iter().flatten().map(|unit| &unit["name"]).collect();
+    let mut others = Vec::new();
+    client.call_more("Jobs", json!({"units": names, "type": verb}), |row| {
+        others.extend((row["result"] != "done").then_some(row));
+    })?;
+    ensure!(!names.is_empty() && others.is_empty(), "{verb} of {pattern}: {others:?}");
+    Ok(())
 }
 
 /// Runs it several times; the median of wall and CPU. The number passed is the run's.
