@@ -24,6 +24,9 @@ const MODULES: [&str; 3] = ["virtio_pci", "virtio_blk", "loop"];
 
 const BUSYBOX: &str = "/bin/busybox";
 
+/// What a program names that wants shared libraries: ld.so(8).
+const LOADER: &[u8] = b"/lib64/ld-linux-x86-64.so.2\0";
+
 /// What busybox is called by.
 const COMMANDS: [&str; 16] = [
     "sh", "mount", "umount", "modprobe", "mkswap", "swapon", "mke2fs", "dd", "sleep", "cat",
@@ -196,7 +199,11 @@ pub(crate) fn make_base(tree: &Path) -> Result<()> {
         add_own(&programs.join(name), &tree.join("usr/lib/warren").join(name))?;
     }
     add_own(&programs.join("warren"), &tree.join("bin/warren"))?;
-    fs::copy(BUSYBOX, tree.join("bin/busybox")).context("apt-get install busybox-static")?;
+    let busybox = fs::read(BUSYBOX).context("apt-get install busybox-static")?;
+    // One that wants libraries would not start in there, and the guest would wait for ever.
+    let wants_libraries = busybox.windows(LOADER.len()).any(|bytes| bytes == LOADER);
+    ensure!(!wants_libraries, "{BUSYBOX} is not static: apt-get install busybox-static");
+    fs::copy(BUSYBOX, tree.join("bin/busybox"))?;
     for command in COMMANDS {
         symlink("busybox", tree.join("bin").join(command))?;
     }
