@@ -164,8 +164,8 @@ impl Session {
 
     fn restart(&mut self, args: &RestartArgs) -> Result<i32> {
         const SIGABRT: i32 = 6;
-        for unit in args.units.iter().filter(|_| args.dump) {
-            let unit = with_suffix(unit);
+        let dumped = if args.dump { self.expand(&args.units)? } else { Vec::new() };
+        for unit in dumped {
             self.client.call("Kill", json!({"unit": unit, "whom": "main", "signal": SIGABRT}))?;
         }
         self.jobs("restart", &args.units, false)

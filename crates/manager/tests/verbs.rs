@@ -52,4 +52,8 @@ fn each_of_several_units_is_answered_for() {
     let rows = warren(&m, "--json start good-2 good-1");
     let rows: Vec<&str> = rows.lines().collect();
     assert!(rows[0].contains("good-2.service") && rows[1].contains("good-1.service"), "{rows:?}");
+    let before = m.main_pid("good-1.service");
+    assert_eq!(warren(&m, "restart --dump 'good-*'"), "= 0\n");
+    assert_eq!(m.state("good-1.service"), "active/running");
+    assert_ne!(m.main_pid("good-1.service"), before);
 }
