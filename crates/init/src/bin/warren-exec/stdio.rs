@@ -44,7 +44,8 @@ fn input(spec: &ExecSpec, fds: &FdTable) -> Result<Source, SpawnError> {
         StdInput::Null => Ok(null(O_RDONLY)),
         StdInput::Fd(index) => fds.number(*index, step).map(Source::Fd),
         StdInput::File(path) => {
-            let shared = spec.stdout == StdOutput::Inherit || spec.stderr == StdOutput::Inherit;
+            // Standard error inherits standard output.
+            let shared = spec.stdout == StdOutput::Inherit;
             open(path, if shared { O_RDWR } else { O_RDONLY }, step)
         }
         StdInput::Tty(mode) => tty(spec, Some(*mode), step),
@@ -114,6 +115,7 @@ mod tests {
         check(StdInput::Null, inherit(), inherit(), "/dev/null:0 /dev/null:1 =1");
         check(StdInput::File("/a".into()), inherit(), inherit(), "/a:402 =0 =1");
         check(StdInput::File("/a".into()), file("/b"), file("/b"), "/a:400 /b:501 =1");
+        check(StdInput::File("/a".into()), file("/b"), inherit(), "/a:400 /b:501 =1");
         check(StdInput::Null, file("/b"), file("/c"), "/dev/null:0 /b:501 /c:501");
         let console = "/dev/console:Some(Fail) =0 /dev/console:None";
         check(StdInput::Tty(TtyMode::Fail), inherit(), StdOutput::Tty, console);
