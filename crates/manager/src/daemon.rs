@@ -440,6 +440,7 @@ impl Daemon {
     fn forget_sources(&mut self) {
         self.init.release(self.early_exits.values().map(|early| early.record).min());
         self.forget_notices();
+        self.forget_births();
         self.traps.release();
         for unit in std::mem::take(&mut self.handed_over) {
             self.drop_connection(unit);

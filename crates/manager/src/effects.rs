@@ -379,6 +379,9 @@ impl Daemon {
             self.spawned(reply, pidfd);
             return true;
         }
+        if let Some(is_there) = self.take_up_untold(EffectId(id.0 | crate::tools::TOOL)) {
+            return is_there;
+        }
         match self.groups.processes(unit).first() {
             Some(&pid) => self.tools.take_up(pid as u32, id),
             None => return false,

@@ -12,12 +12,15 @@
 //! disk. So each is asked first, and gets no spawn before it has said that it speaks our language.
 
 pub mod held;
+mod kept;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use warren_core::ids::EffectId;
+use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{
     ExecSpec, FromHelper, HelperReply, LARGE, SpawnError, SpawnReply, SpawnRequest, Sync, Synced,
 };
@@ -26,6 +29,7 @@ use warren_sys::fdpass::Credentials;
 use warren_sys::{Result, fdpass, memfd, process};
 
 use self::held::Held;
+pub use self::kept::KeptHelpers;
 
 /// Spawns that one helper has under way at most.
 const IN_FLIGHT_MAX: usize = 8;
@@ -74,7 +78,8 @@ pub struct Sent {
 /// What a helper is good for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It was asked, or is to be asked, whether it speaks our language.
+    /// It was asked, or is to be asked, whether it speaks our language, and init is to keep the
+    /// memory of how far it is.
     Asked,
     /// It takes spawns.
     Ready,
@@ -93,6 +98,10 @@ struct Helper {
     /// It is to end when it has answered that.
     ends_then: bool,
     pid: Option<i32>,
+    /// How far it is with the process that it makes; it has one when it is ready.
+    birth: Option<Rc<Birth>>,
+    /// The same, as init is to keep it.
+    to_keep: Option<OwnedFd>,
     /// Since when it has been at what it is at.
     since: Option<Instant>,
     /// Init was asked to end it.
@@ -109,6 +118,8 @@ pub enum Said {
     Settled,
     /// It is of another program. These spawns have nobody left who could do them.
     Foreign(Vec<EffectId>),
+    /// It speaks our language: see [`Helpers::take_to_keep`].
+    Keep,
     /// The helper is gone. What it had not begun is sent by [`Helpers::send_waiting`].
     Lost(Lost),
 }
@@ -116,8 +127,10 @@ pub enum Said {
 /// What went with a helper. It does one spawn after the other, so only the oldest can have begun.
 #[derive(Default)]
 pub struct Lost {
-    /// This spawn may have been done.
+    /// It was at this spawn.
     pub begun: Option<Sent>,
+    /// How far that one was.
+    pub birth: Option<Rc<Birth>>,
     /// What it was heard by: init has it too, so that it goes on being ready until it is unwatched.
     pub socket: Option<OwnedFd>,
     /// It had not answered all that the last incarnation asked for.
@@ -143,6 +156,8 @@ impl Sent {
 pub struct Answered {
     /// By spawn.
     pub replies: BTreeMap<EffectId, (SpawnReply, Option<OwnedFd>)>,
+    /// How far they, and those before them, were with what they have not answered.
+    pub births: Vec<Rc<Birth>>,
     /// There may be more, of helpers that are gone or could not be understood.
     pub is_partial: bool,
 }
@@ -156,6 +171,8 @@ pub struct Helpers {
     sent: u64,
     /// What helpers that were ended were at.
     pub held: Held,
+    /// Pids of helpers that are gone and of whom init keeps something.
+    unneeded: Vec<i32>,
 }
 
 impl Helpers {
@@ -167,6 +184,7 @@ impl Helpers {
             buffer: vec![0; PACKET_BYTES_MAX],
             sent: 0,
             held: Held::default(),
+            unneeded: Vec::new(),
         }
     }
 
@@ -297,6 +315,53 @@ impl Helpers {
         };
     }
 
+    /// Helpers that init is to keep something of, with pid and memory; then [`Helpers::is_kept`].
+    pub fn take_to_keep(&mut self) -> Vec<(usize, i32, OwnedFd)> {
+        let helpers = self.helpers.iter_mut().enumerate();
+        let row = |(index, helper): (usize, &mut Helper)| {
+            Some((index, helper.pid?, helper.to_keep.take()?))
+        };
+        helpers.filter_map(row).collect()
+    }
+
+    /// Helper `index` may be asked for spawns.
+    pub fn is_kept(&mut self, index: usize) {
+        let Some(helper) = self.helpers.get_mut(index) else { return };
+        self.unneeded.retain(|&pid| Some(pid) != helper.pid);
+        if helper.standing == Standing::Asked {
+            helper.standing = Standing::Ready;
+        }
+    }
+
+    /// Takes what init kept of the last incarnation's helpers, and listens to those that are gone:
+    /// processes that they made may be on the way to their programs. The slots to be watched.
+    pub fn take_kept(&mut self, kept: KeptHelpers) -> (Vec<Rc<Birth>>, Vec<usize>) {
+        let (mut births, mut slots) = (Vec::new(), Vec::new());
+        for (pid, kept) in kept.0 {
+            self.unneeded.push(pid);
+            births.extend(kept.birth.map(Rc::new));
+            if let Some(socket) = kept.socket.filter(|_| !held::is_helper(pid)) {
+                let mut fds = Vec::new();
+                // What it has answered is in its memory, too.
+                while fdpass::recv(socket.as_fd(), &mut self.buffer, &mut fds, false)
+                    .is_ok_and(|received| received.bytes > 0)
+                {
+                    fds.clear();
+                }
+                slots.push(self.held.take_socket(socket));
+            }
+        }
+        (births, slots)
+    }
+
+    /// Helpers of whom init need not keep anything once all is written down that is known now.
+    pub fn take_unneeded(&mut self) -> Vec<i32> {
+        match self.owe() || self.held.count() > 0 {
+            true => Vec::new(),
+            false => std::mem::take(&mut self.unneeded),
+        }
+    }
+
     /// Has helper `index` end, when it has done what was sent to it: init starts the program that
     /// is on the disk in its place.
     pub fn dismiss(&mut self, index: usize) {
@@ -363,7 +428,7 @@ impl Helpers {
                     replies.entry(EffectId(reply.id)).or_insert((reply, fds.pop()));
                 }
                 Ok(FromHelper::Synced(answer)) if answer.number == question.0 => {
-                    helper.settled(answer, received.credentials);
+                    helper.settled(answer, received.credentials, fds.pop());
                     return Ok(all);
                 }
                 // The answer to the last one's question, or to what it could not understand.
@@ -392,11 +457,10 @@ impl Helpers {
                 Some(Said::Earlier(reply, fds.pop()))
             }
             Ok(FromHelper::Synced(answer)) if answer.number == question.0 => {
-                helper.settled(answer, received.credentials);
+                helper.settled(answer, received.credentials, fds.pop());
                 if helper.ends_then || helper.standing == Standing::Foreign {
                     self.dismiss(index);
                 }
-                self.send_waiting();
                 Some(Said::Settled)
             }
             Ok(_) => None,
@@ -485,13 +549,10 @@ impl Helpers {
                 Some(Said::Spawned(SpawnReply { id: refused.spawn.id.0, result: Err(error) }, None))
             }
             Ok(FromHelper::Synced(answer)) => {
-                helper.settled(answer, received.credentials);
+                helper.settled(answer, received.credentials, fds.pop());
                 match helper.standing {
                     Standing::Foreign => Some(Said::Foreign(self.left_to_nobody())),
-                    _ => {
-                        self.send_waiting();
-                        None
-                    }
+                    _ => Some(Said::Keep),
                 }
             }
             Err(_) => Some(self.hang_up(index)),
@@ -519,8 +580,9 @@ impl Helpers {
         for sent in lost.under_way.into_iter().rev() {
             self.waiting.push_front(sent.spawn);
         }
+        self.unneeded.extend(lost.pid);
         let (owed, held_up) = (lost.owes.is_some(), lost.given_up);
-        Lost { begun, socket: lost.socket, owed, held_up }
+        Lost { begun, birth: lost.birth, socket: lost.socket, owed, held_up }
     }
 }
 
@@ -535,6 +597,8 @@ impl Helper {
             owes: None,
             ends_then: false,
             pid: None,
+            birth: None,
+            to_keep: None,
             since: None,
             given_up: false,
         }
@@ -545,12 +609,24 @@ impl Helper {
         self.since = self.under_way.front().map(|_| Instant::now());
     }
 
-    /// It has answered everything that was sent before.
-    fn settled(&mut self, answer: Synced, sender: Option<Credentials>) {
+    /// It has answered everything that was sent before, and gets something to do when init keeps the
+    /// memory of how far it is. Without that memory it ends, and init starts another.
+    fn settled(&mut self, answer: Synced, sender: Option<Credentials>, birth: Option<OwnedFd>) {
         self.owes = None;
         self.did_one();
-        self.standing = if answer.is_ours() { Standing::Ready } else { Standing::Foreign };
         self.pid = sender.map(|sender| sender.pid);
+        self.birth = birth.as_ref().and_then(|fd| Birth::attach(fd.as_fd()).ok()).map(Rc::new);
+        self.standing = match self.birth {
+            _ if !answer.is_ours() => Standing::Foreign,
+            Some(_) => {
+                self.to_keep = birth;
+                Standing::Asked
+            }
+            None => {
+                self.socket.iter().for_each(|socket| fdpass::hang_up(socket.as_fd()));
+                Standing::Ending
+            }
+        };
     }
 }
 

@@ -67,6 +67,10 @@ impl Daemon {
         mounts: Reading,
     ) -> Result<(), StartError> {
         self.answered = self.helpers.synchronise(self.incarnation);
+        let (births, slots) = self.helpers.take_kept(kept.helpers);
+        self.answered.births = births;
+        slots.into_iter().for_each(|slot| self.watch_held(slot));
+        self.keep_births();
         for index in 0..self.helpers.count() {
             // Who asked for a new manager gets new helpers too.
             if reason == StartReason::Asked || self.helpers.is_foreign(index) {
@@ -212,6 +216,7 @@ impl Daemon {
         if !owe {
             self.take_late_replies();
             self.forget_orphans();
+            self.close_unneeded();
         }
     }
 

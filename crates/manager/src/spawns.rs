@@ -2,13 +2,15 @@
 //! of it goes back, also when the helper ends over it. What a request says is decided in
 //! [`crate::spawn`].
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
 use std::time::Instant;
 
 use warren_core::event::{Done, Event, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
+use warren_init::protocol::birth::{Birth, Phase};
 use warren_init::protocol::exec::{SpawnReply, Spawned};
 use warren_sys::epoll::Interest;
 use warren_sys::process;
@@ -17,7 +19,7 @@ use warren_unit::config::Input;
 use crate::daemon::{Daemon, token};
 use crate::devices::{self, DEVICE_DAEMON};
 use crate::helpers::held::Unborn;
-use crate::helpers::{FOREIGN, Lost, Said};
+use crate::helpers::{FOREIGN, KeptHelpers, Lost, Said};
 use crate::log_link::{LINK_FD_NAME, LOG_DAEMON};
 use crate::say;
 use crate::spawn::{LogOutput, SpawnHost, command_of, exec_spec, writes_to_log};
@@ -73,9 +75,39 @@ impl Daemon {
                 replies.entry(EffectId(reply.id)).or_insert((reply, pidfd));
                 self.settle();
             }
-            Said::Settled => self.settle(),
+            Said::Keep => self.keep_births(),
+            Said::Settled => {
+                self.keep_births();
+                self.settle();
+            }
             Said::Foreign(left) => self.helper_is_foreign(left),
             Said::Lost(lost) => self.helper_lost(lost),
+        }
+    }
+
+    /// Has init keep for the next manager how far helpers are, before they are asked for anything.
+    pub(crate) fn keep_births(&mut self) {
+        for (index, pid, fd) in self.helpers.take_to_keep() {
+            let [memory, socket] = KeptHelpers::names(pid);
+            let kept = self.init.store(&memory, fd.as_fd()).and_then(|()| {
+                let end = self.helpers.socket(index);
+                end.map_or(Ok(()), |end| self.init.store(&socket, end))
+            });
+            if let Err(e) = kept {
+                say!("how far an exec helper is cannot be kept: {e}");
+            }
+            self.helpers.is_kept(index);
+        }
+        self.helpers.send_waiting();
+    }
+
+    /// What helpers that are gone have done is written down.
+    pub(crate) fn forget_births(&mut self) {
+        if self.unsettled.is_empty() && self.answered.births.is_empty() {
+            let unneeded = self.helpers.take_unneeded();
+            for name in unneeded.into_iter().flat_map(KeptHelpers::names) {
+                let _ = self.init.drop_stored(&name);
+            }
         }
     }
 
@@ -99,11 +131,11 @@ impl Daemon {
         if let Some((reply, pidfd)) = self.answered.replies.remove(&id) {
             return self.spawned(reply, pidfd);
         }
-        if self.resuming && self.may_be_untold(spawn.unit) {
-            if self.helpers.held.is_listening() && self.take_up_unborn(id, 0) {
-                return;
-            }
-            self.kill_unknown(id);
+        match self.take_up_untold(id) {
+            Some(true) => return,
+            Some(false) => {}
+            None if self.resuming && self.may_be_untold(spawn.unit) => self.kill_unknown(id),
+            None => {}
         }
         if let Err(error) = self.try_spawn(id, spawn) {
             self.done(id, Done::SpawnFailed { exit_code: 0, error });
@@ -269,45 +301,43 @@ impl Daemon {
         }
     }
 
-    /// A helper is gone. The spawn that it was at may have been done. A process that is on the way
-    /// to its program goes on; else what it may have made is killed, and it is done once more, but
-    /// for one over which too many helpers ended.
+    /// A helper is gone. The process that it was at goes on alone if it is its program or on the way
+    /// to it; else the spawn is done once more, but for one over which too many helpers ended.
     pub(crate) fn helper_lost(&mut self, lost: Lost) {
         let slot = lost.socket.map(|socket| {
             let _ = self.epoll.remove(&socket);
             self.helpers.held.take_socket(socket)
         });
         if let Some(begun) = lost.begun
-            && !self.take_up_unborn(begun.id(), begun.number())
-            && !(lost.held_up && self.take_up_born(begun.id(), begun.number()))
+            && !lost.birth.is_some_and(|birth| self.take_up(begun.id(), begun.number(), &birth))
+            && let Some((id, why)) = self.helpers.again(begun, lost.held_up)
         {
-            self.kill_unknown(EffectId(begun.id().0 & !crate::tools::TOOL));
-            if let Some((id, why)) = self.helpers.again(begun, lost.held_up) {
-                self.not_spawned(id, why);
-            }
+            self.not_spawned(id, why);
         }
         if lost.owed {
             self.answered.is_partial = true;
             self.settle();
         }
-        if let Some(slot) = slot {
-            self.watch_held(slot);
-        }
+        slot.into_iter().for_each(|slot| self.watch_held(slot));
+        self.close_unneeded();
         self.helpers.send_waiting();
         self.forget_orphans();
     }
 
-    /// Watches what a helper that is gone was heard by, or closes it if nobody is left to be waited
-    /// for.
-    fn watch_held(&mut self, slot: usize) {
-        let held = &self.helpers.held;
-        let watched = match held.socket(slot).filter(|_| held.count() > 0) {
-            Some(socket) => self.epoll.add(socket, token::HELD | slot as u64, Interest::READ),
-            None => return self.held_hung_up(slot),
-        };
-        if let Err(e) = watched {
+    /// Watches what a helper that is gone was heard by.
+    pub(crate) fn watch_held(&mut self, slot: usize) {
+        let Some(socket) = self.helpers.held.socket(slot) else { return };
+        if let Err(e) = self.epoll.add(socket, token::HELD | slot as u64, Interest::READ) {
             say!("what a helper was at is not watched: {e}");
             self.held_hung_up(slot);
+        }
+    }
+
+    /// Closes what helpers that are gone were heard by, if nobody is left to be waited for.
+    pub(crate) fn close_unneeded(&mut self) {
+        let held = &self.helpers.held;
+        if held.count() == 0 && !self.helpers.owe() {
+            held.slots().into_iter().for_each(|slot| self.held_hung_up(slot));
         }
     }
 
@@ -323,38 +353,61 @@ impl Daemon {
 
     /// A process of a helper that is gone is its program, or has ended.
     pub(crate) fn born(&mut self, unborn: Unborn) {
-        let Unborn { id, pid, pidfd, .. } = unborn;
+        self.became_program(unborn.id, unborn.pid, Some(unborn.pidfd));
+    }
+
+    fn became_program(&mut self, id: EffectId, pid: i32, pidfd: Option<OwnedFd>) {
         let spawned = Spawned { pid, started_ns: 0, moved_to_cgroup: false };
-        self.spawned(SpawnReply { id: id.0, result: Ok(spawned) }, Some(pidfd));
+        self.spawned(SpawnReply { id: id.0, result: Ok(spawned) }, pidfd);
     }
 
-    /// Waits for a process that a helper which is gone made for a spawn, if it is on the way to its
-    /// program.
-    fn take_up_unborn(&mut self, id: EffectId, number: u64) -> bool {
-        let Some(unit) = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL)) else {
-            return false;
-        };
-        let unborn = self.unknown_processes(unit).find_map(|pid| Unborn::of(id, number, pid));
-        let Some(unborn) = unborn else { return false };
-        let name = self.unit_name(unit);
-        say!(
-            "{name}: process {} waits for a file system with its program; others go on",
-            unborn.pid
-        );
+    fn hold(&mut self, unborn: Unborn) {
+        let unit = self.core.effect_unit(EffectId(unborn.id.0 & !crate::tools::TOOL));
+        let name = unit.map(|unit| self.unit_name(unit)).unwrap_or_default();
+        let pid = unborn.pid;
+        say!("{name}: process {pid} waits for a file system with its program; others go on");
         self.helpers.held.take(unborn);
-        true
     }
 
-    /// What a helper that was ended made may have become its program meanwhile: it is what was asked
-    /// for, and to make it again would be to run it twice. Only if there is no doubt which it is.
-    fn take_up_born(&mut self, id: EffectId, number: u64) -> bool {
-        let unit = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL));
-        let unknown: Vec<i32> =
-            unit.map(|unit| self.unknown_processes(unit).collect()).unwrap_or_default();
-        let &[pid] = unknown.as_slice() else { return false };
-        let Ok(pidfd) = process::pidfd_open(pid) else { return false };
-        self.born(Unborn { id, number, pid, pidfd });
-        true
+    /// Takes up the process that a helper which is gone was at. False if there will be none: it may
+    /// not become its program any more.
+    fn take_up(&mut self, id: EffectId, number: u64, birth: &Birth) -> bool {
+        while let Some(phase) = birth.phase(id.0) {
+            let unborn = match phase {
+                Phase::Made(pid) | Phase::Executes(pid) => Unborn::of(id, number, pid),
+                Phase::Begun | Phase::Revoked => None,
+            };
+            match (phase, unborn) {
+                (_, Some(unborn)) if self.helpers.held.is_listening() => {
+                    self.hold(unborn);
+                    return true;
+                }
+                // Nobody would hear of it that it is its program.
+                (Phase::Executes(_), Some(unborn)) => {
+                    let _ = process::pidfd_signal(unborn.pidfd.as_fd(), SIGKILL);
+                    return false;
+                }
+                // Its end, if it has ended, is told as that of any other.
+                (Phase::Executes(pid), None) => {
+                    self.became_program(id, pid, process::pidfd_open(pid).ok());
+                    return true;
+                }
+                _ if birth.revoke(id.0, phase) || phase == Phase::Revoked => return false,
+                // It has gone on meanwhile.
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// The same of what a helper of the last incarnation has told nobody; nothing if none of them
+    /// had begun with it.
+    pub(crate) fn take_up_untold(&mut self, id: EffectId) -> Option<bool> {
+        // One that may not become its program was asked for again, perhaps of another helper.
+        let knows =
+            |birth: &&Rc<Birth>| birth.phase(id.0).is_some_and(|phase| phase != Phase::Revoked);
+        let birth = self.answered.births.iter().find(knows)?.clone();
+        Some(self.take_up(id, 0, &birth))
     }
 
     /// Has helpers replaced that are held up while others wait behind them. What one made that only

@@ -28,7 +28,7 @@ use crate::devices::{Devices, KeptDevices};
 use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::Groups;
-use crate::helpers::{Answered, Helpers};
+use crate::helpers::{Answered, Helpers, KeptHelpers};
 use crate::host::{lengthen_unix_queues, owns_machine};
 use crate::init_link::{Greeting, InitLink};
 use crate::loader_thread::LoaderThread;
@@ -63,6 +63,7 @@ pub(crate) struct Kept {
     pub(crate) generation: Option<OwnedFd>,
     pub(crate) notify: Option<OwnedFd>,
     pub(crate) pipe: [Option<OwnedFd>; 2],
+    pub(crate) helpers: KeptHelpers,
     pub(crate) sockets: Vec<(String, OwnedFd)>,
     pub(crate) fd_store: Vec<(String, OwnedFd)>,
     pub(crate) log: KeptLog,
@@ -83,6 +84,7 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
     for (name, fd) in stored {
         let Some((name, fd)) = kept.log.take(name, fd) else { continue };
         let Some((name, fd)) = kept.devices.take(name, fd) else { continue };
+        let Some((name, fd)) = kept.helpers.take(name, fd) else { continue };
         match name.as_str() {
             STATE_NAME => kept.state = Some(fd),
             RECORD_NAME => kept.record = Some(fd),

@@ -10,6 +10,9 @@ use std::path::PathBuf;
 use lab::{Ended, Machine, until};
 use serde_json::json;
 
+const SIGKILL: i32 = 9;
+const SIGSTOP: i32 = 19;
+
 /// More than there are helpers.
 const CROWD: usize = 7;
 
@@ -178,16 +181,18 @@ fn while_held(m: &Machine, helpers: &[i32], what: impl FnOnce(i32)) {
 }
 
 #[test]
-fn a_process_that_nobody_was_told_of_is_ended_and_made_again() {
+fn a_process_that_nobody_was_told_of_is_not_made_again() {
     let Some(m) = machine("held-untold", 1, "PLAYER stay") else { return };
     let helpers = m.helper_pids();
+    let mut made = None;
     while_held(&m, &helpers, |untold| {
+        made = lab::pid_inside(untold);
         m.kill_manager();
         for helper in &helpers {
-            warren_sys::process::kill(*helper, 9).expect("our own");
+            warren_sys::process::kill(*helper, SIGKILL).expect("our own");
         }
-        until("it is ended", || warren_sys::process::kill(untold, 0).is_err().then_some(()));
     });
+    assert_eq!(m.main_pid("held-0.service"), made);
 }
 
 /// What the helper waits for is done by the manager, which waits for the helper.
@@ -225,7 +230,7 @@ fn a_helper_that_is_killed_while_it_waits_takes_nothing_with_it() {
             (made.len() == 2).then_some(made)
         });
         for pid in helpers_and_unborn(&m).0 {
-            warren_sys::process::kill(pid, 9).expect("our own");
+            warren_sys::process::kill(pid, SIGKILL).expect("our own");
         }
         m.expect_job("start", "plain.service", "done");
         let still = unborn(&m, helpers.len());
@@ -236,4 +241,70 @@ fn a_helper_that_is_killed_while_it_waits_takes_nothing_with_it() {
         }
     });
     until("all run", || (m.players().len() == 3).then_some(()));
+}
+
+/// Helpers that stand still, until they are killed.
+struct Stopped(Vec<i32>);
+
+impl Stopped {
+    fn new(helpers: Vec<i32>) -> Stopped {
+        let stop = |&pid: &i32| warren_sys::process::kill(pid, SIGSTOP).expect("our own");
+        helpers.iter().for_each(stop);
+        Stopped(helpers)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for &pid in &self.0 {
+            let _ = warren_sys::process::kill(pid, SIGKILL);
+        }
+    }
+}
+
+/// Starts `once.service` with helpers that make its process and are killed before they can say so,
+/// when `happened` is true of that process.
+fn killed_before_it_tells(
+    name: &str,
+    service: &str,
+    result: &str,
+    happened: impl Fn(&Machine, i32) -> bool,
+) -> Option<Machine> {
+    let service = format!("[Service]\nStandardInput=file:/run/gate\n{service}");
+    let m = Machine::start(name, &[("once.service", &service)])?;
+    m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
+    std::thread::scope(|scope| {
+        let start = scope.spawn(|| m.job("start", "once.service"));
+        let (helpers, made) = until("a process is made", || {
+            let (helpers, unborn) = helpers_and_unborn(&m);
+            Some((helpers, *unborn.first()?))
+        });
+        // The one that waits for its process stops when it has no more to wait for.
+        let stopped = Stopped::new(helpers);
+        m.run(&["sh", "-c", ": > /run/gate"]).expect("somebody reads it");
+        until("it has come so far", || happened(&m, made).then_some(()));
+        assert_eq!(m.state("once.service"), "activating/start");
+        drop(stopped);
+        assert_eq!(start.join().expect("no panic"), Ended::Said(result.to_owned()));
+    });
+    assert_eq!(m.lines("once"), ["run"]);
+    Some(m)
+}
+
+#[test]
+fn what_a_helper_could_not_tell_of_is_not_run_again() {
+    let service = "Type=exec\nExecStart=@P append:@D/out/once:run stay";
+    let runs = |m: &Machine, _| m.lines("once") == ["run"];
+    let Some(m) = killed_before_it_tells("held-quiet", service, "done", runs) else { return };
+    assert_eq!(m.state("once.service"), "active/running");
+    assert_eq!(m.players(), m.main_pid("once.service").into_iter().collect::<Vec<u64>>());
+    m.expect_job("stop", "once.service", "done");
+}
+
+#[test]
+fn the_end_of_what_a_helper_could_not_tell_of_is_heard() {
+    let service = "Type=oneshot\nExecStart=@P append:@D/out/once:run exit:7";
+    let is_gone = |_: &Machine, pid| warren_sys::process::kill(pid, 0).is_err();
+    let Some(m) = killed_before_it_tells("held-ended", service, "failed", is_gone) else { return };
+    assert_eq!(m.status("once.service")["result"], "exit-code");
 }

@@ -1,11 +1,12 @@
-//! SIGKILL to the manager at random instants, while everything that it manages is on the move.
+//! SIGKILL to the manager and the exec helpers at random instants, while everything that it manages is on the move.
 //!
 //! What must hold afterwards is what an undisturbed run gives: services that nobody touched run on
 //! with the same processes, sockets are the same sockets, every exit was seen, every job came to
 //! its end, nothing ran twice and nothing was left out.
 //!
-//! Where exec helpers are killed with it, what one was at may be lost or done twice; but no process
-//! is left over that nobody knows of, no job hangs, and what ran runs on.
+//! The same where exec helpers are killed, alone or with it. Where also processes are killed that are
+//! not their program yet, no process is left over that nobody knows of, no job hangs, and what ran
+//! runs on.
 //!
 //! `WARREN_KILL_SECONDS` (default 20; 8 with the helpers) says for how long, `WARREN_KILLS` how often at most (0: an
 //! undisturbed run); `WARREN_SEED` makes the dice fall the same again.
@@ -220,14 +221,33 @@ fn killer(m: &Machine, ends: &AtomicBool, seed: u64) -> usize {
             m.wait_until_it_listens();
         }
         pause(Duration::from_micros(dice.roll(if early { 30_000 } else { 200_000 })));
-        kills += usize::from(kills < most && m.kill_manager());
+        if kills >= most {
+            continue;
+        }
+        let [helper, manager] =
+            [[true, false], [true, true], [false, true]][dice.roll(4).min(2) as usize];
+        if helper {
+            kills += usize::from(kill_a_helper(m, dice.roll(64) as usize));
+        }
+        kills += usize::from(manager && m.kill_manager());
     }
     ends.store(true, Ordering::Relaxed);
     kills
 }
 
+/// Kills one of the helpers, and no process that one of them makes; false if none is there.
+fn kill_a_helper(m: &Machine, which: usize) -> bool {
+    let mut helpers = m.helper_pids();
+    helpers.retain(|&pid| {
+        let path = warren_sys::process::cgroup_path(pid);
+        path.is_ok_and(|path| !path.ends_with(".service") && !path.ends_with(".mount"))
+    });
+    let helper = helpers.get(which % helpers.len().max(1));
+    helper.is_some_and(|&pid| warren_sys::process::kill(pid, 9).is_ok())
+}
+
 #[test]
-fn nothing_is_lost_when_the_manager_is_killed_at_any_instant() {
+fn nothing_is_lost_when_manager_and_helpers_are_killed_at_any_instant() {
     let units = units();
     let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
     let Some(m) = Machine::start("survival", &units) else { return };

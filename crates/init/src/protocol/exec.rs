@@ -2,8 +2,8 @@
 //!
 //! warrend may have several requests under way at one helper; they are answered in order. If the
 //! helper dies, its socket ends after the replies it had sent, and init hands out a new one
-//! ([`super::control::InitMessage::Helper`]). A request without a reply then **may or may not
-//! have** made a process: warrend looks into the unit's cgroup.
+//! ([`super::control::InitMessage::Helper`]). Whether a request without a reply has made a process
+//! is said by the helper's [`super::birth::Birth`], which outlives it.
 //!
 //! Lists of this module are bounded by the size of a request, [`REQUEST_BYTES_MAX`].
 
@@ -34,7 +34,7 @@ pub const SYNC: u8 = 0xfe;
 pub struct Sync(pub u64);
 
 /// From a helper to warrend: answer to [`Sync`], in the same form with two bytes more, the
-/// versions of what it understands and says.
+/// versions of what it understands and says. With it comes the memfd of its [`super::birth::Birth`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Synced {
     /// That of the question.
@@ -98,7 +98,7 @@ pub struct SpawnRequest {
 }
 
 impl Packet for SpawnRequest {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 
 impl SpawnRequest {
@@ -297,7 +297,7 @@ pub enum StdInput {
     Null,
     /// An fd of the request: a socket, a memfd with StandardInputText=, `fd:NAME`.
     Fd(u16),
-    /// A file, opened for reading; for reading and writing when stdout or stderr inherit it.
+    /// A file, opened for reading; for reading and writing when stdout inherits it.
     File(String),
     /// The terminal, taken as controlling terminal: `tty`, `tty-fail`, `tty-force`.
     Tty(TtyMode),

@@ -19,6 +19,7 @@
 //! replies of helpers wait in their sockets for the next warrend. So nothing is acknowledged
 //! but what can be refused.
 
+pub mod birth;
 pub mod control;
 pub mod exec;
 pub mod ring;

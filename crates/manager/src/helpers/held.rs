@@ -36,7 +36,7 @@ impl Unborn {
     /// A process if it is not its program yet.
     pub fn of(id: EffectId, number: u64, pid: i32) -> Option<Unborn> {
         let pidfd = process::pidfd_open(pid).ok()?;
-        is_unborn(pid).then_some(Unborn { id, number, pid, pidfd })
+        is_helper(pid).then_some(Unborn { id, number, pid, pidfd })
     }
 }
 
@@ -69,6 +69,12 @@ impl Held {
         self.unborn.iter().any(|unborn| unborn.pid == pid)
     }
 
+    /// All slots in use.
+    pub fn slots(&self) -> Vec<usize> {
+        let slots = self.sockets.iter().enumerate();
+        slots.filter(|(_, socket)| socket.is_some()).map(|(slot, _)| slot).collect()
+    }
+
     /// Takes what a helper that is gone was heard by; the slot to watch it as.
     pub fn take_socket(&mut self, socket: OwnedFd) -> usize {
         let slot = self.sockets.iter().position(Option::is_none).unwrap_or(self.sockets.len());
@@ -93,7 +99,7 @@ impl Held {
         if let Some(socket) = self.sockets.get_mut(slot) {
             *socket = None;
         }
-        let born = self.unborn.extract_if(.., |unborn| !is_unborn(unborn.pid)).collect();
+        let born = self.unborn.extract_if(.., |unborn| !is_helper(unborn.pid)).collect();
         if !self.is_listening() {
             for unborn in &self.unborn {
                 let _ = process::pidfd_signal(unborn.pidfd.as_fd(), SIGKILL);
@@ -109,7 +115,8 @@ impl Held {
     }
 }
 
-fn is_unborn(pid: i32) -> bool {
+/// Whether it runs the helpers' program.
+pub fn is_helper(pid: i32) -> bool {
     let program = process::program(pid).unwrap_or_default();
     let name = program.rsplit('/').next().unwrap_or_default();
     name.strip_suffix(" (deleted)").unwrap_or(name) == HELPER_NAME

@@ -7,6 +7,7 @@
 use std::os::fd::{BorrowedFd, RawFd};
 
 use warren_init::protocol::ExecStep;
+use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{ExecSpec, Keyring, TtyMode};
 use warren_sys::signal::{self, SignalSet};
 use warren_sys::{Error, child};
@@ -16,6 +17,7 @@ use crate::stdio::{Source, TTY_FLAGS};
 
 const SIGPIPE: i32 = 13;
 const ENOENT: i32 = 2;
+const ECANCELED: i32 = 125;
 
 /// The step that failed, and how.
 pub struct Failure {
@@ -26,6 +28,9 @@ pub struct Failure {
     /// The system call.
     pub call: &'static str,
 }
+
+/// The helper is gone and the manager has decided that there is to be no process.
+const UNWANTED: Failure = Failure { step: ExecStep::Exec, errno: ECANCELED, call: "birth" };
 
 /// Names the step of a failed call.
 trait At {
@@ -43,13 +48,26 @@ fn failure(step: ExecStep, error: &Error) -> Failure {
 }
 
 /// Applies everything and execs. Returns only when a step failed. `enter`: the cgroup to move
-/// to, when the process could not be born in it.
-pub fn apply_and_exec(prepared: &mut Prepared, enter: Option<BorrowedFd<'_>>) -> Failure {
+/// to, when the process could not be born in it. `birth` is told how far we are.
+pub fn apply_and_exec(
+    prepared: &mut Prepared,
+    enter: Option<BorrowedFd<'_>>,
+    birth: &Birth,
+) -> Failure {
+    let pid = child::own_pid();
+    if !birth.made(pid) {
+        return UNWANTED;
+    }
     if let Err(failure) = apply(prepared, enter) {
         return failure;
     }
-    prepared.env.set_pid(child::own_pid());
-    failure(ExecStep::Exec, &child::exec(&prepared.program, &prepared.argv, &prepared.env))
+    prepared.env.set_pid(pid);
+    if !birth.executes(pid) {
+        return UNWANTED;
+    }
+    let error = child::exec(&prepared.program, &prepared.argv, &prepared.env);
+    birth.failed(pid);
+    failure(ExecStep::Exec, &error)
 }
 
 fn apply(prepared: &Prepared, enter: Option<BorrowedFd<'_>>) -> Result<(), Failure> {

@@ -1,13 +1,14 @@
 //! The loop: a request, a process, a reply.
 
 use std::collections::VecDeque;
-use std::os::fd::{AsFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd, RawFd};
 
+use warren_init::protocol::birth::{self, Birth};
 use warren_init::protocol::exec::{
     HelperReply, SpawnError, SpawnReply, SpawnRequest, Spawned, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, encode};
-use warren_sys::clone::{self, Birth, Stack};
+use warren_sys::clone::{self, Stack};
 use warren_sys::{Error, fdpass, process, signal, time};
 
 use crate::Arguments;
@@ -29,21 +30,27 @@ pub fn own_inherited(fd: RawFd) -> Result<OwnedFd, Error> {
 struct Helper {
     arguments: Arguments,
     stack: Stack,
+    /// How far the process is that is being made, for a manager that outlives us.
+    birth: Birth,
+    /// The same, as it is given to managers.
+    birth_fd: OwnedFd,
     users: Users,
     /// The last replies, oldest first: a new manager gets them again, because its predecessor may
     /// have ended with some of them in hand.
     told: VecDeque<HelperReply>,
 }
 
-/// Replies that are kept; more than a manager takes before it writes down what they led to.
-const TOLD_MAX: usize = 256;
+/// Replies that are kept.
+const TOLD_MAX: usize = birth::REMEMBERED;
 
 /// Serves until the socket ends; the exit status.
 pub fn run(arguments: Arguments) -> i32 {
     signal::reset_all();
     // New processes unblock everything; the helper itself heeds nothing but its socket's end.
-    let stack = match signal::set_blocked(signal::SignalSet::ALL).and_then(|_| Stack::new()) {
-        Ok(stack) => stack,
+    let made =
+        signal::set_blocked(signal::SignalSet::ALL).and_then(|_| Ok((Stack::new()?, own_birth()?)));
+    let (stack, (birth, birth_fd)) = match made {
+        Ok(made) => made,
         Err(error) => {
             eprintln!("warren-exec: {error}");
             return 1;
@@ -53,6 +60,8 @@ pub fn run(arguments: Arguments) -> i32 {
     let mut helper = Helper {
         arguments,
         stack,
+        birth,
+        birth_fd,
         users: Users::default(),
         told: VecDeque::with_capacity(TOLD_MAX),
     };
@@ -75,6 +84,12 @@ pub fn run(arguments: Arguments) -> i32 {
     }
 }
 
+/// The memory that outlives us, its fd out of the services' way.
+fn own_birth() -> Result<(Birth, OwnedFd), Error> {
+    let (birth, fd) = Birth::create()?;
+    Ok((birth, fdpass::take_inherited(fd.into_raw_fd(), OWN_FDS_FROM)?))
+}
+
 fn unreadable(id: u64, message: String) -> HelperReply {
     let error = SpawnError { step: ExecStep::Request, errno: 0, message, pid: None };
     HelperReply::Spawned(SpawnReply { id, result: Err(error) })
@@ -88,8 +103,10 @@ impl Helper {
     ) -> (HelperReply, Option<OwnedFd>) {
         let id = request.id;
         let root = self.arguments.cgroup_root.as_ref().map(AsFd::as_fd);
-        let made = prepare(*request.exec, fds, root, &mut self.users)
-            .and_then(|mut prepared| make(&mut prepared, &mut self.stack));
+        let made = prepare(*request.exec, fds, root, &mut self.users).and_then(|mut prepared| {
+            self.birth.begin(id);
+            make(&mut prepared, &mut self.stack, &self.birth)
+        });
         let (result, pidfd) = match made {
             Ok((spawned, pidfd)) => (Ok(spawned), Some(pidfd)),
             Err(error) => (Err(error), None),
@@ -99,7 +116,8 @@ impl Helper {
 
     fn tell_again(&self, question: Sync) -> Result<(), Error> {
         self.told.iter().try_for_each(|reply| self.reply(reply, None))?;
-        fdpass::send(self.arguments.socket.as_fd(), &Synced::to(question).packet(), &[])
+        let (socket, birth) = (self.arguments.socket.as_fd(), self.birth_fd.as_fd());
+        fdpass::send(socket, &Synced::to(question).packet(), &[birth])
     }
 
     fn keep(&mut self, reply: HelperReply) {
@@ -123,17 +141,21 @@ impl Helper {
 }
 
 /// Makes the process; returns when it has exec'd or failed.
-fn make(prepared: &mut Prepared, stack: &mut Stack) -> Result<(Spawned, OwnedFd), SpawnError> {
+fn make(
+    prepared: &mut Prepared,
+    stack: &mut Stack,
+    announced: &Birth,
+) -> Result<(Spawned, OwnedFd), SpawnError> {
     let started_ns = time::monotonic_ns();
     let mut failure: Option<Failure> = None;
     let mut moved = false;
     let cgroup = prepared.cgroup.take();
     let options =
         clone::Options { cgroup: cgroup.as_ref().map(AsFd::as_fd), sibling: true, namespaces: 0 };
-    let mut body = |birth: Birth| {
+    let mut body = |birth: clone::Birth| {
         moved = !birth.in_cgroup && options.cgroup.is_some();
         let place = options.cgroup.filter(|_| moved);
-        let failed = apply::apply_and_exec(prepared, place);
+        let failed = apply::apply_and_exec(prepared, place, announced);
         let code = failed.step.exit_code();
         failure = Some(failed);
         code
