@@ -399,11 +399,13 @@ impl Core {
         let code = if exit_code == 0 { Code::Resources } else { Code::ExecFailed };
         self.note(unit, code, Cause::Kernel, error.clone());
         self.history_mut(unit).status_text = error;
-        let ended =
-            Ended { pid: 0, started: now, ended: now, status: ExitStatus::Exited(exit_code) };
-        self.history_mut(unit).last_main = Some(ended);
-        let command = config.exec_start.get(usize::from(self.service_mut(unit).command.1));
+        let index = usize::from(self.service_mut(unit).command.1);
+        let command = config.exec_start.get(index);
         let ignored = command.is_some_and(|c| c.ignore_failure) && exit_code != 0;
+        let status =
+            ExitStatus::Exited(if ignored { without_program(exit_code) } else { exit_code });
+        let ended = Ended { pid: 0, started: now, ended: now, status };
+        self.history_mut(unit).last_main = Some(ended);
         if !ignored {
             let outcome = if exit_code == 0 { Outcome::Resources } else { Outcome::ExitCode };
             let simple = matches!(config.service_type, ServiceType::Simple | ServiceType::Idle);
@@ -413,8 +415,15 @@ impl Core {
             self.set_outcome(unit, outcome);
         }
         if in_start {
-            match self.service_mut(unit).outcome {
-                Outcome::Success => self.enter_start_post(unit),
+            match (self.service_mut(unit).outcome, config.service_type) {
+                (Outcome::Success, ServiceType::Oneshot) => {
+                    self.oneshot_over(unit, config, index, true)
+                }
+                (Outcome::Success, ServiceType::Notify | ServiceType::NotifyReload) => {
+                    self.fail_service(unit, Outcome::Protocol, Code::Protocol);
+                    self.enter_signal(unit, ServicePhase::StopSigterm);
+                }
+                (Outcome::Success, _) => self.enter_start_post(unit),
                 _ => self.enter_signal(unit, ServicePhase::StopSigterm),
             }
         }
@@ -589,4 +598,11 @@ pub(crate) fn exit_words(status: ExitStatus) -> (&'static str, String) {
         ExitStatus::Dumped(n) => ("dumped", signal(n)),
         ExitStatus::Unknown => ("exited", String::new()),
     }
+}
+
+/// What the process of a command that may fail counts as, if it could not become its program: one
+/// that is not there has nothing to fail (systemd.service(5), "ExecStart=", `-`).
+fn without_program(exit_code: u8) -> u8 {
+    const EXIT_EXEC: u8 = 203;
+    if exit_code == EXIT_EXEC { 0 } else { exit_code }
 }

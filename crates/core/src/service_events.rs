@@ -105,7 +105,13 @@ impl Core {
         }
     }
 
-    fn oneshot_over(&mut self, unit: UnitId, config: &ServiceConfig, index: usize, clean: bool) {
+    pub(crate) fn oneshot_over(
+        &mut self,
+        unit: UnitId,
+        config: &ServiceConfig,
+        index: usize,
+        clean: bool,
+    ) {
         if !clean {
             self.enter_signal(unit, ServicePhase::StopSigterm);
         } else if index + 1 < config.exec_start.len() {
@@ -230,9 +236,12 @@ impl Core {
         if run.main.is_some() || run.control.is_some() {
             return;
         }
-        match run.phase {
+        let (phase, is_searched) = (run.phase, run.main_search.is_some());
+        // Without PIDFile= the answer to the search says the same.
+        let is_searched = is_searched && self.compiled(unit).service().pid_file.is_some();
+        match phase {
             ServicePhase::Running => self.enter_running(unit, false),
-            ServicePhase::Start if run.main_search.is_some() => {
+            ServicePhase::Start if is_searched => {
                 self.fail_service(unit, Outcome::Protocol, Code::Protocol);
                 self.enter_signal(unit, ServicePhase::StopSigterm);
             }
