@@ -2,6 +2,7 @@
 
 mod lab;
 
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 
 use lab::{Lab, not_run, script, wait_readable};
@@ -91,12 +92,34 @@ fn the_environment_is_what_was_asked_for() {
     check_output(&lab, "ls /proc/self/fd | tr '\\n' ' '", "0 1 2 3 4 5", |e| {
         e.listen_fds = vec![1, 0]; // 5 is ls's own
     });
-    let directories = "echo $STATE_DIRECTORY; stat -c %a $(echo $STATE_DIRECTORY | cut -d: -f1)";
     let base = lab.path("lib");
-    check_output(&lab, directories, &format!("{base}/a/b:{base}/c\n750"), |e| {
-        let names = vec!["a/b".into(), "c".into()];
-        let (kind, base) = (DirectoryKind::State, base.clone());
-        e.directories = vec![Directories { kind, base, names, mode: 0o750 }];
+    let directories = format!("cd {base}; stat -c %a a/b; readlink d/e f");
+    for _ in ["made", "there"] {
+        check_output(&lab, &directories, "750\n../a/b\nc", |e| {
+            let names = vec!["a/b".into(), "c".into()];
+            let links = vec![("a/b".into(), "d/e".into()), ("c".into(), "f".into())];
+            let (kind, base) = (DirectoryKind::State, base.clone());
+            e.directories = vec![Directories { kind, base, names, mode: 0o750, links }];
+        });
+    }
+    let socket = std::os::unix::net::UnixListener::bind(lab.path("talk")).expect("a socket");
+    let heard = std::thread::spawn(move || {
+        let (mut stream, _) = socket.accept().expect("a connection");
+        stream.write_all(b"question\n").expect("somebody reads");
+        let mut said = String::new();
+        stream.read_to_string(&mut said).expect("text");
+        said
+    });
+    check_output(&lab, "read x; echo answer to $x", "", |e| {
+        e.stdin = StdInput::File(lab.path("talk"));
+        (e.stdout, e.stderr) =
+            (StdOutput::File(lab.path("talk")), StdOutput::Truncate(lab.path("out")));
+    });
+    assert_eq!(heard.join().expect("it is heard"), "answer to question\n");
+    check_failure(&lab, ExecStep::Stdout, 25, {
+        let mut exec = script("true", &lab.path("out"));
+        (exec.stdout, exec.tty_path) = (StdOutput::Tty, "/dev/null".into());
+        exec
     });
     let ignored = "grep -c 'SigIgn:.*1...$' /proc/self/status; true";
     check_output(&lab, ignored, "1", |e| e.ignore_sigpipe = true);
@@ -118,10 +141,25 @@ fn the_user_is_switched() {
     check_output(&lab, "id -u; id -g; id -G", "65534\n65534\n65534", |e| {
         e.user = Some("nobody".into());
     });
-    check_output(&lab, "id -u; id -G; echo $HOME $USER", "12345\n12345 0\n/ 12345", |e| {
+    let number = "id -u; id -G; echo $HOME $USER $SHELL";
+    check_output(&lab, number, "12345\n12345 0\n12345 /bin/sh", |e| {
         e.user = Some("12345".into());
         e.supplementary_groups = vec!["root".into()];
-        e.set_login_environment = true;
+        e.login_user = Some("12345".into());
+    });
+    // What stands for having no home and no shell is not told, nor what is to be left out.
+    let variables = "echo $(id -u) ${HOME-none} ${SHELL-none} ${LOGNAME-none} ${USER-none} $1 $#";
+    let words = |e: &mut ExecSpec, user: &str| {
+        e.login_user = Some(user.into());
+        e.argv.extend(["x", "\0USER\0-\0HOME\0-", "\0SHELL\0"].map(Into::into));
+    };
+    check_output(&lab, variables, "0 none none nobody nobody nobody-- 1", |e| words(e, "nobody"));
+    check_output(&lab, variables, "0 none none root none -- 1", |e| {
+        words(e, "root");
+        e.unset_env = ["HOME=/root", "USER", "SHELL", "LOGNAME=no"].map(Into::into).to_vec();
+    });
+    check_output(&lab, "head -c 1 /proc/self/timerslack_ns; id -G", "70", |e| {
+        (e.user, e.timer_slack_ns) = (Some("root".into()), Some(70_000));
     });
     let caps = "grep -E 'CapBnd|CapAmb|CapEff|NoNewPrivs' /proc/self/status | tr -s '\\t\\n' ' '";
     let bind =

@@ -20,6 +20,7 @@ pub mod devices;
 pub mod effects;
 mod ending;
 mod ends;
+mod environment_files;
 pub mod fd_store;
 pub mod first;
 pub mod fleet;

@@ -2,7 +2,6 @@
 //! which are read here because their content is part of the request.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use warren_core::event::Spawn;
@@ -13,13 +12,19 @@ use warren_init::protocol::exec::{
     LOG_SOCKETS, Rlimit, Scheduling, StdInput, StdOutput, TtyMode, WorkingDirectory,
 };
 use warren_unit::config::{
-    Command, CpuSchedulingPolicy, ExecConfig, ExecDirectory, Input, IoSchedulingClass, KeyringMode,
-    NotifyAccess, Output, Personality, Resource, ServiceConfig, WorkingDirectory as Place, expand,
+    Command, CpuSchedulingPolicy, ExecConfig, ExecDirectory, ExecDirectoryPath, Input,
+    IoSchedulingClass, KeyringMode, NotifyAccess, Output, Personality, Resource, ServiceConfig,
+    UnsetEnvironment, WorkingDirectory as Place, expand,
 };
 use warren_unit::{Context, Scope};
 
-/// Largest environment file that is read, in bytes.
-const ENVIRONMENT_FILE_BYTES_MAX: u64 = 1 << 20;
+use crate::environment_files;
+
+/// Says how often a process is to say that it is well.
+const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
+
+/// What the helper knows of the user.
+const LOGIN_VARIABLES: [&str; 4] = ["HOME", "LOGNAME", "USER", "SHELL"];
 
 /// What a spawn needs to know besides the effect.
 pub struct SpawnHost<'a> {
@@ -80,19 +85,21 @@ pub fn exec_spec(spawn: &Spawn, host: &SpawnHost<'_>) -> Result<ExecSpec, SpawnE
     };
     let environment = environment(spawn, service, exec, host)?;
     let keeps_user = command.full_privileges || command.no_setuid;
+    let login_user = exec.user.as_ref().filter(|_| exec.set_login_environment != Some(false));
     let mut spec = ExecSpec {
         required_features: required_features(exec, command),
         path: command.path.to_string(),
         search_path: search_path(exec, host.context),
-        argv: expand(command, &environment),
+        argv: expand(command, &with_login_variables(&environment, login_user.is_some())),
         env: environment.iter().map(|(name, value)| format!("{name}={value}")).collect(),
         cgroup: host.cgroup.clone().map_or(CgroupPlace::Inherit, CgroupPlace::Path),
         delegated: host.delegated.clone(),
         set_exec_pid: true,
         working_directory: working_directory(exec, host.context),
         root_directory: exec.root_directory.as_ref().map(|r| r.to_string()),
-        set_login_environment: !keeps_user && exec.user.is_some(),
-        rlimits: rlimits(exec),
+        login_user: login_user.map(|user| user.to_string()),
+        unset_env: unset_words(exec),
+        set_watchdog_pid: environment.contains_key(WATCHDOG_USEC),
         nice: exec.nice,
         oom_score_adjust: exec.oom_score_adjust,
         umask: Some(exec.umask),
@@ -132,7 +139,13 @@ pub fn log_sockets(namespace: &str) -> String {
 pub fn writes_to_log(exec: &ExecConfig) -> bool {
     let to_log = |output: &Output| matches!(output, Output::Journal | Output::JournalConsole);
     let inetd = exec.standard_input == Input::Socket;
-    to_log(&exec.standard_output) && !inetd || to_log(&exec.standard_error)
+    let inherits = exec.standard_output == Output::Inherit && !is_written_to(&exec.standard_input);
+    to_log(&exec.standard_output) && !inetd || inherits || to_log(&exec.standard_error)
+}
+
+/// Whether standard output can inherit it; else it goes to the log.
+fn is_written_to(input: &Input) -> bool {
+    !matches!(input, Input::Null | Input::File(_) | Input::Data)
 }
 
 /// A command of a unit and the environment it runs in.
@@ -174,11 +187,12 @@ fn restrict(spec: &mut ExecSpec, exec: &ExecConfig, keeps_user: bool) {
         spec.group = exec.group.as_ref().map(|g| g.to_string());
         spec.supplementary_groups =
             exec.supplementary_groups.iter().map(|g| g.to_string()).collect();
-        spec.ambient_capabilities = exec.ambient_capabilities.0;
     }
     let all = warren_unit::config::CapabilitySet::ALL;
     spec.capability_bounding_set =
         (exec.capability_bounding_set != all).then_some(exec.capability_bounding_set.0);
+    spec.ambient_capabilities = exec.ambient_capabilities.0;
+    spec.rlimits = rlimits(exec);
     spec.secure_bits = (exec.secure_bits != 0).then_some(exec.secure_bits);
     spec.no_new_privileges = exec.no_new_privileges;
 }
@@ -280,6 +294,11 @@ fn directories(exec: &ExecConfig, context: &Context) -> Vec<Directories> {
             base: base.to_string(),
             names: directory.paths.iter().map(|p| p.path.to_string()).collect(),
             mode: directory.mode,
+            links: directory
+                .paths
+                .iter()
+                .filter_map(|p| Some((p.path.to_string(), p.symlink.as_ref()?.to_string())))
+                .collect(),
         })
         .collect()
 }
@@ -306,12 +325,31 @@ fn environment(
         set(name, value.clone());
     }
     if let Some(config) = service {
-        if config.notify_access != NotifyAccess::None {
+        if is_heard(spawn, config.notify_access) {
             set("NOTIFY_SOCKET", host.notify_socket.to_owned());
         }
         if let Some(watchdog) = config.watchdog.filter(|_| spawn.main) {
-            set("WATCHDOG_USEC", watchdog.as_micros().to_string());
+            set(WATCHDOG_USEC, watchdog.as_micros().to_string());
         }
+        if let Some(pid_file) = &config.pid_file {
+            set("PIDFILE", pid_file.to_string());
+        }
+    }
+    if let Some(term) = terminal_type(exec) {
+        set("TERM", term);
+    }
+    for (kind, base, directory) in directory_bases(exec, host.context) {
+        if !directory.paths.is_empty() {
+            let path = |path: &ExecDirectoryPath| format!("{base}/{}", path.path);
+            let paths: Vec<String> = directory.paths.iter().map(path).collect();
+            set(directory_variable(kind), paths.join(":"));
+        }
+    }
+    if !exec.exec_search_path.is_empty() {
+        set("PATH", exec.exec_search_path.join(":"));
+    }
+    if exec.working_directory == Some(Place::Home) && exec.user.is_none() {
+        set("HOME", std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned()));
     }
     if let LogOutput::Stream(name) = &host.log {
         set("JOURNAL_STREAM", name.clone());
@@ -329,7 +367,7 @@ fn environment(
         set(&variable.name, variable.value.to_string());
     }
     for file in &exec.environment_files {
-        for (name, value) in read_environment_file(&file.path, file.optional)? {
+        for (name, value) in environment_files::read(&file.path, file.optional)? {
             set(&name, value);
         }
     }
@@ -341,20 +379,53 @@ fn environment(
     Ok(out)
 }
 
-fn read_environment_file(path: &str, optional: bool) -> Result<Vec<(String, String)>, SpawnError> {
-    let read = |path: &Path| -> Result<String, SpawnError> {
-        let error = |e: std::io::Error| format!("EnvironmentFile={}: {e}", path.display());
-        let size = std::fs::metadata(path).map_err(error)?.len();
-        if size > ENVIRONMENT_FILE_BYTES_MAX {
-            return Err(format!("EnvironmentFile={}: larger than 1 MiB", path.display()));
-        }
-        std::fs::read(path).map_err(error).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    match read(Path::new(path)) {
-        Ok(text) => Ok(warren_unit::value::environment_file(&text)),
-        Err(_) if optional => Ok(Vec::new()),
-        Err(error) => Err(error),
+/// Whether this process may say something: the main process, or a command, too.
+fn is_heard(spawn: &Spawn, access: NotifyAccess) -> bool {
+    match access {
+        NotifyAccess::None => false,
+        NotifyAccess::Main => spawn.main || spawn.list == CommandList::Start,
+        NotifyAccess::Exec | NotifyAccess::All => true,
     }
+}
+
+/// `$TERM` of a process that has to do with a terminal.
+fn terminal_type(exec: &ExecConfig) -> Option<String> {
+    let input = matches!(exec.standard_input, Input::Tty | Input::TtyFail | Input::TtyForce);
+    let outputs = [&exec.standard_output, &exec.standard_error].map(|o| *o == Output::Tty);
+    if !input && !outputs.contains(&true) && exec.tty_path.is_none() {
+        return None;
+    }
+    let path = exec.tty_path.as_deref().unwrap_or("/dev/console");
+    let is_virtual = path.strip_prefix("/dev/tty").is_some_and(|n| n.parse::<u8>().is_ok());
+    let own = std::env::var("TERM").ok().filter(|_| path == "/dev/console");
+    Some(own.unwrap_or_else(|| if is_virtual { "linux" } else { "vt220" }.to_owned()))
+}
+
+fn directory_variable(kind: DirectoryKind) -> &'static str {
+    match kind {
+        DirectoryKind::Runtime => "RUNTIME_DIRECTORY",
+        DirectoryKind::State => "STATE_DIRECTORY",
+        DirectoryKind::Cache => "CACHE_DIRECTORY",
+        DirectoryKind::Logs => "LOGS_DIRECTORY",
+        DirectoryKind::Configuration => "CONFIGURATION_DIRECTORY",
+    }
+}
+
+/// The environment that a command line is expanded with: what the helper knows stands in it by name.
+fn with_login_variables(environment: &Environment, are_set: bool) -> Environment {
+    let mut all = environment.clone();
+    for name in LOGIN_VARIABLES.iter().filter(|_| are_set) {
+        all.entry((*name).into()).or_insert_with(|| format!("\0{name}\0").into());
+    }
+    all
+}
+
+fn unset_words(exec: &ExecConfig) -> Vec<String> {
+    let word = |unset: &UnsetEnvironment| match &unset.value {
+        Some(value) => format!("{}={value}", unset.name),
+        None => unset.name.to_string(),
+    };
+    exec.unset_environment.iter().map(word).collect()
 }
 
 // ---- file descriptors ----
@@ -403,6 +474,9 @@ fn standard_streams(
     };
     let output = |output: &Output, default: &str| -> Result<StdOutput, SpawnError> {
         Ok(match output {
+            Output::Inherit if default == "stdout" && !is_written_to(&exec.standard_input) => {
+                host.log.as_output(host.fd_names.len())
+            }
             Output::Inherit => StdOutput::Inherit,
             Output::Null => StdOutput::Null,
             Output::Tty => StdOutput::Tty,

@@ -242,3 +242,52 @@ fn without_cgroups_too_it_is_known_who_speaks_first() {
         assert_eq!(m.state(name), "active/running", "{name}: {}", m.status(name));
     }
 }
+
+/// What systemd 252 gives a process, by comparison with it in a machine of its own.
+#[test]
+fn processes_are_given_what_systemd_gives_them() {
+    let tell = |words: &str| format!("ExecStart=/bin/sh -c 'echo $$0 $$* >> @D/out/told' {words}");
+    let units = [
+        ("goes-on.service", format!("Type=oneshot\nExecStart=-/nope\n{}", tell("after -/nope"))),
+        (
+            "words.service",
+            format!(
+                "Type=oneshot\nUser=root\nRuntimeDirectory=told:link\nExecSearchPath=/bin:/usr/bin\n\
+                 PIDFile=told.pid\nEnvironmentFile=@D/units/*.env\nUnsetEnvironment=USER\n{}",
+                tell("${A}${B} ${RUNTIME_DIRECTORY} ${PATH} ${PIDFILE} ${HOME} x${USER}y $USER")
+            ),
+        ),
+        (
+            "streams.service",
+            "Type=oneshot\nWatchdogSec=30\nStandardInput=file:/etc/hostname\nStandardOutput=inherit\n\
+             TTYPath=/dev/tty7\nExecStartPre=/bin/sh -c 'echo $${NOTIFY_SOCKET-none} >> @D/out/told'\n\
+             ExecStart=/bin/sh -c 'echo $$(readlink /proc/$$$$/fd/1) $$((WATCHDOG_PID == $$$$)) $TERM >> @D/out/told'"
+                .to_owned(),
+        ),
+        (
+            "bits.service",
+            "Type=oneshot\nSecureBits=no-setuid-fixup noroot-locked\nTimerSlackNSec=70us\n\
+             ExecStart=/bin/sh -c 'cat /proc/self/timerslack_ns >> @D/out/told'"
+                .to_owned(),
+        ),
+        ("unready.service", "Type=notify\nExecStart=-/nope".to_owned()),
+        ("forks.service", "Type=forking\nExecStart=-/nope".to_owned()),
+    ];
+    let mut units = units.map(|(name, text)| (name, format!("[Service]\n{text}"))).to_vec();
+    units.extend([("a.env", "A=1\n".to_owned()), ("b.env", "B=2\n".to_owned())]);
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (*n, t.as_str())).collect();
+    with("given", &units, |m| {
+        for unit in ["goes-on", "words", "streams", "bits"] {
+            m.expect_job("start", &format!("{unit}.service"), "done");
+        }
+        let log = "/run/log/warren/units/streams.service.log 1 linux";
+        let words = "12 /run/told /bin:/usr/bin /run/told.pid /root xy";
+        let expected = ["after -/nope", words, "none", log, "70000"];
+        assert_eq!(m.lines("told"), expected);
+        m.expect_job("start", "unready.service", "failed");
+        m.wait_for("unready.service", "failed/failed");
+        assert_eq!(m.status("unready.service")["result"], "protocol");
+        m.expect_job("start", "forks.service", "done");
+        m.wait_for("forks.service", "inactive/dead");
+    });
+}

@@ -297,6 +297,55 @@ pub fn open_raw(path: &CStr, flags: i32, mode: u32) -> Result<RawFd> {
     check("open", fd as _).map(|fd| fd as RawFd)
 }
 
+/// Opens a file as [`open_raw`] does; a socket that is there is connected to, for as much of reading and
+/// writing as `flags` say (systemd.exec(5), "StandardInput=").
+pub fn open_or_connect(path: &CStr, flags: i32, mode: u32) -> Result<RawFd> {
+    match open_raw(path, flags, mode) {
+        Err(e) if e.errno == libc::ENXIO => {
+            connect_raw(path, flags & libc::O_ACCMODE).map_err(|c| {
+                // Another thing that has nobody at its other end.
+                if c.errno == libc::ENOTSOCK || c.errno == libc::EPROTOTYPE { e } else { c }
+            })
+        }
+        other => other,
+    }
+}
+
+fn connect_raw(path: &CStr, access: i32) -> Result<RawFd> {
+    // SAFETY: plain data, for which zeros are a value.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    let path = path.to_bytes_with_nul();
+    if path.len() > address.sun_path.len() {
+        return Err(Error::new("connect", libc::ENAMETOOLONG));
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(path) {
+        *to = *from as libc::c_char;
+    }
+    // SAFETY: plain integers, and an address that lives as long as the call. The number belongs to a
+    // process that is about to exec.
+    unsafe {
+        let fd = libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0);
+        let fd = check("socket", fd as _)? as RawFd;
+        let bytes = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        done("connect", libc::connect(fd, (&raw const address).cast(), bytes) as _)?;
+        let unused = match access {
+            libc::O_RDONLY => libc::SHUT_WR,
+            libc::O_WRONLY => libc::SHUT_RD,
+            _ => return Ok(fd),
+        };
+        done("shutdown", libc::shutdown(fd, unused) as _)?;
+        Ok(fd)
+    }
+}
+
+/// `ENOTTY` if this is not a terminal.
+pub fn must_be_terminal(fd: RawFd) -> Result<()> {
+    let mut state = std::mem::MaybeUninit::<libc::termios>::uninit();
+    // SAFETY: the kernel writes one termios, which nobody reads.
+    done("ioctl TCGETS", unsafe { libc::tcgetattr(fd, state.as_mut_ptr()) } as _)
+}
+
 /// Makes `to` a copy of `from` that survives exec, also when they are the same number.
 pub fn install_fd(from: RawFd, to: RawFd) -> Result<()> {
     // SAFETY: plain integers. The numbers belong to a process that is about to exec.

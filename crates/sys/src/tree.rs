@@ -48,6 +48,21 @@ pub fn make_directory(base: &str, name: &str, mode: u32, owner: Option<Owner>) -
     rustix::fs::fchmod(&dir, Mode::from_raw_mode(mode)).call_on("chmod", name)
 }
 
+/// Makes the link `base/link` to the directory `base/name`, relative to where it lies, and missing parents
+/// with mode 0755. A link that is there goes; anything else stays, and is `EEXIST`.
+pub fn link_directory(base: &str, name: &str, link: &str) -> Result<()> {
+    let path = Path::new(base).join(link);
+    let up = Path::new(link).components().count().saturating_sub(1);
+    let target = "../".repeat(up) + name;
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent).call_on("mkdir", parent)?;
+    }
+    if path.is_symlink() {
+        std::fs::remove_file(&path).call_on("unlink", &path)?;
+    }
+    std::os::unix::fs::symlink(target, &path).call_on("symlink", &path)
+}
+
 /// The base may be a link (`/var/run`) and is made if missing.
 fn open_base(base: &str) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

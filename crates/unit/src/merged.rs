@@ -192,7 +192,11 @@ impl<'a> Merged<'a> {
     }
 
     pub fn flag(&self, id: Id, default: bool) -> bool {
-        self.value(id, value::boolean).unwrap_or(default)
+        self.optional_flag(id).unwrap_or(default)
+    }
+
+    pub fn optional_flag(&self, id: Id) -> Option<bool> {
+        self.value(id, value::boolean)
     }
 
     /// The last word that an enum knows.

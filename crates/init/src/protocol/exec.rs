@@ -190,12 +190,15 @@ pub struct ExecSpec {
     pub path: String,
     /// Directories for a program without a slash, `:`-separated.
     pub search_path: String,
-    /// Arguments, the first being what the program sees as its name.
+    /// Arguments, the first being what the program sees as its name. A name between two NULs stands
+    /// for a login variable; an argument that is nothing else is left out if there is none.
     pub argv: Vec<String>,
-    /// Environment, `NAME=value`. The helper appends LISTEN_PID, SYSTEMD_EXEC_PID, the
-    /// directories' variables and the login variables as asked for below; what is already
-    /// there wins over the login variables only.
+    /// Environment, `NAME=value`. The helper appends LISTEN_PID, SYSTEMD_EXEC_PID, WATCHDOG_PID
+    /// and the login variables as asked for below; what is already there wins over the login
+    /// variables.
     pub env: Vec<String>,
+    /// `NAME` or `NAME=value`: login variables that are left out (UnsetEnvironment=).
+    pub unset_env: Vec<String>,
     /// Where the process is placed.
     pub cgroup: CgroupPlace,
     /// Stay in the session and process group of the manager instead of starting new ones. A
@@ -208,6 +211,8 @@ pub struct ExecSpec {
     pub set_listen_pid: bool,
     /// Add `SYSTEMD_EXEC_PID=` with the new process's pid.
     pub set_exec_pid: bool,
+    /// Add `WATCHDOG_PID=` with the new process's pid.
+    pub set_watchdog_pid: bool,
     /// Standard input.
     pub stdin: StdInput,
     /// Standard output.
@@ -228,8 +233,9 @@ pub struct ExecSpec {
     pub group: Option<String>,
     /// SupplementaryGroups=, by name or number, in addition to those of the user database.
     pub supplementary_groups: Vec<String>,
-    /// Add HOME, LOGNAME, USER and SHELL of `user` (SetLoginEnvironment=).
-    pub set_login_environment: bool,
+    /// Add HOME, LOGNAME, USER and SHELL of this user, who need not be `user`
+    /// (SetLoginEnvironment=).
+    pub login_user: Option<String>,
 
     /// LimitX=.
     pub rlimits: Vec<Rlimit>,
@@ -409,12 +415,11 @@ pub enum DirectoryKind {
     Cache,
     /// LogsDirectory=.
     Logs,
-    /// ConfigurationDirectory=, never given to the user.
+    /// ConfigurationDirectory=.
     Configuration,
 }
 
-/// Directories to be made before the start and named in the environment
-/// (`RUNTIME_DIRECTORY=` and so on, `:`-separated absolute paths).
+/// Directories to be made before the start.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Directories {
     /// The family.
@@ -425,4 +430,6 @@ pub struct Directories {
     pub names: Vec<String>,
     /// Mode of the innermost directories.
     pub mode: u32,
+    /// Links below `base` to these directories: name and link.
+    pub links: Vec<(String, String)>,
 }

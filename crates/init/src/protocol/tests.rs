@@ -72,11 +72,13 @@ fn full_request() -> SpawnRequest {
         search_path: text(),
         argv: vec![text()],
         env: vec![text()],
+        unset_env: vec![text()],
         cgroup: CgroupPlace::Fd(1),
         keep_session: true,
         listen_fds: vec![2],
         set_listen_pid: true,
         set_exec_pid: true,
+        set_watchdog_pid: true,
         stdin: StdInput::Tty(TtyMode::Force),
         stdout: StdOutput::Tty,
         stderr: StdOutput::Truncate(text()),
@@ -89,7 +91,7 @@ fn full_request() -> SpawnRequest {
         user: Some(text()),
         group: Some(text()),
         supplementary_groups: vec![text()],
-        set_login_environment: true,
+        login_user: Some(text()),
         rlimits: vec![Rlimit { resource: 1, soft: 2, hard: 3 }],
         nice: Some(1),
         oom_score_adjust: Some(1),
@@ -110,6 +112,7 @@ fn full_request() -> SpawnRequest {
             base: text(),
             names: vec![text()],
             mode: 1,
+            links: vec![(text(), text())],
         }],
         log_sockets: Some(text()),
         delegated: vec![text()],
@@ -132,7 +135,7 @@ fn check_bytes<T: Serialize + Packet>(message: &T, expected: &str) {
 fn the_language_of_helpers_is_the_one_of_its_version() {
     check_bytes(
         &full_request(),
-        "02ac0201017401740174010174010174020101010201010301060501740174020174010101740101740101740101740101010203010101020101010101020101010101010201010101020103010101020104017401017401010174010174",
+        "02ac02010174017401740101740101740101740201010102010101030106050174017402017401010174010174010174010174010174010102030101010201010101010201010101010102010101010201030101010201040174010174010101740174010174010174",
     );
     let spawned = Spawned { pid: 1, started_ns: 2, moved_to_cgroup: true };
     check_bytes(&HelperReply::Spawned(SpawnReply { id: 3, result: Ok(spawned) }), "01000300020201");

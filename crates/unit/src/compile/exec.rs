@@ -11,6 +11,16 @@ use crate::value::{self, Fault};
 /// The most StandardInputText= and StandardInputData= can give, in bytes.
 const INPUT_BYTES_MAX: usize = 64 << 20;
 
+/// SecureBits= by bit; capabilities(7), "The securebits flags".
+const SECURE_BITS: [&str; 6] = [
+    "noroot",
+    "noroot-locked",
+    "no-setuid-fixup",
+    "no-setuid-fixup-locked",
+    "keep-caps",
+    "keep-caps-locked",
+];
+
 /// Levels of syslog(3) by number.
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warning", "notice", "info", "debug"];
 
@@ -69,7 +79,8 @@ impl Unit<'_> {
             keyring_mode: merged
                 .word(id!(Exec "KeyringMode"), KeyringMode::from_word)
                 .unwrap_or(self.default_keyring()),
-            timer_slack_nsec: self.number(id!(Exec "TimerSlackNSec"), 0, i64::MAX),
+            timer_slack_nsec: merged.value(id!(Exec "TimerSlackNSec"), nanoseconds),
+            set_login_environment: merged.optional_flag(id!(Exec "SetLoginEnvironment")),
             sandbox: self.sandbox(),
             ..ExecConfig::default()
         };
@@ -328,7 +339,12 @@ impl Unit<'_> {
         let mut out = Vec::new();
         for (entry, at, word) in self.merged.words(id) {
             let (path, link) = word.split_once(':').unwrap_or((&word, ""));
-            let symlink = if link.is_empty() { Some(None) } else { relative(link).map(Some) };
+            // Configuration has no links, and there is one for each word.
+            let may_link = id != id!(Exec "ConfigurationDirectory");
+            let symlink = match link.split(':').next().unwrap_or_default() {
+                "" => Some(None),
+                link => relative(link).filter(|_| may_link).map(Some),
+            };
             match (relative(path), symlink) {
                 (Some(path), Some(symlink)) => out.push(ExecDirectoryPath { path, symlink }),
                 _ => {
@@ -345,6 +361,21 @@ impl Unit<'_> {
             self.capability_set(id!(Exec "CapabilityBoundingSet"), CapabilitySet::ALL);
         config.ambient_capabilities =
             self.capability_set(id!(Exec "AmbientCapabilities"), CapabilitySet::default());
+        config.secure_bits = self.secure_bits();
+    }
+
+    fn secure_bits(&self) -> u32 {
+        let mut bits = 0;
+        for (entry, at, word) in self.merged.words(id!(Exec "SecureBits")) {
+            match SECURE_BITS.iter().position(|name| *name == &*word) {
+                Some(bit) => bits |= 1 << bit,
+                None => {
+                    let message = format!("'{word}' is none of: {}", SECURE_BITS.join(", "));
+                    self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
+                }
+            }
+        }
+        bits
     }
 
     /// The first assignment starts from nothing (or, inverted, from everything), later ones
@@ -427,6 +458,13 @@ fn by_name(names: &[&str], text: &str) -> Result<u8, Fault> {
     let found = number.or_else(|| names.iter().position(|n| *n == text));
     let found = found.and_then(|n| u8::try_from(n).ok());
     found.ok_or_else(|| Fault::new(0, format!("'{text}' is none of: {}", names.join(", "))))
+}
+
+/// A time whose unit is the nanosecond if none is given (systemd.exec(5), "TimerSlackNSec=").
+fn nanoseconds(text: &str) -> Result<u64, Fault> {
+    let number = ["nsec", "ns"].iter().find_map(|unit| text.trim_end().strip_suffix(unit));
+    let span = value::span_with_unit(number.unwrap_or(text), Duration::from_nanos(1))?;
+    Ok(span.map_or(u64::MAX, |span| span.as_nanos().min(u128::from(u64::MAX)) as u64))
 }
 
 /// The name of a journal namespace: it is a part of file names.

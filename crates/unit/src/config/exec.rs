@@ -404,6 +404,8 @@ pub struct ExecConfig {
     pub keyring_mode: KeyringMode,
     /// TimerSlackNSec=
     pub timer_slack_nsec: Option<u64>,
+    /// SetLoginEnvironment=
+    pub set_login_environment: Option<bool>,
     /// Settings that protect the host and are not applied.
     pub sandbox: Vec<SandboxSetting>,
 }
@@ -466,6 +468,7 @@ impl Default for ExecConfig {
             personality: None,
             keyring_mode: KeyringMode::Private,
             timer_slack_nsec: None,
+            set_login_environment: None,
             sandbox: Vec::new(),
         }
     }

@@ -202,8 +202,7 @@ rows! {
     @Exec Acted Append (Text): StandardInputText StandardInputData;
     @Exec Acted Last (Text): WorkingDirectory StandardInput StandardOutput StandardError;
     @Exec Acted Last (Path): RootDirectory TTYPath;
-    @Exec Parsed Append (Words): ExecSearchPath;
-    @Exec Acted Append (Words): RuntimeDirectory StateDirectory CacheDirectory
+    @Exec Acted Append (Words): ExecSearchPath RuntimeDirectory StateDirectory CacheDirectory
         LogsDirectory ConfigurationDirectory;
     @Exec Acted Last (Mode): RuntimeDirectoryMode StateDirectoryMode CacheDirectoryMode
         LogsDirectoryMode ConfigurationDirectoryMode UMask;
@@ -221,8 +220,9 @@ rows! {
     @Exec Acted Last (Word(Personality::WORDS)): Personality;
     @Exec Acted Last (Raw): LogLevelMax SyslogFacility SyslogLevel;
     @Exec Acted Last (Word(KeyringMode::WORDS)): KeyringMode;
-    @Exec Parsed Last (Raw): NUMAPolicy NUMAMask CoredumpFilter
-        TimerSlackNSec SecureBits;
+    @Exec Parsed Last (Raw): NUMAPolicy NUMAMask CoredumpFilter;
+    @Exec Acted Last (Raw): TimerSlackNSec;
+    @Exec Acted Append (Words): SecureBits;
     @Exec Acted Last (Bool): SyslogLevelPrefix;
     @Exec Parsed Last (Bool): TTYReset TTYVHangup TTYVTDisallocate;
     @Exec Parsed Last (COUNT): TTYRows TTYColumns;
@@ -236,7 +236,8 @@ rows! {
     @Exec Parsed Last (Word(&["init", "login", "user"])): UtmpMode;
     @Exec Parsed Append (Raw): LoadCredential LoadCredentialEncrypted SetCredential
         SetCredentialEncrypted ImportCredential;
-    @Exec Parsed Last (Bool): SetLoginEnvironment MemoryKSM;
+    @Exec Acted Last (Bool): SetLoginEnvironment;
+    @Exec Parsed Last (Bool): MemoryKSM;
     @Exec Parsed Last (Raw): MountImagePolicy RootImagePolicy ExtensionImagePolicy;
     @Exec Sandbox Last (Bool): DynamicUser PrivateDevices PrivateNetwork PrivateIPC
         ProtectClock ProtectKernelTunables ProtectKernelModules ProtectKernelLogs LockPersonality

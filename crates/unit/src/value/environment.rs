@@ -1,8 +1,9 @@
 //! Files of EnvironmentFile= (systemd.exec(5)), and os-release(5), which has the same form.
 
 /// The assignments of such a file in order. Lines that are empty, begin with `#` or `;` or have no
-/// `=` are skipped. Values may be quoted; in double quotes and outside of quotes a backslash
-/// escapes the next character, and before the end of a line it joins the next one.
+/// `=` are skipped. Values may be quoted, also in parts, each of which begins where the one before
+/// ends; in double quotes and outside of quotes a backslash escapes the next character, and before
+/// the end of a line it joins the next one.
 pub fn environment_file(text: &str) -> Vec<(String, String)> {
     let mut out = Vec::new();
     let mut rest = text;
@@ -32,6 +33,8 @@ fn value(text: &str) -> (String, &str) {
     let mut out = String::new();
     let mut kept = 0;
     let mut quote = None;
+    // A quote opens only where a word begins: at the start, and after a closing one.
+    let mut begins = true;
     let mut chars = text.char_indices();
     while let Some((at, c)) = chars.next() {
         match (quote, c) {
@@ -41,9 +44,11 @@ fn value(text: &str) -> (String, &str) {
             }
             (Some(q), c) if c == q => {
                 quote = None;
+                begins = true;
                 kept = out.len();
             }
-            (None, '"' | '\'') => quote = Some(c),
+            (None, '"' | '\'') if begins => quote = Some(c),
+            (None, ' ' | '\t') if begins => {}
             (Some('\''), c) => out.push(c),
             (_, '\\') => match chars.next() {
                 Some((_, '\n')) | None => {}
@@ -52,11 +57,15 @@ fn value(text: &str) -> (String, &str) {
                     out.push(next);
                 }
                 Some((_, next)) => {
+                    begins = false;
                     out.push(next);
                     kept = out.len();
                 }
             },
-            (_, c) => out.push(c),
+            (_, c) => {
+                begins = false;
+                out.push(c);
+            }
         }
     }
     out.truncate(kept.max(out.trim_end().len()));
@@ -79,6 +88,9 @@ mod tests {
         check("A=\"x y \"\nB='a\\b'\nC=a\\ b", "A=<x y > B=<a\\b> C=<a b>");
         check("A=one\\\ntwo\nB=\"l1\nl2\"", "A=<onetwo> B=<l1\nl2>");
         check("1A=x\nA-B=y\nC=\n=z", "C=<>");
-        check("A=\"q\\\"q\" tail", "A=<q\"q tail>");
+        // As systemd does: what follows a closing quote is joined, and is not quoted itself.
+        check("A=\"q\\\"q\" tail", "A=<q\"qtail>");
+        check("A='a'\"b\"c\nB=a'b'", "A=<abc> B=<a'b'>");
+        check("A='a'b\"c\nB= x  y ", "A=<ab\"c> B=<x  y>");
     }
 }

@@ -13,7 +13,7 @@ use warren_sys::signal::{self, SignalSet};
 use warren_sys::{Error, child};
 
 use crate::prepare::Prepared;
-use crate::stdio::{Source, TTY_FLAGS};
+use crate::stdio::{Source, TTY_FLAGS, TTY_OUTPUT_FLAGS};
 
 const SIGPIPE: i32 = 13;
 const ENOENT: i32 = 2;
@@ -108,10 +108,13 @@ fn standard_fd(source: &Source, number: RawFd) -> Result<(), Error> {
         Source::Same(fd) => child::install_fd(*fd, number),
         Source::Open { path, flags } => {
             child::set_umask(0o022);
-            place(child::open_raw(path, *flags, FILE_MODE)?, number)
+            place(child::open_or_connect(path, *flags, FILE_MODE)?, number)
         }
         Source::Tty { path, take } => {
-            place(child::open_raw(path, TTY_FLAGS, 0)?, number)?;
+            let flags = if number == 0 { TTY_FLAGS } else { TTY_OUTPUT_FLAGS };
+            let fd = child::open_raw(path, flags, 0)?;
+            child::must_be_terminal(fd)?;
+            place(fd, number)?;
             match take {
                 Some(mode) => child::take_terminal(number, *mode == TtyMode::Force),
                 None => Ok(()),

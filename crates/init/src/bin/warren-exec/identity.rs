@@ -29,21 +29,26 @@ pub struct Identity {
     pub gid: Option<u32>,
     /// Supplementary groups, when they are set.
     pub groups: Option<Vec<u32>>,
-    /// The user's entry, when User= is set.
+    /// The user whose login variables are set, or who it runs as.
     pub user: Option<User>,
 }
 
 impl Users {
     /// Finds everything that the spec names.
     pub fn identity(&mut self, spec: &ExecSpec) -> Result<Identity, SpawnError> {
-        if spec.user.is_none() && spec.group.is_none() && spec.supplementary_groups.is_empty() {
+        let groups = spec.group.iter().chain(&spec.supplementary_groups);
+        if spec.user.is_none() && spec.login_user.is_none() && groups.count() == 0 {
             return Ok(Identity::default());
         }
         self.refresh();
+        let login = spec.login_user.as_ref().filter(|name| spec.user.as_ref() != Some(*name));
+        let login = login.map(|name| self.user(name)).transpose()?;
         let user = spec.user.as_deref().map(|name| self.user(name)).transpose()?;
         let group = spec.group.as_deref().map(|name| self.group(name)).transpose()?;
         let gid = group.map(|g| g.gid).or(user.as_ref().map(|u| u.gid));
         let mut groups = match (&user, gid) {
+            // As systemd has it.
+            (Some(user), _) if user.uid == 0 => Vec::new(),
             (Some(user), Some(gid)) => self.groups_of(user, gid),
             _ => Vec::new(),
         };
@@ -52,7 +57,13 @@ impl Users {
         }
         groups.sort_unstable();
         groups.dedup();
-        Ok(Identity { uid: user.as_ref().map(|u| u.uid), gid, groups: Some(groups), user })
+        let switches = user.is_some() || group_is_set(spec);
+        Ok(Identity {
+            uid: user.as_ref().map(|u| u.uid),
+            gid,
+            groups: switches.then_some(groups),
+            user: user.or(login),
+        })
     }
 
     fn refresh(&mut self) {
@@ -106,6 +117,10 @@ impl Users {
     }
 }
 
+fn group_is_set(spec: &ExecSpec) -> bool {
+    spec.group.is_some() || !spec.supplementary_groups.is_empty()
+}
+
 fn file_id(path: &str) -> FileId {
     let id = |m: fs::Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
     fs::metadata(path).map(id).unwrap_or_default()
@@ -149,7 +164,7 @@ mod tests {
     #[test]
     fn names_become_numbers_or_errors() {
         check("", "", "", "None None None");
-        check("root", "", "", "Some(0) Some(0) Some([0])");
+        check("root", "", "", "Some(0) Some(0) Some([])");
         check("54321", "", "", "Some(54321) Some(54321) Some([54321])");
         check("54321", "root", "4242", "Some(54321) Some(0) Some([0, 4242])");
         check("", "root", "", "None Some(0) Some([])");

@@ -1,5 +1,6 @@
 //! Everything that can be done before there is a process: strings, users, directories, fds.
 
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -92,6 +93,9 @@ pub fn c_string(text: &str, step: ExecStep) -> Result<CString, SpawnError> {
 
 const EINVAL: i32 = 22;
 
+/// The user without any rights.
+const NOBODY: u32 = 65534;
+
 /// Prepares a spec. Directories are made here, so a later failure may leave them behind.
 pub fn prepare(
     spec: ExecSpec,
@@ -116,7 +120,7 @@ pub fn prepare(
     let root = root.map(|r| c_string(r, ExecStep::Chroot)).transpose()?;
     Ok(Prepared {
         program: program(&spec)?,
-        argv: arguments(&spec)?,
+        argv: arguments(&spec, &identity)?,
         env: environment(&spec, &identity)?,
         cgroup,
         listen: listen(&spec, &fds)?,
@@ -209,14 +213,33 @@ fn program(spec: &ExecSpec) -> Result<CString, SpawnError> {
     Err(failed(ExecStep::Exec, ENOENT, format!("{} not found in {}", spec.path, spec.search_path)))
 }
 
-fn arguments(spec: &ExecSpec) -> Result<ExecStrings, SpawnError> {
+fn arguments(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, SpawnError> {
     let mut argv = ExecStrings::with_capacity(spec.argv.len() + 1);
     let words = if spec.argv.is_empty() { std::slice::from_ref(&spec.path) } else { &spec.argv };
-    for word in words {
-        argv.push(word).map_err(|e| wrong(ExecStep::Exec, &e))?;
+    let variables = login_variables(spec, identity);
+    for word in words.iter().filter_map(|word| with_login_variables(word, &variables)) {
+        argv.push(&word).map_err(|e| wrong(ExecStep::Exec, &e))?;
     }
     argv.finish();
     Ok(argv)
+}
+
+/// A word in which names between NULs are login variables; nothing if it is one that is not set.
+fn with_login_variables<'a>(
+    word: &'a str,
+    variables: &[(&'static str, &str)],
+) -> Option<Cow<'a, str>> {
+    if !word.contains('\0') {
+        return Some(Cow::Borrowed(word));
+    }
+    let value = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, value)| *value);
+    let alone = word.strip_prefix('\0').and_then(|rest| rest.strip_suffix('\0'));
+    if let Some(name) = alone.filter(|name| !name.contains('\0')) {
+        return value(name).map(|value| Cow::Owned(value.to_owned()));
+    }
+    let parts = word.split('\0').enumerate();
+    let part = |(at, part)| if at % 2 == 0 { part } else { value(part).unwrap_or_default() };
+    Some(Cow::Owned(parts.map(part).collect()))
 }
 
 fn environment(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, SpawnError> {
@@ -231,13 +254,11 @@ fn environment(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, Spaw
     for entry in &spec.env {
         push(entry)?;
     }
-    for set in spec.directories.iter().filter(|s| !s.names.is_empty()) {
-        let paths: Vec<_> = set.names.iter().map(|n| format!("{}/{n}", set.base)).collect();
-        push(&format!("{}={}", variable(set.kind), paths.join(":")))?;
-    }
-    for (wanted, prefix) in
-        [(spec.set_listen_pid, "LISTEN_PID="), (spec.set_exec_pid, "SYSTEMD_EXEC_PID=")]
-    {
+    for (wanted, prefix) in [
+        (spec.set_listen_pid, "LISTEN_PID="),
+        (spec.set_exec_pid, "SYSTEMD_EXEC_PID="),
+        (spec.set_watchdog_pid, "WATCHDOG_PID="),
+    ] {
         if wanted {
             env.push_with_pid(prefix).map_err(|e| wrong(ExecStep::Exec, &e))?;
         }
@@ -246,44 +267,56 @@ fn environment(spec: &ExecSpec, identity: &Identity) -> Result<ExecStrings, Spaw
     Ok(env)
 }
 
+/// Homes and shells that stand for having none are not told. `nobody` has none, whatever its entry says
+/// (systemd.exec(5), "User=").
 fn login_variables<'a>(spec: &ExecSpec, identity: &'a Identity) -> Vec<(&'static str, &'a str)> {
-    match identity.user.as_ref().filter(|_| spec.set_login_environment) {
-        None => Vec::new(),
-        Some(user) => vec![
-            ("HOME", &user.home),
-            ("LOGNAME", &user.name),
-            ("USER", &user.name),
-            ("SHELL", &user.shell),
-        ],
-    }
+    let Some(user) = identity.user.as_ref().filter(|_| spec.login_user.is_some()) else {
+        return Vec::new();
+    };
+    let is_home = |home: &&str| home.starts_with('/') && *home != "/" && user.uid != NOBODY;
+    let is_shell = |shell: &&str| {
+        let program = shell.rsplit('/').next().unwrap_or_default();
+        shell.starts_with('/') && !["nologin", "false", "true"].contains(&program)
+    };
+    let all = [
+        ("HOME", Some(&*user.home).filter(is_home)),
+        ("LOGNAME", Some(&*user.name)),
+        ("USER", Some(&*user.name)),
+        ("SHELL", Some(&*user.shell).filter(is_shell)),
+    ];
+    let is_unset = |name: &str, value: &str| {
+        let mut words =
+            spec.unset_env.iter().map(|word| word.split_once('=').unwrap_or((word, value)));
+        words.any(|unset| unset == (name, value))
+    };
+    all.into_iter()
+        .filter_map(|(name, value)| value.map(|value| (name, value)))
+        .filter(|(name, value)| !is_unset(name, value))
+        .collect()
 }
 
-/// Variable and step of a family of directories; systemd.exec(5), "RuntimeDirectory=".
-fn family(kind: DirectoryKind) -> (&'static str, ExecStep) {
+/// The step of a family of directories.
+fn family(kind: DirectoryKind) -> ExecStep {
     match kind {
-        DirectoryKind::Runtime => ("RUNTIME_DIRECTORY", ExecStep::RuntimeDirectory),
-        DirectoryKind::State => ("STATE_DIRECTORY", ExecStep::StateDirectory),
-        DirectoryKind::Cache => ("CACHE_DIRECTORY", ExecStep::CacheDirectory),
-        DirectoryKind::Logs => ("LOGS_DIRECTORY", ExecStep::LogsDirectory),
-        DirectoryKind::Configuration => {
-            ("CONFIGURATION_DIRECTORY", ExecStep::ConfigurationDirectory)
-        }
+        DirectoryKind::Runtime => ExecStep::RuntimeDirectory,
+        DirectoryKind::State => ExecStep::StateDirectory,
+        DirectoryKind::Cache => ExecStep::CacheDirectory,
+        DirectoryKind::Logs => ExecStep::LogsDirectory,
+        DirectoryKind::Configuration => ExecStep::ConfigurationDirectory,
     }
-}
-
-fn variable(kind: DirectoryKind) -> &'static str {
-    family(kind).0
 }
 
 fn make_directories(set: &Directories, identity: &Identity) -> Result<(), SpawnError> {
     let owner = match (identity.uid, identity.gid) {
-        _ if set.kind == DirectoryKind::Configuration => None,
         (None, None) => None,
         (uid, gid) => Some(Owner { uid: uid.unwrap_or(0), gid: gid.unwrap_or(0) }),
     };
     for name in &set.names {
         tree::make_directory(&set.base, name, set.mode, owner)
-            .map_err(|e| wrong(family(set.kind).1, &e))?;
+            .map_err(|e| wrong(family(set.kind), &e))?;
+    }
+    for (name, link) in &set.links {
+        tree::link_directory(&set.base, name, link).map_err(|e| wrong(family(set.kind), &e))?;
     }
     Ok(())
 }

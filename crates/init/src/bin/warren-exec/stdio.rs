@@ -45,7 +45,9 @@ fn input(spec: &ExecSpec, fds: &FdTable) -> Result<Source, SpawnError> {
         StdInput::Fd(index) => fds.number(*index, step).map(Source::Fd),
         StdInput::File(path) => {
             // Standard error inherits standard output.
-            let shared = spec.stdout == StdOutput::Inherit;
+            let is_file = |output: &StdOutput| matches!(output, StdOutput::File(p) if p == path);
+            let shared =
+                spec.stdout == StdOutput::Inherit || is_file(&spec.stdout) || is_file(&spec.stderr);
             open(path, if shared { O_RDWR } else { O_RDONLY }, step)
         }
         StdInput::Tty(mode) => tty(spec, Some(*mode), step),
@@ -64,7 +66,9 @@ fn output(
         StdOutput::Inherit => Ok(Source::Same(number - 1)),
         StdOutput::Null => Ok(null(O_WRONLY)),
         StdOutput::Fd(index) => fds.number(*index, step).map(Source::Fd),
-        // One file for both is opened once, so that neither overwrites the other.
+        // One file for both is opened once, so that neither overwrites the other, and that a socket is
+        // connected to once.
+        StdOutput::File(path) if spec.stdin == StdInput::File(path.clone()) => Ok(Source::Same(0)),
         StdOutput::File(_) | StdOutput::Truncate(_) if number == 2 && *kind == spec.stdout => {
             Ok(Source::Same(1))
         }
@@ -91,6 +95,9 @@ fn tty(spec: &ExecSpec, take: Option<TtyMode>, step: ExecStep) -> Result<Source,
 /// How a terminal is opened: never as controlling terminal by accident.
 pub const TTY_FLAGS: i32 = O_RDWR | O_NOCTTY;
 
+/// The same for what is written only.
+pub const TTY_OUTPUT_FLAGS: i32 = O_WRONLY | O_NOCTTY;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,6 +123,8 @@ mod tests {
         check(StdInput::File("/a".into()), inherit(), inherit(), "/a:402 =0 =1");
         check(StdInput::File("/a".into()), file("/b"), file("/b"), "/a:400 /b:501 =1");
         check(StdInput::File("/a".into()), file("/b"), inherit(), "/a:400 /b:501 =1");
+        check(StdInput::File("/a".into()), file("/a"), inherit(), "/a:402 =0 =1");
+        check(StdInput::File("/a".into()), StdOutput::Null, file("/a"), "/a:402 /dev/null:1 =0");
         check(StdInput::Null, file("/b"), file("/c"), "/dev/null:0 /b:501 /c:501");
         let console = "/dev/console:Some(Fail) =0 /dev/console:None";
         check(StdInput::Tty(TtyMode::Fail), inherit(), StdOutput::Tty, console);
