@@ -304,6 +304,31 @@ pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     matches!(poll(&mut fds, Some(&now)), Ok(0))
 }
 
+/// Which of these pidfds' processes have ended, in order; all when the system does not say.
+pub fn have_ended<'a>(pidfds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let pidfds: Vec<BorrowedFd<'a>> = pidfds.collect();
+    let mut fds: Vec<PollFd<'_>> = pidfds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut fds, Some(&now)) {
+        Ok(0) => vec![false; fds.len()],
+        Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
+        Err(_) => vec![true; fds.len()],
+    }
+}
+
+/// The inode of a pidfd: since Linux 6.9 every process has one of its own, which no other process gets
+/// before the next boot (on 64 bits). `None` from older kernels.
+pub fn pidfd_inode(pidfd: BorrowedFd<'_>) -> Option<u64> {
+    /// PID_FS_MAGIC of the kernel.
+    const PID_FS_MAGIC: u64 = 0x5049_4446;
+    let system = rustix::fs::fstatfs(pidfd).ok()?;
+    if system.f_type as u64 != PID_FS_MAGIC {
+        return None;
+    }
+    rustix::fs::fstat(pidfd).ok().map(|stat| stat.st_ino)
+}
+
 /// Effective user and group id of this process.
 pub fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())

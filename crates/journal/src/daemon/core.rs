@@ -19,6 +19,7 @@ use crate::daemon::keep::Keep;
 use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
+use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::{self, Host, Origin, Senders, Transport};
 use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
@@ -89,8 +90,13 @@ pub struct Core {
 }
 
 impl Core {
-    /// Takes over the store. `old` is what the last daemon had taken and maybe not written.
-    pub fn start(options: &Options, pending: Pending, old: Vec<Taken>) -> Result<Core> {
+    /// Takes over the store. `old` is what the last daemon had taken and maybe not written; there are so
+    /// many descriptors.
+    pub fn start(
+        options: &Options,
+        (pending, old): (Pending, Vec<Taken>),
+        descriptors: usize,
+    ) -> Result<Core> {
         let host = Host::read();
         let forwarder = Forwarder::new(&options.config, &options.socket_directory, host.name());
         let event = Arc::new(EventFd::new().map_err(system)?);
@@ -103,7 +109,7 @@ impl Core {
             event,
             forwarder,
             boot: host.boot,
-            senders: Senders::new(host, options.namespace.clone()),
+            senders: Senders::new(host, options.namespace.clone(), held_max(descriptors)),
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),

@@ -23,6 +23,7 @@ use warren_sys::{process, socket};
 use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
+use crate::daemon::sender::known::held_max;
 use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
@@ -32,7 +33,8 @@ use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields
 /// Most streams of clients at a time, if there are descriptors for so many.
 const CLIENTS_MAX: usize = 1 << 16;
 
-/// Descriptors that are kept for everything but streams: files of the store, merging, questions.
+/// Descriptors that are kept for everything but streams and senders: files of the store, merging,
+/// questions.
 const DESCRIPTORS_KEPT: usize = 512;
 
 /// Streams that may be there at a time. Clients leave half of the room to the manager, so that no
@@ -46,7 +48,7 @@ struct Bounds {
 impl Bounds {
     /// For a process that may have so many descriptors.
     fn of(descriptors: usize) -> Bounds {
-        let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2);
+        let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2) - held_max(descriptors);
         Bounds { all, clients: CLIENTS_MAX.min(all / 2) }
     }
 }
@@ -612,9 +614,9 @@ mod tests {
             assert_eq!(Bounds::of(descriptors), Bounds { all, clients }, "{descriptors}");
         };
         check(0, 0, 0);
-        check(100, 50, 25);
-        check(1024, 512, 256);
-        check(20_000, 19_488, 9744);
-        check(262_144, 261_632, 65_536);
+        check(100, 49, 24);
+        check(1024, 496, 248);
+        check(20_000, 19_176, 9588);
+        check(262_144, 257_536, 65_536);
     }
 }
