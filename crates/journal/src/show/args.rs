@@ -313,6 +313,9 @@ pub struct Args {
     /// Leave the host's name out of lines.
     #[arg(skip)]
     pub no_hostname: bool,
+    /// Cut lines to so many columns.
+    #[arg(skip)]
+    pub columns: Option<usize>,
     /// Show what the calling user's own processes said.
     #[arg(skip)]
     pub own: bool,
