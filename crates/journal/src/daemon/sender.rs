@@ -6,6 +6,7 @@
 //! counts, and of a process that was never looked up while it ran there are only its credentials.
 
 pub mod known;
+pub mod told;
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};

@@ -24,6 +24,7 @@ use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
 use crate::daemon::sender::known::held_max;
+use crate::daemon::sender::told::Told;
 use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
@@ -104,8 +105,8 @@ struct Connection {
     writer: Credentials,
     /// Something was read of that writer, and not by the last daemon alone.
     has_heard: bool,
-    /// What is known of the writer; made with its first line.
-    context: Option<Arc<sender::Origin>>,
+    /// What is known of the writer; read with its first line.
+    told: Option<Told>,
     unit: Option<Arc<UnitLog>>,
     /// Its unit was not looked up yet.
     wants_unit: bool,
@@ -222,7 +223,7 @@ impl Streams {
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
                 has_heard: false,
-                context: None,
+                told: None,
                 unit: None,
                 wants_unit: true,
                 peer_cgroup,
@@ -258,7 +259,7 @@ impl Streams {
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
                 has_heard: false,
-                context: None,
+                told: None,
                 unit: Some(unit),
                 wants_unit: false,
                 peer_cgroup: None,
@@ -533,7 +534,7 @@ impl Connection {
             if self.has_heard {
                 self.cut(LineBreak::PidChange, core);
             }
-            (self.writer, self.context) = (writer, None);
+            (self.writer, self.told) = (writer, None);
         }
         self.has_heard = true;
     }
@@ -589,11 +590,12 @@ impl Connection {
                 false => self.peer_cgroup.and_then(|id| core.units.by_cgroup(id)).cloned(),
             };
         }
-        let known = self.context.take();
-        let context = known.unwrap_or_else(|| self.make_context(core));
-        let now = Moment::now();
-        lines.iter().for_each(|line| core.take(&context, line, now));
-        self.context = Some(context);
+        let (now, pid) = (Moment::now(), self.writer.pid);
+        let known = self.told.take_if(|told| !told.is_outdated(pid, now.monotonic_us));
+        let read = || Told::read(pid, now.monotonic_us, || self.make_context(core));
+        let told = known.unwrap_or_else(read);
+        lines.iter().for_each(|line| core.take(told.origin(), line, now));
+        self.told = Some(told);
     }
 }
 
