@@ -189,6 +189,43 @@ fn what_cannot_be_understood_is_refused() {
     check("GET /machine HTTP/1.1\r\n\r\n", 200);
 }
 
+/// How many sources the server's loop waits for; proc_pid_fdinfo(5).
+fn watched(server: &Server) -> usize {
+    let listing = std::fs::read_dir(format!("/proc/{}/fdinfo", server.child.id()));
+    let texts = listing.expect("its descriptors").flatten();
+    let texts = texts.filter_map(|fd| std::fs::read_to_string(fd.path()).ok());
+    texts.map(|text| text.matches("tfd:").count()).max().unwrap_or(0)
+}
+
+/// The first client comes when there is no descriptor for it, and no other connection whose end would
+/// give one back: it waits, and the program does not end.
+#[test]
+fn the_first_client_waits_for_a_descriptor() {
+    /// Looks, far more than the server needs for a turn.
+    const LOOKS_MAX: usize = 1_000_000;
+    let mut lab = Lab::new("gateway-shortage");
+    lab.append("a b");
+    let mut server = Server::ours(&lab.directory);
+    assert_eq!(server.get("/entries", JSON).0, 200);
+    let before = watched(&server);
+    let limit = |count: &str| {
+        let pid = server.child.id().to_string();
+        let limit = format!("--nofile={count}:");
+        let set = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(set.expect("prlimit(1)").success());
+    };
+    limit("3");
+    let mut client = server.send(&format!("GET /entries HTTP/1.0\r\n{JSON}\r\n"));
+    let is_resting = (0..LOOKS_MAX).any(|_| watched(&server) == before - 1);
+    assert!(is_resting, "{} of {before} sources are watched", watched(&server));
+    limit("64");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("a whole answer");
+    let (status, _, body) = split(&answer);
+    assert_eq!((status, texts(&String::from_utf8(body).expect("UTF-8"))), (200, "a b".to_owned()));
+    assert!(server.child.try_wait().expect("ours").is_none(), "it goes on");
+}
+
 #[test]
 fn one_address_has_not_all_connections() {
     let mut lab = Lab::new("gateway-many");
