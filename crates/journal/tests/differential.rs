@@ -125,6 +125,13 @@ const CASES: &str = "
     -D /nosuch --file=x
     -o export --output-fields=MESSAGE
     -o export --output-fields=PRIORITY
+    -n 2 -n 3
+    -n 5 -o json -o cat -n 1 -q -q
+    -o cat -n 1 --since @1 --since @1700000020 -r -r
+    -p err -p 4 -n 2
+    -b -b -1 -n 1
+    -g nosuch -g number -q -n 1
+    -t one -t two -u web -u web -n 3
 ";
 
 /// The same where Debian's systemd has a database of its catalogs.

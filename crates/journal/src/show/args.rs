@@ -145,7 +145,7 @@ const STORES: [&str; 2] = [places::PERSISTENT, places::VOLATILE];
 
 /// Query the journal.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "warren-journalctl", version, max_term_width = 100)]
+#[command(name = "warren-journalctl", version, max_term_width = 100, args_override_self = true)]
 pub struct Args {
     /// Show entries of this unit; may come twice; `*` and `?` match any text and any character.
     #[arg(short, long, value_name = "UNIT")]
