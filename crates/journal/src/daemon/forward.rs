@@ -4,14 +4,21 @@
 //! Nothing here waits: what a reader does not take at once it does not get. Messages of the kernel
 //! are not forwarded, as all of these get them from the kernel. [`line`] is pure.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::Write;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use rustix::fs::OFlags;
+use rustix::fs::{Gid, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::net::{
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, UCred, sendmsg_addr,
+};
+use rustix::process::Pid;
 
 use crate::config::{Config, Forward};
 use crate::entry::Fields;
@@ -142,8 +149,14 @@ impl Forwarder {
         }
     }
 
-    /// Forwards an entry. Who does not take it does not get it; nobody is told.
-    pub fn put(&self, fields: &Fields, context: &Fields, realtime_us: u64) {
+    /// Forwards an entry, to a syslog daemon as `syslog` if it came so: it knows forms of lines that we do
+    /// not. Who does not take it does not get it; nobody is told.
+    pub fn put(
+        &self,
+        (fields, context): (&Fields, &Fields),
+        syslog: Option<&[u8]>,
+        realtime_us: u64,
+    ) {
         let level = level_of(fields);
         let wants = |to: &Forward| to.on && level <= to.level_max;
         let all = [&self.to_syslog, &self.to_kmsg, &self.to_console, &self.to_wall];
@@ -151,11 +164,9 @@ impl Forwarder {
             return;
         }
         let Some(message) = Message::of(fields, context) else { return };
-        if wants(&self.to_syslog)
-            && let Some(socket) = &self.socket
-        {
-            let line = message.for_syslog(realtime_us, &TimeZone::system());
-            let _ = socket.send_to(&line, &self.syslog);
+        if wants(&self.to_syslog) {
+            let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
+            self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
         if wants(&self.to_kmsg) {
             write_to(Path::new(KMSG), &message.for_kmsg());
@@ -165,6 +176,23 @@ impl Forwarder {
         }
         if wants(&self.to_wall) {
             self.wall(&message, realtime_us);
+        }
+    }
+
+    /// Sends a line in the name of its sender, or in our own if that one is gone or we may not.
+    fn send(&self, line: &[u8], sender: Option<UCred>) {
+        let (Some(socket), Ok(address)) = (&self.socket, SocketAddrUnix::new(&self.syslog)) else {
+            return;
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if let Some(sender) = sender {
+            control.push(SendAncillaryMessage::ScmCredentials(sender));
+        }
+        let parts = [IoSlice::new(line)];
+        let sent = sendmsg_addr(socket, &address, &parts, &mut control, SendFlags::NOSIGNAL);
+        if let Err(Errno::PERM | Errno::SRCH) = sent {
+            let _ = socket.send_to(line, &self.syslog);
         }
     }
 
@@ -178,6 +206,16 @@ impl Forwarder {
             write_to(&Path::new("/dev").join(name), &text);
         }
     }
+}
+
+/// Who an entry is of.
+fn sender_of(context: &Fields) -> Option<UCred> {
+    let number = |name| std::str::from_utf8(context.get(name)?).ok()?.parse::<u32>().ok();
+    Some(UCred {
+        pid: Pid::from_raw(i32::try_from(number("_PID")?).ok()?)?,
+        uid: Uid::from_raw(number("_UID")?),
+        gid: Gid::from_raw(number("_GID")?),
+    })
 }
 
 /// One write to a device that must not make us wait; what fails is left out.
