@@ -21,6 +21,7 @@ use rustix::net::{
 use rustix::process::Pid;
 
 use crate::config::{Config, Forward};
+use crate::daemon::now_us;
 use crate::entry::Fields;
 use crate::show::when;
 
@@ -29,6 +30,9 @@ const SYSLOG_NAME: &str = "syslog";
 
 /// The kernel's log.
 const KMSG: &str = "/dev/kmsg";
+
+/// Whether the kernel prints times before its messages: `printk.time=`, kernel-parameters.txt.
+const PRINTK_TIME: &str = "/sys/module/printk/parameters/time";
 
 /// Who is logged in: utmp(5).
 const UTMP: &str = "/run/utmp";
@@ -55,6 +59,8 @@ pub struct Forwarder {
     socket: Option<UnixDatagram>,
     syslog: PathBuf,
     tty: PathBuf,
+    /// Lines of the console begin with a time.
+    has_times: bool,
     host: String,
 }
 
@@ -114,11 +120,21 @@ impl<'a> Message<'a> {
     }
 
     /// For a terminal: nothing that it would act on.
-    fn for_terminal(&self) -> Vec<u8> {
+    fn for_terminal(&self) -> String {
         let text = String::from_utf8_lossy(&self.body(TEXT_BYTES_MAX)).into_owned();
         let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
-        let text: String = text.trim_end().chars().map(plain).collect();
-        format!("{}\r\n", text.replace('\n', "\r\n")).into_bytes()
+        text.trim_end().chars().map(plain).collect::<String>() + "\n"
+    }
+
+    /// For the console, among the kernel's own messages: with the time as those have it, if they do.
+    fn for_console(&self, monotonic_us: Option<u64>) -> String {
+        let time = |us: u64| format!("[{:>5}.{:06}] ", us / 1_000_000, us % 1_000_000);
+        monotonic_us.map(time).unwrap_or_default() + &self.for_terminal()
+    }
+
+    /// For terminals in whatever state they are.
+    fn for_wall(&self) -> String {
+        self.for_terminal().replace('\n', "\r\n")
     }
 }
 
@@ -145,6 +161,7 @@ impl Forwarder {
             socket: socket.ok(),
             syslog: sockets.join(SYSLOG_NAME),
             tty: config.tty_path.clone(),
+            has_times: std::fs::read(PRINTK_TIME).is_ok_and(|text| text.starts_with(b"Y")),
             host: host.to_owned(),
         }
     }
@@ -172,7 +189,8 @@ impl Forwarder {
             write_to(Path::new(KMSG), &message.for_kmsg());
         }
         if wants(&self.to_console) {
-            write_to(&self.tty, &message.for_terminal());
+            let time = self.has_times.then(now_us);
+            write_to(&self.tty, message.for_console(time).as_bytes());
         }
         if wants(&self.to_wall) {
             self.wall(&message, realtime_us);
@@ -200,10 +218,10 @@ impl Forwarder {
         let time = when::print(realtime_us, &TimeZone::system(), "%a %Y-%m-%d %H:%M:%S %Z");
         let head =
             format!("\r\nBroadcast message from warren-journald@{} ({time}):\r\n", self.host);
-        let text = [head.as_bytes(), b"\r\n", &message.for_terminal(), b"\r\n"].concat();
+        let text = [&head, "\r\n", &message.for_wall(), "\r\n"].concat();
         let utmp = std::fs::read(UTMP).unwrap_or_default();
         for name in terminals(&utmp) {
-            write_to(&Path::new("/dev").join(name), &text);
+            write_to(&Path::new("/dev").join(name), text.as_bytes());
         }
     }
 }
@@ -251,21 +269,28 @@ fn terminals(utmp: &[u8]) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// A message as `for_syslog`, `for_kmsg` and `for_terminal` have it.
-    fn check(fields: &[(&str, &str)], expected: [&str; 3]) {
+    /// A message as a syslog daemon, the kernel, the console and all terminals get it.
+    fn check(fields: &[(&str, &str)], expected: [&str; 4]) {
         let fields: Fields = fields.iter().copied().collect();
         let context = [("_COMM", "sh"), ("_PID", "7")].into_iter().collect();
         let message = Message::of(&fields, &context).expect("it has a text");
         let syslog = message.for_syslog(1_704_447_000_000_000, &TimeZone::UTC);
-        let all = [syslog, message.for_kmsg(), message.for_terminal()];
-        assert_eq!(all.map(|text| String::from_utf8_lossy(&text).into_owned()), expected);
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let console = message.for_console(Some(12_000_345));
+        let all = [text(syslog), text(message.for_kmsg()), console, message.for_wall()];
+        assert_eq!(all, expected);
     }
 
     #[test]
     fn messages_are_written_as_their_readers_expect() {
         check(
             &[("MESSAGE", "up")],
-            ["<14>Jan  5 09:30:00 sh[7]: up", "<14>sh[7]: up\n", "sh[7]: up\r\n"],
+            [
+                "<14>Jan  5 09:30:00 sh[7]: up",
+                "<14>sh[7]: up\n",
+                "[   12.000345] sh[7]: up\n",
+                "sh[7]: up\r\n",
+            ],
         );
         check(
             &[
@@ -278,6 +303,7 @@ mod tests {
             [
                 "<26>Jan  5 09:30:00 web[9]: a\nb\x1b[1m\n",
                 "<26>web[9]: a b [1m \n",
+                "[   12.000345] web[9]: a\nb [1m\n",
                 "web[9]: a\r\nb [1m\r\n",
             ],
         );
