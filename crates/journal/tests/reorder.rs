@@ -4,7 +4,7 @@
 //! qemu-storage-daemon keeps a record of each write and flush of the device (`blklogwrites`, in the form of
 //! the kernel's dm-log-writes), which is a file of FUSE below a loop device. From the record the device is
 //! made as it may have been at many points. `WARREN_REORDERS` says at how many, `WARREN_CRASH_SEED` where
-//! they come from.
+//! they come from, `WARREN_REORDER_FS` on what file system: ext4, btrfs or xfs.
 
 mod crowd;
 mod daemon_lab;
@@ -95,7 +95,12 @@ impl Ground {
             .ok()?;
         let answers = BufReader::new(shell.stdout.take()?).lines();
         let mut ground = Ground { shell, answers, server: None, root: lab.root.clone() };
-        let made = ground.run("truncate -s 128M disk && mkfs.ext4 -q -F disk && mkdir store")
+        let kind = std::env::var("WARREN_REORDER_FS");
+        let make = match kind.as_deref().unwrap_or("ext4") {
+            "ext4" => "mkfs.ext4 -q -F disk".to_owned(),
+            other => format!("mkfs.{other} -q -f disk"),
+        };
+        let made = ground.run(&format!("truncate -s 320M disk && {make} && mkdir store"))
             && ground.run("cp --sparse=always disk base && : > record && : > device")
             && ground.serve()
             && ground.run("mount -o loop device store");
@@ -239,7 +244,7 @@ fn cut(lab: &Lab, record: &File, loose: &[(u64, Step)], spread: &mut Spread) {
 
 /// Starts a daemon on what is left, ends it in order, and reads.
 fn recovered(ground: &mut Ground, lab: &mut Lab) -> Numbers {
-    assert!(ground.run("mount -o loop cut store"), "ext4 takes it");
+    assert!(ground.run("mount -o loop cut store"), "the file system takes it");
     ground.start(lab);
     lab.stop();
     let verify = ground
