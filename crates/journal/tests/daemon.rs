@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use daemon_lab::{Lab, shown};
+use daemon_lab::{Lab, not_run, shown};
 use warren_journal::Entry;
 use warren_journal::files::Disk;
 use warren_journal::query::{Direction, Expr, Journal, Query};
@@ -144,7 +144,7 @@ fn kernel_records() -> Option<usize> {
 fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
     let mut lab = Lab::new("kmsg");
     let Some(before) = kernel_records() else {
-        eprintln!("NOT RUN: the_kernel_s_records_come_once: /dev/kmsg may not be read");
+        not_run("the_kernel_s_records_come_once: /dev/kmsg may not be read");
         return;
     };
     for _ in 0..3 {
@@ -353,11 +353,6 @@ fn in_namespace(sockets: &Path, command: &str) -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// Says past the test runner's capture that a test could not run here.
-fn not_run(why: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
-}
-
 /// A daemon that keeps messages in memory first, below a root of its own.
 fn start_below_a_root(lab: &mut Lab, settings: &[&str]) {
     let notify = lab.path("notify");
@@ -526,7 +521,7 @@ fn a_syslog_daemon_gets_lines_as_they_came_from_who_sent_them() {
     let own = Some(std::process::id() as i32);
     match warren_sys::process::own_ids().0 {
         0 => assert!(got.iter().all(|(_, pid)| *pid == own), "{got:?}"),
-        _ => _ = writeln!(std::io::stderr(), "NOT RUN: needs root to send in another's name"),
+        _ => not_run("needs root to send in another's name"),
     }
 }
 

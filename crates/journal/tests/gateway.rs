@@ -9,9 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Map, Value};
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
-use common::Lab;
+use common::{Lab, journal_remote, not_run};
 
 /// A program that answers on a port of its own.
 struct Server {
@@ -318,10 +317,9 @@ fn sorted(line: &str) -> String {
 #[test]
 fn debians_gateway_answers_the_same() {
     const THEIRS: &str = "/lib/systemd/systemd-journal-gatewayd";
-    const REMOTE: &str = "/lib/systemd/systemd-journal-remote";
-    if !Path::new(THEIRS).exists() || !Path::new(REMOTE).exists() {
-        eprintln!("NOT RUN: no systemd-journal-remote is installed");
-        return;
+    let Some(remote) = journal_remote() else { return };
+    if !Path::new(THEIRS).exists() {
+        return not_run("no systemd-journal-gatewayd is installed");
     }
     let lab = Lab::new("gateway-debian");
     // A directory of its own: theirs is not to see files that are not its own.
@@ -329,7 +327,7 @@ fn debians_gateway_answers_the_same() {
     std::fs::create_dir(&directory).expect("a directory");
     let input = lab.directory.join("input");
     std::fs::write(&input, sample()).expect("a file");
-    let mut make = Command::new(REMOTE);
+    let mut make = Command::new(remote);
     make.arg("-o").arg(directory.join("t.journal")).arg(&input).stderr(Stdio::null());
     assert!(make.status().expect("it runs").success());
     let (theirs, ours) = (Server::start(THEIRS, &directory), Server::ours(&directory));

@@ -8,7 +8,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use daemon_lab::{Lab, shown};
+use daemon_lab::{Lab, not_run, shown};
 use warren_journal::query::Expr;
 use warren_sys::{fdpass, memfd};
 
@@ -275,8 +275,7 @@ fn the_heir_of_a_process_id_is_not_the_sender() {
         false => Some(NOT_POSSIBLE),
     };
     if ended == Some(NOT_POSSIBLE) {
-        let _ = writeln!(std::io::stderr(), "NOT RUN: needs root, a pid namespace and python3");
-        return;
+        return not_run("needs root, a pid namespace and python3");
     }
     assert_eq!(ended, Some(0));
     let found = |identifier, fields| -> Vec<String> {

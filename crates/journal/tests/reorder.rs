@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
 use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
-use daemon_lab::Lab;
+use daemon_lab::{Lab, not_run};
 
 /// Messages that are sent while the record is kept: several segments.
 const MESSAGES: u64 = 30_000;
@@ -266,9 +266,9 @@ fn power_goes_on_a_device_that_changes_the_order_of_writes() {
         (setting("WARREN_REORDERS", 5), Spread::new(setting("WARREN_CRASH_SEED", 0x5eed)));
     let mut lab = Lab::new("reorder");
     let Some(mut ground) = Ground::make(&lab) else {
-        let needs = "root, a namespace, loop devices, mkfs.ext4, FUSE and qemu-storage-daemon";
-        let _ = writeln!(std::io::stderr(), "NOT RUN: needs {needs}");
-        return;
+        return not_run(
+            "needs root, a namespace, loop devices, mkfs, FUSE and qemu-storage-daemon",
+        );
     };
     let crowd = Crowd::new(lab.path("run"), 0);
     let sure = load(&ground, &mut lab, &crowd);
