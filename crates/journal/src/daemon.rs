@@ -275,6 +275,7 @@ impl Daemon {
         let boot = Host::read().boot;
         let directory = &options.socket_directory;
         let control = directory.join(control::SOCKET_NAME).display().to_string();
+        let descriptors = process::use_all_open_files().map_err(system)? as usize;
         let mut daemon = Daemon {
             epoll: Epoll::new().map_err(system)?,
             signals: SignalFd::new(set).map_err(system)?,
@@ -301,9 +302,9 @@ impl Daemon {
                 found,
                 managed.then(|| directory.join("streams")),
                 options.config.line_bytes_max,
-                process::use_all_open_files().map_err(system)? as usize,
+                descriptors,
             ),
-            core: Core::start(options, pending, old)?,
+            core: Core::start(options, (pending, old), descriptors)?,
             boot,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
             taken: Taken::default(),

@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::sockopt;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::eventfd::EventFd;
@@ -20,6 +22,10 @@ pub use client::Client;
 
 /// Listening sockets have lower tokens.
 const TOKEN_ENDED: u64 = 1 << 32;
+
+/// So long nobody is taken while there are no descriptors: nothing tells when other programs give some
+/// back.
+const REST: Duration = Duration::from_secs(1);
 
 /// What clients want.
 pub trait Service: Send + Sync + 'static {
@@ -48,7 +54,8 @@ enum Peer {
 /// Answers until the process is ended.
 ///
 /// # Errors
-/// When the system gives no descriptor for a first connection.
+/// When connections cannot be taken, for another reason than that the system has no descriptor or memory
+/// for them.
 pub fn run(service: impl Service, listeners: Vec<OwnedFd>) -> Result<(), Failure> {
     Server::new(Arc::new(service), listeners)?.run()
 }
@@ -61,8 +68,10 @@ struct Server<S> {
     open: BTreeMap<Peer, usize>,
     ended: (Sender<Peer>, Receiver<Peer>),
     wake: Arc<EventFd>,
-    /// The system gives no more descriptors: nobody is taken until a connection ends.
+    /// The system gives no more descriptors: nobody is taken until a connection ends or a moment has passed.
     paused: bool,
+    /// It was said, and nobody could be taken since.
+    is_told: bool,
 }
 
 /// Says that a connection is over, however its thread ends.
@@ -84,33 +93,39 @@ impl<S: Service> Server<S> {
         let (epoll, wake) = (Epoll::new()?, Arc::new(EventFd::new()?));
         epoll.add(&*wake, TOKEN_ENDED, Interest::READ)?;
         let (open, ended) = (BTreeMap::new(), mpsc::channel());
-        let server = Server { service, listeners, epoll, open, ended, wake, paused: false };
+        let (paused, is_told) = (false, false);
+        let server = Server { service, listeners, epoll, open, ended, wake, paused, is_told };
         server.watch()?;
         Ok(server)
     }
 
-    fn watch(&self) -> Result<(), Failure> {
-        for (token, listener) in self.listeners.iter().enumerate() {
-            self.epoll.add(listener, token as u64, Interest::READ)?;
-        }
-        Ok(())
+    fn watch(&self) -> warren_sys::Result<()> {
+        let add = |(token, listener)| match self.epoll.add(listener, token as u64, Interest::READ) {
+            // One that could not be taken off.
+            Err(e) if e.errno == Errno::EXIST.raw_os_error() => Ok(()),
+            other => other,
+        };
+        self.listeners.iter().enumerate().try_for_each(add)
     }
 
     fn run(&mut self) -> Result<(), Failure> {
         let mut events = Events::with_capacity(16);
         loop {
-            self.epoll.wait(&mut events, None)?;
+            self.epoll.wait(&mut events, self.paused.then_some(REST))?;
+            if events.is_empty() {
+                self.go_on();
+            }
             let tokens: Vec<u64> = events.iter().map(|ready| ready.token).collect();
             for token in tokens {
                 match token {
-                    TOKEN_ENDED => self.forget_ended()?,
+                    TOKEN_ENDED => self.forget_ended(),
                     token => self.accept(token as usize)?,
                 }
             }
         }
     }
 
-    fn forget_ended(&mut self) -> Result<(), Failure> {
+    fn forget_ended(&mut self) {
         self.wake.clear();
         while let Ok(peer) = self.ended.1.try_recv() {
             if let Some(count) = self.open.get_mut(&peer) {
@@ -118,24 +133,37 @@ impl<S: Service> Server<S> {
             }
         }
         self.open.retain(|_, count| *count > 0);
-        match std::mem::take(&mut self.paused) {
-            true => self.watch(),
-            false => Ok(()),
+        self.go_on();
+    }
+
+    /// Takes connections again, unless the kernel has no memory for that either.
+    fn go_on(&mut self) {
+        if self.paused {
+            self.paused = self.watch().is_err();
         }
     }
 
     fn accept(&mut self, listener: usize) -> Result<(), Failure> {
         match socket::accept(self.listeners[listener].as_fd()) {
-            Ok(Some(connection)) => self.take(connection),
-            Ok(None) => {}
-            Err(e) if self.open.is_empty() => return Err(e.into()),
-            Err(_) if self.paused => {}
-            Err(_) => {
-                self.paused = true;
-                self.listeners.iter().try_for_each(|listener| self.epoll.remove(listener))?;
+            Ok(Some(connection)) => {
+                self.is_told = false;
+                self.take(connection);
             }
+            Ok(None) => {}
+            Err(e) if is_shortage(&e) => self.pause(&e),
+            Err(e) => return Err(e.into()),
         }
         Ok(())
+    }
+
+    fn pause(&mut self, error: &warren_sys::Error) {
+        if !std::mem::replace(&mut self.paused, true) {
+            // What cannot be taken off is ready again at once.
+            self.listeners.iter().for_each(|listener| _ = self.epoll.remove(listener));
+        }
+        if !std::mem::replace(&mut self.is_told, true) {
+            eprintln!("Connections have to wait: {error}");
+        }
     }
 
     fn take(&mut self, connection: OwnedFd) {
@@ -158,6 +186,12 @@ impl<S: Service> Server<S> {
         // Without a thread the connection is closed, and said to be over.
         let _ = std::thread::Builder::new().name("client".to_owned()).spawn(answer);
     }
+}
+
+/// Whether it passes by itself; accept(2).
+fn is_shortage(error: &warren_sys::Error) -> bool {
+    let errnos = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    errnos.iter().any(|errno| errno.raw_os_error() == error.errno)
 }
 
 fn peer(connection: &OwnedFd) -> Peer {

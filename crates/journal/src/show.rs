@@ -8,6 +8,7 @@ pub mod args;
 pub(crate) mod ask;
 mod boots;
 pub mod catalog;
+mod cut;
 mod foreign;
 pub mod format;
 mod import;

@@ -8,9 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
-use common::Lab;
+use common::{Lab, not_run};
 
 const ENTRIES: &str = "io.warrener.JournalAccess.GetEntries";
 const SYSTEMD_ENTRIES: &str = "io.systemd.JournalAccess.GetEntries";
@@ -263,13 +262,13 @@ fn a_client_that_is_not_ours_reads_it() {
         command.stderr(Stdio::inherit()).output()
     };
     let Ok(output) = run(ENTRIES, json!({"grep": "[ac]"})) else {
-        eprintln!("NOT RUN: no {python}");
+        not_run(&format!("no {python}"));
         return;
     };
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let mut lines = text.lines();
     if lines.next() == Some("by hand") {
-        eprintln!("NOT RUN: the client of varlink.org, no module `varlink` of {python}");
+        not_run(&format!("the client of varlink.org, no module `varlink` of {python}"));
     }
     let texts: Vec<String> = lines
         .map(|line| serde_json::from_str(line).expect("JSON"))

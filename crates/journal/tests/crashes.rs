@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
-use daemon_lab::Lab;
+use daemon_lab::{Lab, not_run};
 
 /// Most messages before the daemon is killed.
 const ROUND_MESSAGES_MAX: u64 = 6000;
@@ -91,7 +91,7 @@ impl Ground {
         let make = format!("truncate -s 1G {image} && mkfs.ext4 -q -F {image}");
         let is_there = ground.run(&make) && ground.mount() && ground.run("python3 --version");
         if !is_there {
-            println!("NOT RUN: needs root, a namespace, a loop device, mkfs.ext4 and python3");
+            not_run("needs root, a namespace, a loop device, mkfs.ext4 and python3");
         }
         is_there.then_some(ground)
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use daemon_lab::{Lab, shown};
+use daemon_lab::{Lab, not_run, shown};
 use warren_journal::Entry;
 use warren_journal::files::Disk;
 use warren_journal::query::{Direction, Expr, Journal, Query};
@@ -144,7 +144,7 @@ fn kernel_records() -> Option<usize> {
 fn the_kernel_s_records_come_once_whatever_the_number_of_daemons() {
     let mut lab = Lab::new("kmsg");
     let Some(before) = kernel_records() else {
-        eprintln!("NOT RUN: the_kernel_s_records_come_once: /dev/kmsg may not be read");
+        not_run("the_kernel_s_records_come_once: /dev/kmsg may not be read");
         return;
     };
     for _ in 0..3 {
@@ -353,11 +353,6 @@ fn in_namespace(sockets: &Path, command: &str) -> bool {
     run.is_ok_and(|status| status.success())
 }
 
-/// Says past the test runner's capture that a test could not run here.
-fn not_run(why: &str) {
-    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
-}
-
 /// A daemon that keeps messages in memory first, below a root of its own.
 fn start_below_a_root(lab: &mut Lab, settings: &[&str]) {
     let notify = lab.path("notify");
@@ -492,6 +487,42 @@ fn settings_have_their_effect_and_faults_are_said() {
         entries.map(|entry| shown(&entry.expect("no read fails"), "MESSAGE")).collect();
     let expected = format!("{}:5: unknown setting Bogus=", conf.join("journald.conf").display());
     assert!(texts.contains(&expected), "{texts:?}");
+}
+
+/// A syslog daemon knows more forms of lines than this one, and whom the kernel names as their sender.
+#[test]
+fn a_syslog_daemon_gets_lines_as_they_came_from_who_sent_them() {
+    let mut lab = Lab::new("to-syslog");
+    std::fs::create_dir_all(lab.path("run")).expect("a directory");
+    let syslog = UnixDatagram::bind(lab.path("run/syslog")).expect("a socket");
+    warren_sys::fdpass::pass_credentials(syslog.as_fd()).expect("allowed");
+    lab.start(&["--set", "ForwardToSyslog=yes"]);
+    let lines = [
+        "<29>Jan  1 00:00:00 raw[5]: text  ",
+        "<13>1 2023-01-01T00:00:00Z host app 12 ID [a b=\"c\"] RFC 5424",
+        "  bare",
+        "<13>with\0zero",
+    ];
+    let client = UnixDatagram::unbound().expect("a socket");
+    for line in lines {
+        client.send_to(line.as_bytes(), lab.path("run/dev-log")).expect("sent");
+    }
+    lab.stop();
+    let mut room = [0; 1024];
+    let mut next = || {
+        let got = warren_sys::fdpass::recv(syslog.as_fd(), &mut room, &mut Vec::new(), true);
+        let got = got.expect("it was forwarded");
+        let line = String::from_utf8_lossy(&room[..got.bytes]).into_owned();
+        (line, got.credentials.map(|sender| sender.pid))
+    };
+    let got: Vec<(String, Option<i32>)> = lines.iter().map(|_| next()).collect();
+    let texts: Vec<&str> = got.iter().map(|(line, _)| line.as_str()).collect();
+    assert_eq!(texts, lines);
+    let own = Some(std::process::id() as i32);
+    match warren_sys::process::own_ids().0 {
+        0 => assert!(got.iter().all(|(_, pid)| *pid == own), "{got:?}"),
+        _ => not_run("needs root to send in another's name"),
+    }
 }
 
 #[test]

@@ -125,6 +125,13 @@ const CASES: &str = "
     -D /nosuch --file=x
     -o export --output-fields=MESSAGE
     -o export --output-fields=PRIORITY
+    -n 2 -n 3
+    -n 5 -o json -o cat -n 1 -q -q
+    -o cat -n 1 --since @1 --since @1700000020 -r -r
+    -p err -p 4 -n 2
+    -b -b -1 -n 1
+    -g nosuch -g number -q -n 1
+    -t one -t two -u web -u web -n 3
 ";
 
 /// The same where Debian's systemd has a database of its catalogs.
@@ -148,8 +155,8 @@ const MESSAGE_IDS: [&str; 3] = [
     "00000000000000000000000000000000",
 ];
 
-fn temporary() -> PathBuf {
-    std::env::temp_dir().join(format!("warren-differential-{}", std::process::id()))
+fn temporary(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("warren-{name}-{}", std::process::id()))
 }
 
 fn find_remote() -> Option<PathBuf> {
@@ -252,9 +259,10 @@ struct Both {
 }
 
 impl Both {
-    fn make(root: &Path, remote: &Path) -> Both {
+    /// With what `write` puts into our store.
+    fn make(root: &Path, remote: &Path, write: impl Fn(&Path)) -> Both {
         let both = Both { store: root.join("store"), journal: root.join("debian.journal") };
-        write_store(&both.store);
+        write(&both.store);
         let export = both.ours(&["-o", "export"]).stdout;
         std::fs::write(root.join("export"), export).expect("written");
         let made = Command::new(remote)
@@ -268,15 +276,25 @@ impl Both {
     }
 
     fn ours(&self, options: &[&str]) -> Output {
+        self.our_command(options).output().expect("it runs")
+    }
+
+    fn our_command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journalctl"));
         command.arg("-D").arg(&self.store).args(options);
-        command.env("TZ", "Europe/Berlin").env("LC_ALL", "C.UTF-8").output().expect("it runs")
+        command.env("TZ", "Europe/Berlin").env("LC_ALL", "C.UTF-8");
+        command
     }
 
     fn debian(&self, options: &[&str]) -> Output {
+        self.debian_command(options).output().expect("it runs")
+    }
+
+    fn debian_command(&self, options: &[&str]) -> Command {
         let mut command = Command::new("journalctl");
         command.arg("--file").arg(&self.journal).args(options);
-        command.env("TZ", "Europe/Berlin").env("LC_ALL", "C.UTF-8").output().expect("it runs")
+        command.env("TZ", "Europe/Berlin").env("LC_ALL", "C.UTF-8");
+        command
     }
 }
 
@@ -310,8 +328,8 @@ fn debian_prints_the_same() {
         not_run("journalctl and systemd-journal-remote are not installed");
         return;
     };
-    let root = temporary();
-    let both = Both::make(&root, &remote);
+    let root = temporary("differential");
+    let both = Both::make(&root, &remote, write_store);
     let mut differences = Vec::new();
     let has_catalog = Path::new("/var/lib/systemd/catalog/database").exists();
     if !has_catalog {
@@ -337,6 +355,85 @@ fn debian_prints_the_same() {
         assert_eq!(objects(&ours.stdout), objects(&debian.stdout), "{mode}");
     }
     std::fs::remove_dir_all(&root).expect("ours to remove");
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Texts that are longer than a line: around each bound, of characters of one column.
+fn long_texts() -> Vec<String> {
+    let digits = "1234567890".repeat(60);
+    let mut texts: Vec<String> = [1, 2, 3, 5, 20, 45, 48, 49, 50, 120, 298, 299, 300, 600]
+        .map(|length| digits[..length].to_owned())
+        .to_vec();
+    for unit in ["\u{e4}", "e\u{301}", "x\u{df}", "\u{1f600}", "tab\t", "\u{fb01}"] {
+        texts.extend([8, 24, 25, 49, 50, 75, 100, 151].map(|count| unit.repeat(count)));
+        texts.extend([24, 49, 99].map(|count| format!("{}yz", unit.repeat(count))));
+        texts.extend([24, 49, 99].map(|count| format!("a{}y", unit.repeat(count))));
+    }
+    let lines =
+        ["a\nb", "a\nb\n", "a\nb\nc", "a\nb\nc\n", "a\nb\nc\nd", "\n", "\n\n\n\n", "a\r\nb\r\n"];
+    texts.extend(lines.map(str::to_owned));
+    texts.extend([43, 45, 46, 49, 50].map(|length| format!("a\nb\n{}\nd", &digits[..length])));
+    texts.extend([8, 9, 200].map(|length| format!("{}\n{}", &digits[..290], &digits[..length])));
+    texts
+}
+
+fn write_long_texts(directory: &Path) {
+    std::fs::create_dir_all(directory).expect("a directory");
+    let setup = Setup { machine: Id128([7; 16]), new_id: Box::new(|| Id128([1; 16])) };
+    let (mut store, _) = Store::open(Arc::new(Disk::new(directory)), setup).expect("empty");
+    let context = Arc::new([("_HOSTNAME", "host"), ("_COMM", "command")].into_iter().collect());
+    for (number, text) in (0u64..).zip(long_texts()) {
+        let stamp = Stamp {
+            realtime_us: 1_700_000_000_000_000 + number * 1_000_001,
+            monotonic_us: 5_000_000 + number * 1_000_001,
+            boot: Id128([1; 16]),
+        };
+        let fields = [("MESSAGE", &*text), ("LONG", &"l".repeat(280 + number as usize % 30))];
+        store.append("system", &stamp, &context, &fields.into_iter().collect()).expect("in bounds");
+    }
+    store.sync().expect("a sync");
+}
+
+#[test]
+fn debian_cuts_the_same() {
+    let has_journalctl = Command::new("journalctl").arg("--version").output().is_ok();
+    let Some(remote) = find_remote().filter(|_| has_journalctl) else {
+        not_run("journalctl and systemd-journal-remote are not installed");
+        return;
+    };
+    let root = temporary("cuts");
+    let both = Both::make(&root, &remote, write_long_texts);
+    let (mut differences, mut compared) = (Vec::new(), 0);
+    for options in [
+        &["--no-full"][..],
+        &["-l", "--no-full", "-o", "short-iso-precise", "--no-hostname"],
+        &["--no-full", "--full"],
+        &["--no-full", "-a"],
+        &["--no-full", "-o", "verbose", "--output-fields=LONG"],
+        &["--no-full", "-o", "cat"],
+    ] {
+        for columns in ["", "0", "x", "20", "33", "34", "35", "36", "37", "44", "60", "61", "500"] {
+            let text = |mut command: Command| {
+                let output = command.env("COLUMNS", columns).output().expect("it runs");
+                without_cursors(&output.stdout)
+            };
+            let of_field = |text: String| match options.contains(&"verbose") {
+                true => text.lines().filter(|line| line.contains("LONG=")).collect(),
+                false => text,
+            };
+            let ours = of_field(text(both.our_command(options)));
+            let debian = of_field(text(both.debian_command(options)));
+            compared += ours.lines().count();
+            let lines = ours.lines().zip(debian.lines()).filter(|(ours, debian)| ours != debian);
+            let name = format!("COLUMNS={columns} {}", options.join(" "));
+            differences.extend(lines.map(|(ours, debian)| format!("{name}\n{ours}\n{debian}")));
+            if ours.lines().count() != debian.lines().count() {
+                differences.push(format!("{name}: {} lines", ours.lines().count()));
+            }
+        }
+    }
+    std::fs::remove_dir_all(&root).expect("ours to remove");
+    assert!(compared > 5_000, "{compared}");
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 

@@ -1,5 +1,5 @@
 //! The gateway as its clients see it, hostile ones among them, and beside Debian's own where that is
-//! installed.
+//! installed, or where `JOURNAL_GATEWAYD` and `JOURNAL_REMOTE` say.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,9 +9,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Map, Value};
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
-use common::Lab;
+use common::{Lab, journal_remote, not_run};
 
 /// A program that answers on a port of its own.
 struct Server {
@@ -189,6 +188,43 @@ fn what_cannot_be_understood_is_refused() {
     check("GET /machine HTTP/1.1\r\n\r\n", 200);
 }
 
+/// How many sources the server's loop waits for; proc_pid_fdinfo(5).
+fn watched(server: &Server) -> usize {
+    let listing = std::fs::read_dir(format!("/proc/{}/fdinfo", server.child.id()));
+    let texts = listing.expect("its descriptors").flatten();
+    let texts = texts.filter_map(|fd| std::fs::read_to_string(fd.path()).ok());
+    texts.map(|text| text.matches("tfd:").count()).max().unwrap_or(0)
+}
+
+/// The first client comes when there is no descriptor for it, and no other connection whose end would
+/// give one back: it waits, and the program does not end.
+#[test]
+fn the_first_client_waits_for_a_descriptor() {
+    /// Looks, far more than the server needs for a turn.
+    const LOOKS_MAX: usize = 1_000_000;
+    let mut lab = Lab::new("gateway-shortage");
+    lab.append("a b");
+    let mut server = Server::ours(&lab.directory);
+    assert_eq!(server.get("/entries", JSON).0, 200);
+    let before = watched(&server);
+    let limit = |count: &str| {
+        let pid = server.child.id().to_string();
+        let limit = format!("--nofile={count}:");
+        let set = Command::new("prlimit").args(["--pid", &pid, &limit]).status();
+        assert!(set.expect("prlimit(1)").success());
+    };
+    limit("3");
+    let mut client = server.send(&format!("GET /entries HTTP/1.0\r\n{JSON}\r\n"));
+    let is_resting = (0..LOOKS_MAX).any(|_| watched(&server) == before - 1);
+    assert!(is_resting, "{} of {before} sources are watched", watched(&server));
+    limit("64");
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).expect("a whole answer");
+    let (status, _, body) = split(&answer);
+    assert_eq!((status, texts(&String::from_utf8(body).expect("UTF-8"))), (200, "a b".to_owned()));
+    assert!(server.child.try_wait().expect("ours").is_none(), "it goes on");
+}
+
 #[test]
 fn one_address_has_not_all_connections() {
     let mut lab = Lab::new("gateway-many");
@@ -281,10 +317,10 @@ fn sorted(line: &str) -> String {
 #[test]
 fn debians_gateway_answers_the_same() {
     const THEIRS: &str = "/lib/systemd/systemd-journal-gatewayd";
-    const REMOTE: &str = "/lib/systemd/systemd-journal-remote";
-    if !Path::new(THEIRS).exists() || !Path::new(REMOTE).exists() {
-        eprintln!("NOT RUN: no systemd-journal-remote is installed");
-        return;
+    let program = std::env::var("JOURNAL_GATEWAYD").unwrap_or_else(|_| THEIRS.to_owned());
+    let Some(remote) = journal_remote() else { return };
+    if !Path::new(&program).exists() {
+        return not_run("no systemd-journal-gatewayd is installed");
     }
     let lab = Lab::new("gateway-debian");
     // A directory of its own: theirs is not to see files that are not its own.
@@ -292,10 +328,10 @@ fn debians_gateway_answers_the_same() {
     std::fs::create_dir(&directory).expect("a directory");
     let input = lab.directory.join("input");
     std::fs::write(&input, sample()).expect("a file");
-    let mut make = Command::new(REMOTE);
+    let mut make = Command::new(remote);
     make.arg("-o").arg(directory.join("t.journal")).arg(&input).stderr(Stdio::null());
     assert!(make.status().expect("it runs").success());
-    let (theirs, ours) = (Server::start(THEIRS, &directory), Server::ours(&directory));
+    let (theirs, ours) = (Server::start(&program, &directory), Server::ours(&directory));
     let cursor = {
         let fields = "Accept: application/vnd.fdo.journal\r\nRange: entries=:150:1\r\n";
         let export = theirs.body("/entries", fields);

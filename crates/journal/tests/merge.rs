@@ -8,9 +8,8 @@ use warren_journal::files::{Disk, Files};
 use warren_journal::systemd::write::{Ids, State, Writer};
 use warren_journal::{Fields, Id128, Stamp};
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
-use common::Lab;
+use common::{Lab, not_run};
 
 const FIRST_US: u64 = 1_700_000_000_000_000;
 const OWN: u8 = 6;
@@ -82,7 +81,7 @@ fn all_machines_and_namespaces_are_one_log() {
             assert_eq!(ours, show("journalctl", path, options), "{options:?}");
         }
     } else {
-        eprintln!("NOT RUN: journalctl of systemd is not installed");
+        not_run("journalctl of systemd is not installed");
     }
     write_ours(path, "var/log/warren", "a b");
     write_ours(path, "run/log/warren/journal", "m");

@@ -5,7 +5,7 @@ mod daemon_lab;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use daemon_lab::Lab;
+use daemon_lab::{Lab, not_run};
 use warren_journal::files::{Disk, Files};
 use warren_journal::query::union::Reader;
 use warren_journal::query::{Direction, Query};
@@ -36,7 +36,7 @@ fn mirror(lab: &Lab) -> PathBuf {
 fn has_journalctl() -> bool {
     let there = Command::new("journalctl").arg("--version").output().is_ok();
     if !there {
-        println!("NOT RUN: journalctl of systemd is not installed");
+        not_run("journalctl of systemd is not installed");
     }
     there
 }

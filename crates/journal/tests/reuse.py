@@ -29,37 +29,89 @@ def fork_as(name, work):
     return child
 
 
-def send(directory, name):
-    if name == "native":
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.connect(directory + "/run/socket")
-            s.send(b"MESSAGE=native\nGONE=1\n")
-    else:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.connect(directory + "/run/dev-log")
-            s.send(b"<14>GONE: syslog")
+def send(directory, name, identifier, text):
+    path, message = {
+        "native": ("/run/socket", f"SYSLOG_IDENTIFIER={identifier}\nMESSAGE={text}\n"),
+        "syslog": ("/run/dev-log", f"<14>{identifier}: {text}"),
+    }[name]
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+        s.connect(directory + path)
+        s.send(message.encode())
 
 
-def main(daemon, directory):
+def start(daemon, directory):
     notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notify.bind(directory + "/notify")
     command = [daemon, "--directory", directory + "/store", "--socket-directory", directory + "/run"]
     process = subprocess.Popen(command, env={"NOTIFY_SOCKET": directory + "/notify"})
     assert notify.recv(64) == b"READY=1"
-    for name in ("native", "syslog"):
-        # It sees the message when the next one with that id is there, and not before.
-        process.send_signal(signal.SIGSTOP)
-        os.waitpid(process.pid, os.WUNTRACED)
-        os.waitpid(fork_as("gone", lambda: send(directory, name)), 0)
-        read, write = os.pipe()
-        heir = fork_as("heir", lambda: (os.close(write), os.read(read, 1)))
-        process.send_signal(signal.SIGCONT)
-        order = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        order.connect(directory + "/run/io.warrener.journal")
-        order.send(b'{"method":"io.warrener.Journal.Write","parameters":{}}\0')
-        assert order.recv(64) == b'{"parameters":{}}\0'
+    return process
+
+
+def stop(process):
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+
+
+def let_it_take_all(directory):
+    order = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    order.connect(directory + "/run/io.warrener.journal")
+    order.send(b'{"method":"io.warrener.Journal.Write","parameters":{}}\0')
+    assert order.recv(64) == b'{"parameters":{}}\0'
+
+
+def never_seen_alive(process, directory, name):
+    """The daemon sees the message when the next one with that id is there, and not before."""
+    stop(process)
+    os.waitpid(fork_as("gone", lambda: send(directory, name, "GONE", name)), 0)
+    read, write = os.pipe()
+    heir = fork_as("heir", lambda: (os.close(write), os.read(read, 1)))
+    process.send_signal(signal.SIGCONT)
+    let_it_take_all(directory)
+    os.close(write)
+    os.waitpid(heir, 0)
+
+
+def known_before(process, directory, name):
+    """The daemon has just looked at the process; its last message and the next one's come together."""
+    (said, saying), (read, write) = os.pipe(), os.pipe()
+
+    def says_more():
+        send(directory, name, "KNOWN", name + " 1")
+        os.close(saying)
         os.close(write)
-        os.waitpid(heir, 0)
+        os.read(read, 1)
+        send(directory, name, "KNOWN", name + " 2")
+
+    first = fork_as("first", says_more)
+    os.close(saying)
+    os.read(said, 1)
+    let_it_take_all(directory)
+    stop(process)
+    os.close(write)
+    os.waitpid(first, 0)
+    (said, saying), (read, write) = os.pipe(), os.pipe()
+
+    def says_it():
+        os.close(write)
+        send(directory, name, "KNOWN", name + " 3")
+        os.close(saying)
+        os.read(read, 1)
+
+    heir = fork_as("heir", says_it)
+    os.close(saying)
+    os.read(said, 1)
+    process.send_signal(signal.SIGCONT)
+    let_it_take_all(directory)
+    os.close(write)
+    os.waitpid(heir, 0)
+
+
+def main(daemon, directory):
+    process = start(daemon, directory)
+    for name in ("native", "syslog"):
+        never_seen_alive(process, directory, name)
+        known_before(process, directory, name)
     process.terminate()
     assert process.wait() == 0
 

@@ -7,11 +7,8 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
-use common::Lab;
-
-const REMOTE: &str = "/lib/systemd/systemd-journal-remote";
+use common::{Lab, journal_remote, not_run};
 
 /// Two authorities, each with certificates of a server on the loopback interface and of a client.
 struct Keys(PathBuf);
@@ -111,7 +108,7 @@ impl Drop for Server {
 fn has(program: &str, version: &str) -> bool {
     let there = Command::new(program).arg(version).output().is_ok();
     if !there {
-        eprintln!("NOT RUN: no {program}");
+        not_run(&format!("no {program}"));
     }
     there
 }
@@ -121,7 +118,7 @@ fn curl_reads_the_log() {
     let mut lab = Lab::new("tls-curl");
     lab.append("a b");
     let Some(keys) = Keys::make(&lab).filter(|_| has("curl", "-V")) else {
-        return eprintln!("NOT RUN: no openssl or no curl");
+        return not_run("no openssl or no curl");
     };
     let trusting = |name: &str| vec!["--cacert".to_owned(), keys.path(&format!("{name}.crt"))];
     let shown = |output: Output| {
@@ -154,7 +151,7 @@ fn renewed_certificates_are_taken_without_ending_what_runs() {
     let mut lab = Lab::new("tls-renewed");
     lab.append("a b");
     let Some(keys) = Keys::make(&lab).filter(|_| has("curl", "-V")) else {
-        return eprintln!("NOT RUN: no openssl or no curl");
+        return not_run("no openssl or no curl");
     };
     let install = |name: &str| {
         for end in ["key", "crt"] {
@@ -190,7 +187,7 @@ fn renewed_certificates_are_taken_without_ending_what_runs() {
 fn the_end_of_an_answer_can_be_told_from_a_cut() {
     let mut lab = Lab::new("tls-end");
     lab.append("a");
-    let Some(keys) = Keys::make(&lab) else { return eprintln!("NOT RUN: no openssl") };
+    let Some(keys) = Keys::make(&lab) else { return not_run("no openssl") };
     let server = Server::gateway(&lab, &keys.options("a-server", None));
     let mut command = Command::new("openssl");
     command.args(["s_client", "-quiet", "-connect", &format!("127.0.0.1:{}", server.port)]);
@@ -211,7 +208,7 @@ fn the_end_of_an_answer_can_be_told_from_a_cut() {
 fn what_is_no_tls_is_dropped() {
     let mut lab = Lab::new("tls-hostile");
     lab.append("a");
-    let Some(keys) = Keys::make(&lab) else { return eprintln!("NOT RUN: no openssl") };
+    let Some(keys) = Keys::make(&lab) else { return not_run("no openssl") };
     let server = Server::gateway(&lab, &keys.options("a-server", None));
     let endless = [&[0x16, 3, 1, 0x40, 0][..], &[1, 0xff, 0xff, 0xff], &[0; 200_000]].concat();
     let cut = [0x16, 3, 1, 2, 0, 1, 0, 1];
@@ -234,7 +231,7 @@ fn what_is_no_tls_is_dropped() {
 #[test]
 fn files_that_are_none_are_refused() {
     let lab = Lab::new("tls-files");
-    let Some(keys) = Keys::make(&lab) else { return eprintln!("NOT RUN: no openssl") };
+    let Some(keys) = Keys::make(&lab) else { return not_run("no openssl") };
     std::fs::write(keys.0.join("rubbish.crt"), "rubbish").expect("a file");
     let check = |cert: &str, key: &str, trust: &str, expected: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journal-gatewayd"));
@@ -286,11 +283,9 @@ fn upload(store: &Path, port: u16, options: &[String]) -> Output {
 
 #[test]
 fn debians_receiver_takes_the_upload() {
-    if !Path::new(REMOTE).exists() {
-        return eprintln!("NOT RUN: no systemd-journal-remote is installed");
-    }
+    let Some(receiver) = journal_remote() else { return };
     let lab = Lab::new("tls-upload");
-    let Some(keys) = Keys::make(&lab) else { return eprintln!("NOT RUN: no openssl") };
+    let Some(keys) = Keys::make(&lab) else { return not_run("no openssl") };
     // More than a batch, so that the connection is used again.
     let store = import(&lab, 20_000);
     let output = lab.directory.join("remote.journal");
@@ -298,7 +293,7 @@ fn debians_receiver_takes_the_upload() {
     let mut options = keys.options("a-server", None);
     options.extend(["--listen-https=-3", "--split-mode=none"].map(str::to_owned));
     options.push(format!("--output={}", output.display()));
-    let remote = Server::start(REMOTE, &options);
+    let remote = Server::start(&receiver.display().to_string(), &options);
     let done = upload(&store, remote.port, &keys.options("a-client", Some("b")));
     let said = String::from_utf8_lossy(&done.stderr).into_owned();
     assert!(!done.status.success() && said.contains("the receiver is not there: "), "{said}");
@@ -313,7 +308,7 @@ fn debians_receiver_takes_the_upload() {
 fn a_receiver_that_wants_certificates_has_ours() {
     let lab = Lab::new("tls-shown");
     let Some(keys) = Keys::make(&lab).filter(|_| has("python3", "-V")) else {
-        return eprintln!("NOT RUN: no openssl or no python3");
+        return not_run("no openssl or no python3");
     };
     let store = import(&lab, 20_000);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -349,11 +344,9 @@ fn a_receiver_that_wants_certificates_has_ours() {
 
 #[test]
 fn debians_receiver_takes_what_the_gateway_sends() {
-    if !Path::new(REMOTE).exists() {
-        return eprintln!("NOT RUN: no systemd-journal-remote is installed");
-    }
+    let Some(receiver) = journal_remote() else { return };
     let lab = Lab::new("tls-pull");
-    let Some(keys) = Keys::make(&lab) else { return eprintln!("NOT RUN: no openssl") };
+    let Some(keys) = Keys::make(&lab) else { return not_run("no openssl") };
     let store = import(&lab, 3000);
     let mut options = keys.options("a-server", Some("a"));
     options.extend(["-D".to_owned(), store.display().to_string()]);
@@ -364,7 +357,7 @@ fn debians_receiver_takes_what_the_gateway_sends() {
                   -H 'Accept: application/vnd.fdo.journal' \"$4/entries\" | \"$5\" -o \"$6\" -";
     command.args(["-c", script, "sh", &keys.path("a.crt"), &keys.path("a-client.crt")]);
     command.args([&keys.path("a-client.key"), &format!("https://localhost:{}", gateway.port)]);
-    let done = command.arg(REMOTE).arg(&output).output().expect("it runs");
+    let done = command.arg(receiver).arg(&output).output().expect("it runs");
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert_eq!(texts(&output).len(), 3000);
 }

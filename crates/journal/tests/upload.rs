@@ -9,9 +9,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::{Map, Value};
 
-#[allow(dead_code, reason = "shared with other tests")]
 mod common;
-use common::Lab;
+use common::{Lab, journal_remote};
 
 /// A request as it came: the lines of its head, and its body out of chunks.
 struct Request {
@@ -191,15 +190,15 @@ impl Drop for Remote {
     }
 }
 
-const REMOTE: &str = "/lib/systemd/systemd-journal-remote";
-
 /// Starts it with a listening socket as its descriptor 3; gives its URL.
-fn start_remote(output: &Path) -> (Remote, String) {
+fn start_remote(program: &Path, output: &Path) -> (Remote, String) {
     let listener = Receiver::new();
     let url = listener.url();
     let script = "exec 3<&0 </dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
     let child = Command::new("/bin/sh")
-        .args(["-c", script, "sh", REMOTE, "--listen-http=-3", "--split-mode=none", "-o"])
+        .args(["-c", script, "sh"])
+        .arg(program)
+        .args(["--listen-http=-3", "--split-mode=none", "-o"])
         .arg(output)
         .stdin(OwnedFd::from(listener.0))
         .stderr(Stdio::null())
@@ -260,14 +259,11 @@ fn import(lab: &Lab, count: u64) -> PathBuf {
 
 #[test]
 fn debians_receiver_has_every_entry() {
-    if !Path::new(REMOTE).exists() {
-        eprintln!("NOT RUN: no systemd-journal-remote is installed");
-        return;
-    }
+    let Some(program) = journal_remote() else { return };
     let lab = Lab::new("upload-debian");
     let store = import(&lab, 2000);
     let output = lab.directory.join("remote.journal");
-    let (_remote, url) = start_remote(&output);
+    let (_remote, url) = start_remote(&program, &output);
     let mut command = Command::new(env!("CARGO_BIN_EXE_warren-journal-upload"));
     command.args(["--url", &url, "--follow=no", "-D"]).arg(&store);
     assert!(command.status().expect("it runs").success());

@@ -274,6 +274,32 @@ pub fn start_ticks(pid: i32) -> Result<u64> {
     parse_start_ticks(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
 }
 
+/// What tells one program in a process from the next, before and after an exec.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image {
+    /// When the process was started, clock ticks since boot.
+    pub started: u64,
+    name: String,
+    /// Where the program's code begins and its stack ended, which the kernel chooses at each exec; fixed
+    /// numbers for who may not trace the process.
+    places: [u64; 2],
+}
+
+/// The program in a process (proc_pid_stat(5)).
+pub fn image(pid: i32) -> Result<Image> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).call_on("read", &path)?;
+    parse_image(&text).ok_or(Error::at("parse stat", &path, libc::EINVAL))
+}
+
+fn parse_image(stat: &str) -> Option<Image> {
+    let (before, rest) = stat.rsplit_once(')')?;
+    let name = before.split_once('(')?.1.to_owned();
+    let mut fields = rest.split_ascii_whitespace().skip(19);
+    let mut next = |skipped: usize| fields.nth(skipped)?.parse().ok();
+    Some(Image { started: next(0)?, name, places: [next(3)?, next(1)?] })
+}
+
 /// Whether a process is no older than a moment of CLOCK_MONOTONIC in nanoseconds, as exactly as
 /// the kernel tells: to a clock tick, in favour of yes. `false` when it is gone.
 pub fn is_younger(pid: i32, than_ns: u64) -> bool {
@@ -302,6 +328,31 @@ pub fn is_alive(pidfd: BorrowedFd<'_>) -> bool {
     let mut fds = [PollFd::new(&fd, PollFlags::IN)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut fds, Some(&now)), Ok(0))
+}
+
+/// Which of these pidfds' processes have ended, in order; all when the system does not say.
+pub fn have_ended<'a>(pidfds: impl Iterator<Item = BorrowedFd<'a>>) -> Vec<bool> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let pidfds: Vec<BorrowedFd<'a>> = pidfds.collect();
+    let mut fds: Vec<PollFd<'_>> = pidfds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    match poll(&mut fds, Some(&now)) {
+        Ok(0) => vec![false; fds.len()],
+        Ok(_) => fds.iter().map(|fd| !fd.revents().is_empty()).collect(),
+        Err(_) => vec![true; fds.len()],
+    }
+}
+
+/// The inode of a pidfd: since Linux 6.9 every process has one of its own, which no other process gets
+/// before the next boot (on 64 bits). `None` from older kernels.
+pub fn pidfd_inode(pidfd: BorrowedFd<'_>) -> Option<u64> {
+    /// PID_FS_MAGIC of the kernel.
+    const PID_FS_MAGIC: u64 = 0x5049_4446;
+    let system = rustix::fs::fstatfs(pidfd).ok()?;
+    if system.f_type as u64 != PID_FS_MAGIC {
+        return None;
+    }
+    rustix::fs::fstat(pidfd).ok().map(|stat| stat.st_ino)
 }
 
 /// Effective user and group id of this process.
@@ -430,5 +481,16 @@ mod tests {
             assert_eq!(parse_start_ticks(&line), Some(22), "{line}");
         }
         assert_eq!(parse_start_ticks("12 (cat"), None);
+    }
+
+    #[test]
+    fn a_program_is_told_from_the_next() {
+        let rest = (3..=40).map(|field| format!(" {field}")).collect::<String>();
+        let image = parse_image(&format!("12 (a) (b)){rest}"));
+        let (started, name, places) = (22, "a) (b)".to_owned(), [26, 28]);
+        assert_eq!(image, Some(Image { started, name, places }));
+        assert_eq!(parse_image("12 (cat) S 1"), None);
+        let own = std::process::id() as i32;
+        assert_eq!(super::image(own).expect("it runs").started, start_ticks(own).expect("it runs"));
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use warren_journal::show::args::complete;
 use warren_journal::show::{Args, run};
+use warren_sys::terminal;
 
 /// The options of this program alone: `warren` has its own way to other machines.
 #[derive(Debug, Parser)]
@@ -31,9 +32,9 @@ struct Options {
     #[arg(short = 'e', long)]
     pager_end: bool,
     /// Show lines whole, as without it.
-    #[arg(short = 'l', long)]
+    #[arg(short = 'l', long, overrides_with = "no_full")]
     full: bool,
-    /// Has no effect: lines are not cut.
+    /// Cut lines to the width of the terminal, and show no more than the beginning of long texts.
     #[arg(long)]
     no_full: bool,
 }
@@ -44,12 +45,23 @@ const USAGE: u8 = 2;
 /// Entries of `--pager-end`; journalctl(1).
 const PAGER_LINES: &str = "1000";
 
+/// Columns where there is no terminal, and `COLUMNS` does not say how many.
+const COLUMNS_DEFAULT: usize = 80;
+
+/// Columns that there are for lines; `COLUMNS` counts before the terminal, environ(7).
+fn columns() -> usize {
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    let terminal = || terminal::size(std::io::stdout()).map(|(columns, _)| usize::from(columns));
+    said.filter(|columns| *columns > 0).or_else(terminal).unwrap_or(COLUMNS_DEFAULT)
+}
+
 impl Options {
     /// The options of all programs that read, with those of this one in them.
     fn into_args(self) -> Args {
-        let Options { mut args, system, user, no_hostname, no_tail, pager_end, .. } = self;
+        let Options { mut args, system, user, no_hostname, no_tail, pager_end, no_full, .. } = self;
         args.own = user && !system;
         args.no_hostname = no_hostname;
+        args.columns = no_full.then(columns);
         if pager_end {
             args.lines.get_or_insert_with(|| PAGER_LINES.to_owned());
             args.boot.get_or_insert_with(|| "0".to_owned());

@@ -19,6 +19,7 @@ use crate::daemon::keep::Keep;
 use crate::daemon::mirror::{self, Mirror};
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Places;
+use crate::daemon::sender::known::held_max;
 use crate::daemon::sender::{self, Host, Origin, Senders, Transport};
 use crate::daemon::syncer::Syncer;
 use crate::daemon::tails::Tails;
@@ -89,8 +90,13 @@ pub struct Core {
 }
 
 impl Core {
-    /// Takes over the store. `old` is what the last daemon had taken and maybe not written.
-    pub fn start(options: &Options, pending: Pending, old: Vec<Taken>) -> Result<Core> {
+    /// Takes over the store. `old` is what the last daemon had taken and maybe not written; there are so
+    /// many descriptors.
+    pub fn start(
+        options: &Options,
+        (pending, old): (Pending, Vec<Taken>),
+        descriptors: usize,
+    ) -> Result<Core> {
         let host = Host::read();
         let forwarder = Forwarder::new(&options.config, &options.socket_directory, host.name());
         let event = Arc::new(EventFd::new().map_err(system)?);
@@ -103,7 +109,7 @@ impl Core {
             event,
             forwarder,
             boot: host.boot,
-            senders: Senders::new(host, options.namespace.clone()),
+            senders: Senders::new(host, options.namespace.clone(), held_max(descriptors)),
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
@@ -159,7 +165,7 @@ impl Core {
         }
         let mut fields = std::mem::take(&mut self.fields);
         syslog::parse_into(data, &mut fields);
-        self.take(origin, &fields, now);
+        self.take_and_forward(origin, (&fields, Some(data)), now);
         self.fields = fields;
     }
 
@@ -185,6 +191,16 @@ impl Core {
 
     /// Takes an entry of a client, unless its unit does not want it or logs too much.
     pub fn take(&mut self, origin: &Origin, fields: &Fields, now: Moment) {
+        self.take_and_forward(origin, (fields, None), now);
+    }
+
+    /// The same; `syslog` is how a syslog daemon gets it.
+    fn take_and_forward(
+        &mut self,
+        origin: &Origin,
+        (fields, syslog): (&Fields, Option<&[u8]>),
+        now: Moment,
+    ) {
         let Origin { context, unit, .. } = origin;
         if unit.as_ref().is_some_and(|unit| !unit.keeps(fields)) {
             return;
@@ -205,7 +221,7 @@ impl Core {
             let class = unit.as_ref().and_then(|unit| unit.class.as_deref());
             self.append(class.unwrap_or(DEFAULT_CLASS), context, fields, now);
         }
-        self.forwarder.put(fields, context, now.realtime_us);
+        self.forwarder.put((fields, context), syslog, now.realtime_us);
         self.tails.put(origin.who(), now.realtime_us, context, fields);
     }
 
@@ -234,7 +250,7 @@ impl Core {
         }
         let context = self.senders.of_manager(sender, &self.units, now.monotonic_us);
         self.append(DEFAULT_CLASS, &context, &fields, now);
-        self.forwarder.put(&fields, &context, now.realtime_us);
+        self.forwarder.put((&fields, &context), None, now.realtime_us);
         if let Some(unit) = fields.get("UNIT") {
             self.tails.put(unit, now.realtime_us, &context, &fields);
         }

@@ -2,7 +2,7 @@
 //! and dealt with only then: those who wait for room in the socket are woken once for many messages,
 //! which costs more than all the rest. The trusted fields of a sender that is not known need a file
 //! descriptor that only a message taken by itself has; so does a message that is a file. Those are
-//! left in the socket and taken one by one.
+//! left in the socket and taken one by one. So is what comes under the id of a process that has ended.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use warren_sys::fdpass::{self, Credentials, Received};
 
 use crate::daemon::TURN_MESSAGES_MAX;
 use crate::daemon::core::{Core, Moment};
+use crate::daemon::sender::known::Key;
 use crate::daemon::sender::{Origin, Transport};
 
 /// A datagram socket.
@@ -38,6 +39,7 @@ enum Turn {
 pub struct Taken {
     batch: Batch,
     bytes: Vec<u8>,
+    keys: Vec<Key>,
     /// Where each message ends in `bytes`, who sent it, and when it was there.
     messages: Vec<(usize, Arc<Origin>, Moment)>,
 }
@@ -94,8 +96,10 @@ impl Inlet {
 
     /// Takes the ordinary messages at the front of the socket.
     fn take_batch(&self, taken: &mut Taken, core: &mut Core) -> Turn {
-        let Taken { batch, bytes, messages } = taken;
+        let Taken { batch, bytes, keys, messages } = taken;
         let seen = batch.look(self.socket.as_fd()).unwrap_or(0);
+        let senders = batch.seen().iter().filter_map(|seen| seen.credentials);
+        core.senders.look_at(self.transport, senders, keys);
         let (now, before) = (Moment::now(), messages.len());
         for (at, seen) in batch.seen().iter().enumerate() {
             let Some(origin) = self.known(seen, core, now) else { break };
@@ -145,10 +149,10 @@ impl Inlet {
         let received = fdpass::recv(self.socket.as_fd(), buffer, &mut fds, false);
         let Ok(received) = received else { return false };
         let unknown = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
-        let sender = (received.credentials.unwrap_or(unknown), received.pidfd.as_ref());
+        let sender = (received.credentials.unwrap_or(unknown), received.pidfd);
         let data = &buffer[..received.bytes.min(buffer.len())];
         let now = Moment::now();
-        let origin = |core: &mut Core| {
+        let origin = move |core: &mut Core| {
             core.senders.origin(self.transport, sender, &core.units, now.monotonic_us)
         };
         match (self.transport, fds.pop()) {

@@ -4,16 +4,24 @@
 //! Nothing here waits: what a reader does not take at once it does not get. Messages of the kernel
 //! are not forwarded, as all of these get them from the kernel. [`line`] is pure.
 
+use std::borrow::Cow;
 use std::fs::File;
-use std::io::Write;
+use std::io::{IoSlice, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use rustix::fs::OFlags;
+use rustix::fs::{Gid, OFlags, Uid};
+use rustix::io::Errno;
+use rustix::net::{
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, UCred, sendmsg_addr,
+};
+use rustix::process::Pid;
 
 use crate::config::{Config, Forward};
+use crate::daemon::now_us;
 use crate::entry::Fields;
 use crate::show::when;
 
@@ -22,6 +30,9 @@ const SYSLOG_NAME: &str = "syslog";
 
 /// The kernel's log.
 const KMSG: &str = "/dev/kmsg";
+
+/// Whether the kernel prints times before its messages: `printk.time=`, kernel-parameters.txt.
+const PRINTK_TIME: &str = "/sys/module/printk/parameters/time";
 
 /// Who is logged in: utmp(5).
 const UTMP: &str = "/run/utmp";
@@ -48,6 +59,8 @@ pub struct Forwarder {
     socket: Option<UnixDatagram>,
     syslog: PathBuf,
     tty: PathBuf,
+    /// Lines of the console begin with a time.
+    has_times: bool,
     host: String,
 }
 
@@ -107,11 +120,21 @@ impl<'a> Message<'a> {
     }
 
     /// For a terminal: nothing that it would act on.
-    fn for_terminal(&self) -> Vec<u8> {
+    fn for_terminal(&self) -> String {
         let text = String::from_utf8_lossy(&self.body(TEXT_BYTES_MAX)).into_owned();
         let plain = |c: char| if c.is_control() && c != '\n' { ' ' } else { c };
-        let text: String = text.trim_end().chars().map(plain).collect();
-        format!("{}\r\n", text.replace('\n', "\r\n")).into_bytes()
+        text.trim_end().chars().map(plain).collect::<String>() + "\n"
+    }
+
+    /// For the console, among the kernel's own messages: with the time as those have it, if they do.
+    fn for_console(&self, monotonic_us: Option<u64>) -> String {
+        let time = |us: u64| format!("[{:>5}.{:06}] ", us / 1_000_000, us % 1_000_000);
+        monotonic_us.map(time).unwrap_or_default() + &self.for_terminal()
+    }
+
+    /// For terminals in whatever state they are.
+    fn for_wall(&self) -> String {
+        self.for_terminal().replace('\n', "\r\n")
     }
 }
 
@@ -138,12 +161,19 @@ impl Forwarder {
             socket: socket.ok(),
             syslog: sockets.join(SYSLOG_NAME),
             tty: config.tty_path.clone(),
+            has_times: std::fs::read(PRINTK_TIME).is_ok_and(|text| text.starts_with(b"Y")),
             host: host.to_owned(),
         }
     }
 
-    /// Forwards an entry. Who does not take it does not get it; nobody is told.
-    pub fn put(&self, fields: &Fields, context: &Fields, realtime_us: u64) {
+    /// Forwards an entry, to a syslog daemon as `syslog` if it came so: it knows forms of lines that we do
+    /// not. Who does not take it does not get it; nobody is told.
+    pub fn put(
+        &self,
+        (fields, context): (&Fields, &Fields),
+        syslog: Option<&[u8]>,
+        realtime_us: u64,
+    ) {
         let level = level_of(fields);
         let wants = |to: &Forward| to.on && level <= to.level_max;
         let all = [&self.to_syslog, &self.to_kmsg, &self.to_console, &self.to_wall];
@@ -151,20 +181,36 @@ impl Forwarder {
             return;
         }
         let Some(message) = Message::of(fields, context) else { return };
-        if wants(&self.to_syslog)
-            && let Some(socket) = &self.socket
-        {
-            let line = message.for_syslog(realtime_us, &TimeZone::system());
-            let _ = socket.send_to(&line, &self.syslog);
+        if wants(&self.to_syslog) {
+            let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
+            self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
         if wants(&self.to_kmsg) {
             write_to(Path::new(KMSG), &message.for_kmsg());
         }
         if wants(&self.to_console) {
-            write_to(&self.tty, &message.for_terminal());
+            let time = self.has_times.then(now_us);
+            write_to(&self.tty, message.for_console(time).as_bytes());
         }
         if wants(&self.to_wall) {
             self.wall(&message, realtime_us);
+        }
+    }
+
+    /// Sends a line in the name of its sender, or in our own if that one is gone or we may not.
+    fn send(&self, line: &[u8], sender: Option<UCred>) {
+        let (Some(socket), Ok(address)) = (&self.socket, SocketAddrUnix::new(&self.syslog)) else {
+            return;
+        };
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if let Some(sender) = sender {
+            control.push(SendAncillaryMessage::ScmCredentials(sender));
+        }
+        let parts = [IoSlice::new(line)];
+        let sent = sendmsg_addr(socket, &address, &parts, &mut control, SendFlags::NOSIGNAL);
+        if let Err(Errno::PERM | Errno::SRCH) = sent {
+            let _ = socket.send_to(line, &self.syslog);
         }
     }
 
@@ -172,12 +218,22 @@ impl Forwarder {
         let time = when::print(realtime_us, &TimeZone::system(), "%a %Y-%m-%d %H:%M:%S %Z");
         let head =
             format!("\r\nBroadcast message from warren-journald@{} ({time}):\r\n", self.host);
-        let text = [head.as_bytes(), b"\r\n", &message.for_terminal(), b"\r\n"].concat();
+        let text = [&head, "\r\n", &message.for_wall(), "\r\n"].concat();
         let utmp = std::fs::read(UTMP).unwrap_or_default();
         for name in terminals(&utmp) {
-            write_to(&Path::new("/dev").join(name), &text);
+            write_to(&Path::new("/dev").join(name), text.as_bytes());
         }
     }
+}
+
+/// Who an entry is of.
+fn sender_of(context: &Fields) -> Option<UCred> {
+    let number = |name| std::str::from_utf8(context.get(name)?).ok()?.parse::<u32>().ok();
+    Some(UCred {
+        pid: Pid::from_raw(i32::try_from(number("_PID")?).ok()?)?,
+        uid: Uid::from_raw(number("_UID")?),
+        gid: Gid::from_raw(number("_GID")?),
+    })
 }
 
 /// One write to a device that must not make us wait; what fails is left out.
@@ -213,21 +269,28 @@ fn terminals(utmp: &[u8]) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    /// A message as `for_syslog`, `for_kmsg` and `for_terminal` have it.
-    fn check(fields: &[(&str, &str)], expected: [&str; 3]) {
+    /// A message as a syslog daemon, the kernel, the console and all terminals get it.
+    fn check(fields: &[(&str, &str)], expected: [&str; 4]) {
         let fields: Fields = fields.iter().copied().collect();
         let context = [("_COMM", "sh"), ("_PID", "7")].into_iter().collect();
         let message = Message::of(&fields, &context).expect("it has a text");
         let syslog = message.for_syslog(1_704_447_000_000_000, &TimeZone::UTC);
-        let all = [syslog, message.for_kmsg(), message.for_terminal()];
-        assert_eq!(all.map(|text| String::from_utf8_lossy(&text).into_owned()), expected);
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        let console = message.for_console(Some(12_000_345));
+        let all = [text(syslog), text(message.for_kmsg()), console, message.for_wall()];
+        assert_eq!(all, expected);
     }
 
     #[test]
     fn messages_are_written_as_their_readers_expect() {
         check(
             &[("MESSAGE", "up")],
-            ["<14>Jan  5 09:30:00 sh[7]: up", "<14>sh[7]: up\n", "sh[7]: up\r\n"],
+            [
+                "<14>Jan  5 09:30:00 sh[7]: up",
+                "<14>sh[7]: up\n",
+                "[   12.000345] sh[7]: up\n",
+                "sh[7]: up\r\n",
+            ],
         );
         check(
             &[
@@ -240,6 +303,7 @@ mod tests {
             [
                 "<26>Jan  5 09:30:00 web[9]: a\nb\x1b[1m\n",
                 "<26>web[9]: a b [1m \n",
+                "[   12.000345] web[9]: a\nb [1m\n",
                 "web[9]: a\r\nb [1m\r\n",
             ],
         );

@@ -309,7 +309,11 @@ mod tests {
             assert!(entries.damage().is_empty());
             assert!(count == BEFORE || count == AFTER, "{writes} writes: {count}");
             match found {
-                None => println!("NOT RUN: journalctl of systemd is not installed"),
+                None => {
+                    use std::io::Write;
+                    let why = "NOT RUN: journalctl of systemd is not installed";
+                    let _ = writeln!(std::io::stderr(), "{why}");
+                }
                 Some(found) => {
                     assert_eq!(found, (true, count as usize), "as it was left, {writes} writes");
                     assert_eq!(journalctl(&root, &["--verify"]).map(|it| it.0), Some(true));

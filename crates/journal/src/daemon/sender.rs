@@ -1,11 +1,13 @@
 //! Who sent it: the trusted fields, from /proc, remembered for a moment.
 //!
-//! What was read of a process counts for [`FRESH_US`]; of one that is gone, for [`STALE_US`], so
-//! that what it sent just before its end has its unit. The kernel says what cgroup the sender is in
+//! What was read of a process counts for a second; of one that is gone, for five, so that what it sent
+//! just before its end has its unit ([`known`]). The kernel says what cgroup the sender is in
 //! or was in when it ended, and the manager what unit that is of; where either does not, /proc
 //! counts, and of a process that was never looked up while it ran there are only its credentials.
 
-use std::collections::BTreeMap;
+pub mod known;
+pub mod told;
+
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -18,15 +20,7 @@ use crate::daemon::units::Units;
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
 use crate::input::{cgroup, command_line};
-
-/// A process is looked up again after so long, µs.
-const FRESH_US: u64 = 1_000_000;
-
-/// A process that is gone is forgotten after so long, µs.
-const STALE_US: u64 = 5_000_000;
-
-/// Most processes that are remembered.
-const SENDERS_MAX: usize = 1 << 14;
+use known::{Key, Named, Table, key_of};
 
 /// The unit that the manager's own processes are in; systemd.special(7).
 pub const MANAGER_UNIT: &str = "init.scope";
@@ -101,39 +95,7 @@ pub struct Senders {
     namespace: Option<String>,
     kernel: Arc<Fields>,
     audit: Arc<Fields>,
-    known: BTreeMap<Key, Known>,
-}
-
-type Key = (i32, u32, u32, Transport);
-
-fn key_of(transport: Transport, sender: Credentials) -> Key {
-    (sender.pid, sender.uid, sender.gid, transport)
-}
-
-struct Known {
-    origin: Arc<Origin>,
-    /// Which state of the units it was made with.
-    units: u64,
-    read_us: u64,
-}
-
-impl Known {
-    fn is_fresh(&self, now_us: u64) -> bool {
-        now_us.saturating_sub(self.read_us) < FRESH_US
-    }
-
-    fn is_usable(&self, now_us: u64) -> bool {
-        now_us.saturating_sub(self.read_us) < STALE_US
-    }
-
-    /// With what the manager says of its unit now.
-    fn origin(&mut self, units: &Units) -> Arc<Origin> {
-        if self.units != units.version() {
-            self.units = units.version();
-            self.origin = Arc::new(Origin::of(self.origin.context.clone(), units));
-        }
-        self.origin.clone()
-    }
+    known: Table,
 }
 
 /// A sender as entries are counted and kept by it.
@@ -175,9 +137,9 @@ impl Senders {
         &self.host.name
     }
 
-    /// Remembers nobody.
-    pub fn new(host: Host, namespace: Option<String>) -> Senders {
-        let known = BTreeMap::new();
+    /// Remembers nobody; holds so many pidfds at most.
+    pub fn new(host: Host, namespace: Option<String>, held_max: usize) -> Senders {
+        let known = Table::new(held_max);
         let (kernel, audit) = Default::default();
         let mut senders = Senders { host, namespace, kernel, audit, known };
         let nobody = Credentials { pid: 0, uid: 0, gid: 0 };
@@ -186,7 +148,19 @@ impl Senders {
         senders
     }
 
-    /// A sender that was looked up a moment ago.
+    /// Looks who of the senders of messages that are already here has ended. `keys` is room for it.
+    pub fn look_at(
+        &mut self,
+        transport: Transport,
+        senders: impl Iterator<Item = Credentials>,
+        keys: &mut Vec<Key>,
+    ) {
+        keys.clear();
+        keys.extend(senders.map(|sender| key_of(transport, sender)));
+        self.known.look_at(keys);
+    }
+
+    /// A sender that was looked up a moment ago, and had not ended at the last look.
     pub fn known(
         &mut self,
         transport: Transport,
@@ -194,29 +168,29 @@ impl Senders {
         units: &Units,
         now_us: u64,
     ) -> Option<Arc<Origin>> {
-        let known = self.known.get_mut(&key_of(transport, sender))?;
-        known.is_fresh(now_us).then(|| known.origin(units))
+        self.known.alive(key_of(transport, sender), units, now_us)
     }
 
     /// A sender. `pidfd` names it for sure, if there is one.
     pub fn origin(
         &mut self,
         transport: Transport,
-        (sender, pidfd): (Credentials, Option<&OwnedFd>),
+        (sender, pidfd): (Credentials, Option<OwnedFd>),
         units: &Units,
         now_us: u64,
     ) -> Arc<Origin> {
-        let key = key_of(transport, sender);
-        if let Some(known) = self.known.get_mut(&key).filter(|known| known.is_fresh(now_us)) {
-            return known.origin(units);
+        let (key, named) = (key_of(transport, sender), Named::by(pidfd));
+        if let Some(origin) = self.known.fresh((key, &named), units, now_us) {
+            return origin;
         }
+        let pidfd = named.pidfd.as_ref();
         // What was read is its own if it was not reaped meanwhile: its id may be another's by now.
         let is_there = |pidfd: &OwnedFd| process::pidfd_pid(pidfd.as_fd()).is_ok();
         let process = Process::read(sender.pid).filter(|_| pidfd.is_none_or(is_there));
         if process.is_none()
-            && let Some(known) = self.known.get_mut(&key).filter(|known| known.is_usable(now_us))
+            && let Some(origin) = self.known.usable((key, &named), units, now_us)
         {
-            return known.origin(units);
+            return origin;
         }
         // What /proc says may be of a process that is half gone.
         let mut more = Fields::new();
@@ -230,22 +204,21 @@ impl Senders {
             }
             unit.put_extra(&mut read);
         }
-        self.remember(key, read, units, now_us)
+        self.remember((key, named), read, units, now_us)
     }
 
-    fn remember(&mut self, key: Key, read: Fields, units: &Units, now_us: u64) -> Arc<Origin> {
+    fn remember(
+        &mut self,
+        (key, named): (Key, Named),
+        read: Fields,
+        units: &Units,
+        now_us: u64,
+    ) -> Arc<Origin> {
         // The same content stays the same object, which the store knows at a glance.
-        let same = self.known.get(&key).filter(|known| *known.origin.context == read);
-        let context = same.map_or_else(|| Arc::new(read), |known| known.origin.context.clone());
-        if self.known.len() >= SENDERS_MAX {
-            self.known.retain(|_, known| known.is_usable(now_us));
-        }
-        if self.known.len() >= SENDERS_MAX {
-            self.known.clear();
-        }
+        let same = self.known.any(key).filter(|origin| *origin.context == read);
+        let context = same.map_or_else(|| Arc::new(read), |origin| origin.context.clone());
         let origin = Arc::new(Origin::of(context, units));
-        let known = Known { origin: origin.clone(), units: units.version(), read_us: now_us };
-        self.known.insert(key, known);
+        self.known.put((key, named), origin.clone(), units, now_us);
         origin
     }
 
@@ -259,13 +232,13 @@ impl Senders {
     /// The trusted fields of the manager.
     pub fn of_manager(&mut self, sender: Credentials, units: &Units, now_us: u64) -> Arc<Fields> {
         let key = key_of(Transport::Manager, sender);
-        if let Some(known) = self.known.get(&key) {
-            return known.origin.context.clone();
+        if let Some(known) = self.known.any(key) {
+            return known.context.clone();
         }
         let process = Process::read(sender.pid);
         let more = [("_SYSTEMD_UNIT", MANAGER_UNIT)].into_iter().collect();
         let read = self.build(Transport::Manager, sender, process.as_ref(), &more);
-        self.remember(key, read, units, now_us).context.clone()
+        self.remember((key, Named::by(None)), read, units, now_us).context.clone()
     }
 
     /// The kernel's context.

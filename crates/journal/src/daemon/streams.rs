@@ -23,6 +23,8 @@ use warren_sys::{process, socket};
 use crate::daemon::core::{Core, Moment};
 use crate::daemon::inherit::{self, STREAM_NAME};
 use crate::daemon::pending::Pending;
+use crate::daemon::sender::known::held_max;
+use crate::daemon::sender::told::Told;
 use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
@@ -32,7 +34,8 @@ use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields
 /// Most streams of clients at a time, if there are descriptors for so many.
 const CLIENTS_MAX: usize = 1 << 16;
 
-/// Descriptors that are kept for everything but streams: files of the store, merging, questions.
+/// Descriptors that are kept for everything but streams and senders: files of the store, merging,
+/// questions.
 const DESCRIPTORS_KEPT: usize = 512;
 
 /// Streams that may be there at a time. Clients leave half of the room to the manager, so that no
@@ -46,7 +49,7 @@ struct Bounds {
 impl Bounds {
     /// For a process that may have so many descriptors.
     fn of(descriptors: usize) -> Bounds {
-        let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2);
+        let all = descriptors - DESCRIPTORS_KEPT.min(descriptors / 2) - held_max(descriptors);
         Bounds { all, clients: CLIENTS_MAX.min(all / 2) }
     }
 }
@@ -102,8 +105,8 @@ struct Connection {
     writer: Credentials,
     /// Something was read of that writer, and not by the last daemon alone.
     has_heard: bool,
-    /// What is known of the writer; made with its first line.
-    context: Option<Arc<sender::Origin>>,
+    /// What is known of the writer; read with its first line.
+    told: Option<Told>,
     unit: Option<Arc<UnitLog>>,
     /// Its unit was not looked up yet.
     wants_unit: bool,
@@ -220,7 +223,7 @@ impl Streams {
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
                 has_heard: false,
-                context: None,
+                told: None,
                 unit: None,
                 wants_unit: true,
                 peer_cgroup,
@@ -256,7 +259,7 @@ impl Streams {
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
                 has_heard: false,
-                context: None,
+                told: None,
                 unit: Some(unit),
                 wants_unit: false,
                 peer_cgroup: None,
@@ -531,7 +534,7 @@ impl Connection {
             if self.has_heard {
                 self.cut(LineBreak::PidChange, core);
             }
-            (self.writer, self.context) = (writer, None);
+            (self.writer, self.told) = (writer, None);
         }
         self.has_heard = true;
     }
@@ -587,11 +590,12 @@ impl Connection {
                 false => self.peer_cgroup.and_then(|id| core.units.by_cgroup(id)).cloned(),
             };
         }
-        let known = self.context.take();
-        let context = known.unwrap_or_else(|| self.make_context(core));
-        let now = Moment::now();
-        lines.iter().for_each(|line| core.take(&context, line, now));
-        self.context = Some(context);
+        let (now, pid) = (Moment::now(), self.writer.pid);
+        let known = self.told.take_if(|told| !told.is_outdated(pid, now.monotonic_us));
+        let read = || Told::read(pid, now.monotonic_us, || self.make_context(core));
+        let told = known.unwrap_or_else(read);
+        lines.iter().for_each(|line| core.take(told.origin(), line, now));
+        self.told = Some(told);
     }
 }
 
@@ -612,9 +616,9 @@ mod tests {
             assert_eq!(Bounds::of(descriptors), Bounds { all, clients }, "{descriptors}");
         };
         check(0, 0, 0);
-        check(100, 50, 25);
-        check(1024, 512, 256);
-        check(20_000, 19_488, 9744);
-        check(262_144, 261_632, 65_536);
+        check(100, 49, 24);
+        check(1024, 496, 248);
+        check(20_000, 19_176, 9588);
+        check(262_144, 257_536, 65_536);
     }
 }

@@ -145,7 +145,7 @@ const STORES: [&str; 2] = [places::PERSISTENT, places::VOLATILE];
 
 /// Query the journal.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "warren-journalctl", version, max_term_width = 100)]
+#[command(name = "warren-journalctl", version, max_term_width = 100, args_override_self = true)]
 pub struct Args {
     /// Show entries of this unit; may come twice; `*` and `?` match any text and any character.
     #[arg(short, long, value_name = "UNIT")]
@@ -313,6 +313,9 @@ pub struct Args {
     /// Leave the host's name out of lines.
     #[arg(skip)]
     pub no_hostname: bool,
+    /// Cut lines to so many columns.
+    #[arg(skip)]
+    pub columns: Option<usize>,
     /// Show what the calling user's own processes said.
     #[arg(skip)]
     pub own: bool,

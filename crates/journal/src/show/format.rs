@@ -9,7 +9,7 @@ use memchr::memmem;
 use crate::entry::{Entry, Stamp};
 use crate::query::Cursor;
 use crate::show::catalog::Catalog;
-use crate::show::when;
+use crate::show::{cut, when};
 
 /// Longest value that JSON prints without `--all`, bytes.
 const JSON_VALUE_BYTES_MAX: usize = 4096;
@@ -112,6 +112,8 @@ pub struct Printer {
     pub all: bool,
     /// Leave the host's name out of short lines.
     pub no_hostname: bool,
+    /// Cut lines so that they fit into so many columns.
+    pub columns: Option<usize>,
     /// Fields to print; all when empty.
     pub fields: Vec<String>,
     /// Texts that explain messages, in outputs for people.
@@ -124,7 +126,8 @@ impl Printer {
     /// All fields, with nothing explained and what is not printable left out.
     pub fn new(mode: Mode, zone: TimeZone) -> Printer {
         let (all, no_hostname, fields) = (false, false, Vec::new());
-        Printer { mode, zone, all, no_hostname, fields, catalog: None, before: None }
+        let (columns, catalog, before) = (None, None, None);
+        Printer { mode, zone, all, no_hostname, columns, fields, catalog, before }
     }
 
     /// Appends an entry.
@@ -189,8 +192,11 @@ impl Printer {
         match self.all {
             true => self.put_text(message, indent, out),
             false => {
-                let text = as_a_line(message);
-                self.put_text(text.strip_suffix(b"\r").unwrap_or(&text), indent, out);
+                let text = for_lines(message);
+                match (self.columns, printable(&text)) {
+                    (Some(columns), Some(text)) => cut::put(text, indent, columns, out),
+                    _ => self.put_text(&text, indent, out),
+                }
             }
         }
     }
@@ -224,9 +230,7 @@ impl Printer {
     /// A value whose further lines begin below its first one.
     fn put_text(&self, value: &[u8], indent: usize, out: &mut Vec<u8>) {
         if !self.all && !is_printable(value) {
-            let bytes = print_bytes(value.len() as u64);
-            out.extend_from_slice(format!("[{bytes} blob data]\n").as_bytes());
-            return;
+            return put_size(value, out);
         }
         let mut lines = value.split(|&byte| byte == b'\n').peekable();
         let mut first = true;
@@ -252,7 +256,10 @@ impl Printer {
             out.extend_from_slice(b"    ");
             out.extend_from_slice(name);
             out.push(b'=');
-            self.put_text(value, 4 + name.len() + 1, out);
+            match self.columns.is_some() && !self.all && cut::is_too_long(name, value) {
+                true => put_size(value, out),
+                false => self.put_text(value, 4 + name.len() + 1, out),
+            }
         }
     }
 
@@ -358,14 +365,23 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A text for short lines: no colours, and blanks in place of tabs.
-fn as_a_line(text: &[u8]) -> Cow<'_, [u8]> {
+/// A text for short lines: no colours, no returns at the ends of lines, and blanks in place of tabs.
+fn for_lines(text: &[u8]) -> Cow<'_, [u8]> {
     let plain = without_colours(text);
-    if !plain.contains(&b'\t') {
+    if !plain.iter().any(|byte| matches!(byte, b'\t' | b'\r')) {
         return plain;
     }
-    let parts: Vec<&[u8]> = plain.split(|&byte| byte == b'\t').collect();
-    Cow::Owned(parts.join(TAB))
+    let mut lines = Vec::with_capacity(plain.len() + TAB.len());
+    for line in plain.split_inclusive(|&byte| byte == b'\n') {
+        let (line, end) = line.strip_suffix(b"\n").map_or((line, &b""[..]), |line| (line, b"\n"));
+        let returns = line.iter().rev().take_while(|&&byte| byte == b'\r').count();
+        for (at, part) in line[..line.len() - returns].split(|&byte| byte == b'\t').enumerate() {
+            lines.extend_from_slice(if at > 0 { TAB } else { b"" });
+            lines.extend_from_slice(part);
+        }
+        lines.extend_from_slice(end);
+    }
+    Cow::Owned(lines)
 }
 
 /// A text without the sequences that colour it: `ESC [`, numbers, `m`; ECMA-48, 8.3.117.
@@ -389,10 +405,20 @@ fn without_colours(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// UTF-8 without control characters other than newline and tab.
+/// What is said of a value that is not printed.
+fn put_size(value: &[u8], out: &mut Vec<u8>) {
+    let bytes = print_bytes(value.len() as u64);
+    out.extend_from_slice(format!("[{bytes} blob data]\n").as_bytes());
+}
+
 fn is_printable(value: &[u8]) -> bool {
-    std::str::from_utf8(value)
-        .is_ok_and(|text| !text.chars().any(|c| c.is_control() && c != '\n' && c != '\t'))
+    printable(value).is_some()
+}
+
+/// UTF-8 without control characters other than newline and tab.
+fn printable(value: &[u8]) -> Option<&str> {
+    let is_not = |c: char| c.is_control() && c != '\n' && c != '\t';
+    std::str::from_utf8(value).ok().filter(|text| !text.chars().any(is_not))
 }
 
 /// A size for people: `5B`, `1.2K`, `8.0M`.
@@ -409,6 +435,19 @@ pub fn print_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_end_without_returns() {
+        let check = |text: &str, expected: &str| {
+            let lines = for_lines(text.as_bytes());
+            assert_eq!(lines.escape_ascii().to_string(), expected, "{text:?}");
+        };
+        check("a\r\nb\r\n", "a\\nb\\n");
+        check("a\r\r", "a");
+        check("\r", "");
+        check("a\rb\r \r", "a\\rb\\r ");
+        check("a\tb\t\r\n\t", "a        b        \\n        ");
+    }
 
     #[test]
     fn colours_are_taken_out() {

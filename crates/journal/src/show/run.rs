@@ -153,6 +153,7 @@ impl<'a> Show<'a> {
         let printer = Printer {
             all: args.all,
             no_hostname: args.no_hostname,
+            columns: args.columns,
             fields: args.output_fields.iter().filter(|name| !name.is_empty()).cloned().collect(),
             catalog: args.catalog.then(|| Catalog::read(args.root())),
             ..Printer::new(mode, zone(args))

@@ -1,4 +1,5 @@
 //! A directory with a writer, for tests that run programs over it.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,4 +54,22 @@ impl Drop for Lab {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
     }
+}
+
+/// Says past the test runner's capture that a test could not run here.
+pub fn not_run(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+}
+
+/// Debian's systemd-journal-remote: where it is installed, or where `JOURNAL_REMOTE` says. `None`, and that
+/// is said, without it.
+pub fn journal_remote() -> Option<std::path::PathBuf> {
+    let named = std::env::var_os("JOURNAL_REMOTE").map(std::path::PathBuf::from);
+    let known = std::path::PathBuf::from("/lib/systemd/systemd-journal-remote");
+    let found = named.into_iter().chain([known]).find(|path| path.exists());
+    if found.is_none() {
+        not_run("no systemd-journal-remote is installed");
+    }
+    found
 }

@@ -1,4 +1,5 @@
 //! Eight senders at once, over all sockets, until the daemon is gone; and what must be there then.
+#![allow(dead_code, reason = "each test program uses a part")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Result, Write};
@@ -106,10 +107,15 @@ impl Crowd {
     /// Asks again and again, until nobody answers, for what was sent to be put down: `Write` or
     /// `Synchronize`.
     pub fn ask(&self, method: &str) {
-        while self.ask_once(method).is_ok_and(|is_done| is_done) {}
+        self.ask_and(method, drop);
     }
 
-    fn ask_once(&self, method: &str) -> Result<bool> {
+    /// The same, and tells after each answer how many messages of each are sure by it.
+    pub fn ask_and(&self, method: &str, mut tell: impl FnMut([u32; SENDERS])) {
+        while self.ask_once(method, &mut tell).is_ok_and(|is_done| is_done) {}
+    }
+
+    fn ask_once(&self, method: &str, tell: &mut impl FnMut([u32; SENDERS])) -> Result<bool> {
         let seen = self.sent.each_ref().map(|count| count.load(Ordering::SeqCst));
         let mut stream = UnixStream::connect(self.sockets.join("io.warrener.journal"))?;
         write!(stream, "{{\"method\":\"io.warrener.Journal.{method}\",\"parameters\":{{}}}}\0")?;
@@ -118,6 +124,7 @@ impl Crowd {
         let is_done = answer == "{\"parameters\":{}}\0";
         if is_done && !self.is_over.load(Ordering::SeqCst) {
             self.sure.iter().zip(seen).for_each(|(sure, seen)| sure.store(seen, Ordering::SeqCst));
+            tell(seen);
         }
         Ok(is_done)
     }
@@ -126,10 +133,16 @@ impl Crowd {
     /// not sent. `gaps`: what is not sure may be missing in between, too.
     #[track_caller]
     pub fn check(&self, found: &Numbers, gaps: bool) {
-        for sender in 0..SENDERS {
+        let sure = self.sure.each_ref().map(|count| count.load(Ordering::SeqCst));
+        self.check_for(found, sure, gaps);
+    }
+
+    /// The same when so much of each was sure.
+    #[track_caller]
+    pub fn check_for(&self, found: &Numbers, sure: [u32; SENDERS], gaps: bool) {
+        for (sender, sure) in sure.into_iter().enumerate() {
             let who = format!("round {}, sender {sender}", self.round);
             let numbers = found.get(&(self.round, sender)).map_or(&[][..], Vec::as_slice);
-            let sure = self.sure[sender].load(Ordering::SeqCst);
             let sent = self.sent[sender].load(Ordering::SeqCst);
             assert!(numbers.is_sorted_by(|a, b| a < b), "{who}: in order, none twice");
             // One may have arrived that its sender has not counted yet.

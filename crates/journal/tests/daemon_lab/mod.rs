@@ -102,3 +102,9 @@ pub fn shown(entry: &Entry, names: &str) -> String {
     let value = |name| String::from_utf8_lossy(entry.get(name).unwrap_or(b"-")).into_owned();
     names.split(' ').map(value).collect::<Vec<_>>().join(" ")
 }
+
+/// Says past the test runner's capture that a test could not run here.
+pub fn not_run(why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "NOT RUN: {why}");
+}

@@ -216,7 +216,7 @@ mod tests {
             mirror_root: directory.clone(),
             namespace: None,
         };
-        let mut core = Core::start(&options, Pending::none(), old).expect("it recovers");
+        let mut core = Core::start(&options, (Pending::none(), old), 0).expect("it recovers");
         core.sync().expect("written");
         core.close();
         let journal = Journal::open(Arc::new(Disk::new(&directory))).expect("it is there");
