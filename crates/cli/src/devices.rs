@@ -1,7 +1,7 @@
 //! `warren devices`: what the manager was told of devices, as a tree. `scan` is in
 //! [`crate::devices_scan`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use serde_json::Value;
@@ -29,11 +29,15 @@ pub fn tree(answer: &Value, style: Style) -> String {
         row["part_of"].as_str().into_iter().for_each(|id| parts.entry(id).or_default().push(row));
         row["made_of"].as_str().into_iter().for_each(|id| made.entry(id).or_default().push(row));
     }
-    for group in list(answer, "groups") {
+    let groups = list(answer, "groups");
+    for group in &groups {
         let id = text(group, "id");
         group_lines(&mut out, group, parts.get(id), made.get(id), style);
     }
-    let is_plain = |row: &&&Value| row["part_of"].is_null() && row["made_of"].is_null();
+    // What is made of a group whose disks nobody could read is shown by itself.
+    let shown: BTreeSet<&str> = groups.iter().map(|group| text(group, "id")).collect();
+    let is_in_none = |row: &Value, key: &str| !shown.contains(text(row, key));
+    let is_plain = |row: &&&Value| is_in_none(row, "part_of") && is_in_none(row, "made_of");
     let is_shown = |row: &&&Value| is_disk(row) || !list(row, "users").is_empty();
     for row in rows.iter().filter(is_plain).filter(is_shown) {
         put!(out, "{}", device_line(row, style));
@@ -124,6 +128,8 @@ mod tests {
                  "made_of": "vg:1", "users": [mount]},
                 {"path": "/sys/devices/block/sdb", "names": ["/dev/sdb"], "ready": false,
                  "note": "swap", "users": []},
+                {"path": "/sys/devices/block/dm-1", "names": ["/dev/dm-1", "/dev/mapper/lost-home"],
+                 "ready": true, "note": "ext4", "made_of": "vg:2", "users": []},
                 {"path": "/sys/devices/tty/ttyS0", "names": ["/dev/ttyS0"], "ready": true,
                  "users": []},
             ],
@@ -136,6 +142,7 @@ vg data complete
 ├─ on /dev/sda  2.0K  pv a
 └─ gives /dev/data/home  1.0K  ext4  → home.mount active
 /dev/sdb  swap  not ready
+/dev/mapper/lost-home  ext4
 dev-x.device is waited for by x.mount: no such device was seen
 ";
         assert_eq!(tree(&answer, Style::default()), expected);

@@ -185,9 +185,6 @@ fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> Dis
     if let Role::Lvm { pv, .. } = device.role {
         notes.extend(clone_note(index, device, pv));
     }
-    if matches!(device.role, Role::TimedOut) {
-        notes.push("it did not answer in time".to_owned());
-    }
     DiskReport {
         name: device.name.clone(),
         size_bytes: details.size_bytes,

@@ -167,7 +167,7 @@ fn a_disk_that_answers_late_is_read_anew() {
         let readers = Readers::with(Box::new(open), 50).expect("an eventfd can be had");
         let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdz", pv_disk("z", "late", &["z"]))];
         let mut machine = Machine::start(test, 1 << 20, &disks, readers, 60_000);
-        let mut until = |count: usize| {
+        let until = |machine: &mut Machine, count: usize| {
             let mut said = Vec::new();
             while said.len() < count {
                 machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
@@ -175,9 +175,12 @@ fn a_disk_that_answers_late_is_read_anew() {
             }
             said
         };
-        assert_eq!(until(2), ["sdz: does not answer".to_owned(), format!("{START} data")]);
+        let silent = "sdz: does not answer";
+        assert_eq!(until(&mut machine, 2), [silent.to_owned(), format!("{START} data")]);
+        let report = machine.daemon.report().text();
+        assert!(report.lines().any(|line| line == silent), "{report}");
         drop(let_go);
-        assert_eq!(until(1), [format!("{START} late")]);
+        assert_eq!(until(&mut machine, 1), [format!("{START} late")]);
     });
 }
 
