@@ -608,3 +608,24 @@ fn the_result_of_a_start_is_kept() {
     assert_eq!(bench.run("- sda") + &bench.run("+ sda a data@1"), "start data/d");
     assert_eq!(bench.index.result(group), None, "it is started anew");
 }
+
+/// `mdadm --create` writes to the disks and then starts the array itself.
+#[test]
+fn an_array_that_somebody_else_starts_first_has_not_failed() {
+    let failed: Result<(), String> = Err("mdadm: /dev/sda is busy".into());
+    let group = GroupId::Md(uuid("s"));
+    for is_held_first in [false, true] {
+        let mut bench = Bench::new(Policy::default());
+        let legs = ["+ sda md s 0 2 7 #leg", "+ sdb md s 1 2 7 #leg"];
+        bench.run("boot");
+        let started = ["+ sda md s 0 2 7", "+ sdb md s 1 2 7"].map(|line| bench.run(line));
+        assert_eq!(started.concat(), "start md/s");
+        if is_held_first {
+            legs.iter().for_each(|line| drop(bench.run(line)));
+        }
+        bench.index.step(0, Event::Activated { group, result: failed.clone() });
+        assert_eq!(bench.index.result(group) == Some(&failed), !is_held_first);
+        legs.iter().for_each(|line| drop(bench.run(line)));
+        assert_eq!(bench.index.result(group), Some(&Ok(())), "{is_held_first}");
+    }
+}
