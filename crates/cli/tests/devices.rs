@@ -45,9 +45,14 @@ fn images_are_read_and_rubbish_is_survived() {
     check(&["scan", &gone], 1, &not_there, false);
     let json = format!(
         "{{\"v\":1,\"kind\":\"disk\",\"name\":\"{empty}\",\"bytes\":0,\"what\":\"nothing known\",\
-         \"notes\":[]}}\n"
+         \"notes\":[],\"read\":true}}\n"
     );
     check(&["scan", &empty, "--json"], 0, &json, false);
+    let json = format!(
+        "{{\"v\":1,\"kind\":\"disk\",\"name\":\"{gone}\",\"bytes\":0,\"what\":\"cannot be read: No such file \
+         or directory (os error 2)\",\"notes\":[],\"read\":false}}\n"
+    );
+    check(&["scan", &gone, "--json"], 1, &json, false);
     // What is no disk is not opened: of a pipe that would wait, of a watchdog it would do something.
     let fifo = path("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));

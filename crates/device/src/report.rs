@@ -78,6 +78,8 @@ pub struct DiskReport {
     pub what: String,
     /// What is odd about it.
     pub notes: Vec<String>,
+    /// It could be read.
+    pub is_read: bool,
 }
 
 /// What a scan found, as far as the index does not keep it.
@@ -190,6 +192,7 @@ fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> Dis
         size_bytes: details.size_bytes,
         what: details.what,
         notes,
+        is_read: !matches!(device.role, Role::Unread | Role::Unreadable(_) | Role::TimedOut),
     }
 }
 
