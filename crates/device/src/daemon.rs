@@ -202,7 +202,7 @@ impl Daemon {
     pub fn begin(&mut self) {
         self.begin_pass(true);
         // On a machine where nothing is worth reading, nothing would wake it.
-        self.end_pass();
+        self.end_empty_pass();
     }
 
     /// Also wakes up for another source, which the caller looks after.

@@ -152,6 +152,17 @@ fn a_dead_disk_does_not_hold_up_the_batch() {
     });
 }
 
+/// To ask a thousand disks takes longer than one may take to answer, on a machine that is busy.
+#[test]
+fn no_disk_is_late_before_its_answer_was_waited_for() {
+    alone("no_disk_is_late_before_its_answer_was_waited_for", |test| {
+        let readers = Readers::new().expect("an eventfd can be had");
+        let disks = [("sda", pv_disk("a", "data", &["a"]))];
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 0);
+        assert_eq!(machine.daemon.take_lines(), [""; 0]);
+    });
+}
+
 #[test]
 fn a_disk_that_answers_late_is_read_anew() {
     alone("a_disk_that_answers_late_is_read_anew", |test| {
