@@ -6,6 +6,7 @@
 //! and ends; nothing that its caller waits for is held by the first.
 
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
@@ -18,9 +19,18 @@ use warren_device::scan::Scan;
 
 use crate::output::print;
 
-/// Ends the report of the process that reads; a byte with the exit status follows, as a digit. No name
-/// of a file has it, and what is printed of a disk neither.
+/// Ends the report of the process that reads; a byte of what came of it follows. No name of a file has
+/// it, and what is printed of a disk neither.
 const END: u8 = 0;
+
+/// All paths were read.
+const ALL: u8 = b'a';
+
+/// Some could not be read.
+const SOME: u8 = b's';
+
+/// Some did not answer, and the process may have to wait for them.
+const HELD: u8 = b'h';
 
 /// Has each path read by another process and shows what it found; 1 when one could not be read.
 ///
@@ -28,17 +38,25 @@ const END: u8 = 0;
 /// The other process cannot be started, or ended without an answer.
 pub fn scan(paths: &[String], json: bool) -> Result<i32> {
     let mut reader = Command::new("/proc/self/exe");
-    reader.args(["devices", "read-here"]).args(json.then_some("--json")).arg("--").args(paths);
+    reader
+        .arg0("warren")
+        .args(["devices", "read-here"])
+        .args(json.then_some("--json"))
+        .arg("--")
+        .args(paths);
     reader.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut reader = reader.spawn().context("starting the process that reads")?;
     let mut said = BufReader::new(reader.stdout.take().context("its output is a pipe")?);
-    let (mut text, mut status) = (Vec::new(), [0]);
+    let (mut text, mut result) = (Vec::new(), [0]);
     said.read_until(END, &mut text)?;
-    if text.pop() != Some(END) || said.read(&mut status)? == 0 {
+    if text.pop() != Some(END) || said.read(&mut result)? == 0 {
         bail!("the process that reads ended: {}", last_words(&mut reader));
     }
+    if result != [HELD] {
+        reader.wait()?;
+    }
     print(&String::from_utf8_lossy(&text));
-    Ok(i32::from(status[0] != b'0'))
+    Ok(i32::from(result != [ALL]))
 }
 
 /// Of a process that said too little, what it complained of.
@@ -59,10 +77,16 @@ pub fn read_here(paths: &[String], json: bool) -> Result<i32> {
     let nodes: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
     let found = Readers::new()?.read_all(&nodes)?;
     let scans: Vec<(String, std::io::Result<Scan>)> = paths.iter().cloned().zip(found).collect();
-    let failed = scans.iter().any(|(_, result)| result.is_err());
+    let failures = || scans.iter().filter_map(|(_, result)| result.as_ref().err());
+    let is_held = failures().any(|error| error.kind() == std::io::ErrorKind::TimedOut);
+    let result = match failures().next() {
+        None => ALL,
+        Some(_) if is_held => HELD,
+        Some(_) => SOME,
+    };
     let report = report::of_scans(&scans, policy(&scans));
     let text = if json { report.json_lines() } else { report.text() };
-    print(&format!("{text}{}{}", char::from(END), u8::from(failed)));
+    print(&format!("{text}{}{}", char::from(END), char::from(result)));
     Ok(0)
 }
 
