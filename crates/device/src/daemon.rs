@@ -317,11 +317,6 @@ impl Daemon {
         if !self.content_links.contains_key(&number) {
             self.unread.insert(number);
         }
-        if self.lacks_nodes(&found) {
-            // Who makes it writes to it by them; it is read when they are there, and watched.
-            self.waited_for(number);
-            return self.tell(number);
-        }
         if let Some(again) = self.reading.get_mut(&number) {
             *again |= is_change || !same_disk;
             return;

@@ -144,12 +144,6 @@ impl Daemon {
         self.nodes.note(found.number, (!is_settled).then_some(until));
     }
 
-    /// Looks for the nodes of a device; true while it cannot be opened by its names.
-    pub(super) fn lacks_nodes(&mut self, found: &Found) -> bool {
-        self.look_for_nodes(found);
-        self.is_nodeless(found.number)
-    }
-
     /// Whether a device cannot be opened by its names yet.
     pub(super) fn is_nodeless(&self, number: DeviceNumber) -> bool {
         self.nodes.nodeless.contains(&number)
@@ -163,7 +157,10 @@ impl Daemon {
         for number in self.nodes.take_woken(now_ms()) {
             self.tell(number);
             let found = self.found.get(&number).filter(|_| !self.is_nodeless(number)).cloned();
-            found.into_iter().for_each(|found| self.consider(found, true));
+            // What was written by a name that was not watched yet is not known.
+            if let Some(found) = found.filter(|found| self.watch_for_writes(found)) {
+                self.consider(found, true);
+            }
         }
     }
 

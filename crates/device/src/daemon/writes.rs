@@ -33,16 +33,15 @@ impl Writes {
         Writes { inotify, watched: BTreeMap::new(), watches: BTreeMap::new(), is_told: false }
     }
 
-    /// Watches a node from now on.
-    fn watch(&mut self, number: DeviceNumber, node: &Path) -> warren_sys::Result<()> {
-        let Some(inotify) = &self.inotify else { return Ok(()) };
+    /// Watches a node from now on; true when it was not watched before.
+    fn watch(&mut self, number: DeviceNumber, node: &Path) -> warren_sys::Result<bool> {
+        let Some(inotify) = &self.inotify else { return Ok(false) };
         let watch = inotify.add(node, WatchFor::Written)?;
         if let Some(before) = self.watched.insert(watch, number).filter(|before| *before != number)
         {
             self.unlist(before, watch);
         }
-        self.watches.entry(number).or_default().insert(watch);
-        Ok(())
+        Ok(self.watches.entry(number).or_default().insert(watch))
     }
 
     fn unlist(&mut self, number: DeviceNumber, watch: WatchId) {
@@ -81,22 +80,27 @@ impl Writes {
 }
 
 impl Daemon {
-    /// Watches the nodes of a device of which udev tells nothing.
-    pub(super) fn watch_for_writes(&mut self, found: &Found) {
+    /// Watches the nodes of a device of which udev tells nothing; true when one of them was not watched
+    /// before.
+    pub(super) fn watch_for_writes(&mut self, found: &Found) -> bool {
         if self.follows_udev(found) {
-            return;
+            return false;
         }
         let dev = &self.options.roots.dev;
         let own = names::by_mapper(&found.words.mapper_name, &found.facts.dm_uuid);
         let own = own.first().map(|name| dev.join(name)).filter(|path| path.exists());
+        let mut is_new = false;
         for node in own.iter().chain([&found.node]) {
-            if let Err(error) = self.writes.watch(found.number, node)
-                && error.errno != ENOENT
-                && !std::mem::replace(&mut self.writes.is_told, true)
-            {
-                self.lines.push(format!("what is written to devices is not heard of: {error}"));
+            match self.writes.watch(found.number, node) {
+                Ok(news) => is_new |= news,
+                Err(error) if self.writes.is_told || error.errno == ENOENT => {}
+                Err(error) => {
+                    self.writes.is_told = true;
+                    self.log(format!("what is written to devices is not heard of: {error}"));
+                }
             }
         }
+        is_new
     }
 
     /// Reads what was written to again.
@@ -137,19 +141,17 @@ mod tests {
         ["a", "b", "map"].iter().for_each(|name| write(name));
         let mut writes = Writes::new(Some(Inotify::new().expect("an instance")));
         let watch = |writes: &mut Writes, minor, name: &str| {
-            writes.watch(number(minor), &node(name)).expect("it can be watched");
+            writes.watch(number(minor), &node(name)).expect("it can be watched")
         };
-        for (minor, name) in [(0, "a"), (0, "map"), (1, "b"), (0, "a")] {
-            watch(&mut writes, minor, name);
-        }
+        assert!(watch(&mut writes, 0, "a") && watch(&mut writes, 0, "map"));
+        assert!(watch(&mut writes, 1, "b") && !watch(&mut writes, 0, "a"));
         ["map", "a", "b"].iter().for_each(|name| write(name));
         assert_eq!(writes.take(), ([number(0), number(1)].into(), false));
         // The node of a loop device stays when its file goes, and is that of the next.
         writes.forget(number(0));
         write("a");
         assert_eq!(writes.take(), (BTreeSet::new(), false));
-        watch(&mut writes, 2, "a");
-        watch(&mut writes, 3, "a");
+        assert!(watch(&mut writes, 2, "a") && watch(&mut writes, 3, "a"));
         write("a");
         assert_eq!(writes.take(), ([number(3)].into(), false));
         // A node that went takes its watch along.

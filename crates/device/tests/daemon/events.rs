@@ -71,6 +71,9 @@ fn what_is_written_to_a_volume_is_read_without_udev() {
             fs::write(dir.join(file), format!("{text}\n")).expect("the tree can be made");
         }
         let mut machine = Machine::without_udev(test, &[("dm-0", Disk::new(2 << 20))], None);
+        while !machine.daemon.report().text().contains("nothing known") {
+            machine.daemon.turn(None).expect("the socket works");
+        }
         let dev = machine.top.join("dev");
         // Behind the back of whoever watches the kernel's node.
         let put = |disk: &Disk| {
@@ -82,7 +85,7 @@ fn what_is_written_to_a_volume_is_read_without_udev() {
             fs::rename(dev.join("new"), dev.join("dm-0")).expect("it is there");
         };
         put(&pv_disk("b", "two", &["b"]));
-        // It is read when its nodes are there.
+        assert_eq!(machine.seen, [""; 0]);
         fs::create_dir(dev.join("mapper")).expect("it can be made");
         fs::write(dev.join("mapper/map"), "").expect("it can be made");
         assert_eq!(machine.said(), [format!("{START} two")], "written before its node was watched");
