@@ -54,6 +54,12 @@ pub trait Backend: Send + Sync + 'static {
         DeviceWords::default()
     }
 
+    /// Units of devices that are there. Lists show all, though one is made only when somebody names
+    /// it.
+    fn device_units(&self) -> Vec<(UnitName, DeviceWords)> {
+        Vec::new()
+    }
+
     /// The unit whose cgroup holds this process, if any.
     fn unit_of_process(&self, pid: u32) -> Option<UnitId> {
         self.view().unit_of_process(pid)
@@ -79,10 +85,17 @@ impl DeviceWords {
     /// path that the unit is named by.
     pub fn description(&self, definition: &Definition) -> String {
         let own = &*definition.description;
-        match (own == definition.name.as_str(), self.title.as_str()) {
-            (false, _) => own.to_owned(),
-            (true, "") => path_unescape(definition.name.stem()).unwrap_or_else(|_| own.to_owned()),
-            (true, title) => title.to_owned(),
+        match own == definition.name.as_str() {
+            false => own.to_owned(),
+            true => self.described(&definition.name),
+        }
+    }
+
+    /// The description of one without a file.
+    pub fn described(&self, name: &UnitName) -> String {
+        match self.title.as_str() {
+            "" => path_unescape(name.stem()).unwrap_or_else(|_| name.as_str().to_owned()),
+            title => title.to_owned(),
         }
     }
 }

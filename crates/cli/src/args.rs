@@ -436,6 +436,12 @@ pub enum DevicesCommand {
         #[arg(value_name = "PATH", required = true)]
         paths: Vec<String>,
     },
+    /// Inner stage of scan
+    #[command(hide = true)]
+    ReadHere {
+        /// Block devices or files
+        paths: Vec<String>,
+    },
 }
 
 /// Arguments of chart.

@@ -1,45 +1,16 @@
-//! `warren devices`: what the manager was told of devices, as a tree, and `scan`, which reads
-//! devices itself. What is on a disk is the device crate's business; here it is shown.
+//! `warren devices`: what the manager was told of devices, as a tree. `scan` is in
+//! [`crate::devices_scan`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::PathBuf;
 
 use serde_json::Value;
-use warren_device::index::Policy;
-use warren_device::lvm::host;
-use warren_device::readers::Readers;
-use warren_device::report;
-use warren_device::scan::Scan;
 
-use crate::output::{Style, Tone, bytes, print, tone_of_state};
+use crate::output::{Style, Tone, bytes, tone_of_state};
 
 /// A line of text; writing to a String cannot fail.
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => { writeln!($out, $($arg)*).expect("a string grows") };
-}
-
-/// `warren devices scan`: reads each path, several at a time; 1 when one could not be read.
-///
-/// # Errors
-/// The answers of the disks cannot be waited for.
-pub fn scan(paths: &[String], json: bool) -> warren_sys::Result<i32> {
-    let nodes: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-    let found = Readers::new()?.read_all(&nodes)?;
-    let scans: Vec<(String, std::io::Result<Scan>)> = paths.iter().cloned().zip(found).collect();
-    let failed = scans.iter().any(|(_, result)| result.is_err());
-    let report = report::of_scans(&scans, policy(&scans));
-    print(&if json { report.json_lines() } else { report.text() });
-    Ok(i32::from(failed))
-}
-
-/// Whether a group belongs to another host can be told when this one's name is known; lvm2 is asked
-/// for it only when a group names a host.
-fn policy(scans: &[(String, std::io::Result<Scan>)]) -> Policy {
-    let found = scans.iter().filter_map(|(_, scan)| scan.as_ref().ok());
-    let is_owned = found.flat_map(Scan::texts_read).any(|(_, group)| !group.system_id.is_empty());
-    let system_ids = is_owned.then(host::system_id).flatten().into_iter().collect();
-    Policy { system_ids, ..Policy::default() }
 }
 
 /// The answer of `Devices`: each group with what it lies on and what is made of it, then the other
@@ -58,11 +29,15 @@ pub fn tree(answer: &Value, style: Style) -> String {
         row["part_of"].as_str().into_iter().for_each(|id| parts.entry(id).or_default().push(row));
         row["made_of"].as_str().into_iter().for_each(|id| made.entry(id).or_default().push(row));
     }
-    for group in list(answer, "groups") {
+    let groups = list(answer, "groups");
+    for group in &groups {
         let id = text(group, "id");
         group_lines(&mut out, group, parts.get(id), made.get(id), style);
     }
-    let is_plain = |row: &&&Value| row["part_of"].is_null() && row["made_of"].is_null();
+    // What is made of a group whose disks nobody could read is shown by itself.
+    let shown: BTreeSet<&str> = groups.iter().map(|group| text(group, "id")).collect();
+    let is_in_none = |row: &Value, key: &str| !shown.contains(text(row, key));
+    let is_plain = |row: &&&Value| is_in_none(row, "part_of") && is_in_none(row, "made_of");
     let is_shown = |row: &&&Value| is_disk(row) || !list(row, "users").is_empty();
     for row in rows.iter().filter(is_plain).filter(is_shown) {
         put!(out, "{}", device_line(row, style));
@@ -153,6 +128,8 @@ mod tests {
                  "made_of": "vg:1", "users": [mount]},
                 {"path": "/sys/devices/block/sdb", "names": ["/dev/sdb"], "ready": false,
                  "note": "swap", "users": []},
+                {"path": "/sys/devices/block/dm-1", "names": ["/dev/dm-1", "/dev/mapper/lost-home"],
+                 "ready": true, "note": "ext4", "made_of": "vg:2", "users": []},
                 {"path": "/sys/devices/tty/ttyS0", "names": ["/dev/ttyS0"], "ready": true,
                  "users": []},
             ],
@@ -165,6 +142,7 @@ vg data complete
 ├─ on /dev/sda  2.0K  pv a
 └─ gives /dev/data/home  1.0K  ext4  → home.mount active
 /dev/sdb  swap  not ready
+/dev/mapper/lost-home  ext4
 dev-x.device is waited for by x.mount: no such device was seen
 ";
         assert_eq!(tree(&answer, Style::default()), expected);

@@ -9,6 +9,7 @@ pub mod args;
 pub mod chart;
 pub mod client;
 pub mod devices;
+pub mod devices_scan;
 pub mod fleet;
 mod leaving;
 mod live;

@@ -71,7 +71,10 @@ pub fn run(cli: Cli) -> Result<i32> {
             Client::connect(&control_socket(&global)?).map_err(with_hint)
         }),
         Command::Devices(DevicesArgs { command: Some(DevicesCommand::Scan { paths }) }) => {
-            Ok(crate::devices::scan(&paths, global.json)?)
+            crate::devices_scan::scan(&paths, global.json)
+        }
+        Command::Devices(DevicesArgs { command: Some(DevicesCommand::ReadHere { paths }) }) => {
+            crate::devices_scan::read_here(&paths, global.json)
         }
         Command::Enter(args) => enter(&args, &global),
         Command::Logs(args) => logs(*args, &global),

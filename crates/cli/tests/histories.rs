@@ -1,5 +1,5 @@
 //! `warren devices scan` against lvm2 over whatever lvm2 can do to disks, some of them away meanwhile:
-//! commands at random, of which `histories/histories.py` tells what is compared.
+//! commands at random, whole or cut short, of which `histories/histories.py` tells what is compared.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ const STEPS: u32 = 30;
 
 /// Why it cannot run here, if so.
 fn lacks() -> Option<String> {
-    let tools = ["lvm", "losetup", "unshare", "python3"];
+    let tools = ["lvm", "losetup", "unshare", "python3", "strace"];
     let places = ["/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/bin"];
     let is_there = |tool: &&str| places.iter().any(|place| Path::new(place).join(tool).exists());
     let missing: Vec<&str> = tools.iter().copied().filter(|tool| !is_there(tool)).collect();

@@ -183,6 +183,11 @@ impl DeviceTable {
         claimants.map(|facts| &**facts).find(|facts| facts.ready)
     }
 
+    /// All units of devices that are there and ready, made or not, by name.
+    pub fn ready_units(&self) -> impl Iterator<Item = (&UnitName, &DeviceFacts)> {
+        self.names.keys().filter_map(|name| Some((name, self.ready(name)?)))
+    }
+
     /// A device that claims the name, ready or not.
     pub fn claimant(&self, name: &UnitName) -> Option<&DeviceFacts> {
         let (_, path) = self.names.get(name)?.first()?;

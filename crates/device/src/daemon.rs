@@ -36,10 +36,12 @@ mod links;
 mod nodes;
 mod pass;
 mod tell;
+mod writes;
 
 use hands::{Done, Hands};
 use nodes::Nodes;
 use pass::{Batch, ListAgain, Pass};
+use writes::Writes;
 
 /// Receive buffer in bytes: the default holds 256 events of a burst, this one 500,000.
 pub const RECEIVE_BUFFER_BYTES: usize = 128 << 20;
@@ -125,6 +127,8 @@ pub struct Daemon {
     links: links::Links,
     /// Of what device-mapper made, whether its nodes are there; without udev.
     nodes: Nodes,
+    /// What is written to; without udev.
+    writes: Writes,
 }
 
 /// Metadata texts that were read with a device.
@@ -146,9 +150,12 @@ impl Daemon {
             epoll.add(later, 0, Interest::READ)?;
         }
         epoll.add(readers.fd(), 0, Interest::READ)?;
-        let inotify = Inotify::new();
-        inotify.as_ref().map_or(Ok(()), |inotify| epoll.add(inotify, 0, Interest::READ))?;
-        let without = inotify.as_ref().err().map(|why| format!("nodes are not watched for: {why}"));
+        let (names, written) = (Inotify::new(), Inotify::new());
+        for inotify in [&names, &written].into_iter().flatten() {
+            epoll.add(inotify, 0, Interest::READ)?;
+        }
+        let without = [&names, &written].into_iter().find_map(|inotify| inotify.as_ref().err());
+        let without = without.map(|why| format!("nodes are not watched: {why}"));
         if let Some(hands) = &hands {
             epoll.add(hands, 0, Interest::READ)?;
         }
@@ -186,7 +193,8 @@ impl Daemon {
             others: BTreeSet::new(),
             content_links: BTreeMap::new(),
             links: links::Links::default(),
-            nodes: Nodes::new(inotify.ok()),
+            nodes: Nodes::new(names.ok()),
+            writes: Writes::new(written.ok()),
         })
     }
 
@@ -194,7 +202,7 @@ impl Daemon {
     pub fn begin(&mut self) {
         self.begin_pass(true);
         // On a machine where nothing is worth reading, nothing would wake it.
-        self.end_pass();
+        self.end_empty_pass();
     }
 
     /// Also wakes up for another source, which the caller looks after.
@@ -223,6 +231,7 @@ impl Daemon {
             }
         }
         self.step(Event::Time);
+        self.look_at_written();
         if std::mem::take(&mut self.lost_events) {
             self.begin_pass(false);
         }
@@ -334,6 +343,8 @@ impl Daemon {
 
     fn read(&mut self, found: &Found) {
         if self.reading.insert(found.number, false).is_none() {
+            // Before it is read: what is written from then on is read again.
+            self.watch_for_writes(found);
             let whole = self.whole.contains_key(&found.number);
             self.readers.submit(found.number, &found.node, whole);
         }
@@ -536,6 +547,6 @@ fn details(outcome: &Outcome) -> Details {
     match outcome {
         Outcome::Scanned(scan) => Details::of(scan),
         Outcome::Failed(error) => what(format!("cannot be read: {error}")),
-        Outcome::TimedOut => what("not read".to_owned()),
+        Outcome::TimedOut => what("does not answer".to_owned()),
     }
 }

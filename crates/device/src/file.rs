@@ -50,6 +50,12 @@ impl ReadAt for DeviceFile {
         self.file.metadata().is_ok_and(|found| warren_sys::block::is_partition(&found))
     }
 
+    /// The page cache of a block device does not see what the kernel writes to it.
+    fn refresh(&self, offset: u64, bytes: u64) -> bool {
+        let is_device = self.file.metadata().is_ok_and(|found| found.file_type().is_block_device());
+        is_device && warren_sys::block::drop_cached(&self.file, offset, bytes).is_ok()
+    }
+
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
         let mut done = 0;
         while done < buffer.len() {

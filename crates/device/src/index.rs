@@ -275,6 +275,9 @@ impl Index {
             let known = self.known_texts(&counted);
             self.leave(number, &before);
             self.join(number, &counted, &[texts, &known].concat());
+        } else if let Counted::Md(set, _) = counted {
+            // Somebody may have put the array together.
+            self.touched.insert(GroupId::Md(set));
         }
         self.name(&device);
         self.devices.insert(number, Entry { device, counted, round: self.round });
@@ -392,6 +395,7 @@ impl Index {
     }
 
     fn activated(&mut self, group: GroupId, result: Result<(), String>) {
+        let result = if self.is_running(group) { Ok(()) } else { result };
         // Of several programs for one start, the one that failed is told of.
         if let Some(run) = self.runs.get_mut(&group)
             && !matches!(run.result, Some(Err(_)))

@@ -26,6 +26,11 @@ pub trait ReadAt {
     fn is_partition(&self) -> bool {
         false
     }
+
+    /// Makes the next read of these bytes one of the disk itself; false where every read is.
+    fn refresh(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
 }
 
 /// A read that failed.
@@ -95,6 +100,14 @@ impl<'a> Image<'a> {
             scratch.tail.as_slice()
         };
         Ok(Image { source, head, tail, tail_at, reads: if whole { 1 } else { 2 } })
+    }
+
+    /// The same from the disk itself; false where it was read from there.
+    pub fn refresh(source: &dyn ReadAt) -> bool {
+        let (size, head) = (source.size_bytes(), HEAD_BYTES as u64);
+        let tail_at = tail_start(size);
+        let is_old = source.refresh(0, head.min(size));
+        source.refresh(tail_at, size - tail_at) || is_old
     }
 
     /// Size of the device in bytes.

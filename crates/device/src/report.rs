@@ -78,6 +78,8 @@ pub struct DiskReport {
     pub what: String,
     /// What is odd about it.
     pub notes: Vec<String>,
+    /// It could be read.
+    pub is_read: bool,
 }
 
 /// What a scan found, as far as the index does not keep it.
@@ -185,14 +187,12 @@ fn disk_report(index: &Index, device: &Device, details: Option<&Details>) -> Dis
     if let Role::Lvm { pv, .. } = device.role {
         notes.extend(clone_note(index, device, pv));
     }
-    if matches!(device.role, Role::TimedOut) {
-        notes.push("it did not answer in time".to_owned());
-    }
     DiskReport {
         name: device.name.clone(),
         size_bytes: details.size_bytes,
         what: details.what,
         notes,
+        is_read: !matches!(device.role, Role::Unread | Role::Unreadable(_) | Role::TimedOut),
     }
 }
 

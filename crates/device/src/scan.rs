@@ -127,6 +127,10 @@ pub fn scan(
     known: &mut dyn FnMut(TextKey) -> bool,
 ) -> Result<Scan, ReadError> {
     let mut image = Image::load(source, scratch)?;
+    // While an array runs, its kernel writes superblocks that the page cache does not see.
+    if !matches!(md::find(&image), Ok(None)) && Image::refresh(source) {
+        image = Image::load(source, scratch)?;
+    }
     let mut faults = Vec::new();
     let mut found = signatures(&image, &mut faults);
     if let Some(header) = keep(label::find(image.head()), &mut faults, Fault::Label) {

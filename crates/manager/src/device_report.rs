@@ -20,6 +20,9 @@ use crate::shared::Shared;
 /// Groups that are named as what an unknown device may wait for.
 const GROUPS_NAMED_MAX: usize = 3;
 
+/// Disks that are named because the device may be on any of them.
+const UNKNOWN_NAMED_MAX: usize = 3;
+
 /// How a device unit's device stands, in a sentence; nothing for other units, and for a device
 /// that is there.
 pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Option<String> {
@@ -36,13 +39,14 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
             format!("{} is there but not ready{more}", short(facts))
         }
         None => {
-            let waiting: Vec<String> =
-                suspects(table, &definition.name).into_iter().map(sentence).collect();
-            let more = if waiting.is_empty() { String::new() } else { "; ".to_owned() };
+            let waiting = suspects(table, &definition.name).into_iter().map(sentence);
+            let unknown = table.devices().filter(|facts| facts.is_unknown).map(unknown_words);
+            let more = waiting.chain(unknown.take(UNKNOWN_NAMED_MAX));
+            let more: String = more.map(|words| format!("; {words}")).collect();
             let meant = warren_unit::device_name::meant(&definition.name);
             let meant = meant.map(|meant| format!(", and none can be called so: is it {meant}?"));
             let meant = meant.unwrap_or_default();
-            format!("no such device was seen{meant}{more}{}", waiting.join("; "))
+            format!("no such device was seen{meant}{more}")
         }
     })
 }
@@ -70,6 +74,12 @@ fn suspects<'a>(table: &'a DeviceTable, name: &UnitName) -> Vec<&'a GroupFacts> 
 
 fn sentence(group: &GroupFacts) -> String {
     format!("{}: {}", group.name, group.state)
+}
+
+/// A disk that has not answered, or that udev has not looked at.
+fn unknown_words(facts: &DeviceFacts) -> String {
+    let note = if facts.note.is_empty() { String::new() } else { format!(": {}", facts.note) };
+    format!("what is on {} is not known{note}", short(facts))
 }
 
 /// The node, or the place of what has none.

@@ -5,7 +5,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use warren_bus::backend::{Backend, Call, DeviceWords, Facts, Live, ReplySender, UnitFiles};
-use warren_core::device_table::DeviceTable;
+use warren_core::device_table::{self, DeviceFacts, DeviceTable};
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
 use warren_core::request::Asker;
@@ -360,18 +360,27 @@ impl Backend for Shared {
 
     fn device(&self, definition: &Definition) -> DeviceWords {
         let table = self.devices();
-        let Some(facts) = table.ready(&definition.name) else { return DeviceWords::default() };
-        // A unit that was never made cannot be followed: nobody would be shown the device.
-        let main = table.following(&definition.name);
-        let main = main.filter(|main| self.view().lookup(main).is_some());
-        DeviceWords {
-            following: main.map_or_else(String::new, |main| main.as_str().to_owned()),
-            title: facts.title.clone(),
-            sysfs_path: facts.path.clone(),
-        }
+        let facts = table.ready(&definition.name);
+        facts.map_or_else(DeviceWords::default, |facts| device_words(&definition.name, facts))
+    }
+
+    fn device_units(&self) -> Vec<(UnitName, DeviceWords)> {
+        let table = self.devices();
+        let units = table.ready_units();
+        units.map(|(name, facts)| (name.clone(), device_words(name, facts))).collect()
     }
 
     fn facts(&self) -> Arc<Facts> {
         lock(&self.facts).clone()
+    }
+}
+
+/// What is known of the device of a unit of it.
+fn device_words(name: &UnitName, facts: &DeviceFacts) -> DeviceWords {
+    let main = device_table::main_unit(facts).filter(|main| main != name);
+    DeviceWords {
+        following: main.map_or_else(String::new, |main| main.as_str().to_owned()),
+        title: facts.title.clone(),
+        sysfs_path: facts.path.clone(),
     }
 }

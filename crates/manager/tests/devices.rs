@@ -82,9 +82,19 @@ fn a_unit_waits_for_its_device_and_goes_with_it() {
     begin(&m, "user.service");
     assert_eq!([m.state("user.service"), m.state(device)], ["inactive/dead", "inactive/dead"]);
 
-    let why = m.call("Why", &json!({"unit": "user.service"}));
-    let words = why["units"][0]["path"][1]["device"].as_str().unwrap_or_default().to_owned();
-    assert_eq!(words, "no such device was seen", "{why}");
+    let why = || {
+        let why = m.call("Why", &json!({"unit": "user.service"}));
+        why["units"][0]["path"][1]["device"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(why(), "no such device was seen");
+    // One that udev has not looked at may be the one that is waited for.
+    plug(&m, "sdz", 9, "");
+    fs::remove_file(m.directory.join("tree/udev/data/b8:9")).expect("it was made");
+    look_again(&m);
+    until("another disk is told of", || {
+        (why() == "no such device was seen; what is on /dev/sdz is not known").then_some(())
+    });
+    unplug(&m, "sdz");
     plug(&m, "sda", 0, "E:SYSTEMD_WANTS=wanted@.service\n");
     look_again(&m);
     m.wait_for("user.service", "active/running");
@@ -169,6 +179,7 @@ fn units_of_one_device_follow_its_place_in_sysfs() {
     let Some(m) = start("following", &[("user.target", user)]) else { return };
     let alias = "E:SYSTEMD_ALIAS=/dev/alias /sys/alias relative\n";
     plug(&m, "sda", 0, &format!("E:ID_MODEL=Best_Disk\nE:ID_FS_LABEL=data\n{alias}"));
+    plug(&m, "sdb", 1, "");
     look_again(&m);
     let (link, main) = ("dev-disk-by\\x2did-sda.device", "sys-devices-block-sda.device");
     let check = |unit: &str, property: &str, expected: &str| {
@@ -178,9 +189,26 @@ fn units_of_one_device_follow_its_place_in_sysfs() {
     };
     begin(&m, "user.target");
     m.wait_for(link, "active/plugged");
-    check(link, "Following", "");
-    // Whoever asks for a unit makes it; from then on the others follow it.
+    let rows = |more: &[&str]| {
+        let words = ["systemctl", "--no-pager", "--plain", "list-units", "-t", "device"];
+        m.run(&[&words, more].concat()).expect("systemctl answers")
+    };
+    // What nobody names is listed; followers are not shown.
+    let unnamed = "sys-devices-block-sdb.device";
+    for shown in [main, unnamed] {
+        let is_row =
+            |row: &str| row.split_whitespace().take(4).eq([shown, "loaded", "active", "plugged"]);
+        assert!(rows(&[]).lines().any(is_row), "{}", rows(&[]));
+    }
+    assert!(!rows(&[]).contains(link) && !rows(&[]).contains("dev-sdb.device"), "{}", rows(&[]));
+    assert!(rows(&["--all"]).contains(link) && rows(&["--all"]).contains("dev-sdb.device"));
+    assert!(rows(&["dev-sdb*", "--all"]).contains("dev-sdb.device "), "{}", rows(&["dev-sdb*"]));
+    assert!(!rows(&["dev-sdb*", "--all"]).contains(main) && !rows(&["--failed"]).contains("sdb"));
+    // Whoever asks for a unit makes it.
     check(main, "SubState", "plugged");
+    check("dev-sdb.device", "Following", unnamed);
+    check("dev-sdb.device", "SubState", "plugged");
+    check(unnamed, "Description", "/sys/devices/block/sdb");
     for unit in [link, main] {
         check(unit, "Description", "Best_Disk data");
         check(unit, "SysFSPath", "/sys/devices/block/sda");
@@ -192,12 +220,10 @@ fn units_of_one_device_follow_its_place_in_sysfs() {
     check("relative.device", "SubState", "dead");
     check(main, "Following", "");
     check("dev-other.device", "Description", "/dev/other");
-    let rows = |more: &[&str]| {
-        let words = ["systemctl", "--no-pager", "--plain", "list-units", "-t", "device"];
-        m.run(&[&words, more].concat()).expect("systemctl answers")
-    };
-    assert!(rows(&[]).contains(main) && !rows(&[]).contains(link), "followers are not shown");
-    assert!(rows(&["--all"]).contains(link));
+    let all = rows(&["--all"]);
+    let names = all.lines().filter_map(|row| row.split_whitespace().next());
+    let dev_sdb = names.filter(|name| *name == "dev-sdb.device").count();
+    assert_eq!(dev_sdb, 1, "one that was made is listed once: {all}");
 }
 
 const FSTAB: &str = "\

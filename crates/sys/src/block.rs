@@ -1,8 +1,14 @@
 //! Block devices by number.
 
 use std::fs;
+use std::num::NonZeroU64;
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+
+use rustix::fs::{Advice, fadvise};
+
+use crate::error::{Context, Result};
 
 /// Number of the whole disk that the node at `path` is for: a partition's is that of its disk.
 /// None where there is no such block device.
@@ -28,6 +34,13 @@ pub fn is_partition(found: &fs::Metadata) -> bool {
     let (major, minor) = (rustix::fs::major(found.rdev()), rustix::fs::minor(found.rdev()));
     found.file_type().is_block_device()
         && Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists()
+}
+
+/// Lets go of what the page cache has of these bytes of a block device, unless somebody is writing
+/// them: what the kernel itself writes to a disk, the superblock of an array for one, passes it by.
+pub fn drop_cached(file: impl AsFd, offset: u64, bytes: u64) -> Result<()> {
+    let length = NonZeroU64::new(bytes);
+    fadvise(file, offset, length, Advice::DontNeed).call("posix_fadvise")
 }
 
 /// A partition's directory in sysfs lies in its disk's.

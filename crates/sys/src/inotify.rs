@@ -39,6 +39,8 @@ pub enum WatchFor {
     Content,
     /// Only that the thing itself is renamed or removed, or its attributes change.
     Existence,
+    /// Only that it is closed by somebody who had opened it for writing.
+    Written,
 }
 
 /// An inotify instance, non-blocking.
@@ -66,6 +68,7 @@ impl Inotify {
             WatchFor::Names => itself | W::CREATE | W::MOVED_TO | W::ONLYDIR,
             WatchFor::Content => itself | entries | W::CLOSE_WRITE | W::MODIFY | W::ATTRIB,
             WatchFor::Existence => itself | W::ATTRIB,
+            WatchFor::Written => W::CLOSE_WRITE,
         };
         let path = path.as_ref();
         inotify::add_watch(&self.0, path, flags).call_on("inotify_add_watch", path)

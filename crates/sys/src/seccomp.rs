@@ -69,6 +69,7 @@ const HARMLESS: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_getdents64,
     libc::SYS_getcwd,
+    libc::SYS_fadvise64,
     // Of an instance that it has.
     libc::SYS_inotify_add_watch,
     libc::SYS_inotify_rm_watch,

@@ -63,18 +63,29 @@ const ROW_BYTES: usize = 256;
 
 /// Writes `(ssssssouso)`.
 pub fn write_unit_row(w: &mut Writer, row: &Row<'_>) {
-    let (name, definition) = (row.definition.name.as_str(), row.definition);
+    let definition = row.definition;
     let of_device = row.device.as_ref().map(|device| device.description(definition));
     let description = of_device.map_or_else(|| definition.title(), Cow::Owned);
     let following = row.device.as_ref().map_or("", |device| &device.following);
+    let states = [definition.load_state.as_str(), row.active, row.sub];
+    write_row(w, definition.name.as_str(), (&description, following), states, row.job);
+}
+
+fn write_row(
+    w: &mut Writer,
+    name: &str,
+    (description, following): (&str, &str),
+    states: [&str; 3],
+    job: Option<&Job>,
+) {
     // What the bus calls a text has no NUL in it.
     let description = description.split('\0').next().unwrap_or_default();
     let bytes = ROW_BYTES + 4 * name.len() + description.len() + following.len();
     w.small_structure(bytes, |w| {
         w.str(name).str(description);
-        w.str(row.definition.load_state.as_str()).str(row.active).str(row.sub).str(following);
+        w.str(states[0]).str(states[1]).str(states[2]).str(following);
         w.str_with(|w| write_unit_path(w, name));
-        match row.job {
+        match job {
             None => w.u32(0).str("").str("/"),
             Some(job) => w.u32(job.id.0).str(job.kind.as_str()).str(&path::job(job.id.0)),
         };
@@ -155,8 +166,27 @@ fn write_units(call: &Invocation<'_>, states: &[&str], patterns: &[&str]) -> Wri
                 }
             }
         }
+        write_unmade(w, call, states, patterns);
     });
     w
+}
+
+/// What a device that is there is, whether it has a unit or not.
+const PLUGGED: [&str; 3] = ["loaded", "active", "plugged"];
+
+/// Rows of devices that have no unit: one is made as soon as a client asks for its path.
+fn write_unmade(w: &mut Writer, call: &Invocation<'_>, states: &[&str], patterns: &[&str]) {
+    if !states.is_empty() && !states.iter().any(|state| PLUGGED.contains(state)) {
+        return;
+    }
+    for (name, device) in call.backend.device_units() {
+        let is_meant =
+            patterns.is_empty() || patterns.iter().any(|p| glob::matches(p, name.as_str()));
+        if is_meant && call.view.lookup(&name).is_none() {
+            let texts = (&*device.described(&name), &*device.following);
+            write_row(w, name.as_str(), texts, PLUGGED, None);
+        }
+    }
 }
 
 /// Units whose texts are fetched together.

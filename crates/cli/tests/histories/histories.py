@@ -1,11 +1,14 @@
 """histories.py WARREN DIR SEED STEPS: lvm2's commands at random over loop devices, some run while disks
-are away; in between, what `warren devices scan` says of some of the disks, in any order, is held against
-what lvm2 says of the same ones. Prints each difference; the last line counts.
+are away, some killed between two of their writes; disks are copied, and older metadata is put back. In
+between, what `warren devices scan` says of some of the disks, in any order, is held against what lvm2
+says of the same ones. Prints each difference; the last line counts.
 
 Runs in a mount namespace of its own (the caller sees to that). What is not compared, and why:
 - whether a group is complete, where lvm2 itself warns that headers or identifiers contradict each other;
 - volumes of exported groups, of which lvm2 shows none;
 - groups that lvm2's event way calls complete by the older metadata of one of their disks;
+- what is missing from groups that both list one disk, as after a vgsplit that was killed: lvm2's tools
+  count it for both, its event way and we for the group that the disk itself names;
 - labels in other sectors than the second: lvm2's event way does not see them, its other tools do.
 """
 
@@ -29,6 +32,9 @@ ENV = dict(os.environ, LVM_SYSTEM_DIR=DIR, LVM_SUPPRESS_FD_WARNINGS="1", DM_DISA
            PATH="/usr/sbin:/usr/bin:/sbin:/bin")
 dice = random.Random(SEED)
 disks = []
+# How often a command is killed, and before which of its reads and writes.
+KILLED, KILLED_AT_MOST = 0.15, 45
+NAMES = ["a+b", "_x.y-z", "0", "a--b", ".hid", "+plus", "X" * 100]
 
 
 def run(*words):
@@ -38,6 +44,20 @@ def run(*words):
 def lvm(verb, *words, among=None):
     devices = ",".join(among or disks)
     return run("lvm", verb, "--driverloaded", "n", "--devices", devices, *words)
+
+
+def killed(verb, *words, among):
+    """The same, ended by a signal when it asks for one more read or write."""
+    at = dice.randint(4, KILLED_AT_MOST)
+    return run("strace", "-f", "-o", "/dev/null", "-e", "trace=io_submit",
+               "-e", f"inject=io_submit:signal=KILL:when={at}",
+               "lvm", verb, "--driverloaded", "n", "--devices", ",".join(among), *words)
+
+
+def copy(source, target):
+    """A disk that is another one byte by byte, as a snapshot of a storage array is."""
+    if source != target:
+        run("dd", f"if={source}", f"of={target}", "bs=1M", "iflag=direct", "oflag=direct")
 
 
 def table(verb, fields, *words, among=None):
@@ -96,9 +116,29 @@ def step(number):
         ["vgchange", "--setautoactivation", dice.choice("yn"), group],
         ["pvchange", "-u", disk], ["pvchange", "--metadataignore", dice.choice("yn"), disk],
         ["pvremove", "-ff", "-y", disk],
+        ["pvresize", "-y", disk],
+        ["pvresize", "-y", "--setphysicalvolumesize", dice.choice(["12m", "20m"]), disk],
+        ["pvchange", "--addtag", f"@a+b=c/d:e#f&g!.h_-{number}", disk],
+        ["lvextend", "-l", "+2", f"{group}/{dice.choice(volumes)}"],
+        ["lvreduce", "-f", "-l", "-1", f"{group}/{dice.choice(volumes)}"],
+        ["lvrename", group, dice.choice(volumes), f"o_d+d.-{number}"],
+        ["lvchange", "--setautoactivation", dice.choice("yn"), f"{group}/{dice.choice(volumes)}"],
+        ["lvchange", "-k", dice.choice("yn"), f"{group}/{dice.choice(volumes)}"],
+        ["vgrename", group, dice.choice(NAMES)],
+        ["vgcfgbackup", "-f", f"{DIR}/backup", group], ["vgcfgbackup", "-f", f"{DIR}/backup", group],
+        ["vgcfgrestore", "--force", "-f", f"{DIR}/backup", group],
+        ["vgcfgrestore", "--force", "-f", f"{DIR}/backup", group],
+        ["vgimportclone", "-n", f"clone{number}", *own],
+        ["copied", disk], ["copied", disk],
     ])
     here = disks if dice.random() < 0.7 else [disk for disk in disks if dice.random() < 0.7]
-    return lvm(*words, among=here or disks)
+    if words[0] == "copied":
+        target = dice.choice(disks)
+        copy(disk, target)
+        # Half of them stay one disk twice.
+        words = dice.choice([["vgimportclone", "-n", f"clone{number}", target], ["pvs", target]])
+    how = killed if dice.random() < KILLED else lvm
+    return how(*words, among=here or disks)
 
 
 def started(among):
@@ -112,16 +152,20 @@ def started(among):
 
 
 def check():
-    """Differences between our words and lvm2's about some of the disks."""
+    """Differences between our words and lvm2's about some of the disks; None where lvm2 has no answer."""
     some = [disk for disk in disks if dice.random() < 0.7] or list(disks)
     dice.shuffle(some)
     ours = [json.loads(line) for line in run(WARREN, "devices", "scan", "--json", *some).stdout.splitlines()]
     groups = {group["id"]: group for group in ours if group["kind"] == "group"}
     rows, complaints = table("vgs", "vg_uuid,vg_name,pv_count,vg_missing_pv_count,vg_exported", among=some)
     if any(word in complaints for word in CONTRADICTIONS):
-        return []
+        return None
     shown = {row["vg_uuid"]: row for row in rows}
     volumes = table("lvs", "vg_uuid,lv_name,lv_health_status", among=some)[0]
+    listed = {}
+    for row in table("pvs", "pv_uuid,vg_uuid", among=some)[0]:
+        listed.setdefault(row["pv_uuid"], set()).add(row["vg_uuid"])
+    torn = set().union(*(owners for owners in listed.values() if len(owners) > 1))
     found = []
 
     def compare(what, mine, theirs):
@@ -129,7 +173,7 @@ def check():
             found.append(f"{what}: ours {mine}, lvm2's {theirs}")
 
     compare("groups", sorted(groups), sorted(shown))
-    for vgid in groups.keys() & shown.keys():
+    for vgid in (groups.keys() & shown.keys()) - torn:
         mine, theirs = groups[vgid], shown[vgid]
         lost = [disk for disk in mine["disks"] if any("takes it for lost" in note for note in disk["notes"])]
         missing = mine["of"] - mine["present"] + len(lost)
@@ -164,10 +208,12 @@ def main():
             done = step(number)
             if dice.random() < 0.4:
                 found = check()
+                if found is None:
+                    continue
                 checks += 1
                 differences += len(found)
                 for line in found:
-                    print(f"seed {SEED}, step {number}, after {' '.join(done.args[6:])}: {line}")
+                    print(f"seed {SEED}, step {number}, after {' '.join(done.args)}: {line}")
     finally:
         for disk in disks:
             run("losetup", "-d", disk)

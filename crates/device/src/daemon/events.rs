@@ -130,6 +130,7 @@ impl Daemon {
         let role = device.map(|device| device.role);
         self.before_udev.remove(&number);
         self.forget_nodes(number);
+        self.writes.forget(number);
         if let Some(found) = self.found.remove(&number) {
             self.names.remove(&found.name);
             self.tell_gone(&found, group);

@@ -156,6 +156,11 @@ impl Daemon {
         }
         for number in self.nodes.take_woken(now_ms()) {
             self.tell(number);
+            let found = self.found.get(&number).filter(|_| !self.is_nodeless(number)).cloned();
+            // What was written by a name that was not watched yet is not known.
+            if let Some(found) = found.filter(|found| self.watch_for_writes(found)) {
+                self.consider(found, true);
+            }
         }
     }
 

@@ -72,6 +72,10 @@ impl Daemon {
         for (_, found) in looked {
             found.ok().flatten().into_iter().for_each(|found| self.consider(found, true));
         }
+        // Nobody could answer while a thousand were asked.
+        if let Some(pass) = &mut self.pass {
+            pass.progress_ms = now_ms();
+        }
     }
 
     pub(super) fn waited_for(&mut self, number: DeviceNumber) {
@@ -126,6 +130,13 @@ impl Daemon {
     pub(super) fn pass_deadline_ms(&self) -> Option<u64> {
         let pass = self.pass.as_ref()?;
         Some(pass.progress_ms.saturating_add(self.options.pass_patience_ms))
+    }
+
+    /// Ends a pass that waits for nobody. Who is asked in this turn is late in the next at the earliest.
+    pub(super) fn end_empty_pass(&mut self) {
+        if self.pass.as_ref().is_some_and(|pass| pass.waits_for.is_empty()) {
+            self.end_pass();
+        }
     }
 
     pub(super) fn end_pass(&mut self) {

@@ -62,16 +62,19 @@ impl Index {
     }
 
     /// An array holds its members when it is put together, by this daemon, one before it, or others.
-    fn is_running(&self, group: GroupId) -> bool {
+    pub(super) fn is_running(&self, group: GroupId) -> bool {
         let GroupId::Md(set) = group else { return false };
         let members = self.arrays.get(&set).into_iter().flat_map(Places::devices);
         let mut members = members.filter_map(|number| self.devices.get(&number));
         members.any(|entry| entry.device.facts.held_by == Holder::Raid)
     }
 
+    /// Whoever started it: that this daemon was too late for it is no fault.
     fn was_started(&mut self, group: GroupId) -> Option<Scope> {
-        if self.whole(group).is_some() {
-            self.runs.entry(group).or_default().result = Some(Ok(()));
+        let is_first = self.whole(group).is_some();
+        let run = self.runs.entry(group).or_default();
+        if is_first || matches!(run.result, Some(Err(_))) {
+            run.result = Some(Ok(()));
         }
         None
     }

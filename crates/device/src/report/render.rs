@@ -126,5 +126,11 @@ fn group_json(group: &GroupReport) -> Value {
 }
 
 fn disk_json(disk: &DiskReport) -> Value {
-    json!({"name": disk.name, "bytes": disk.size_bytes, "what": disk.what, "notes": disk.notes})
+    json!({
+        "name": disk.name,
+        "bytes": disk.size_bytes,
+        "what": disk.what,
+        "notes": disk.notes,
+        "read": disk.is_read,
+    })
 }

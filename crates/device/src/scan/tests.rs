@@ -347,3 +347,43 @@ fn a_gpt_is_known_by_its_checksum() {
     disk.put(512 + 60, &[1]);
     assert_eq!(run(&disk).content, Content::Nothing);
 }
+
+/// A disk of which the page cache has what was there before.
+struct Cached {
+    cached: Disk,
+    disk: Disk,
+    is_fresh: std::cell::Cell<bool>,
+}
+
+impl ReadAt for Cached {
+    fn size_bytes(&self) -> u64 {
+        SIZE
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, ReadError> {
+        let from = if self.is_fresh.get() { &self.disk } else { &self.cached };
+        from.read_at(offset, buffer)
+    }
+
+    fn refresh(&self, _: u64, _: u64) -> bool {
+        !self.is_fresh.replace(true)
+    }
+}
+
+/// The legs of an array that runs: their superblocks are written past the page cache.
+#[test]
+fn a_superblock_is_read_from_the_disk_itself() {
+    for version in [Version::V090, Version::V10, Version::V11, Version::V12] {
+        let (mut cached, mut disk) = (Disk::new(SIZE), Disk::new(SIZE));
+        let newer = MdMember { events: member(version).events + 2, ..member(version) };
+        image::put_md(&mut cached, &member(version), 1);
+        image::put_md(&mut disk, &newer, 1);
+        let source = Cached { cached, disk, is_fresh: false.into() };
+        let scan = scan(&source, &mut Scratch::default(), &mut |_| false).expect("it can be read");
+        assert_eq!((scan.content, scan.reads), (Content::Md(newer), 2), "{version:?}");
+    }
+    // What is on no array is read once.
+    let source = Cached { cached: Disk::new(SIZE), disk: Disk::new(SIZE), is_fresh: false.into() };
+    scan(&source, &mut Scratch::default(), &mut |_| false).expect("it can be read");
+    assert!(!source.is_fresh.get());
+}

@@ -152,6 +152,17 @@ fn a_dead_disk_does_not_hold_up_the_batch() {
     });
 }
 
+/// To ask a thousand disks takes longer than one may take to answer, on a machine that is busy.
+#[test]
+fn no_disk_is_late_before_its_answer_was_waited_for() {
+    alone("no_disk_is_late_before_its_answer_was_waited_for", |test| {
+        let readers = Readers::new().expect("an eventfd can be had");
+        let disks = [("sda", pv_disk("a", "data", &["a"]))];
+        let mut machine = Machine::start(test, 1 << 20, &disks, readers, 0);
+        assert_eq!(machine.daemon.take_lines(), [""; 0]);
+    });
+}
+
 #[test]
 fn a_disk_that_answers_late_is_read_anew() {
     alone("a_disk_that_answers_late_is_read_anew", |test| {
@@ -167,7 +178,7 @@ fn a_disk_that_answers_late_is_read_anew() {
         let readers = Readers::with(Box::new(open), 50).expect("an eventfd can be had");
         let disks = [("sda", pv_disk("a", "data", &["a"])), ("sdz", pv_disk("z", "late", &["z"]))];
         let mut machine = Machine::start(test, 1 << 20, &disks, readers, 60_000);
-        let mut until = |count: usize| {
+        let until = |machine: &mut Machine, count: usize| {
             let mut said = Vec::new();
             while said.len() < count {
                 machine.daemon.turn(Some(Duration::from_secs(60))).expect("the socket works");
@@ -175,9 +186,12 @@ fn a_disk_that_answers_late_is_read_anew() {
             }
             said
         };
-        assert_eq!(until(2), ["sdz: does not answer".to_owned(), format!("{START} data")]);
+        let silent = "sdz: does not answer";
+        assert_eq!(until(&mut machine, 2), [silent.to_owned(), format!("{START} data")]);
+        let report = machine.daemon.report().text();
+        assert!(report.lines().any(|line| line == silent), "{report}");
         drop(let_go);
-        assert_eq!(until(1), [format!("{START} late")]);
+        assert_eq!(until(&mut machine, 1), [format!("{START} late")]);
     });
 }
 

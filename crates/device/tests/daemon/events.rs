@@ -41,6 +41,61 @@ fn a_changed_disk_is_read_again() {
 }
 
 #[test]
+fn what_is_written_to_a_disk_is_read_without_udev() {
+    alone("what_is_written_to_a_disk_is_read_without_udev", |test| {
+        let disks = [("sda", Disk::new(2 << 20)), ("dm-0", Disk::new(2 << 20))];
+        let mut machine = Machine::without_udev(test, &disks, None);
+        assert!(machine.said().is_empty());
+        let dev = machine.top.join("dev");
+        write_disk(&dev.join("sda"), &pv_disk("a", "one", &["a"]));
+        assert_eq!(machine.said(), [format!("{START} one")]);
+        // Who only reads does not make others read.
+        fs::read(dev.join("sda")).expect("it can be read");
+        assert!(machine.said().is_empty());
+        // udev watches disks itself, and tells.
+        let mut beside = Machine::boot(&format!("{test}-2"), 1 << 20, &disks);
+        write_disk(&beside.top.join("dev/sda"), &pv_disk("a", "one", &["a"]));
+        assert!(beside.said().is_empty());
+        beside.send("change", "sda", 0);
+        assert_eq!(beside.said(), [format!("{START} one")]);
+    });
+}
+
+/// device-mapper's programs make a node of their own, behind which the kernel's is not seen.
+#[test]
+fn what_is_written_to_a_volume_is_read_without_udev() {
+    alone("what_is_written_to_a_volume_is_read_without_udev", |test| {
+        let dir = make_top(test).join("sys/devices/block/dm-0/dm");
+        fs::create_dir_all(&dir).expect("the tree can be made");
+        for (file, text) in [("name", "map"), ("uuid", "x"), ("suspended", "0")] {
+            fs::write(dir.join(file), format!("{text}\n")).expect("the tree can be made");
+        }
+        let mut machine = Machine::without_udev(test, &[("dm-0", Disk::new(2 << 20))], None);
+        while !machine.daemon.report().text().contains("nothing known") {
+            machine.daemon.turn(None).expect("the socket works");
+        }
+        let dev = machine.top.join("dev");
+        // Behind the back of whoever watches the kernel's node.
+        let put = |disk: &Disk| {
+            fs::File::create(dev.join("new"))
+                .expect("it can be made")
+                .set_len(2 << 20)
+                .expect("sparse");
+            write_disk(&dev.join("new"), disk);
+            fs::rename(dev.join("new"), dev.join("dm-0")).expect("it is there");
+        };
+        put(&pv_disk("b", "two", &["b"]));
+        assert_eq!(machine.seen, [""; 0]);
+        fs::create_dir(dev.join("mapper")).expect("it can be made");
+        fs::write(dev.join("mapper/map"), "").expect("it can be made");
+        assert_eq!(machine.said(), [format!("{START} two")], "written before its node was watched");
+        put(&pv_disk("c", "three", &["c"]));
+        fs::write(dev.join("mapper/map"), "").expect("it is there");
+        assert_eq!(machine.said(), [format!("{START} three")]);
+    });
+}
+
+#[test]
 fn damage_is_told_and_a_node_that_is_gone_is_no_end() {
     alone("damage_is_told_and_a_node_that_is_gone_is_no_end", |test| {
         let mut damaged = pv_disk("a", "data", &["a"]);

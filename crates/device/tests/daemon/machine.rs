@@ -92,15 +92,21 @@ pub fn make_device(top: &Path, name: &str, minor: usize, disk: &Disk) {
     fs::write(dir.join("uevent"), uevent).expect("the tree can be made");
     fs::write(dir.join("size"), "4096\n").expect("the tree can be made");
     fs::write(top.join(format!("udev/data/b8:{minor}")), "I:1\n").expect("udev's record");
-    let node = fs::File::create(top.join("dev").join(name)).expect("the node can be made");
-    node.set_len(2 << 20).expect("it can be sparse");
-    for (at, block) in disk.extents() {
-        node.write_all_at(block, at).expect("the node can be written");
-    }
+    let node = top.join("dev").join(name);
+    fs::File::create(&node).and_then(|n| n.set_len(2 << 20)).expect("the node can be made");
+    write_disk(&node, disk);
     let link = top.join("sys/class/block").join(name);
     let _ = fs::remove_file(&link);
     let target = format!("../../devices/block/{name}");
     std::os::unix::fs::symlink(target, link).expect("the tree can be made");
+}
+
+/// Writes through a node, as mkfs(8) does.
+pub fn write_disk(node: &Path, disk: &Disk) {
+    let node = fs::File::options().write(true).open(node).expect("the node is there");
+    for (at, block) in disk.extents() {
+        node.write_all_at(block, at).expect("the node can be written");
+    }
 }
 
 pub fn make_top(test: &str) -> PathBuf {

@@ -10,7 +10,7 @@
 //! | 6 | a PV in no group | `s06...`; tests/peers.rs (`unused`) |
 //! | 7, 8 | a foreign owner, no owner | `s07_s08...`; tests/peers.rs (`foreign`) |
 //! | 9, 10, 14 | exported, not by itself, shared | `s09_s10_s14...`; tests/peers.rs but for shared |
-//! | 11 | a clone | `s11...`, started or held |
+//! | 11 | a clone | `s11...`, started or held; crates/cli/tests/histories.rs |
 //! | 12 | two groups of one name | `s12...`; activate/tests.rs, `groups_of_one_name...`; tests/peers.rs (`twin`) |
 //! | 13 | a damaged label is no PV, and one line | tests/daemon, `damage_is_told...`; scan/tests.rs; fuzz/tests.rs |
 //! | 15 | a PV on an array, legs first | `s15_s24...`; with a real array `xtask vm md` |
@@ -26,7 +26,9 @@
 //! | 25 | a btrfs of several | `s25...`; tests/daemon; with the kernel `xtask vm devices` |
 //!
 //! Besides: partitions as PVs, of which the whole disk was one before, and two arrays of one name
-//! (`xtask vm md`; activate/tests.rs); arrays of all levels and layouts (`xtask vm md`).
+//! (`xtask vm md`; activate/tests.rs); arrays of all levels and layouts (`xtask vm md`); commands of
+//! lvm2 that were killed half way, older metadata put back (crates/cli/tests/histories.rs); what is
+//! written to a disk that is there, without udev (tests/daemon, `what_is_written...`).
 
 use super::*;
 
@@ -607,4 +609,25 @@ fn the_result_of_a_start_is_kept() {
     assert_eq!(bench.index.result(group), Some(&failed), "another program of the same start");
     assert_eq!(bench.run("- sda") + &bench.run("+ sda a data@1"), "start data/d");
     assert_eq!(bench.index.result(group), None, "it is started anew");
+}
+
+/// `mdadm --create` writes to the disks and then starts the array itself.
+#[test]
+fn an_array_that_somebody_else_starts_first_has_not_failed() {
+    let failed: Result<(), String> = Err("mdadm: /dev/sda is busy".into());
+    let group = GroupId::Md(uuid("s"));
+    for is_held_first in [false, true] {
+        let mut bench = Bench::new(Policy::default());
+        let legs = ["+ sda md s 0 2 7 #leg", "+ sdb md s 1 2 7 #leg"];
+        bench.run("boot");
+        let started = ["+ sda md s 0 2 7", "+ sdb md s 1 2 7"].map(|line| bench.run(line));
+        assert_eq!(started.concat(), "start md/s");
+        if is_held_first {
+            legs.iter().for_each(|line| drop(bench.run(line)));
+        }
+        bench.index.step(0, Event::Activated { group, result: failed.clone() });
+        assert_eq!(bench.index.result(group) == Some(&failed), !is_held_first);
+        legs.iter().for_each(|line| drop(bench.run(line)));
+        assert_eq!(bench.index.result(group), Some(&Ok(())), "{is_held_first}");
+    }
 }
