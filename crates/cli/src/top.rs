@@ -73,17 +73,21 @@ fn picture(
             left -= share;
         }
     }
-    let cut = |line: &String| cut_to(line, usize::from(columns), style);
+    let cut = |line: &String| cut_to(line, usize::from(columns));
     lines.iter().map(cut).collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// A line that is not wider than the terminal; one with colours is left as it is, because its
-/// escape sequences must not be cut.
-fn cut_to(line: &str, columns: usize, style: Style) -> String {
-    if style.colour && line.contains('\x1b') {
-        return line.to_owned();
-    }
-    line.chars().take(columns).collect()
+/// A line that is not wider than the terminal. Escape sequences have no width, and stay, so that what
+/// they began ends with the line.
+fn cut_to(line: &str, columns: usize) -> String {
+    let (mut shown, mut escapes) = (0, false);
+    let mut stays = |c: char| {
+        let is_escape = escapes || c == '\x1b';
+        escapes = is_escape && !c.is_ascii_alphabetic();
+        shown += usize::from(!is_escape);
+        is_escape || shown <= columns
+    };
+    line.chars().filter(|&c| stays(c)).collect()
 }
 
 fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
@@ -272,6 +276,21 @@ JOBS, the oldest first
         }
         let nothing = picture(None, &json!({}), (80, 24), Style::default());
         assert!(nothing.starts_with("warren top  idle\n"), "{nothing}");
+    }
+
+    #[test]
+    fn colours_have_no_width() {
+        let (before, now) = (answer(0, 0, 7, 0), answer(2_000_000, 50_000, 8, 3_000_000));
+        let picture = |style| picture(Some(&before), &now, (30, 40), style);
+        let plain = picture(Style::default());
+        assert!(plain.lines().all(|line| line.chars().count() <= 30), "{plain}");
+        let mut coloured = picture(Style { colour: true });
+        assert!(coloured.contains("\x1b[0m"), "{coloured}");
+        while let Some(at) = coloured.find('\x1b') {
+            let end = coloured[at..].find('m').expect("a sequence ends");
+            coloured.replace_range(at..=at + end, "");
+        }
+        assert_eq!(coloured, plain);
     }
 
     #[test]

@@ -195,9 +195,14 @@ impl Graph {
 
     /// Whether `unit` has `relation` with `other`, whoever states it.
     pub fn is_related(&self, unit: UnitId, relation: Relation, other: UnitId) -> bool {
-        let edge = Edge { relation, other };
+        // Both ends know it: a target that orders thousands is not searched for one of them.
+        let (near, far) = (&self.reverse[unit.index()], &self.reverse[other.index()]);
+        let (unit, reverse, edge) = match near.len() <= far.len() {
+            true => (unit, near, Edge { relation, other }),
+            false => (other, far, Edge { relation: relation.inverse(), other: unit }),
+        };
         self.definition(unit).edges.binary_search(&edge).is_ok()
-            || self.reverse[unit.index()].binary_search(&edge).is_ok()
+            || reverse.binary_search(&edge).is_ok()
     }
 
     /// Every unit that is ordered against `unit` in either direction; may repeat.

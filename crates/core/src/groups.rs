@@ -94,10 +94,11 @@ impl Core {
 
     /// Starts that wait for a group with this unit in it are looked at again.
     pub(crate) fn look_at_group_waiters(&mut self, unit: UnitId) {
+        let graph = self.graph.clone();
         for relation in [Relation::RequireAnyOf, Relation::OptionalAllOf] {
-            for other in self.graph.related(unit, relation) {
+            for other in graph.related(unit, relation) {
                 if self.run(other).job.as_ref().is_some_and(|job| !job.running) {
-                    self.run_queue.insert(other);
+                    self.queue_job(other);
                 }
             }
         }
@@ -109,7 +110,7 @@ impl Core {
         for unit in self.busy() {
             let job = self.run(unit).job.as_ref();
             if job.is_some_and(|job| !job.running && job.blockers == 0) {
-                self.run_queue.insert(unit);
+                self.queue_job(unit);
             }
         }
     }

@@ -18,7 +18,8 @@ const UNTAKEN_MAX: usize = 1 << 20;
 /// One thing that happened, and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Happening {
-    /// When the event that led to it was stepped through.
+    /// When the event that led to it was stepped through. The begin of a job may be told later than
+    /// it was: many are not looked at in one step.
     pub at: Monotonic,
     /// The unit that it happened to.
     pub unit: UnitId,
@@ -123,10 +124,14 @@ impl Core {
     }
 
     pub(crate) fn happened(&mut self, unit: UnitId, what: What) {
+        self.happened_at(self.now.monotonic, unit, what);
+    }
+
+    pub(crate) fn happened_at(&mut self, at: Monotonic, unit: UnitId, what: What) {
         if self.untaken.happenings.len() == UNTAKEN_MAX {
             self.untaken.lost += 1;
             return;
         }
-        self.untaken.happenings.push(Happening { at: self.now.monotonic, unit, what });
+        self.untaken.happenings.push(Happening { at, unit, what });
     }
 }

@@ -1,13 +1,17 @@
 //! Jobs at work: whose turn it is, and what is done then.
 //!
 //! `requests` takes what clients ask for, `install` makes a plan's jobs installed ones, `waits`
-//! counts for each how many it waits for, and `ends` is how they end. Start at [`Core::run_job`].
+//! counts for each how many it waits for, `turns` has those whose turn may have come, and `ends` is
+//! how they end. Start at [`Core::run_next_job`].
 
 mod ends;
 mod install;
 mod outlast;
 mod requests;
+mod turns;
 mod waits;
+
+pub(crate) use turns::{JOBS_PER_STEP_MAX, Turns};
 
 use crate::happening::What;
 use crate::ids::UnitId;
@@ -15,6 +19,7 @@ use crate::job::{JobKind, JobResult};
 use crate::machine::Core;
 use crate::reason::{Code, Reason};
 use crate::state::*;
+use crate::time::Monotonic;
 use crate::transaction::World;
 use warren_unit::{LoadState, Relation};
 
@@ -53,30 +58,39 @@ impl World for Core {
 }
 
 impl Core {
-    /// Runs the job of `unit` if its turn has come.
-    pub(crate) fn run_job(&mut self, unit: UnitId) {
-        let Some(job) = self.run(unit).job.as_ref() else { return };
-        if job.running || job.blockers > 0 {
-            return;
+    /// Has the next unit do its job whose turn has come; false if there is none.
+    pub(crate) fn run_next_job(&mut self) -> bool {
+        while let Some((unit, since)) = self.next_turn() {
+            let job = self.run(unit).job.as_ref();
+            if job.is_some_and(|job| !job.running && job.blockers == 0) {
+                self.run_job(unit, since);
+                return true;
+            }
         }
+        false
+    }
+
+    /// Nothing holds it any more, since that moment.
+    fn run_job(&mut self, unit: UnitId, since: Monotonic) {
+        let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
         match self.perform(unit, kind, reason) {
             Turn::Wait => {}
             Turn::Begun => {
                 self.begin(unit);
-                self.note_begun(unit);
+                self.note_begun(unit, since);
             }
             Turn::Over(result, reason) => {
-                self.note_begun(unit);
+                self.note_begun(unit, since);
                 self.finish_job(unit, result, reason);
             }
         }
     }
 
-    fn note_begun(&mut self, unit: UnitId) {
+    fn note_begun(&mut self, unit: UnitId, since: Monotonic) {
         if let Some(job) = self.run(unit).job.as_deref() {
             let (job, kind, released_by) = (job.id, job.kind, job.released_by);
-            self.happened(unit, What::JobBegan { job, kind, released_by });
+            self.happened_at(since, unit, What::JobBegan { job, kind, released_by });
         }
     }
 
@@ -198,7 +212,7 @@ impl Core {
         if self.circles_possible {
             self.break_circles();
         }
-        self.run_queue.insert(unit);
+        self.queue_job(unit);
         Turn::Wait
     }
 

@@ -1,7 +1,7 @@
 //! The machine: [`Core::step`] takes one event and returns the effects that follow from it.
 //!
-//! One step runs until nothing more follows: transitions are propagated, jobs that became free are
-//! run, due deadlines are served. Where to look next: `jobs` (install, run, finish), `ripple`
+//! One step runs until nothing more follows, or until it has looked at many jobs: transitions are
+//! propagated, jobs that became free are run, due deadlines are served. Where to look next: `jobs` (install, run, finish), `ripple`
 //! (what a change of state does to others), `service`, `socket`, `mount`, `automount`, `simple`
 //! (the unit types).
 
@@ -10,6 +10,7 @@ use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
 use crate::ids::{EffectId, JobId, UnitId};
+use crate::jobs::{JOBS_PER_STEP_MAX, Turns};
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::settings::{AtHand, Compiled, Settings};
@@ -41,7 +42,8 @@ pub struct Core {
     pub(crate) settings: Settings,
     pub(crate) now: Moment,
     pub(crate) out: Vec<Effect>,
-    pub(crate) run_queue: BTreeSet<UnitId>,
+    pub(crate) turns: Turns,
+    jobs_per_step_max: usize,
     pub(crate) transitions: VecDeque<Transition>,
     pub(crate) unneeded_queue: BTreeSet<UnitId>,
     pub(crate) upheld_queue: BTreeSet<UnitId>,
@@ -68,6 +70,8 @@ pub struct Core {
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
+    /// Jobs were installed without a plan. What waits for nobody need not wait for the check.
+    pub(crate) circles_unchecked: bool,
     pub(crate) untaken: Untaken,
     compiled: AtHand,
     effects: BTreeMap<EffectId, UnitId>,
@@ -108,7 +112,8 @@ impl Core {
             settings,
             now: Moment::default(),
             out: Vec::new(),
-            run_queue: BTreeSet::new(),
+            turns: Turns::default(),
+            jobs_per_step_max: JOBS_PER_STEP_MAX,
             transitions: VecDeque::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
@@ -124,6 +129,7 @@ impl Core {
             running_jobs: 0,
             connections: BTreeMap::new(),
             circles_possible: false,
+            circles_unchecked: false,
             untaken: Untaken::default(),
             compiled: AtHand::default(),
             effects: BTreeMap::new(),
@@ -249,6 +255,12 @@ impl Core {
         self.compiled.resting_max = max;
     }
 
+    /// Looks at so many jobs in a step, at least one: few show soonest who relies on a step that
+    /// works everything off.
+    pub fn set_jobs_per_step_max(&mut self, max: usize) {
+        self.jobs_per_step_max = max.max(1);
+    }
+
     fn handle(&mut self, event: Event) {
         match event {
             Event::Tick => {}
@@ -276,13 +288,19 @@ impl Core {
         }
     }
 
-    /// Works off everything that follows from what was done, until nothing is left.
+    /// Works off what follows from what was done, until nothing is left, or many jobs were looked at
+    /// ([`Core::is_behind`]).
     pub(crate) fn settle(&mut self) {
+        let mut looked_at = 0;
         loop {
             if let Some(transition) = self.transitions.pop_front() {
                 self.ripple(transition);
-            } else if let Some(unit) = self.run_queue.pop_first() {
-                self.run_job(unit);
+            } else if looked_at == self.jobs_per_step_max && self.is_behind() {
+                break;
+            } else if self.run_next_job() {
+                looked_at += 1;
+            } else if std::mem::take(&mut self.circles_unchecked) {
+                self.break_circles();
             } else if let Some(unit) = self.job_end_queue.pop_first() {
                 self.tell_triggers_of_job_end(unit);
             } else if let Some(unit) = self.bound_queue.pop_first() {

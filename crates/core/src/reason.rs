@@ -3,6 +3,10 @@
 //! One table of codes; texts and documentation come from it. A code's number is stable and is
 //! shown as `WR-nnnn`; a code that is no longer used keeps its number.
 
+mod explained;
+
+pub use explained::{Explained, explained};
+
 use crate::ids::UnitId;
 use serde::{Deserialize, Serialize};
 
@@ -114,13 +118,32 @@ pub fn documentation() -> String {
     let mut out = String::from(
         "# Reasons\n\nGenerated from the table of reason codes. Every state that a unit is in and \
          every end of a job carries one; `warren why`, `warren status`, the log and the charts show \
-         it. A code keeps its number for ever.\n\n| code | what happened | what clears it |\n|--|--|--|\n",
+         it. A code keeps its number for ever.\n\nUNIT stands for the unit that shows the code.\n\n\
+         | code | what happened | what clears it |\n|--|--|--|\n",
     );
-    for code in Code::ALL {
+    for &code in Code::ALL {
+        let (id, text) = (code.id(), code.text());
         let cure = if code.cure().is_empty() { "nothing needs to be" } else { code.cure() };
-        out += &format!("| `{}` | {} | {cure} |\n", code.id(), code.text());
+        out += &format!("| [`{id}`](#{}) | {text} | {cure} |\n", id.to_lowercase());
     }
+    Code::ALL.iter().for_each(|&code| out += &section(code));
     out
+}
+
+fn section(code: Code) -> String {
+    let Explained { cause, look, clears } = explained(code);
+    format!(
+        "\n## {}\n\n*{}*\n\n- **How it comes about:** {cause}\n- **What to look at:** {look}\n\
+         - **What clears it:** {clears}\n",
+        code.id(),
+        capital(code.text()),
+    )
+}
+
+/// The same with a capital letter, as a sentence begins.
+fn capital(text: &str) -> String {
+    let (first, rest) = text.split_at(text.chars().next().map_or(0, char::len_utf8));
+    format!("{}{rest}.", first.to_uppercase())
 }
 
 /// Who or what set something off.

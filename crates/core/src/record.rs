@@ -20,6 +20,7 @@ use crate::machine::Serial;
 use crate::notes::Notes;
 use crate::state::{Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
@@ -38,12 +39,12 @@ const FRAME_BYTES_MAX: usize = 1 << 24;
 const NAMES_PER_FRAME: usize = 4096;
 
 #[derive(Serialize, Deserialize)]
-enum Record {
+enum Record<'r> {
     /// Names of the ids from `first` on, in order; an empty one is a unit that was forgotten. What
     /// was said of these ids before counts no more.
     Names { first: u32, names: Vec<String> },
     /// Run state of one unit.
-    Unit { unit: UnitId, run: UnitRun },
+    Unit { unit: UnitId, run: Cow<'r, UnitRun> },
     /// Counters and the state of the manager as a whole.
     Manager(Manager),
     /// Head of a batch: how many records belong to it, and what follows from it.
@@ -180,7 +181,7 @@ fn written_name(graph: &Graph, unit: UnitId) -> String {
 
 /// Appends one unit's run state; returns how many records that took.
 pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
-    write_frame(out, &Record::Unit { unit, run: run.clone() });
+    write_frame(out, &Record::Unit { unit, run: Cow::Borrowed(run) });
     let mut records = 1;
     if let Some(notes) = run.notes().cloned() {
         write_frame(out, &Record::Notes { unit, notes });
@@ -204,7 +205,7 @@ pub fn write_batch(out: &mut Vec<u8>, frames: &[u8], records: u32, late: Vec<Lat
     out.extend_from_slice(frames);
 }
 
-fn write_frame(out: &mut Vec<u8>, record: &Record) {
+fn write_frame(out: &mut Vec<u8>, record: &Record<'_>) {
     let at = out.len();
     out.extend([0; 8]);
     *out = postcard::to_extend(record, std::mem::take(out))
@@ -232,7 +233,7 @@ pub fn read(bytes: &[u8]) -> Result<Restored, Unusable> {
     Ok(restored)
 }
 
-fn read_frame(bytes: &[u8]) -> Option<(Record, usize)> {
+fn read_frame(bytes: &[u8]) -> Option<(Record<'static>, usize)> {
     let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let length = word(0)? as usize;
     let payload = bytes.get(8..8usize.checked_add(length)?)?;
@@ -260,7 +261,7 @@ impl Restored {
     }
 
     /// Takes one record in; false if it makes no sense here.
-    fn take(&mut self, record: Record) -> bool {
+    fn take(&mut self, record: Record<'_>) -> bool {
         match record {
             Record::Names { first, names } => {
                 for (at, name) in (first as usize..).zip(names) {
@@ -282,7 +283,7 @@ impl Restored {
                 }
             }
             Record::Unit { unit, run } => {
-                self.runs.insert(unit, run);
+                self.runs.insert(unit, run.into_owned());
             }
             Record::Notes { unit, notes } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };

@@ -70,9 +70,10 @@ impl Core {
             self.upheld_queue.extend(self.graph.related(unit, Relation::Upholds));
         }
         // What stood off, or waited for a start limit, is not written down.
-        for queue in [&mut self.run_queue, &mut self.unneeded_queue, &mut self.bound_queue] {
+        for queue in [&mut self.unneeded_queue, &mut self.bound_queue] {
             queue.append(&mut busy.iter().copied().collect());
         }
+        busy.iter().for_each(|&unit| self.queue_job(unit));
         self.settle();
         std::mem::take(&mut self.out)
     }

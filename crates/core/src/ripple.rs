@@ -160,7 +160,7 @@ impl Core {
     /// Jobs that wait for this unit's state rather than for a job: bound units and stops.
     fn requeue_waiters(&mut self, unit: UnitId) {
         if self.run(unit).job.is_some() {
-            self.run_queue.insert(unit);
+            self.queue_job(unit);
         }
     }
 

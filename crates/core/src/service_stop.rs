@@ -22,6 +22,10 @@ const SHARES: u32 = 10;
 /// But not more than this.
 const SHARE_MAX: Duration = Duration::from_secs(5);
 
+fn share_of(budget: Duration) -> Duration {
+    (budget / SHARES).min(SHARE_MAX)
+}
+
 /// How long processes may take to go after SIGKILL: only the kernel holds them then. What is left
 /// after it is left over.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -80,7 +84,9 @@ impl Core {
     /// `TimeoutStopSec=` is for the whole stop, from its beginning to the last signal. What is
     /// still to come keeps a share of it: the stop signal after `ExecStop=`, and `ExecStopPost=`.
     /// An abort has a time of its own, because a core dump takes long (systemd.service(5),
-    /// `TimeoutAbortSec=`), and so has SIGKILL, which only the kernel can hold up.
+    /// `TimeoutAbortSec=`), and so has SIGKILL, which only the kernel can hold up. Whose time is
+    /// over, because it was used up or because nobody waits any more, has one share for what is
+    /// still to be run.
     pub(crate) fn stop_deadline(
         &mut self,
         unit: UnitId,
@@ -93,15 +99,20 @@ impl Core {
             StopWatchdog | FinalWatchdog => config.timeout_abort,
             _ => config.timeout_stop,
         };
-        if config.stop_budget == StopBudget::PerPhase || matches!(phase, StopWatchdog) {
+        let is_overdue = self.is_overdue(unit);
+        let by_phase = config.stop_budget == StopBudget::PerPhase && !is_overdue;
+        if by_phase || matches!(phase, StopWatchdog) {
             return afresh.map(|timeout| now.after(timeout));
         }
         if matches!(phase, StopSigkill | FinalSigkill) {
             return Some(now.after(KILL_WAIT_MAX));
         }
+        if is_overdue {
+            return Some(now.after(config.timeout_stop.map_or(SHARE_MAX, share_of)));
+        }
         let budget = config.timeout_stop?;
         let end = *self.service_mut(unit).stop_by.get_or_insert(now.after(budget));
-        let share = (budget / SHARES).min(SHARE_MAX);
+        let share = share_of(budget);
         let post = u32::from(!config.exec_stop_post.is_empty());
         let shares = match phase {
             Stop => 1 + post,
@@ -367,13 +378,18 @@ impl Core {
     }
 
     /// An administrator waits no longer: what asks is over, what kills begins.
+    ///
+    /// `ExecStopPost=` still runs, as it may have something to clear away, but the time for the
+    /// whole stop is over: it has its share, whatever the file says.
     pub(crate) fn hurry_service(&mut self, unit: UnitId) {
         use ServicePhase::*;
-        match self.service_phase(unit) {
-            Some(Stop | StopWatchdog | StopSigterm) => self.enter_signal(unit, StopSigkill),
-            Some(StopPost | FinalWatchdog | FinalSigterm) => self.enter_signal(unit, FinalSigkill),
-            Some(StopSigkill) => self.enter_stop_post(unit),
-            Some(FinalSigkill) => self.enter_dead(unit),
+        let Some(phase) = self.service_phase(unit) else { return };
+        self.service_mut(unit).stop_by = Some(self.now.monotonic);
+        match phase {
+            Stop | StopWatchdog | StopSigterm => self.enter_signal(unit, StopSigkill),
+            StopPost | FinalWatchdog | FinalSigterm => self.enter_signal(unit, FinalSigkill),
+            StopSigkill => self.enter_stop_post(unit),
+            FinalSigkill => self.enter_dead(unit),
             _ => {}
         }
     }

@@ -89,7 +89,11 @@ impl Core {
         }
         self.socket_mut(unit).deadline = None;
         self.set_socket_phase(unit, SocketPhase::Listening);
-        self.out.push(Effect::WatchSockets { unit, on: true, accept });
+        // At the end nothing is started for traffic. A socket that outlasts it is watched by the
+        // manager that comes.
+        if !self.totals.stopping {
+            self.out.push(Effect::WatchSockets { unit, on: true, accept });
+        }
     }
 
     /// `Accept=`.

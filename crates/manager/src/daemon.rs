@@ -97,6 +97,8 @@ pub struct Daemon {
     pub(crate) log_link: crate::log_link::LogLink,
     pub(crate) devices: crate::devices::Devices,
     pub(crate) groups: Groups,
+    /// Groups whose main process was signalled, and others are to be.
+    pub(crate) others: crate::signals::Others,
     /// Units whose processes are to be killed in this turn.
     pub(crate) dying: Vec<UnitId>,
     pub(crate) sockets: Sockets,
@@ -201,6 +203,10 @@ impl Daemon {
             for (token, _) in tokens {
                 self.source_ready(token);
             }
+            if !self.others.is_empty() {
+                self.turn();
+                self.signal_others();
+            }
             // What was taken in while there was no room for a request makes no socket readable.
             if self.init.has_early() {
                 self.read_init();
@@ -215,7 +221,7 @@ impl Daemon {
     }
 
     fn timeout(&self) -> Duration {
-        if self.init.has_early() {
+        if self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
             return Duration::ZERO;
         }
         let now = now().monotonic;
@@ -428,7 +434,9 @@ impl Daemon {
         }
         self.kill_groups();
         self.check_conditions();
-        self.note_idle(&changed);
+        if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
+            self.note_idle(&changed);
+        }
         self.log_daemon_changed(&changed);
         self.look_for_device_daemon();
         self.publish(changed, notices, replies);
@@ -448,7 +456,7 @@ impl Daemon {
     }
 
     fn compact(&mut self, late: &[Late]) {
-        if self.state.wants_compaction() {
+        if self.state.wants_compaction(self.ending.is_some()) {
             self.write_state_anew(late);
         }
     }

@@ -1,17 +1,16 @@
 //! Effects carried out: each a system call or two, a request to a helper, or a task for a worker.
 
-use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
 use warren_bus::names::{NameState, NameWatcher};
-use warren_core::event::{Done, Effect, Event, FollowUp, KillTarget};
+use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
 use warren_sys::epoll::Interest;
-use warren_sys::{process, socket};
+use warren_sys::socket;
 use warren_trace::words::Reading;
 use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
 
@@ -21,12 +20,6 @@ use crate::orders::Order;
 use crate::say;
 use crate::spawn::directory_bases;
 use crate::{conditions, mounts};
-
-/// A group whose processes fork is listed so often for one signal.
-const LISTINGS_MAX: usize = 4;
-
-const SIGHUP: i32 = 1;
-const SIGCONT: i32 = 18;
 
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
@@ -56,8 +49,7 @@ impl Daemon {
                 self.done(id, result);
             }
             Effect::Kill { id, unit, target, signal, then } => {
-                let processes = self.kill(unit, target, signal, then);
-                self.done(id, Done::Killed { processes });
+                self.signal_for(id, unit, target, signal, then);
             }
             Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file),
             Effect::KillGroup { unit } => self.dying.push(unit),
@@ -144,80 +136,6 @@ impl Daemon {
         }
     }
 
-    // ---- signals ----
-
-    pub(crate) fn kill(
-        &mut self,
-        unit: UnitId,
-        target: KillTarget,
-        signal: i32,
-        then: FollowUp,
-    ) -> u32 {
-        match target {
-            KillTarget::Process(pid) => u32::from(self.signal_one(pid as i32, signal, then)),
-            KillTarget::Group => self.signal_group(unit, Vec::new(), signal, then),
-            KillTarget::GroupExcept(pid) => self.signal_group(unit, vec![pid as i32], signal, then),
-        }
-    }
-
-    /// Signals all of a group but these, each once. One that forks between the listing and its
-    /// signal would leave a child that nobody asks: a fork that is under way when the signal comes
-    /// fails and is begun anew by the kernel after it, so the group is listed again when all were
-    /// signalled. The main process comes first; where it is alone, one listing is enough.
-    fn signal_group(&self, unit: UnitId, spared: Vec<i32>, signal: i32, then: FollowUp) -> u32 {
-        let mut seen = BTreeSet::from_iter(spared);
-        let mut sent = 0;
-        let main = self.core.unit_run(unit).main_process().map(|main| main.pid as i32);
-        if let Some(main) = main.filter(|main| !seen.contains(main) && self.is_followed(*main)) {
-            sent += u32::from(self.signal_one(main, signal, then));
-            seen.insert(main);
-        }
-        for _ in 0..LISTINGS_MAX {
-            let listed = self.group_processes(unit);
-            let new: Vec<i32> = listed.into_iter().filter(|&pid| seen.insert(pid)).collect();
-            if new.is_empty() {
-                break;
-            }
-            sent +=
-                new.into_iter().filter(|&pid| self.signal_one(pid, signal, then)).count() as u32;
-        }
-        sent
-    }
-
-    /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
-    fn is_followed(&self, pid: i32) -> bool {
-        self.pidfds.contains_key(&(pid as u32))
-    }
-
-    fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
-        let sent = self.signal_process(pid, signal);
-        if then.hangup {
-            self.signal_process(pid, SIGHUP);
-        }
-        if then.resume {
-            self.signal_process(pid, SIGCONT);
-        }
-        sent
-    }
-
-    /// Without cgroups, the processes that the core knows.
-    fn group_processes(&self, unit: UnitId) -> Vec<i32> {
-        if self.groups.exist() {
-            return self.groups.processes(unit);
-        }
-        let run = self.core.unit_run(unit);
-        let main = run.main_process().map(|p| p.pid as i32);
-        main.into_iter().chain(run.control_pid().map(|p| p as i32)).collect()
-    }
-
-    /// By pidfd where there is one: the pid may be another process's by now.
-    fn signal_process(&self, pid: i32, signal: i32) -> bool {
-        match self.pidfds.get(&(pid as u32)) {
-            Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
-            None => process::kill(pid, signal).is_ok(),
-        }
-    }
-
     fn find_main(&mut self, id: EffectId, unit: UnitId, pid_file: Option<Box<str>>) {
         let processes = self.groups.processes(unit);
         let tracked = self.groups.exist();
@@ -264,15 +182,17 @@ impl Daemon {
 
     fn close_sockets(&mut self, unit: UnitId, settings: &Compiled) {
         let name = self.unit_name(unit);
-        let count = self.sockets.close(unit, settings.socket());
-        for index in 0..count {
+        let ends = self.ending.as_ref().is_some_and(|ending| ending.takes_init());
+        for index in self.sockets.close(unit, settings.socket(), ends) {
             let _ = self.init.drop_stored(&crate::sockets::stored_name(&name, index));
         }
     }
 
-    pub(crate) fn watch_sockets(&self, unit: UnitId, on: bool) {
+    pub(crate) fn watch_sockets(&mut self, unit: UnitId, on: bool) {
+        if !self.sockets.set_watched(unit, on) {
+            return;
+        }
         for open in self.sockets.get(unit) {
-            // Watching twice or leaving what is not watched is no harm.
             let _ = match on {
                 true => self.epoll.add(&open.fd, token::SOCKET | u64::from(unit.0), Interest::READ),
                 false => self.epoll.remove(&open.fd),

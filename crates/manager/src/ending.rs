@@ -139,9 +139,14 @@ impl Ending {
         self.action.is_some()
     }
 
+    /// Whether init ends, and with it all that it keeps.
+    pub fn takes_init(&self) -> bool {
+        self.is_for_good() && self.action != Some(PowerAction::SoftReboot)
+    }
+
     /// Whether what is mounted goes with the last process: in a container that ends.
     pub fn takes_mounts(&self) -> bool {
-        self.is_for_good() && self.action != Some(PowerAction::SoftReboot) && self.is_container
+        self.takes_init() && self.is_container
     }
 
     /// Whether the counters of one more unit are to be read.
@@ -340,7 +345,7 @@ impl Daemon {
             report: Some(self.report_path()),
         };
         let _ = std::fs::remove_file(self.report_path());
-        if !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
+        if !steps.are_needed() || !self.run_own(LAST_STEPS_EFFECT, steps.arguments()) {
             self.end_now();
         }
     }

@@ -1,7 +1,7 @@
 //! SIGKILL for whole groups: one by one, off the loop where there are many processes, and at the end
 //! with one write for all units of a slice that go together.
 
-use warren_core::event::{Done, Event, FollowUp, KillTarget};
+use warren_core::event::{Done, Event};
 use warren_core::ids::{EffectId, UnitId};
 
 use crate::daemon::Daemon;
@@ -71,7 +71,7 @@ impl Daemon {
 
     fn kill_one_by_one(&mut self, unit: UnitId, error: &str) {
         say!("{}: {error}", self.core.graph().name(unit));
-        self.kill(unit, KillTarget::Group, SIGKILL, FollowUp::default());
+        self.signal_group(unit, SIGKILL);
     }
 
     /// A worker has killed a group, or those of a slice; false if the effect is another one.

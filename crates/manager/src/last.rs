@@ -82,6 +82,13 @@ impl LastSteps {
     }
 }
 
+impl LastSteps {
+    /// Whether there may be anything to be done.
+    pub fn are_needed(&self) -> bool {
+        self.storage || self.groups.as_deref().is_some_and(stragglers::may_be_left)
+    }
+}
+
 /// Takes the last steps.
 pub fn run(steps: &LastSteps) -> Done {
     let mut done = Done::default();

@@ -61,6 +61,7 @@ mod resume;
 #[cfg(test)]
 mod scratch;
 pub mod shared;
+mod signals;
 pub mod snapshot;
 pub mod sockets;
 pub mod spawn;

@@ -32,6 +32,9 @@ const DIAGNOSTICS_SHOWN_MAX: usize = 50;
 /// Entries are put together up to this size of a packet, bytes.
 const PACKET_BYTES: usize = 32 << 10;
 
+/// Room for most entries, bytes.
+const ENTRY_BYTES: usize = 512;
+
 /// What waits for the log daemon at most, bytes.
 const OUTBOX_BYTES_MAX: usize = 1 << 20;
 
@@ -198,7 +201,7 @@ impl Message<'_> {
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(ENTRY_BYTES);
         let time_us = warren_sys::time::realtime_ns() / 1000;
         for (name, value) in [
             ("KIND", "entry"),

@@ -60,6 +60,10 @@ const OUTGOING_MAX: usize = 1024;
 /// So many streams of one turn wait for its end; with more, the daemon hears of them at once.
 const OUTGOING_PER_TURN_MAX: usize = 64;
 
+/// So many streams that were read to their end are left to init when it is about to end itself: to
+/// close them one by one would cost the end of thousands of services more than it frees.
+const LEFT_MAX: usize = 8 << 10;
+
 /// Most files of units that ended, for daemons of namespaces.
 const OLD_UNIT_FILES_MAX: usize = 1024;
 
@@ -159,6 +163,8 @@ pub struct LogLink {
     ask_again: bool,
     /// That output goes to files was said since there was a daemon last.
     said_files: bool,
+    /// Streams that init still keeps though they were read to their end.
+    left_to_init: usize,
 }
 
 impl LogLink {
@@ -192,6 +198,7 @@ impl LogLink {
             asked: false,
             ask_again: false,
             said_files: false,
+            left_to_init: 0,
         };
         log::set_heard(kept.heard);
         for (name, fd) in kept.streams {
@@ -553,9 +560,13 @@ impl Daemon {
 
     fn stream_ended(&mut self, key: u64) {
         self.log_link.left_out.remove(&key);
-        if let Some(name) = self.log_link.streams.remove(&key) {
-            let _ = self.init.drop_stored(&name.stored());
+        let Some(name) = self.log_link.streams.remove(&key) else { return };
+        let link = &mut self.log_link;
+        if self.ending.as_ref().is_some_and(|e| e.takes_init()) && link.left_to_init < LEFT_MAX {
+            link.left_to_init += 1;
+            return;
         }
+        let _ = self.init.drop_stored(&name.stored());
     }
 
     /// A daemon has begun: init is asked for all streams, as this process has none of them.

@@ -170,7 +170,8 @@ impl RecordRing {
         out
     }
 
-    /// The number of the first event at or after `time_us`, counting on times that do not fall.
+    /// The number of the first event at or after `time_us`, counting on times that do not fall: where
+    /// begins of jobs were told late, it is that of one a little later.
     pub fn since(&self, time_us: u64) -> u64 {
         let (mut low, mut high) = (self.oldest(), self.next());
         while low < high {

@@ -1,10 +1,11 @@
 //! Listening sockets: opened by their units' settings, kept by init over restarts of the manager.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::UnitId;
+use warren_sys::fdpass;
 use warren_sys::passwd::Database;
 use warren_sys::socket::{self, Ipv6Only, Kind, SocketOptions};
 use warren_unit::config::{Address, BindIpv6Only, Listen, ListenKind, SocketConfig};
@@ -21,6 +22,8 @@ pub struct Open {
 #[derive(Default)]
 pub struct Sockets {
     open: BTreeMap<UnitId, Vec<Open>>,
+    /// Those in which traffic is looked for.
+    watched: BTreeSet<UnitId>,
 }
 
 /// The name under which init keeps a socket.
@@ -64,14 +67,31 @@ impl Sockets {
         self.open.entry(unit).or_default().push(Open { fd, name });
     }
 
+    /// Takes note whether traffic is looked for in a unit's sockets; false if that is as it was.
+    pub fn set_watched(&mut self, unit: UnitId, on: bool) -> bool {
+        match on {
+            true => self.watched.insert(unit),
+            false => self.watched.remove(&unit),
+        }
+    }
+
     /// What is open for a unit.
     pub fn get(&self, unit: UnitId) -> &[Open] {
         self.open.get(&unit).map_or(&[], |open| open)
     }
 
-    /// Closes a unit's sockets; returns how many there were.
-    pub fn close(&mut self, unit: UnitId, config: &SocketConfig) -> usize {
-        let count = self.open.remove(&unit).map_or(0, |open| open.len());
+    /// Closes a unit's sockets; returns the indices of those that init is to close too. If it `ends`
+    /// soon by itself, those who connect are refused without it.
+    pub fn close(&mut self, unit: UnitId, config: &SocketConfig, ends: bool) -> Vec<usize> {
+        self.watched.remove(&unit);
+        let open = self.open.remove(&unit).unwrap_or_default();
+        let count = open.len();
+        let refuses = |index: usize| {
+            let kind = config.listen.get(index).map(|listen| &listen.kind);
+            ends && matches!(kind, Some(ListenKind::Stream | ListenKind::SequentialPacket))
+        };
+        let closed = (0..count).filter(|&index| refuses(index));
+        closed.for_each(|index| fdpass::hang_up(open[index].fd.as_fd()));
         for listen in config.listen.iter().filter(|_| count > 0) {
             if let Some(path) = path_of(&listen.address).filter(|_| config.remove_on_stop) {
                 let _ = socket::remove_file(path);
@@ -82,7 +102,7 @@ impl Sockets {
                 let _ = socket::remove_file(link);
             }
         }
-        count
+        (0..count).filter(|&index| !refuses(index)).collect()
     }
 
     /// The names and descriptors that a service gets from these socket units, in order.

@@ -229,6 +229,7 @@ fn make(
         log_link,
         devices,
         groups,
+        others: crate::signals::Others::new(),
         dying: Vec::new(),
         sweep: Sweep::new(wake.clone()),
         sockets: Sockets::default(),

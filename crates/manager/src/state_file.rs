@@ -14,6 +14,9 @@ const STATE_BYTES_MAX: usize = 1 << 30;
 /// Compaction begins no earlier than at this size, in bytes.
 const COMPACT_BYTES_MIN: u64 = 4 << 20;
 
+/// While everything ends, compaction begins at so many times the usual size.
+const ENDING_TIMES: u64 = 4;
+
 /// The state file of this incarnation.
 pub struct StateFile {
     fd: OwnedFd,
@@ -132,9 +135,11 @@ impl StateFile {
         records
     }
 
-    /// Whether a rewrite would make the file much smaller.
-    pub fn wants_compaction(&self) -> bool {
-        self.end > COMPACT_BYTES_MIN && self.end > 2 * self.base
+    /// Whether a rewrite would make the file much smaller. While everything ends, which is soon over,
+    /// it may become larger.
+    pub fn wants_compaction(&self, ending: bool) -> bool {
+        let times = if ending { ENDING_TIMES } else { 1 };
+        self.end > COMPACT_BYTES_MIN * times && self.end > 2 * self.base * times
     }
 
     /// A new file with only the last state of each unit that has one, and what follows from this

@@ -238,7 +238,7 @@ impl Traps {
 
     /// The trap is to go.
     pub fn close(&mut self, unit: UnitId, going: Going) {
-        let _ = self.idle.send(IdleOrder::Leave(unit));
+        self.watch_idle(unit, false);
         let Some(mut trap) = self.traps.remove(&unit) else { return };
         self.by_device.remove(&trap.device);
         trap.stays = going == Going::WithTheRest;

@@ -404,7 +404,7 @@ fn an_empty_machine_ends_without_a_sleep() {
     m.wait_until_it_listens();
     let manager = until("a manager", || m.manager_pid());
     let calls = m.directory.join("calls");
-    let traced = "trace=nanosleep,clock_nanosleep,select,exit_group";
+    let traced = "trace=nanosleep,clock_nanosleep,select,exit_group,reboot";
     let mut processes = vec![m.init_pid, manager];
     processes.extend(m.helper_pids());
     let mut strace = Command::new("strace")
@@ -427,8 +427,9 @@ fn an_empty_machine_ends_without_a_sleep() {
     let (console, _) = end(&mut m);
     let _ = strace.wait();
     let calls = std::fs::read_to_string(&calls).expect("it was written");
-    // Who takes the last steps ends by itself: that it was seen says that calls are.
-    assert!(calls.contains("exit_group("), "{calls}{console}");
+    // Process 1 ends the machine: that it was seen says that calls are.
+    let ends = ["exit_group(", "reboot("].iter().any(|call| calls.contains(call));
+    assert!(ends, "{calls}{console}");
     assert!(!calls.contains("sleep("), "{calls}");
     assert!(!calls.contains("select("), "{calls}");
 }
@@ -584,6 +585,27 @@ fn what_would_start_something_does_not_any_more() {
             && matches!(name, "again.service" | "asked.service")
     });
     assert_eq!(started.count(), 0, "{console}");
+}
+
+/// Init keeps sockets until it ends itself; who connects to one that was stopped is refused all the same.
+#[test]
+fn a_stopped_socket_refuses_while_others_are_waited_for() {
+    let slow = "[Service]\nExecStart=@P stay\nTimeoutStopSec=120\n\
+                ExecStop=@P append:@D/out/stopping:it wait:60000";
+    let socket = ("asked.socket".to_owned(), "[Socket]\nListenStream=/run/asked".to_owned());
+    let units = vec![service("slow", slow), socket];
+    let Some(mut m) = up("refusing", &units) else { return };
+    m.write("asked.service", "[Service]\nExecStart=@P serve");
+    m.call("Reload", &json!({}));
+    m.expect_job("start", "asked.socket", "done");
+    let connect = || std::os::unix::net::UnixStream::connect(m.inside("/run/asked"));
+    drop(connect().expect("it listens"));
+    m.leave("poweroff");
+    until("it is being stopped", || m.out("stopping").exists().then_some(()));
+    let refused = std::io::ErrorKind::ConnectionRefused;
+    until("it refuses", || connect().err().filter(|error| error.kind() == refused));
+    m.call("Hurry", &json!({"unit": "slow.service"}));
+    m.wait_for_end();
 }
 
 #[test]

@@ -410,14 +410,14 @@ pub fn allows_left_overs(text: &str) -> bool {
     ["KillMode=process", "KillMode=none", "SendSIGKILL=no"].iter().any(|line| text.contains(line))
 }
 
-/// `watch`: a socket is watched if and only if it listens.
+/// `watch`: a socket is watched if and only if it listens; at the end one that listens need not be.
 fn watch_agrees(world: &World, unit: UnitId) -> Option<String> {
     let TypeState::Socket(Socket::Up(run)) = &world.core.unit_run(unit).state else { return None };
     let watched = world.kernel.sockets.get(&unit).is_some_and(|s| s.watched.is_some());
     let wants = run.phase == SocketPhase::Listening;
     let name = world.name(unit);
-    (watched != wants)
-        .then(|| format!("watch: {name} is {}, watched: {watched}", run.phase.as_str()))
+    let agrees = watched == wants || !watched && world.core.totals().stopping;
+    (!agrees).then(|| format!("watch: {name} is {}, watched: {watched}", run.phase.as_str()))
 }
 
 /// `waiter`: nobody is left waiting in a trap.

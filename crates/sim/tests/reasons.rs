@@ -88,6 +88,7 @@ fn each_code_has_a_case_and_a_line_of_the_documentation() {
     let page = include_str!("../../../docs/src/reference/reasons.md");
     assert_eq!(page, documentation(), "`cargo xtask docs` writes it");
     for code in &all {
-        assert_eq!(page.matches(&format!("`{code}`")).count(), 1, "{code}");
+        assert_eq!(page.matches(&format!("| [`{code}`](#")).count(), 1, "{code}");
+        assert_eq!(page.matches(&format!("\n## {code}\n")).count(), 1, "{code}");
     }
 }

@@ -18,7 +18,7 @@ impl Core {
         let Some(job) = self.run(unit).job.as_ref() else { return };
         let (kind, reason) = (job.kind, job.reason);
         if !job.running {
-            self.run_queue.insert(unit);
+            self.queue_job(unit);
             return;
         }
         let own_reason = self.run(unit).history.as_ref().map_or(reason, |h| h.reason);
@@ -211,7 +211,7 @@ impl Core {
             job.ignore_order = true;
             job.deadline = None;
         });
-        self.run_queue.insert(unit);
+        self.queue_job(unit);
     }
 
     pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {

@@ -99,7 +99,7 @@ impl Core {
                 }
                 Some(merged) if !old.running => {
                     self.change_job(unit, |job| job.kind = merged);
-                    self.run_queue.insert(unit);
+                    self.queue_job(unit);
                     return self.strengthen(unit, mode);
                 }
                 Some(merged) if merged == old.kind => return self.strengthen(unit, mode),
@@ -117,7 +117,7 @@ impl Core {
         let id = job.id;
         if mode == JobMode::IgnoreDependencies && !job.ignore_order {
             self.change_job(unit, |job| job.ignore_order = true);
-            self.run_queue.insert(unit);
+            self.queue_job(unit);
         }
         id
     }
@@ -155,7 +155,7 @@ impl Core {
         self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
         self.tell(Notice::JobNew { job: id, unit });
         self.happened(unit, What::JobQueued { job: id, kind, reason });
-        self.run_queue.insert(unit);
+        self.queue_job(unit);
         id
     }
 }

@@ -177,7 +177,7 @@ impl Core {
                 self.install_new(unit, JobKind::Stop, self.stopping_mode(unit), reason);
             }
         }
-        self.break_circles();
+        self.circles_unchecked = true;
     }
 
     /// What somebody else mounted is unmounted only if it would be by `umount.target`.

@@ -38,7 +38,7 @@ impl Core {
                 job.blockers = if add { job.blockers + 1 } else { job.blockers.saturating_sub(1) };
                 job.released_by = (job.blockers == 0).then_some(unit);
                 if job.blockers == 0 {
-                    self.run_queue.insert(other);
+                    self.queue_job(other);
                 }
             }
         }
@@ -90,7 +90,7 @@ impl Core {
                 && job.blockers != blockers
             {
                 self.run_mut(unit).job.as_mut().expect("seen").blockers = blockers;
-                self.run_queue.insert(unit);
+                self.queue_job(unit);
             }
         }
     }
@@ -106,7 +106,7 @@ impl Core {
             self.tell(Notice::CycleBroken { units, dropped });
             if self.totals.stopping {
                 self.change_job(dropped, |job| job.ignore_order = true);
-                self.run_queue.insert(dropped);
+                self.queue_job(dropped);
                 continue;
             }
             let reason = Reason::new(Code::Canceled, Cause::Manager);
@@ -116,28 +116,37 @@ impl Core {
 
     /// The units of jobs that wait, directly or through others, for a circle of jobs: what is left
     /// when those that wait for nobody, and then those that waited for them only, are taken away.
+    /// Of those that wait for nobody nothing need be looked at.
     fn waiting_in_circles(&self) -> Option<Vec<UnitId>> {
-        let mut blockers: BTreeMap<UnitId, u32> = BTreeMap::new();
+        let waits = |&unit: &UnitId| {
+            let job = self.run(unit).job.as_ref().filter(|job| !job.running);
+            job.is_some_and(|job| job.blockers > 0 || self.flags(unit).has_groups())
+        };
+        let waiting: BTreeMap<UnitId, JobKind> =
+            self.busy().into_iter().filter(waits).map(|unit| (unit, self.kind(unit))).collect();
+        let neighbours = |unit: UnitId| {
+            let others = self.job_neighbours(unit).into_iter();
+            others.filter_map(|other| Some((other, *waiting.get(&other)?)))
+        };
+        let mut blockers = BTreeMap::new();
         let mut free = Vec::new();
-        for unit in self.busy() {
-            let Some(job) = self.run(unit).job.as_ref() else { continue };
-            let count = match self.flags(unit).has_groups() {
-                true => self.count_waits(unit, Graph::may_wait),
-                false => job.blockers,
+        for (&unit, &kind) in &waiting {
+            let is_waited_for = |&(other, other_kind): &(UnitId, JobKind)| {
+                self.graph.may_wait(unit, kind, other, other_kind)
             };
-            match count * u32::from(!job.running) {
-                0 => free.push(unit),
-                count => {
-                    blockers.insert(unit, count);
-                }
+            match self.ignores_order(unit) {
+                true => free.push(unit),
+                false => match neighbours(unit).filter(is_waited_for).count() {
+                    0 => free.push(unit),
+                    count => _ = blockers.insert(unit, count),
+                },
             }
         }
         while let Some(unit) = free.pop() {
-            let kind = self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
-            for other in self.job_neighbours(unit) {
-                let waiting = self.run(other).job.as_ref().map_or(JobKind::Nop, |job| job.kind);
+            let kind = self.kind(unit);
+            for (other, waiting) in neighbours(unit) {
                 let Some(count) = blockers.get_mut(&other) else { continue };
-                *count -= u32::from(self.graph.may_wait(other, waiting, unit, kind));
+                *count -= usize::from(self.graph.may_wait(other, waiting, unit, kind));
                 if *count == 0 {
                     blockers.remove(&other);
                     free.push(other);
@@ -145,5 +154,13 @@ impl Core {
             }
         }
         (!blockers.is_empty()).then(|| blockers.into_keys().collect())
+    }
+
+    fn kind(&self, unit: UnitId) -> JobKind {
+        self.run(unit).job.as_ref().map_or(JobKind::Nop, |job| job.kind)
+    }
+
+    fn ignores_order(&self, unit: UnitId) -> bool {
+        self.run(unit).job.as_ref().is_some_and(|job| job.ignore_order)
     }
 }

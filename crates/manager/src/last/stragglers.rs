@@ -126,6 +126,14 @@ impl Hunt {
     }
 }
 
+/// Whether there may be somebody to be ended. Nothing is looked at that could hold the caller up, as
+/// a process's own files could.
+pub fn may_be_left(root: &Path) -> bool {
+    let Ok(tree) = Tree::open(root) else { return true };
+    let is_populated = |group: &String| tree.events(group).map_or(true, |events| events.populated);
+    groups(&tree).iter().any(is_populated) || tree.procs("").map_or(true, |pids| !pids.is_empty())
+}
+
 /// The groups directly below the root, but Warrener's own.
 fn groups(tree: &Tree) -> Vec<String> {
     let all = tree.children("").unwrap_or_default();

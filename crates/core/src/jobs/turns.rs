@@ -1,0 +1,80 @@
+//! Whose job is to be looked at: it was made, nothing stands in its way any more, or its unit's
+//! state changed.
+
+use crate::ids::UnitId;
+use crate::machine::Core;
+use crate::state::TypeState;
+use crate::time::Monotonic;
+use std::collections::BTreeMap;
+
+/// Jobs that one step looks at; with more, another step is to follow. So of thousands the first are
+/// at work while the others are still being told, and what they lead to is heard of in between.
+pub(crate) const JOBS_PER_STEP_MAX: usize = 256;
+
+/// Units whose job is to be looked at, the lowest id first, and since when.
+#[derive(Debug, Default)]
+pub(crate) struct Turns {
+    services: BTreeMap<UnitId, Monotonic>,
+    others: BTreeMap<UnitId, Monotonic>,
+}
+
+impl Turns {
+    pub fn is_empty(&self) -> bool {
+        self.services.is_empty() && self.others.is_empty()
+    }
+
+    pub fn contains(&self, unit: UnitId) -> bool {
+        self.services.contains_key(&unit) || self.others.contains_key(&unit)
+    }
+
+    /// The next. At the end services come first: their processes take time, and nobody has to wait
+    /// for the others' turn before that begins.
+    fn pop(&mut self, stopping: bool) -> Option<(UnitId, Monotonic)> {
+        let is_services = match (self.services.first_key_value(), self.others.first_key_value()) {
+            (Some((service, _)), Some((other, _))) => stopping || service < other,
+            (service, _) => service.is_some(),
+        };
+        if is_services { self.services.pop_first() } else { self.others.pop_first() }
+    }
+}
+
+impl Core {
+    /// Has the job of `unit` looked at.
+    pub(crate) fn queue_job(&mut self, unit: UnitId) {
+        let turns = match self.run(unit).state {
+            TypeState::Service(_) => &mut self.turns.services,
+            _ => &mut self.turns.others,
+        };
+        turns.entry(unit).or_insert(self.now.monotonic);
+    }
+
+    pub(super) fn next_turn(&mut self) -> Option<(UnitId, Monotonic)> {
+        self.turns.pop(self.totals.stopping)
+    }
+
+    /// Whether the last step left jobs that are to be looked at: it is to be stepped again when
+    /// what follows from it was carried out, whether something happens or not.
+    pub fn is_behind(&self) -> bool {
+        !self.turns.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(stopping: bool, expected: [u32; 4]) {
+        let ids = |ids: [u32; 2]| ids.into_iter().map(|id| (UnitId(id), Monotonic(0))).collect();
+        let mut turns = Turns { services: ids([2, 4]), others: ids([1, 3]) };
+        let popped = std::iter::from_fn(|| turns.pop(stopping)).map(|(unit, _)| unit.0);
+        assert_eq!(popped.collect::<Vec<_>>(), expected);
+        assert!(turns.is_empty());
+    }
+
+    #[test]
+    fn the_lowest_comes_first_and_at_the_end_services() {
+        check(false, [1, 2, 3, 4]);
+        check(true, [2, 4, 1, 3]);
+    }
+}

@@ -1,0 +1,164 @@
+//! Signals to processes and groups.
+//!
+//! The main process of a group is signalled at once. Whether others are in its group costs more to
+//! find out than the signal, and of most services nobody is; whether it is stopped and is to go on is
+//! no matter once it has ended. So both are seen to a moment later, after the ends that have come
+//! meanwhile, and not at all of a unit of which they left nobody.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::os::fd::AsFd;
+
+use warren_core::event::{Done, FollowUp, KillTarget};
+use warren_core::ids::{EffectId, UnitId};
+use warren_sys::process;
+
+use crate::daemon::Daemon;
+
+/// A group whose processes fork is listed so often for one signal.
+const LISTINGS_MAX: usize = 4;
+
+/// Groups that are looked at for others in one turn, so that ends are heard of in between.
+const LOOKED_AT_PER_TURN_MAX: usize = 64;
+
+const SIGHUP: i32 = 1;
+const SIGCONT: i32 = 18;
+
+/// Groups whose main process was signalled, and in which there may be others. One for each effect
+/// that is under way at most.
+pub(crate) type Others = VecDeque<Asked>;
+
+/// What the others of a group are to be asked.
+pub(crate) struct Asked {
+    /// The effect that is answered when they were.
+    id: EffectId,
+    unit: UnitId,
+    signal: i32,
+    then: FollowUp,
+    /// It had the signal, and is to go on with it if it was stopped.
+    main: Option<i32>,
+    /// Those who had the signal, or are not to have it.
+    seen: BTreeSet<i32>,
+    /// How many had it.
+    sent: u32,
+}
+
+impl Daemon {
+    /// Sends the signal of an effect, which is answered when all that are meant had it.
+    pub(crate) fn signal_for(
+        &mut self,
+        id: EffectId,
+        unit: UnitId,
+        target: KillTarget,
+        signal: i32,
+        then: FollowUp,
+    ) {
+        let spared = match target {
+            KillTarget::Process(pid) => {
+                let processes = u32::from(self.signal_one(pid as i32, signal, then));
+                return self.done(id, Done::Killed { processes });
+            }
+            KillTarget::Group => BTreeSet::new(),
+            KillTarget::GroupExcept(pid) => BTreeSet::from([pid as i32]),
+        };
+        let mut asked = Asked { id, unit, signal, then, main: None, seen: spared, sent: 0 };
+        match self.signal_main(&mut asked) {
+            true => self.others.push_back(asked),
+            false => {
+                self.signal_rest(&mut asked);
+                self.done(id, Done::Killed { processes: asked.sent });
+            }
+        }
+    }
+
+    /// Signals all of a group, at once.
+    pub(crate) fn signal_group(&self, unit: UnitId, signal: i32) {
+        let (id, then, seen) = (EffectId(0), FollowUp::default(), BTreeSet::new());
+        let mut asked = Asked { id, unit, signal, then, main: None, seen, sent: 0 };
+        self.signal_main(&mut asked);
+        self.signal_rest(&mut asked);
+    }
+
+    /// Signals the others of groups whose main process had its signal, of some of them: those of
+    /// whose units nobody is left, or wants to know any more, are passed by.
+    pub(crate) fn signal_others(&mut self) {
+        for _ in 0..LOOKED_AT_PER_TURN_MAX {
+            let Some(mut asked) = self.next_others() else { return };
+            self.signal_rest(&mut asked);
+            self.done(asked.id, Done::Killed { processes: asked.sent });
+        }
+    }
+
+    fn next_others(&mut self) -> Option<Asked> {
+        loop {
+            let asked = self.others.pop_front()?;
+            if self.core.effect_unit(asked.id) == Some(asked.unit) {
+                return Some(asked);
+            }
+        }
+    }
+
+    /// Signals the main process, if it is to be and is known for sure; whether it had the signal.
+    fn signal_main(&self, asked: &mut Asked) -> bool {
+        let main = self.core.unit_run(asked.unit).main_process().map(|main| main.pid as i32);
+        let main = main.filter(|main| !asked.seen.contains(main) && self.is_followed(*main));
+        let Some(main) = main else { return false };
+        let is_sent = self.signal_one(main, asked.signal, FollowUp { resume: false, ..asked.then });
+        asked.sent += u32::from(is_sent);
+        asked.seen.insert(main);
+        asked.main = is_sent.then_some(main);
+        is_sent
+    }
+
+    /// Signals all of a group who have not had the signal, each once. One that forks between the
+    /// listing and its signal would leave a child that nobody asks: a fork that is under way when the
+    /// signal comes fails and is begun anew by the kernel after it, so the group is listed again when
+    /// all were signalled. Where nobody else is, one listing is enough.
+    fn signal_rest(&self, asked: &mut Asked) {
+        if let Some(main) = asked.main.filter(|_| asked.then.resume) {
+            self.signal_process(main, SIGCONT);
+        }
+        for _ in 0..LISTINGS_MAX {
+            let listed = self.group_processes(asked.unit);
+            let new: Vec<i32> = listed.into_iter().filter(|&pid| asked.seen.insert(pid)).collect();
+            if new.is_empty() {
+                break;
+            }
+            let one = |&pid: &i32| self.signal_one(pid, asked.signal, asked.then);
+            asked.sent += new.iter().filter(|pid| one(pid)).count() as u32;
+        }
+    }
+
+    /// Whether a process is held by a pidfd, so that a signal cannot meet another one.
+    fn is_followed(&self, pid: i32) -> bool {
+        self.pidfds.contains_key(&(pid as u32))
+    }
+
+    fn signal_one(&self, pid: i32, signal: i32, then: FollowUp) -> bool {
+        let sent = self.signal_process(pid, signal);
+        if then.hangup {
+            self.signal_process(pid, SIGHUP);
+        }
+        if then.resume {
+            self.signal_process(pid, SIGCONT);
+        }
+        sent
+    }
+
+    /// Without cgroups, the processes that the core knows.
+    fn group_processes(&self, unit: UnitId) -> Vec<i32> {
+        if self.groups.exist() {
+            return self.groups.processes(unit);
+        }
+        let run = self.core.unit_run(unit);
+        let main = run.main_process().map(|p| p.pid as i32);
+        main.into_iter().chain(run.control_pid().map(|p| p as i32)).collect()
+    }
+
+    /// By pidfd where there is one: the pid may be another process's by now.
+    fn signal_process(&self, pid: i32, signal: i32) -> bool {
+        match self.pidfds.get(&(pid as u32)) {
+            Some(pidfd) => process::pidfd_signal(pidfd.as_fd(), signal).is_ok(),
+            None => process::kill(pid, signal).is_ok(),
+        }
+    }
+}
