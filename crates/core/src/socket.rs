@@ -8,9 +8,9 @@ use crate::reason::{Cause, Code};
 use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
-use warren_unit::Relation;
 use warren_unit::config::{KillMode, SocketConfig};
 use warren_unit::settings::{Group, Id};
+use warren_unit::{LoadState, Relation};
 
 const ACCEPT: Id = Id::of(Group::Socket, "Accept");
 const FLUSH_PENDING: Id = Id::of(Group::Socket, "FlushPending");
@@ -46,6 +46,11 @@ impl Core {
             self.note(unit, Code::ListenFailed, Cause::None, detail);
             return self.socket_dead(unit, Outcome::Resources);
         }
+        if let Some(service) = self.missing_service(unit) {
+            let detail = format!("{} is not there", self.graph.name(service));
+            self.note(unit, Code::ListenFailed, Cause::None, detail);
+            return self.socket_dead(unit, Outcome::Resources);
+        }
         let run = SocketRun {
             phase: SocketPhase::StartPre,
             listen_asked: None,
@@ -72,6 +77,15 @@ impl Core {
                 && !self.active_state(service).is_down()
                 && !self.waits_to_restart(service)
         })
+    }
+
+    /// Nobody could answer what comes.
+    fn missing_service(&mut self, unit: UnitId) -> Option<UnitId> {
+        if self.compiled(unit).socket().accept {
+            return None;
+        }
+        let mut services = self.graph.related(unit, Relation::Triggers);
+        services.find(|&service| self.graph.definition(service).load_state != LoadState::Loaded)
     }
 
     fn open_sockets(&mut self, unit: UnitId) {

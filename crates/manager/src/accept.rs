@@ -105,9 +105,11 @@ fn describe(number: u64, fd: &OwnedFd) -> (String, Vec<(&'static str, String)>) 
         let peer = credentials::peer(fd.as_fd()).map_or((0, 0), |p| (p.pid, p.uid));
         return (format!("{number}-{}-{}", peer.0, peer.1), Vec::new());
     };
-    let instance = format!("{number}-{}:{}-{}:{}", own.ip(), own.port(), peer.ip(), peer.port());
+    // Who comes by IPv4 to a socket for both has its own address.
+    let (own_ip, peer_ip) = (own.ip().to_canonical(), peer.ip().to_canonical());
+    let instance = format!("{number}-{own_ip}:{}-{peer_ip}:{}", own.port(), peer.port());
     let environment =
-        vec![("REMOTE_ADDR", peer.ip().to_string()), ("REMOTE_PORT", peer.port().to_string())];
+        vec![("REMOTE_ADDR", peer_ip.to_string()), ("REMOTE_PORT", peer.port().to_string())];
     (instance, environment)
 }
 
@@ -300,6 +302,20 @@ impl Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_comes_by_ipv4_has_that_address() {
+        let server = std::net::TcpListener::bind("[::]:0").expect("a port");
+        let port = server.local_addr().expect("it is bound").port();
+        for (from, to) in [("127.0.0.1", "127.0.0.1"), ("::1", "::1")] {
+            let client = std::net::TcpStream::connect((from, port)).expect("it listens");
+            let own = client.local_addr().expect("it is connected").port();
+            let (fd, _) = server.accept().expect("a connection");
+            let (instance, environment) = describe(7, &fd.into());
+            assert_eq!(instance, format!("7-{to}:{port}-{from}:{own}"));
+            assert_eq!(environment[0], ("REMOTE_ADDR", from.to_owned()));
+        }
+    }
 
     #[test]
     fn a_stored_name_tells_socket_and_number() {

@@ -354,7 +354,8 @@ fn environment(
     if let LogOutput::Stream(name) = &host.log {
         set("JOURNAL_STREAM", name.clone());
     }
-    if !host.fd_names.is_empty() {
+    let by_stdin = host.connection && reads_connection(&spawn.settings);
+    if !host.fd_names.is_empty() && !by_stdin {
         set("LISTEN_FDS", host.fd_names.len().to_string());
         set("LISTEN_FDNAMES", host.fd_names.join(":"));
     }
