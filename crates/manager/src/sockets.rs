@@ -5,10 +5,13 @@ use std::net::{SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use warren_core::ids::UnitId;
+use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::fdpass;
 use warren_sys::passwd::Database;
-use warren_sys::socket::{self, Ipv6Only, Kind, SocketOptions};
-use warren_unit::config::{Address, BindIpv6Only, Listen, ListenKind, SocketConfig};
+use warren_sys::socket::{self, Ipv6Only, Kind, SocketOptions, Timestamps};
+use warren_unit::config::{
+    Address, BindIpv6Only, Listen, ListenKind, SocketConfig, SocketProtocol, Timestamping,
+};
 
 /// One open socket or FIFO.
 pub struct Open {
@@ -94,7 +97,11 @@ impl Sockets {
         closed.for_each(|index| fdpass::hang_up(open[index].fd.as_fd()));
         for listen in config.listen.iter().filter(|_| count > 0) {
             if let Some(path) = path_of(&listen.address).filter(|_| config.remove_on_stop) {
-                let _ = socket::remove_file(path);
+                let _ = match listen.kind {
+                    ListenKind::Special => Ok(()),
+                    ListenKind::MessageQueue => socket::remove_message_queue(path),
+                    _ => socket::remove_file(path),
+                };
             }
         }
         if config.remove_on_stop {
@@ -167,6 +174,17 @@ fn options(config: &SocketConfig) -> Result<SocketOptions, String> {
         broadcast: config.broadcast,
         pass_credentials: config.pass_credentials,
         pass_security: config.pass_security,
+        pass_packet_info: config.pass_packet_info,
+        timestamps: match config.timestamping {
+            Timestamping::Off => None,
+            Timestamping::Us => Some(Timestamps::Us),
+            Timestamping::Ns => Some(Timestamps::Ns),
+        },
+        protocol: config.protocol.map(|protocol| match protocol {
+            SocketProtocol::UdpLite => 136,
+            SocketProtocol::Sctp => 132,
+            SocketProtocol::Mptcp => 262,
+        }),
         tcp_congestion: config.tcp_congestion.as_ref().map(|c| c.to_string()),
         pipe_size: bytes(config.pipe_size),
     })
@@ -192,11 +210,21 @@ fn open_one(
             let opened = socket::open_netlink(protocol, group, options);
             return opened.map(|l| l.fd).map_err(|e| e.to_string());
         }
+        ListenKind::Special => {
+            let path = path_of(&listen.address).unwrap_or_default();
+            let opened = socket::open_special(path, config.writable).map_err(|e| e.to_string())?;
+            let events = Epoll::new().and_then(|epoll| epoll.add(&opened.fd, 0, Interest::READ));
+            events.map_err(|e| format!("{path} does not tell when there is something: {e}"))?;
+            return Ok(opened.fd);
+        }
+        ListenKind::MessageQueue => {
+            let name = path_of(&listen.address).unwrap_or_default();
+            let sizes = config.message_queue_max_messages.zip(config.message_queue_message_size);
+            let opened = socket::open_message_queue(name, sizes, options);
+            return opened.map(|l| l.fd).map_err(|e| e.to_string());
+        }
         other => return Err(format!("{}= is not acted on by this version", other.as_str())),
     };
-    if config.protocol.is_some() {
-        return Err("SocketProtocol= is not acted on by this version".to_owned());
-    }
     let address = match &listen.address {
         Address::Unix(path) => socket::Address::Path(path.to_string()),
         Address::Abstract(name) => socket::Address::Abstract(name.as_bytes().to_vec()),

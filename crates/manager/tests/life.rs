@@ -291,3 +291,42 @@ fn processes_are_given_what_systemd_gives_them() {
         m.wait_for("forks.service", "inactive/dead");
     });
 }
+
+#[test]
+fn sockets_of_rare_kinds_start_their_services() {
+    let told = |name: &str| {
+        format!(
+            "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'readlink /proc/$$$$/fd/3 >> @D/out/{name}'"
+        )
+    };
+    let units = [
+        ("special.socket", "[Socket]\nListenSpecial=/proc/uptime".to_owned()),
+        ("special.service", told("special")),
+        (
+            "queue.socket",
+            "[Socket]\nListenMessageQueue=/warren-life\nMessageQueueMaxMessages=3\n\
+             MessageQueueMessageSize=9\nRemoveOnStop=yes"
+                .to_owned(),
+        ),
+        ("queue.service", told("queue")),
+        ("deaf.socket", "[Socket]\nListenSpecial=/dev/null".to_owned()),
+        ("deaf.service", told("deaf")),
+        ("nobody.socket", "[Socket]\nListenStream=/run/nobody".to_owned()),
+    ];
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (*n, t.as_str())).collect();
+    with("rare", &units, |m| {
+        m.expect_job("start", "special.socket", "done");
+        lab::until("it is read", || {
+            m.lines("special").first().map(|line| assert_eq!(line, "/proc/uptime"))
+        });
+        m.expect_job("start", "queue.socket", "done");
+        m.expect_job("start", "queue.service", "done");
+        assert_eq!(m.lines("queue"), ["/warren-life"]);
+        m.expect_job("stop", "queue.socket", "done");
+        m.expect_job("start", "queue.socket", "done");
+        m.expect_job("stop", "queue.socket", "done");
+        m.expect_job("start", "deaf.socket", "failed");
+        m.expect_job("start", "nobody.socket", "failed");
+        assert_eq!(m.status("nobody.socket")["reason"]["code"], "WR-0053");
+    });
+}

@@ -110,6 +110,12 @@ pub struct SocketOptions {
     pub pass_credentials: bool,
     /// PassSecurity=.
     pub pass_security: bool,
+    /// PassPacketInfo=.
+    pub pass_packet_info: bool,
+    /// Timestamping=.
+    pub timestamps: Option<Timestamps>,
+    /// SocketProtocol=, by its number.
+    pub protocol: Option<u32>,
     /// TCPCongestion=.
     pub tcp_congestion: Option<String>,
     /// PipeSize=, bytes, for FIFOs.
@@ -144,10 +150,22 @@ impl Default for SocketOptions {
             broadcast: false,
             pass_credentials: false,
             pass_security: false,
+            pass_packet_info: false,
+            timestamps: None,
+            protocol: None,
             tcp_congestion: None,
             pipe_size: None,
         }
     }
+}
+
+/// Timestamping=: how exactly the kernel says when a packet came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timestamps {
+    /// Microseconds.
+    Us,
+    /// Nanoseconds.
+    Ns,
 }
 
 /// A socket that listens.
@@ -161,7 +179,7 @@ pub struct Listening {
 
 /// Makes a socket, sets its options, binds it and, unless it is for datagrams, listens.
 pub fn listen(kind: Kind, address: &Address, options: &SocketOptions) -> Result<Listening> {
-    let (fd, family) = create(kind, address)?;
+    let (fd, family) = create(kind, address, options.protocol)?;
     let mut refused = set_options(fd.as_fd(), family, kind, options);
     match address {
         Address::Path(path) => bind_path(&fd, path, options, &mut refused)?,
@@ -186,29 +204,37 @@ pub fn listen(kind: Kind, address: &Address, options: &SocketOptions) -> Result<
     Ok(Listening { fd, refused })
 }
 
-fn create(kind: Kind, address: &Address) -> Result<(OwnedFd, AddressFamily)> {
+fn create(
+    kind: Kind,
+    address: &Address,
+    protocol: Option<u32>,
+) -> Result<(OwnedFd, AddressFamily)> {
     let family = match address {
         Address::Path(_) | Address::Abstract(_) => AddressFamily::UNIX,
         Address::V4(_) => AddressFamily::INET,
         Address::Port(_) | Address::V6(_) => AddressFamily::INET6,
         Address::Vsock { .. } => AddressFamily::from_raw(libc::AF_VSOCK as u16),
     };
-    match (open(kind, family), address) {
+    let is_ip = [AddressFamily::INET, AddressFamily::INET6].contains(&family);
+    let protocol = protocol.filter(|_| is_ip);
+    match (open(kind, family, protocol), address) {
         (Err(e), Address::Port(_)) if e.errno == libc::EAFNOSUPPORT => {
-            Ok((open(kind, AddressFamily::INET)?, AddressFamily::INET))
+            Ok((open(kind, AddressFamily::INET, protocol)?, AddressFamily::INET))
         }
         (result, _) => Ok((result?, family)),
     }
 }
 
-fn open(kind: Kind, family: AddressFamily) -> Result<OwnedFd> {
+fn open(kind: Kind, family: AddressFamily, protocol: Option<u32>) -> Result<OwnedFd> {
     let kind = match kind {
         Kind::Stream => SocketType::STREAM,
         Kind::Datagram => SocketType::DGRAM,
         Kind::SeqPacket => SocketType::SEQPACKET,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    rustix::net::socket_with(family, kind, flags, None).call("socket")
+    let protocol = protocol.and_then(std::num::NonZeroU32::new);
+    let protocol = protocol.map(rustix::net::Protocol::from_raw);
+    rustix::net::socket_with(family, kind, flags, protocol).call("socket")
 }
 
 // ---- options ----
@@ -249,6 +275,8 @@ fn general_options(o: &SocketOptions) -> Vec<IntOption> {
         on(o.broadcast, ("Broadcast", S, libc::SO_BROADCAST, 1)),
         on(o.pass_credentials, ("PassCredentials", S, libc::SO_PASSCRED, 1)),
         on(o.pass_security, ("PassSecurity", S, libc::SO_PASSSEC, 1)),
+        on(o.timestamps == Some(Timestamps::Us), ("Timestamping", S, libc::SO_TIMESTAMP, 1)),
+        on(o.timestamps == Some(Timestamps::Ns), ("Timestamping", S, libc::SO_TIMESTAMPNS, 1)),
         on(o.reuse_port, ("ReusePort", S, libc::SO_REUSEPORT, 1)),
         value(o.priority, "Priority", libc::SO_PRIORITY),
         value(o.mark, "Mark", libc::SO_MARK),
@@ -271,6 +299,10 @@ fn ip_options(o: &SocketOptions, family: AddressFamily) -> Vec<IntOption> {
     if o.transparent {
         wanted.push(("Transparent", V4, libc::IP_TRANSPARENT, 1));
         wanted.extend(v6.then_some(("Transparent", V6, IPV6_TRANSPARENT, 1)));
+    }
+    if o.pass_packet_info {
+        wanted.push(("PassPacketInfo", V4, libc::IP_PKTINFO, 1));
+        wanted.extend(v6.then_some(("PassPacketInfo", V6, libc::IPV6_RECVPKTINFO, 1)));
     }
     if let Some(ttl) = o.ip_ttl {
         wanted.push(("IPTTL", V4, libc::IP_TTL, ttl.into()));
@@ -445,6 +477,70 @@ pub fn open_fifo(path: &str, options: &SocketOptions) -> Result<Listening> {
         refused.extend(set.call_on("PipeSize", path).err());
     }
     Ok(Listening { fd, refused })
+}
+
+/// ListenSpecial=: opens a device or a file of /proc or /sys, for reading or for both. Non-blocking,
+/// close-on-exec. `EEXIST` for anything else.
+pub fn open_special(path: &str, writable: bool) -> Result<Listening> {
+    use rustix::fs::{FileType, Mode, OFlags};
+    let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
+    let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::NOCTTY;
+    let fd = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
+    let stat = rustix::fs::fstat(&fd).call_on("fstat", path)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::CharacterDevice | FileType::RegularFile => {
+            Ok(Listening { fd, refused: Vec::new() })
+        }
+        _ => Err(Error::at("open special", path, libc::EEXIST)),
+    }
+}
+
+/// ListenMessageQueue=: makes a queue of mq_overview(7) if it is missing, and opens it for reading and
+/// writing. `sizes` are the most messages and the bytes of one; as the host has them without.
+pub fn open_message_queue(
+    name: &str,
+    sizes: Option<(u64, u64)>,
+    options: &SocketOptions,
+) -> Result<Listening> {
+    let c_name =
+        std::ffi::CString::new(name).map_err(|_| Error::at("mq_open", name, libc::EINVAL))?;
+    // SAFETY: plain data, for which zeros are a value.
+    let mut attributes: libc::mq_attr = unsafe { std::mem::zeroed() };
+    let clamp = |value: u64| value.min(i32::MAX as u64) as libc::c_long;
+    let given = sizes.map(|(messages, bytes)| {
+        (attributes.mq_maxmsg, attributes.mq_msgsize) = (clamp(messages), clamp(bytes));
+        &raw const attributes
+    });
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_CREAT;
+    // SAFETY: a terminated string, and attributes that live as long as the call, or none.
+    let fd = unsafe {
+        let attributes = given.unwrap_or(std::ptr::null());
+        libc::mq_open(c_name.as_ptr(), flags, options.mode as libc::mode_t, attributes)
+    };
+    check("mq_open", fd as _).map_err(|e| e.on(name))?;
+    // SAFETY: on Linux a queue's descriptor is a file descriptor, new and nobody else's.
+    let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
+    let mode = rustix::fs::Mode::from_raw_mode(options.mode & 0o777);
+    let mut refused: Vec<Error> =
+        rustix::fs::fchmod(&fd, mode).call_on("chmod", name).err().into_iter().collect();
+    let (uid, gid) =
+        (options.uid.map(rustix::fs::Uid::from_raw), options.gid.map(rustix::fs::Gid::from_raw));
+    if uid.is_some() || gid.is_some() {
+        refused.extend(rustix::fs::fchown(&fd, uid, gid).call_on("chown", name).err());
+    }
+    Ok(Listening { fd, refused })
+}
+
+/// RemoveOnStop=: removes a message queue; fine when it is gone.
+pub fn remove_message_queue(name: &str) -> Result<()> {
+    let c_name =
+        std::ffi::CString::new(name).map_err(|_| Error::at("mq_unlink", name, libc::EINVAL))?;
+    // SAFETY: a terminated string.
+    let removed = check("mq_unlink", unsafe { libc::mq_unlink(c_name.as_ptr()) } as _);
+    match removed {
+        Err(e) if e.errno == libc::ENOENT => Ok(()),
+        other => other.map(|_| ()).map_err(|e| e.on(name)),
+    }
 }
 
 /// A netlink socket of this protocol (netlink(7)), bound to these multicast groups, a bit each.

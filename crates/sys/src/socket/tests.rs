@@ -150,3 +150,24 @@ fn abstract_names_and_fifos() {
     remove_file(&path).expect("removed");
     remove_file(&path).expect("fine when gone");
 }
+
+#[test]
+fn packets_tell_of_their_way_and_time() {
+    let options = SocketOptions {
+        pass_packet_info: true,
+        timestamps: Some(Timestamps::Ns),
+        protocol: Some(136),
+        ..SocketOptions::default()
+    };
+    let address = Address::V6(SocketAddrV6::new(Ipv6Addr::LOCALHOST, 0, 0, 0));
+    let l = listen(Kind::Datagram, &address, &options).expect("binds");
+    assert_eq!(l.refused, []);
+    for (level, option, value) in [
+        (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMP, 0),
+        (libc::SOL_SOCKET, libc::SO_PROTOCOL, 136),
+    ] {
+        assert_eq!(get(&l.fd, level, option), value, "{option}");
+    }
+}
