@@ -2,6 +2,7 @@
 
 use crate::ids::UnitId;
 use crate::machine::Core;
+use crate::service_stop::is_signalled;
 use crate::state::*;
 
 impl Core {
@@ -66,6 +67,14 @@ impl Core {
             TypeState::Service(Service::Up(s)) => {
                 named.extend([s.main_asked, s.kill_asked, s.main_search, asked(s.control)]);
                 named.extend(s.doomed.iter().map(|&id| Some(id)));
+                // It would meet what is run next.
+                if s.kill_asked.is_some() && !is_signalled(s.phase) {
+                    let phase = s.phase.as_str();
+                    wrong.push(format!(
+                        "{}: a signal is still sent in {phase}",
+                        self.graph.name(unit)
+                    ));
+                }
             }
             TypeState::Socket(Socket::Up(s)) => named.extend([s.listen_asked, asked(s.control)]),
             TypeState::Mount(Mount::Up(s)) | TypeState::Swap(Mount::Up(s)) => named.push(s.asked),

@@ -178,9 +178,7 @@ impl Core {
     /// A process that was asked for before the signal is there after it: it gets the signal too.
     pub(crate) fn signal_latecomer(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
-        if let Some(id) = self.service_mut(unit).kill_asked.take() {
-            self.forget_effect(id);
-        }
+        self.drop_signal(unit);
         let phase = self.service_phase(unit).expect("its process has just come");
         self.send_for(unit, settings.service(), phase);
     }
@@ -198,10 +196,17 @@ impl Core {
     }
 
     fn drop_searches(&mut self, unit: UnitId) {
+        self.drop_signal(unit);
         let run = self.service_mut(unit);
-        let dropped = [run.main_search.take(), run.kill_asked.take()];
+        let dropped = run.main_search.take();
         run.watchdog_deadline = None;
-        dropped.into_iter().flatten().for_each(|id| self.forget_effect(id));
+        dropped.into_iter().for_each(|id| self.forget_effect(id));
+    }
+
+    /// A signal that is still being sent has met all that it was for: it would meet what is run next.
+    fn drop_signal(&mut self, unit: UnitId) {
+        let dropped = self.service_mut(unit).kill_asked.take();
+        dropped.into_iter().for_each(|id| self.forget_effect(id));
     }
 
     /// `RestartKillSignal=` when it goes down to come up again, else `KillSignal=`.
@@ -323,6 +328,7 @@ impl Core {
 
     fn next_after_signal(&mut self, unit: UnitId, phase: ServicePhase) {
         use ServicePhase::*;
+        self.drop_signal(unit);
         match phase {
             StopWatchdog | StopSigterm | StopSigkill => self.enter_stop_post(unit),
             _ => self.enter_dead(unit),
