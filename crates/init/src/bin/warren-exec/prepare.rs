@@ -328,7 +328,8 @@ fn working_directory(spec: &ExecSpec, identity: &Identity) -> Result<CString, Sp
         DirectoryPlace::Home => match &identity.user {
             Some(user) => c_string(&user.home, ExecStep::Chdir),
             None => {
-                let home = std::env::var("HOME").unwrap_or_else(|_| "/root".into());
+                let own = if process::own_ids().0 == 0 { "/root" } else { "/" };
+                let home = std::env::var("HOME").unwrap_or_else(|_| own.into());
                 c_string(&home, ExecStep::Chdir)
             }
         },
