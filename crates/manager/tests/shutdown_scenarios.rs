@@ -566,7 +566,7 @@ fn what_would_start_something_does_not_any_more() {
     ];
     let Some(mut m) = up("triggers", &units) else { return };
     m.write("asked.service", "[Service]\nExecStart=@P serve");
-    m.call("Reload", &json!({}));
+    m.call("ReloadConfiguration", &json!({}));
     m.expect_job("start", "asked.socket", "done");
     let pid = m.main_pid("again.service").expect("it runs").to_string();
     m.leave("poweroff");
@@ -596,7 +596,7 @@ fn a_stopped_socket_refuses_while_others_are_waited_for() {
     let units = vec![service("slow", slow), socket];
     let Some(mut m) = up("refusing", &units) else { return };
     m.write("asked.service", "[Service]\nExecStart=@P serve");
-    m.call("Reload", &json!({}));
+    m.call("ReloadConfiguration", &json!({}));
     m.expect_job("start", "asked.socket", "done");
     let connect = || std::os::unix::net::UnixStream::connect(m.inside("/run/asked"));
     drop(connect().expect("it listens"));
