@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
@@ -291,26 +291,43 @@ fn pressure_below(kind: ConditionKind, parameter: &str) -> Option<bool> {
 }
 
 fn glob_matches(pattern: &str) -> bool {
-    glob_paths(Path::new("/"), pattern.trim_start_matches('/'), 4096).is_some()
+    !glob_paths(pattern, 1).is_empty()
 }
 
-/// Walks one component at a time; gives up after `budget` directory entries.
-fn glob_paths(base: &Path, pattern: &str, budget: usize) -> Option<()> {
+/// Entries of one directory that are looked at for a pattern.
+const ENTRIES_MAX: usize = 4096;
+
+/// What a pattern of glob(7) means, at most so many, in the order of their names.
+pub fn glob_paths(pattern: &str, most: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    walk(Path::new("/"), pattern.trim_start_matches('/'), most, &mut found);
+    found.sort();
+    found
+}
+
+/// Walks one component at a time.
+fn walk(base: &Path, pattern: &str, most: usize, found: &mut Vec<PathBuf>) {
     let (first, rest) = pattern.split_once('/').unwrap_or((pattern, ""));
-    let go_on = |path: &Path| match rest.is_empty() {
-        true => path.symlink_metadata().ok().map(|_| ()),
-        false => glob_paths(path, rest, budget),
-    };
     if !first.contains(['*', '?', '[']) {
-        return go_on(&base.join(first));
+        return walk_on(base.join(first), rest, most, found);
     }
-    let entries = fs::read_dir(base).ok()?;
-    entries.flatten().take(budget).find_map(|entry| {
+    let entries = fs::read_dir(base).into_iter().flatten().flatten().take(ENTRIES_MAX);
+    for entry in entries {
         let name = entry.file_name();
-        let name = name.to_str()?;
+        let Some(name) = name.to_str() else { continue };
         let hidden = name.starts_with('.') && !first.starts_with('.');
-        (!hidden && glob(first, name)).then(|| go_on(&entry.path())).flatten()
-    })
+        if !hidden && glob(first, name) {
+            walk_on(entry.path(), rest, most, found);
+        }
+    }
+}
+
+fn walk_on(path: PathBuf, rest: &str, most: usize, found: &mut Vec<PathBuf>) {
+    match rest.is_empty() {
+        _ if found.len() >= most => {}
+        true => found.extend(path.symlink_metadata().is_ok().then_some(path)),
+        false => walk(&path, rest, most, found),
+    }
 }
 
 /// fnmatch(3) without locale: `*`, `?` and `[...]`.

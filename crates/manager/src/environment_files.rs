@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::conditions::glob;
+use crate::conditions::glob_paths;
 use crate::spawn::SpawnError;
 
 /// Largest file that is read, in bytes.
@@ -16,7 +16,7 @@ pub fn read(pattern: &str, optional: bool) -> Result<Vec<(String, String)>, Spaw
     let mut out = Vec::new();
     let files = match pattern.contains(['*', '?', '[']) {
         false => vec![PathBuf::from(pattern)],
-        true => matches(pattern),
+        true => glob_paths(pattern, FILES_MAX),
     };
     if files.is_empty() && !optional {
         return Err(format!("EnvironmentFile={pattern}: no such file"));
@@ -38,29 +38,6 @@ fn read_one(path: &Path) -> Result<String, SpawnError> {
         return Err(format!("EnvironmentFile={}: larger than 1 MiB", path.display()));
     }
     std::fs::read(path).map_err(error).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// What is there, sorted by name; names that begin with a dot only where the pattern has it, too.
-fn matches(pattern: &str) -> Vec<PathBuf> {
-    let mut found = vec![PathBuf::from("/")];
-    for part in pattern.split('/').filter(|part| !part.is_empty()) {
-        let mut next: Vec<PathBuf> = found.iter().flat_map(|base| matches_in(base, part)).collect();
-        next.sort();
-        next.truncate(FILES_MAX);
-        found = next;
-    }
-    found
-}
-
-fn matches_in(base: &Path, part: &str) -> Vec<PathBuf> {
-    if !part.contains(['*', '?', '[']) {
-        let path = base.join(part);
-        return path.exists().then_some(path).into_iter().collect();
-    }
-    let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let is_meant = |name: &String| part.starts_with('.') == name.starts_with('.');
-    names.filter(|name| is_meant(name) && glob(part, name)).map(|name| base.join(name)).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! From a spawn effect to the request for an exec helper. Pure but for the environment files,
 //! which are read here because their content is part of the request.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -413,12 +414,15 @@ fn directory_variable(kind: DirectoryKind) -> &'static str {
 }
 
 /// The environment that a command line is expanded with: what the helper knows stands in it by name.
-fn with_login_variables(environment: &Environment, are_set: bool) -> Environment {
-    let mut all = environment.clone();
-    for name in LOGIN_VARIABLES.iter().filter(|_| are_set) {
-        all.entry((*name).into()).or_insert_with(|| format!("\0{name}\0").into());
+fn with_login_variables(environment: &Environment, are_set: bool) -> Cow<'_, Environment> {
+    if !are_set {
+        return Cow::Borrowed(environment);
     }
-    all
+    let mut all = environment.clone();
+    for name in LOGIN_VARIABLES {
+        all.entry(name.into()).or_insert_with(|| format!("\0{name}\0").into());
+    }
+    Cow::Owned(all)
 }
 
 fn unset_words(exec: &ExecConfig) -> Vec<String> {
