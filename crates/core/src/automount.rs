@@ -5,6 +5,7 @@ use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};
 use crate::job::{JobMode, JobType};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::state::*;
 use warren_unit::Relation;
@@ -54,7 +55,9 @@ impl Core {
             closing: None,
         };
         self.history_mut(unit).outcome = Outcome::Success;
-        self.transit(unit, false, |u| u.state = TypeState::Automount(Automount::Up(Box::new(run))));
+        self.transit(unit, false, |u| {
+            u.state = TypeState::Automount(Automount::Up(Part::new(run)))
+        });
         self.out.push(Effect::SetTrap { id, unit, settings });
     }
 

@@ -357,8 +357,8 @@ pub enum Effect {
     CloseSockets {
         /// The socket unit.
         unit: UnitId,
-        /// Its settings, for RemoveOnStop= and Symlinks=.
-        settings: Arc<Compiled>,
+        /// With `RemoveOnStop=`: its settings, which say what is removed with them.
+        remove: Option<Arc<Compiled>>,
     },
     /// Watch a socket unit's sockets for traffic, or stop it.
     WatchSockets {

@@ -15,6 +15,7 @@ pub mod ids;
 pub mod job;
 pub mod machine;
 pub mod notes;
+pub mod part;
 pub mod reason;
 pub mod record;
 pub mod request;

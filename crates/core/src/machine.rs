@@ -11,6 +11,7 @@ use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::jobs::{JOBS_PER_STEP_MAX, Turns};
+use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::settings::{AtHand, Compiled, Settings};
@@ -78,7 +79,8 @@ pub struct Core {
     pids: BTreeMap<u32, UnitId>,
     deadlines: BTreeSet<(Monotonic, UnitId)>,
     armed: BTreeMap<UnitId, Monotonic>,
-    changed: BTreeSet<UnitId>,
+    /// Units written to since it was last asked; a unit may be there several times.
+    changed: Vec<UnitId>,
     renamed: BTreeSet<UnitId>,
     /// Units written to in this step, whose deadlines may differ.
     pub(crate) touched: Vec<UnitId>,
@@ -136,7 +138,7 @@ impl Core {
             pids: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             armed: BTreeMap::new(),
-            changed: BTreeSet::new(),
+            changed: Vec::new(),
             renamed: BTreeSet::new(),
             touched: Vec::new(),
             early_exits: BTreeMap::new(),
@@ -176,7 +178,7 @@ impl Core {
     /// The units whose run state changed since the last call: what has to be written down and
     /// signalled.
     pub fn take_changed(&mut self) -> BTreeSet<UnitId> {
-        std::mem::take(&mut self.changed)
+        std::mem::take(&mut self.changed).into_iter().collect()
     }
 
     /// Ids that mean another unit, or none, since the last call.
@@ -394,10 +396,18 @@ impl Core {
 
     /// The run state for writing; notes the unit as changed.
     pub(crate) fn run_mut(&mut self, unit: UnitId) -> &mut UnitRun {
-        self.changed.insert(unit);
-        self.touched.push(unit);
+        self.note_write(unit);
         let run = self.units.get_mut(unit.index());
         Arc::make_mut(run.expect("ids of this generation have a run state"))
+    }
+
+    /// Most writes are to the unit that was last written to.
+    fn note_write(&mut self, unit: UnitId) {
+        for list in [&mut self.changed, &mut self.touched] {
+            if list.last() != Some(&unit) {
+                list.push(unit);
+            }
+        }
     }
 
     pub(crate) fn history_mut(&mut self, unit: UnitId) -> &mut History {
@@ -612,8 +622,7 @@ impl Core {
             }
             self.deadlines.pop_first();
             self.armed.remove(&unit);
-            self.changed.insert(unit);
-            self.touched.push(unit);
+            self.note_write(unit);
             if self.upheld_again.get(&unit).is_some_and(|&due| due <= self.now.monotonic) {
                 self.upheld_again.remove(&unit);
                 self.return_if_allowed(unit);
@@ -650,7 +659,7 @@ impl Core {
             if orphaned.binary_search(&unit).is_err() {
                 self.compiled.remove(unit);
             }
-            self.changed.insert(unit);
+            self.changed.push(unit);
         }
         for &unit in &delta.added {
             self.tell(Notice::UnitNew(unit));
@@ -769,7 +778,7 @@ impl Core {
 impl Mount {
     /// A mount that the kernel has and nobody asked for.
     pub(crate) fn found() -> Mount {
-        Mount::Up(Box::new(MountRun {
+        Mount::Up(Part::new(MountRun {
             phase: MountPhase::Mounted,
             asked: None,
             in_table: true,

@@ -4,6 +4,7 @@
 use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::state::*;
 use warren_unit::UnitType;
@@ -54,7 +55,7 @@ impl Core {
             reload_outcome: Outcome::Success,
         };
         self.history_mut(unit).outcome = Outcome::Success;
-        let state = self.of_type(unit, Mount::Up(Box::new(run)));
+        let state = self.of_type(unit, Mount::Up(Part::new(run)));
         self.transit(unit, false, |u| u.state = state);
         self.ask_mount(unit, false);
     }

@@ -8,7 +8,6 @@ use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal};
 use crate::state::*;
 use crate::transaction::Anchor;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use warren_unit::{Relation, UnitType};
 
@@ -44,8 +43,15 @@ impl Core {
         }
     }
 
-    fn related(&self, unit: UnitId, relations: &[Relation]) -> BTreeSet<UnitId> {
-        relations.iter().flat_map(|&relation| self.graph.related(unit, relation)).collect()
+    /// Units that this one has any of these relations with; ascending, no repeats.
+    fn related(&self, unit: UnitId, relations: &[Relation]) -> Vec<UnitId> {
+        let all = relations.iter().flat_map(|&relation| self.graph.related(unit, relation));
+        let mut all: Vec<UnitId> = all.collect();
+        if relations.len() > 1 {
+            all.sort_unstable();
+            all.dedup();
+        }
+        all
     }
 
     /// A unit came up though nobody asked (a mount found in the kernel's table, a service that
@@ -174,9 +180,9 @@ impl Core {
             Relation::Upholds,
             Relation::RequireAny,
         ];
-        let needed = self.related(unit, NEEDS);
+        let needed = NEEDS.iter().flat_map(|&relation| self.graph.related(unit, relation));
         let optional = |&u: &UnitId| self.flags(u).stop_when_unneeded();
-        let may_go: Vec<UnitId> = needed.into_iter().filter(optional).collect();
+        let may_go: Vec<UnitId> = needed.filter(optional).collect();
         self.unneeded_queue.extend(may_go);
     }
 

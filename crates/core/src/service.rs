@@ -7,6 +7,7 @@ use crate::event::{Done, Effect, Spawn};
 use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::service_stop::is_signalled;
 use crate::settings::Compiled;
@@ -86,7 +87,7 @@ impl Core {
     pub(crate) fn service_start(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         let config = settings.service();
-        let mut run = Box::new(ServiceRun::new());
+        let mut run = Part::new(ServiceRun::new());
         let conditions = !config.exec_condition.is_empty();
         run.phase = if conditions { ServicePhase::Condition } else { ServicePhase::StartPre };
         let history = self.history_mut(unit);

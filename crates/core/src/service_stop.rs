@@ -5,6 +5,7 @@ use crate::event::{Effect, FollowUp, KillTarget};
 use crate::ids::UnitId;
 use crate::job::{JobKind, JobMode, JobType};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::service::stop_phase;
 use crate::service_events::in_set;
@@ -503,7 +504,7 @@ impl Core {
         run.stop_by = None;
         run.runtime_deadline = None;
         run.watchdog_deadline = None;
-        self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(Box::new(run))));
+        self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(Part::new(run))));
     }
 
     /// Whether the unit only waits for `RestartSec=` to pass.

@@ -4,6 +4,7 @@ use crate::event::{Done, Effect, FollowUp, KillTarget, Spawn};
 use crate::ids::{EffectId, UnitId};
 use crate::job::{JobMode, JobType};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::settings::Compiled;
 use crate::state::*;
@@ -14,6 +15,9 @@ use warren_unit::{LoadState, Relation};
 
 const ACCEPT: Id = Id::of(Group::Socket, "Accept");
 const FLUSH_PENDING: Id = Id::of(Group::Socket, "FlushPending");
+const REMOVE_ON_STOP: Id = Id::of(Group::Socket, "RemoveOnStop");
+const EXEC_STOP_PRE: Id = Id::of(Group::Socket, "ExecStopPre");
+const EXEC_STOP_POST: Id = Id::of(Group::Socket, "ExecStopPost");
 
 impl Core {
     pub(crate) fn socket(&self, unit: UnitId) -> Option<&SocketRun> {
@@ -63,7 +67,7 @@ impl Core {
             triggers: RateWindow::default(),
         };
         self.history_mut(unit).outcome = Outcome::Success;
-        self.transit(unit, false, |u| u.state = TypeState::Socket(Socket::Up(Box::new(run))));
+        self.transit(unit, false, |u| u.state = TypeState::Socket(Socket::Up(Part::new(run))));
         self.run_socket_list(unit, CommandList::StartPre);
     }
 
@@ -118,16 +122,23 @@ impl Core {
     /// A setting that is off where no file speaks of it: a socket whose service ends is not worth
     /// being compiled for it.
     fn socket_flag(&mut self, unit: UnitId, flag: Id, of: fn(&SocketConfig) -> bool) -> bool {
-        let is_said =
-            self.compiled_at_hand(unit).is_some() || self.graph.definition(unit).mentions(flag);
-        is_said && of(self.compiled(unit).socket())
+        self.may_say(unit, flag) && of(self.compiled(unit).socket())
+    }
+
+    fn may_say(&self, unit: UnitId, setting: Id) -> bool {
+        self.compiled_at_hand(unit).is_some() || self.graph.definition(unit).mentions(setting)
     }
 
     // ---- commands ----
 
     /// Runs the first command of a list, or goes on if it is empty.
     fn run_socket_list(&mut self, unit: UnitId, list: CommandList) {
-        if self.compiled(unit).commands(list).is_empty() {
+        let may_have = match list {
+            CommandList::Stop => self.may_say(unit, EXEC_STOP_PRE),
+            CommandList::StopPost => self.may_say(unit, EXEC_STOP_POST),
+            _ => true,
+        };
+        if !may_have || self.compiled(unit).commands(list).is_empty() {
             return self.socket_list_over(unit, list, true);
         }
         let phase = match list {
@@ -364,18 +375,19 @@ impl Core {
     }
 
     fn close_sockets(&mut self, unit: UnitId) {
-        let settings = self.compiled(unit);
-        let accept = settings.socket().accept;
+        let accept = self.accepts(unit);
         self.out.push(Effect::WatchSockets { unit, on: false, accept });
-        self.out.push(Effect::CloseSockets { unit, settings });
+        let removes = self.socket_flag(unit, REMOVE_ON_STOP, |config| config.remove_on_stop);
+        let remove = removes.then(|| self.compiled(unit));
+        self.out.push(Effect::CloseSockets { unit, remove });
         self.socket_mut(unit).fds = 0;
     }
 
     fn socket_dead(&mut self, unit: UnitId, outcome: Outcome) {
-        let settings = self.compiled(unit);
         self.history_mut(unit).outcome = outcome;
         if std::mem::take(&mut self.history_mut(unit).has_cgroup) {
             self.kill_socket_group(unit);
+            let settings = self.compiled(unit);
             self.out.push(Effect::CleanUp { unit, settings, restarting: false });
         }
         let state =

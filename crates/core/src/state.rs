@@ -7,6 +7,7 @@
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::job::{Job, JobKind, JobResult};
 use crate::notes::{Marked, Notes};
+use crate::part::Part;
 use crate::reason::Reason;
 use crate::time::{Moment, Monotonic};
 use serde::{Deserialize, Serialize};
@@ -271,7 +272,7 @@ pub enum Service {
     /// Nothing runs, and the last run went wrong.
     Failed(Outcome),
     /// Something of it is under way.
-    Up(Box<ServiceRun>),
+    Up(Part<ServiceRun>),
 }
 
 /// The phases of a socket; the names are systemd's sub-states.
@@ -331,7 +332,7 @@ pub enum Socket {
     /// Not listening, and the last run went wrong.
     Failed(Outcome),
     /// Something of it is under way.
-    Up(Box<SocketRun>),
+    Up(Part<SocketRun>),
 }
 
 /// The phases of a mount; the names are systemd's sub-states.
@@ -378,7 +379,7 @@ pub enum Mount {
     /// Not mounted, and the last try went wrong.
     Failed(Outcome),
     /// Mounted or under way.
-    Up(Box<MountRun>),
+    Up(Part<MountRun>),
 }
 
 /// An automount unit that is up or under way.
@@ -408,7 +409,7 @@ pub enum Automount {
     /// No trap is set, and the last try went wrong.
     Failed(Outcome),
     /// The trap is set or being set.
-    Up(Box<AutomountRun>),
+    Up(Part<AutomountRun>),
 }
 
 /// The state of a slice.
@@ -566,9 +567,9 @@ pub struct UnitRun {
     /// What it is doing.
     pub state: TypeState,
     /// The job that is installed for it.
-    pub job: Option<Box<Job>>,
+    pub job: Option<Part<Job>>,
     /// What is remembered of it; none if it never did anything.
-    pub history: Option<Box<History>>,
+    pub history: Option<Part<History>>,
 }
 
 impl UnitRun {

@@ -56,7 +56,7 @@ impl Daemon {
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
             }
-            Effect::CloseSockets { unit, settings } => self.close_sockets(unit, &settings),
+            Effect::CloseSockets { unit, remove } => self.close_sockets(unit, remove.as_deref()),
             Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),
             Effect::WatchSockets { unit, on: false, accept: true } => self.close_door(unit),
             Effect::WatchSockets { unit, on, accept: false } => self.watch_sockets(unit, on),
@@ -180,10 +180,10 @@ impl Daemon {
         self.done(id, result);
     }
 
-    fn close_sockets(&mut self, unit: UnitId, settings: &Compiled) {
+    fn close_sockets(&mut self, unit: UnitId, remove: Option<&Compiled>) {
         let name = self.unit_name(unit);
         let ends = self.ending.as_ref().is_some_and(|ending| ending.takes_init());
-        for index in self.sockets.close(unit, settings.socket(), ends) {
+        for index in self.sockets.close(unit, remove.map(Compiled::socket), ends) {
             let _ = self.init.drop_stored(&crate::sockets::stored_name(&name, index));
         }
     }

@@ -131,6 +131,11 @@ impl RecordRing {
         if max == self.get(head::MAX) {
             return;
         }
+        // Before it has come round, every event has the same place in a larger one.
+        let is_round = self.next() - self.get(head::ORIGIN) >= self.get(head::MAX);
+        if max > self.get(head::MAX) && !is_round {
+            return self.set(head::MAX, max);
+        }
         let first = self.oldest().max(self.next().saturating_sub(max - 1));
         let kept = self.cut(first, self.next());
         self.set(head::MAGIC, 0);
@@ -239,6 +244,25 @@ mod tests {
         assert_eq!((ring.oldest(), times(&ring, 6, 99)), (6, vec![60, 70, 80, 90, 100]));
         let found: Vec<u64> = [0, 70, 71, 100, 101].iter().map(|t| ring.since(*t)).collect();
         assert_eq!(found, [6, 7, 8, 10, 11]);
+    }
+
+    #[test]
+    fn a_larger_bound_keeps_all_there_are() {
+        let check = |first, pushed, expect: &[i64]| {
+            let mut ring = ring(9, 0);
+            ring.set_max(first);
+            (0..pushed).for_each(|n| ring.push(event(n * 10)));
+            ring.set_max(6);
+            assert_eq!(times(&ring, 0, 99), expect);
+            (pushed..pushed + 2).for_each(|n| ring.push(event(n * 10)));
+            assert_eq!(ring.last_time_us(), Some((pushed + 1) * 10));
+            assert_eq!(ring.cut(ring.oldest(), ring.next()).len() as u64, ring.next().min(5));
+        };
+        check(4, 0, &[]);
+        check(4, 3, &[0, 10, 20]);
+        // The place that is written next may be half written.
+        check(4, 4, &[-1, 10, 20, 30]);
+        check(4, 7, &[-4, 40, 50, 60]);
     }
 
     #[test]

@@ -164,7 +164,9 @@ impl Daemon {
                 Effect::CleanUp { unit, settings: settings(), restarting }
             }
             Late::CloseSockets(_) if !run.holds_sockets() => {
-                Effect::CloseSockets { unit, settings: settings() }
+                let settings = settings();
+                let removes = settings.socket().remove_on_stop;
+                Effect::CloseSockets { unit, remove: removes.then_some(settings) }
             }
             Late::CloseTrap(_) if run.active_state().is_down() => Effect::CloseTrap { unit },
             Late::AnswerTrap(_, ref tokens, ok) => {

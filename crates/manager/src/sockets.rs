@@ -29,6 +29,16 @@ pub struct Sockets {
     watched: BTreeSet<UnitId>,
 }
 
+/// Removes what a socket is known by in the file system, if it is; what is not there is gone already.
+fn remove_path(listen: &Listen) {
+    let Some(path) = path_of(&listen.address) else { return };
+    let _ = match listen.kind {
+        ListenKind::Special => Ok(()),
+        ListenKind::MessageQueue => socket::remove_message_queue(path),
+        _ => socket::remove_file(path),
+    };
+}
+
 /// The name under which init keeps a socket.
 pub fn stored_name(unit: &str, index: usize) -> String {
     format!("socket/{unit}/{index}")
@@ -84,32 +94,20 @@ impl Sockets {
     }
 
     /// Closes a unit's sockets; returns the indices of those that init is to close too. If it `ends`
-    /// soon by itself, those who connect are refused without it.
-    pub fn close(&mut self, unit: UnitId, config: &SocketConfig, ends: bool) -> Vec<usize> {
+    /// soon by itself, those who connect are refused without it. What `remove` lists is removed.
+    pub fn close(&mut self, unit: UnitId, remove: Option<&SocketConfig>, ends: bool) -> Vec<usize> {
         self.watched.remove(&unit);
         let open = self.open.remove(&unit).unwrap_or_default();
-        let count = open.len();
-        let refuses = |index: usize| {
-            let kind = config.listen.get(index).map(|listen| &listen.kind);
-            ends && matches!(kind, Some(ListenKind::Stream | ListenKind::SequentialPacket))
-        };
-        let closed = (0..count).filter(|&index| refuses(index));
-        closed.for_each(|index| fdpass::hang_up(open[index].fd.as_fd()));
-        for listen in config.listen.iter().filter(|_| count > 0) {
-            if let Some(path) = path_of(&listen.address).filter(|_| config.remove_on_stop) {
-                let _ = match listen.kind {
-                    ListenKind::Special => Ok(()),
-                    ListenKind::MessageQueue => socket::remove_message_queue(path),
-                    _ => socket::remove_file(path),
-                };
-            }
+        let refuses: Vec<bool> =
+            open.iter().map(|open| ends && socket::is_listening(open.fd.as_fd())).collect();
+        let closed = open.iter().zip(&refuses).filter(|(_, refuses)| **refuses);
+        closed.for_each(|(open, _)| fdpass::hang_up(open.fd.as_fd()));
+        if let Some(config) = remove {
+            let listed = config.listen.iter().filter(|_| !open.is_empty());
+            listed.for_each(remove_path);
+            config.symlinks.iter().for_each(|link| _ = socket::remove_file(link));
         }
-        if config.remove_on_stop {
-            for link in &config.symlinks {
-                let _ = socket::remove_file(link);
-            }
-        }
-        (0..count).filter(|&index| !refuses(index)).collect()
+        (0..open.len()).filter(|&index| !refuses[index]).collect()
     }
 
     /// The names and descriptors that a service gets from these socket units, in order.

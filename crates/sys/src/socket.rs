@@ -604,6 +604,11 @@ pub fn connect_stream(path: &str) -> Result<OwnedFd> {
     Ok(fd)
 }
 
+/// Whether others can connect to this socket; a socket that is none cannot be.
+pub fn is_listening(socket: BorrowedFd<'_>) -> bool {
+    rustix::net::sockopt::socket_acceptconn(socket).unwrap_or(false)
+}
+
 /// FlushPending=: throws away what waits: connections, or bytes and datagrams. At most
 /// 65,536 of them.
 pub fn flush(socket: BorrowedFd<'_>, connections: bool) -> Result<()> {

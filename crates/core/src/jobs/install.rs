@@ -6,6 +6,7 @@ use crate::happening::What;
 use crate::ids::{JobId, UnitId};
 use crate::job::{Job, JobKind, JobMode, JobResult, JobType};
 use crate::machine::Core;
+use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal, Reply};
 use crate::transaction::{self, Anchor, LeftOut, Plan, Planned};
@@ -149,7 +150,7 @@ impl Core {
             deadline: timeout.map(|timeout| now.after(timeout)),
             reason,
         };
-        self.run_mut(unit).job = Some(Box::new(job));
+        self.run_mut(unit).job = Some(Part::new(job));
         self.link_job(unit);
         self.totals.jobs += 1;
         self.totals.jobs_ever = self.totals.jobs_ever.wrapping_add(1);
