@@ -28,6 +28,7 @@ use crate::daemon::sender::told::Told;
 use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
+use crate::input::loss::Kind;
 use crate::input::pending::{Found, Writer};
 use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields};
 
@@ -158,7 +159,10 @@ impl Streams {
             if self.has_room_for_client(core) && pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
-                self.add_client(epoll, socket, (id, stream), false, core.pending());
+                let added = self.add_client(epoll, socket, (id, stream), false, core.pending());
+                if let Err(why) = added {
+                    core.lose_of(b"", None, (Kind::Stream, &why, 1));
+                }
             }
         }
         Ok(true)
@@ -179,14 +183,17 @@ impl Streams {
 
     /// Goes on with a client's stream that the last daemon had; one whose header was never read
     /// whole begins anew.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
     pub fn take_up_client(
         &mut self,
         epoll: &Epoll,
         name: &str,
         socket: OwnedFd,
         pending: &mut Pending,
-    ) {
-        let Some(id) = Id128::parse(name) else { return };
+    ) -> Result<(), String> {
+        let id = Id128::parse(name).ok_or("the manager kept it under no id of ours")?;
         let header = self.directory.as_deref().and_then(|directory| read_header(directory, id));
         let longest = self.line_bytes_max;
         let stream = match header {
@@ -195,7 +202,7 @@ impl Streams {
             }
             None => Stream::new(longest),
         };
-        self.add_client(epoll, socket, (id, stream), true, pending);
+        self.add_client(epoll, socket, (id, stream), true, pending)
     }
 
     fn add_client(
@@ -205,8 +212,8 @@ impl Streams {
         (id, stream): (Id128, Stream),
         kept: bool,
         pending: &mut Pending,
-    ) {
-        let Ok(peer) = credentials::peer(socket.as_fd()) else { return };
+    ) -> Result<(), String> {
+        let peer = credentials::peer(socket.as_fd()).map_err(|e| e.to_string())?;
         // It may end before its first line is read.
         let pidfd = credentials::peer_pidfd(socket.as_fd()).ok();
         let peer_cgroup = pidfd.and_then(|pidfd| process::pidfd_cgroup_id(pidfd.as_fd()));
@@ -230,11 +237,15 @@ impl Streams {
                 looked_at: 0,
             },
             pending,
-        );
+        )
+        .map(|_| ())
     }
 
     /// Takes a stream from the manager, unless it is here already. Its id is made of `boot` and
-    /// the number, so that it stays the same with the next daemon. False when there is no room.
+    /// the number, so that it stays the same with the next daemon.
+    ///
+    /// # Errors
+    /// Why it cannot be read, as when there is no room.
     pub fn take(
         &mut self,
         epoll: &Epoll,
@@ -242,14 +253,14 @@ impl Streams {
         unit: Arc<UnitLog>,
         boot: Id128,
         pending: &mut Pending,
-    ) -> bool {
+    ) -> Result<(), String> {
         if self.handed.contains_key(&key) {
-            return true;
+            return Ok(());
         }
         let mut id = boot;
         id.0[8..].copy_from_slice(&key.to_be_bytes());
         let begun = self.take_begun(&name_of_handed(key));
-        let added = self.add(
+        let token = self.add(
             epoll,
             Connection {
                 socket,
@@ -266,11 +277,9 @@ impl Streams {
                 looked_at: 0,
             },
             pending,
-        );
-        if let Some(token) = added {
-            self.handed.insert(key, token);
-        }
-        added.is_some()
+        )?;
+        self.handed.insert(key, token);
+        Ok(())
     }
 
     fn take_begun(&mut self, name: &str) -> Vec<u8> {
@@ -282,27 +291,28 @@ impl Streams {
         epoll: &Epoll,
         mut connection: Connection,
         pending: &mut Pending,
-    ) -> Option<u64> {
+    ) -> Result<u64, String> {
         let token = TOKEN_STREAMS + self.next;
         let fits = self.connections.len() < self.bounds.all;
         let name = connection.name();
         let in_records = self.left.looked_at.remove(&name).is_some_and(|bytes| bytes > 0);
-        connection.begin(in_records).ok()?;
+        connection.begin(in_records).map_err(|e| e.to_string())?;
         if in_records && let Some(writer) = pending.writer() {
             // Before it is looked at again.
             writer.looked_at(&name, 0);
             pending.write();
         }
-        if !fits || epoll.add(&connection.socket, token, Interest::READ).is_err() {
-            return None;
+        if !fits {
+            return Err("there are too many".to_owned());
         }
+        epoll.add(&connection.socket, token, Interest::READ).map_err(|e| e.to_string())?;
         self.next += 1;
         if !connection.stream.begun().is_empty() {
             self.open_lines.insert(token);
             self.changed.insert(token);
         }
         self.connections.insert(token, connection);
-        Some(token)
+        Ok(token)
     }
 
     /// Whether the stream's unit is to be looked up with its next line.
@@ -500,6 +510,9 @@ impl Connection {
                 Ok(received) if received.bytes > 0 => received,
                 Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
+                    if self.stream.is_in_header() {
+                        self.lose_header(core);
+                    }
                     self.cut(LineBreak::Eof, core);
                     return Turn::Ended;
                 }
@@ -508,7 +521,10 @@ impl Connection {
             self.looked_at += received.bytes;
             self.set_writer(received.credentials.unwrap_or(self.writer), core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
-            let Ok(lines) = lines else { return Turn::Ended };
+            let Ok(lines) = lines else {
+                self.lose_header(core);
+                return Turn::Ended;
+            };
             self.log(&lines, core);
         }
         Turn::More
@@ -539,6 +555,11 @@ impl Connection {
         self.has_heard = true;
     }
 
+    fn lose_header(&self, core: &mut Core) {
+        let origin = self.make_context(core);
+        core.lose(&origin, (Kind::Header, "", 1));
+    }
+
     /// For the daemon that goes on with it.
     fn keep_header(&self, directory: Option<&Path>) {
         let (Some(directory), Origin::Client { kept: true }) = (directory, self.origin) else {
@@ -554,7 +575,7 @@ impl Connection {
 
     /// Only root may say what unit it is.
     fn names_its_unit(&self) -> bool {
-        self.is_root && !self.stream.header().unit.is_empty()
+        self.is_root && self.stream.has_header() && !self.stream.header().unit.is_empty()
     }
 
     fn make_context(&self, core: &Core) -> Arc<sender::Origin> {
