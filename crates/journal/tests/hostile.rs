@@ -357,7 +357,10 @@ fn the_heir_of_a_process_id_is_not_the_sender() {
         found.iter().map(|entry| shown(entry, fields)).collect()
     };
     let gone = found("GONE", "MESSAGE _PID _UID _COMM _CMDLINE");
-    assert_eq!(gone, ["native 4000 0 - -", "syslog 4000 0 - -"]);
+    assert_eq!(gone, ["native 4000 0 - -", "syslog 4000 0 - -", "stdout 4000 0 - -"]);
     let of = |name| ["1 first", "2 first", "3 heir"].map(|told| format!("{name} {told}"));
-    assert_eq!(found("KNOWN", "MESSAGE _COMM"), [of("native"), of("syslog")].concat());
+    assert_eq!(
+        found("KNOWN", "MESSAGE _COMM"),
+        [of("native"), of("syslog"), of("stdout")].concat()
+    );
 }

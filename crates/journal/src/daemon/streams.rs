@@ -102,8 +102,11 @@ struct Connection {
     is_root: bool,
     id: Id128,
     stream: Stream,
-    /// Who wrote last.
+    /// Who wrote last, and the inode of the pidfd: another process with the same id has another.
     writer: Credentials,
+    writer_inode: Option<u64>,
+    /// Who wrote what is being read, while it is.
+    pidfd: Option<OwnedFd>,
     /// Something was read of that writer, and not by the last daemon alone.
     has_heard: bool,
     /// What is known of the writer; read with its first line.
@@ -216,7 +219,8 @@ impl Streams {
         let peer = credentials::peer(socket.as_fd()).map_err(|e| e.to_string())?;
         // It may end before its first line is read.
         let pidfd = credentials::peer_pidfd(socket.as_fd()).ok();
-        let peer_cgroup = pidfd.and_then(|pidfd| process::pidfd_cgroup_id(pidfd.as_fd()));
+        let peer_cgroup = pidfd.as_ref().and_then(|fd| process::pidfd_cgroup_id(fd.as_fd()));
+        let writer_inode = pidfd.as_ref().and_then(|fd| process::pidfd_inode(fd.as_fd()));
         let kept = kept
             || self.directory.is_some()
                 && inherit::keep(&format!("{STREAM_NAME}{id}"), socket.as_fd());
@@ -229,6 +233,8 @@ impl Streams {
                 id,
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
+                writer_inode,
+                pidfd: None,
                 has_heard: false,
                 told: None,
                 unit: None,
@@ -269,6 +275,8 @@ impl Streams {
                 id,
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
+                writer_inode: None,
+                pidfd: None,
                 has_heard: false,
                 told: None,
                 unit: Some(unit),
@@ -495,11 +503,19 @@ impl Connection {
             self.looked_at = fdpass::peeked(self.socket.as_fd())?;
             self.take_looked_at(&mut vec![0; READ_BYTES]);
         }
+        // Before Linux 6.5 there are none, and the id is believed.
+        let _ = fdpass::pass_pidfds(self.socket.as_fd());
         fdpass::start_peeking(self.socket.as_fd())
     }
 
     /// Reads what is there, up to the bound of a turn; it stays in the socket.
     fn read(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
+        let turn = self.read_some(buffer, core);
+        self.pidfd = None;
+        turn
+    }
+
+    fn read_some(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
         let mut fds = Vec::new();
         let room = &mut buffer[..READ_BYTES];
         for _ in 0..TURN_READS_MAX {
@@ -519,7 +535,8 @@ impl Connection {
             };
             fds.clear();
             self.looked_at += received.bytes;
-            self.set_writer(received.credentials.unwrap_or(self.writer), core);
+            let writer = received.credentials.unwrap_or(self.writer);
+            self.set_writer(writer, received.pidfd, core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
             let Ok(lines) = lines else {
                 self.lose_header(core);
@@ -531,12 +548,9 @@ impl Connection {
     }
 
     fn take_looked_at(&mut self, buffer: &mut [u8]) {
-        let mut fds = Vec::new();
         while self.looked_at > 0 {
             let length = self.looked_at.min(buffer.len());
-            let taken = fdpass::recv(self.socket.as_fd(), &mut buffer[..length], &mut fds, false);
-            fds.clear();
-            match taken {
+            match fdpass::recv_plain(self.socket.as_fd(), &mut buffer[..length]) {
                 Ok(taken) if taken.bytes > 0 => self.looked_at -= taken.bytes,
                 // It was there to be looked at; without it there is nothing to take.
                 _ => self.looked_at = 0,
@@ -545,13 +559,17 @@ impl Connection {
     }
 
     /// A line ends where another process writes on.
-    fn set_writer(&mut self, writer: Credentials, core: &mut Core) {
-        if writer != self.writer {
+    fn set_writer(&mut self, writer: Credentials, pidfd: Option<OwnedFd>, core: &mut Core) {
+        let inode = pidfd.as_ref().and_then(|pidfd| process::pidfd_inode(pidfd.as_fd()));
+        let is_heir = self.writer_inode.zip(inode).is_some_and(|(then, now)| then != now);
+        if writer != self.writer || is_heir {
             if self.has_heard {
                 self.cut(LineBreak::PidChange, core);
             }
-            (self.writer, self.told) = (writer, None);
+            (self.writer, self.told, self.writer_inode) = (writer, None, None);
         }
+        self.writer_inode = inode.or(self.writer_inode);
+        self.pidfd = pidfd;
         self.has_heard = true;
     }
 
@@ -591,7 +609,7 @@ impl Connection {
             }
             None => {}
         }
-        let context = core.senders.of_stream(self.writer, &more);
+        let context = core.senders.of_stream((self.writer, self.pidfd.as_ref()), &more);
         Arc::new(sender::Origin::new(context, self.unit.clone()))
     }
 
