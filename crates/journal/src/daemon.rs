@@ -65,6 +65,7 @@ use crate::daemon::unit_files::UnitFiles;
 use crate::entry::Id128;
 use crate::error::{Error, Result};
 use crate::input::handover::Packet;
+use crate::input::loss;
 use crate::input::pending::Found;
 
 /// An entry is written so long after it came at the latest, µs.
@@ -142,6 +143,7 @@ pub fn run(options: &Options) -> Result<()> {
         // Before it waits: what was opened in the last turn has epochs that end.
         daemon.end_epoch();
         daemon.core.look_at_ages();
+        daemon.core.tell_losses();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
         let tokens = events.iter().map(|ready| ready.token);
@@ -237,15 +239,18 @@ fn hear_manager(
             match packet {
                 Packet::Unit(unit) => _ = core.learn(unit),
                 Packet::Entry { time_us, fields } => core.manager(sender, time_us, fields),
-                Packet::Stream { key, unit } => match fd.take() {
-                    Some(fd) => {
-                        let unit = core.learn(unit);
-                        if !streams.take(epoll, (key, fd), unit, boot, core.pending()) {
-                            core.note("There are too many streams: one of a service is not read");
+                Packet::Stream { key, unit } => {
+                    let unit = core.learn(unit);
+                    let taken = match fd.take() {
+                        Some(fd) => {
+                            streams.take(epoll, (key, fd), unit.clone(), boot, core.pending())
                         }
+                        None => Err("it came without its descriptor".to_owned()),
+                    };
+                    if let Err(why) = taken {
+                        core.lose_of(unit.name.as_bytes(), None, (loss::Kind::Stream, &why, 1));
                     }
-                    None => core.note("A stream of the manager came without its descriptor"),
-                },
+                }
             }
         }
     }
@@ -324,7 +329,10 @@ impl Daemon {
         daemon.watch()?;
         for (name, stream) in inherited.streams {
             let pending = daemon.core.pending();
-            daemon.streams.take_up_client(&daemon.epoll, &name, stream, pending);
+            let taken = daemon.streams.take_up_client(&daemon.epoll, &name, stream, pending);
+            if let Err(why) = taken {
+                daemon.core.lose_of(b"", None, (loss::Kind::Stream, &why, 1));
+            }
         }
         daemon.link.iter().for_each(Link::hello);
         options.faults.iter().for_each(|fault| daemon.core.note(&fault.to_string()));
@@ -564,6 +572,7 @@ impl Daemon {
         }
         self.link.iter_mut().for_each(|link| link.tell_ended(now_us()));
         self.streams.cut_unkept(&mut self.core);
+        self.core.tell_all_losses();
         self.core.rotate()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
         self.kmsg.iter().for_each(Kmsg::finish);

@@ -11,6 +11,7 @@ pub mod export;
 pub mod handover;
 pub mod kmsg;
 pub mod limit;
+pub mod loss;
 pub mod native;
 pub mod pending;
 pub mod stream;

@@ -525,6 +525,30 @@ fn a_syslog_daemon_gets_lines_as_they_came_from_who_sent_them() {
     }
 }
 
+/// One that does not read for a while loses what its socket has no room for, and the log says so.
+#[test]
+fn what_a_syslog_daemon_has_no_room_for_is_said() {
+    const SENT: usize = 5000;
+    let mut lab = Lab::new("to-slow-syslog");
+    std::fs::create_dir_all(lab.path("run")).expect("a directory");
+    let syslog = UnixDatagram::bind(lab.path("run/syslog")).expect("a socket");
+    lab.start(&["--set", "ForwardToSyslog=yes", "--set", "RateLimitBurst=0"]);
+    let client = UnixDatagram::unbound().expect("a socket");
+    for number in 0..SENT {
+        let line = format!("<13>test: {number}");
+        client.send_to(line.as_bytes(), lab.path("run/dev-log")).expect("sent");
+    }
+    lab.stop();
+    syslog.set_nonblocking(true).expect("a socket");
+    let got = (0..SENT).take_while(|_| syslog.recv(&mut [0; 64]).is_ok()).count();
+    let told = lab.read(Expr::field("_TRANSPORT", "driver"));
+    let told: Vec<String> = told.iter().map(|entry| shown(entry, "MESSAGE")).collect();
+    let more = format!("{} more from processes of no unit: messages for syslog", SENT - got - 1);
+    assert!(got < SENT, "its queue is bounded");
+    assert!(told.contains(&"Forwarding to syslog missed a message".to_owned()), "{told:?}");
+    assert!(told.contains(&more), "{got} came: {told:?}");
+}
+
 #[test]
 fn who_follows_sees_each_line_once_when_messages_go_to_the_disk() {
     use std::io::{BufRead, BufReader};

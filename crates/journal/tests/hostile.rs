@@ -55,10 +55,84 @@ fn files_that_are_no_messages_are_refused() {
     fdpass::send(native.as_fd(), b"", &[good.as_fd(), good.as_fd()]).expect("sent");
     assert_is_heard(&mut lab);
     assert_eq!(lab.read(Expr::field("HOSTILE", "1")).len(), 0, "neither mixed nor two");
+    let told = told(&lab);
+    let count = |what: &str| told.iter().filter(|text| text.contains(what)).count();
+    assert_eq!(count("A message in a file is lost"), 1, "{told:?}");
+    assert_eq!(count("5 more from "), 1, "each is counted: {told:?}");
+    assert_eq!(count("A datagram is lost, it came with file descriptors"), 1, "{told:?}");
+}
+
+/// What the daemon says itself.
+fn told(lab: &Lab) -> Vec<String> {
     let told = lab.read(Expr::field("_TRANSPORT", "driver"));
-    let told = told.iter().map(|entry| shown(entry, "MESSAGE"));
-    let refused = told.filter(|text| text.starts_with("A message in a file is lost"));
-    assert_eq!(refused.count(), 6, "each is told");
+    told.iter().map(|entry| shown(entry, "MESSAGE")).collect()
+}
+
+/// Whatever is left out or cut is said once, with who sent it, and how much more there was.
+#[test]
+fn nothing_is_lost_without_a_word() {
+    let mut lab = Lab::new("hostile-silent");
+    lab.start(&[]);
+    let native = lab.native();
+    let file = |content: &[u8]| {
+        let file = memfd::sealed("message", content).expect("a memfd");
+        fdpass::send(native.as_fd(), b"", &[file.as_fd()]).expect("sent");
+    };
+    // One field is too large, the others are there.
+    file(&[b"MESSAGE=kept\nBIG=", &*vec![b'x'; 33 << 20], b"\nLATER=1\n"].concat());
+    file(b"MESSAGE=cut\nLATER=1\nBLOB\n\xff\0\0\0\0\0\0\0short");
+    native.send(&[b"MESSAGE=many\nLATER=1\n", &*b"X=1\n".repeat(1030)].concat()).expect("sent");
+    native.send(b"MESSAGE=names\nLATER=1\nlower=1\n_PID=1\n").expect("sent");
+    native.send(b"no message").expect("sent");
+    drop(stream(&lab, b"no\nheader\nat all\n"));
+    drop(stream(&lab, b"half\na\nheader"));
+    lab.stop();
+    let kept = lab.read(Expr::field("LATER", "1"));
+    let kept: Vec<String> = kept.iter().map(|entry| shown(entry, "MESSAGE")).collect();
+    assert_eq!(kept, ["kept", "cut", "many", "names"]);
+    let told = told(&lab);
+    let check = |text: &str| assert!(told.iter().any(|t| t.contains(text)), "{text}: {told:#?}");
+    check("A field is left out, an entry has no room for it: BIG, 34603008 bytes (");
+    check("The rest of a message is lost, its framing is broken: ");
+    check(&format!(", process {})", std::process::id()));
+    check("1 more from ");
+    check("messages with broken framing");
+    check("A field is left out, an entry has too many: X (");
+    check("fields beyond an entry's number");
+    check("A field is left out, clients may not set it: \"lower\" (");
+    check("fields that clients may not set");
+    check("A stream is closed, its header is not understood (");
+    check("streams without a header");
+    let about = lab.read(Expr::field("OBJECT_PID", std::process::id().to_string()));
+    assert!(about.len() >= 5, "readers find them: {}", about.len());
+}
+
+/// A unit that floods and then says nothing: how much was left out is said all the same.
+#[test]
+fn what_a_rate_limit_left_out_is_said_when_nothing_comes_after_it() {
+    let mut lab = Lab::new("hostile-flood");
+    lab.start(&["--set", "RateLimitBurst=5", "--set", "RateLimitIntervalSec=200ms"]);
+    let flood = |lab: &Lab| {
+        let native = lab.native();
+        (0..50).for_each(|_| _ = native.send(b"MESSAGE=flood\nFLOOD=1\n").expect("sent"));
+    };
+    let dropped = |lab: &Lab| -> usize {
+        let said = lab.read(Expr::field("MESSAGE_ID", "a596d6fe7bfa4994828e72309e95d61e"));
+        let count = |entry| shown(entry, "N_DROPPED").parse::<usize>().expect("a number");
+        said.iter().map(count).sum()
+    };
+    let kept = |lab: &Lab| lab.read(Expr::field("FLOOD", "1")).len();
+    flood(&lab);
+    while kept(&lab) + dropped(&lab) < 50 {
+        std::thread::yield_now();
+    }
+    // The same at the daemon's end, before the interval is over.
+    lab.stop();
+    lab.start(&["--set", "RateLimitBurst=5", "--set", "RateLimitIntervalSec=1h"]);
+    let before = kept(&lab);
+    flood(&lab);
+    lab.stop();
+    assert_eq!((kept(&lab), kept(&lab) + dropped(&lab)), (before + 5, 100));
 }
 
 #[test]
@@ -283,7 +357,10 @@ fn the_heir_of_a_process_id_is_not_the_sender() {
         found.iter().map(|entry| shown(entry, fields)).collect()
     };
     let gone = found("GONE", "MESSAGE _PID _UID _COMM _CMDLINE");
-    assert_eq!(gone, ["native 4000 0 - -", "syslog 4000 0 - -"]);
+    assert_eq!(gone, ["native 4000 0 - -", "syslog 4000 0 - -", "stdout 4000 0 - -"]);
     let of = |name| ["1 first", "2 first", "3 heir"].map(|told| format!("{name} {told}"));
-    assert_eq!(found("KNOWN", "MESSAGE _COMM"), [of("native"), of("syslog")].concat());
+    assert_eq!(
+        found("KNOWN", "MESSAGE _COMM"),
+        [of("native"), of("syslog"), of("stdout")].concat()
+    );
 }

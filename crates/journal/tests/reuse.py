@@ -29,7 +29,20 @@ def fork_as(name, work):
     return child
 
 
-def send(directory, name, identifier, text):
+STREAMS = {}
+
+
+def connect(directory, identifier):
+    """A stream that all processes write to."""
+    stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stream.connect(directory + "/run/stdout")
+    stream.send(f"{identifier}\n\n6\n0\n0\n0\n0\n".encode())
+    STREAMS[identifier] = stream
+
+
+def send(directory, name, identifier, text, end="\n"):
+    if name == "stdout":
+        return STREAMS[identifier].send((text + end).encode())
     path, message = {
         "native": ("/run/socket", f"SYSLOG_IDENTIFIER={identifier}\nMESSAGE={text}\n"),
         "syslog": ("/run/dev-log", f"<14>{identifier}: {text}"),
@@ -81,7 +94,8 @@ def known_before(process, directory, name):
         os.close(saying)
         os.close(write)
         os.read(read, 1)
-        send(directory, name, "KNOWN", name + " 2")
+        # On a stream the next one's line is not its end.
+        send(directory, name, "KNOWN", name + " 2", "")
 
     first = fork_as("first", says_more)
     os.close(saying)
@@ -109,7 +123,9 @@ def known_before(process, directory, name):
 
 def main(daemon, directory):
     process = start(daemon, directory)
-    for name in ("native", "syslog"):
+    for identifier in ("GONE", "KNOWN"):
+        connect(directory, identifier)
+    for name in ("native", "syslog", "stdout"):
         never_seen_alive(process, directory, name)
         known_before(process, directory, name)
     process.terminate()

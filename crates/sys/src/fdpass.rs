@@ -212,8 +212,8 @@ pub fn recv(
     receive(socket, data, fds, if wait { 0 } else { libc::MSG_DONTWAIT })
 }
 
-/// Receives a datagram without fds and pidfd, which are dropped, and without blocking: there is room
-/// for the credentials alone, so nothing else is made for us.
+/// Receives a datagram, or bytes of a stream, without fds and pidfd, which are dropped, and without
+/// blocking: there is room for the credentials alone, so nothing else is made for us.
 pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
     let room = data.len();
     let flags = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
@@ -438,6 +438,23 @@ mod tests {
         assert_eq!(look(4).as_deref(), Ok(""), "the end");
         start_peeking(reader.as_fd()).expect("allowed");
         assert_eq!(look(4).as_deref(), Ok("efgh"));
+    }
+
+    #[test]
+    fn bytes_of_a_stream_are_taken_without_what_costs() {
+        use std::io::Write;
+        use std::os::unix::net::UnixStream;
+        let (mut writer, reader) = UnixStream::pair().expect("a pair");
+        pass_credentials(reader.as_fd()).expect("allowed");
+        let with_pidfds = pass_pidfds(reader.as_fd()).is_ok();
+        writer.write_all(b"hello you").expect("room");
+        let (mut room, mut fds) = ([0; 5], Vec::new());
+        let whole = peek(reader.as_fd(), &mut room, &mut fds).expect("there is something");
+        assert_eq!((whole.bytes, whole.pidfd.is_some()), (5, with_pidfds));
+        let taken = recv_plain(reader.as_fd(), &mut room).expect("there is something");
+        assert_eq!((taken.bytes, &room, taken.pidfd.is_some()), (5, b"hello", false));
+        let rest = recv_plain(reader.as_fd(), &mut room).expect("there is something");
+        assert_eq!((rest.bytes, &room[..4]), (4, &b" you"[..]));
     }
 
     /// Sends datagrams of these lengths, then plays `p` (peek), `d` (discard) and says the lengths

@@ -169,7 +169,7 @@ pub static SETTINGS: &[Setting] = &[
         "yes or no",
         "`no`",
         to_syslog.on = boolean,
-        "to the socket `/run/systemd/journal/syslog`, where a syslog daemon may listen"
+        "to the socket `/run/systemd/journal/syslog`, where a syslog daemon may listen; what it has no room for is counted and said"
     ),
     setting!("ForwardToKMsg", "yes or no", "`no`", to_kmsg.on = boolean, "to the kernel's log"),
     setting!(
@@ -177,7 +177,7 @@ pub static SETTINGS: &[Setting] = &[
         "yes or no",
         "`no`",
         to_console.on = boolean,
-        "to `TTYPath=`; what it does not take at once is left out and counted"
+        "to `TTYPath=`; what it does not take at once is left out"
     ),
     setting!(
         "ForwardToWall",

@@ -8,6 +8,7 @@ use warren_sys::socket::{SocketOptions, open_netlink};
 
 use crate::daemon::core::Core;
 use crate::input::audit::parse;
+use crate::input::loss::Kind;
 
 /// NETLINK_AUDIT, and the group of those who read along (AUDIT_NLGRP_READLOG); linux/audit.h.
 const PROTOCOL: u32 = 9;
@@ -56,7 +57,9 @@ impl Audit {
                     }
                 }
                 Ok(_) => {}
-                Err(e) if e.errno == ENOBUFS => core.note("Missed records of the audit system"),
+                Err(e) if e.errno == ENOBUFS => {
+                    core.lose_of(b"", None, (Kind::Audit, "", 1));
+                }
                 Err(_) => return false,
             }
         }

@@ -1,6 +1,7 @@
 //! What every input ends in: limits and filters, the store, and when to write and sync.
 
 mod aging;
+mod losing;
 mod moving;
 
 pub use aging::PARTS_OF_RETENTION;
@@ -29,6 +30,7 @@ use crate::entry::{Fields, Id128, Stamp};
 use crate::error::{Error, Result};
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
+use crate::input::loss::{Kind, Losses};
 use crate::input::pending::Taken;
 use crate::input::{native, syslog};
 use crate::store::{CLASSES_MAX, DEFAULT_CLASS, Synced};
@@ -67,6 +69,8 @@ pub struct Core {
     pub(super) units: Units,
     pub(super) tails: Tails,
     limiter: Limiter,
+    /// What was told of what is not in the log.
+    losses: Losses,
     mirror: Option<Mirror>,
     /// Classes of units that there are no settings for, and that it was said of.
     unknown_classes: BTreeSet<String>,
@@ -87,6 +91,8 @@ pub struct Core {
     fields: Fields,
     /// The last trouble, so that it is logged once and not each turn.
     trouble: Option<String>,
+    /// Entries that there was no memory for while the disk refused.
+    unkept: u64,
 }
 
 impl Core {
@@ -113,6 +119,7 @@ impl Core {
             units: Units::default(),
             tails: Tails::default(),
             limiter: Limiter::default(),
+            losses: Losses::default(),
             mirror: None,
             unknown_classes: BTreeSet::new(),
             pending,
@@ -124,6 +131,7 @@ impl Core {
             rotating: false,
             fields: Fields::new(),
             trouble: None,
+            unkept: 0,
         };
         core.open_mirror(options);
         core.open_first(old)?;
@@ -151,7 +159,7 @@ impl Core {
     pub fn message_file(&mut self, fd: &OwnedFd, origin: &Origin, now: Moment) {
         match message_file::read(fd, origin.is_root()) {
             Ok(data) => self.native(&data, origin, now),
-            Err(text) => self.note(&format!("A message in a file is lost: {text}")),
+            Err(text) => self.lose(origin, (Kind::File, &text, 1)),
         }
     }
 
@@ -172,7 +180,7 @@ impl Core {
     /// Takes a datagram of the native protocol.
     fn native(&mut self, data: &[u8], origin: &Origin, now: Moment) {
         let mut fields = std::mem::take(&mut self.fields);
-        native::each(data, &mut fields, |fields| {
+        let left = native::each(data, &mut fields, |fields| {
             match fields.get("OBJECT_PID").filter(|_| origin.is_root()) {
                 Some(pid) => {
                     let mut fields = fields.clone();
@@ -187,6 +195,7 @@ impl Core {
             }
         });
         self.fields = fields;
+        left.iter().for_each(|lost| self.lose(origin, lost));
     }
 
     /// Takes an entry of a client, unless its unit does not want it or logs too much.
@@ -212,16 +221,13 @@ impl Core {
         match self.limiter.check(origin.who(), rate, now.monotonic_us) {
             Verdict::Drop => return,
             Verdict::Keep => {}
-            Verdict::KeepAfter(count) => {
-                let who = String::from_utf8_lossy(origin.who()).into_owned();
-                self.note(&format!("Suppressed {count} messages from {who}"));
-            }
+            Verdict::KeepAfter(count) => self.say_suppressed(origin.who(), count),
         }
         if level_of(fields) <= self.config.store_level_max {
             let class = unit.as_ref().and_then(|unit| unit.class.as_deref());
             self.append(class.unwrap_or(DEFAULT_CLASS), context, fields, now);
         }
-        self.forwarder.put((fields, context), syslog, now.realtime_us);
+        self.forward((fields, context), syslog, now.realtime_us);
         self.tails.put(origin.who(), now.realtime_us, context, fields);
     }
 
@@ -250,7 +256,7 @@ impl Core {
         }
         let context = self.senders.of_manager(sender, &self.units, now.monotonic_us);
         self.append(DEFAULT_CLASS, &context, &fields, now);
-        self.forwarder.put((&fields, &context), None, now.realtime_us);
+        self.forward((&fields, &context), None, now.realtime_us);
         if let Some(unit) = fields.get("UNIT") {
             self.tails.put(unit, now.realtime_us, &context, &fields);
         }
@@ -286,6 +292,8 @@ impl Core {
                 let urgent = |priority: &[u8]| matches!(priority, [p] if *p <= SYNC_PRIORITY_MAX);
                 self.sync_now |= fields.get("PRIORITY").is_some_and(urgent);
             }
+            Err(Error::Backlog) => self.unkept += 1,
+            Err(e @ Error::TooLarge { .. }) => self.lose_entry(context, &e),
             Err(e) => self.trouble(&e),
         }
     }
@@ -295,15 +303,6 @@ impl Core {
     pub fn is_full(&self) -> bool {
         let waits = self.keep.as_ref().is_some_and(|keep| keep.store.wants_flush());
         self.trouble.is_none() && waits
-    }
-
-    /// An entry of the daemon's own.
-    pub fn note(&mut self, text: &str) {
-        let fields =
-            [("PRIORITY", "5"), ("SYSLOG_IDENTIFIER", "warren-journald"), ("MESSAGE", text)];
-        let now = Moment::now();
-        let context = self.senders.own(&self.units, now.monotonic_us);
-        self.append(DEFAULT_CLASS, &context, &fields.into_iter().collect(), now);
     }
 
     /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
@@ -337,6 +336,8 @@ impl Core {
         let due = [
             self.epoch_due_us,
             self.look_due_us(),
+            self.limiter.due_us(),
+            self.losses.due_us(),
             self.unwritten_us.map(|at| at + FLUSH_US),
             self.unsynced_us.map(|at| at + self.config.sync_us),
         ];
@@ -384,7 +385,7 @@ impl Core {
         let left = keep.store.has_unwritten();
         self.unwritten_us = left.then(now_us);
         match &flushed {
-            Ok(()) => self.trouble = None,
+            Ok(()) => self.end_trouble(),
             Err(e) => self.trouble(e),
         }
         self.sync_in_thread(false);

@@ -14,6 +14,7 @@ use crate::daemon::TURN_MESSAGES_MAX;
 use crate::daemon::core::{Core, Moment};
 use crate::daemon::sender::known::Key;
 use crate::daemon::sender::{Origin, Transport};
+use crate::input::loss::Kind;
 
 /// A datagram socket.
 pub struct Inlet {
@@ -152,20 +153,14 @@ impl Inlet {
         let sender = (received.credentials.unwrap_or(unknown), received.pidfd);
         let data = &buffer[..received.bytes.min(buffer.len())];
         let now = Moment::now();
-        let origin = move |core: &mut Core| {
-            core.senders.origin(self.transport, sender, &core.units, now.monotonic_us)
-        };
+        let origin = core.senders.origin(self.transport, sender, &core.units, now.monotonic_us);
         match (self.transport, fds.pop()) {
-            _ if received.truncated => core.note("A datagram was too large and is lost"),
+            _ if received.truncated => core.lose(&origin, (Kind::Datagram, "", 1)),
             (Transport::Journal, Some(fd)) if fds.is_empty() && data.is_empty() => {
-                let origin = origin(core);
                 core.message_file(&fd, &origin, now);
             }
-            (_, Some(_)) => core.note("A datagram with file descriptors is lost"),
-            (transport, None) => {
-                let origin = origin(core);
-                core.datagram(transport, data, &origin, now);
-            }
+            (_, Some(_)) => core.lose(&origin, (Kind::Descriptors, "", 1)),
+            (transport, None) => core.datagram(transport, data, &origin, now),
         }
         true
     }

@@ -167,23 +167,24 @@ impl Forwarder {
     }
 
     /// Forwards an entry, to a syslog daemon as `syslog` if it came so: it knows forms of lines that we do
-    /// not. Who does not take it does not get it; nobody is told.
+    /// not. Who does not take it does not get it; false when that is a syslog daemon with no room for it.
     pub fn put(
         &self,
         (fields, context): (&Fields, &Fields),
         syslog: Option<&[u8]>,
         realtime_us: u64,
-    ) {
+    ) -> bool {
         let level = level_of(fields);
         let wants = |to: &Forward| to.on && level <= to.level_max;
         let all = [&self.to_syslog, &self.to_kmsg, &self.to_console, &self.to_wall];
         if !all.into_iter().any(wants) {
-            return;
+            return true;
         }
-        let Some(message) = Message::of(fields, context) else { return };
+        let Some(message) = Message::of(fields, context) else { return true };
+        let mut is_taken = true;
         if wants(&self.to_syslog) {
             let made = || Cow::Owned(message.for_syslog(realtime_us, &TimeZone::system()));
-            self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
+            is_taken = self.send(&syslog.map_or_else(made, Cow::Borrowed), sender_of(context));
         }
         if wants(&self.to_kmsg) {
             write_to(Path::new(KMSG), &message.for_kmsg());
@@ -195,12 +196,14 @@ impl Forwarder {
         if wants(&self.to_wall) {
             self.wall(&message, realtime_us);
         }
+        is_taken
     }
 
-    /// Sends a line in the name of its sender, or in our own if that one is gone or we may not.
-    fn send(&self, line: &[u8], sender: Option<UCred>) {
+    /// Sends a line in the name of its sender, or in our own if that one is gone or we may not. False
+    /// when there is somebody to read it, and no room.
+    fn send(&self, line: &[u8], sender: Option<UCred>) -> bool {
         let (Some(socket), Ok(address)) = (&self.socket, SocketAddrUnix::new(&self.syslog)) else {
-            return;
+            return true;
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmCredentials(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -208,10 +211,12 @@ impl Forwarder {
             control.push(SendAncillaryMessage::ScmCredentials(sender));
         }
         let parts = [IoSlice::new(line)];
-        let sent = sendmsg_addr(socket, &address, &parts, &mut control, SendFlags::NOSIGNAL);
+        let mut sent = sendmsg_addr(socket, &address, &parts, &mut control, SendFlags::NOSIGNAL);
         if let Err(Errno::PERM | Errno::SRCH) = sent {
-            let _ = socket.send_to(line, &self.syslog);
+            let mut none = SendAncillaryBuffer::default();
+            sent = sendmsg_addr(socket, &address, &parts, &mut none, SendFlags::NOSIGNAL);
         }
+        !matches!(sent, Err(Errno::AGAIN | Errno::MSGSIZE | Errno::NOBUFS))
     }
 
     fn wall(&self, message: &Message<'_>, realtime_us: u64) {

@@ -11,12 +11,16 @@ use rustix::fs::OFlags;
 use crate::daemon::core::Core;
 use crate::entry::Id128;
 use crate::input::kmsg::parse;
+use crate::input::loss::Kind;
 
 /// Where it is.
 const PATH: &str = "/dev/kmsg";
 
 /// Largest record, bytes; the kernel's own bound.
 const RECORD_BYTES_MAX: usize = 8192;
+
+/// So much is shown of a record that is not understood, bytes.
+const SHOWN_BYTES: usize = 64;
 
 /// Most records in a turn.
 const TURN_RECORDS_MAX: usize = 256;
@@ -75,7 +79,10 @@ impl Kmsg {
     }
 
     fn take(&mut self, record: &[u8], core: &mut Core) {
-        let Some(record) = parse(record) else { return };
+        let Some(record) = parse(record) else {
+            let begin = record[..record.len().min(SHOWN_BYTES)].escape_ascii().to_string();
+            return core.lose_of(b"the kernel", None, (Kind::Record, &begin, 1));
+        };
         if let Some(next) = self.next {
             if record.sequence < next {
                 return;

@@ -184,9 +184,7 @@ impl Senders {
             return origin;
         }
         let pidfd = named.pidfd.as_ref();
-        // What was read is its own if it was not reaped meanwhile: its id may be another's by now.
-        let is_there = |pidfd: &OwnedFd| process::pidfd_pid(pidfd.as_fd()).is_ok();
-        let process = Process::read(sender.pid).filter(|_| pidfd.is_none_or(is_there));
+        let process = Process::read_of(sender.pid, pidfd);
         if process.is_none()
             && let Some(origin) = self.known.usable((key, &named), units, now_us)
         {
@@ -222,10 +220,14 @@ impl Senders {
         origin
     }
 
-    /// The trusted fields of a stream's writer. `more` is what is known of the stream; a unit in
-    /// it counts instead of the one of the cgroup.
-    pub fn of_stream(&self, sender: Credentials, more: &Fields) -> Arc<Fields> {
-        let process = Process::read(sender.pid);
+    /// The trusted fields of a stream's writer, whom a pidfd names for sure. `more` is what is known of
+    /// the stream; a unit in it counts instead of the one of the cgroup.
+    pub fn of_stream(
+        &self,
+        (sender, pidfd): (Credentials, Option<&OwnedFd>),
+        more: &Fields,
+    ) -> Arc<Fields> {
+        let process = Process::read_of(sender.pid, pidfd);
         Arc::new(self.build(Transport::Stdout, sender, process.as_ref(), more))
     }
 
@@ -318,6 +320,13 @@ struct Process {
 }
 
 impl Process {
+    /// Of the process of a pidfd, if there is one: what was read is its own if it was not reaped
+    /// meanwhile. Its id may be another's by now.
+    fn read_of(pid: i32, pidfd: Option<&OwnedFd>) -> Option<Process> {
+        let is_there = |pidfd: &OwnedFd| process::pidfd_pid(pidfd.as_fd()).is_ok();
+        Process::read(pid).filter(|_| pidfd.is_none_or(is_there))
+    }
+
     /// `None` when it is gone.
     fn read(pid: i32) -> Option<Process> {
         let directory = Path::new("/proc").join(pid.to_string());

@@ -28,6 +28,7 @@ use crate::daemon::sender::told::Told;
 use crate::daemon::{TOKEN_STREAMS, TURN_MESSAGES_MAX, sender};
 use crate::entry::{Fields, Id128};
 use crate::input::handover::UnitLog;
+use crate::input::loss::Kind;
 use crate::input::pending::{Found, Writer};
 use crate::input::stream::{Header, LINE_BYTES_DEFAULT, LineBreak, Stream, fields};
 
@@ -101,8 +102,11 @@ struct Connection {
     is_root: bool,
     id: Id128,
     stream: Stream,
-    /// Who wrote last.
+    /// Who wrote last, and the inode of the pidfd: another process with the same id has another.
     writer: Credentials,
+    writer_inode: Option<u64>,
+    /// Who wrote what is being read, while it is.
+    pidfd: Option<OwnedFd>,
     /// Something was read of that writer, and not by the last daemon alone.
     has_heard: bool,
     /// What is known of the writer; read with its first line.
@@ -158,7 +162,10 @@ impl Streams {
             if self.has_room_for_client(core) && pass_credentials(socket.as_fd()).is_ok() {
                 let id = Id128(warren_sys::random::u128().to_le_bytes());
                 let stream = Stream::new(self.line_bytes_max);
-                self.add_client(epoll, socket, (id, stream), false, core.pending());
+                let added = self.add_client(epoll, socket, (id, stream), false, core.pending());
+                if let Err(why) = added {
+                    core.lose_of(b"", None, (Kind::Stream, &why, 1));
+                }
             }
         }
         Ok(true)
@@ -179,14 +186,17 @@ impl Streams {
 
     /// Goes on with a client's stream that the last daemon had; one whose header was never read
     /// whole begins anew.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
     pub fn take_up_client(
         &mut self,
         epoll: &Epoll,
         name: &str,
         socket: OwnedFd,
         pending: &mut Pending,
-    ) {
-        let Some(id) = Id128::parse(name) else { return };
+    ) -> Result<(), String> {
+        let id = Id128::parse(name).ok_or("the manager kept it under no id of ours")?;
         let header = self.directory.as_deref().and_then(|directory| read_header(directory, id));
         let longest = self.line_bytes_max;
         let stream = match header {
@@ -195,7 +205,7 @@ impl Streams {
             }
             None => Stream::new(longest),
         };
-        self.add_client(epoll, socket, (id, stream), true, pending);
+        self.add_client(epoll, socket, (id, stream), true, pending)
     }
 
     fn add_client(
@@ -205,11 +215,12 @@ impl Streams {
         (id, stream): (Id128, Stream),
         kept: bool,
         pending: &mut Pending,
-    ) {
-        let Ok(peer) = credentials::peer(socket.as_fd()) else { return };
+    ) -> Result<(), String> {
+        let peer = credentials::peer(socket.as_fd()).map_err(|e| e.to_string())?;
         // It may end before its first line is read.
         let pidfd = credentials::peer_pidfd(socket.as_fd()).ok();
-        let peer_cgroup = pidfd.and_then(|pidfd| process::pidfd_cgroup_id(pidfd.as_fd()));
+        let peer_cgroup = pidfd.as_ref().and_then(|fd| process::pidfd_cgroup_id(fd.as_fd()));
+        let writer_inode = pidfd.as_ref().and_then(|fd| process::pidfd_inode(fd.as_fd()));
         let kept = kept
             || self.directory.is_some()
                 && inherit::keep(&format!("{STREAM_NAME}{id}"), socket.as_fd());
@@ -222,6 +233,8 @@ impl Streams {
                 id,
                 stream,
                 writer: Credentials { pid: peer.pid, uid: peer.uid, gid: peer.gid },
+                writer_inode,
+                pidfd: None,
                 has_heard: false,
                 told: None,
                 unit: None,
@@ -230,11 +243,15 @@ impl Streams {
                 looked_at: 0,
             },
             pending,
-        );
+        )
+        .map(|_| ())
     }
 
     /// Takes a stream from the manager, unless it is here already. Its id is made of `boot` and
-    /// the number, so that it stays the same with the next daemon. False when there is no room.
+    /// the number, so that it stays the same with the next daemon.
+    ///
+    /// # Errors
+    /// Why it cannot be read, as when there is no room.
     pub fn take(
         &mut self,
         epoll: &Epoll,
@@ -242,14 +259,14 @@ impl Streams {
         unit: Arc<UnitLog>,
         boot: Id128,
         pending: &mut Pending,
-    ) -> bool {
+    ) -> Result<(), String> {
         if self.handed.contains_key(&key) {
-            return true;
+            return Ok(());
         }
         let mut id = boot;
         id.0[8..].copy_from_slice(&key.to_be_bytes());
         let begun = self.take_begun(&name_of_handed(key));
-        let added = self.add(
+        let token = self.add(
             epoll,
             Connection {
                 socket,
@@ -258,6 +275,8 @@ impl Streams {
                 id,
                 stream: Stream::with_header(unit.header.clone(), begun, self.line_bytes_max),
                 writer: Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX },
+                writer_inode: None,
+                pidfd: None,
                 has_heard: false,
                 told: None,
                 unit: Some(unit),
@@ -266,11 +285,9 @@ impl Streams {
                 looked_at: 0,
             },
             pending,
-        );
-        if let Some(token) = added {
-            self.handed.insert(key, token);
-        }
-        added.is_some()
+        )?;
+        self.handed.insert(key, token);
+        Ok(())
     }
 
     fn take_begun(&mut self, name: &str) -> Vec<u8> {
@@ -282,27 +299,28 @@ impl Streams {
         epoll: &Epoll,
         mut connection: Connection,
         pending: &mut Pending,
-    ) -> Option<u64> {
+    ) -> Result<u64, String> {
         let token = TOKEN_STREAMS + self.next;
         let fits = self.connections.len() < self.bounds.all;
         let name = connection.name();
         let in_records = self.left.looked_at.remove(&name).is_some_and(|bytes| bytes > 0);
-        connection.begin(in_records).ok()?;
+        connection.begin(in_records).map_err(|e| e.to_string())?;
         if in_records && let Some(writer) = pending.writer() {
             // Before it is looked at again.
             writer.looked_at(&name, 0);
             pending.write();
         }
-        if !fits || epoll.add(&connection.socket, token, Interest::READ).is_err() {
-            return None;
+        if !fits {
+            return Err("there are too many".to_owned());
         }
+        epoll.add(&connection.socket, token, Interest::READ).map_err(|e| e.to_string())?;
         self.next += 1;
         if !connection.stream.begun().is_empty() {
             self.open_lines.insert(token);
             self.changed.insert(token);
         }
         self.connections.insert(token, connection);
-        Some(token)
+        Ok(token)
     }
 
     /// Whether the stream's unit is to be looked up with its next line.
@@ -485,11 +503,19 @@ impl Connection {
             self.looked_at = fdpass::peeked(self.socket.as_fd())?;
             self.take_looked_at(&mut vec![0; READ_BYTES]);
         }
+        // Before Linux 6.5 there are none, and the id is believed.
+        let _ = fdpass::pass_pidfds(self.socket.as_fd());
         fdpass::start_peeking(self.socket.as_fd())
     }
 
     /// Reads what is there, up to the bound of a turn; it stays in the socket.
     fn read(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
+        let turn = self.read_some(buffer, core);
+        self.pidfd = None;
+        turn
+    }
+
+    fn read_some(&mut self, buffer: &mut [u8], core: &mut Core) -> Turn {
         let mut fds = Vec::new();
         let room = &mut buffer[..READ_BYTES];
         for _ in 0..TURN_READS_MAX {
@@ -500,27 +526,31 @@ impl Connection {
                 Ok(received) if received.bytes > 0 => received,
                 Err(e) if e.is_would_block() => return Turn::Drained,
                 _ => {
+                    if self.stream.is_in_header() {
+                        self.lose_header(core);
+                    }
                     self.cut(LineBreak::Eof, core);
                     return Turn::Ended;
                 }
             };
             fds.clear();
             self.looked_at += received.bytes;
-            self.set_writer(received.credentials.unwrap_or(self.writer), core);
+            let writer = received.credentials.unwrap_or(self.writer);
+            self.set_writer(writer, received.pidfd, core);
             let lines = take(&mut self.stream, &room[..received.bytes]);
-            let Ok(lines) = lines else { return Turn::Ended };
+            let Ok(lines) = lines else {
+                self.lose_header(core);
+                return Turn::Ended;
+            };
             self.log(&lines, core);
         }
         Turn::More
     }
 
     fn take_looked_at(&mut self, buffer: &mut [u8]) {
-        let mut fds = Vec::new();
         while self.looked_at > 0 {
             let length = self.looked_at.min(buffer.len());
-            let taken = fdpass::recv(self.socket.as_fd(), &mut buffer[..length], &mut fds, false);
-            fds.clear();
-            match taken {
+            match fdpass::recv_plain(self.socket.as_fd(), &mut buffer[..length]) {
                 Ok(taken) if taken.bytes > 0 => self.looked_at -= taken.bytes,
                 // It was there to be looked at; without it there is nothing to take.
                 _ => self.looked_at = 0,
@@ -529,14 +559,23 @@ impl Connection {
     }
 
     /// A line ends where another process writes on.
-    fn set_writer(&mut self, writer: Credentials, core: &mut Core) {
-        if writer != self.writer {
+    fn set_writer(&mut self, writer: Credentials, pidfd: Option<OwnedFd>, core: &mut Core) {
+        let inode = pidfd.as_ref().and_then(|pidfd| process::pidfd_inode(pidfd.as_fd()));
+        let is_heir = self.writer_inode.zip(inode).is_some_and(|(then, now)| then != now);
+        if writer != self.writer || is_heir {
             if self.has_heard {
                 self.cut(LineBreak::PidChange, core);
             }
-            (self.writer, self.told) = (writer, None);
+            (self.writer, self.told, self.writer_inode) = (writer, None, None);
         }
+        self.writer_inode = inode.or(self.writer_inode);
+        self.pidfd = pidfd;
         self.has_heard = true;
+    }
+
+    fn lose_header(&self, core: &mut Core) {
+        let origin = self.make_context(core);
+        core.lose(&origin, (Kind::Header, "", 1));
     }
 
     /// For the daemon that goes on with it.
@@ -554,7 +593,7 @@ impl Connection {
 
     /// Only root may say what unit it is.
     fn names_its_unit(&self) -> bool {
-        self.is_root && !self.stream.header().unit.is_empty()
+        self.is_root && self.stream.has_header() && !self.stream.header().unit.is_empty()
     }
 
     fn make_context(&self, core: &Core) -> Arc<sender::Origin> {
@@ -570,7 +609,7 @@ impl Connection {
             }
             None => {}
         }
-        let context = core.senders.of_stream(self.writer, &more);
+        let context = core.senders.of_stream((self.writer, self.pidfd.as_ref()), &more);
         Arc::new(sender::Origin::new(context, self.unit.clone()))
     }
 

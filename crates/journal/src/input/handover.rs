@@ -89,7 +89,11 @@ pub struct UnitLog {
 /// What a packet says, and what of it was left out and why.
 pub fn parse(packet: &[u8]) -> (Vec<Packet>, Vec<String>) {
     let (mut parsed, mut faults) = (Vec::new(), Vec::new());
-    for fields in native::parse(packet).entries {
+    let native::Parsed { entries, left } = native::parse(packet);
+    if !left.is_empty() {
+        faults.push("A part of a packet of the manager is not understood".to_owned());
+    }
+    for fields in entries {
         match parse_one(&fields, &mut faults) {
             Some(one) => parsed.push(one),
             None => faults.push("A packet of the manager is not understood".to_owned()),
@@ -303,6 +307,7 @@ mod tests {
             assert!(packet.is_none() && faults.len() == 1, "{bad}");
         }
         assert!(parse(b"").0.is_empty());
+        assert_eq!(parse(b"KIND=entry\nMESSAGE=1\nMESSAGE\n\xff").1.len(), 1, "cut");
         let two = parse(b"KIND=entry\nMESSAGE=1\n\nKIND=unit\nUNIT=a\n\nKIND=x\n");
         assert_eq!((two.0.len(), two.1.len()), (2, 1));
     }

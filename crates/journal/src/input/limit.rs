@@ -1,7 +1,7 @@
 //! Rate limits: so many entries of a service in an interval, the rest is counted; journald.conf(5),
 //! `RateLimitBurst=`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most services that are watched at a time.
 const KEYS_MAX: usize = 1 << 15;
@@ -30,6 +30,10 @@ pub struct Rate {
 #[derive(Debug, Default)]
 pub struct Limiter {
     keys: BTreeMap<Vec<u8>, Window>,
+    /// Those that left out something which nobody was told of, by the end of their interval.
+    untold: BTreeSet<(u64, Vec<u8>)>,
+    /// The same of services that had to be forgotten.
+    forgotten: Vec<(Vec<u8>, u64)>,
 }
 
 #[derive(Debug)]
@@ -38,6 +42,12 @@ struct Window {
     interval_us: u64,
     count: u64,
     dropped: u64,
+}
+
+impl Window {
+    fn end_us(&self) -> u64 {
+        self.began_us.saturating_add(self.interval_us)
+    }
 }
 
 impl Limiter {
@@ -53,9 +63,18 @@ impl Limiter {
             self.keys.insert(key.to_vec(), fresh);
         }
         let window = self.keys.get_mut(key).expect("it was put there if it was missing");
-        window.interval_us = interval_us;
+        if interval_us != window.interval_us {
+            if window.dropped > 0 {
+                self.untold.remove(&(window.end_us(), key.to_vec()));
+                self.untold.insert((window.began_us.saturating_add(interval_us), key.to_vec()));
+            }
+            window.interval_us = interval_us;
+        }
         if now_us.saturating_sub(window.began_us) >= interval_us {
             let dropped = window.dropped;
+            if dropped > 0 {
+                self.untold.remove(&(window.end_us(), key.to_vec()));
+            }
             *window = Window { began_us: now_us, interval_us, count: 1, dropped: 0 };
             return if dropped > 0 { Verdict::KeepAfter(dropped) } else { Verdict::Keep };
         }
@@ -63,8 +82,38 @@ impl Limiter {
         if window.count <= burst {
             return Verdict::Keep;
         }
-        window.dropped += 1;
+        self.leave_out(key, 1);
         Verdict::Drop
+    }
+
+    /// Counts so many entries that are not kept anyway, of a service that was counted before.
+    pub fn leave_out(&mut self, key: &[u8], count: u64) {
+        let Some(window) = self.keys.get_mut(key).filter(|_| count > 0) else { return };
+        if window.dropped == 0 {
+            self.untold.insert((window.end_us(), key.to_vec()));
+        }
+        window.dropped += count;
+    }
+
+    /// When an interval ends in which something was left out, on the same clock, µs.
+    pub fn due_us(&self) -> Option<u64> {
+        match self.forgotten.is_empty() {
+            true => self.untold.first().map(|(end_us, _)| *end_us),
+            false => Some(0),
+        }
+    }
+
+    /// What was left out in intervals that are over by `now_us`, of services that sent nothing since:
+    /// how many entries of each.
+    pub fn take_untold(&mut self, now_us: u64) -> Vec<(Vec<u8>, u64)> {
+        let mut told = std::mem::take(&mut self.forgotten);
+        while self.untold.first().is_some_and(|(end_us, _)| *end_us <= now_us) {
+            let Some((_, key)) = self.untold.pop_first() else { break };
+            let window = self.keys.get_mut(&key);
+            let dropped = window.map_or(0, |window| std::mem::take(&mut window.dropped));
+            told.push((key, dropped));
+        }
+        told
     }
 
     /// Forgets services whose interval is over and that lost nothing; all, if that is not enough.
@@ -76,7 +125,10 @@ impl Limiter {
             window.dropped > 0 || now_us.saturating_sub(window.began_us) < window.interval_us
         });
         if self.keys.len() >= KEYS_MAX {
-            self.keys.clear();
+            self.untold.clear();
+            let all = std::mem::take(&mut self.keys).into_iter();
+            let dropped = all.map(|(key, window)| (key, window.dropped));
+            self.forgotten.extend(dropped.filter(|(_, dropped)| *dropped > 0));
         }
     }
 }
@@ -97,6 +149,46 @@ mod tests {
         let verdicts = times.map(|(key, now)| limiter.check(key, rate(100, 2), now));
         use Verdict::{Drop, Keep, KeepAfter};
         assert_eq!(verdicts, [Keep, Keep, Drop, Keep, Drop, KeepAfter(2), Keep]);
+    }
+
+    #[test]
+    fn what_was_left_out_is_told_when_the_interval_is_over() {
+        let mut limiter = Limiter::default();
+        let told = |limiter: &mut Limiter, now_us| {
+            let told = limiter.take_untold(now_us).into_iter();
+            let one = |(key, count)| format!("{} {count}", String::from_utf8_lossy(&key as &[u8]));
+            told.map(one).collect::<Vec<String>>().join(", ")
+        };
+        for (key, now_us) in [(b"a", 0), (b"a", 5), (b"b", 7), (b"a", 8), (b"b", 8), (b"c", 9)] {
+            limiter.check(key, rate(100, 1), now_us);
+        }
+        assert_eq!((limiter.due_us(), &*told(&mut limiter, 99)), (Some(100), ""));
+        assert_eq!(told(&mut limiter, 100), "a 2");
+        assert_eq!(limiter.check(b"a", rate(100, 1), 101), Verdict::Keep, "told already");
+        assert_eq!(limiter.due_us(), Some(107));
+        assert_eq!(limiter.check(b"b", rate(100, 1), 110), Verdict::KeepAfter(1));
+        assert_eq!((limiter.due_us(), &*told(&mut limiter, u64::MAX)), (None, ""));
+        limiter.check(b"a", rate(100, 1), 102);
+        limiter.leave_out(b"a", 3);
+        assert_eq!(limiter.check(b"a", rate(200, 1), 103), Verdict::Drop, "a longer one now");
+        assert_eq!((limiter.due_us(), &*told(&mut limiter, 300)), (Some(301), ""));
+        assert_eq!(told(&mut limiter, 301), "a 5");
+    }
+
+    #[test]
+    fn what_was_left_out_of_services_that_are_forgotten_is_told() {
+        let mut limiter = Limiter::default();
+        let (mut sent, mut kept, mut told) = (0, 0, 0);
+        for key in 0..KEYS_MAX as u64 + 9 {
+            for _ in 0..3 {
+                sent += 1;
+                let verdict = limiter.check(&key.to_le_bytes(), rate(1000, 1), 5);
+                kept += u64::from(verdict == Verdict::Keep);
+            }
+        }
+        assert!(limiter.due_us() == Some(0) && limiter.keys.len() <= KEYS_MAX);
+        told += limiter.take_untold(u64::MAX).iter().map(|(_, count)| count).sum::<u64>();
+        assert_eq!(kept + told, sent);
     }
 
     #[test]

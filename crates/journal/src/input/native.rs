@@ -4,28 +4,32 @@
 //! field is `NAME=value` and a newline, or `NAME`, a newline, 64 bits of length, the value and a
 //! newline.
 
-use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Fields, is_valid_name};
+use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Fields, NAME_BYTES_MAX, is_valid_name};
+use crate::input::loss::{Kind, Left};
+
+/// Most bytes of an entry's own names and values.
+const FIELDS_BYTES_MAX: usize = ENTRY_BYTES_MAX / 2;
 
 /// What a datagram gave.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Parsed {
     /// Entries with at least one field.
     pub entries: Vec<Fields>,
-    /// Fields and entries that were left out: bad or reserved names, too many, too large.
-    pub refused: usize,
+    /// What was left out: bad or reserved names, too many, too large, or with a fault in the framing.
+    pub left: Left,
 }
 
 /// Reads a datagram. What follows a fault in the framing (a field without its newline is one, too) is
 /// lost; what came before is kept.
 pub fn parse(data: &[u8]) -> Parsed {
     let mut entries = Vec::new();
-    let refused = each(data, &mut Fields::new(), |fields| entries.push(fields.clone()));
-    Parsed { entries, refused }
+    let left = each(data, &mut Fields::new(), |fields| entries.push(fields.clone()));
+    Parsed { entries, left }
 }
 
-/// As [`parse`], with each entry put into `entry` in turn. Says how much was left out.
-pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) -> usize {
-    let mut refused = 0;
+/// As [`parse`], with each entry put into `entry` in turn. Says what was left out.
+pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) -> Left {
+    let mut left = Left::default();
     let mut finish = |entry: &mut Fields| {
         if !entry.is_empty() {
             take(entry);
@@ -35,7 +39,7 @@ pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) 
     entry.clear();
     while !data.is_empty() {
         let Some(end) = memchr::memchr(b'\n', data) else {
-            refused += 1;
+            left.add(Kind::Framing, || describe(data));
             break;
         };
         let (line, rest) = (&data[..end], &data[end + 1..]);
@@ -45,18 +49,26 @@ pub fn each(mut data: &[u8], entry: &mut Fields, mut take: impl FnMut(&Fields)) 
         } else if line[0] == b'.' || line[0] == b'#' {
             data = rest;
         } else if let Some(equals) = line.iter().position(|byte| *byte == b'=') {
-            refused += usize::from(!add(entry, &line[..equals], &line[equals + 1..]));
+            add(entry, &line[..equals], &line[equals + 1..], &mut left);
             data = rest;
         } else if let Some((value, rest)) = take_sized(rest) {
-            refused += usize::from(!add(entry, line, value));
+            add(entry, line, value, &mut left);
             data = rest;
         } else {
-            refused += 1;
+            left.add(Kind::Framing, || describe(data));
             break;
         }
     }
     finish(entry);
-    refused
+    left
+}
+
+/// What is lost from here on.
+fn describe(data: &[u8]) -> String {
+    /// So much of it is shown, bytes.
+    const SHOWN_BYTES: usize = 32;
+    let begin = data[..data.len().min(SHOWN_BYTES)].escape_ascii();
+    format!("{} bytes that begin with \"{begin}\"", data.len())
 }
 
 /// A length, so many bytes and a newline.
@@ -67,25 +79,36 @@ fn take_sized(data: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((value, rest.strip_prefix(b"\n")?))
 }
 
-/// False when the field is not one that a client may set, or one too many.
-fn add(entry: &mut Fields, name: &[u8], value: &[u8]) -> bool {
-    let ours = is_valid_name(name) && name[0] != b'_';
-    let fits = entry.len() < ENTRY_FIELDS_MAX
-        && entry.bytes_len() + name.len() + value.len() <= ENTRY_BYTES_MAX / 2;
-    if ours && fits {
+/// Adds a field that a client may set, if there is room.
+fn add(entry: &mut Fields, name: &[u8], value: &[u8], left: &mut Left) {
+    let text = || String::from_utf8_lossy(name).into_owned();
+    if !is_valid_name(name) || name[0] == b'_' {
+        left.add(Kind::FieldName, || {
+            format!("\"{}\"", name[..name.len().min(NAME_BYTES_MAX)].escape_ascii())
+        });
+    } else if entry.len() >= ENTRY_FIELDS_MAX {
+        left.add(Kind::FieldsMany, text);
+    } else if entry.bytes_len() + name.len() + value.len() > FIELDS_BYTES_MAX {
+        left.add(Kind::FieldLarge, || format!("{}, {} bytes", text(), value.len()));
+    } else {
         entry.push(name, value);
     }
-    ours && fits
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(data: &[u8], expected: &[&[(&str, &str)]], refused: usize) {
+    fn check(data: &[u8], expected: &[&[(&str, &str)]], left: u64) {
         let entries: Vec<Fields> =
             expected.iter().map(|entry| entry.iter().copied().collect()).collect();
-        assert_eq!(parse(data), Parsed { entries, refused }, "{}", data.escape_ascii());
+        let parsed = parse(data);
+        assert_eq!(
+            (parsed.entries, parsed.left.count()),
+            (entries, left),
+            "{}",
+            data.escape_ascii()
+        );
     }
 
     #[test]
@@ -116,6 +139,23 @@ mod tests {
     #[test]
     fn fields_are_bounded() {
         let parsed = parse("A=1\n".repeat(ENTRY_FIELDS_MAX + 3).as_bytes());
-        assert_eq!((parsed.entries[0].len(), parsed.refused), (ENTRY_FIELDS_MAX, 3));
+        assert_eq!((parsed.entries[0].len(), parsed.left.count()), (ENTRY_FIELDS_MAX, 3));
+    }
+
+    #[test]
+    fn what_is_left_out_is_named() {
+        let check = |data: &[u8], expected: &[(Kind, &str, u64)]| {
+            let left = parse(data).left;
+            let found: Vec<(Kind, &str, u64)> = left.iter().collect();
+            assert_eq!(found, expected, "{}", data[..data.len().min(99)].escape_ascii());
+        };
+        let large = [b"BIG=", &*vec![b'x'; FIELDS_BYTES_MAX], b"\nSMALL=1\n"].concat();
+        check(&large, &[(Kind::FieldLarge, "BIG, 33554432 bytes", 1)]);
+        check(b"a=1\n_B=2\nC=3\n", &[(Kind::FieldName, "\"a\"", 2)]);
+        let many = "A=1\n".repeat(ENTRY_FIELDS_MAX) + "B=1\nC=1\nC";
+        check(
+            many.as_bytes(),
+            &[(Kind::FieldsMany, "B", 2), (Kind::Framing, "1 bytes that begin with \"C\"", 1)],
+        );
     }
 }

@@ -95,6 +95,11 @@ impl Stream {
         self.header_lines == HEADER_LINES
     }
 
+    /// A part of the header was read.
+    pub fn is_in_header(&self) -> bool {
+        !self.has_header() && (self.header_lines > 0 || !self.rest.is_empty())
+    }
+
     /// What was read of a line that has not ended yet.
     pub fn begun(&self) -> &[u8] {
         if self.has_header() { &self.rest } else { &[] }

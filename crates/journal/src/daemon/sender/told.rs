@@ -1,5 +1,6 @@
-//! What is known of the process that writes to a stream. Lines have no pidfd, so whether another program
-//! runs in it by now, as behind the `exec` of a script, is looked at once in a while, in one file.
+//! What is known of the process that writes to a stream. That it is the same process, pidfds say where
+//! the kernel gives them (Linux 6.9); whether another program runs in it by now, as behind the `exec` of
+//! a script, is looked at once in a while, in one file.
 
 use std::sync::Arc;
 
