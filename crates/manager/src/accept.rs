@@ -5,6 +5,7 @@
 //! is again. Start at `Daemon::open_door`.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -53,8 +54,8 @@ struct Door {
     next: u64,
     /// The question to init that is not answered yet, and which of the unit's sockets it is about.
     asked: Option<(u64, usize)>,
-    /// Connections whose instances are being loaded.
-    loading: usize,
+    /// Where connections come from whose instances are being loaded, by their numbers.
+    loading: BTreeMap<u64, Option<IpAddr>>,
 }
 
 /// The doors of all socket units with `Accept=yes`.
@@ -111,6 +112,14 @@ fn describe(number: u64, fd: &OwnedFd) -> (String, Vec<(&'static str, String)>) 
     let environment =
         vec![("REMOTE_ADDR", peer_ip.to_string()), ("REMOTE_PORT", peer.port().to_string())];
     (instance, environment)
+}
+
+/// The address that an instance's connection comes from, as [`describe`] made it part of its name.
+fn source_of(instance: &UnitName) -> Option<IpAddr> {
+    let name = warren_unit::escape::unescape(instance.instance()?).ok()?;
+    let (_, peer) = name.rsplit_once('-')?;
+    let (address, _port) = peer.rsplit_once(':')?;
+    address.parse().ok()
 }
 
 impl Daemon {
@@ -211,11 +220,25 @@ impl Daemon {
         };
         let settings = self.core.settings().compile(self.core.graph().definition(unit));
         let config = settings.socket();
-        let door = self.doors.doors.get(&unit).map_or(0, |door| door.loading);
-        if run.connections.len() + door >= config.max_connections as usize {
-            say!("{socket}: too many connections, one is refused");
-            self.events.push_back(Event::ConnectionRefused { socket: unit });
-            return drop(self.init.drop_stored(&stored));
+        let loading = self.doors.doors.get(&unit).map(|door| &door.loading);
+        let loading: Vec<Option<IpAddr>> =
+            loading.into_iter().flat_map(|all| all.values().copied()).collect();
+        let refuse = |daemon: &mut Daemon, why: &str| {
+            say!("{socket}: too many connections{why}, one is refused");
+            daemon.events.push_back(Event::ConnectionRefused { socket: unit });
+            drop(daemon.init.drop_stored(&stored));
+        };
+        if run.connections.len() + loading.len() >= config.max_connections as usize {
+            return refuse(self, "");
+        }
+        let peer = socket::addresses(fd.as_fd()).ok().flatten().map(|(_, peer)| peer);
+        let source = peer.map(|peer| peer.ip().to_canonical());
+        if let (Some(source), Some(max)) = (source, config.max_connections_per_source) {
+            let up = run.connections.iter().map(|&unit| source_of(self.core.graph().name(unit)));
+            let same = up.chain(loading).filter(|other| *other == Some(source)).count();
+            if same >= max as usize {
+                return refuse(self, &format!(" from {source}"));
+            }
         }
         let (instance, environment) = describe(number, &fd);
         let Some(instance) = self.instance_of(unit, config, &instance) else {
@@ -228,7 +251,8 @@ impl Daemon {
     }
 
     fn load_instance(&mut self, waiting: Waiting) {
-        self.doors.door(waiting.socket).loading += 1;
+        let source = source_of(&waiting.instance);
+        self.doors.door(waiting.socket).loading.insert(waiting.number, source);
         let name = waiting.instance.clone();
         let after = AfterLoad::Connection(Box::new(waiting));
         self.load(|token| LoaderOrder::LoadOne { name, token }, after);
@@ -289,8 +313,7 @@ impl Daemon {
 
     pub(crate) fn connection_loaded(&mut self, waiting: Waiting) {
         let Waiting { socket, number, instance, connection } = waiting;
-        let door = self.doors.door(socket);
-        door.loading = door.loading.saturating_sub(1);
+        self.doors.door(socket).loading.remove(&number);
         let Some(instance) = self.core.graph().lookup(&instance) else {
             return drop(self.init.drop_stored(&connection.stored));
         };
@@ -315,6 +338,19 @@ mod tests {
             assert_eq!(instance, format!("7-{to}:{port}-{from}:{own}"));
             assert_eq!(environment[0], ("REMOTE_ADDR", from.to_owned()));
         }
+    }
+
+    #[test]
+    fn an_instance_tells_where_its_connection_comes_from() {
+        let check = |name: &str, source: Option<&str>| {
+            let template = UnitName::parse("web@.service").expect("a name");
+            let escaped = warren_unit::escape::escape(name);
+            let instance = template.with_instance(&escaped).expect("an instance");
+            assert_eq!(source_of(&instance), source.map(|s| s.parse().expect("an address")));
+        };
+        check("7-127.0.0.1:80-10.1.2.3:4711", Some("10.1.2.3"));
+        check("0-::1:80-fe80::1:4711", Some("fe80::1"));
+        check("3-4711-1000", None);
     }
 
     #[test]

@@ -350,7 +350,7 @@ fn environment(
         set("PATH", exec.exec_search_path.join(":"));
     }
     if exec.working_directory == Some(Place::Home) && exec.user.is_none() {
-        set("HOME", std::env::var("HOME").unwrap_or_else(|_| "/root".to_owned()));
+        set("HOME", warren_sys::process::own_home());
     }
     if let LogOutput::Stream(name) = &host.log {
         set("JOURNAL_STREAM", name.clone());

@@ -2,7 +2,8 @@
 
 mod lab;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 
 use lab::{Machine, PATIENCE, until};
@@ -44,6 +45,41 @@ fn instances_are_forgotten_and_their_connections_never_lost() {
     assert!(answer(connect(&m)).trim().parse::<u32>().is_ok(), "a pid");
     until("the instance is forgotten", || (services(&m) == before).then_some(()));
     assert_eq!(m.state("each.socket"), "active/listening");
+}
+
+/// What comes back of a line from `cat` behind a port of this machine; nothing if it is refused.
+fn echoed(stream: &mut TcpStream) -> Option<String> {
+    let mut line = String::new();
+    // Who is refused may hear of it while writing or while reading.
+    stream.write_all(b"here\n").ok()?;
+    BufReader::new(stream).read_line(&mut line).ok().filter(|read| *read > 0)?;
+    Some(line)
+}
+
+#[test]
+fn one_source_has_so_many_connections() {
+    let free = std::net::TcpListener::bind("[::]:0").and_then(|l| l.local_addr());
+    let port = free.expect("a port").port();
+    let socket = format!("[Socket]\nListenStream={port}\nAccept=yes\nMaxConnectionsPerSource=1");
+    let service = "[Service]\nExecStart=/bin/cat\nStandardInput=socket";
+    let units = [("per.socket", &*socket), ("per@.service", service)];
+    let Some(m) = Machine::start("sources", &units) else { return };
+    m.expect_job("start", "per.socket", "done");
+    let connect = |from: &str| {
+        let stream = TcpStream::connect((from, port)).expect("the socket listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+        stream
+    };
+    let mut first = connect("127.0.0.1");
+    assert_eq!(echoed(&mut first).as_deref(), Some("here\n"));
+    assert_eq!(echoed(&mut connect("127.0.0.1")), None);
+    assert_eq!(echoed(&mut connect("::1")).as_deref(), Some("here\n"), "another source");
+    // Whose connections there are is known to the next manager.
+    assert!(m.kill_manager());
+    assert_eq!(echoed(&mut connect("127.0.0.1")), None);
+    assert_eq!(echoed(&mut first).as_deref(), Some("here\n"));
+    drop(first);
+    until("the source is free again", || echoed(&mut connect("127.0.0.1")).map(drop));
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub struct Child {
 
 /// Told to the closure in the new process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Birth {
+pub struct Newborn {
     /// False when the kernel could not make the process in [`Options::cgroup`]: it must move
     /// itself before it execs.
     pub in_cgroup: bool,
@@ -109,8 +109,8 @@ impl Drop for Stack {
 
 /// The closure as the new process gets it: a thin pointer to a fat one.
 struct Entry<'a> {
-    body: &'a mut dyn FnMut(Birth) -> i32,
-    birth: Birth,
+    body: &'a mut dyn FnMut(Newborn) -> i32,
+    newborn: Newborn,
 }
 
 /// First code of the new process. Leaves by exec inside the closure or by `_exit`.
@@ -118,7 +118,7 @@ extern "C" fn enter(entry: *mut c_void) -> ! {
     // SAFETY: `spawn` passes a pointer to an Entry on its own frame, which stays as it is until
     // this process has exec'd or exited, because CLONE_VFORK suspends the calling thread.
     let entry = unsafe { &mut *entry.cast::<Entry<'_>>() };
-    let code = (entry.body)(entry.birth);
+    let code = (entry.body)(entry.newborn);
     // SAFETY: exit_group does not return. No destructors of the caller's may run here.
     unsafe { libc::syscall(libc::SYS_exit_group, code) };
     std::process::abort()
@@ -133,18 +133,18 @@ extern "C" fn enter(entry: *mut c_void) -> ! {
 /// its own copies; handlers of signals are reset, ignored signals stay ignored.
 ///
 /// Where the kernel or a seccomp filter knows no clone3 or no `CLONE_INTO_CGROUP`, the process
-/// is made without and [`Birth::in_cgroup`] is false.
+/// is made without and [`Newborn::in_cgroup`] is false.
 pub fn spawn(
     options: &Options<'_>,
     stack: &mut Stack,
-    body: &mut dyn FnMut(Birth) -> i32,
+    body: &mut dyn FnMut(Newborn) -> i32,
 ) -> Result<Child> {
-    let mut entry = Entry { body, birth: Birth { in_cgroup: options.cgroup.is_some() } };
+    let mut entry = Entry { body, newborn: Newborn { in_cgroup: options.cgroup.is_some() } };
     match clone3(options, stack, &mut entry) {
         Err(errno) if needs_fallback(errno) => {}
         result => return result.map_err(|errno| Error::new("clone3", errno)),
     }
-    entry.birth.in_cgroup = false;
+    entry.newborn.in_cgroup = false;
     let plain = Options { cgroup: None, ..*options };
     if options.cgroup.is_some() {
         match clone3(&plain, stack, &mut entry) {
@@ -344,14 +344,14 @@ mod tests {
         let mut stack = Stack::new().expect("memory");
         for round in 0..3 {
             let mut seen = None;
-            let mut body = |birth: Birth| {
-                seen = Some(birth);
+            let mut body = |newborn: Newborn| {
+                seen = Some(newborn);
                 40 + round
             };
             let child = spawn(&Options::default(), &mut stack, &mut body).expect("clone");
             let exit = wait(Wait::PidFd(child.pidfd.as_fd()), true).expect("child").expect("end");
             assert_eq!((exit.pid, exit.kind), (child.pid, ExitKind::Exited(40 + round)));
-            assert_eq!(seen, Some(Birth { in_cgroup: false }));
+            assert_eq!(seen, Some(Newborn { in_cgroup: false }));
         }
     }
 
@@ -359,11 +359,11 @@ mod tests {
     fn the_old_call_does_the_same() {
         let mut stack = Stack::new().expect("memory");
         let mut ran = false;
-        let mut body = |_: Birth| {
+        let mut body = |_: Newborn| {
             ran = true;
             7
         };
-        let mut entry = Entry { body: &mut body, birth: Birth { in_cgroup: false } };
+        let mut entry = Entry { body: &mut body, newborn: Newborn { in_cgroup: false } };
         let child = clone(&Options::default(), &mut stack, &mut entry).expect("clone");
         let exit = wait(Wait::PidFd(child.pidfd.as_fd()), true).expect("child").expect("end");
         assert_eq!(exit.kind, ExitKind::Exited(7));

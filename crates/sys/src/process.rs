@@ -360,6 +360,15 @@ pub fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
+/// The home of whoever runs this: `$HOME`, or without that root's, and `/` for others.
+pub fn own_home() -> String {
+    home(std::env::var("HOME").ok(), own_ids().0)
+}
+
+fn home(said: Option<String>, uid: u32) -> String {
+    said.unwrap_or_else(|| if uid == 0 { "/root".to_owned() } else { "/".to_owned() })
+}
+
 /// Raises the soft limit on open files to `wanted` or to the hard limit, whichever is less, and
 /// tries to raise the hard limit first. Returns the soft limit now in force.
 pub fn raise_open_files(wanted: u64) -> Result<u64> {
@@ -402,6 +411,12 @@ pub fn in_container() -> bool {
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn who_is_told_of_no_home_has_none_but_root() {
+        assert_eq!(home(Some("/home/a".to_owned()), 0), "/home/a");
+        assert_eq!((&*home(None, 0), &*home(None, 1000)), ("/root", "/"));
+    }
 
     #[test]
     fn who_runs_is_runnable_and_who_waits_is_not() {

@@ -126,8 +126,9 @@ rows! {
     @Socket Parsed Append (Listen(ListenKind::UsbFunction)): ListenUSBFunction;
     @Socket Acted Last (Word(SocketProtocol::WORDS)): SocketProtocol;
     @Socket Acted Last (BoolOr(BindIpv6Only::WORDS)): BindIPv6Only;
-    @Socket Acted Last (COUNT): Backlog MaxConnections KeepAliveProbes TriggerLimitBurst;
-    @Socket Parsed Last (COUNT): PollLimitBurst MaxConnectionsPerSource MaxConnectionsPerSourceIPv6;
+    @Socket Acted Last (COUNT): Backlog MaxConnections MaxConnectionsPerSource KeepAliveProbes
+        TriggerLimitBurst;
+    @Socket Parsed Last (COUNT): PollLimitBurst MaxConnectionsPerSourceIPv6;
     @Socket Acted Last (Text): BindToDevice TCPCongestion;
     @Socket Sandbox Last (Text): SmackLabel SmackLabelIPIn SmackLabelIPOut;
     @Socket Sandbox Last (Bool): SELinuxContextFromNet;

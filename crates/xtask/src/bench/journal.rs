@@ -123,7 +123,7 @@ impl Disk {
     fn make(directory: &str) -> Result<Disk> {
         let image = std::env::temp_dir().join(format!("warren-bench-{}.img", std::process::id()));
         let path = image.display();
-        sh(&format!("truncate -s 12G {path} && mkfs.btrfs -q {path} >/dev/null 2>&1"))?;
+        sh(&format!("truncate -s 12G {path} && mkfs.btrfs -q {path} >/dev/null"))?;
         let device = output("losetup", &["--direct-io=on", "--show", "-f", &path.to_string()])?;
         let device = device.trim().to_owned();
         let disk = Disk { device, image, directory: directory.into() };

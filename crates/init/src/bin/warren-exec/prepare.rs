@@ -327,11 +327,7 @@ fn working_directory(spec: &ExecSpec, identity: &Identity) -> Result<CString, Sp
         DirectoryPlace::Path(path) => c_string(path, ExecStep::Chdir),
         DirectoryPlace::Home => match &identity.user {
             Some(user) => c_string(&user.home, ExecStep::Chdir),
-            None => {
-                let own = if process::own_ids().0 == 0 { "/root" } else { "/" };
-                let home = std::env::var("HOME").unwrap_or_else(|_| own.into());
-                c_string(&home, ExecStep::Chdir)
-            }
+            None => c_string(&process::own_home(), ExecStep::Chdir),
         },
     }
 }

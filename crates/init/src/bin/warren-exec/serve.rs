@@ -152,8 +152,8 @@ fn make(
     let cgroup = prepared.cgroup.take();
     let options =
         clone::Options { cgroup: cgroup.as_ref().map(AsFd::as_fd), sibling: true, namespaces: 0 };
-    let mut body = |birth: clone::Birth| {
-        moved = !birth.in_cgroup && options.cgroup.is_some();
+    let mut body = |newborn: clone::Newborn| {
+        moved = !newborn.in_cgroup && options.cgroup.is_some();
         let place = options.cgroup.filter(|_| moved);
         let failed = apply::apply_and_exec(prepared, place, announced);
         let code = failed.step.exit_code();
