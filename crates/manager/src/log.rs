@@ -192,12 +192,13 @@ impl Message<'_> {
         }
     }
 
-    /// A log that cannot be written to is no reason to stop.
+    /// A log that cannot be written to is no reason to stop. One write for the line: init and the
+    /// services of a nested machine write there too, and this process may be killed.
     fn print(&self) {
         let now = warren_sys::time::monotonic_ns();
         let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
-        let mut out = std::io::stderr().lock();
-        let _ = writeln!(out, "[{seconds:>5}.{micros:06}] warrend: {}", self.text);
+        let line = format!("[{seconds:>5}.{micros:06}] warrend: {}\n", self.text);
+        let _ = std::io::stderr().write_all(line.as_bytes());
     }
 
     fn encode(&self) -> Vec<u8> {

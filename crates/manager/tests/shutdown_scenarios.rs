@@ -690,12 +690,13 @@ fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
     }
     m.call("Leave", &json!({"how": "reboot", "after": "1h"}));
     assert_eq!(planned(&m)["what"], "it boots again");
+    let warning = "goes down in 60 minutes, it boots again";
+    until("all are warned", || m.console().contains(warning).then_some(()));
     m.kill_manager();
     until("the next manager knows", || planned(&m)["left_us"].as_u64());
     assert!(planned(&m)["left_us"].as_u64().is_some_and(|us| us <= 3_600_000_000));
     m.call("CancelLeave", &json!({}));
     assert!(planned(&m).is_null());
-    assert!(m.console().contains("goes down in 60 minutes, it boots again"), "{}", m.console());
     let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec", "after": "1h"}));
     assert!(no_kernel.contains("No kernel is loaded"), "{no_kernel}");
     let no_kernel = call_error(&m, "Leave", &json!({"how": "kexec"}));
