@@ -52,8 +52,9 @@ const PATIENCE_HALVED_MAX: usize = 4;
 /// A spawn over which helpers ended is tried so often in all.
 const DEATHS_MAX: u8 = 2;
 
-/// A spawn that held up helpers before there was a process is tried so often in all.
-const HOLD_UPS_MAX: u8 = 8;
+/// A spawn that held up helpers before there was a process is given up when they were held up for so
+/// long in all. Locks of the kernel that everybody wants are had sooner, a server that is gone is not.
+const HOLD_UP_MAX: Duration = Duration::from_secs(10);
 
 /// Why there is nobody to start a process.
 pub const FOREIGN: &str = "warren-exec is of another version of Warrener than warrend";
@@ -66,7 +67,9 @@ struct Waiting {
     /// Helpers that ended by themselves over it.
     deaths: u8,
     /// Helpers that were ended over it.
-    hold_ups: u8,
+    hold_ups: u32,
+    /// How long they were at it.
+    held_up: Duration,
 }
 
 /// A spawn that was sent, with what is needed to send it again.
@@ -104,8 +107,8 @@ struct Helper {
     to_keep: Option<OwnedFd>,
     /// Since when it has been at what it is at.
     since: Option<Instant>,
-    /// Init was asked to end it.
-    given_up: bool,
+    /// Init was asked to end it, after so much patience.
+    given_up: Option<Duration>,
 }
 
 /// What a helper said.
@@ -135,8 +138,8 @@ pub struct Lost {
     pub socket: Option<OwnedFd>,
     /// It had not answered all that the last incarnation asked for.
     pub owed: bool,
-    /// It was ended because it was held up.
-    pub held_up: bool,
+    /// It was ended because it was held up for so long.
+    pub held_up: Option<Duration>,
 }
 
 impl Sent {
@@ -243,14 +246,15 @@ impl Helpers {
 
     /// How long nobody is taken for held up, if somebody may be.
     pub fn patience_left(&self, now: Instant) -> Option<Duration> {
-        let since = self.helpers.iter().filter(|h| self.waits_behind(h)).filter_map(|h| h.since);
-        since.min().map(|since| (since + self.patience()).saturating_duration_since(now))
+        let until = |helper: &Helper| Some(helper.since? + self.patience(helper));
+        let until = self.helpers.iter().filter(|h| self.waits_behind(h)).filter_map(until);
+        until.min().map(|until| until.saturating_duration_since(now))
     }
 
     /// Helpers that may be held up while somebody waits behind them, and the spawn that each is at.
     pub fn late(&self, now: Instant) -> Vec<(usize, Option<EffectId>)> {
-        let patience = self.patience();
         let is_late = |helper: &&Helper| {
+            let patience = self.patience(helper);
             self.waits_behind(helper) && helper.since.is_some_and(|since| now >= since + patience)
         };
         let row =
@@ -274,34 +278,48 @@ impl Helpers {
     /// Helper `index` is to be ended; false if too much is held already.
     pub fn give_up(&mut self, index: usize) -> bool {
         let may_be = self.held.count() < held::HELD_MAX;
-        self.helpers[index].given_up |= may_be;
+        let patience = self.patience(&self.helpers[index]);
+        self.helpers[index].given_up = may_be.then_some(patience);
         may_be
     }
 
     fn waits_behind(&self, helper: &Helper) -> bool {
         let spawns = helper.under_way.len();
         let waits = helper.owes.is_some() || spawns > 1 || (spawns > 0 && !self.waiting.is_empty());
-        waits && !helper.given_up
+        waits && helper.given_up.is_none()
     }
 
-    fn patience(&self) -> Duration {
-        PATIENCE / (1 << self.held.count().min(PATIENCE_HALVED_MAX))
+    /// Each time that a spawn has held a helper up it gets longer, so that it comes to its end when
+    /// all that it wants is a lock.
+    fn patience(&self, helper: &Helper) -> Duration {
+        match helper.hold_ups() {
+            0 => PATIENCE / (1 << self.held.count().min(PATIENCE_HALVED_MAX)),
+            hold_ups => PATIENCE * (1 + hold_ups),
+        }
     }
 
     /// Has a spawn done again over which a helper ended. The text says why that is not done.
-    pub fn again(&mut self, begun: Sent, held_up: bool) -> Option<(EffectId, &'static str)> {
+    pub fn again(
+        &mut self,
+        begun: Sent,
+        held_up: Option<Duration>,
+    ) -> Option<(EffectId, &'static str)> {
         let mut spawn = begun.spawn;
-        match held_up {
-            true => spawn.hold_ups += 1,
-            false => spawn.deaths += 1,
-        }
-        if spawn.deaths >= DEATHS_MAX {
-            return Some((spawn.id, "exec helpers died over it"));
-        }
-        if spawn.hold_ups >= HOLD_UPS_MAX {
+        let Some(held_up) = held_up else {
+            spawn.deaths += 1;
+            if spawn.deaths >= DEATHS_MAX {
+                return Some((spawn.id, "exec helpers died over it"));
+            }
+            self.waiting.push_front(spawn);
+            return None;
+        };
+        spawn.hold_ups += 1;
+        spawn.held_up += held_up;
+        if spawn.held_up >= HOLD_UP_MAX {
             return Some((spawn.id, "a file system that it needs does not answer"));
         }
-        self.waiting.push_front(spawn);
+        // Others first: it may take long again.
+        self.waiting.push_back(spawn);
         None
     }
 
@@ -484,7 +502,14 @@ impl Helpers {
         let request = SpawnRequest { id: id.0, exec };
         let packet = encode(&request).map_err(|e| e.to_string())?;
         let (packet, fds) = large(packet, fds).map_err(|e| e.to_string())?;
-        self.waiting.push_back(Waiting { id, packet, fds, deaths: 0, hold_ups: 0 });
+        self.waiting.push_back(Waiting {
+            id,
+            packet,
+            fds,
+            deaths: 0,
+            hold_ups: 0,
+            held_up: Duration::ZERO,
+        });
         self.send_waiting();
         Ok(())
     }
@@ -496,7 +521,7 @@ impl Helpers {
                 .helpers
                 .iter_mut()
                 .filter(|h| h.standing == Standing::Ready && h.under_way.len() < IN_FLIGHT_MAX)
-                .min_by_key(|h| h.under_way.len());
+                .min_by_key(|h| (h.hold_ups() > 0, h.under_way.len()));
             let Some(helper) = ready else { return };
             let Some(socket) = &helper.socket else { return };
             let Some(next) = self.waiting.pop_front() else { return };
@@ -600,8 +625,13 @@ impl Helper {
             birth: None,
             to_keep: None,
             since: None,
-            given_up: false,
+            given_up: None,
         }
+    }
+
+    /// How many before it were ended over what it is at.
+    fn hold_ups(&self) -> u32 {
+        self.under_way.front().map_or(0, |sent| sent.spawn.hold_ups)
     }
 
     /// What it is at, if anything, is the next.
@@ -637,4 +667,80 @@ fn large(packet: Vec<u8>, mut fds: Vec<OwnedFd>) -> Result<(Vec<u8>, Vec<OwnedFd
     }
     fds.insert(0, memfd::sealed("warren-spawn", &packet)?);
     Ok((vec![LARGE], fds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Helpers that have nothing to do, and their ends of the sockets.
+    fn ready(count: usize) -> (Helpers, Vec<OwnedFd>) {
+        let pair = |_| fdpass::seqpacket_pair(false).expect("a pair");
+        let (ours, theirs) = (0..count).map(pair).unzip();
+        let mut helpers = Helpers::new(ours);
+        helpers.helpers.iter_mut().for_each(|helper| helper.standing = Standing::Ready);
+        (helpers, theirs)
+    }
+
+    fn spawn(helpers: &mut Helpers, id: u64) {
+        helpers.spawn(EffectId(id), Box::default(), Vec::new()).expect("there is room");
+    }
+
+    /// What each helper was sent, the first first.
+    fn under_way(helpers: &Helpers) -> Vec<Vec<u64>> {
+        let ids = |helper: &Helper| helper.under_way.iter().map(|sent| sent.id().0).collect();
+        helpers.helpers.iter().map(ids).collect()
+    }
+
+    /// Helper `index` is ended, and another one takes its place; the text if what it was at is not
+    /// done again.
+    fn held_up(
+        helpers: &mut Helpers,
+        theirs: &mut Vec<OwnedFd>,
+        index: usize,
+    ) -> Option<&'static str> {
+        assert!(helpers.give_up(index));
+        let lost = helpers.lose(index);
+        let (our, their) = fdpass::seqpacket_pair(false).expect("a pair");
+        theirs.push(their);
+        helpers.helpers[index] = Helper::new(Some(our));
+        helpers.helpers[index].standing = Standing::Ready;
+        let refused = helpers.again(lost.begun.expect("it was at something"), lost.held_up);
+        helpers.send_waiting();
+        refused.map(|(_, why)| why)
+    }
+
+    /// Where thousands end at once, a helper may wait for a lock of the kernel time and again.
+    #[test]
+    fn a_spawn_that_holds_helpers_up_gets_longer_each_time_and_ten_seconds_in_all() {
+        let (mut helpers, mut theirs) = ready(1);
+        spawn(&mut helpers, 1);
+        let mut had = Vec::new();
+        let refused = loop {
+            assert_eq!(under_way(&helpers), [[1]]);
+            had.push(helpers.patience(&helpers.helpers[0]));
+            if let Some(why) = held_up(&mut helpers, &mut theirs, 0) {
+                break why;
+            }
+        };
+        assert!(had.is_sorted_by(|a, b| a < b), "{had:?}");
+        let all: Duration = had.iter().sum();
+        assert!((HOLD_UP_MAX..HOLD_UP_MAX * 2).contains(&all), "{had:?}");
+        assert_eq!(refused, "a file system that it needs does not answer");
+        assert_eq!(under_way(&helpers), vec![Vec::<u64>::new()]);
+    }
+
+    #[test]
+    fn others_go_first_and_elsewhere() {
+        let (mut helpers, mut theirs) = ready(1);
+        (1..=3).for_each(|id| spawn(&mut helpers, id));
+        assert_eq!(held_up(&mut helpers, &mut theirs, 0), None);
+        assert_eq!(under_way(&helpers), [[2, 3, 1]]);
+
+        let (mut helpers, mut theirs) = ready(2);
+        spawn(&mut helpers, 1);
+        assert_eq!(held_up(&mut helpers, &mut theirs, 0), None);
+        (2..=3).for_each(|id| spawn(&mut helpers, id));
+        assert_eq!(under_way(&helpers), [vec![1], vec![2, 3]]);
+    }
 }
