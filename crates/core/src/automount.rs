@@ -232,7 +232,7 @@ impl Core {
         if new.is_down() {
             self.out.push(Effect::WatchIdle { unit, on: false });
             self.answer_expiring(unit, true);
-            if self.outcome(mount) == Outcome::StartLimitHit {
+            if self.hit_start_limit(mount) {
                 self.note(unit, Code::ServiceLimit, Cause::Dependency(mount), String::new());
                 return self.automount_dead(unit, Outcome::MountStartLimitHit);
             }

@@ -40,6 +40,7 @@ impl Core {
         self.look_at_neighbours(unit, old, new);
         if new.is_down() && self.run(unit).job.is_none() {
             self.forget_settings(unit);
+            self.look_whom_it_held(unit);
         }
     }
 
@@ -116,6 +117,9 @@ impl Core {
         }
         self.restart_given_up(unit);
         let state = self.active_state(unit);
+        if state.is_down() {
+            self.look_whom_it_held(unit);
+        }
         for trigger in self.related(unit, &[Relation::TriggeredBy]) {
             match self.definition(trigger).unit_type() {
                 UnitType::Socket if state.is_down() => {

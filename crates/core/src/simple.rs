@@ -60,6 +60,11 @@ impl Core {
             let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
             return self.refuse_start_limit(unit, reason);
         }
+        if self.definition(unit).unit_type() == UnitType::Socket
+            && self.socket_refused_to_start(unit)
+        {
+            return Turn::Over(JobResult::Failed, Reason::new(Code::ListenFailed, Cause::None));
+        }
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
             UnitType::Socket => self.socket_start(unit),

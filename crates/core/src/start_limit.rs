@@ -8,11 +8,15 @@ use crate::machine::Core;
 use crate::reason::{Code, Reason};
 use crate::state::*;
 use crate::time::{Moment, Monotonic};
+use std::collections::BTreeSet;
 use std::time::Duration;
 use warren_unit::UnitType;
 
 /// How often a rule, or the end of another unit, starts a unit whose start limit is off.
 const RETURN_LIMIT: (Duration, u32) = (Duration::from_secs(10), 5);
+
+/// A unit that more than this many name, over others too, is taken for held in memory.
+const HOLDERS_MAX: usize = 256;
 
 /// A start limit, or the usual one where that is off.
 fn or_usual((interval, burst): (Duration, u32)) -> (Duration, u32) {
@@ -70,6 +74,47 @@ impl Core {
         (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
     }
 
+    // ---- what is not held in memory ----
+
+    /// A unit is down and has no job: its starts, and those of units that it names, may be forgotten.
+    pub(crate) fn look_whom_it_held(&mut self, unit: UnitId) {
+        if self.totals.stopping {
+            return;
+        }
+        let named = self.definition(unit).edges.iter().map(|edge| edge.other).chain([unit]);
+        let unheld: Vec<UnitId> = named.filter(|&u| self.has_forgettable_starts(u)).collect();
+        self.unheld_queue.extend(unheld);
+    }
+
+    /// systemd unloads a unit that is inactive and that no loaded unit names, and the count of its
+    /// starts with it: a service may be started by hand as often as one likes. Here nothing is
+    /// unloaded, but the count is kept by the same rule (compared with systemd 252).
+    pub(crate) fn forget_starts_if_unheld(&mut self, unit: UnitId) {
+        if self.has_forgettable_starts(unit) && !self.is_held(unit) {
+            self.history_mut(unit).starts = RateWindow::default();
+        }
+    }
+
+    fn has_forgettable_starts(&self, unit: UnitId) -> bool {
+        let run = self.run(unit);
+        run.history.as_ref().is_some_and(|h| h.starts.count > 0) && self.is_limited(unit)
+    }
+
+    /// Whether a unit that is not at rest names this one, over others too.
+    fn is_held(&self, unit: UnitId) -> bool {
+        let mut seen = BTreeSet::from([unit]);
+        let mut left = vec![unit];
+        while let Some(unit) = left.pop() {
+            let is_at_rest =
+                self.run(unit).job.is_none() && self.active_state(unit) == ActiveState::Inactive;
+            if !is_at_rest || seen.len() > HOLDERS_MAX {
+                return true;
+            }
+            left.extend(self.graph.holders(unit).filter(|&holder| seen.insert(holder)));
+        }
+        false
+    }
+
     /// Counts a start that a rule of `[X-Warren]` asks for. If it is one too many, when it would not
     /// be any more: files may let two units stop and start each other for ever, in no time. Where the
     /// start limit is off, the usual one counts.
@@ -108,10 +153,20 @@ impl Core {
         too_often
     }
 
+    /// Whether it is down because one more start was one too many.
+    pub(crate) fn hit_start_limit(&self, unit: UnitId) -> bool {
+        let reason = self.run(unit).history.as_ref().map(|h| h.reason.code);
+        reason == Some(Code::StartLimit) && self.active_state(unit).is_down()
+    }
+
     pub(crate) fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        let outcome = Outcome::StartLimitHit;
         self.note(unit, Code::StartLimit, reason.cause, String::new());
-        self.history_mut(unit).outcome = outcome;
+        // What ended it before says more than that it was not tried again; as systemd has it.
+        let history = self.history_mut(unit);
+        if history.outcome == Outcome::Success {
+            history.outcome = Outcome::StartLimitHit;
+        }
+        let outcome = history.outcome;
         self.transit(unit, false, |run| match &mut run.state {
             TypeState::Service(state) => *state = Service::Failed(outcome),
             TypeState::Socket(state) => *state = Socket::Failed(outcome),
