@@ -5,6 +5,7 @@
 mod bench;
 mod docs;
 mod fuzz;
+mod lab;
 mod purity;
 mod test;
 mod vm;
