@@ -24,14 +24,9 @@ impl Core {
             return self.await_device(unit, reason);
         }
         let invocation = self.new_invocation();
-        let restarting = reason.cause == Cause::Restart;
         let history = self.history_mut(unit);
         history.invocation = invocation;
         history.reason = reason;
-        if !restarting {
-            history.restarts = 0;
-            history.relapse = None;
-        }
         if self.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
             self.ask_conditions(unit);
             return Turn::Begun;
@@ -64,6 +59,11 @@ impl Core {
             && self.socket_refused_to_start(unit)
         {
             return Turn::Over(JobResult::Failed, Reason::new(Code::ListenFailed, Cause::None));
+        }
+        let history = self.history_mut(unit);
+        if history.reason.cause != Cause::Restart {
+            history.restarts = 0;
+            history.relapse = None;
         }
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
@@ -109,7 +109,9 @@ impl Core {
         };
         let history = self.history_mut(unit);
         history.conditions = Some((now, conditions));
-        history.asserts = Some((now, asserts));
+        if conditions {
+            history.asserts = Some((now, asserts));
+        }
         history.skipped &= !conditions;
         let Some(job) = self.run(unit).job.as_ref() else { return true };
         let cause = job.reason.cause;

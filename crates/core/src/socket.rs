@@ -72,6 +72,10 @@ impl Core {
             return false;
         };
         self.note(unit, Code::ListenFailed, Cause::None, detail);
+        // They were met, or it would not have come to this.
+        let met = Some((self.now, true));
+        let history = self.history_mut(unit);
+        (history.conditions, history.asserts) = (met, met);
         true
     }
 
@@ -444,6 +448,7 @@ impl Core {
             return;
         }
         if self.trigger_limit_hit(unit) {
+            self.socket_refused(unit);
             return self.socket_broken(unit, Outcome::TriggerLimitHit, Code::TriggerLimit);
         }
         let Some(service) = self.graph.related(unit, Relation::Triggers).next() else { return };
@@ -476,6 +481,7 @@ impl Core {
         let history = self.history_mut(socket);
         history.accepted = history.accepted.max(number + 1);
         if self.trigger_limit_hit(socket) {
+            self.socket_refused(socket);
             self.out.push(Effect::DropConnection { unit: instance });
             return self.socket_broken(socket, Outcome::TriggerLimitHit, Code::TriggerLimit);
         }
