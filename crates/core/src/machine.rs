@@ -273,6 +273,7 @@ impl Core {
             Event::Done { effect, result } => self.effect_done(effect, result),
             Event::Exited { pid, status } => self.process_ended(pid, status),
             Event::Notify { unit, pid, message } => self.service_notify(unit, pid, message),
+            Event::FdsStored { unit, count } => self.service_fds_stored(unit, count),
             Event::CgroupEmpty { unit } => self.group_empty(unit),
             Event::OutOfMemory { unit } => self.service_out_of_memory(unit),
             Event::Incoming { unit } => self.socket_incoming(unit),

@@ -61,6 +61,7 @@ pub(crate) mod token {
     pub const CONSOLE: u64 = 11 << 32;
     pub const STRANGER: u64 = 12 << 32;
     pub const HELD: u64 = 13 << 32;
+    pub const STORED: u64 = 14 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -276,6 +277,7 @@ impl Daemon {
             token::SOCKET => self.socket_ready(UnitId(number)),
             token::STRANGER => self.stranger_ended(number),
             token::HELD => self.held_hung_up(number as usize),
+            token::STORED => self.stored_fd_hung_up(number),
             _ => {}
         }
     }

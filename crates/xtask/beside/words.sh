@@ -50,7 +50,7 @@ wait_property() {
 show() {
     for unit in "$@"; do
         echo "$unit: $(systemctl show "$unit" -p LoadState,ActiveState,SubState,Result,NRestarts \
-            -p ExecMainCode,ExecMainStatus,StatusText,StatusErrno,MainPID,ControlPID,ReloadResult \
+            -p ExecMainCode,ExecMainStatus,MainPID,ControlPID,ReloadResult \
             -p NFileDescriptorStore,ConditionResult,AssertResult,NConnections,NAccepted,NRefused |
             sed -e '/^\(MainPID\|ControlPID\)=[1-9]/s/=.*/=set/' -e '/=\(loaded\|success\|yes\|0\)\?$/d' |
             sort | paste -sd' ')"
@@ -61,6 +61,17 @@ show() {
 property() {
     unit=$1; shift
     for name in "$@"; do systemctl show "$unit" -p "$name"; done
+}
+
+# conditions: starts each of the case's units; how that ended, and what they say of their conditions.
+conditions() {
+    for path in /etc/systemd/system/"$CASE"-*.service; do
+        unit=${path##*/}
+        systemctl start "$unit" >/dev/null 2>&1
+        echo "start: $?, $(state "$unit" | paste -sd/)," \
+            "$(systemctl show -p ConditionResult -p AssertResult --value "$unit" | paste -sd/):" \
+            "$(grep '^Cond\|^Assert' "$path" | paste -sd' ')"
+    done
 }
 
 main_pid() { systemctl show -p MainPID --value "$1"; }

@@ -37,7 +37,7 @@ pub struct Group {
 /// A few units and what is done with them.
 #[derive(Clone, Default)]
 pub struct Case {
-    /// Unique within the group; names of its units begin with it.
+    /// Unique within the group; names of its units contain it.
     pub name: String,
     units: Vec<(String, String)>,
     script: String,
@@ -101,7 +101,7 @@ fn parse(text: &str) -> Result<Vec<Case>> {
         }
     }
     for case in &mut cases {
-        let named = |(unit, _): &(String, String)| unit.starts_with(&case.name);
+        let named = |(unit, _): &(String, String)| unit.contains(&case.name);
         ensure!(case.units.iter().all(named), "{}: a unit without the case's name", case.name);
         if case.script.is_empty() {
             case.script = SCRIPT_DEFAULT.replace("CASE", &case.name);
