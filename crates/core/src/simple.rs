@@ -55,10 +55,14 @@ impl Core {
             let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
             return self.refuse_start_limit(unit, reason);
         }
-        if self.definition(unit).unit_type() == UnitType::Socket
-            && self.socket_refused_to_start(unit)
-        {
-            return Turn::Over(JobResult::Failed, Reason::new(Code::ListenFailed, Cause::None));
+        let is_refused = match self.definition(unit).unit_type() {
+            UnitType::Socket => self.socket_refused_to_start(unit),
+            UnitType::Automount => self.automount_refused_to_start(unit),
+            _ => false,
+        };
+        if is_refused {
+            let why = self.run(unit).history.as_ref().map(|h| h.reason).unwrap_or_default();
+            return Turn::Over(JobResult::Failed, why);
         }
         let history = self.history_mut(unit);
         if history.reason.cause != Cause::Restart {
@@ -80,6 +84,15 @@ impl Core {
             ActiveState::Failed => Turn::Over(JobResult::Failed, reason),
             _ => Turn::Begun,
         }
+    }
+
+    /// A start comes to nothing, and the unit stays as it is.
+    pub(crate) fn refuse_to_start(&mut self, unit: UnitId, code: Code, detail: String) {
+        self.note(unit, code, Cause::None, detail);
+        // Conditions were met, or it would not have come to this.
+        let met = Some((self.now, true));
+        let history = self.history_mut(unit);
+        (history.conditions, history.asserts) = (met, met);
     }
 
     // ---- conditions ----

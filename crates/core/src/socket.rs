@@ -71,11 +71,7 @@ impl Core {
         } else {
             return false;
         };
-        self.note(unit, Code::ListenFailed, Cause::None, detail);
-        // They were met, or it would not have come to this.
-        let met = Some((self.now, true));
-        let history = self.history_mut(unit);
-        (history.conditions, history.asserts) = (met, met);
+        self.refuse_to_start(unit, Code::ListenFailed, detail);
         true
     }
 

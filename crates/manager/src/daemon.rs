@@ -317,6 +317,9 @@ impl Daemon {
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);
+        let gone = self.mounts.take_gone_traps(&graph);
+        let gone = gone.into_iter().filter(|&unit| self.traps.is_gone(unit));
+        self.events.extend(gone.map(|unit| Event::TrapGone { unit }));
     }
 
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new

@@ -46,9 +46,14 @@ wait_property() {
     echo "$1: $2=$(systemctl show -p "$2" --value "$1") and not $3"
 }
 
-# show UNIT...: its state, and of the rest what is not as in a unit that was never touched.
+# show UNIT...: its state, and of the rest what is not as in a unit that was never touched. What ends
+# gets a second for it: jobs are over before that.
 show() {
     for unit in "$@"; do
+        for _ in $(seq 20); do
+            [ "$(systemctl show -p ActiveState --value "$unit")" = deactivating ] || break
+            sleep 0.05
+        done
         echo "$unit: $(systemctl show "$unit" -p LoadState,ActiveState,SubState,Result,NRestarts \
             -p ExecMainCode,ExecMainStatus,MainPID,ControlPID,ReloadResult \
             -p NFileDescriptorStore,ConditionResult,AssertResult,NConnections,NAccepted,NRefused |
