@@ -100,6 +100,8 @@ pub struct Daemon {
     pub(crate) groups: Groups,
     /// Groups whose main process was signalled, and others are to be.
     pub(crate) others: crate::signals::Others,
+    /// Groups all of which were signalled at once in this turn.
+    pub(crate) told_at_once: usize,
     /// Units whose processes are to be killed in this turn.
     pub(crate) dying: Vec<UnitId>,
     pub(crate) sockets: Sockets,
@@ -204,6 +206,7 @@ impl Daemon {
             for (token, _) in tokens {
                 self.source_ready(token);
             }
+            self.told_at_once = 0;
             if !self.others.is_empty() {
                 self.turn();
                 self.signal_others();
