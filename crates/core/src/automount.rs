@@ -8,7 +8,7 @@ use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::state::*;
-use warren_unit::Relation;
+use warren_unit::{LoadState, Relation};
 
 /// Processes that may wait in one trap; the kernel merges waits, so this is never reached in earnest.
 const WAITERS_MAX: usize = 4096;
@@ -41,6 +41,21 @@ impl Core {
                 automount.running = running;
             }
         });
+    }
+
+    /// A trap is not set over a mount, nor where nobody could mount anything.
+    pub(crate) fn automount_refused_to_start(&mut self, unit: UnitId) -> bool {
+        let Some(mount) = self.mount_behind(unit) else { return false };
+        let why = if self.active_state(mount).is_up() {
+            "is mounted already"
+        } else if self.graph.definition(mount).load_state != LoadState::Loaded {
+            "is not there"
+        } else {
+            return false;
+        };
+        let detail = format!("{} {why}", self.graph.name(mount));
+        self.refuse_to_start(unit, Code::MountFailed, detail);
+        true
     }
 
     pub(crate) fn automount_start(&mut self, unit: UnitId) {
@@ -159,7 +174,11 @@ impl Core {
         if stop_comes
             || !self.enqueue_quietly(mount, JobType::Start, JobMode::Replace, Cause::Trigger(unit))
         {
-            self.answer_missing(unit, false);
+            return self.answer_missing(unit, false);
+        }
+        // If it could be begun: the answer may have come already.
+        if self.automount(unit).is_some_and(|run| !run.running && !run.missing.is_empty()) {
+            self.set_running(unit, true);
         }
     }
 
@@ -189,6 +208,13 @@ impl Core {
         }
     }
 
+    /// The mount was started too often: nobody is let in any more.
+    fn mount_limit(&mut self, unit: UnitId) {
+        let cause = self.mount_behind(unit).map_or(Cause::None, Cause::Dependency);
+        self.note(unit, Code::ServiceLimit, cause, String::new());
+        self.automount_dead(unit, Outcome::MountStartLimitHit);
+    }
+
     /// The mount behind the trap, in `state`, has no job any more.
     pub(crate) fn automount_job_ended(&mut self, unit: UnitId, state: ActiveState) {
         if self.automount(unit).is_none() {
@@ -196,8 +222,12 @@ impl Core {
         }
         match state {
             s if s.is_down() => {
+                if self.mount_behind(unit).is_some_and(|mount| self.hit_start_limit(mount)) {
+                    return self.mount_limit(unit);
+                }
                 self.answer_missing(unit, false);
                 self.answer_expiring(unit, true);
+                self.set_running(unit, false);
             }
             s if s.is_up() => {
                 self.answer_missing(unit, true);
@@ -232,9 +262,8 @@ impl Core {
         if new.is_down() {
             self.out.push(Effect::WatchIdle { unit, on: false });
             self.answer_expiring(unit, true);
-            if self.outcome(mount) == Outcome::StartLimitHit {
-                self.note(unit, Code::ServiceLimit, Cause::Dependency(mount), String::new());
-                return self.automount_dead(unit, Outcome::MountStartLimitHit);
+            if self.hit_start_limit(mount) {
+                return self.mount_limit(unit);
             }
             if new == ActiveState::Failed || self.run(mount).job.is_none() {
                 self.answer_missing(unit, false);

@@ -51,6 +51,13 @@ pub enum Event {
         /// The fields that the core acts on.
         message: Notify,
     },
+    /// The runner keeps so many file descriptors for a unit now (`FDSTORE=1`, sd_notify(3)).
+    FdsStored {
+        /// The unit.
+        unit: UnitId,
+        /// All of them.
+        count: u32,
+    },
     /// The last process of a unit's cgroup is gone.
     CgroupEmpty {
         /// The unit.
@@ -217,8 +224,6 @@ pub struct Notify {
     pub watchdog_us: Option<u64>,
     /// EXTEND_TIMEOUT_USEC=
     pub extend_timeout_us: Option<u64>,
-    /// File descriptors that the runner put into the store for this unit.
-    pub fds_stored: u32,
 }
 
 /// Whom a signal is for.

@@ -182,6 +182,25 @@ impl Graph {
         self.reverse.get(unit.index()).is_some_and(|edges| !edges.is_empty())
     }
 
+    /// Units that keep `unit` in systemd's memory while they are in it: those that state a relation
+    /// with it. Rules of `[X-Warren]` act from both ends, so they count from both; may repeat.
+    pub fn holders(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        use Relation::*;
+        let is_rule = |edge: &&Edge| {
+            matches!(
+                edge.relation,
+                RequireAny
+                    | OptionalAll
+                    | ExcludeAll
+                    | RestartOnError
+                    | RestartOnRestart
+                    | RestartOnRefresh
+            )
+        };
+        let own = self.definition(unit).edges.iter().filter(is_rule);
+        self.reverse[unit.index()].iter().chain(own).map(|edge| edge.other)
+    }
+
     /// All names that lead somewhere, in order, aliases included.
     pub fn names(&self) -> impl Iterator<Item = (&UnitName, UnitId)> {
         self.names.iter().map(|(name, &id)| (name, id))

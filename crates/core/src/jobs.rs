@@ -220,7 +220,7 @@ impl Core {
         match state {
             ActiveState::Active => self.reload_unit(unit, reason),
             ActiveState::Reloading | ActiveState::Activating => Turn::Wait,
-            _ => Turn::Over(JobResult::Skipped, reason),
+            _ => Turn::Over(JobResult::Invalid, reason),
         }
     }
 }

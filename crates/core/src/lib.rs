@@ -37,3 +37,4 @@ mod service_events;
 mod service_stop;
 mod simple;
 mod socket;
+mod start_limit;

@@ -56,6 +56,8 @@ pub struct Core {
     pub(crate) upheld_again: BTreeMap<UnitId, Monotonic>,
     /// Units whose job ended: those that trigger them may have waited for that.
     pub(crate) job_end_queue: BTreeSet<UnitId>,
+    /// Units whose starts may be forgotten, as nothing holds them in memory any more.
+    pub(crate) unheld_queue: BTreeSet<UnitId>,
     pub(crate) totals: Totals,
     /// Counters that must never repeat.
     pub(crate) serial: Serial,
@@ -119,6 +121,7 @@ impl Core {
             transitions: VecDeque::new(),
             unneeded_queue: BTreeSet::new(),
             upheld_queue: BTreeSet::new(),
+            unheld_queue: BTreeSet::new(),
             bound_queue: BTreeSet::new(),
             stands_off: BTreeSet::new(),
             upheld_again: BTreeMap::new(),
@@ -270,6 +273,7 @@ impl Core {
             Event::Done { effect, result } => self.effect_done(effect, result),
             Event::Exited { pid, status } => self.process_ended(pid, status),
             Event::Notify { unit, pid, message } => self.service_notify(unit, pid, message),
+            Event::FdsStored { unit, count } => self.service_fds_stored(unit, count),
             Event::CgroupEmpty { unit } => self.group_empty(unit),
             Event::OutOfMemory { unit } => self.service_out_of_memory(unit),
             Event::Incoming { unit } => self.socket_incoming(unit),
@@ -315,6 +319,8 @@ impl Core {
                 && let Some(unit) = self.idle_queue.pop_first()
             {
                 self.service_idle_over(unit);
+            } else if let Some(unit) = self.unheld_queue.pop_first() {
+                self.forget_starts_if_unheld(unit);
             } else {
                 break;
             }

@@ -8,7 +8,7 @@ use crate::job::{JobMode, JobType};
 use crate::machine::Core;
 use crate::reason::Cause;
 use crate::request::{Refusal, Reply};
-use crate::state::{ActiveState, Outcome};
+use crate::state::ActiveState;
 use crate::time::Moment;
 use crate::transaction::Anchor;
 use serde::{Deserialize, Serialize};
@@ -146,7 +146,7 @@ impl Core {
         }
         match self.compiled(unit).section.maintenance {
             GivenUp::Never => false,
-            GivenUp::StartLimit => self.outcome(unit) == Outcome::StartLimitHit,
+            GivenUp::StartLimit => self.hit_start_limit(unit),
             GivenUp::Failure => true,
         }
     }

@@ -40,6 +40,7 @@ impl Core {
         self.look_at_neighbours(unit, old, new);
         if new.is_down() && self.run(unit).job.is_none() {
             self.forget_settings(unit);
+            self.look_whom_it_held(unit);
         }
     }
 
@@ -82,8 +83,15 @@ impl Core {
         }
     }
 
-    /// A unit went down though nobody asked: what is bound to it follows (`BindsTo=`).
+    /// A unit went down though nobody asked: what is bound to it follows (`BindsTo=`), and what its
+    /// stop is passed on to.
     fn stop_afterwards(&mut self, unit: UnitId) {
+        for other in self.related(unit, &[Relation::PropagatesStopTo]) {
+            if !self.active_state(other).is_down_or_going() {
+                let reason = Reason::new(Code::StoppedWithDependency, Cause::Dependency(unit));
+                self.enqueue_because(other, JobType::Stop, JobMode::Replace, reason);
+            }
+        }
         for other in self.related(unit, &[Relation::BoundBy]) {
             let stays = self.graph.is_related(other, Relation::RestartOnNone, unit);
             if !stays && !self.active_state(other).is_down_or_going() {
@@ -116,6 +124,9 @@ impl Core {
         }
         self.restart_given_up(unit);
         let state = self.active_state(unit);
+        if state.is_down() {
+            self.look_whom_it_held(unit);
+        }
         for trigger in self.related(unit, &[Relation::TriggeredBy]) {
             match self.definition(trigger).unit_type() {
                 UnitType::Socket if state.is_down() => {
@@ -144,22 +155,30 @@ impl Core {
             ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
             _ => return,
         };
-        if self.flags(unit).has_on_result() {
-            let section = self.compiled(unit).section.clone();
-            let mode =
-                if failed { section.on_failure_job_mode } else { section.on_success_job_mode };
-            let cause = Cause::Outcome(unit);
-            for other in self.related(unit, &[relation]) {
-                match self.is_asked_too_often(other) {
-                    true => self.note(other, Code::OutcomeLimit, cause, String::new()),
-                    false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),
-                }
-            }
-        }
+        self.start_by_outcome(unit, relation);
         if self.flags(unit).has_job_settings() {
             let section = self.compiled(unit).section.clone();
             let action = if failed { section.failure_action } else { section.success_action };
             self.emergency(action, unit);
+        }
+    }
+
+    /// Starts what `OnFailure=` or `OnSuccess=` names.
+    pub(crate) fn start_by_outcome(&mut self, unit: UnitId, relation: Relation) {
+        if !self.flags(unit).has_on_result() {
+            return;
+        }
+        let section = self.compiled(unit).section.clone();
+        let mode = match relation {
+            Relation::OnFailure => section.on_failure_job_mode,
+            _ => section.on_success_job_mode,
+        };
+        let cause = Cause::Outcome(unit);
+        for other in self.related(unit, &[relation]) {
+            match self.is_asked_too_often(other) {
+                true => self.note(other, Code::OutcomeLimit, cause, String::new()),
+                false => _ = self.enqueue_quietly(other, JobType::Start, mode, cause),
+            }
         }
     }
 

@@ -14,7 +14,7 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::sync::Arc;
 use std::time::Duration;
-use warren_unit::config::{ServiceConfig, ServiceType, TimeoutFailureMode};
+use warren_unit::config::{ExitType, ServiceConfig, ServiceType, TimeoutFailureMode};
 use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, Relation};
 
@@ -185,13 +185,14 @@ impl Core {
     /// Whether something of it runs that keeps it up.
     fn is_alive(&self, unit: UnitId, config: &ServiceConfig) -> bool {
         let Some(run) = self.service(unit) else { return false };
-        let by_group = config.service_type == ServiceType::Forking && run.main.is_none()
-            || config.exit_type == warren_unit::config::ExitType::Cgroup;
-        let main_gone_before =
-            self.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+        let had_main = self.run(unit).history.as_ref().is_some_and(|h| h.last_main.is_some());
+        let by_group = match config.exit_type {
+            ExitType::Cgroup => true,
+            ExitType::Main => config.service_type == ServiceType::Forking && !had_main,
+        };
         run.main.is_some()
             || run.main_asked.is_some()
-            || by_group && !main_gone_before && !run.group_empty && !self.without_cgroups
+            || by_group && !run.group_empty && !self.without_cgroups
     }
 
     pub(crate) fn arm_watchdog(&mut self, unit: UnitId) {
@@ -300,6 +301,30 @@ impl Core {
                 out.push(("EXIT_STATUS", status));
             }
         }
+        if matches!(list, CommandList::StartPre | CommandList::Start) {
+            out.extend(self.monitored(unit));
+        }
+        out
+    }
+
+    /// What a service that `OnFailure=` or `OnSuccess=` starts is told of the service whose end that
+    /// was; nothing if it is there for several.
+    fn monitored(&self, unit: UnitId) -> Vec<(&'static str, String)> {
+        let ways = [Relation::OnFailureOf, Relation::OnSuccessOf];
+        let mut all = ways.into_iter().flat_map(|way| self.graph.related(unit, way));
+        let (Some(other), None) = (all.next(), all.next()) else { return Vec::new() };
+        let history = match (&self.run(other).state, &self.run(other).history) {
+            (TypeState::Service(_), Some(history)) => history,
+            _ => return Vec::new(),
+        };
+        let mut out = vec![("MONITOR_SERVICE_RESULT", self.outcome(other).as_str().to_owned())];
+        if let Some(ended) = history.last_main {
+            let (code, status) = exit_words(ended.status);
+            out.push(("MONITOR_EXIT_CODE", code.to_owned()));
+            out.push(("MONITOR_EXIT_STATUS", status));
+        }
+        out.push(("MONITOR_INVOCATION_ID", format!("{:032x}", history.invocation)));
+        out.push(("MONITOR_UNIT", self.graph.name(other).to_string()));
         out
     }
 
@@ -405,8 +430,10 @@ impl Core {
         let ignored = command.is_some_and(|c| c.ignore_failure) && exit_code != 0;
         let status =
             ExitStatus::Exited(if ignored { without_program(exit_code) } else { exit_code });
-        let ended = Ended { pid: 0, started: now, ended: now, status };
-        self.history_mut(unit).last_main = Some(ended);
+        if exit_code != 0 {
+            let ended = Ended { pid: 0, started: now, ended: now, status };
+            self.history_mut(unit).last_main = Some(ended);
+        }
         if !ignored {
             let outcome = if exit_code == 0 { Outcome::Resources } else { Outcome::ExitCode };
             let simple = matches!(config.service_type, ServiceType::Simple | ServiceType::Idle);

@@ -148,7 +148,11 @@ impl Core {
         let (list, index) = self.service_mut(unit).command;
         self.history_mut(unit).last_control = Some((list, ended));
         let ignored = commands.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
-        let success = ignored || ended.status == ExitStatus::Exited(0);
+        let clean =
+            |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);
+        let success = ignored
+            || ended.status == ExitStatus::Exited(0)
+            || clean(&settings.service().success_exit_status);
         let more = usize::from(index) + 1 < commands.len();
         if self.without_cgroups && self.service_mut(unit).main.is_none() {
             self.service_mut(unit).group_empty = true;
@@ -309,7 +313,6 @@ impl Core {
         }
         self.notify_texts(unit, &message);
         self.notify_watchdog(unit, &message);
-        self.service_mut(unit).fds_stored += message.fds_stored;
         if let Some(clean) = message.clean {
             self.service_mut(unit).clean = clean;
         }
@@ -327,7 +330,19 @@ impl Core {
         }
     }
 
-    /// `NotifyAccess=`
+    pub(crate) fn service_fds_stored(&mut self, unit: UnitId, count: u32) {
+        if self.known(unit).is_some() && self.service(unit).is_some() {
+            self.service_mut(unit).fds_stored = count;
+        }
+    }
+
+    /// Whether what a process of the unit says counts: `NotifyAccess=`.
+    pub fn hears(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
+        self.known(unit).is_some()
+            && self.service(unit).is_some()
+            && self.may_notify(unit, pid, access)
+    }
+
     fn may_notify(&self, unit: UnitId, pid: u32, access: NotifyAccess) -> bool {
         let main = self.run(unit).main_process().is_some_and(|main| main.pid == pid);
         // The reply that names the main process may still be on its way when it speaks first.

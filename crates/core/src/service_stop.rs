@@ -50,8 +50,14 @@ impl Core {
         match phase {
             // What went wrong was to be answered by the restart; nobody wants that any more.
             AutoRestart => {
-                self.service_mut(unit).outcome = Outcome::Success;
+                let run = self.service_mut(unit);
+                let ended = std::mem::replace(&mut run.outcome, Outcome::Success);
                 self.enter_dead(unit);
+                // It is that restart: if there were too many, the last end is the result.
+                let job = self.run(unit).job.as_ref();
+                if job.is_some_and(|job| job.reason.cause == Cause::Restart) {
+                    self.history_mut(unit).outcome = ended;
+                }
             }
             Condition | StartPre | Start | StartPost => self.enter_signal(unit, StopSigterm),
             Reload | ReloadSignal | ReloadNotify => {
@@ -539,7 +545,11 @@ impl Core {
             at: history.inactive_enter,
         }));
         if !self.enqueue_quietly(unit, JobType::Restart, JobMode::Replace, Cause::Restart) {
-            self.enter_dead(unit);
+            return self.enter_dead(unit);
+        }
+        // A start that waited for this went into the same job, and is no reason to count from 0.
+        if let Some(job) = self.run_mut(unit).job.as_mut() {
+            job.reason.cause = Cause::Restart;
         }
     }
 }

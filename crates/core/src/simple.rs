@@ -9,17 +9,7 @@ use crate::machine::Core;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::Notice;
 use crate::state::*;
-use crate::time::{Moment, Monotonic};
-use std::time::Duration;
 use warren_unit::{UnitFlags, UnitType};
-
-/// How often a rule, or the end of another unit, starts a unit whose start limit is off.
-const RETURN_LIMIT: (Duration, u32) = (Duration::from_secs(10), 5);
-
-/// A start limit, or the usual one where that is off.
-fn or_usual((interval, burst): (Duration, u32)) -> (Duration, u32) {
-    if interval.is_zero() || burst == 0 { RETURN_LIMIT } else { (interval, burst) }
-}
 
 impl Core {
     /// Begins to start a unit that is down: conditions first, then the start limit.
@@ -34,14 +24,9 @@ impl Core {
             return self.await_device(unit, reason);
         }
         let invocation = self.new_invocation();
-        let restarting = reason.cause == Cause::Restart;
         let history = self.history_mut(unit);
         history.invocation = invocation;
         history.reason = reason;
-        if !restarting {
-            history.restarts = 0;
-            history.relapse = None;
-        }
         if self.flags(unit).contains(UnitFlags::HAS_CONDITIONS) {
             self.ask_conditions(unit);
             return Turn::Begun;
@@ -70,6 +55,20 @@ impl Core {
             let reason = self.run(unit).history.as_ref().map_or(Reason::default(), |h| h.reason);
             return self.refuse_start_limit(unit, reason);
         }
+        let is_refused = match self.definition(unit).unit_type() {
+            UnitType::Socket => self.socket_refused_to_start(unit),
+            UnitType::Automount => self.automount_refused_to_start(unit),
+            _ => false,
+        };
+        if is_refused {
+            let why = self.run(unit).history.as_ref().map(|h| h.reason).unwrap_or_default();
+            return Turn::Over(JobResult::Failed, why);
+        }
+        let history = self.history_mut(unit);
+        if history.reason.cause != Cause::Restart {
+            history.restarts = 0;
+            history.relapse = None;
+        }
         match self.definition(unit).unit_type() {
             UnitType::Service => self.service_start(unit),
             UnitType::Socket => self.socket_start(unit),
@@ -85,6 +84,15 @@ impl Core {
             ActiveState::Failed => Turn::Over(JobResult::Failed, reason),
             _ => Turn::Begun,
         }
+    }
+
+    /// A start comes to nothing, and the unit stays as it is.
+    pub(crate) fn refuse_to_start(&mut self, unit: UnitId, code: Code, detail: String) {
+        self.note(unit, code, Cause::None, detail);
+        // Conditions were met, or it would not have come to this.
+        let met = Some((self.now, true));
+        let history = self.history_mut(unit);
+        (history.conditions, history.asserts) = (met, met);
     }
 
     // ---- conditions ----
@@ -114,7 +122,9 @@ impl Core {
         };
         let history = self.history_mut(unit);
         history.conditions = Some((now, conditions));
-        history.asserts = Some((now, asserts));
+        if conditions {
+            history.asserts = Some((now, asserts));
+        }
         history.skipped &= !conditions;
         let Some(job) = self.run(unit).job.as_ref() else { return true };
         let cause = job.reason.cause;
@@ -135,114 +145,6 @@ impl Core {
             self.finish_job(unit, result, reason);
         }
         true
-    }
-
-    // ---- start limits (systemd.unit(5), StartLimitIntervalSec=) ----
-
-    fn start_limit(&mut self, unit: UnitId) -> (Duration, u32) {
-        if self.flags(unit).has_job_settings() {
-            let section = self.compiled(unit).section.clone();
-            return (section.start_limit_interval, section.start_limit_burst);
-        }
-        let defaults = &self.settings.defaults;
-        (defaults.start_limit_interval, defaults.start_limit_burst)
-    }
-
-    /// Only units that are started by themselves are limited; targets and slices cost nothing.
-    fn is_limited(&self, unit: UnitId) -> bool {
-        matches!(
-            self.definition(unit).unit_type(),
-            UnitType::Service
-                | UnitType::Socket
-                | UnitType::Mount
-                | UnitType::Swap
-                | UnitType::Automount
-        )
-    }
-
-    /// Counts one start; true when it is one too many.
-    fn count_start(&mut self, unit: UnitId) -> bool {
-        let (interval, burst) = self.start_limit(unit);
-        if interval.is_zero() || burst == 0 || !self.is_limited(unit) {
-            return false;
-        }
-        let now = self.now.monotonic;
-        self.history_mut(unit).starts.count_one(now, interval, burst)
-    }
-
-    /// Types without a start limit go by it all the same when they are upheld: files may let such a
-    /// unit come up and go down for ever, in no time.
-    pub(crate) fn count_upheld(&mut self, unit: UnitId) {
-        let (interval, burst) = self.start_limit(unit);
-        let now = self.now.monotonic;
-        if !self.is_limited(unit) && !interval.is_zero() {
-            self.history_mut(unit).starts.count_one(now, interval, burst);
-        }
-    }
-
-    /// If one more start now would be one too many for its type, or for a unit that is upheld: when it would not be any more.
-    pub(crate) fn start_limit_ends(&mut self, unit: UnitId) -> Option<Monotonic> {
-        let (interval, burst) = self.start_limit(unit);
-        let now = self.now.monotonic;
-        let limited = !interval.is_zero() && burst > 0;
-        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
-        (limited && starts.is_full(now, interval, burst)).then(|| starts.begin.after(interval))
-    }
-
-    /// Counts a start that a rule of `[X-Warren]` asks for. If it is one too many, when it would not
-    /// be any more: files may let two units stop and start each other for ever, in no time. Where the
-    /// start limit is off, the usual one counts.
-    pub(crate) fn count_return(&mut self, unit: UnitId) -> Option<Monotonic> {
-        let limit = self.start_limit(unit);
-        let (interval, burst) = or_usual(limit);
-        let now = self.now.monotonic;
-        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
-        if starts.is_full(now, interval, burst) {
-            return Some(starts.begin.after(interval));
-        }
-        // Others are counted when they start.
-        if limit != (interval, burst) || !self.is_limited(unit) {
-            self.history_mut(unit).starts.count_one(now, interval, burst);
-        }
-        None
-    }
-
-    /// Counts that `OnFailure=` or `OnSuccess=` of another unit asks for this one; whether it is once
-    /// too often. Files may let two units ask for each other for ever, in no time: types without a
-    /// start limit, and units that a condition skips, which counts as no start. Other starts are the
-    /// start limit's.
-    pub(crate) fn is_asked_too_often(&mut self, unit: UnitId) -> bool {
-        let history = self.run(unit).history.as_deref();
-        let failed = |check: Option<(Moment, bool)>| check.is_some_and(|(_, held)| !held);
-        let was_skipped = history.is_some_and(|h| failed(h.conditions) || failed(h.asserts));
-        if !self.active_state(unit).is_down() || self.is_limited(unit) && !was_skipped {
-            return false;
-        }
-        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
-        let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
-        let too_often = starts.is_full(now, interval, burst);
-        if !too_often {
-            self.history_mut(unit).starts.count_one(now, interval, burst);
-        }
-        too_often
-    }
-
-    fn refuse_start_limit(&mut self, unit: UnitId, reason: Reason) -> Turn {
-        let outcome = Outcome::StartLimitHit;
-        self.note(unit, Code::StartLimit, reason.cause, String::new());
-        self.history_mut(unit).outcome = outcome;
-        self.transit(unit, false, |run| match &mut run.state {
-            TypeState::Service(state) => *state = Service::Failed(outcome),
-            TypeState::Socket(state) => *state = Socket::Failed(outcome),
-            TypeState::Mount(state) | TypeState::Swap(state) => *state = Mount::Failed(outcome),
-            TypeState::Automount(state) => *state = Automount::Failed(outcome),
-            _ => {}
-        });
-        if self.flags(unit).has_job_settings() {
-            let action = self.compiled(unit).section.start_limit_action;
-            self.emergency(action, unit);
-        }
-        Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
     }
 
     // ---- stop and reload, by type ----
@@ -323,28 +225,5 @@ impl Core {
         self.history_mut(unit).has_cgroup = false;
         self.out.push(Effect::CleanUp { unit, settings, restarting: false });
         self.transit(unit, false, |run| run.state = TypeState::Slice(Slice::Dead));
-    }
-}
-
-impl RateWindow {
-    /// Counts one event; true when the interval has had more than `burst`.
-    pub(crate) fn count_one(
-        &mut self,
-        now: crate::time::Monotonic,
-        interval: Duration,
-        burst: u32,
-    ) -> bool {
-        if self.begin.0 == 0 || now.since(self.begin) >= interval {
-            *self = RateWindow { begin: now, count: 0 };
-        }
-        if self.count >= burst {
-            return true;
-        }
-        self.count += 1;
-        false
-    }
-
-    fn is_full(self, now: crate::time::Monotonic, interval: Duration, burst: u32) -> bool {
-        self.begin.0 != 0 && now.since(self.begin) < interval && self.count >= burst
     }
 }

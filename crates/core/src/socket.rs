@@ -45,16 +45,6 @@ impl Core {
     // ---- the way up ----
 
     pub(crate) fn socket_start(&mut self, unit: UnitId) {
-        if let Some(service) = self.busy_service(unit) {
-            let detail = format!("{} is active already", self.graph.name(service));
-            self.note(unit, Code::ListenFailed, Cause::None, detail);
-            return self.socket_dead(unit, Outcome::Resources);
-        }
-        if let Some(service) = self.missing_service(unit) {
-            let detail = format!("{} is not there", self.graph.name(service));
-            self.note(unit, Code::ListenFailed, Cause::None, detail);
-            return self.socket_dead(unit, Outcome::Resources);
-        }
         let run = SocketRun {
             phase: SocketPhase::StartPre,
             listen_asked: None,
@@ -72,6 +62,19 @@ impl Core {
     }
 
     /// With `Accept=no` the service must not run before its sockets are opened.
+    /// A socket whose service could not take it over is not opened: it stays as it is.
+    pub(crate) fn socket_refused_to_start(&mut self, unit: UnitId) -> bool {
+        let detail = if let Some(service) = self.busy_service(unit) {
+            format!("{} is active already", self.graph.name(service))
+        } else if let Some(service) = self.missing_service(unit) {
+            format!("{} is not there", self.graph.name(service))
+        } else {
+            return false;
+        };
+        self.refuse_to_start(unit, Code::ListenFailed, detail);
+        true
+    }
+
     fn busy_service(&mut self, unit: UnitId) -> Option<UnitId> {
         if self.compiled(unit).socket().accept {
             return None;
@@ -441,6 +444,7 @@ impl Core {
             return;
         }
         if self.trigger_limit_hit(unit) {
+            self.socket_refused(unit);
             return self.socket_broken(unit, Outcome::TriggerLimitHit, Code::TriggerLimit);
         }
         let Some(service) = self.graph.related(unit, Relation::Triggers).next() else { return };
@@ -473,6 +477,7 @@ impl Core {
         let history = self.history_mut(socket);
         history.accepted = history.accepted.max(number + 1);
         if self.trigger_limit_hit(socket) {
+            self.socket_refused(socket);
             self.out.push(Effect::DropConnection { unit: instance });
             return self.socket_broken(socket, Outcome::TriggerLimitHit, Code::TriggerLimit);
         }
@@ -514,7 +519,7 @@ impl Core {
         }
         let at_rest = new.is_down() || self.waits_to_restart(service);
         match phase {
-            SocketPhase::Running if at_rest && self.outcome(service) == Outcome::StartLimitHit => {
+            SocketPhase::Running if at_rest && self.hit_start_limit(service) => {
                 self.socket_broken(unit, Outcome::ServiceStartLimitHit, Code::ServiceLimit);
             }
             SocketPhase::Running if at_rest && self.run(service).job.is_none() => {

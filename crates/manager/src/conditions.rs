@@ -10,6 +10,12 @@ use std::path::{Path, PathBuf};
 use warren_unit::Context;
 use warren_unit::config::{Condition, ConditionKind};
 
+/// Block devices that stand on one another are looked at so deep.
+const SLAVES_DEEP_MAX: u32 = 8;
+
+/// Controllers of any version of control groups (systemd.unit(5), ConditionControlGroupController=).
+const CONTROLLERS: [&str; 6] = ["cpu", "cpuset", "io", "memory", "pids", "hugetlb"];
+
 /// Whether a list of conditions holds: every one without `|` must, and of those with `|` at least
 /// one if there are any.
 pub fn hold(conditions: &[Condition], context: &Context) -> bool {
@@ -43,16 +49,13 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
         Virtualization => virtualization_is(parameter),
         Host => parameter == &*context.machine_id || glob(parameter, &context.hostname),
         KernelCommandLine => kernel_word(parameter),
-        KernelVersion => kernel_version(parameter, &context.kernel_release),
+        KernelVersion => kernel_version(parameter, &context.kernel_release)?,
         Environment => environment_has(parameter),
         Security => security_is(parameter),
         Capability => has_capability(parameter)?,
-        AcPower => (parameter == "yes" || parameter == "true" || parameter == "1") == on_ac_power(),
+        AcPower => boolean(parameter)? == on_ac_power(),
         NeedsUpdate => needs_update(path),
-        FirstBoot => {
-            let first = fs::metadata("/run/systemd/first-boot").is_ok();
-            matches!(parameter, "yes" | "true" | "1" | "on") == first
-        }
+        FirstBoot => boolean(parameter)? == Path::new("/run/systemd/first-boot").exists(),
         User => user_is(parameter, context),
         Group => group_is(parameter, context),
         ControlGroupController => has_controllers(parameter),
@@ -63,7 +66,8 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
             .is_some_and(|dir| Path::new(&dir).join(parameter).exists()),
         Firmware => firmware_is(parameter)?,
         MemoryPressure | CpuPressure | IoPressure => pressure_below(kind, parameter)?,
-        PathIsEncrypted | CpuFeature => return None,
+        PathIsEncrypted => is_encrypted(path)?,
+        CpuFeature => has_cpu_feature(parameter)?,
     })
 }
 
@@ -74,6 +78,31 @@ fn is_mount_point(path: &Path) -> bool {
         (Some(_), None) => true,
         _ => false,
     }
+}
+
+fn boolean(word: &str) -> Option<bool> {
+    warren_unit::value::boolean(word).ok()
+}
+
+/// Whether the block device of the path's file system, or one that it stands on, is dm-crypt's.
+fn is_encrypted(path: &Path) -> Option<bool> {
+    let device = fs::metadata(path).ok()?.dev();
+    let (major, minor) = warren_sys::file::device_numbers(device);
+    let sysfs = format!("/sys/dev/block/{major}:{minor}");
+    Some(stands_on_crypt(Path::new(&sysfs), SLAVES_DEEP_MAX))
+}
+
+fn stands_on_crypt(sysfs: &Path, deep: u32) -> bool {
+    let is_crypt = fs::read_to_string(sysfs.join("dm/uuid")).is_ok_and(|t| t.starts_with("CRYPT-"));
+    let slaves = || fs::read_dir(sysfs.join("slaves")).into_iter().flatten().flatten();
+    is_crypt || deep > 0 && slaves().any(|slave| stands_on_crypt(&slave.path(), deep - 1))
+}
+
+/// As the kernel names them: proc(5), `flags` of `/proc/cpuinfo`.
+fn has_cpu_feature(name: &str) -> Option<bool> {
+    let text = fs::read_to_string("/proc/cpuinfo").ok()?;
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags")?.split_once(':'));
+    Some(flags?.1.split_whitespace().any(|flag| flag == name))
 }
 
 fn kernel_word(parameter: &str) -> bool {
@@ -153,14 +182,15 @@ fn group_is(parameter: &str, context: &Context) -> bool {
 }
 
 fn has_controllers(parameter: &str) -> bool {
-    if matches!(parameter, "v2") {
-        return true;
+    if matches!(parameter, "v1" | "v2") {
+        return parameter == "v2";
     }
     let mount = warren_sys::cgroup::mount_point().ok().flatten();
     let Some(mount) = mount else { return false };
     let text = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
     let has = |name: &str| text.split_whitespace().any(|c| c == name);
-    parameter.split_whitespace().all(has)
+    // Names that are none are passed over, as systemd does.
+    parameter.split_whitespace().filter(|name| CONTROLLERS.contains(name)).all(has)
 }
 
 fn memory_bytes() -> Option<u64> {
@@ -173,9 +203,10 @@ fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| n.get() as u32)
 }
 
-/// An operator and a number; no operator means `=`.
+/// An operator and a number; no operator means `>=`.
 fn compare_number(parameter: &str, actual: u64) -> Option<bool> {
     let (operator, number) = split_operator(parameter);
+    let operator = if operator.is_empty() { ">=" } else { operator };
     let wanted = warren_unit::value::bytes(number.trim()).ok()?;
     Some(compare(operator, actual.cmp(&wanted)))
 }
@@ -197,11 +228,13 @@ fn compare(operator: &str, order: std::cmp::Ordering) -> bool {
 }
 
 /// One or more space-separated expressions: comparisons or globs.
-fn kernel_version(parameter: &str, release: &str) -> bool {
-    parameter.split_whitespace().all(|expression| match split_operator(expression) {
-        ("", pattern) => glob(pattern, release),
-        (operator, version) => compare(operator, compare_versions(release, version)),
-    })
+fn kernel_version(parameter: &str, release: &str) -> Option<bool> {
+    let holds = |expression: &str| match split_operator(expression) {
+        ("", pattern) => Some(glob(pattern, release)),
+        (_, "") => None,
+        (operator, version) => Some(compare(operator, compare_versions(release, version))),
+    };
+    parameter.split_whitespace().map(holds).try_fold(true, |all, one| Some(all && one?))
 }
 
 /// Digits as numbers, the rest as text (the rule of thumb behind every version comparison).
@@ -228,22 +261,29 @@ fn split_version(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
+/// One or more expressions, perhaps quoted; what a field is compared with cannot be empty.
 fn os_release(parameter: &str) -> Option<bool> {
-    let at = parameter.find(|c| "<>=!".contains(c))?;
-    let (field, rest) = parameter.split_at(at);
-    let (operator, wanted) = split_operator(rest);
     let text = fs::read_to_string("/etc/os-release")
         .or_else(|_| fs::read_to_string("/usr/lib/os-release"))
         .ok()?;
-    let value = warren_unit::value::environment_file(&text)
-        .into_iter()
-        .find_map(|(name, value)| (name == field).then_some(value))
-        .unwrap_or_default();
-    Some(match operator {
-        "=" => value == wanted,
-        "!=" => value != wanted,
-        _ => compare(operator, compare_versions(&value, wanted)),
-    })
+    let fields = warren_unit::value::environment_file(&text);
+    let holds = |expression: &str| {
+        let at = expression.find(|c| "<>=!$".contains(c))?;
+        let (field, rest) = expression.split_at(at);
+        let end = rest.find(|c| !"<>=!$".contains(c))?;
+        let (operator, wanted) = rest.split_at(end);
+        let value = fields.iter().find_map(|(name, value)| (name == field).then_some(&**value));
+        let value = value.unwrap_or_default();
+        Some(match operator {
+            "=" => value == wanted,
+            "!=" => value != wanted,
+            "$=" => glob(wanted, value),
+            "!$=" => !glob(wanted, value),
+            _ => compare(operator, compare_versions(value, wanted)),
+        })
+    };
+    let words = warren_unit::value::split(parameter);
+    words.map(|word| holds(&word.ok()?.1)).try_fold(true, |all, one| Some(all && one?))
 }
 
 fn firmware_is(parameter: &str) -> Option<bool> {

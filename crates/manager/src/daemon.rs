@@ -61,6 +61,7 @@ pub(crate) mod token {
     pub const CONSOLE: u64 = 11 << 32;
     pub const STRANGER: u64 = 12 << 32;
     pub const HELD: u64 = 13 << 32;
+    pub const STORED: u64 = 14 << 32;
     pub const KIND: u64 = 0xffff_ffff << 32;
 }
 
@@ -99,6 +100,8 @@ pub struct Daemon {
     pub(crate) groups: Groups,
     /// Groups whose main process was signalled, and others are to be.
     pub(crate) others: crate::signals::Others,
+    /// Groups all of which were signalled at once in this turn.
+    pub(crate) told_at_once: usize,
     /// Units whose processes are to be killed in this turn.
     pub(crate) dying: Vec<UnitId>,
     pub(crate) sockets: Sockets,
@@ -203,6 +206,7 @@ impl Daemon {
             for (token, _) in tokens {
                 self.source_ready(token);
             }
+            self.told_at_once = 0;
             if !self.others.is_empty() {
                 self.turn();
                 self.signal_others();
@@ -276,6 +280,7 @@ impl Daemon {
             token::SOCKET => self.socket_ready(UnitId(number)),
             token::STRANGER => self.stranger_ended(number),
             token::HELD => self.held_hung_up(number as usize),
+            token::STORED => self.stored_fd_hung_up(number),
             _ => {}
         }
     }
@@ -315,6 +320,9 @@ impl Daemon {
         let graph = self.core.graph().clone();
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);
+        let gone = self.mounts.take_gone_traps(&graph);
+        let gone = gone.into_iter().filter(|&unit| self.traps.is_gone(unit));
+        self.events.extend(gone.map(|unit| Event::TrapGone { unit }));
     }
 
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new

@@ -4,40 +4,50 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 
+use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_core::settings::TypeSettings;
 
-use crate::daemon::Daemon;
+use warren_sys::epoll::Interest;
+use warren_sys::file;
+
+use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
+
+/// Stands behind the key of one that is not dropped when it hangs up, in the name that init keeps.
+const UNPOLLED: char = '!';
 
 /// All stored file descriptors.
 #[derive(Default)]
 pub struct FdStore {
     stored: BTreeMap<UnitId, Vec<Stored>>,
-    next: u64,
+    next: u32,
 }
 
 struct Stored {
     name: String,
-    key: u64,
+    key: u32,
+    polls: bool,
     fd: OwnedFd,
 }
 
-/// The name under which init keeps one.
-fn stored_name(unit: &str, key: u64, name: &str) -> String {
-    format!("fdstore/{unit}/{key}/{name}")
+impl Stored {
+    /// The name under which init keeps it.
+    fn kept_as(&self, unit: &str) -> String {
+        let unpolled = if self.polls { "" } else { "!" };
+        format!("fdstore/{unit}/{}{unpolled}/{}", self.key, self.name)
+    }
+
+    /// One that init kept; nothing if the name is not one of these.
+    fn parse(rest: &str, fd: OwnedFd) -> Option<Stored> {
+        let (key, name) = rest.split_once('/')?;
+        let polls = !key.ends_with(UNPOLLED);
+        let key = key.trim_end_matches(UNPOLLED).parse().ok()?;
+        Some(Stored { name: name.to_owned(), key, polls, fd })
+    }
 }
 
 impl FdStore {
-    /// Takes up one that init kept; false if the name is not one of these.
-    pub fn take_up(&mut self, unit: UnitId, rest: &str, fd: OwnedFd) -> bool {
-        let Some((key, name)) = rest.split_once('/') else { return false };
-        let Ok(key) = key.parse::<u64>() else { return false };
-        self.next = self.next.max(key + 1);
-        self.stored.entry(unit).or_default().push(Stored { name: name.to_owned(), key, fd });
-        true
-    }
-
     /// Whether the unit has any.
     pub fn has(&self, unit: UnitId) -> bool {
         self.stored.get(&unit).is_some_and(|stored| !stored.is_empty())
@@ -48,6 +58,10 @@ impl FdStore {
         let stored = self.stored.get(&unit).into_iter().flatten();
         stored.map(|s| Ok((s.name.clone(), s.fd.try_clone()?))).collect()
     }
+
+    fn of(&mut self, unit: UnitId) -> &mut Vec<Stored> {
+        self.stored.entry(unit).or_default()
+    }
 }
 
 /// The unit and the rest of a name that init keeps a stored file descriptor under.
@@ -56,46 +70,92 @@ pub fn parse_stored_name(name: &str) -> Option<(&str, &str)> {
 }
 
 impl Daemon {
-    /// Stores or removes what a datagram says; returns how many were stored.
-    pub(crate) fn store_fds(&mut self, unit: UnitId, datagram: &mut Datagram) -> u32 {
+    /// Stores or removes what a datagram says.
+    pub(crate) fn store_fds(&mut self, unit: UnitId, datagram: &mut Datagram) {
         if datagram.store.is_none() && datagram.unstore.is_none() {
-            return 0;
+            return;
         }
-        let name = self.core.graph().name(unit).to_string();
-        if let Some(wanted) = &datagram.unstore {
-            let all = self.stored_fds.stored.entry(unit).or_default();
-            for gone in all.extract_if(.., |s| s.name == *wanted) {
-                let _ = self.init.drop_stored(&stored_name(&name, gone.key, &gone.name));
-            }
-        }
-        let Some(fd_name) = &datagram.store else { return 0 };
         let definition = self.core.graph().definition(unit).clone();
-        let max = match self.core.settings().compile(&definition).own {
-            TypeSettings::Service(config) => config.fd_store_max as usize,
-            _ => 0,
+        let TypeSettings::Service(config) = self.core.settings().compile(&definition).own else {
+            return;
         };
-        let mut stored = 0;
-        for fd in datagram.fds.drain(..) {
-            let all = self.stored_fds.stored.entry(unit).or_default();
-            if all.len() >= max {
-                break;
-            }
-            let key = self.stored_fds.next;
-            self.stored_fds.next += 1;
-            if self.init.store(&stored_name(&name, key, fd_name), fd.as_fd()).is_ok() {
-                all.push(Stored { name: fd_name.clone(), key, fd });
-                stored += 1;
+        if !self.core.hears(unit, datagram.pid as u32, config.notify_access) {
+            return;
+        }
+        if let Some(wanted) = &datagram.unstore {
+            self.remove_stored(unit, |s| s.name == *wanted);
+        }
+        if let Some(name) = &datagram.store {
+            for fd in datagram.fds.drain(..) {
+                self.store_fd(unit, name, fd, datagram.polls, config.fd_store_max as usize);
             }
         }
-        stored
+        self.tell_stored(unit);
+    }
+
+    /// Stores one, unless there is no room or it is there already.
+    fn store_fd(&mut self, unit: UnitId, name: &str, fd: OwnedFd, polls: bool, max: usize) {
+        let all = self.stored_fds.of(unit);
+        let is_same = |s: &Stored| file::is_same(s.fd.as_fd(), fd.as_fd()) == Ok(true);
+        if all.len() >= max || all.iter().any(is_same) {
+            return;
+        }
+        let key = self.stored_fds.next;
+        self.stored_fds.next += 1;
+        let stored = Stored { name: name.to_owned(), key, polls, fd };
+        let unit_name = self.core.graph().name(unit).to_string();
+        if self.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
+            self.watch_stored(&stored);
+            self.stored_fds.of(unit).push(stored);
+        }
+    }
+
+    /// Takes up one that init kept.
+    pub(crate) fn take_up_stored_fd(&mut self, unit: UnitId, rest: &str, fd: OwnedFd) {
+        let Some(stored) = Stored::parse(rest, fd) else { return };
+        self.stored_fds.next = self.stored_fds.next.max(stored.key + 1);
+        self.watch_stored(&stored);
+        self.stored_fds.of(unit).push(stored);
+    }
+
+    /// Files and the like cannot be watched, and do not hang up.
+    fn watch_stored(&self, stored: &Stored) {
+        if stored.polls {
+            let token = token::STORED | u64::from(stored.key);
+            let _ = self.epoll.add(stored.fd.as_fd(), token, Interest::NONE);
+        }
+    }
+
+    /// Whoever was at the other end is gone: nobody needs it any more (sd_notify(3), `FDPOLL=`).
+    pub(crate) fn stored_fd_hung_up(&mut self, key: u32) {
+        let has = |all: &[Stored]| all.iter().any(|s| s.key == key);
+        let unit = self.stored_fds.stored.iter().find_map(|(&unit, all)| has(all).then_some(unit));
+        if let Some(unit) = unit {
+            self.remove_stored(unit, |s| s.key == key);
+            self.tell_stored(unit);
+        }
+    }
+
+    /// The machine knows how many there are.
+    pub(crate) fn tell_stored(&mut self, unit: UnitId) {
+        let Some(all) = self.stored_fds.stored.get(&unit) else { return };
+        self.events.push_back(Event::FdsStored { unit, count: all.len() as u32 });
+    }
+
+    fn remove_stored(&mut self, unit: UnitId, goes: impl Fn(&Stored) -> bool) {
+        let gone: Vec<Stored> = self.stored_fds.of(unit).extract_if(.., |s| goes(s)).collect();
+        let name = self.core.graph().name(unit).to_string();
+        for stored in gone {
+            let _ = self.epoll.remove(&stored.fd);
+            let _ = self.init.drop_stored(&stored.kept_as(&name));
+        }
     }
 
     /// The unit is down for good: what it stored goes.
     pub(crate) fn drop_stored_fds(&mut self, unit: UnitId) {
-        let Some(all) = self.stored_fds.stored.remove(&unit) else { return };
-        let name = self.core.graph().name(unit).to_string();
-        for gone in all {
-            let _ = self.init.drop_stored(&stored_name(&name, gone.key, &gone.name));
+        if self.stored_fds.stored.contains_key(&unit) {
+            self.remove_stored(unit, |_| true);
+            self.stored_fds.stored.remove(&unit);
         }
     }
 }

@@ -41,6 +41,10 @@ pub struct MountTable {
     /// Mount points that are no autofs, by mount id.
     points: BTreeMap<u64, Point>,
     here: BTreeMap<UnitName, Here>,
+    /// Paths of traps, by mount id.
+    traps: BTreeMap<u64, Box<str>>,
+    /// Those that went since somebody asked.
+    gone_traps: Vec<Box<str>>,
     /// Mounts by the unit of the device that they name as their source.
     by_device: BTreeMap<UnitName, BTreeSet<u64>>,
     swaps: SwapTable,
@@ -116,6 +120,8 @@ impl MountTable {
             deltas,
             points: BTreeMap::new(),
             here: BTreeMap::new(),
+            traps: BTreeMap::new(),
+            gone_traps: Vec::new(),
             by_device: BTreeMap::new(),
             swaps: SwapTable::default(),
             options: MountOptions::default(),
@@ -144,6 +150,7 @@ impl MountTable {
     fn note(&mut self, delta: MountDelta) {
         for mount in delta.added {
             if mount.fstype == "autofs" {
+                self.traps.insert(mount.id, mount.mount_point.into());
                 continue;
             }
             let Ok(name) = UnitName::for_path(&mount.mount_point, UnitType::Mount) else {
@@ -156,6 +163,7 @@ impl MountTable {
             }
         }
         for id in delta.removed {
+            self.gone_traps.extend(self.traps.remove(&id));
             if let Some(point) = self.points.remove(&id) {
                 self.release(id, &point);
                 self.gone(id, &point.unit);
@@ -246,6 +254,13 @@ impl MountTable {
         waiting.into_iter().filter_map(|name| self.event(graph, &name)).collect()
     }
 
+    /// Automount units whose traps may be gone: somebody unmounted one at their path.
+    pub fn take_gone_traps(&mut self, graph: &Graph) -> Vec<UnitId> {
+        let unit =
+            |path: Box<str>| graph.lookup(&UnitName::for_path(&path, UnitType::Automount).ok()?);
+        std::mem::take(&mut self.gone_traps).into_iter().filter_map(unit).collect()
+    }
+
     /// A unit was made of a mount that went while there was no manager.
     pub fn vanished(&mut self, name: &UnitName) {
         self.to_load.insert(name.clone());
@@ -255,7 +270,9 @@ impl MountTable {
     fn is_for_loader(&self, graph: &Graph, name: &UnitName) -> bool {
         let definition = graph.lookup(name).map(|unit| graph.definition(unit));
         match self.is_mounted(name) {
-            true => definition.is_none_or(|d| d.load_state == LoadState::NotFound),
+            true => {
+                definition.is_none_or(|d| d.load_state == LoadState::NotFound || is_of_kernel(d))
+            }
             false => definition.is_some_and(|d| is_of_kernel(d)),
         }
     }

@@ -65,6 +65,17 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     {
         return Done::Failed { error: format!("{target}: {e}") };
     }
+    // Whoever may write there could have anything mounted over.
+    if !remount && std::fs::canonicalize(target).is_ok_and(|path| path != Path::new(target)) {
+        return Done::Failed { error: format!("{target}: there is a symbolic link in the path") };
+    }
+    if options.flags.contains(mount::MountFlags::BIND)
+        && !remount
+        && !Path::new(&*config.what).exists()
+        && let Err(e) = crate::traps::make_directories(&config.what, config.directory_mode)
+    {
+        return Done::Failed { error: format!("{}: {e}", config.what) };
+    }
     let fs_type = config.fs_type.as_deref().unwrap_or("none");
     match mount::mount_fs(&config.what, target, fs_type, &options) {
         Ok(()) => Done::Ok,

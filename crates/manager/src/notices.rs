@@ -3,6 +3,7 @@
 use warren_core::event::Event;
 use warren_core::ids::UnitId;
 use warren_sys::epoll::Interest;
+use warren_sys::process;
 
 use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
@@ -52,10 +53,25 @@ impl Daemon {
     }
 
     fn take_notice(&mut self, unit: UnitId, mut datagram: Datagram) {
-        datagram.message.fds_stored = self.store_fds(unit, &mut datagram);
-        self.named_mains.extend(datagram.message.main_pid.map(|main| (unit, main)));
+        self.store_fds(unit, &mut datagram);
+        let main =
+            datagram.message.main_pid.filter(|&main| self.may_be_main(unit, main, &datagram));
+        datagram.message.main_pid = main;
+        self.named_mains.extend(main.map(|main| (unit, main)));
         let (pid, message) = (datagram.pid as u32, datagram.message);
         self.events.push_back(Event::Notify { unit, pid, message });
+    }
+
+    /// Whether the sender may name this process: it is there, and of the unit, or root says so.
+    fn may_be_main(&self, unit: UnitId, main: u32, datagram: &Datagram) -> bool {
+        let own = [std::process::id(), std::os::unix::process::parent_id()];
+        let is_its = || {
+            !self.groups.exist()
+                || self.groups.unit_of_process(self.core.graph(), main as i32) == Some(unit)
+        };
+        !own.contains(&main)
+            && process::pidfd_open(main as i32).is_ok()
+            && (datagram.uid == 0 || is_its())
     }
 
     /// A process is known now: what it said before.

@@ -1,5 +1,6 @@
 //! The notify socket: what services say about themselves (sd_notify(3)).
 
+use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -11,6 +12,9 @@ use warren_sys::socket::{self, Address, Kind, SocketOptions};
 /// Largest datagram that is taken, in bytes (sd_notify(3) sends up to a pipe's atomic size).
 const DATAGRAM_BYTES_MAX: usize = 4096;
 
+/// Error numbers of the kernel.
+const ERRNOS: RangeInclusive<i32> = 0..=4095;
+
 /// File descriptors taken with one datagram.
 const FDS_MAX: usize = 768;
 
@@ -18,12 +22,16 @@ const FDS_MAX: usize = 768;
 pub struct Datagram {
     /// The sender, as the kernel vouches for it.
     pub pid: i32,
+    /// The sender's user.
+    pub uid: u32,
     /// What the core acts on.
     pub message: Notify,
     /// `FDSTORE=1` and `FDNAME=`.
     pub store: Option<String>,
     /// `FDSTOREREMOVE=1` and `FDNAME=`.
     pub unstore: Option<String>,
+    /// What is stored is dropped when it hangs up (not with `FDPOLL=0`).
+    pub polls: bool,
     /// File descriptors that came with it; among them that of `BARRIER=1`, which is answered by
     /// closing it.
     pub fds: Vec<OwnedFd>,
@@ -79,7 +87,7 @@ impl NotifySocket {
             let sender = credentials.filter(|c| c.pid > 0 && !truncated && fds.len() <= FDS_MAX);
             if let Some(sender) = sender {
                 let text = String::from_utf8_lossy(&self.buffer[..bytes]).into_owned();
-                return Some(parse(sender.pid, &text, fds));
+                return Some(parse(sender.pid, sender.uid, &text, fds));
             }
         }
     }
@@ -103,38 +111,34 @@ impl NotifySocket {
     }
 }
 
-fn parse(pid: i32, text: &str, fds: Vec<OwnedFd>) -> Datagram {
-    let mut message = Notify::default();
-    let (mut store, mut unstore, mut name) = (false, false, String::new());
-    for line in text.lines() {
-        let Some((key, value)) = line.split_once('=') else { continue };
-        let number = || value.parse::<u64>().ok();
-        match key {
-            "READY" => message.ready = value == "1",
-            "RELOADING" => message.reloading = value == "1",
-            "STOPPING" => message.stopping = value == "1",
-            "CLEAN" => message.clean = Some(value == "1"),
-            "STATUS" => message.status = Some(value.to_owned()),
-            "ERRNO" => message.errno = value.parse().ok(),
-            "MAINPID" => message.main_pid = value.parse().ok().filter(|&pid| pid > 1),
-            "WATCHDOG" if value == "trigger" => message.watchdog_trigger = true,
-            "WATCHDOG" => message.watchdog = value == "1",
-            "WATCHDOG_USEC" => message.watchdog_us = number(),
-            "EXTEND_TIMEOUT_USEC" => message.extend_timeout_us = number(),
-            "FDSTORE" => store = value == "1",
-            "FDSTOREREMOVE" => unstore = value == "1",
-            "FDNAME" if is_fd_name(value) => name = value.to_owned(),
-            _ => {}
-        }
-    }
-    if name.is_empty() {
-        name.push_str("stored");
-    }
+/// What is said by being there counts wherever it stands; of fields with values the first one.
+fn parse(pid: i32, uid: u32, text: &str, fds: Vec<OwnedFd>) -> Datagram {
+    let says = |line: &str| text.lines().any(|l| l == line);
+    let first = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix('='));
+    let number = |key: &str| first(key)?.parse::<u64>().ok();
+    let errno = first("ERRNO").and_then(|value| value.parse().ok());
+    let main_pid = first("MAINPID").and_then(|value| value.parse().ok());
+    let message = Notify {
+        ready: says("READY=1"),
+        reloading: says("RELOADING=1"),
+        stopping: says("STOPPING=1"),
+        clean: first("CLEAN").map(|value| value == "1"),
+        status: first("STATUS").map(str::to_owned),
+        errno: errno.filter(|n| ERRNOS.contains(n)),
+        main_pid: main_pid.filter(|&pid| pid > 1),
+        watchdog: says("WATCHDOG=1"),
+        watchdog_trigger: says("WATCHDOG=trigger"),
+        watchdog_us: number("WATCHDOG_USEC"),
+        extend_timeout_us: number("EXTEND_TIMEOUT_USEC"),
+    };
+    let name = first("FDNAME").filter(|name| is_fd_name(name)).unwrap_or("stored").to_owned();
     Datagram {
         pid,
+        uid,
         message,
-        store: (store && !fds.is_empty()).then(|| name.clone()),
-        unstore: unstore.then_some(name),
+        store: (says("FDSTORE=1") && !fds.is_empty()).then(|| name.clone()),
+        unstore: says("FDSTOREREMOVE=1").then_some(name),
+        polls: !says("FDPOLL=0"),
         fds,
     }
 }
@@ -152,11 +156,13 @@ mod tests {
     fn fields_are_understood_and_rubbish_is_skipped() {
         let text =
             "READY=1\nSTATUS=up\nMAINPID=77\nERRNO=x\nFDNAME=a:b\nnothing\n=\nWATCHDOG=trigger";
-        let got = parse(5, text, Vec::new());
+        let got = parse(5, 0, text, Vec::new());
         assert_eq!((got.pid, got.message.ready, got.message.main_pid), (5, true, Some(77)));
         assert_eq!(got.message.status.as_deref(), Some("up"));
         assert_eq!((got.message.errno, got.message.watchdog_trigger), (None, true));
         assert_eq!((got.store, got.unstore), (None, None));
-        assert_eq!(parse(5, "MAINPID=1", Vec::new()).message.main_pid, None);
+        let twice = parse(5, 0, "STATUS=a\nREADY=0\nSTATUS=b\nREADY=1", Vec::new()).message;
+        assert_eq!((twice.status.as_deref(), twice.ready), (Some("a"), true));
+        assert_eq!(parse(5, 0, "MAINPID=1", Vec::new()).message.main_pid, None);
     }
 }

@@ -117,7 +117,7 @@ impl Daemon {
             if let Some((unit, rest)) = crate::fd_store::parse_stored_name(&name)
                 && let Some(unit) = lookup(&graph, unit)
             {
-                self.stored_fds.take_up(unit, rest, fd);
+                self.take_up_stored_fd(unit, rest, fd);
             }
         }
         for &unit in held.groups.iter().filter(|&&unit| graph.get(unit).is_some()) {

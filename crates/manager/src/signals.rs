@@ -1,9 +1,10 @@
 //! Signals to processes and groups.
 //!
-//! The main process of a group is signalled at once. Whether others are in its group costs more to
+//! The main process of a group is signalled first. Whether others are in its group costs more to
 //! find out than the signal, and of most services nobody is; whether it is stopped and is to go on is
-//! no matter once it has ended. So both are seen to a moment later, after the ends that have come
-//! meanwhile, and not at all of a unit of which they left nobody.
+//! no matter once it has ended. So where many stop at once both are seen to a moment later, after the
+//! ends that have come meanwhile, and not at all of a unit of which they left nobody. Where few do it
+//! is done at once: what the main process starts because of its signal is not to get it too.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::os::fd::AsFd;
@@ -19,6 +20,9 @@ const LISTINGS_MAX: usize = 4;
 
 /// Groups that are looked at for others in one turn, so that ends are heard of in between.
 const LOOKED_AT_PER_TURN_MAX: usize = 64;
+
+/// Groups whose others are signalled right after their main process, in one turn.
+const AT_ONCE_PER_TURN_MAX: usize = 8;
 
 const SIGHUP: i32 = 1;
 const SIGCONT: i32 = 18;
@@ -61,13 +65,13 @@ impl Daemon {
             KillTarget::GroupExcept(pid) => BTreeSet::from([pid as i32]),
         };
         let mut asked = Asked { id, unit, signal, then, main: None, seen: spared, sent: 0 };
-        match self.signal_main(&mut asked) {
-            true => self.others.push_back(asked),
-            false => {
-                self.signal_rest(&mut asked);
-                self.done(id, Done::Killed { processes: asked.sent });
-            }
+        let has_main = self.signal_main(&mut asked);
+        if has_main && self.told_at_once == AT_ONCE_PER_TURN_MAX {
+            return self.others.push_back(asked);
         }
+        self.told_at_once += usize::from(has_main);
+        self.signal_rest(&mut asked);
+        self.done(id, Done::Killed { processes: asked.sent });
     }
 
     /// Signals all of a group, at once.

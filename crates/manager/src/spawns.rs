@@ -167,6 +167,7 @@ impl Daemon {
         }
         if spawn.main {
             fds.extend(self.stored_fds.for_unit(spawn.unit).map_err(|e| e.to_string())?);
+            self.tell_stored(spawn.unit);
         }
         if spawn.main && unit == LOG_DAEMON {
             let end = self.log_link.daemon_end().map_err(|e| e.to_string())?;

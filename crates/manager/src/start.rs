@@ -230,6 +230,7 @@ fn make(
         devices,
         groups,
         others: crate::signals::Others::new(),
+        told_at_once: 0,
         dying: Vec::new(),
         sweep: Sweep::new(wake.clone()),
         sockets: Sockets::default(),

@@ -19,12 +19,16 @@ impl Daemon {
     /// The machine was told of new main processes: those that it took for such are watched.
     pub(crate) fn take_in_named(&mut self) {
         for (unit, pid) in std::mem::take(&mut self.named_mains) {
-            if self.core.unit_of_pid(pid) == Some(unit)
-                && !self.pidfds.contains_key(&pid)
-                && let Ok(pidfd) = process::pidfd_open(pid as i32)
-            {
-                self.pidfds.insert(pid, pidfd);
-                self.watch_stranger(unit);
+            if self.core.unit_of_pid(pid) != Some(unit) || self.pidfds.contains_key(&pid) {
+                continue;
+            }
+            match process::pidfd_open(pid as i32) {
+                Ok(pidfd) => {
+                    self.pidfds.insert(pid, pidfd);
+                    self.watch_stranger(unit);
+                }
+                // It ended since it was named, and nobody will tell of that.
+                Err(_) => self.process_ended(pid, ExitStatus::Unknown),
             }
         }
     }

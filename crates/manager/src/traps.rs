@@ -25,6 +25,12 @@ const CLOSERS_MAX: usize = 8;
 /// One thread takes away so many before there is another.
 const CLOSED_BY_ONE_MIN: usize = 16;
 
+/// Mounts stacked on a trap that are taken away with it at most.
+const STACKED_MAX: usize = 32;
+
+/// What those who wait hear if nothing could be mounted: ENODEV, as from systemd.
+const NO_DEVICE: i32 = 19;
+
 /// One trap.
 struct Trap {
     path: String,
@@ -53,8 +59,15 @@ impl Trap {
         if let Some((control, handle)) = control.and_then(|c| Some((c, open(c)?))) {
             let _ = control.make_catatonic(handle.as_fd());
         }
-        if !self.stays {
-            let _ = mount::unmount(&self.path, mount::Unmount::Lazy);
+        if self.stays {
+            return;
+        }
+        // What is mounted over it goes first.
+        for _ in 0..STACKED_MAX {
+            let is_unmounted = mount::unmount(&self.path, mount::Unmount::Lazy).is_ok();
+            if !is_unmounted || control.is_none_or(|control| open(control).is_none()) {
+                break;
+            }
         }
     }
 }
@@ -173,6 +186,11 @@ impl Traps {
         self.traps.contains_key(&unit)
     }
 
+    /// Whether a trap that was set is not there any more.
+    pub fn is_gone(&self, unit: UnitId) -> bool {
+        self.is_set(unit) && self.control.is_some() && self.handle(unit).is_none()
+    }
+
     /// What the kernel asks now. It stays in the pipe until [`Traps::release`], for the next
     /// manager if this one ends before it has written down what follows.
     pub fn read(&mut self) -> Vec<Asked> {
@@ -218,7 +236,7 @@ impl Traps {
             // A token that is gone already has nobody behind it.
             let _ = match ok {
                 true => control.ready(handle.as_fd(), token),
-                false => control.fail(handle.as_fd(), token, 2),
+                false => control.fail(handle.as_fd(), token, NO_DEVICE),
             };
         }
     }

@@ -163,7 +163,7 @@ fn commands_of_a_service_run_in_order_and_know_what_happened() {
         m.wait_for("again.service", "failed/failed");
         assert_eq!(
             (m.status("again.service")["result"].as_str(), m.lines("a").len()),
-            (Some("start-limit-hit"), 3)
+            (Some("exit-code"), 3)
         );
     });
 }

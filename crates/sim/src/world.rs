@@ -501,6 +501,7 @@ impl World {
             Event::StopEverything { soft: false } => "stop everything".to_owned(),
             Event::StopEverything { soft: true } => "stop for a soft reboot".to_owned(),
             Event::GiveUp => "give up".to_owned(),
+            Event::FdsStored { unit, count } => format!("{count} fds of {} are kept", name(*unit)),
             Event::Commit { delta, .. } => format!("commit {delta:?}"),
         }
     }

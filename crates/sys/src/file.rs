@@ -1,6 +1,6 @@
 //! Small file operations that take an fd.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::Path;
 
 use crate::error::{Context, Error, Result};
@@ -46,6 +46,20 @@ pub fn identity(fd: BorrowedFd<'_>) -> Result<(u64, u64)> {
     Ok((stat.st_dev, stat.st_ino))
 }
 
+/// Whether two of this process's file descriptors are one open file; kcmp(2). Where that may not be
+/// asked, two of the same inode are taken for one.
+pub fn is_same(a: BorrowedFd<'_>, b: BorrowedFd<'_>) -> Result<bool> {
+    /// kcmp(2), which the kernel numbers so.
+    const KCMP_FILE: libc::c_int = 0;
+    let pid = std::process::id() as libc::c_int;
+    let (a_fd, b_fd) = (a.as_raw_fd() as libc::c_ulong, b.as_raw_fd() as libc::c_ulong);
+    // SAFETY: kcmp only compares, by numbers.
+    match unsafe { libc::syscall(libc::SYS_kcmp, pid, pid, KCMP_FILE, a_fd, b_fd) } {
+        order if order >= 0 => Ok(order == 0),
+        _ => Ok(identity(a)? == identity(b)?),
+    }
+}
+
 /// Writes everything at `offset`; the file position is left alone.
 pub fn write_at(fd: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> Result<()> {
     let mut done = 0;
@@ -78,4 +92,9 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>, on: bool) -> Result<()> {
 pub fn is_writable_mount(path: &Path) -> bool {
     let read_only = rustix::fs::StatVfsMountFlags::RDONLY;
     rustix::fs::statvfs(path).is_ok_and(|s| !s.f_flag.contains(read_only))
+}
+
+/// Major and minor number of a device, as stat(2) gives it; makedev(3).
+pub fn device_numbers(device: u64) -> (u32, u32) {
+    (libc::major(device), libc::minor(device))
 }

@@ -21,7 +21,7 @@ use crate::diagnostic::{Code, Diagnostic, Severity};
 use crate::load::Sources;
 use crate::merged::Merged;
 use crate::name::{UnitName, UnitType};
-use crate::settings::{Id, Kind, Status, id};
+use crate::settings::{Id, Status, id};
 use crate::value::{self, Fault};
 
 /// The type of file system of what [`Compiler::swap`] makes.
@@ -123,11 +123,7 @@ impl<'a> Unit<'a> {
             let (severity, code, message) = match setting.status {
                 Status::Acted => continue,
                 Status::Parsed => {
-                    let effect = match setting.kind {
-                        Kind::Condition(_) | Kind::Assert(_) => "is not looked at yet, never holds",
-                        _ => "has no effect yet",
-                    };
-                    (Severity::Note, Code::NotActedOn, format!("{name}= {effect}"))
+                    (Severity::Note, Code::NotActedOn, format!("{name}= has no effect yet"))
                 }
                 Status::Obsolete => {
                     (Severity::Note, Code::Obsolete, format!("{name}= is obsolete, ignored"))

@@ -3,8 +3,10 @@
 //! What must not be here: anything that a user of Warrener needs, or that tests could say better.
 
 mod bench;
+mod beside;
 mod docs;
 mod fuzz;
+mod lab;
 mod purity;
 mod test;
 mod vm;
@@ -27,6 +29,7 @@ Usage: cargo xtask COMMAND
   docs [--check]    write the generated pages of docs/; or fail if they are old
   sim [ARG...]      the simulator (warren-sim), in release mode
   fuzz [SECONDS]    mutate unit files and rules against properties that must hold
+  beside [GROUP...] the same units and commands on systemd 252 and here, and what differs
   vm [devices]      a machine under QEMU with Warrener as process 1; with disks that come late
   vm devices --disks N [WAY...]
                     the same with N disks from the beginning, beside Debian's own way
@@ -63,6 +66,7 @@ fn run(args: &[String]) -> Result<()> {
         }
         ["fuzz"] => fuzz::run(fuzz::SECONDS_DEFAULT),
         ["fuzz", seconds] => fuzz::run(seconds.parse().context("seconds")?),
+        ["beside", ref groups @ ..] => beside::run(groups),
         ["bench", "units", ref rest @ ..] => bench::units(rest),
         ["bench", "fleet", ref rest @ ..] => bench::fleet::run(rest),
         ["bench", "shutdown", ref rest @ ..] => bench::shutdown::run(rest),

@@ -126,9 +126,12 @@ impl<'a> Subject<'a> {
         self.history().map(pick).unwrap_or_default()
     }
 
-    /// When the conditions were looked at and what came of it; never is false.
+    /// When the conditions were looked at and what came of it; never is false. `ExecCondition=` is one
+    /// of them to clients.
     pub fn conditions(&self) -> (Moment, bool) {
-        self.history().and_then(|h| h.conditions).unwrap_or_else(|| self.nothing_to_test())
+        let tested = self.history().and_then(|h| h.conditions);
+        let (at, met) = tested.unwrap_or_else(|| self.nothing_to_test());
+        (at, met && self.history().is_none_or(|h| h.outcome != Outcome::ExecCondition))
     }
 
     /// The same of the assertions.

@@ -107,6 +107,11 @@ impl Core {
         if result.is_failure() && result != JobResult::Canceled {
             self.fail_dependents(unit, job.kind);
         }
+        // Its state does not tell of it: it was not tried, or not waited for.
+        let untold = matches!(result, JobResult::Dependency | JobResult::Timeout);
+        if untold && job.kind == JobKind::Start {
+            self.start_by_outcome(unit, Relation::OnFailure);
+        }
         match (job.kind, result) {
             // It would fail again at once: what is bound to something gone is stopped later.
             (JobKind::Stop, JobResult::Failed | JobResult::Timeout) => self.try_later(unit),

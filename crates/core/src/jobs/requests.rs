@@ -117,7 +117,6 @@ impl Core {
         let target = match whom {
             KillWhom::Main => KillTarget::Process(run.main_process().ok_or_else(name)?.pid),
             KillWhom::Control => KillTarget::Process(run.control_pid().ok_or_else(name)?),
-            KillWhom::All if run.active_state().is_down() => return Err(name()),
             KillWhom::All => KillTarget::Group,
         };
         let id = self.new_effect(unit);

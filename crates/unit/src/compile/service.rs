@@ -64,7 +64,7 @@ impl Unit<'_> {
             stop_budget: merged
                 .word(id!(Warren "StopBudget"), StopBudget::from_word)
                 .unwrap_or(StopBudget::Total),
-            runtime_max: self.timeout(id!(Service "RuntimeMaxSec"), true).flatten(),
+            runtime_max: self.timeout(id!(Service "RuntimeMaxSec"), false).flatten(),
             runtime_randomized_extra: self
                 .timeout(id!(Service "RuntimeRandomizedExtraSec"), false)
                 .flatten()

@@ -66,6 +66,13 @@ fn expand_word(word: &str, environment: &BTreeMap<Box<str>, Box<str>>) -> String
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         rest = match braced(rest) {
+            // Shells have `${NAME:-word}`; here that is text.
+            Some((name, _)) if name.contains(':') => {
+                let (text, after) = rest.split_once(':').expect("it has one");
+                out.push_str(text);
+                out.push(':');
+                after
+            }
             Some((name, after)) => {
                 out.push_str(environment.get(name).map_or("", |v| v));
                 after
@@ -149,5 +156,7 @@ mod tests {
         check("${ONE|$1|${1}|x${}y", "${ONE||xy");
         check("$S|${S}", "a|$ONE|b|a $ONE b");
         check("$ONE-x|$Q$Q|a", "a");
+        check("${ONE:+x}|${NO:-x}y|${ONE:1}|${NO-x}", "${ONE:+x}|${NO:-x}y|${ONE:1}|");
+        check("${ONE:+${TWO}}${ONE}", "${ONE:+two two}one");
     }
 }

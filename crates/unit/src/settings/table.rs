@@ -23,13 +23,13 @@ macro_rules! rows {
                 name: concat!("Condition", stringify!($word)),
                 kind: Condition(ConditionKind::$cond),
                 list: List::Append,
-                status: condition_status(ConditionKind::$cond),
+                status: Status::Acted,
             }, Setting {
                 group: Group::Unit,
                 name: concat!("Assert", stringify!($word)),
                 kind: Assert(ConditionKind::$cond),
                 list: List::Append,
-                status: condition_status(ConditionKind::$cond),
+                status: Status::Acted,
             }, )+
             $( Setting {
                 group: Group::Exec,
@@ -338,14 +338,6 @@ rows! {
     limits: Cpu CPU Fsize FSIZE Data DATA Stack STACK Core CORE Rss RSS Nofile NOFILE As AS
         Nproc NPROC Memlock MEMLOCK Locks LOCKS Sigpending SIGPENDING Msgqueue MSGQUEUE Nice NICE
         Rtprio RTPRIO Rttime RTTIME;
-}
-
-/// A condition that is not looked at never holds.
-const fn condition_status(kind: ConditionKind) -> Status {
-    match kind {
-        ConditionKind::PathIsEncrypted | ConditionKind::CpuFeature => Status::Parsed,
-        _ => Status::Acted,
-    }
 }
 
 macro_rules! aliases {

@@ -14,7 +14,7 @@
 //! Arguments: words that the names of cases are to contain.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -24,7 +24,8 @@ use warren_cli::tour::layout;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
-use super::subject::{Place, lab, script};
+use super::subject::Place;
+use crate::lab;
 
 /// Name of the machine in the lab, and of the directory of our programs there.
 const LAB_NAME: &str = "bench-shutdown";
@@ -264,22 +265,18 @@ fn measure(place: &Place, case: &Case, programs: &Path, units: &Path) -> Value {
 /// One machine from its boot to its end; how long the end took, and the load before it.
 fn one(place: &Place, case: &Case, programs: &Path, units: &Path) -> Result<(Duration, String)> {
     let Place::Lab(_, rootfs, init) = place else { anyhow::bail!("no machine of the lab") };
-    let echo = copy_into_lab(programs)?;
-    case.write(units, &echo)?;
-    let rootfs = lab().join(rootfs).display().to_string();
+    let directory = lab::copy_programs(LAB_NAME, programs)?;
+    case.write(units, &directory.join("warren-echo"))?;
     let init = init.replace("/lab/bench/", &format!("/lab/{LAB_NAME}/"));
-    let directory = units.display().to_string();
-    script("boot.sh", &["-r", &rootfs, "-u", &directory, "-n", LAB_NAME, &init])?;
-    let measured = end_machine();
-    let removed = script("down.sh", &["-n", LAB_NAME]);
+    let machine = lab::Machine::boot(LAB_NAME, rootfs, &init, units)?;
+    let measured = end_machine(machine.pid);
+    let removed = machine.down();
     let measured = measured?;
     removed?;
     Ok(measured)
 }
 
-fn end_machine() -> Result<(Duration, String)> {
-    let path = lab().join("run").join(LAB_NAME).join("pid");
-    let pid: i32 = fs::read_to_string(&path).context("the machine's pid")?.trim().parse()?;
+fn end_machine(pid: i32) -> Result<(Duration, String)> {
     start_all(pid)?;
     let (pidfd, epoll) = (process::pidfd_open(pid)?, Epoll::new()?);
     epoll.add(&pidfd, 0, Interest::READ)?;
@@ -294,19 +291,7 @@ fn end_machine() -> Result<(Duration, String)> {
 }
 
 fn start_all(pid: i32) -> Result<()> {
-    let target = ["-t", &pid.to_string(), "-m", "-u", "-i", "-n", "-p", "-C", "--"];
-    let status =
-        Command::new("nsenter").args(target).args(["systemctl", "start", TARGET]).status()?;
+    let status = lab::inside(pid, &["systemctl", "start", TARGET]).status()?;
     ensure!(status.success(), "systemctl start {TARGET}: {status}");
     Ok(())
-}
-
-/// Puts our programs where machines of the lab see them; the payload's path inside.
-fn copy_into_lab(programs: &Path) -> Result<PathBuf> {
-    let directory = lab().join("lab").join(LAB_NAME);
-    fs::create_dir_all(&directory)?;
-    for name in ["warren-init", "warren-exec", "warrend", "warren-echo"] {
-        fs::copy(programs.join(name), directory.join(name)).context(name)?;
-    }
-    Ok(Path::new("/lab").join(LAB_NAME).join("warren-echo"))
 }

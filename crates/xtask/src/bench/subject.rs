@@ -3,7 +3,6 @@
 use std::fs;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -13,6 +12,7 @@ use warren_cli::tour::nested::{Nested, Over};
 use warren_sys::epoll::{Epoll, Events, Interest};
 
 use super::Size;
+use crate::lab;
 
 /// Name of the machine in the lab.
 const LAB_NAME: &str = "bench";
@@ -35,17 +35,17 @@ pub enum Place {
 impl Place {
     /// What can be measured here.
     pub fn available() -> Vec<Place> {
-        if std::env::var_os("LAB_SCRIPTS").is_none() {
+        if !lab::is_there() {
             println!("LAB_SCRIPTS is not set: only Warrener is measured, nested");
             return vec![Place::Nested];
         }
         let all = [
-            Place::Lab("warrener", "rootfs", "/lab/bench/warren-init"),
-            Place::Lab("systemd", "rootfs", "/lib/systemd/systemd"),
-            Place::Lab("systemd-newest", "rootfs-sid", "/lib/systemd/systemd"),
+            Place::Lab("warrener", lab::ROOTFS, "/lab/bench/warren-init"),
+            Place::Lab("systemd", lab::ROOTFS, lab::SYSTEMD),
+            Place::Lab("systemd-newest", "rootfs-sid", lab::SYSTEMD),
         ];
         let there = |place: &Place| match place {
-            Place::Lab(_, rootfs, _) => lab().join(rootfs).is_dir(),
+            Place::Lab(_, rootfs, _) => lab::directory().join(rootfs).is_dir(),
             Place::Nested => true,
         };
         all.into_iter().filter(there).collect()
@@ -67,11 +67,6 @@ impl Place {
     }
 }
 
-/// Where the lab has its data.
-pub fn lab() -> PathBuf {
-    std::env::var_os("LAB").map_or_else(|| "/tmp/lab".into(), PathBuf::from)
-}
-
 /// A booted manager.
 pub struct Subject {
     /// Its process 1.
@@ -84,7 +79,13 @@ pub struct Subject {
     pub echo: PathBuf,
     /// The manager's own cgroup.
     scope: PathBuf,
-    nested: Option<Nested>,
+    runs: Runs,
+}
+
+/// What keeps it up.
+enum Runs {
+    Nested(Nested),
+    Lab(lab::Machine),
 }
 
 impl Subject {
@@ -96,34 +97,33 @@ impl Subject {
         fs::create_dir_all(&scratch)?;
         let echo = match place {
             Place::Nested => programs.join("warren-echo"),
-            Place::Lab(..) => copy_into_lab(programs)?,
+            Place::Lab(..) => lab::copy_programs(LAB_NAME, programs)?.join("warren-echo"),
         };
         layout::write(&units, size.sets, size.slices, &echo)?;
         let began = Instant::now();
-        let (pid, nested) = match place {
+        let runs = match place {
             Place::Nested => {
                 let program = programs.join("warren");
                 let (directory, target) = (&*units, layout::TARGET);
                 let over = Over { flag: "--units", directory, target, sets: size.sets };
-                let nested = Nested::start(&program, &scratch, &over)?;
-                (nested.machine.pid, Some(nested))
+                Runs::Nested(Nested::start(&program, &scratch, &over)?)
             }
-            Place::Lab(_, rootfs, init) => (boot_lab(rootfs, init, &units)?, None),
+            Place::Lab(_, rootfs, init) => {
+                Runs::Lab(lab::Machine::boot(LAB_NAME, rootfs, init, &units)?)
+            }
+        };
+        let pid = match &runs {
+            Runs::Nested(nested) => nested.machine.pid,
+            Runs::Lab(machine) => machine.pid,
         };
         let boot = began.elapsed();
         let scope = scope_of(pid)?;
-        Ok(Subject { pid, boot, units, echo, scope, nested })
+        Ok(Subject { pid, boot, units, echo, scope, runs })
     }
 
     /// Runs a command inside; its output, whatever its status.
     pub fn inside(&self, command: &[&str]) -> Result<String> {
-        let output = Command::new("nsenter")
-            .args(["-t", &self.pid.to_string(), "-m", "-u", "-i", "-n", "-p", "-C", "--"])
-            .args(command)
-            .env("SYSTEMD_PAGER", "")
-            .stdin(Stdio::null())
-            .output()
-            .context("cannot start nsenter")?;
+        let output = lab::inside(self.pid, command).output().context("cannot start nsenter")?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
@@ -207,12 +207,12 @@ impl Subject {
     /// Powers off; how long that took.
     pub fn down(self) -> Result<Duration> {
         let began = Instant::now();
-        match self.nested {
-            Some(nested) => {
+        match self.runs {
+            Runs::Nested(nested) => {
                 nested.call("Leave", json!({"how": "poweroff"}))?;
                 nested.wait()?;
             }
-            None => script("down.sh", &["-n", LAB_NAME])?,
+            Runs::Lab(machine) => machine.down()?,
         }
         let took = began.elapsed();
         let _ = fs::remove_dir_all(self.units.parent().unwrap_or(&self.units));
@@ -225,33 +225,4 @@ fn scope_of(pid: i32) -> Result<PathBuf> {
     let mount = warren_sys::cgroup::mount_point()?.context("no cgroup2 file system")?;
     let group = warren_sys::process::cgroup_path(pid)?;
     Ok(mount.join(group.trim_start_matches('/')))
-}
-
-/// Runs a script of the lab.
-pub fn script(name: &str, args: &[&str]) -> Result<()> {
-    let directory = std::env::var_os("LAB_SCRIPTS").context("LAB_SCRIPTS")?;
-    let path = Path::new(&directory).join(name);
-    let output = Command::new(&path).args(args).env("LAB", lab()).output();
-    let output = output.with_context(|| format!("{}", path.display()))?;
-    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
-    Ok(())
-}
-
-fn boot_lab(rootfs: &str, init: &str, units: &Path) -> Result<i32> {
-    let (rootfs, units) = (lab().join(rootfs), units.display().to_string());
-    let rootfs = rootfs.display().to_string();
-    script("boot.sh", &["-r", &rootfs, "-u", &units, "-n", LAB_NAME, init])?;
-    let pid = lab().join("run").join(LAB_NAME).join("pid");
-    let text = fs::read_to_string(&pid).with_context(|| format!("{}", pid.display()))?;
-    text.trim().parse().context("the pid of the machine")
-}
-
-/// Puts our programs where machines of the lab see them; the payload's path inside.
-fn copy_into_lab(programs: &Path) -> Result<PathBuf> {
-    let directory = lab().join("lab/bench");
-    fs::create_dir_all(&directory)?;
-    for name in ["warren-init", "warren-exec", "warrend", "warren-echo"] {
-        fs::copy(programs.join(name), directory.join(name)).context(name)?;
-    }
-    Ok("/lab/bench/warren-echo".into())
 }

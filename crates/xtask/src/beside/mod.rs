@@ -1,0 +1,161 @@
+//! `cargo xtask beside`: the same units and the same commands on a machine of systemd 252 and on one
+//! of ours, and what differs.
+//!
+//! A group is a file of cases (`beside/GROUP.txt`, see [`cases`]); every case is a few units and a
+//! shell script with the words of `beside/words.sh`, whose output is compared. What is meant to
+//! differ is in `beside/differences.md` with its reason; everything else is a fault, of ours or of the
+//! case. Both outputs of each case stay in `target/beside` to look at.
+
+mod cases;
+mod differences;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::lab;
+use cases::Group;
+use differences::Differences;
+
+/// What both machines see of us, as `/lab/beside`.
+const SHARED: &str = "beside";
+
+/// Cases of one machine that run at a time.
+const AT_A_TIME: usize = 4;
+
+/// A case takes no longer than this; seconds.
+const CASE_MAX: &str = "90";
+
+/// One of the two machines: name of its outputs, its init.
+const SIDES: [(&str, &str); 2] = [("252", lab::SYSTEMD), ("here", "/lab/beside/warren-init")];
+
+/// What the script of each case printed, by the case's name.
+type Outputs = BTreeMap<String, String>;
+
+/// Compares these groups; all that there are if none is named. `GROUP/CASE` is one case.
+pub fn run(names: &[&str]) -> Result<()> {
+    ensure!(
+        lab::is_there(),
+        "LAB_SCRIPTS names no scripts that boot whole machines (CONTRIBUTING.md, \"Beside systemd\")"
+    );
+    let chosen = Differences::read(&data().join("differences.md"))?;
+    let groups = groups(names)?;
+    crate::cargo(&["build", "--workspace", "--bins"])?;
+    lab::copy_programs(SHARED, &crate::root().join("target/debug"))?;
+    let mut faults = 0;
+    for group in &groups {
+        faults += compare(group, &chosen)?;
+    }
+    if names.is_empty() {
+        let stale = chosen.without(&groups);
+        stale
+            .iter()
+            .for_each(|name| println!("{name}: in differences.md, but there is no such case"));
+        faults += stale.len();
+    }
+    ensure!(faults == 0, "{faults} cases differ in other ways than differences.md says");
+    println!("Nothing differs but what differences.md says.");
+    Ok(())
+}
+
+fn data() -> PathBuf {
+    crate::root().join("crates/xtask/beside")
+}
+
+fn groups(names: &[&str]) -> Result<Vec<Group>> {
+    let entries = fs::read_dir(data())?.collect::<Result<Vec<_>, _>>()?;
+    let paths = entries.iter().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|e| e == "txt")).collect();
+    paths.sort();
+    let all: Vec<Group> = paths.iter().map(|path| Group::read(path)).collect::<Result<_>>()?;
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let picked = |&name: &&str| {
+        let (group, case) = name.split_once('/').unwrap_or((name, ""));
+        let group = all.iter().find(|g| g.name == group);
+        group.and_then(|g| g.only(case)).with_context(|| format!("there is no {name}"))
+    };
+    names.iter().map(picked).collect()
+}
+
+/// Runs a group on both sides; how many of its cases differ unlike what was chosen.
+fn compare(group: &Group, chosen: &Differences) -> Result<usize> {
+    let kept = crate::root().join("target/beside").join(&group.name);
+    let [theirs, ours] = both(group, &kept)?;
+    let mut faults = 0;
+    for case in &group.cases {
+        let name = format!("{}/{}", group.name, case.name);
+        let diff = differences::diff(&theirs[&case.name], &ours[&case.name])?;
+        match chosen.judge(&name, &diff) {
+            Ok(()) => {}
+            Err(complaint) => {
+                faults += 1;
+                println!("{name}: {complaint}\n{}", diff.join("\n"));
+            }
+        }
+    }
+    println!("{}: {} cases, {faults} differ", group.name, group.cases.len());
+    Ok(faults)
+}
+
+fn both(group: &Group, kept: &Path) -> Result<[Outputs; 2]> {
+    let _ = fs::remove_dir_all(kept);
+    let units = kept.join("units");
+    group.write(&units, &lab::shared(SHARED)?)?;
+    fs::copy(data().join("words.sh"), lab::shared(SHARED)?.join("words.sh"))?;
+    let sides = std::thread::scope(|scope| {
+        let begin = |(name, init)| {
+            let (units, kept) = (&units, kept.join(name));
+            scope.spawn(move || side(group, name, init, units, &kept))
+        };
+        SIDES.map(begin).map(|side| side.join().expect("it does not panic"))
+    });
+    let [theirs, ours] = sides;
+    Ok([theirs.context("systemd 252")?, ours.context("Warrener")?])
+}
+
+/// One machine from its boot to its end.
+fn side(group: &Group, name: &str, init: &str, units: &Path, kept: &Path) -> Result<Outputs> {
+    fs::create_dir_all(kept)?;
+    let machine = lab::Machine::boot(&format!("beside-{name}"), lab::ROOTFS, init, units)?;
+    let told = told(group, machine.pid, kept);
+    let down = machine.down();
+    let told = told?;
+    down?;
+    Ok(told)
+}
+
+fn told(group: &Group, pid: i32, kept: &Path) -> Result<Outputs> {
+    let ready = lab::inside(pid, &["sh", "/lab/beside/words.sh", "ready"]).status()?;
+    ensure!(ready.success(), "the machine is not ready for the cases: {ready}");
+    let (outputs, left) = (Mutex::new(Outputs::new()), Mutex::new(group.cases.iter()));
+    let next = || left.lock().expect("nobody panics").next();
+    let work = || -> Result<()> {
+        while let Some(case) = next() {
+            let words = ["timeout", "-k", "1", CASE_MAX, "sh", "/lab/beside/words.sh", "run"];
+            let output =
+                lab::inside(pid, &[&words, &[case.name.as_str()][..]].concat()).output()?;
+            let mut text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text += &String::from_utf8_lossy(&output.stderr);
+            if output.status.code() == Some(124) {
+                text += &format!("not over after {CASE_MAX} s\n");
+            }
+            fs::write(kept.join(&case.name), &text)?;
+            outputs.lock().expect("nobody panics").insert(case.name.clone(), text);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| match worker.join() {
+            Ok(result) => result,
+            Err(_) => bail!("a worker panicked"),
+        })
+    })?;
+    Ok(outputs.into_inner().expect("nobody panics"))
+}

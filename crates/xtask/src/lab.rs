@@ -1,0 +1,85 @@
+//! Whole machines on this one: scripts outside the project boot a root file system with any init as
+//! process 1 of its own namespaces, and units of ours in it. `LAB_SCRIPTS` says where the scripts
+//! are, `LAB` where they have their data (`/tmp/lab`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+/// Root file system of Debian 12.
+pub const ROOTFS: &str = "rootfs";
+
+/// Process 1 of systemd's machines.
+pub const SYSTEMD: &str = "/lib/systemd/systemd";
+
+/// A booted machine.
+pub struct Machine {
+    /// Among those of the lab.
+    name: String,
+    /// Its process 1, as seen from here.
+    pub pid: i32,
+}
+
+impl Machine {
+    /// Boots a machine of this name, with the init and the units of that directory; returns when it
+    /// says that it is ready.
+    pub fn boot(name: &str, rootfs: &str, init: &str, units: &Path) -> Result<Machine> {
+        let (rootfs, units) = (directory().join(rootfs), units.display().to_string());
+        ensure!(rootfs.is_dir(), "no root file system in {}", rootfs.display());
+        script("boot.sh", &["-r", &rootfs.display().to_string(), "-u", &units, "-n", name, init])?;
+        let pid = directory().join("run").join(name).join("pid");
+        let text = fs::read_to_string(&pid).with_context(|| format!("{}", pid.display()))?;
+        let pid = text.trim().parse().context("the pid of the machine")?;
+        Ok(Machine { name: name.to_owned(), pid })
+    }
+
+    /// Powers off, if it is not, and removes what is left of it.
+    pub fn down(self) -> Result<()> {
+        script("down.sh", &["-n", &self.name])
+    }
+}
+
+/// A command in the namespaces of a process.
+pub fn inside(pid: i32, words: &[&str]) -> Command {
+    let mut command = Command::new("nsenter");
+    command.args(["-t", &pid.to_string(), "-m", "-u", "-i", "-n", "-p", "-C", "--"]).args(words);
+    command.env("SYSTEMD_PAGER", "").stdin(Stdio::null());
+    command
+}
+
+/// Where the lab has its data.
+pub fn directory() -> PathBuf {
+    std::env::var_os("LAB").map_or_else(|| "/tmp/lab".into(), PathBuf::from)
+}
+
+/// Whether machines can be booted; who wants one else says what is missing.
+pub fn is_there() -> bool {
+    std::env::var_os("LAB_SCRIPTS").is_some()
+}
+
+/// What machines see as `/lab/NAME`; made if it is not there.
+pub fn shared(name: &str) -> Result<PathBuf> {
+    let directory = directory().join("lab").join(name);
+    fs::create_dir_all(&directory).with_context(|| format!("{}", directory.display()))?;
+    Ok(directory)
+}
+
+/// Puts our programs into a directory that machines see; its path inside.
+pub fn copy_programs(name: &str, programs: &Path) -> Result<PathBuf> {
+    let directory = shared(name)?;
+    for program in ["warren-init", "warren-exec", "warrend", "warren-echo"] {
+        fs::copy(programs.join(program), directory.join(program)).context(program)?;
+    }
+    Ok(Path::new("/lab").join(name))
+}
+
+fn script(name: &str, args: &[&str]) -> Result<()> {
+    let scripts = std::env::var_os("LAB_SCRIPTS").context("LAB_SCRIPTS")?;
+    let path = Path::new(&scripts).join(name);
+    let output = Command::new(&path).args(args).env("LAB", directory()).output();
+    let output = output.with_context(|| format!("{}", path.display()))?;
+    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stdout));
+    Ok(())
+}
