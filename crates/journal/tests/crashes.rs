@@ -67,18 +67,29 @@ fn say(what: &str, crowds: &[Crowd], found: &Numbers) {
     assert!(there as u64 >= sure && sure > 0);
 }
 
+/// How a file system ends: flags of `EXT4_IOC_SHUTDOWN`.
+#[derive(Clone, Copy)]
+enum End {
+    /// All that was written before reaches the device; see [`Crowd::end`] for why not otherwise.
+    Whole = 0,
+    /// What was not synced never reaches it, nor does the file system's own log.
+    Torn = 2,
+}
+
 /// A file system of the test's own on a device of its own.
 struct Ext4 {
     ground: Ground,
+    /// Where it is mounted, below the directory of the lab.
+    place: &'static str,
 }
 
 impl Ext4 {
     /// `None`, and why is said, where that cannot be had.
-    fn make(lab: &Lab) -> Option<Ext4> {
-        const MAKE: &str = "truncate -s 1G image && mkfs.ext4 -q -F image && mkdir store";
-        let ext4 = Ground::make(lab).map(|ground| Ext4 { ground }).and_then(|mut ext4| {
+    fn make(lab: &Lab, place: &'static str) -> Option<Ext4> {
+        let make = format!("truncate -s 1G image && mkfs.ext4 -q -F image && mkdir -p {place}");
+        let ext4 = Ground::make(lab).map(|ground| Ext4 { ground, place }).and_then(|mut ext4| {
             let is_there =
-                ext4.ground.run(MAKE) && ext4.mount() && ext4.ground.run("python3 --version");
+                ext4.ground.run(&make) && ext4.mount() && ext4.ground.run("python3 --version");
             is_there.then_some(ext4)
         });
         if ext4.is_none() {
@@ -88,18 +99,18 @@ impl Ext4 {
     }
 
     fn mount(&mut self) -> bool {
-        self.ground.run("mount -o loop image store")
+        self.ground.run(&format!("mount -o loop image {}", self.place))
     }
 
-    /// A program that ends the file system at once when it is told to: what was not synced never
-    /// reaches the device.
-    fn knife(&self, lab: &Lab) -> Child {
-        /// `EXT4_IOC_SHUTDOWN`, without writing the file system's own log.
+    /// A program that ends the file system when it is told to.
+    fn knife(&self, lab: &Lab, end: End) -> Child {
+        /// `EXT4_IOC_SHUTDOWN`.
         const CUT: &str = "import fcntl, os, struct, sys\n\
             fd = os.open(sys.argv[1], 0)\nprint(flush=True)\nsys.stdin.read()\n\
-            fcntl.ioctl(fd, 0x8004587d, struct.pack('I', 2))";
+            fcntl.ioctl(fd, 0x8004587d, struct.pack('I', int(sys.argv[2])))";
         let mut command = self.ground.inside("python3");
-        command.args(["-c", CUT]).arg(lab.path("store"));
+        command.args(["-c", CUT]).arg(lab.path(self.place));
+        command.arg((end as u32).to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut knife = command.spawn().expect("nsenter(1) and python3");
         let told = BufReader::new(knife.stdout.take().expect("piped")).lines().next();
@@ -109,7 +120,8 @@ impl Ext4 {
 
     /// As after the next boot.
     fn mount_anew(&mut self) {
-        assert!(self.ground.run("umount store"), "unmounted");
+        // Who still has files open keeps the old one.
+        assert!(self.ground.run(&format!("umount -l {}", self.place)), "unmounted");
         assert!(self.mount(), "mounted again");
     }
 
@@ -124,13 +136,13 @@ fn power_goes_at_any_point_under_eight_senders() {
     let (cuts, seconds) = (setting("WARREN_CUTS", 5), setting("WARREN_CRASH_SECONDS", 60));
     let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
     let (begun, mut lab) = (Instant::now(), Lab::new("power"));
-    let Some(mut ext4) = Ext4::make(&lab) else { return };
+    let Some(mut ext4) = Ext4::make(&lab, "store") else { return };
     let mut crowds = Vec::new();
     while crowds.len() < cuts as usize && begun.elapsed() < Duration::from_secs(seconds) {
         ext4.start(&mut lab);
         let crowd = Crowd::new(lab.path("run"), crowds.len());
         let messages = spread.below(ROUND_MESSAGES_MAX);
-        let mut knife = ext4.knife(&lab);
+        let mut knife = ext4.knife(&lab, End::Torn);
         one_life(&crowd, messages, "Synchronize", &mut lab, |lab| {
             crowd.end();
             drop(knife.stdin.take());
@@ -146,4 +158,76 @@ fn power_goes_at_any_point_under_eight_senders() {
     let found = numbers(read(&ext4.ground.seen("store/log")));
     crowds.iter().for_each(|crowd| crowd.check(&found, true));
     say("cuts of power", &crowds, &found);
+}
+
+/// Below the lab's directory, as the installed daemon has them.
+const DISK: &str = "root/var/log/warren";
+const MEMORY: &str = "root/run/log/warren/journal";
+const SOCKETS: &str = "root/run/systemd/journal";
+
+/// Starts a daemon with a store on the disk and one in memory, which begins on the disk.
+fn start_with_both(ext4: &Ext4, lab: &mut Lab) {
+    std::fs::create_dir_all(lab.path(SOCKETS)).expect("a directory");
+    std::fs::write(lab.path(SOCKETS).join("flushed"), []).expect("a file");
+    let mut command = ext4.ground.inside(env!("CARGO_BIN_EXE_warren-journald"));
+    command.arg("--root").arg(lab.path("root")).args(FREE);
+    for setting in ["SystemKeepFree=0", "RuntimeKeepFree=0", "ReadKMsg=no", "Storage=persistent"] {
+        command.args(["--set", setting]);
+    }
+    let listener = lab.spawn_command(command);
+    listener.recv(&mut [0; 64]).expect("it says that it is ready");
+}
+
+/// The daemon goes on in memory, readers show that, and when there is a disk again all is there once:
+/// also what was written and not known to be durable, which is in the old log and in memory.
+#[test]
+fn the_file_system_gives_up_under_eight_senders_and_comes_back() {
+    let (deaths, seconds) = (setting("WARREN_CUTS", 3), setting("WARREN_CRASH_SECONDS", 60));
+    let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
+    let (begun, mut lab) = (Instant::now(), Lab::new("given-up"));
+    let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
+    let mut crowds = Vec::new();
+    while crowds.len() < deaths as usize && begun.elapsed() < Duration::from_secs(seconds) {
+        start_with_both(&ext4, &mut lab);
+        let crowd = Crowd::new(lab.path(SOCKETS), crowds.len());
+        let messages = spread.below(ROUND_MESSAGES_MAX);
+        let (mut knife, flag) = (ext4.knife(&lab, End::Whole), lab.path(SOCKETS).join("flushed"));
+        one_life(&crowd, messages, "Write", &mut lab, |lab| {
+            crowd.end();
+            drop(knife.stdin.take());
+            assert!(knife.wait().expect("our child").success(), "the file system was shut down");
+            wait(lab, || !flag.exists());
+            shows_memory(&ext4, lab, &crowd);
+            ext4.mount_anew();
+            wait(lab, || flag.exists());
+            lab.stop();
+        });
+        crowds.push(crowd);
+    }
+    let found = numbers(read(&ext4.ground.seen(DISK)));
+    crowds.iter().for_each(|crowd| crowd.check(&found, false));
+    say("ends of a file system", &crowds, &found);
+}
+
+/// Waits for what the daemon does, as long as it lives.
+#[track_caller]
+fn wait(lab: &mut Lab, is_done: impl Fn() -> bool) {
+    while !is_done() {
+        assert!(lab.is_alive(), "it lives until it is ended");
+        std::thread::yield_now();
+    }
+}
+
+/// A reader shows what came since, and says what it cannot read.
+fn shows_memory(ext4: &Ext4, lab: &mut Lab, crowd: &Crowd) {
+    let (before, memory) = (crowd.sent(), lab.path(MEMORY));
+    wait(lab, || crowd.sent() > before + 100);
+    wait(lab, || read(&memory).count() > 100);
+    let mut command = ext4.ground.inside(env!("CARGO_BIN_EXE_warren-journalctl"));
+    command.arg("--root").arg(lab.path("root")).args(["-q", "-n", "100", "-o", "cat"]);
+    let output = command.output().expect("it runs");
+    let (shown, said) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    let lines = String::from_utf8_lossy(&shown).lines().filter(|l| l.starts_with("crowd")).count();
+    assert!(output.status.success() && lines > 90, "{lines} lines: {said}");
+    assert!(said.contains("Input/output error"), "{said}");
 }
