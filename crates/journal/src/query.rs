@@ -93,11 +93,12 @@ impl Journal {
         const TRIES_MAX: usize = 100;
         for _ in 1..TRIES_MAX {
             match self.try_refresh() {
+                Ok(false) => {}
                 Err(e) if e.is_gone() => {}
-                done => return done,
+                done => return done.map(drop),
             }
         }
-        self.try_refresh()
+        self.try_refresh().map(drop)
     }
 
     /// Leaves out, from now on, entries that others with lower numbers may still come before: the
@@ -108,11 +109,14 @@ impl Journal {
         self.refresh()
     }
 
-    fn try_refresh(&mut self) -> Result<()> {
+    /// True when the files are the same in the end: a listing is not made at one moment, so it may
+    /// have neither a file that was removed nor the one that came in its place.
+    fn try_refresh(&mut self) -> Result<bool> {
         let mut classes: BTreeMap<String, Vec<Arc<Source>>> = BTreeMap::new();
         let mut unreadable = Vec::new();
         let listing = self.left_out(self.files.list(), &mut unreadable)?.unwrap_or_default();
-        for file in Catalogue::of(listing).files {
+        let listed = Catalogue::of(listing).files;
+        for file in &listed {
             let source = match self.known(&file.name) {
                 Some(source) => Some(source),
                 None => {
@@ -129,7 +133,9 @@ impl Journal {
             false => None,
         };
         (self.classes, self.unreadable) = (classes, unreadable);
-        Ok(())
+        let Ok(again) = self.files.list() else { return Ok(true) };
+        let again = Catalogue::of(again).files;
+        Ok(listed.iter().map(|file| &file.name).eq(again.iter().map(|file| &file.name)))
     }
 
     /// What is read, or nothing and the error kept if the device does not give it: what others have is

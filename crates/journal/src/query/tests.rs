@@ -446,6 +446,50 @@ impl Files for Broken {
     }
 }
 
+/// A directory that is changed while it is listed the first time: one file is in neither part.
+struct Changing {
+    inner: Memory,
+    lists: std::sync::atomic::AtomicUsize,
+}
+
+impl Files for Changing {
+    fn list(&self) -> crate::error::Result<Vec<Listed>> {
+        let mut all = self.inner.list()?;
+        if self.lists.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+            all.remove(0);
+        }
+        Ok(all)
+    }
+    fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
+        self.inner.open(name)
+    }
+    fn create(&self, _: &str) -> crate::error::Result<Box<dyn File>> {
+        no_device()
+    }
+    fn rename(&self, _: &str, _: &str) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn unlink(&self, _: &str) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn sync_directory(&self) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn space(&self) -> crate::error::Result<crate::files::Space> {
+        self.inner.space()
+    }
+}
+
+#[test]
+fn a_picture_is_whole_though_files_were_merged_while_they_were_listed() {
+    let mut writer = Writer::new(4);
+    writer.fill();
+    let changing = Changing { inner: writer.memory.clone(), lists: 0.into() };
+    let journal = Journal::open(Arc::new(changing)).expect("readable");
+    let query = Query::default();
+    assert_eq!(journal.entries(&query, Direction::Forward, None).count(), 761);
+}
+
 #[test]
 fn what_the_device_does_not_give_is_reported_and_the_rest_is_read() {
     let mut writer = Writer::new(4);
