@@ -143,6 +143,7 @@ pub fn run(options: &Options) -> Result<()> {
         // Before it waits: what was opened in the last turn has epochs that end.
         daemon.end_epoch();
         daemon.core.look_at_ages();
+        daemon.return_to_disk();
         daemon.core.tell_losses();
         let timeout = daemon.timeout_us().map(Duration::from_micros);
         daemon.epoll.wait(&mut events, timeout).map_err(system)?;
@@ -503,6 +504,14 @@ impl Daemon {
         }
     }
 
+    /// Goes back to a disk that had given up.
+    fn return_to_disk(&mut self) {
+        if self.core.disk_is_back() {
+            // What fails is said, and tried again by the clock.
+            let _ = self.change_place(Order::FlushToVar);
+        }
+    }
+
     /// Takes what a socket has, up to the bound of a turn; true when there may be more.
     fn datagrams(&mut self, transport: Transport) -> bool {
         let Daemon { native, syslog, core, buffer, taken, .. } = self;
@@ -573,7 +582,7 @@ impl Daemon {
         self.link.iter_mut().for_each(|link| link.tell_ended(now_us()));
         self.streams.cut_unkept(&mut self.core);
         self.core.tell_all_losses();
-        self.core.rotate()?;
+        self.core.rotate_last()?;
         self.core.pending().begin_anew(|writer| self.streams.put_lines(writer));
         self.kmsg.iter().for_each(Kmsg::finish);
         self.core.finish_mirror();

@@ -108,6 +108,32 @@ impl Disk {
         }
     }
 
+    /// Whether a file can be made, filled, made durable and removed.
+    pub fn try_out(&self) -> Result<()> {
+        const NAME: &str = "probe.tmp";
+        const SOME: [u8; 4096] = [b' '; 4096];
+        self.unlink(NAME)?;
+        let file = self.create(NAME)?;
+        let tried = file.write_at(&SOME, 0).and_then(|()| file.sync());
+        tried.and_then(|()| self.sync_directory()).and(self.unlink(NAME))
+    }
+
+    /// Cuts a file to a length, bytes; one that is shorter stays as it is, and one of nothing goes.
+    pub fn cut(&self, name: &str, bytes: u64) -> Result<()> {
+        if bytes == 0 {
+            return self.unlink(name);
+        }
+        let at = |e: std::io::Error| Error::io("cut", name, &e);
+        let file = match fs::OpenOptions::new().write(true).open(self.directory.join(name)) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            file => file.map_err(at)?,
+        };
+        if file.metadata().map_err(at)?.len() > bytes {
+            file.set_len(bytes).and_then(|()| file.sync_all()).map_err(at)?;
+        }
+        Ok(())
+    }
+
     fn wrap(&self, name: &str, file: fs::File) -> Box<dyn File> {
         Box::new(DiskFile { name: name.to_owned(), file })
     }

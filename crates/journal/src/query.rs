@@ -5,7 +5,8 @@
 //! takes a new one and keeps what is still the same. Entries come in the order of their sequence
 //! numbers, and a position is a sequence number: it stays valid whatever file the entry is in.
 //!
-//! Damaged blocks are left out and reported ([`Entries::damage`]), never silently.
+//! Damaged blocks, and files that their device does not give, are left out and reported
+//! ([`Entries::damage`]), never silently.
 //!
 //! Several stores are read as one by [`union`], which merges them by time.
 //!
@@ -67,13 +68,20 @@ pub struct Journal {
     settled_only: bool,
     /// With `settled_only`: the last number below which nothing more comes.
     settled: Option<u64>,
+    /// What the device does not give.
+    unreadable: Vec<Error>,
 }
 
 impl Journal {
     /// Opens every file that counts.
     pub fn open(files: Arc<dyn Files>) -> Result<Journal> {
-        let mut journal =
-            Journal { files, classes: BTreeMap::new(), settled_only: false, settled: None };
+        let mut journal = Journal {
+            files,
+            classes: BTreeMap::new(),
+            settled_only: false,
+            settled: None,
+            unreadable: Vec::new(),
+        };
         journal.refresh()?;
         Ok(journal)
     }
@@ -85,11 +93,12 @@ impl Journal {
         const TRIES_MAX: usize = 100;
         for _ in 1..TRIES_MAX {
             match self.try_refresh() {
+                Ok(false) => {}
                 Err(e) if e.is_gone() => {}
-                done => return done,
+                done => return done.map(drop),
             }
         }
-        self.try_refresh()
+        self.try_refresh().map(drop)
     }
 
     /// Leaves out, from now on, entries that others with lower numbers may still come before: the
@@ -100,13 +109,22 @@ impl Journal {
         self.refresh()
     }
 
-    fn try_refresh(&mut self) -> Result<()> {
+    /// True when the files are the same in the end: a listing is not made at one moment, so it may
+    /// have neither a file that was removed nor the one that came in its place.
+    fn try_refresh(&mut self) -> Result<bool> {
         let mut classes: BTreeMap<String, Vec<Arc<Source>>> = BTreeMap::new();
-        for file in Catalogue::of(self.files.list()?).files {
+        let mut unreadable = Vec::new();
+        let listing = self.left_out(self.files.list(), &mut unreadable)?.unwrap_or_default();
+        let listed = Catalogue::of(listing).files;
+        for file in &listed {
             let source = match self.known(&file.name) {
-                Some(source) => source,
-                None => Arc::new(Source::open(&*self.files, &file.name)?),
+                Some(source) => Some(source),
+                None => {
+                    let opened = Source::open(&*self.files, &file.name).map(Arc::new);
+                    self.left_out(opened, &mut unreadable)?
+                }
             };
+            let Some(source) = source else { continue };
             classes.entry(file.name.class().to_owned()).or_default().push(source);
         }
         let mut settled = classes.values().flatten().map(|source| source.settled());
@@ -114,8 +132,22 @@ impl Journal {
             true => settled.try_fold(None, |last, settled| Ok(last.max(Some(settled?))))?,
             false => None,
         };
-        self.classes = classes;
-        Ok(())
+        (self.classes, self.unreadable) = (classes, unreadable);
+        let Ok(again) = self.files.list() else { return Ok(true) };
+        let again = Catalogue::of(again).files;
+        Ok(listed.iter().map(|file| &file.name).eq(again.iter().map(|file| &file.name)))
+    }
+
+    /// What is read, or nothing and the error kept if the device does not give it: what others have is
+    /// still worth to be shown. Who goes on later from the last entry that he saw has to wait.
+    fn left_out<T>(&self, read: Result<T>, unreadable: &mut Vec<Error>) -> Result<Option<T>> {
+        match read {
+            Err(e) if e.is_of_device() && !self.settled_only => {
+                unreadable.push(e);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
     }
 
     /// A segment never changes, so it stays as it is; a log is read again.
@@ -133,12 +165,13 @@ impl Journal {
         position: Option<u64>,
     ) -> Entries<'a> {
         let classes = self.classes.values().map(Vec::as_slice);
-        Entries::new(classes, query, direction, position, self.settled)
+        let unreadable = (!self.settled_only).then(|| self.unreadable.clone());
+        Entries::new((classes, unreadable), query, direction, position, self.settled)
     }
 
     /// Every different value of a field, and the damage met on the way.
     pub fn values(&self, field: &[u8]) -> Result<(BTreeSet<Vec<u8>>, Vec<Error>)> {
-        let (mut values, mut damage) = (BTreeSet::new(), Vec::new());
+        let (mut values, mut damage) = (BTreeSet::new(), self.unreadable.clone());
         for source in self.sources() {
             source.values(field, &mut values, &mut damage)?;
         }

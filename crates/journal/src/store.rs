@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::block::Identity;
-use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Fields, Id128, Stamp, is_valid_name};
+use crate::entry::{ENTRY_BYTES_MAX, ENTRY_FIELDS_MAX, Entry, Fields, Id128, Stamp, is_valid_name};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
 use crate::segment::layout::{FileHeader, FileKind};
@@ -95,6 +95,14 @@ pub struct Synced {
     log: FileName,
     directory: bool,
     result: Result<()>,
+}
+
+/// What is left of a store whose disk has given up.
+pub struct Left {
+    /// Entries that may be on no device, with their classes, in the order of their numbers.
+    pub entries: Vec<(String, Entry)>,
+    /// The logs that they were to come to, and how much of each is durable, bytes.
+    pub logs: Vec<(FileName, u64)>,
 }
 
 /// What [`Store::open`] found.
@@ -363,6 +371,18 @@ impl Store {
             Some(log) => log.end_sync(result),
             None => Ok(()),
         }
+    }
+
+    /// Ends the store, of which nothing more is written.
+    pub fn give_up(mut self) -> Left {
+        let mut left = Left { entries: Vec::new(), logs: Vec::new() };
+        for log in self.closing.values_mut().chain(self.active.values_mut()) {
+            left.logs.push((log.name(), log.durable()));
+            let class = log.class().to_owned();
+            left.entries.extend(log.volatile().into_iter().map(|entry| (class.clone(), entry)));
+        }
+        left.entries.sort_by_key(|(_, entry)| entry.seqnum);
+        left
     }
 
     /// A log has ended and is not durable yet.

@@ -5,14 +5,15 @@
 
 mod crowd;
 mod daemon_lab;
+mod ground;
 
-use std::io::{BufRead, BufReader, Lines, Write};
-use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
 use daemon_lab::{Lab, not_run};
+use ground::Ground;
 
 /// Most messages before the daemon is killed.
 const ROUND_MESSAGES_MAX: u64 = 6000;
@@ -66,61 +67,51 @@ fn say(what: &str, crowds: &[Crowd], found: &Numbers) {
     assert!(there as u64 >= sure && sure > 0);
 }
 
-/// A file system of its own on a device of its own, in a mount namespace that ends with it: nothing
-/// is left over, whatever becomes of the test.
-struct Ground {
-    shell: Child,
-    answers: Lines<BufReader<ChildStdout>>,
-    image: PathBuf,
-    directory: PathBuf,
+/// How a file system ends: flags of `EXT4_IOC_SHUTDOWN`.
+#[derive(Clone, Copy)]
+enum End {
+    /// All that was written before reaches the device; see [`Crowd::end`] for why not otherwise.
+    Whole = 0,
+    /// What was not synced never reaches it, nor does the file system's own log.
+    Torn = 2,
 }
 
-impl Ground {
+/// A file system of the test's own on a device of its own.
+struct Ext4 {
+    ground: Ground,
+    /// Where it is mounted, below the directory of the lab.
+    place: &'static str,
+}
+
+impl Ext4 {
     /// `None`, and why is said, where that cannot be had.
-    fn make(lab: &Lab) -> Option<Ground> {
-        let mut shell = Command::new("unshare")
-            .args(["-m", "--propagation", "private", "sh"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
-        let answers = BufReader::new(shell.stdout.take()?).lines();
-        let (image, directory) = (lab.path("image"), lab.path("store"));
-        let mut ground = Ground { shell, answers, image, directory };
-        let image = ground.image.display().to_string();
-        let make = format!("truncate -s 1G {image} && mkfs.ext4 -q -F {image}");
-        let is_there = ground.run(&make) && ground.mount() && ground.run("python3 --version");
-        if !is_there {
+    fn make(lab: &Lab, place: &'static str) -> Option<Ext4> {
+        let make = format!("truncate -s 1G image && mkfs.ext4 -q -F image && mkdir -p {place}");
+        let ext4 = Ground::make(lab).map(|ground| Ext4 { ground, place }).and_then(|mut ext4| {
+            let is_there =
+                ext4.ground.run(&make) && ext4.mount() && ext4.ground.run("python3 --version");
+            is_there.then_some(ext4)
+        });
+        if ext4.is_none() {
             not_run("needs root, a namespace, a loop device, mkfs.ext4 and python3");
         }
-        is_there.then_some(ground)
-    }
-
-    fn run(&mut self, script: &str) -> bool {
-        let stdin = self.shell.stdin.as_mut().expect("piped");
-        let line = format!("( {script} ) </dev/null >/dev/null 2>&1; echo $?\n");
-        if stdin.write_all(line.as_bytes()).is_err() {
-            return false;
-        }
-        matches!(self.answers.next(), Some(Ok(status)) if status == "0")
+        ext4
     }
 
     fn mount(&mut self) -> bool {
-        let (image, directory) = (self.image.display(), self.directory.display());
-        let script = format!("mkdir -p {directory} && mount -o loop {image} {directory}");
-        self.run(&script)
+        self.ground.run(&format!("mount -o loop image {}", self.place))
     }
 
-    /// A program that ends the file system at once when it is told to: what was not synced never
-    /// reaches the device.
-    fn knife(&self) -> Child {
-        /// `EXT4_IOC_SHUTDOWN`, without writing the file system's own log.
+    /// A program that ends the file system when it is told to.
+    fn knife(&self, lab: &Lab, end: End) -> Child {
+        /// `EXT4_IOC_SHUTDOWN`.
         const CUT: &str = "import fcntl, os, struct, sys\n\
             fd = os.open(sys.argv[1], 0)\nprint(flush=True)\nsys.stdin.read()\n\
-            fcntl.ioctl(fd, 0x8004587d, struct.pack('I', 2))";
-        let mut command = Command::new("nsenter");
-        command.args(["-m", "-t", &self.shell.id().to_string(), "python3", "-c", CUT]);
-        command.arg(&self.directory).stdin(Stdio::piped()).stdout(Stdio::piped());
+            fcntl.ioctl(fd, 0x8004587d, struct.pack('I', int(sys.argv[2])))";
+        let mut command = self.ground.inside("python3");
+        command.args(["-c", CUT]).arg(lab.path(self.place));
+        command.arg((end as u32).to_string());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut knife = command.spawn().expect("nsenter(1) and python3");
         let told = BufReader::new(knife.stdout.take().expect("piped")).lines().next();
         assert!(matches!(told, Some(Ok(_))), "it is ready");
@@ -129,37 +120,13 @@ impl Ground {
 
     /// As after the next boot.
     fn mount_anew(&mut self) {
-        let script = format!("umount {}", self.directory.display());
-        assert!(self.run(&script), "unmounted");
+        // Who still has files open keeps the old one.
+        assert!(self.ground.run(&format!("umount -l {}", self.place)), "unmounted");
         assert!(self.mount(), "mounted again");
     }
 
-    /// A daemon that writes there.
-    fn daemon(&self, lab: &Lab) -> Command {
-        let mut command = Command::new("nsenter");
-        command.args(["-m", "-t", &self.shell.id().to_string()]);
-        command.arg(env!("CARGO_BIN_EXE_warren-journald")).args(["--directory"]);
-        command.arg(self.directory.join("log")).arg("--socket-directory").arg(lab.path("run"));
-        command.args(FREE).args(["--set", "SystemKeepFree=0"]);
-        command
-    }
-
     fn start(&self, lab: &mut Lab) {
-        let listener = lab.spawn_command(self.daemon(lab));
-        listener.recv(&mut [0; 64]).expect("it says that it is ready");
-    }
-
-    /// The store, as seen from outside of the namespace.
-    fn store(&self) -> PathBuf {
-        let root = PathBuf::from(format!("/proc/{}/root", self.shell.id()));
-        root.join(self.directory.strip_prefix("/").expect("absolute")).join("log")
-    }
-}
-
-impl Drop for Ground {
-    fn drop(&mut self) {
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
+        self.ground.start(lab, &[&FREE[..], &["--set", "SystemKeepFree=0"]].concat());
     }
 }
 
@@ -169,13 +136,13 @@ fn power_goes_at_any_point_under_eight_senders() {
     let (cuts, seconds) = (setting("WARREN_CUTS", 5), setting("WARREN_CRASH_SECONDS", 60));
     let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
     let (begun, mut lab) = (Instant::now(), Lab::new("power"));
-    let Some(mut ground) = Ground::make(&lab) else { return };
+    let Some(mut ext4) = Ext4::make(&lab, "store") else { return };
     let mut crowds = Vec::new();
     while crowds.len() < cuts as usize && begun.elapsed() < Duration::from_secs(seconds) {
-        ground.start(&mut lab);
+        ext4.start(&mut lab);
         let crowd = Crowd::new(lab.path("run"), crowds.len());
         let messages = spread.below(ROUND_MESSAGES_MAX);
-        let mut knife = ground.knife();
+        let mut knife = ext4.knife(&lab, End::Torn);
         one_life(&crowd, messages, "Synchronize", &mut lab, |lab| {
             crowd.end();
             drop(knife.stdin.take());
@@ -183,12 +150,84 @@ fn power_goes_at_any_point_under_eight_senders() {
             lab.kill();
             assert!(status.expect("our child").success(), "the file system was shut down");
         });
-        ground.mount_anew();
+        ext4.mount_anew();
         crowds.push(crowd);
     }
-    ground.start(&mut lab);
+    ext4.start(&mut lab);
     lab.stop();
-    let found = numbers(read(&ground.store()));
+    let found = numbers(read(&ext4.ground.seen("store/log")));
     crowds.iter().for_each(|crowd| crowd.check(&found, true));
     say("cuts of power", &crowds, &found);
+}
+
+/// Below the lab's directory, as the installed daemon has them.
+const DISK: &str = "root/var/log/warren";
+const MEMORY: &str = "root/run/log/warren/journal";
+const SOCKETS: &str = "root/run/systemd/journal";
+
+/// Starts a daemon with a store on the disk and one in memory, which begins on the disk.
+fn start_with_both(ext4: &Ext4, lab: &mut Lab) {
+    std::fs::create_dir_all(lab.path(SOCKETS)).expect("a directory");
+    std::fs::write(lab.path(SOCKETS).join("flushed"), []).expect("a file");
+    let mut command = ext4.ground.inside(env!("CARGO_BIN_EXE_warren-journald"));
+    command.arg("--root").arg(lab.path("root")).args(FREE);
+    for setting in ["SystemKeepFree=0", "RuntimeKeepFree=0", "ReadKMsg=no", "Storage=persistent"] {
+        command.args(["--set", setting]);
+    }
+    let listener = lab.spawn_command(command);
+    listener.recv(&mut [0; 64]).expect("it says that it is ready");
+}
+
+/// The daemon goes on in memory, readers show that, and when there is a disk again all is there once:
+/// also what was written and not known to be durable, which is in the old log and in memory.
+#[test]
+fn the_file_system_gives_up_under_eight_senders_and_comes_back() {
+    let (deaths, seconds) = (setting("WARREN_CUTS", 3), setting("WARREN_CRASH_SECONDS", 60));
+    let mut spread = Spread::new(setting("WARREN_CRASH_SEED", 0x5eed));
+    let (begun, mut lab) = (Instant::now(), Lab::new("given-up"));
+    let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
+    let mut crowds = Vec::new();
+    while crowds.len() < deaths as usize && begun.elapsed() < Duration::from_secs(seconds) {
+        start_with_both(&ext4, &mut lab);
+        let crowd = Crowd::new(lab.path(SOCKETS), crowds.len());
+        let messages = spread.below(ROUND_MESSAGES_MAX);
+        let (mut knife, flag) = (ext4.knife(&lab, End::Whole), lab.path(SOCKETS).join("flushed"));
+        one_life(&crowd, messages, "Write", &mut lab, |lab| {
+            crowd.end();
+            drop(knife.stdin.take());
+            assert!(knife.wait().expect("our child").success(), "the file system was shut down");
+            wait(lab, || !flag.exists());
+            shows_memory(&ext4, lab, &crowd);
+            ext4.mount_anew();
+            wait(lab, || flag.exists());
+            lab.stop();
+        });
+        crowds.push(crowd);
+    }
+    let found = numbers(read(&ext4.ground.seen(DISK)));
+    crowds.iter().for_each(|crowd| crowd.check(&found, false));
+    say("ends of a file system", &crowds, &found);
+}
+
+/// Waits for what the daemon does, as long as it lives.
+#[track_caller]
+fn wait(lab: &mut Lab, is_done: impl Fn() -> bool) {
+    while !is_done() {
+        assert!(lab.is_alive(), "it lives until it is ended");
+        std::thread::yield_now();
+    }
+}
+
+/// A reader shows what came since, and says what it cannot read.
+fn shows_memory(ext4: &Ext4, lab: &mut Lab, crowd: &Crowd) {
+    let (before, memory) = (crowd.sent(), lab.path(MEMORY));
+    wait(lab, || crowd.sent() > before + 100);
+    wait(lab, || read(&memory).count() > 100);
+    let mut command = ext4.ground.inside(env!("CARGO_BIN_EXE_warren-journalctl"));
+    command.arg("--root").arg(lab.path("root")).args(["-q", "-n", "100", "-o", "cat"]);
+    let output = command.output().expect("it runs");
+    let (shown, said) = (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned());
+    let lines = String::from_utf8_lossy(&shown).lines().filter(|l| l.starts_with("crowd")).count();
+    assert!(output.status.success() && lines > 90, "{lines} lines: {said}");
+    assert!(said.contains("Input/output error"), "{said}");
 }

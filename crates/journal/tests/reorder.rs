@@ -8,16 +8,17 @@
 
 mod crowd;
 mod daemon_lab;
+mod ground;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
 use daemon_lab::{Lab, not_run};
+use ground::Ground;
 
 /// Messages that are sent while the record is kept: several segments.
 const MESSAGES: u64 = 30_000;
@@ -76,57 +77,32 @@ fn steps(record: &File) -> Vec<(u64, Step)> {
     steps
 }
 
-/// A shell in a mount namespace that ends with it.
-struct Ground {
-    shell: Child,
-    answers: Lines<BufReader<ChildStdout>>,
+/// The device, with a file system on it that is mounted.
+struct Device {
+    ground: Ground,
     server: Option<Child>,
-    root: PathBuf,
 }
 
-impl Ground {
+impl Device {
     /// `None` where that cannot be had.
-    fn make(lab: &Lab) -> Option<Ground> {
-        let mut shell = Command::new("unshare")
-            .args(["-m", "--propagation", "private", "sh"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
-        let answers = BufReader::new(shell.stdout.take()?).lines();
-        let mut ground = Ground { shell, answers, server: None, root: lab.root.clone() };
+    fn make(lab: &Lab) -> Option<Device> {
+        let mut device = Device { ground: Ground::make(lab)?, server: None };
         let kind = std::env::var("WARREN_REORDER_FS");
         let make = match kind.as_deref().unwrap_or("ext4") {
             "ext4" => "mkfs.ext4 -q -F disk".to_owned(),
             other => format!("mkfs.{other} -q -f disk"),
         };
-        let made = ground.run(&format!("truncate -s 320M disk && {make} && mkdir store"))
-            && ground.run("cp --sparse=always disk base && : > record && : > device")
-            && ground.serve()
-            && ground.run("mount -o loop device store");
-        made.then_some(ground)
-    }
-
-    fn run(&mut self, script: &str) -> bool {
-        let root = self.root.display();
-        let stdin = self.shell.stdin.as_mut().expect("piped");
-        let line = format!("( cd {root} && {script} ) </dev/null >/dev/null 2>&1; echo $?\n");
-        if stdin.write_all(line.as_bytes()).is_err() {
-            return false;
-        }
-        matches!(self.answers.next(), Some(Ok(status)) if status == "0")
-    }
-
-    fn inside(&self, program: &str) -> Command {
-        let mut command = Command::new("nsenter");
-        command.args(["-m", "-t", &self.shell.id().to_string(), program]);
-        command
+        let made = device.ground.run(&format!("truncate -s 320M disk && {make} && mkdir store"))
+            && device.ground.run("cp --sparse=always disk base && : > record && : > device")
+            && device.serve(lab)
+            && device.ground.run("mount -o loop device store");
+        made.then_some(device)
     }
 
     /// Puts the device that keeps a record over its file.
-    fn serve(&mut self) -> bool {
-        let path = |name: &str| self.root.join(name).display().to_string();
-        let mut command = self.inside("qemu-storage-daemon");
+    fn serve(&mut self, lab: &Lab) -> bool {
+        let path = |name: &str| lab.path(name).display().to_string();
+        let mut command = self.ground.inside("qemu-storage-daemon");
         for node in [
             format!("driver=file,node-name=disk,filename={}", path("disk")),
             format!("driver=file,node-name=record,filename={}", path("record")),
@@ -147,31 +123,14 @@ impl Ground {
             std::thread::yield_now();
         }
         self.server = Some(server);
-        self.run("test -s device")
-    }
-
-    fn start(&self, lab: &mut Lab) {
-        let mut command = self.inside(env!("CARGO_BIN_EXE_warren-journald"));
-        command.arg("--directory").arg(lab.path("store/log"));
-        command.arg("--socket-directory").arg(lab.path("run")).args(QUIET);
-        let listener = lab.spawn_command(command);
-        listener.recv(&mut [0; 64]).expect("it says that it is ready");
-    }
-
-    /// The store, as seen from outside of the namespace.
-    fn store(&self) -> PathBuf {
-        let store = self.root.join("store/log");
-        let inside = store.strip_prefix("/").expect("absolute");
-        PathBuf::from(format!("/proc/{}/root", self.shell.id())).join(inside)
+        self.ground.run("test -s device")
     }
 }
 
-impl Drop for Ground {
+impl Drop for Device {
     fn drop(&mut self) {
-        let _ = self.run("umount store");
-        let _ = self.run("umount device");
-        let _ = self.shell.kill();
-        let _ = self.shell.wait();
+        let _ = self.ground.run("umount store");
+        let _ = self.ground.run("umount device");
         if let Some(mut server) = self.server.take() {
             let _ = server.kill();
             let _ = server.wait();
@@ -185,7 +144,7 @@ type Sure = Vec<(u64, [u32; SENDERS])>;
 /// Has the crowd send, and a client ask for what is there to be made durable.
 fn load(ground: &Ground, lab: &mut Lab, crowd: &Crowd) -> Sure {
     let (record, sure) = (lab.path("record"), Mutex::new(Sure::new()));
-    ground.start(lab);
+    ground.start(lab, &QUIET);
     std::thread::scope(|scope| {
         (0..SENDERS).for_each(|sender| _ = scope.spawn(move || crowd.send(sender)));
         scope.spawn(|| {
@@ -248,7 +207,7 @@ fn recovered(ground: &mut Ground, lab: &mut Lab) -> Numbers {
     let mount = "mount -o loop cut store";
     let mend = format!("e2fsck -fy cut > fsck 2>&1; {mount}");
     assert!(ground.run(mount) || ground.run(&mend), "the file system takes it");
-    ground.start(lab);
+    ground.start(lab, &QUIET);
     lab.stop();
     let verify = ground
         .inside(env!("CARGO_BIN_EXE_warren-journalctl"))
@@ -258,7 +217,7 @@ fn recovered(ground: &mut Ground, lab: &mut Lab) -> Numbers {
         .expect("it runs");
     let said = String::from_utf8_lossy(&verify.stdout).into_owned();
     assert!(verify.status.success(), "the daemon has put it in order: {said}");
-    let found = numbers(read(&ground.store()));
+    let found = numbers(read(&ground.seen("store/log")));
     assert!(ground.run("umount store"));
     found
 }
@@ -268,14 +227,14 @@ fn power_goes_on_a_device_that_changes_the_order_of_writes() {
     let (cuts, mut spread) =
         (setting("WARREN_REORDERS", 5), Spread::new(setting("WARREN_CRASH_SEED", 0x5eed)));
     let mut lab = Lab::new("reorder");
-    let Some(mut ground) = Ground::make(&lab) else {
+    let Some(mut device) = Device::make(&lab) else {
         return not_run(
             "needs root, a namespace, loop devices, mkfs, FUSE and qemu-storage-daemon",
         );
     };
     let crowd = Crowd::new(lab.path("run"), 0);
-    let sure = load(&ground, &mut lab, &crowd);
-    assert!(ground.run("umount store && umount device"), "the record is whole");
+    let sure = load(&device.ground, &mut lab, &crowd);
+    assert!(device.ground.run("umount store && umount device"), "the record is whole");
     let record = File::open(lab.path("record")).expect("it is there");
     let steps = steps(&record);
     // Power goes when a flush was asked for and nothing of it is done.
@@ -294,7 +253,7 @@ fn power_goes_on_a_device_that_changes_the_order_of_writes() {
         cut(&lab, &record, &steps[durable..at], &mut spread);
         let length = steps[..at].last().map_or(0, |(end, _)| *end);
         let counts = sure.iter().rev().find(|(then, _)| *then <= length).map(|(_, counts)| *counts);
-        let found = recovered(&mut ground, &mut lab);
+        let found = recovered(&mut device.ground, &mut lab);
         crowd.check_for(&found, counts.unwrap_or_default(), true);
         kept += counts.unwrap_or_default().iter().map(|count| u64::from(*count)).sum::<u64>();
         lost += at - durable;

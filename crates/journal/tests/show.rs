@@ -55,6 +55,21 @@ fn a_cursor_stays_valid_when_its_log_is_sealed() {
     assert_eq!(lab.run(&["--after-cursor", "rubbish"]).status.code(), Some(1));
 }
 
+/// `warren-journalctl | head`: nothing is said of it.
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let mut lab = Lab::new("enough");
+    lab.append("a b c");
+    for options in [&["-o", "cat"][..], &["-o", "json"], &["-F", "MESSAGE"], &["--header"]] {
+        let (read, write) = std::io::pipe().expect("a pipe");
+        drop(read);
+        let child = lab.command(options).stdout(write).stderr(Stdio::piped()).spawn();
+        let output = child.expect("it runs").wait_with_output().expect("it ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((output.status.code(), &*said), (Some(0), ""), "{options:?}");
+    }
+}
+
 /// Of no lines too the cursor says where to go on: behind the last one that fits.
 #[test]
 fn the_cursor_of_no_lines_is_the_last_one_s() {

@@ -3,6 +3,7 @@
 mod aging;
 mod losing;
 mod moving;
+mod refuge;
 
 pub use aging::PARTS_OF_RETENTION;
 
@@ -15,6 +16,7 @@ use warren_sys::fdpass::Credentials;
 use warren_sys::time;
 
 use crate::config::Config;
+use crate::daemon::core::refuge::Refuge;
 use crate::daemon::forward::{Forwarder, level_of};
 use crate::daemon::keep::Keep;
 use crate::daemon::mirror::{self, Mirror};
@@ -93,6 +95,7 @@ pub struct Core {
     trouble: Option<String>,
     /// Entries that there was no memory for while the disk refused.
     unkept: u64,
+    refuge: Refuge,
 }
 
 impl Core {
@@ -132,6 +135,7 @@ impl Core {
             fields: Fields::new(),
             trouble: None,
             unkept: 0,
+            refuge: Refuge::default(),
         };
         core.open_mirror(options);
         core.open_first(old)?;
@@ -307,6 +311,7 @@ impl Core {
 
     /// Says on stderr what is wrong, once for as long as it is the same, and asks for room.
     fn trouble(&mut self, error: &Error) {
+        self.judge_disk(error);
         let text = error.to_string();
         if self.trouble.as_ref() != Some(&text) {
             eprintln!("warren-journald: {text}");
@@ -336,6 +341,7 @@ impl Core {
         let due = [
             self.epoch_due_us,
             self.look_due_us(),
+            self.refuge.due_us(),
             self.limiter.due_us(),
             self.losses.due_us(),
             self.unwritten_us.map(|at| at + FLUSH_US),
@@ -346,6 +352,9 @@ impl Core {
 
     /// Writes and syncs what is due; true when everything is in files.
     pub fn end_turn(&mut self) -> bool {
+        if self.leave_dead_disk() {
+            return self.unwritten_us.is_none();
+        }
         let now = now_us();
         if self.is_behind() {
             // Who writes more than the disk takes waits for it.

@@ -18,6 +18,8 @@ pub struct Entries<'a> {
     /// Entries with higher numbers are left out.
     last: Option<u64>,
     classes: Vec<Class<'a>>,
+    /// What the device does not give is left out.
+    leaves_out: bool,
     damage: Vec<Error>,
 }
 
@@ -37,7 +39,7 @@ struct Class<'a> {
 
 impl<'a> Entries<'a> {
     pub(super) fn new(
-        classes: impl Iterator<Item = &'a [Arc<Source>]>,
+        (classes, unreadable): (impl Iterator<Item = &'a [Arc<Source>]>, Option<Vec<Error>>),
         query: &'a Query,
         direction: Direction,
         position: Option<u64>,
@@ -51,7 +53,8 @@ impl<'a> Entries<'a> {
             Class { sources, blocks, source: None, block: None, rows }
         };
         let classes = classes.map(class).collect();
-        Entries { query, direction, position, last, classes, damage: Vec::new() }
+        let (leaves_out, damage) = (unreadable.is_some(), unreadable.unwrap_or_default());
+        Entries { query, direction, position, last, classes, leaves_out, damage }
     }
 
     /// What could not be read so far.
@@ -62,7 +65,8 @@ impl<'a> Entries<'a> {
     /// The next entry, or `None` at the end.
     ///
     /// # Errors
-    /// Failed reads, and files of a later version. Damage is no error, see [`Entries::damage`].
+    /// Failed reads, and files of a later version. Damage, and what the device does not give, is no
+    /// error, see [`Entries::damage`].
     pub fn try_next(&mut self) -> Result<Option<Entry>> {
         let mut best: Option<(usize, u64)> = None;
         for at in 0..self.classes.len() {
@@ -93,7 +97,10 @@ impl<'a> Entries<'a> {
             if let (Some(source), Some(number)) = (class.source, class.blocks.pop_front()) {
                 self.load(at, source, number as usize)?;
             } else if let Some(source) = class.sources.pop_front() {
-                self.enter(at, source)?;
+                match self.enter(at, source) {
+                    Err(e) if self.is_left_out(&e) => self.damage.push(e),
+                    entered => entered?,
+                }
             } else {
                 return Ok(None);
             }
@@ -120,6 +127,10 @@ impl<'a> Entries<'a> {
         Ok(())
     }
 
+    fn is_left_out(&self, error: &Error) -> bool {
+        self.leaves_out && error.is_of_device()
+    }
+
     fn passes(&self, place: &BlockPlace) -> bool {
         self.query.since_us.is_none_or(|since| place.realtime_max_us >= since)
             && self.query.until_us.is_none_or(|until| place.realtime_min_us <= until)
@@ -142,7 +153,7 @@ impl<'a> Entries<'a> {
                 (class.block, class.rows) = (Some(block), rows.into());
                 Ok(())
             }
-            Err(e @ Error::Damaged { .. }) => {
+            Err(e) if self.is_left_out(&e) || matches!(e, Error::Damaged { .. }) => {
                 self.damage.push(e);
                 Ok(())
             }

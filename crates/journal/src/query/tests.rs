@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::*;
 use crate::block::Kind;
 use crate::entry::{Entry, Fields, Stamp};
-use crate::files::Counted;
+use crate::files::{Counted, File, Listed};
 use crate::query::matches;
 use crate::segment::Segment;
 use crate::segment::read::read_header;
@@ -387,6 +387,128 @@ fn damage_is_reported_and_the_rest_is_read() {
     }
     assert_eq!(count + place.count as usize, 761);
     assert_eq!(entries.damage().len(), 1);
+}
+
+/// A directory of which the device does not give one file: at once, or when it is read.
+struct Broken {
+    inner: Memory,
+    name: String,
+    opens: bool,
+}
+
+/// No byte of it can be had.
+struct Bad(u64);
+
+fn no_device<T>() -> crate::error::Result<T> {
+    Err(Error::Io { op: "read", name: "bad".to_owned(), errno: 5 })
+}
+
+impl File for Bad {
+    fn read_at(&self, _: &mut [u8], _: u64) -> crate::error::Result<usize> {
+        no_device()
+    }
+    fn write_at(&self, _: &[u8], _: u64) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn sync(&self) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn len(&self) -> crate::error::Result<u64> {
+        Ok(self.0)
+    }
+}
+
+impl Files for Broken {
+    fn list(&self) -> crate::error::Result<Vec<Listed>> {
+        self.inner.list()
+    }
+    fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
+        match (name == self.name, self.opens) {
+            (true, true) => Ok(Box::new(Bad(1 << 20))),
+            (true, false) => no_device(),
+            _ => self.inner.open(name),
+        }
+    }
+    fn create(&self, _: &str) -> crate::error::Result<Box<dyn File>> {
+        no_device()
+    }
+    fn rename(&self, _: &str, _: &str) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn unlink(&self, _: &str) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn sync_directory(&self) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn space(&self) -> crate::error::Result<crate::files::Space> {
+        self.inner.space()
+    }
+}
+
+/// A directory that is changed while it is listed the first time: one file is in neither part.
+struct Changing {
+    inner: Memory,
+    lists: std::sync::atomic::AtomicUsize,
+}
+
+impl Files for Changing {
+    fn list(&self) -> crate::error::Result<Vec<Listed>> {
+        let mut all = self.inner.list()?;
+        if self.lists.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+            all.remove(0);
+        }
+        Ok(all)
+    }
+    fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
+        self.inner.open(name)
+    }
+    fn create(&self, _: &str) -> crate::error::Result<Box<dyn File>> {
+        no_device()
+    }
+    fn rename(&self, _: &str, _: &str) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn unlink(&self, _: &str) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn sync_directory(&self) -> crate::error::Result<()> {
+        no_device()
+    }
+    fn space(&self) -> crate::error::Result<crate::files::Space> {
+        self.inner.space()
+    }
+}
+
+#[test]
+fn a_picture_is_whole_though_files_were_merged_while_they_were_listed() {
+    let mut writer = Writer::new(4);
+    writer.fill();
+    let changing = Changing { inner: writer.memory.clone(), lists: 0.into() };
+    let journal = Journal::open(Arc::new(changing)).expect("readable");
+    let query = Query::default();
+    assert_eq!(journal.entries(&query, Direction::Forward, None).count(), 761);
+}
+
+#[test]
+fn what_the_device_does_not_give_is_reported_and_the_rest_is_read() {
+    let mut writer = Writer::new(4);
+    writer.fill();
+    let catalogue = Catalogue::of(writer.memory.list().expect("a listing"));
+    let name = catalogue.segments().next().expect("a segment").0.to_string();
+    let blocks = Segment::open(&writer.memory, &name).expect("whole").directory().blocks.clone();
+    let lost: usize = blocks.iter().map(|place| place.count as usize).sum();
+    for opens in [false, true] {
+        let broken = Broken { inner: writer.memory.clone(), name: name.clone(), opens };
+        let journal = Journal::open(Arc::new(broken)).expect("the others are there");
+        let query = Query::default();
+        let mut entries = journal.entries(&query, Direction::Forward, None);
+        let mut count = 0;
+        while entries.try_next().expect("no read fails").is_some() {
+            count += 1;
+        }
+        assert_eq!((count + lost, entries.damage().len()), (761, 1), "{opens}");
+    }
 }
 
 #[test]

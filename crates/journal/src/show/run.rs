@@ -40,8 +40,40 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Runs the command; true for exit status 0.
+/// What is shown, until nobody reads it any more.
+struct Reader<'a> {
+    out: &'a mut dyn Write,
+    is_gone: bool,
+}
+
+impl Reader<'_> {
+    fn heed<T>(&mut self, done: std::io::Result<T>) -> std::io::Result<T> {
+        let is_broken = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
+        self.is_gone |= done.as_ref().is_err_and(is_broken);
+        done
+    }
+}
+
+impl Write for Reader<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes);
+        self.heed(written)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let flushed = self.out.flush();
+        self.heed(flushed)
+    }
+}
+
+/// Runs the command; true for exit status 0. Who reads what is shown may end before: `head` has enough.
 pub fn run(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
+    let mut reader = Reader { out, is_gone: false };
+    let done = carry_out(args, &mut reader);
+    if reader.is_gone { Ok(true) } else { done }
+}
+
+fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
     if args.update_catalog || args.list_catalog || args.dump_catalog {
         return catalog(args, out).map(|()| true);
     }

@@ -11,11 +11,13 @@
 
 use std::sync::Arc;
 
-use crate::block::{BLOCK_HEADER_BYTES, Builder, Header, Identity, Kind, Section, SectionInfo};
-use crate::entry::{Fields, Stamp};
+use crate::block::{
+    BLOCK_HEADER_BYTES, Block, Builder, Header, Identity, Kind, Section, SectionInfo,
+};
+use crate::entry::{Entry, Fields, Stamp};
 use crate::error::{Error, Result};
 use crate::files::{File, Files};
-use crate::segment::layout::FileHeader;
+use crate::segment::layout::{FILE_HEADER_BYTES, FileHeader};
 use crate::store::names::FileName;
 
 /// A log is closed when its entries have so many bytes before compression.
@@ -283,6 +285,32 @@ impl ActiveLog {
             let _ = self.write();
         }
         Ok(())
+    }
+
+    /// Bytes of the file that are on the device.
+    pub fn durable(&self) -> u64 {
+        self.durable
+    }
+
+    /// The entries that are not known to be on the device, in order.
+    ///
+    /// # Panics
+    /// Never: the blocks were made here.
+    pub fn volatile(&mut self) -> Vec<Entry> {
+        self.put_batch();
+        let mut entries = Vec::new();
+        let mut at = if self.durable == 0 { FILE_HEADER_BYTES as usize } else { 0 };
+        while at < self.unsynced.len() {
+            let (bytes, offset) = (&self.unsynced[at..], self.durable + at as u64);
+            let header = Header::parse(bytes, offset).expect("it was made here");
+            if header.kind == Kind::Entries {
+                let block = Block::parse(bytes, offset).expect("it was made here");
+                let rows = 0..block.rows().len();
+                entries.extend(rows.map(|row| block.entry(row).expect("it was made here")));
+            }
+            at = (header.end() - self.durable) as usize;
+        }
+        entries
     }
 
     /// Another thread is syncing it.

@@ -13,7 +13,7 @@ use crate::store::Recovery;
 use crate::store::carry::Carried;
 
 impl Core {
-    fn opening(&self) -> Opening<'_> {
+    pub(super) fn opening(&self) -> Opening<'_> {
         let Core { places, config, machine, event, .. } = self;
         Opening { places, config, machine: *machine, event }
     }
@@ -57,12 +57,14 @@ impl Core {
             return Ok(());
         }
         self.places.directory(Place::Persistent)?;
+        self.cut_left_logs()?;
         self.places.remember(Place::Persistent)?;
         self.close();
         match self.opening().open_and_carry() {
             Ok(opened) => {
                 let Some((keep, recovery, carried)) = opened else { return Ok(()) };
                 self.keep = Some(keep);
+                self.end_refuge();
                 self.note_recovery(&recovery);
                 self.note_carried(&carried);
                 Ok(())
@@ -80,7 +82,11 @@ impl Core {
     /// Goes back to memory, until the next flush; `smart`: unless the disk is never unmounted.
     pub fn leave_disk(&mut self, smart: bool) -> Result<()> {
         let is_at_disk = self.has_place(Place::Persistent) && self.places.has_volatile();
-        if !is_at_disk || (smart && self.places.is_on_root()) {
+        if smart && self.places.is_on_root() {
+            return Ok(());
+        }
+        self.refuge.cancel();
+        if !is_at_disk {
             return Ok(());
         }
         self.places.remember(Place::Volatile)?;
@@ -94,7 +100,7 @@ impl Core {
         Ok(())
     }
 
-    fn has_place(&self, place: Place) -> bool {
+    pub(super) fn has_place(&self, place: Place) -> bool {
         self.keep.as_ref().is_some_and(|keep| keep.place == place)
     }
 

@@ -1,0 +1,151 @@
+//! When the device of the store on disk has given up (EIO, a file system that is read-only now): what
+//! comes, and what was not known to be durable, is kept in memory until it takes files again.
+//!
+//! Bytes that were written and not synced may still come to the device. Their entries are kept in
+//! memory now, so on the way back the logs are cut to what was durable: nothing is there twice.
+
+use crate::daemon::core::Core;
+use crate::daemon::keep::Keep;
+use crate::daemon::mirror::Mirror;
+use crate::daemon::now_us;
+use crate::daemon::pending::Pending;
+use crate::daemon::places::Place;
+use crate::error::{Error, Result};
+use crate::files::Disk;
+use crate::store::names::FileName;
+
+/// The disk is tried after so long, and after twice as long each time, µs.
+const WAIT_MIN_US: u64 = 1_000_000;
+const WAIT_MAX_US: u64 = 64_000_000;
+
+/// A disk that was good for so long is tried soon again, µs.
+const GOOD_US: u64 = 3_600_000_000;
+
+/// How it stands with a disk that has given up.
+#[derive(Debug, Default)]
+pub struct Refuge {
+    /// What was written last has failed.
+    is_wanted: bool,
+    /// When the disk is tried again, monotonic µs.
+    due_us: Option<u64>,
+    /// How long was waited the last time, µs.
+    wait_us: u64,
+    /// When it gave up the last time, monotonic µs.
+    since_us: u64,
+    /// Logs that were left, and how much of each was durable, bytes.
+    logs: Vec<(FileName, u64)>,
+}
+
+impl Refuge {
+    /// When the disk is to be tried, monotonic µs.
+    pub fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// It is left alone: somebody wants messages to be in memory.
+    pub fn cancel(&mut self) {
+        self.due_us = None;
+    }
+
+    fn wait(&mut self, now: u64) {
+        self.wait_us = (2 * self.wait_us).clamp(WAIT_MIN_US, WAIT_MAX_US);
+        self.due_us = Some(now + self.wait_us);
+    }
+}
+
+impl Core {
+    /// Takes notice of an error of the store that is open.
+    pub(super) fn judge_disk(&mut self, error: &Error) {
+        let is_there = self.has_place(Place::Persistent) && self.places.has_volatile();
+        self.refuge.is_wanted |= is_there && error.is_of_device();
+    }
+
+    /// Goes from a disk that has given up to memory, with everything that it may not have; true when
+    /// that was done.
+    pub(super) fn leave_dead_disk(&mut self) -> bool {
+        if !self.refuge.is_wanted {
+            return false;
+        }
+        self.wait_for_disk();
+        self.refuge.is_wanted = false;
+        let keep = match self.opening().open(Place::Volatile) {
+            Ok(Some((keep, _))) => keep,
+            Ok(None) => return false,
+            Err(e) => {
+                self.trouble(&e);
+                return false;
+            }
+        };
+        if let Err(e) = self.places.remember(Place::Volatile) {
+            // The next daemon tries the disk first.
+            eprintln!("warren-journald: {e}");
+        }
+        self.mirror.iter_mut().for_each(Mirror::flush);
+        if let Some(dead) = self.keep.replace(keep) {
+            self.take_from(dead);
+        }
+        let now = now_us();
+        if now - self.refuge.since_us > GOOD_US {
+            self.refuge.wait_us = 0;
+        }
+        self.refuge.since_us = now;
+        self.refuge.wait(now);
+        let why = self.trouble.clone().unwrap_or_default();
+        self.note(&format!("Messages are kept in memory, the disk does not take them: {why}"));
+        self.flush_or_say();
+        true
+    }
+
+    /// Closes the logs that are open, of a disk that gives up just now those in memory.
+    pub fn rotate_last(&mut self) -> Result<()> {
+        match self.rotate() {
+            Err(_) if self.leave_dead_disk() => self.rotate(),
+            rotated => rotated,
+        }
+    }
+
+    /// Takes again what a store had that may be on no device.
+    fn take_from(&mut self, mut dead: Keep) {
+        dead.upkeep.finish();
+        dead.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
+        let left = dead.store.give_up();
+        self.refuge.logs = left.logs;
+        // The mirror and the memory for the next daemon have them.
+        let pending = std::mem::replace(&mut self.pending, Pending::none());
+        let mirror = self.mirror.take();
+        for (class, entry) in left.entries {
+            self.append_at(&class, &entry.stamp, &entry.context, &entry.fields);
+            if self.keep.as_ref().is_some_and(|keep| keep.store.wants_flush()) {
+                self.flush_or_say();
+            }
+        }
+        (self.pending, self.mirror) = (pending, mirror);
+    }
+
+    /// Whether a disk that had given up takes files again; it is tried when it is time.
+    pub fn disk_is_back(&mut self) -> bool {
+        let now = now_us();
+        if self.refuge.due_us.is_none_or(|due| now < due) {
+            return false;
+        }
+        self.refuge.wait(now);
+        let directory = self.places.may_persist().then(|| self.places.directory(Place::Persistent));
+        matches!(directory, Some(Ok(Some(path))) if Disk::new(path).try_out().is_ok())
+    }
+
+    /// Removes from the disk what is kept in memory: what of it was not known to be durable.
+    pub(super) fn cut_left_logs(&mut self) -> Result<()> {
+        let Some(directory) = self.places.directory(Place::Persistent)? else { return Ok(()) };
+        let disk = Disk::new(directory);
+        self.refuge
+            .logs
+            .iter()
+            .try_for_each(|(name, durable)| disk.cut(&name.to_string(), *durable))
+    }
+
+    /// The store is on the disk again.
+    pub(super) fn end_refuge(&mut self) {
+        self.refuge.due_us = None;
+        self.refuge.logs.clear();
+    }
+}
