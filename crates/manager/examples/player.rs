@@ -4,8 +4,10 @@
 //! append:FILE:TEXT   append a line; TEXT may be $VARIABLE
 //! ready  reloading  stopping  clean  status:TEXT  say so over the notify socket
 //! main               the same: this is the main process
+//! names:PID          the same: that is the main process
 //! watchdog:TIMES:MS  feed the watchdog, this often and this far apart
 //! store:NAME         keep an open file with the manager
+//! pipe:NAME          the same with a pipe that nobody writes to any more
 //! fds:FILE           append a line with LISTEN_FDNAMES
 //! serve              answer each connection of the first socket handed over with the own pid
 //! answer             the same for the connection that was handed over
@@ -23,7 +25,7 @@
 
 use std::io::Write;
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::time::Duration;
 
@@ -55,9 +57,11 @@ fn play(word: &str, rest: &str) {
         "stopping" => tell("STOPPING=1"),
         "clean" => tell("CLEAN=1"),
         "main" => tell(&format!("MAINPID={}", std::process::id())),
+        "names" => tell(&format!("MAINPID={rest}")),
         "status" => tell(&format!("STATUS={rest}")),
         "watchdog" => feed(number(first), number(second)),
-        "store" => store(rest),
+        "store" => store(rest, std::fs::File::open("/proc/self/exe").expect("open").as_fd()),
+        "pipe" => store(rest, std::io::pipe().expect("a pipe").0.as_fd()),
         "fds" => append(rest, "$LISTEN_FDNAMES"),
         "log" => log(first, second),
         "serve" => serve(),
@@ -132,13 +136,12 @@ fn tell(text: &str) {
     socket.send_to(text.as_bytes(), path).expect("the manager's socket takes it");
 }
 
-fn store(name: &str) {
+fn store(name: &str, file: BorrowedFd<'_>) {
     let Some(path) = notify_path() else { return };
     let socket = UnixDatagram::unbound().expect("socket");
     socket.connect(path).expect("the manager's socket is there");
-    let file = std::fs::File::open("/proc/self/exe").expect("open");
     let text = format!("FDSTORE=1\nFDNAME={name}");
-    fdpass::send(socket.as_fd(), text.as_bytes(), &[file.as_fd()]).expect("send");
+    fdpass::send(socket.as_fd(), text.as_bytes(), &[file]).expect("send");
 }
 
 fn feed(times: u64, apart_ms: u64) {

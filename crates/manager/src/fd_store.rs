@@ -29,9 +29,17 @@ struct Stored {
     key: u32,
     polls: bool,
     fd: OwnedFd,
+    /// Device and inode: of those that differ none are the same open file.
+    file: (u64, u64),
 }
 
 impl Stored {
+    fn new(name: &str, key: u32, polls: bool, fd: OwnedFd) -> Stored {
+        // One that cannot be asked is compared with all that cannot.
+        let file = file::identity(fd.as_fd()).unwrap_or_default();
+        Stored { name: name.to_owned(), key, polls, fd, file }
+    }
+
     /// The name under which init keeps it.
     fn kept_as(&self, unit: &str) -> String {
         let unpolled = if self.polls { "" } else { "!" };
@@ -43,7 +51,7 @@ impl Stored {
         let (key, name) = rest.split_once('/')?;
         let polls = !key.ends_with(UNPOLLED);
         let key = key.trim_end_matches(UNPOLLED).parse().ok()?;
-        Some(Stored { name: name.to_owned(), key, polls, fd })
+        Some(Stored::new(name, key, polls, fd))
     }
 }
 
@@ -95,14 +103,15 @@ impl Daemon {
 
     /// Stores one, unless there is no room or it is there already.
     fn store_fd(&mut self, unit: UnitId, name: &str, fd: OwnedFd, polls: bool, max: usize) {
+        let stored = Stored::new(name, self.stored_fds.next, polls, fd);
+        let is_same = |s: &Stored| {
+            s.file == stored.file && file::is_same(s.fd.as_fd(), stored.fd.as_fd()) == Ok(true)
+        };
         let all = self.stored_fds.of(unit);
-        let is_same = |s: &Stored| file::is_same(s.fd.as_fd(), fd.as_fd()) == Ok(true);
         if all.len() >= max || all.iter().any(is_same) {
             return;
         }
-        let key = self.stored_fds.next;
         self.stored_fds.next += 1;
-        let stored = Stored { name: name.to_owned(), key, polls, fd };
         let unit_name = self.core.graph().name(unit).to_string();
         if self.init.store(&stored.kept_as(&unit_name), stored.fd.as_fd()).is_ok() {
             self.watch_stored(&stored);

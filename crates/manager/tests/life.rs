@@ -168,6 +168,62 @@ fn commands_of_a_service_run_in_order_and_know_what_happened() {
     });
 }
 
+/// Each of these was otherwise than with systemd 252.
+#[test]
+fn what_a_service_says_is_believed_as_far_as_it_can_be() {
+    let units = [
+        (
+            "named.service",
+            "[Service]\nType=notify\nNotifyAccess=all\nExecStart=@P names:4194303 ready stay",
+        ),
+        (
+            "keeps.service",
+            "[Service]\nType=notify\nFileDescriptorStoreMax=9\n\
+             ExecStart=@P fds:@D/out/fds store:file pipe:gone ready stay",
+        ),
+        (
+            "silent.service",
+            "[Service]\nNotifyAccess=main\nFileDescriptorStoreMax=9\nRestart=always\n\
+             ExecStart=@P fds:@D/out/silent stay\nExecStartPost=@P store:file",
+        ),
+        ("fails.service", "[Unit]\nOnFailure=told.service\n[Service]\nExecStart=@P exit:7"),
+        (
+            "told.service",
+            "[Service]\nType=oneshot\n\
+             ExecStart=@P append:@D/out/told:$MONITOR_UNIT append:@D/out/told:$MONITOR_EXIT_STATUS",
+        ),
+    ];
+    with("believed", &units, |m| {
+        m.expect_job("start", "named.service", "done");
+        assert_ne!(m.main_pid("named.service"), Some(4_194_303), "there is no such process");
+        m.expect_job("stop", "named.service", "done");
+        m.expect_job("start", "keeps.service", "done");
+        m.expect_job("restart", "keeps.service", "done");
+        assert_eq!(m.lines("fds"), ["(unset)", "file"], "a pipe without a writer is not kept");
+        m.expect_job("start", "silent.service", "done");
+        m.expect_job("restart", "silent.service", "done");
+        lab::until("it ran twice", || (m.lines("silent").len() == 2).then_some(()));
+        assert_eq!(m.lines("silent"), ["(unset)", "(unset)"], "nobody but the main process counts");
+        m.expect_job("start", "fails.service", "done");
+        lab::until("it is told", || (m.lines("told").len() == 2).then_some(()));
+        assert_eq!(m.lines("told"), ["fails.service", "7"]);
+    });
+}
+
+#[test]
+fn a_service_of_its_whole_group_lasts_as_long_as_that() {
+    let Ok(Some(_)) = warren_sys::cgroup::mount_point() else {
+        return println!("NOT RUN: there is no cgroup tree");
+    };
+    let unit = "[Service]\nExitType=cgroup\n\
+                ExecStart=/bin/sh -c '@P wait:300 append:@D/out/last:here & exit 0'";
+    with("exit-type", &[("g.service", unit)], |m| {
+        m.expect_job("start", "g.service", "done");
+        m.wait_for("g.service", "inactive/dead");
+        assert_eq!(m.lines("last"), ["here"]);
+    });
+}
+
 #[test]
 fn a_delegated_group_is_its_users() {
     let Ok(Some(tree)) = warren_sys::cgroup::mount_point() else {

@@ -116,7 +116,8 @@ fn what_socket(fd: BorrowedFd<'_>) -> Option<Which> {
 /// Tells the manager to keep this descriptor under a name; sd_notify(3), `FDSTORE=1`. False
 /// without a manager.
 pub fn keep(name: &str, fd: BorrowedFd<'_>) -> bool {
-    notify(&format!("FDSTORE=1\nFDNAME={name}"), &[fd])
+    // A client that is gone may have left lines in it, which the next daemon is to read.
+    notify(&format!("FDSTORE=1\nFDPOLL=0\nFDNAME={name}"), &[fd])
 }
 
 /// Tells the manager to keep it no longer.
