@@ -4,6 +4,7 @@
 //! Prints `NOT RUN` where no Chromium is installed. `CHART_SCREENSHOTS=DIRECTORY` keeps pictures.
 
 mod devtools;
+mod odd;
 
 use devtools::Browser;
 use serde_json::Value;
