@@ -79,7 +79,14 @@ fn list_row(
 /// What a shutdown waits for, and other stops that are under way.
 pub fn shutdown(answer: &Value) -> String {
     let mut out = match answer["stopping"].as_bool() {
-        Some(true) => format!("Everything is being stopped: {} jobs left.\n", answer["jobs"]),
+        Some(true) => {
+            let left = match number(answer, "jobs") {
+                0 => "no job is left, the last processes are ended".to_owned(),
+                1 => "1 job left".to_owned(),
+                jobs => format!("{jobs} jobs left"),
+            };
+            format!("Everything is being stopped: {left}.\n")
+        }
         _ => "No shutdown is under way.\n".to_owned(),
     };
     let planned = &answer["planned"];

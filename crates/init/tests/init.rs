@@ -4,8 +4,10 @@ mod lab;
 
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use lab::{Lab, not_run, script, wait_readable};
+use lab::{Begun, Lab, not_run, script, wait_readable};
 use warren_init::client::InitEvent;
 use warren_init::protocol::control::{InitRequest, PowerAction, STORE_NAME_BYTES_MAX, StartReason};
 use warren_init::protocol::exec::{
@@ -46,6 +48,19 @@ fn check_failure(lab: &Lab, step: ExecStep, errno: i32, exec: ExecSpec) {
     if let Some(pid) = error.pid {
         assert_eq!(session.exit_of(pid).exit.kind, ExitKind::Exited(step.exit_code()));
     }
+}
+
+#[test]
+fn what_was_started_ends_with_a_test_that_fails_before_the_manager_calls() {
+    let begun = Begun::by(&["sh", "-c", "exec sleep infinity"], "fails", &[], None);
+    let pid = begun.init.id() as i32;
+    let address = begun.listener.local_addr().expect("it listens");
+    let path = address.as_pathname().expect("it has a path");
+    let mut caller = UnixStream::connect(path).expect("it listens");
+    caller.write_all(b"no manager").expect("it is written");
+    let joined = catch_unwind(AssertUnwindSafe(|| Lab::joined(begun)));
+    assert!(joined.is_err(), "a manager sends its id with a descriptor");
+    assert!(process::kill(pid, 0).is_err(), "process {pid} stayed behind");
 }
 
 #[test]

@@ -99,13 +99,30 @@ fn limit(shared: &Shared, definition: &Definition, starts: RateWindow, now: Mono
     })
 }
 
-/// How a main process ended.
+/// How a main process ended. Without a number there was none: its helper refused to make it.
 pub(crate) fn ended(main: Ended) -> String {
     let how = match main.status {
+        ExitStatus::Exited(code) if main.pid == 0 => {
+            return format!("main process did not begin, exit code {code}");
+        }
         ExitStatus::Exited(code) => format!("left with exit code {code}"),
         ExitStatus::Killed(signal) => format!("was ended by signal {signal}"),
         ExitStatus::Dumped(signal) => format!("was ended by signal {signal}, with a core dump"),
         ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
     };
     format!("main process {} {how}", main.pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_main_process_that_there_never_was_has_no_number() {
+        let at = Moment::default();
+        let status = ExitStatus::Exited;
+        let told = |pid, code| ended(Ended { pid, started: at, ended: at, status: status(code) });
+        assert_eq!(told(44, 3), "main process 44 left with exit code 3");
+        assert_eq!(told(0, 203), "main process did not begin, exit code 203");
+    }
 }

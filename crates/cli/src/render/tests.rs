@@ -185,3 +185,12 @@ fn what_is_started_again_says_how_often_and_when() {
     texts += &why(&json!({"units": [{"unit": "flaky.service", "path": [unit]}]}), PLAIN);
     check("restarts", &texts);
 }
+
+#[test]
+fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
+    let told = |jobs: u64| shutdown(&json!({"stopping": true, "jobs": jobs}));
+    assert_eq!(told(2), "Everything is being stopped: 2 jobs left.\n");
+    assert_eq!(told(1), "Everything is being stopped: 1 job left.\n");
+    let over = "Everything is being stopped: no job is left, the last processes are ended.\n";
+    assert_eq!(told(0), over);
+}

@@ -21,12 +21,18 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The running init and this test's connections to it.
 pub struct Lab {
-    pub init: Child,
-    directory: PathBuf,
-    listener: UnixListener,
+    begun: Begun,
     relay: UnixStream,
     pub manager_pid: i32,
     pub control: OwnedFd,
+}
+
+/// An init that was started and whose manager has not yet called. It ends with this value: also
+/// when a test panics while it waits for the manager.
+pub struct Begun {
+    pub init: Child,
+    directory: PathBuf,
+    pub listener: UnixListener,
     pub tree: Option<(Tree, String)>,
 }
 
@@ -61,7 +67,11 @@ impl Lab {
     /// Starts init as process 1 of a pid and mount namespace; `None` (said loudly) where that
     /// cannot be.
     pub fn start_as_pid_1(name: &str) -> Option<Lab> {
-        let unshare = ["unshare", "--pid", "--mount", "--fork", "--kill-child"];
+        let unshare = [
+            &["setpriv", "--pdeathsig=KILL"][..],
+            &["unshare", "--pid", "--mount", "--fork", "--kill-child"],
+        ]
+        .concat();
         let works = Command::new(unshare[0]).args(&unshare[1..]).arg("true").status();
         if !works.is_ok_and(|s| s.success()) {
             not_run(name, "unshare(1) and the right to use it");
@@ -80,27 +90,13 @@ impl Lab {
         options: &[&str],
         tree: Option<(Tree, String)>,
     ) -> Lab {
-        let directory =
-            std::env::temp_dir().join(format!("warren-init-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir(&directory).expect("a scratch directory can be made");
-        let path = directory.join("socket");
-        let listener = UnixListener::bind(&path).expect("the test can listen");
-        let program = [wrapper, &[env!("CARGO_BIN_EXE_warren-init")]].concat();
-        let mut command = Command::new(program[0]);
-        command
-            .args(&program[1..])
-            .arg(format!("--manager={}", relay_program().display()))
-            .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")));
-        match &tree {
-            Some((top, group)) => {
-                command.arg(format!("--cgroup-root={}", top.path().join(group).display()))
-            }
-            None => command.arg("--no-cgroup"),
-        };
-        let init = command.args(options).arg("--").arg(&path).spawn().expect("init starts");
-        let (relay, manager_pid, control) = accept(&listener);
-        Lab { init, directory, listener, relay, manager_pid, control, tree }
+        Lab::joined(Begun::by(wrapper, name, options, tree))
+    }
+
+    /// Waits for the manager's call.
+    pub fn joined(begun: Begun) -> Lab {
+        let (relay, manager_pid, control) = accept(&begun.listener);
+        Lab { relay, manager_pid, control, begun }
     }
 
     /// Waits for the next manager.
@@ -182,7 +178,53 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl std::ops::Deref for Lab {
+    type Target = Begun;
+    fn deref(&self) -> &Begun {
+        &self.begun
+    }
+}
+
+impl std::ops::DerefMut for Lab {
+    fn deref_mut(&mut self) -> &mut Begun {
+        &mut self.begun
+    }
+}
+
+impl Begun {
+    /// Starts init with these options, run by `wrapper` where that is not empty. A wrapper is
+    /// killed with the thread that starts it, so that a test that is killed leaves none either:
+    /// unshare(1) asks for its child's death, not for its own.
+    pub fn by(
+        wrapper: &[&str],
+        name: &str,
+        options: &[&str],
+        tree: Option<(Tree, String)>,
+    ) -> Begun {
+        let directory =
+            std::env::temp_dir().join(format!("warren-init-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&directory);
+        std::fs::create_dir(&directory).expect("a scratch directory can be made");
+        let path = directory.join("socket");
+        let listener = UnixListener::bind(&path).expect("the test can listen");
+        let program = [wrapper, &[env!("CARGO_BIN_EXE_warren-init")]].concat();
+        let mut command = Command::new(program[0]);
+        command
+            .args(&program[1..])
+            .arg(format!("--manager={}", relay_program().display()))
+            .arg(format!("--exec={}", env!("CARGO_BIN_EXE_warren-exec")));
+        match &tree {
+            Some((top, group)) => {
+                command.arg(format!("--cgroup-root={}", top.path().join(group).display()))
+            }
+            None => command.arg("--no-cgroup"),
+        };
+        let init = command.args(options).arg("--").arg(&path).spawn().expect("init starts");
+        Begun { init, directory, listener, tree }
+    }
+}
+
+impl Drop for Begun {
     fn drop(&mut self) {
         let _ = self.init.kill();
         let _ = self.init.wait();

@@ -113,9 +113,10 @@ function comparison(page) {
     const unit = row.kind === "group" ? row.members[0] : row.unit;
     const likes = row.kind === "group" ? `first of ${countText(row.members.length)} likes` : "";
     const one = unit.rows[0] === NONE ? "new" : unit.rows[1] === NONE ? "gone" : "";
+    // The note stands below the name: beside it, it would break the name where it has a hyphen.
+    const note = element("div", { kind: "note", text: likes === "" ? one : likes });
     return element("tr", { children: [element("td", { kind: "n", text: signedText(unit.delta) }),
-      element("td", { children: [unitLink(unit.name, page)] }),
-      element("td", { text: likes === "" ? one : likes })] });
+      element("td", { children: [unitLink(unit.name, page), note] })] });
   });
   return [element("h3", { text: "Largest differences, B against A" }),
     element("table", { children: lines })];

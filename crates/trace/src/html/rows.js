@@ -5,6 +5,11 @@
 /** Members from which on likes become one row. */
 const GROUP_MEMBERS_MIN = 5;
 
+/** The largest of many values; as arguments of Math.max they could be more than a call takes. */
+function largest(values, least) {
+  return values.reduce((most, value) => Math.max(most, value), least);
+}
+
 /** One unit of one or two runs: what rows are made of. */
 function makeUnits(runs) {
   const byName = new Map();
@@ -29,11 +34,12 @@ function measure(runs, unit) {
     own: own[which],
     delta: runs.length > 1 ? own[1] - own[0] : 0,
     differs: runs.length > 1 && unit.rows.includes(NONE),
-    wait: Math.max(0, ...bars.map((bar) => run.bars.wait[bar])),
+    wait: largest(bars.map((bar) => run.bars.wait[bar]), 0),
     begin: bars.length > 0 ? run.bars.queued[bars[0]] : 0,
     // What was only found to be up says least: last.
     start: bars.length > 0 ? run.bars.start[bars[0]] : Number.MAX_SAFE_INTEGER,
-    slack: Math.min(Infinity, ...bars.map((b) => run.bars.slack[b]).filter((s) => s !== NONE)),
+    slack: bars.map((bar) => run.bars.slack[bar]).filter((us) => us !== NONE)
+      .reduce((least, us) => Math.min(least, us), Infinity),
     critical: runs.some((r, w) => (r.barsOfRow[unit.rows[w]] ?? []).some((b) => r.onPath.has(b))),
     failed: bars.some((bar) => hasFailed(run, bar)),
     killed: bars.some((bar) => run.bars.kills[bar] > 0),
@@ -95,8 +101,8 @@ function makeRows(model, choice, open) {
   const listed = choice.group === "none" ? units.map(unitRow) : groupRows(units, choice.group, open);
   const grouped = model.runs.length === 1 && listed.some((row) => row.kind === "group");
   const note = grouped ? "median / 95 % / longest" : "";
-  rows.push({ kind: "section", label: `${title} (${countText(units.length)})`, note }, ...listed);
-  return { rows, found: units.length };
+  const section = { kind: "section", label: `${title} (${countText(units.length)})`, note };
+  return { rows: [...rows, section, ...listed], found: units.length };
 }
 
 function unitRow(unit) {
@@ -140,7 +146,7 @@ function groupRows(units, by, open) {
     if (members[0] !== unit) continue;
     const isOpen = open.has(key);
     rows.push({ kind: "group", key, members, isOpen, stats: groupStats(members), depth: 0 });
-    if (isOpen) rows.push(...members.map((unit) => ({ ...unitRow(unit), depth: 1 })));
+    if (isOpen) members.forEach((unit) => rows.push({ ...unitRow(unit), depth: 1 }));
   }
   return rows;
 }

@@ -100,16 +100,21 @@ impl Browser {
 
     /// Opens a text as a page and waits until its program says that it is ready.
     pub fn open(&mut self, name: &str, text: &str) {
-        let path = self.directory.join(name);
-        std::fs::write(&path, text).expect("the page is written");
-        self.call("Page.navigate", json!({"url": format!("file://{}", path.display())}));
-        while self.next()["method"] != "Page.loadEventFired" {}
+        self.show(name, text);
         self.eval(
             "new Promise((done) => { const look = () => window.page || \
              document.getElementById('headline').textContent.startsWith('This chart cannot') \
              ? done(true) : requestAnimationFrame(look); look(); })",
         );
         self.frame();
+    }
+
+    /// Opens a text as whatever its name says and waits until it is loaded.
+    pub fn show(&mut self, name: &str, text: &str) {
+        let path = self.directory.join(name);
+        std::fs::write(&path, text).expect("the page is written");
+        self.call("Page.navigate", json!({"url": format!("file://{}", path.display())}));
+        while self.next()["method"] != "Page.loadEventFired" {}
     }
 
     /// The value of an expression, or what its promise comes to.

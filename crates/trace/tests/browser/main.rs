@@ -4,6 +4,7 @@
 //! Prints `NOT RUN` where no Chromium is installed. `CHART_SCREENSHOTS=DIRECTORY` keeps pictures.
 
 mod devtools;
+mod odd;
 
 use devtools::Browser;
 use serde_json::Value;
@@ -173,6 +174,11 @@ fn compares_two_boots_and_shows_kills_in_both_themes() {
         );
         assert_eq!(first, Value::from("database.service"), "the largest difference is first");
         browser.picture("compare.png");
+        let broken = browser.eval(
+            "[...document.querySelectorAll('#panel button.link')].map((link) => \
+             [link.textContent, link.offsetHeight]).filter(([, height]) => height > 30)",
+        );
+        assert_eq!(broken, serde_json::json!([]), "names of this length fit in one line");
         browser.eval("page.chooseName('test-nginx-8000.service')");
         assert!(text(browser, "panel").contains("New: it is not in A."));
 

@@ -1,0 +1,187 @@
+//! Charts of odd things: nothing, one unit with very many bars, half a shutdown, machines with
+//! nothing in common, clocks that were never set, names that mean something elsewhere.
+
+use super::{boot, devtools::Browser, in_browser, text};
+use warren_trace::analysis::Analysis;
+use warren_trace::event::{Event, NO_UNIT, What};
+use warren_trace::export::{html, svg};
+use warren_trace::record::{Recording, Unit};
+use warren_trace::sample::host;
+use warren_trace::words::{Asked, Ending, Release, Subject, Work};
+
+/// More bars, and more units, than a call in a browser takes arguments.
+const MANY: u32 = 150_000;
+
+/// Names as they may stand in a unit file, and worse.
+const NAMES: [&str; 8] = [
+    "dev-disk-by\\x2did-a\\x2d\\x2db.device",
+    "</script><script>document.title='broken'</script>.service",
+    "'\"quotes\"`${1}`&amp;<b>.service",
+    "überall-\u{65e5}\u{672c}\u{8a9e}\u{306e}\u{540d}\u{524d}-\u{1f407}\u{1f407}.service",
+    "\u{202e}turned-around.service",
+    "__proto__",
+    "-1.slice",
+    "{{data}}.service",
+];
+
+fn small(subject: Subject) -> Recording {
+    host(subject, 20, 1).record()
+}
+
+/// Opens a chart and does with it what a reader may; the headline that it shows.
+fn read(browser: &mut Browser, page: &str) -> String {
+    browser.open("odd.html", page);
+    let headline = text(browser, "headline");
+    browser.eval("document.getElementById('scroll').focus()");
+    for key in ["End", "Enter", "h", "+", "ArrowRight", "0", "g", "s", "c", "Home", "Enter"] {
+        browser.key(key);
+    }
+    for x in [100.0, 400.0, 800.0] {
+        browser.mouse("mouseMoved", (x, 400.0));
+    }
+    browser.eval(
+        "page.model.units.slice(0, 40).forEach((unit) => { page.chooseName(unit.name); \
+         page.enter(page.state.selected); page.paintNow(); })",
+    );
+    browser.eval("if (document.title === 'broken') throw new Error('a name became a program')");
+    headline
+}
+
+/// Very many jobs, one after another, each of the unit that `unit` says.
+fn many(unit: impl Fn(u32) -> u32) -> Recording {
+    let mut recording = host(Subject::Boot, 0, 1).record();
+    let mut time_us = recording.events.last().expect("it has some").time_us;
+    for number in 0..MANY {
+        let (job, asked) = (number + 1_000, Asked::Manager);
+        let queued = What::JobQueued { job, work: Work::Restart, asked, uid: 0, pid: 0 };
+        let ended = What::JobEnded { job, ending: Ending::Done, reason: 10 };
+        let released = What::JobReleased { job, by: Release::AtOnce };
+        for (after_us, what) in [(10, queued), (5, released), (40, ended)] {
+            time_us += after_us;
+            recording.events.push(Event::new(time_us, unit(number), NO_UNIT, what));
+        }
+    }
+    recording
+}
+
+#[test]
+fn a_unit_with_very_many_restarts_is_shown() {
+    in_browser("restarts", |browser| {
+        let headline = read(browser, &html::html(&Analysis::of(&many(|_| 1))));
+        assert!(headline.contains("Boot took"), "{headline}");
+        let bars = browser.eval("page.model.runs[0].barsOfRow[1].length");
+        assert_eq!(bars, MANY + 1);
+        browser.picture("restarts.png");
+    });
+}
+
+#[test]
+fn very_many_units_are_listed_one_by_one() {
+    in_browser("units", |browser| {
+        let mut recording = many(|number| number + 100);
+        let named = |number| Unit { id: number, slice: NO_UNIT, name: format!("n{number}.mount") };
+        recording.units.extend((100..100 + MANY).map(named));
+        browser.open("units.html", &html::html(&Analysis::of(&recording)));
+        browser.eval("page.open.add('n*.mount')");
+        for group in ["template", "none"] {
+            let rows = browser.eval(&format!(
+                "document.getElementById('group').value = '{group}'; page.rebuild(); \
+                 page.state.rows.length"
+            ));
+            assert!(rows.as_u64() > Some(MANY.into()), "{group}: {rows}");
+        }
+    });
+}
+
+#[test]
+fn nothing_half_of_it_and_strangers_are_shown() {
+    in_browser("strange", |browser| {
+        let mut empty = small(Subject::Boot);
+        empty.events.clear();
+        let mut nobody = empty.clone();
+        nobody.units.clear();
+        nobody.edges.clear();
+        let mut half = small(Subject::Shutdown);
+        half.events.truncate(half.events.len() / 2);
+        let mut tail = small(Subject::Shutdown);
+        tail.events.drain(..tail.events.len() / 2);
+        let mut unset = small(Subject::Boot);
+        unset.head.anchor.realtime_us = 0;
+        let mut late = small(Subject::Boot);
+        late.head.anchor.realtime_us = u64::MAX;
+        // The machine slept, or the clock of the recording went wrong, in the middle.
+        let mut jumped = small(Subject::Boot);
+        let middle = jumped.events.len() / 2;
+        jumped.events[middle..].iter_mut().for_each(|event| event.time_us += 400_000_000_000);
+        let mut back = small(Subject::Boot);
+        back.events[middle..].iter_mut().for_each(|event| event.time_us /= 2);
+        for recording in [&empty, &nobody, &half, &tail, &unset, &late, &jumped, &back] {
+            let headline = read(browser, &html::html(&Analysis::of(recording)));
+            assert!(headline.contains(" took "), "{headline}");
+        }
+        let mut other = small(Subject::Boot);
+        other.head.host = "another".into();
+        other.units.iter_mut().for_each(|unit| unit.name.insert_str(0, "other-"));
+        let one = small(Subject::Boot);
+        for (a, b) in [(&one, &other), (&other, &empty), (&nobody, &one), (&half, &one)] {
+            let page = html::compared(&Analysis::of(a), &Analysis::of(b));
+            let headline = read(browser, &page);
+            assert!(headline.contains("B: "), "{headline}");
+        }
+        browser.picture("strange.png");
+    });
+}
+
+#[test]
+fn odd_names_stay_text_and_stay_in_their_places() {
+    in_browser("names", |browser| {
+        let mut recording = small(Subject::Boot);
+        for (unit, name) in recording.units.iter_mut().zip(NAMES) {
+            unit.name = name.into();
+        }
+        let long = format!("{}.service", "very-long-name-".repeat(16));
+        recording.units[NAMES.len()].name = long;
+        recording.units[NAMES.len() + 1].name = "\u{732b}".repeat(80);
+        let analysis = Analysis::of(&recording);
+        read(browser, &html::html(&analysis));
+        let names = browser.eval("page.model.units.map((unit) => unit.name)");
+        let names = names.as_array().expect("a list");
+        for name in NAMES {
+            assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
+        }
+        browser.picture("names.png");
+
+        browser.show("names.svg", &svg::svg(&analysis));
+        let outside = browser.eval(
+            "[...document.querySelectorAll('text')].map((text) => [text.textContent, \
+             text.getBBox()]).filter(([text, box]) => box.x < 0 || box.x + box.width > \
+             (box.x < 330 && text.endsWith('\u{2026}') ? 330 : 1200)).map(([text]) => text)",
+        );
+        assert_eq!(outside, serde_json::json!([]), "names leave their place");
+        browser.picture("names-svg.png");
+    });
+}
+
+#[test]
+fn panned_rows_keep_their_names() {
+    in_browser("panned", |browser| {
+        browser.open("boot.html", &html::html(&Analysis::of(&boot())));
+        browser.eval(
+            "(() => { document.getElementById('group').value = 'slice'; page.rebuild(); \
+             page.open.add(page.state.rows.find((row) => row.kind === 'group').key); \
+             page.rebuild(); page.zoom(1 / 40); })()",
+        );
+        browser.frame();
+        browser.picture("slices.png");
+        // Every text of the plot lies in it: none begins left of it, where it would lose its begin.
+        let cut = browser.eval(
+            "(() => { const cut = new Set(); const own = CanvasRenderingContext2D.prototype; \
+             const fill = own.fillText; own.fillText = function (text, x, y) { \
+             if (x < NAME_WIDTH && x + this.measureText(text).width > NAME_WIDTH) cut.add(text); \
+             return fill.call(this, text, x, y); }; \
+             for (let at = 0; at < 400; at++) { page.pan(0.013); page.paintNow(); } \
+             own.fillText = fill; return [...cut]; })()",
+        );
+        assert_eq!(cut, serde_json::json!([]));
+    });
+}
