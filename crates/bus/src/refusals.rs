@@ -5,6 +5,7 @@ use warren_core::graph::Definition;
 use warren_core::ids::UnitId;
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::KillWhom;
+use warren_core::state::ActiveState;
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitName};
 
@@ -38,6 +39,16 @@ pub fn not_loaded(name: &str) -> BusError {
 pub fn loaded(view: &View, name: &str) -> Result<UnitId, BusError> {
     let unit = UnitName::parse(name).ok().and_then(|name| view.lookup(&name));
     unit.filter(|unit| crate::methods::is_listed(view, *unit)).ok_or_else(|| not_loaded(name))
+}
+
+/// A stop has something to do: the unit is in memory, and runs or has a file that can be used.
+pub fn stoppable(view: &View, name: &str) -> Result<(), BusError> {
+    let unit = loaded(view, name)?;
+    let usable = matches!(view.definition(unit).load_state, LoadState::Loaded | LoadState::Masked);
+    match usable || view.run(unit).active_state() != ActiveState::Inactive {
+        true => Ok(()),
+        false => Err(not_loaded(name)),
+    }
 }
 
 /// A name that a unit can have.

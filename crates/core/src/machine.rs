@@ -71,6 +71,8 @@ pub struct Core {
     pub(crate) running_jobs: u32,
     /// Instances of `Accept=yes` that are under way, and the socket that each belongs to.
     pub(crate) connections: BTreeMap<UnitId, UnitId>,
+    /// Those of sockets that are down: they count again when the socket listens again.
+    pub(crate) outliving: BTreeMap<UnitId, Vec<UnitId>>,
     /// The graph changed while jobs were installed: their order was not checked as a whole.
     pub(crate) circles_possible: bool,
     /// Jobs were installed without a plan. What waits for nobody need not wait for the check.
@@ -133,6 +135,7 @@ impl Core {
             idle_queue: BTreeSet::new(),
             running_jobs: 0,
             connections: BTreeMap::new(),
+            outliving: BTreeMap::new(),
             circles_possible: false,
             circles_unchecked: false,
             untaken: Untaken::default(),

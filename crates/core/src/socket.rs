@@ -8,6 +8,7 @@ use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::settings::Compiled;
 use crate::state::*;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use warren_unit::config::{KillMode, SocketConfig};
 use warren_unit::settings::{Group, Id};
@@ -53,7 +54,7 @@ impl Core {
             command: (CommandList::StartPre, 0),
             deadline: None,
             outcome: Outcome::Success,
-            connections: Vec::new(),
+            connections: self.outliving.remove(&unit).unwrap_or_default(),
             triggers: RateWindow::default(),
         };
         self.history_mut(unit).outcome = Outcome::Success;
@@ -192,9 +193,15 @@ impl Core {
         match (list, success) {
             (CommandList::StartPre, true) => self.open_sockets(unit),
             (CommandList::StartPost, true) => self.enter_listening(unit),
-            (CommandList::StartPre | CommandList::StartPost, false) => {
+            // Nothing is open: there is nothing to stop.
+            (CommandList::StartPre, false) => {
                 self.socket_failed(unit, Outcome::ExitCode);
-                self.socket_down(unit);
+                let outcome = self.socket_mut(unit).outcome;
+                self.socket_dead(unit, outcome);
+            }
+            (CommandList::StartPost, false) => {
+                self.socket_failed(unit, Outcome::ExitCode);
+                self.run_socket_list(unit, CommandList::Stop);
             }
             (CommandList::Stop, _) => self.socket_down(unit),
             _ => {
@@ -387,6 +394,10 @@ impl Core {
     }
 
     fn socket_dead(&mut self, unit: UnitId, outcome: Outcome) {
+        let left = self.socket(unit).map(|run| run.connections.clone()).unwrap_or_default();
+        if !left.is_empty() {
+            self.outliving.insert(unit, left);
+        }
         self.history_mut(unit).outcome = outcome;
         if std::mem::take(&mut self.history_mut(unit).has_cgroup) {
             self.kill_socket_group(unit);
@@ -498,10 +509,14 @@ impl Core {
 
     /// An instance of an `Accept=yes` socket is through, or never began.
     pub(crate) fn connection_ended(&mut self, unit: UnitId) {
-        if let Some(socket) = self.connections.remove(&unit)
-            && self.socket(socket).is_some()
-        {
+        let Some(socket) = self.connections.remove(&unit) else { return };
+        if self.socket(socket).is_some() {
             self.socket_mut(socket).connections.retain(|&u| u != unit);
+        } else if let Entry::Occupied(mut left) = self.outliving.entry(socket) {
+            left.get_mut().retain(|&u| u != unit);
+            if left.get().is_empty() {
+                left.remove();
+            }
         }
     }
 

@@ -116,8 +116,7 @@ fn describe(number: u64, fd: &OwnedFd) -> (String, Vec<(&'static str, String)>) 
 
 /// The address that an instance's connection comes from, as [`describe`] made it part of its name.
 fn source_of(instance: &UnitName) -> Option<IpAddr> {
-    let name = warren_unit::escape::unescape(instance.instance()?).ok()?;
-    let (_, peer) = name.rsplit_once('-')?;
+    let (_, peer) = instance.instance()?.rsplit_once('-')?;
     let (address, _port) = peer.rsplit_once(':')?;
     address.parse().ok()
 }
@@ -266,7 +265,7 @@ impl Daemon {
         };
         let template = config.service.clone().or_else(own)?;
         let template = if template.is_template() { template } else { template.template()? };
-        template.with_instance(&warren_unit::escape::escape(instance)).ok()
+        template.with_instance(instance).ok()
     }
 
     /// After a restart: a connection that was not handed over. Its instance may be under way.
@@ -344,8 +343,7 @@ mod tests {
     fn an_instance_tells_where_its_connection_comes_from() {
         let check = |name: &str, source: Option<&str>| {
             let template = UnitName::parse("web@.service").expect("a name");
-            let escaped = warren_unit::escape::escape(name);
-            let instance = template.with_instance(&escaped).expect("an instance");
+            let instance = template.with_instance(name).expect("an instance");
             assert_eq!(source_of(&instance), source.map(|s| s.parse().expect("an address")));
         };
         check("7-127.0.0.1:80-10.1.2.3:4711", Some("10.1.2.3"));

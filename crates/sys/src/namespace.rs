@@ -99,7 +99,10 @@ pub fn set_host_name(name: &str) -> Result<()> {
     rustix::system::sethostname(name.as_bytes()).call("sethostname")
 }
 
-/// Brings up the loopback interface of this network namespace.
+/// Brings up the loopback interface of this network namespace, unless it is up.
+///
+/// # Errors
+/// `EPERM` in a namespace whose interfaces are not ours to change, `ENODEV` without such an interface.
 pub fn loopback_up() -> Result<()> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
@@ -109,7 +112,16 @@ pub fn loopback_up() -> Result<()> {
     for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
         *to = *from as libc::c_char;
     }
-    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    let up = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: SIOCGIFFLAGS reads the name of this struct and fills in its flags.
+    let ret = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS as _, &raw mut request) };
+    check("ioctl SIOCGIFFLAGS", ret as _).map_err(|e: Error| e.on("lo"))?;
+    // SAFETY: the kernel filled in the flags.
+    let flags = unsafe { request.ifr_ifru.ifru_flags };
+    if flags & libc::IFF_UP as libc::c_short != 0 {
+        return Ok(());
+    }
+    request.ifr_ifru.ifru_flags = flags | up;
     // SAFETY: SIOCSIFFLAGS reads name and flags of this struct.
     let ret =
         unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
@@ -129,9 +141,16 @@ mod tests {
 
     #[test]
     fn loopback_comes_up_in_a_namespace_of_its_own() {
-        let run = || {
+        let run = || -> Result<()> {
             unshare(Namespaces::NET)?;
-            loopback_up()
+            let here = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            let own = here.local_addr().expect("an address");
+            let down = here.send_to(b"x", own).expect_err("nothing is up").raw_os_error();
+            assert_eq!(down, Some(libc::ENETUNREACH));
+            // A second time changes nothing.
+            loopback_up().and_then(|()| loopback_up())?;
+            here.send_to(b"x", own).expect("it is up");
+            Ok(())
         };
         match std::thread::spawn(run).join().expect("the thread ends well") {
             Ok(()) => {}

@@ -122,7 +122,12 @@ fn is_named(graph: &Graph, unit: UnitId) -> bool {
         !matches!(relation, Relation::MountsFor | Relation::MountsForOf)
             && graph.related(unit, *relation).next().is_some()
     };
-    graph.definition(unit).load_state != LoadState::NotFound || Relation::ALL.iter().any(names)
+    match graph.definition(unit).load_state {
+        // Forgotten: its id waits for another unit.
+        LoadState::Stub => false,
+        LoadState::NotFound => Relation::ALL.iter().any(names),
+        _ => true,
+    }
 }
 
 thread_local! {
@@ -287,6 +292,13 @@ pub fn neighbours(view: &View, id: JobId, after: bool) -> Result<Step, Refused> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn forgotten_units_are_not_listed() {
+        let graph = Graph::with_names(vec![UnitName::parse("a.service").ok(), None]);
+        assert!(!is_named(&graph, UnitId(0)), "no other unit names it");
+        assert!(!is_named(&graph, UnitId(1)), "its id waits for another unit");
+    }
 
     #[test]
     fn the_path_in_a_row_is_the_path_of_the_unit() {

@@ -121,7 +121,7 @@ pub fn enqueue_verb(
         return refuse("Isolate is only valid for start.");
     }
     if stops {
-        refusals::loaded(call.view, unit.as_str())?;
+        refusals::stoppable(call.view, unit.as_str())?;
     } else if let Some(step) = look_before_start(call, &unit, mode)? {
         return Ok(step);
     }
@@ -147,8 +147,12 @@ fn look_before_start(
     let definition = call.view.definition(unit);
     match definition.load_state {
         LoadState::NotFound => Err(refusals::not_found(name.as_str())),
-        LoadState::Loaded if mode == JobMode::Isolate && !definition.flags.allow_isolate() => {
+        _ if mode == JobMode::Isolate && !definition.flags.allow_isolate() => {
             Err(BusError::no_isolation("Operation refused, unit may not be isolated."))
+        }
+        // Before what the verb means for such a unit.
+        LoadState::BadSetting | LoadState::Error => {
+            Err(refusals::of_load_state(definition).expect("it is not loaded"))
         }
         _ => Ok(None),
     }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use warren_sys::cgroup::{self, Tree};
 use warren_sys::mount::{self, MountFlags};
-use warren_sys::{Error, child, process, reboot};
+use warren_sys::{Error, child, namespace, process, reboot};
 
 use crate::again::Before;
 use crate::options::Options;
@@ -38,13 +38,15 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
     let is_pid_1 = std::process::id() == 1;
     if is_pid_1 {
         mount_api_file_systems();
+        // Whoever else sees to networks may come later, or not at all.
+        warn("loopback interface", namespace::loopback_up());
         if before.is_none() {
             // The kernel starts process 1 in no process group; autofs needs to know ours.
             warn("session", child::new_session());
         }
     }
-    let namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
-    let is_host = is_pid_1 && namespace == Some(HOST_PID_NAMESPACE);
+    let pid_namespace = fs::metadata("/proc/self/ns/pid").map(|m| m.ino()).ok();
+    let is_host = is_pid_1 && pid_namespace == Some(HOST_PID_NAMESPACE);
     if is_host {
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
     }
