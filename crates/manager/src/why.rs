@@ -16,7 +16,7 @@ use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::Relation;
 
-use crate::control_calls::{Answered, find, log_tail, moment, reason, row, rules_of};
+use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
 use crate::daemon::now;
 use crate::ending::waits;
 use crate::restarts;
@@ -82,10 +82,10 @@ fn roots(view: &View, now: Monotonic) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
 fn in_trouble(view: &View, unit: UnitId, now: Monotonic) -> bool {
     let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
     let history = view.run(unit).history.as_deref();
-    let left_out = history.is_some_and(|h| h.reason.code == Code::LeftOut);
+    let refused = history.is_some_and(|h| h.reason.code.is_refusal());
     let is_down = view.active_state(unit).is_down();
     let fails = view.active_state(unit).as_str() == "failed";
-    fails || waits || left_out && is_down || restarts::is_unsteady(view, unit, now)
+    fails || waits || refused && is_down || restarts::is_unsteady(view, unit, now)
 }
 
 /// The unit, then what explains it, and so on.
@@ -129,6 +129,9 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
         out["reason"]["cure"] = json!(Code::Maintenance.cure());
     }
     out["made_by"] = json!(rules_of(shared, definition));
+    out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
+        json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})
+    });
     out["detail"] = json!(history.status_text);
     if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
         out["device"] = json!(words);

@@ -41,6 +41,48 @@ fn what_was_wanted_in_vain_tells_whose_fault_it_is() {
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
 }
 
+/// A start that was refused leaves its reason, through a kill of the manager too; one that is not
+/// refused takes it away.
+#[test]
+fn a_refused_start_is_remembered() {
+    let units = [
+        ("top.service", "[Unit]\nRequires=gone.service\n[Service]\nExecStart=@P stay"),
+        ("a.service", "[Unit]\nRequires=b.service\nAfter=b.service\n[Service]\nExecStart=@P stay"),
+        ("b.service", "[Unit]\nRequires=a.service\nAfter=a.service\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("refused-starts", &units) else { return };
+    let refused = |unit: &str| {
+        let ended = m.job("start", unit);
+        assert!(matches!(ended, lab::Ended::Refused(_)), "{ended:?}");
+    };
+    let first = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"][0].clone();
+    refused("top.service");
+    refused("a.service");
+    let look = || {
+        let top = first("top.service");
+        assert_eq!(top["reason"]["code"], "WR-0062", "{top}");
+        assert_eq!(top["refusal"]["text"], "Unit gone.service not found.", "{top}");
+        assert!(top["refusal"]["at"].is_u64() && top["refusal"]["by"]["uid"] == 0, "{top}");
+        let circle = first("a.service");
+        assert_eq!(circle["reason"]["code"], "WR-0091", "{circle}");
+        assert!(circle["refusal"]["text"].to_string().contains("b.service -> "), "{circle}");
+        let all = m.call("Why", &json!({}))["units"].to_string();
+        assert!(all.contains("gone.service") && all.contains("WR-0091"), "{all}");
+    };
+    look();
+    assert!(m.kill_manager());
+    look();
+
+    m.write("gone.service", "[Service]\nExecStart=@P stay");
+    m.write("b.service", "[Service]\nExecStart=@P stay");
+    m.call("ReloadConfiguration", &json!({}));
+    for unit in ["top.service", "a.service"] {
+        m.expect_job("start", unit, "done");
+        assert!(first(unit)["refusal"].is_null(), "{}", first(unit));
+    }
+    assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
+}
+
 #[test]
 fn a_restart_may_have_a_dump_first() {
     let Some(m) = Machine::start("dump", &[("a.service", "[Service]\nExecStart=@P stay")]) else {
