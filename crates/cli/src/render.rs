@@ -339,7 +339,8 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let active = text(root, "active");
     let tone = tone_of_state(active);
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
-    put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
+    let since = root["since"].as_u64().map(|at| format!(" since {}", date(at))).unwrap_or_default();
+    put!(out, "{} {} is {state}{since}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
     for remark in remarks(root) {
         put!(out, "   Note: {remark}");
@@ -349,6 +350,11 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     if let Some(words) = root["device"].as_str() {
         put!(out, "   Device: {words}");
+    }
+    match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
+        None => {}
+        Some([]) => put!(out, "   All of them are met now."),
+        Some(unmet) => put!(out, "   Not met: {}", unmet.join(", ")),
     }
     if let Some(refusal) = refusal(root) {
         put!(out, "   {refusal}");
@@ -366,7 +372,10 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     // Of what goes well nobody asks how it went the last time.
     let is_over = active == "failed" || root["restart"]["waits"] == true;
-    if let Some(ended) = root["ended"].as_str().filter(|_| is_over) {
+    // Some signals end a service as well as its own wish does: SIGTERM of an administrator.
+    let left = text(&root["reason"], "code") == "WR-0024";
+    let told = |ended: &&str| is_over || left && ended.contains(" by SIG");
+    if let Some(ended) = root["ended"].as_str().filter(told) {
         put!(out, "   Its {ended}");
     }
     for line in restarts::lines(root) {

@@ -15,7 +15,9 @@ use warren_core::state::{History, LostJob};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::Relation;
+use warren_unit::config::Condition;
 
+use crate::conditions;
 use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
 use crate::daemon::now;
 use crate::ending::waits;
@@ -108,7 +110,42 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
     };
     let by_job =
         view.job(unit).filter(|job| job.blockers > 0).and_then(|job| blocker(view, unit, job.kind));
-    by_job.or(by_reason).filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+    let by_trigger = || idle_trigger(view, unit, view.reason(unit).code);
+    by_job
+        .or(by_reason)
+        .or_else(by_trigger)
+        .filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+}
+
+/// What would have started a unit that nothing has asked for, had it not failed.
+fn idle_trigger(view: &View, unit: UnitId, code: Code) -> Option<UnitId> {
+    let mut triggers = view.graph.related(unit, Relation::TriggeredBy);
+    triggers
+        .find(|&other| view.active_state(other).as_str() == "failed")
+        .filter(|_| code == Code::NeverStarted)
+}
+
+/// Conditions, or assertions, of a unit that was not started for them, and that are not met now.
+fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<Vec<String>> {
+    let compiled = shared.compiled(view.definition(unit));
+    let (prefix, list) = match view.reason(unit).code {
+        Code::ConditionFailed => ("Condition", &compiled.section.conditions),
+        Code::AssertFailed => ("Assert", &compiled.section.asserts),
+        _ => return None,
+    };
+    let context = &shared.settings().context;
+    let is_met = |condition: &Condition| conditions::holds(condition, context);
+    let one_will_do = list.iter().any(|c| c.trigger && is_met(c));
+    let counts = |condition: &&Condition| !(condition.trigger && one_will_do);
+    let unmet = list.iter().filter(counts).filter(|condition| !is_met(condition));
+    Some(
+        unmet
+            .map(|Condition { kind, trigger, negate, parameter }| {
+                let (any, not) = (if *trigger { "|" } else { "" }, if *negate { "!" } else { "" });
+                format!("{prefix}{}={any}{not}{parameter}", kind.as_str())
+            })
+            .collect(),
+    )
 }
 
 /// The first unit whose job this one's job waits for.
@@ -128,6 +165,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     if view.run(unit).marked() == Some(Marked::Maintenance) {
         out["reason"]["cure"] = json!(Code::Maintenance.cure());
     }
+    out["unmet"] = json!(unmet(view, shared, unit));
     out["made_by"] = json!(rules_of(shared, definition));
     out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
         json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})

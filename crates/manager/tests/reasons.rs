@@ -83,6 +83,45 @@ fn a_refused_start_is_remembered() {
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
 }
 
+/// What is not met is named, as it is when one asks; what needs a unit that is down leads to it, and what
+/// nobody asked for to the socket that would have.
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let conditions =
+        "ConditionPathExists=/run/there\nConditionPathExists=|/run/a\nConditionPathExists=|!/run\n";
+    let skipped = format!("[Unit]\n{conditions}[Service]\nExecStart=@P stay");
+    let units = [
+        ("skipped.service", &*skipped),
+        ("down.service", "[Service]\nExecStart=@P stay"),
+        (
+            "needs.service",
+            "[Unit]\nRequisite=down.service\nAfter=down.service\n[Service]\nExecStart=@P stay",
+        ),
+        ("s.socket", "[Socket]\nListenStream=/proc/s"),
+        ("s.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("named", &units) else { return };
+    let path = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"].clone();
+    m.expect_job("start", "skipped.service", "done");
+    let all = [
+        "ConditionPathExists=/run/there",
+        "ConditionPathExists=|/run/a",
+        "ConditionPathExists=|!/run",
+    ];
+    assert_eq!(path("skipped.service")[0]["unmet"], json!(all));
+    std::fs::write(m.inside("/run/a"), "").expect("a file");
+    assert_eq!(path("skipped.service")[0]["unmet"], json!(all[..1]), "one of two will do");
+    std::fs::write(m.inside("/run/there"), "").expect("a file");
+    assert_eq!(path("skipped.service")[0]["unmet"], json!([]));
+
+    m.expect_job("start", "needs.service", "dependency");
+    m.expect_job("start", "s.socket", "failed");
+    for (unit, root) in [("needs.service", "down.service"), ("s.service", "s.socket")] {
+        assert_eq!(path(unit)[1]["name"], root, "{}", path(unit));
+    }
+    assert!(path("down.service")[0]["unmet"].is_null());
+}
+
 #[test]
 fn a_restart_may_have_a_dump_first() {
     let Some(m) = Machine::start("dump", &[("a.service", "[Service]\nExecStart=@P stay")]) else {
