@@ -301,6 +301,9 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     for step in path.iter().rev().skip(1) {
         let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
         put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_of_step(step));
+        if let Some(refusal) = refusal(step) {
+            put!(out, "     {refusal}");
+        }
     }
     let impact = texts(unit, "impact");
     if !impact.is_empty() {
@@ -336,7 +339,8 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     let active = text(root, "active");
     let tone = tone_of_state(active);
     let state = style.paint(tone, &format!("{active} ({})", text(root, "sub")));
-    put!(out, "{} {} is {state}", style.paint(tone, mark(active)), text(root, "name"));
+    let since = root["since"].as_u64().map(|at| format!(" since {}", date(at))).unwrap_or_default();
+    put!(out, "{} {} is {state}{since}", style.paint(tone, mark(active)), text(root, "name"));
     put!(out, "   {} {}", text(&root["reason"], "code"), reason_text(&root["reason"]));
     for remark in remarks(root) {
         put!(out, "   Note: {remark}");
@@ -346,6 +350,14 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     if let Some(words) = root["device"].as_str() {
         put!(out, "   Device: {words}");
+    }
+    match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
+        None => {}
+        Some([]) => put!(out, "   All of them are met now."),
+        Some(unmet) => put!(out, "   Not met: {}", unmet.join(", ")),
+    }
+    if let Some(refusal) = refusal(root) {
+        put!(out, "   {refusal}");
     }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
@@ -360,7 +372,10 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     // Of what goes well nobody asks how it went the last time.
     let is_over = active == "failed" || root["restart"]["waits"] == true;
-    if let Some(ended) = root["ended"].as_str().filter(|_| is_over) {
+    // Some signals end a service as well as its own wish does: SIGTERM of an administrator.
+    let left = text(&root["reason"], "code") == "WR-0024";
+    let told = |ended: &&str| is_over || left && ended.contains(" by SIG");
+    if let Some(ended) = root["ended"].as_str().filter(told) {
         put!(out, "   Its {ended}");
     }
     for line in restarts::lines(root) {
@@ -396,9 +411,21 @@ fn rules(unit: &Value) -> impl Iterator<Item = String> + '_ {
     unit["made_by"].as_array().into_iter().flatten().map(crate::fleet::changes::origin)
 }
 
+/// The last start of the unit that was refused.
+fn refusal(unit: &Value) -> Option<String> {
+    let refusal = unit["refusal"].as_object()?;
+    let at = refusal["at"].as_u64().map(|at| format!(" {}", date(at))).unwrap_or_default();
+    let said = refusal["text"].as_str().unwrap_or_default();
+    Some(format!("A start was refused{at}{}: {said}", by_whom(&refusal["by"])))
+}
+
 fn reason_text(reason: &Value) -> String {
-    let cause = &reason["cause"];
-    let by = match text(cause, "kind") {
+    format!("{}{}", text(reason, "text"), by_whom(&reason["cause"]))
+}
+
+/// Who or what set something off, in brackets.
+fn by_whom(cause: &Value) -> String {
+    match text(cause, "kind") {
         "request" if cause["pid"].is_null() => {
             format!(" (asked by user {} from outside)", cause["uid"])
         }
@@ -407,8 +434,7 @@ fn reason_text(reason: &Value) -> String {
         "manager" => " (by the manager itself)".to_owned(),
         _ if cause["unit"].is_string() => format!(" ({})", text(cause, "unit")),
         kind => format!(" ({kind})"),
-    };
-    format!("{}{by}", text(reason, "text"))
+    }
 }
 
 fn shortened(names: &[&str]) -> String {

@@ -17,7 +17,7 @@ use crate::happening::What;
 use crate::ids::UnitId;
 use crate::job::{JobKind, JobResult};
 use crate::machine::Core;
-use crate::reason::{Code, Reason};
+use crate::reason::{Cause, Code, Reason};
 use crate::state::*;
 use crate::time::Monotonic;
 use crate::transaction::World;
@@ -150,8 +150,9 @@ impl Core {
         if self.is_put_aside(unit) {
             return refused(JobResult::Invalid, Code::Maintenance);
         }
-        if let Some(missing) = self.missing_bound(unit) {
-            return refused(JobResult::Dependency, missing);
+        if let Some((code, missing)) = self.missing_bound(unit) {
+            let reason = Reason::new(code, Cause::Dependency(missing));
+            return Turn::Over(JobResult::Dependency, reason);
         }
         match self.groups_against(unit) {
             Some(turn) => turn,
@@ -161,20 +162,17 @@ impl Core {
 
     /// A unit that this one is bound to and ordered after, and that is not up (systemd.unit(5),
     /// `BindsTo=` with `After=`, and `Requisite=`).
-    fn missing_bound(&self, unit: UnitId) -> Option<Code> {
+    fn missing_bound(&self, unit: UnitId) -> Option<(Code, UnitId)> {
         let down = |other: UnitId| !self.active_state(other).is_up() && !self.is_unseen(other);
         let ordered = |other: UnitId| self.graph.is_before(other, unit);
-        let gone = |relation| {
-            self.graph.related(unit, relation).any(|other| ordered(other) && down(other))
-        };
-        if gone(Relation::BindsTo) {
-            return Some(Code::BoundUnitGone);
+        let mut bound = self.graph.related(unit, Relation::BindsTo);
+        if let Some(gone) = bound.find(|&other| ordered(other) && down(other)) {
+            return Some((Code::BoundUnitGone, gone));
         }
-        let missing = self
-            .graph
-            .related(unit, Relation::Requisite)
-            .any(|other| self.active_state(other).is_down_or_going() && !self.is_unseen(other));
-        missing.then_some(Code::RequisiteMissing)
+        let mut needed = self.graph.related(unit, Relation::Requisite);
+        let is_missing =
+            |other: UnitId| self.active_state(other).is_down_or_going() && !self.is_unseen(other);
+        needed.find(|&other| is_missing(other)).map(|missing| (Code::RequisiteMissing, missing))
     }
 
     fn perform_stop(

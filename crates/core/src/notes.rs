@@ -74,7 +74,7 @@ pub fn remark_text(text: &str) -> String {
 }
 
 impl Core {
-    fn remark(&self, by: Cause, text: &str) -> Remark {
+    pub(crate) fn remark(&self, by: Cause, text: &str) -> Remark {
         Remark { by, at: self.now, text: remark_text(text) }
     }
 

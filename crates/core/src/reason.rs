@@ -99,12 +99,22 @@ codes! {
     NoDevices = 84, "nobody looks for devices here, so each is taken for plugged in", "start warren-deviced.service, where there are devices";
     Maintenance = 85, "it is in maintenance", "mend it, then `warren clear` it and start it";
     ManagerExit = 90, "the manager is going down", "";
+    Circle = 91, "its start was refused: jobs that it needs wait for each other in a circle", "take an After= or Before= of the circle away";
+    Contradiction = 92, "its start was refused: it needs a unit up and down at once", "take one of the relations away, or start less at once";
+    StoodAgainst = 93, "its start was refused: a job that is installed may not be replaced for it", "start it when that job is over, or cancel the job";
+    NotByHand = 94, "its start was refused: RefuseManualStart= leaves that to other units", "start a unit that wants it";
 }
 
 impl Code {
     /// The stable name: `WR-` and four digits.
     pub fn id(self) -> String {
         format!("WR-{:04}", self as u16)
+    }
+
+    /// Whether it tells of a start that was refused.
+    pub fn is_refusal(self) -> bool {
+        use Code::{Circle, Contradiction, LeftOut, NotByHand, StoodAgainst};
+        matches!(self, LeftOut | Circle | Contradiction | StoodAgainst | NotByHand)
     }
 
     /// Whether it is the unit's trouble that it tells of, and not the ordinary way of things.

@@ -17,7 +17,7 @@ use crate::event::{Effect, KillTarget};
 use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
-use crate::notes::Notes;
+use crate::notes::{Notes, Remark};
 use crate::state::{Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -53,6 +53,8 @@ enum Record<'r> {
     Notes { unit: UnitId, notes: Notes },
     /// What the last restart of a service answered; follows the unit's own record. Since version 3.
     Relapse { unit: UnitId, relapse: Relapse },
+    /// The last start that was refused; follows the unit's own record. Since version 4.
+    Refusal { unit: UnitId, refusal: Cow<'r, Remark> },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -191,6 +193,10 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
         write_frame(out, &Record::Relapse { unit, relapse });
         records += 1;
     }
+    if let Some(refusal) = run.history.as_ref().and_then(|history| history.refusal.as_deref()) {
+        write_frame(out, &Record::Refusal { unit, refusal: Cow::Borrowed(refusal) });
+        records += 1;
+    }
     records
 }
 
@@ -292,6 +298,11 @@ impl Restored {
             Record::Relapse { unit, relapse } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().relapse = Some(Box::new(relapse));
+            }
+            Record::Refusal { unit, refusal } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                let refusal = Box::new(refusal.into_owned());
+                run.history.get_or_insert_default().refusal = Some(refusal);
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Batch { .. } => return false,

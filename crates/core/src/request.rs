@@ -262,6 +262,10 @@ impl Refusal {
             Refusal::ShuttingDown => Code::ManagerExit,
             Refusal::Maintenance(_) => Code::Maintenance,
             Refusal::NotApplicable(_) => Code::NotSupported,
+            Refusal::Cycle(_) => Code::Circle,
+            Refusal::JobsConflict(_) => Code::Contradiction,
+            Refusal::Destructive(_) => Code::StoodAgainst,
+            Refusal::OnlyByDependency(..) => Code::NotByHand,
             _ => Code::Canceled,
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::ids::{EffectId, JobId, UnitId};
 use crate::job::{Job, JobKind, JobResult};
-use crate::notes::{Marked, Notes};
+use crate::notes::{Marked, Notes, Remark};
 use crate::part::Part;
 use crate::reason::Reason;
 use crate::time::{Moment, Monotonic};
@@ -521,6 +521,9 @@ pub struct History {
     /// What the last of them answered; a record of its own (see [`crate::record`]).
     #[serde(skip)]
     pub relapse: Option<Box<Relapse>>,
+    /// The last start of it that was refused, since the last one that was not; a record of its own.
+    #[serde(skip)]
+    pub refusal: Option<Box<Remark>>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.

@@ -28,6 +28,9 @@ fn main() {
         }
         return;
     }
+    if let Some((place, command)) = &options.mount_at {
+        std::process::exit(warren_manager::mounts::mount_at(place, command));
+    }
     if let Some(step) = &options.last_step {
         std::process::exit(warren_manager::last::run_step(step));
     }

@@ -59,15 +59,8 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
     let mut options = options(config);
     options.remount |= remount;
     let target = &*config.where_;
-    if !remount
-        && !Path::new(target).exists()
-        && let Err(e) = crate::traps::make_directories(target, config.directory_mode)
-    {
-        return Done::Failed { error: format!("{target}: {e}") };
-    }
-    // Whoever may write there could have anything mounted over.
-    if !remount && std::fs::canonicalize(target).is_ok_and(|path| path != Path::new(target)) {
-        return Done::Failed { error: format!("{target}: there is a symbolic link in the path") };
+    if !remount && let Err(error) = prepare_mount_point(target, config.directory_mode) {
+        return Done::Failed { error };
     }
     if options.flags.contains(mount::MountFlags::BIND)
         && !remount
@@ -81,6 +74,45 @@ pub fn mount(config: &MountConfig, remount: bool) -> Done {
         Ok(()) => Done::Ok,
         Err(e) => Done::Failed { error: e.to_string() },
     }
+}
+
+/// Makes the directory to mount on, if there is nothing, with this mode (systemd.mount(5),
+/// `DirectoryMode=`).
+fn prepare_mount_point(target: &str, mode: u32) -> Result<(), String> {
+    let path = Path::new(target);
+    if !path.exists() {
+        crate::traps::make_directories(target, mode).map_err(|e| format!("{target}: {e}"))?;
+    }
+    // Whoever may write there could have anything mounted over.
+    match std::fs::canonicalize(path).is_ok_and(|real| real != path) {
+        true => Err(format!("{target}: there is a symbolic link in the path")),
+        false => Ok(()),
+    }
+}
+
+/// What mount(8) is told begins with this, where warrend is to prepare the mount point before:
+/// `--mount-at=MODE:PATH COMMAND...`, in the process that may wait for a path that does not answer.
+pub const MOUNT_AT: &str = "--mount-at";
+
+/// Prepares the mount point and becomes mount(8). Returns the exit status where that fails.
+pub fn mount_at(place: &str, command: &[String]) -> i32 {
+    /// As mount(8) has it.
+    const MOUNT_FAILED: i32 = 32;
+    let error = match place.split_once(':').map(|(mode, path)| (u32::from_str_radix(mode, 8), path))
+    {
+        Some((Ok(mode), path)) => prepare_mount_point(path, mode).err(),
+        _ => Some(format!("{place}: not MODE:PATH")),
+    };
+    let error = error.unwrap_or_else(|| match command.split_first() {
+        Some((program, arguments)) => {
+            use std::os::unix::process::CommandExt;
+            let error = std::process::Command::new(program).args(arguments).exec();
+            format!("{program}: {error}")
+        }
+        None => "no command".to_owned(),
+    });
+    eprintln!("{error}");
+    MOUNT_FAILED
 }
 
 /// Unmounts everything of this unit at its path. A trap below it stays.
@@ -161,7 +193,12 @@ pub fn swap_off_command(config: &MountConfig) -> Vec<String> {
 
 /// The command line of mount(8) for this unit.
 pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
-    let mut argv = vec!["mount".to_owned()];
+    let mut argv = Vec::new();
+    if !remount && let Some(own) = own_program() {
+        let place = format!("{MOUNT_AT}={:o}:{}", config.directory_mode, config.where_);
+        argv.extend([own, place]);
+    }
+    argv.push("mount".to_owned());
     let mut options: Vec<&str> = config.options.iter().map(|o| &**o).collect();
     if remount {
         options.push("remount");
@@ -182,17 +219,19 @@ pub fn mount_command(config: &MountConfig, remount: bool) -> Vec<String> {
     argv
 }
 
+/// The file of this program, unless that was taken away.
+fn own_program() -> Option<String> {
+    let path = std::env::current_exe().ok().filter(|path| path.exists())?;
+    Some(path.to_string_lossy().into_owned())
+}
+
 /// The same for a mount that is in no file. Where its file system has no `umount.TYPE`, the system
 /// call is all there is to it, and looks at nothing: umount(8) asks the mount's server first.
 pub fn plain_unmount_command(config: &MountConfig) -> Vec<String> {
     let fs_type = config.fs_type.as_deref().unwrap_or_default();
     let helper = |directory: &&str| Path::new(directory).join(format!("umount.{fs_type}")).exists();
-    let own = std::env::current_exe().ok().filter(|_| !HELPERS.iter().any(helper));
-    match own {
-        Some(own) => {
-            let step = Step::Unmount(config.where_.to_string());
-            vec![own.to_string_lossy().into_owned(), step.to_command()]
-        }
+    match own_program().filter(|_| !HELPERS.iter().any(helper)) {
+        Some(own) => vec![own, Step::Unmount(config.where_.to_string()).to_command()],
         None => unmount_command(config),
     }
 }

@@ -11,6 +11,7 @@ use crate::fleet::Fleet;
 use crate::generators::{Generators, RUN_GENERATORS};
 use crate::last::{LAST_STEP, LAST_STEPS, LastSteps};
 use crate::log::Target;
+use crate::mounts::MOUNT_AT;
 
 /// Text of `--help`.
 pub const HELP: &str = "\
@@ -58,6 +59,8 @@ pub struct Options {
     pub last_steps: Option<LastSteps>,
     /// Take one of them and end: those that take the last steps start themselves with this.
     pub last_step: Option<String>,
+    /// Prepare a mount point and become the command: see [`crate::mounts::MOUNT_AT`].
+    pub mount_at: Option<(String, Vec<String>)>,
     /// Do not serve D-Bus clients.
     pub no_bus: bool,
     /// Where the manager's own messages go.
@@ -84,6 +87,7 @@ impl Options {
             record_path: None,
             last_steps: None,
             last_step: None,
+            mount_at: None,
             no_bus: false,
             log_target: Target::default(),
             runtime_dir: PathBuf::from("/run"),
@@ -103,6 +107,9 @@ impl Options {
                 ("--fleet-path", path) => options.fleet_path = Some(PathBuf::from(path)),
                 (RUN_GENERATORS, _) => options.run_generators = true,
                 (LAST_STEP, step) => options.last_step = Some(step.to_owned()),
+                (MOUNT_AT, place) => {
+                    options.mount_at = Some((place.to_owned(), args.by_ref().collect()));
+                }
                 (LAST_STEPS, _) => options.last_steps = Some(LastSteps::parse(args.by_ref())?),
                 ("--log-target", target) => {
                     let unknown = || format!("--log-target={target}: no such target");
@@ -115,10 +122,12 @@ impl Options {
                 _ => {}
             }
         }
-        // Who takes the last steps of a user's manager has no environment and needs no such place.
-        let takes_last_steps = options.last_steps.is_some() || options.last_step.is_some();
+        // Who takes a step for a user's manager has no environment and needs no such place.
+        let takes_steps = options.last_steps.is_some()
+            || options.last_step.is_some()
+            || options.mount_at.is_some();
         let only_tells = options.help || options.version;
-        if options.scope == Scope::User && !takes_last_steps && !only_tells {
+        if options.scope == Scope::User && !takes_steps && !only_tells {
             options.runtime_dir = std::env::var_os("XDG_RUNTIME_DIR")
                 .map(PathBuf::from)
                 .filter(|dir| dir.is_absolute())

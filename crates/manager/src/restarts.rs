@@ -12,6 +12,7 @@ use warren_core::state::{
 };
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
+use warren_unit::Signal;
 use warren_unit::compile::Compiler;
 
 use crate::control_calls::{moment, reason};
@@ -106,11 +107,15 @@ pub(crate) fn ended(main: Ended) -> String {
             return format!("main process did not begin, exit code {code}");
         }
         ExitStatus::Exited(code) => format!("left with exit code {code}"),
-        ExitStatus::Killed(signal) => format!("was ended by signal {signal}"),
-        ExitStatus::Dumped(signal) => format!("was ended by signal {signal}, with a core dump"),
+        ExitStatus::Killed(number) => format!("was ended by {}", signal(number)),
+        ExitStatus::Dumped(number) => format!("was ended by {}, with a core dump", signal(number)),
         ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
     };
     format!("main process {} {how}", main.pid)
+}
+
+fn signal(number: u8) -> String {
+    Signal::new(number.into()).map_or_else(|| format!("signal {number}"), |s| s.to_string())
 }
 
 #[cfg(test)]
@@ -124,5 +129,7 @@ mod tests {
         let told = |pid, code| ended(Ended { pid, started: at, ended: at, status: status(code) });
         assert_eq!(told(44, 3), "main process 44 left with exit code 3");
         assert_eq!(told(0, 203), "main process did not begin, exit code 203");
+        let killed = Ended { pid: 7, started: at, ended: at, status: ExitStatus::Killed(15) };
+        assert_eq!(ended(killed), "main process 7 was ended by SIGTERM");
     }
 }

@@ -15,8 +15,10 @@ use warren_core::state::{History, LostJob};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::Relation;
+use warren_unit::config::Condition;
 
-use crate::control_calls::{Answered, find, log_tail, moment, reason, row, rules_of};
+use crate::conditions;
+use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
 use crate::daemon::now;
 use crate::ending::waits;
 use crate::restarts;
@@ -82,10 +84,10 @@ fn roots(view: &View, now: Monotonic) -> BTreeMap<UnitId, BTreeSet<UnitId>> {
 fn in_trouble(view: &View, unit: UnitId, now: Monotonic) -> bool {
     let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
     let history = view.run(unit).history.as_deref();
-    let left_out = history.is_some_and(|h| h.reason.code == Code::LeftOut);
+    let refused = history.is_some_and(|h| h.reason.code.is_refusal());
     let is_down = view.active_state(unit).is_down();
     let fails = view.active_state(unit).as_str() == "failed";
-    fails || waits || left_out && is_down || restarts::is_unsteady(view, unit, now)
+    fails || waits || refused && is_down || restarts::is_unsteady(view, unit, now)
 }
 
 /// The unit, then what explains it, and so on.
@@ -108,7 +110,42 @@ fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
     };
     let by_job =
         view.job(unit).filter(|job| job.blockers > 0).and_then(|job| blocker(view, unit, job.kind));
-    by_job.or(by_reason).filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+    let by_trigger = || idle_trigger(view, unit, view.reason(unit).code);
+    by_job
+        .or(by_reason)
+        .or_else(by_trigger)
+        .filter(|other| !seen.contains(other) && view.graph.get(*other).is_some())
+}
+
+/// What would have started a unit that nothing has asked for, had it not failed.
+fn idle_trigger(view: &View, unit: UnitId, code: Code) -> Option<UnitId> {
+    let mut triggers = view.graph.related(unit, Relation::TriggeredBy);
+    triggers
+        .find(|&other| view.active_state(other).as_str() == "failed")
+        .filter(|_| code == Code::NeverStarted)
+}
+
+/// Conditions, or assertions, of a unit that was not started for them, and that are not met now.
+fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<Vec<String>> {
+    let compiled = shared.compiled(view.definition(unit));
+    let (prefix, list) = match view.reason(unit).code {
+        Code::ConditionFailed => ("Condition", &compiled.section.conditions),
+        Code::AssertFailed => ("Assert", &compiled.section.asserts),
+        _ => return None,
+    };
+    let context = &shared.settings().context;
+    let is_met = |condition: &Condition| conditions::holds(condition, context);
+    let one_will_do = list.iter().any(|c| c.trigger && is_met(c));
+    let counts = |condition: &&Condition| !(condition.trigger && one_will_do);
+    let unmet = list.iter().filter(counts).filter(|condition| !is_met(condition));
+    Some(
+        unmet
+            .map(|Condition { kind, trigger, negate, parameter }| {
+                let (any, not) = (if *trigger { "|" } else { "" }, if *negate { "!" } else { "" });
+                format!("{prefix}{}={any}{not}{parameter}", kind.as_str())
+            })
+            .collect(),
+    )
 }
 
 /// The first unit whose job this one's job waits for.
@@ -128,7 +165,11 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     if view.run(unit).marked() == Some(Marked::Maintenance) {
         out["reason"]["cure"] = json!(Code::Maintenance.cure());
     }
+    out["unmet"] = json!(unmet(view, shared, unit));
     out["made_by"] = json!(rules_of(shared, definition));
+    out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
+        json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})
+    });
     out["detail"] = json!(history.status_text);
     if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
         out["device"] = json!(words);

@@ -3,6 +3,8 @@
 
 mod lab;
 
+use std::os::unix::fs::MetadataExt;
+
 use lab::recordings::{bar, recording};
 use lab::{Machine, until};
 use serde_json::json;
@@ -129,4 +131,24 @@ fn who_keeps_a_mount_busy_is_named() {
     let line = line.unwrap_or_else(|| panic!("it is told: {console}"));
     assert!(line.contains("in use by player (pid ") && line.contains(", cwd)"), "{line}");
     assert!(console.contains("The system is down."), "{console}");
+}
+
+/// What mount(8) mounts gets its directory too (systemd.mount(5), `DirectoryMode=`), and is not mounted
+/// over what a link in the path leads to.
+#[test]
+fn programs_that_mount_are_given_a_directory_and_no_link() {
+    let made =
+        "[Mount]\nWhat=/dev/no-such-disk\nWhere=/run/made/deep\nType=ext4\nDirectoryMode=0750";
+    let linked = "[Mount]\nWhat=/dev/no-such-disk\nWhere=/run/link\nType=ext4";
+    let units = [("run-made-deep.mount", made), ("run-link.mount", linked)];
+    let Some(m) = Machine::start("mount-points", &units) else { return };
+    m.expect_job("start", "run-made-deep.mount", "failed");
+    let mode = std::fs::metadata(m.inside("/run/made/deep")).map(|made| made.mode() & 0o7777);
+    assert_eq!(mode.ok(), Some(0o750));
+
+    std::os::unix::fs::symlink("/etc", m.inside("/run/link")).expect("a link");
+    m.expect_job("start", "run-link.mount", "failed");
+    let said = std::fs::read_to_string(m.inside("/run/log/warren/units/run-link.mount.log"));
+    let wanted = "/run/link: there is a symbolic link in the path";
+    assert!(said.as_ref().is_ok_and(|said| said.contains(wanted)), "{said:?}\n{}", m.console());
 }

@@ -41,6 +41,87 @@ fn what_was_wanted_in_vain_tells_whose_fault_it_is() {
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
 }
 
+/// A start that was refused leaves its reason, through a kill of the manager too; one that is not
+/// refused takes it away.
+#[test]
+fn a_refused_start_is_remembered() {
+    let units = [
+        ("top.service", "[Unit]\nRequires=gone.service\n[Service]\nExecStart=@P stay"),
+        ("a.service", "[Unit]\nRequires=b.service\nAfter=b.service\n[Service]\nExecStart=@P stay"),
+        ("b.service", "[Unit]\nRequires=a.service\nAfter=a.service\n[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("refused-starts", &units) else { return };
+    let refused = |unit: &str| {
+        let ended = m.job("start", unit);
+        assert!(matches!(ended, lab::Ended::Refused(_)), "{ended:?}");
+    };
+    let first = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"][0].clone();
+    refused("top.service");
+    refused("a.service");
+    let look = || {
+        let top = first("top.service");
+        assert_eq!(top["reason"]["code"], "WR-0062", "{top}");
+        assert_eq!(top["refusal"]["text"], "Unit gone.service not found.", "{top}");
+        assert!(top["refusal"]["at"].is_u64() && top["refusal"]["by"]["uid"] == 0, "{top}");
+        let circle = first("a.service");
+        assert_eq!(circle["reason"]["code"], "WR-0091", "{circle}");
+        assert!(circle["refusal"]["text"].to_string().contains("b.service -> "), "{circle}");
+        let all = m.call("Why", &json!({}))["units"].to_string();
+        assert!(all.contains("gone.service") && all.contains("WR-0091"), "{all}");
+    };
+    look();
+    assert!(m.kill_manager());
+    look();
+
+    m.write("gone.service", "[Service]\nExecStart=@P stay");
+    m.write("b.service", "[Service]\nExecStart=@P stay");
+    m.call("ReloadConfiguration", &json!({}));
+    for unit in ["top.service", "a.service"] {
+        m.expect_job("start", unit, "done");
+        assert!(first(unit)["refusal"].is_null(), "{}", first(unit));
+    }
+    assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
+}
+
+/// What is not met is named, as it is when one asks; what needs a unit that is down leads to it, and what
+/// nobody asked for to the socket that would have.
+#[test]
+fn what_stands_in_the_way_is_named() {
+    let conditions =
+        "ConditionPathExists=/run/there\nConditionPathExists=|/run/a\nConditionPathExists=|!/run\n";
+    let skipped = format!("[Unit]\n{conditions}[Service]\nExecStart=@P stay");
+    let units = [
+        ("skipped.service", &*skipped),
+        ("down.service", "[Service]\nExecStart=@P stay"),
+        (
+            "needs.service",
+            "[Unit]\nRequisite=down.service\nAfter=down.service\n[Service]\nExecStart=@P stay",
+        ),
+        ("s.socket", "[Socket]\nListenStream=/proc/s"),
+        ("s.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("named", &units) else { return };
+    let path = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"].clone();
+    m.expect_job("start", "skipped.service", "done");
+    let all = [
+        "ConditionPathExists=/run/there",
+        "ConditionPathExists=|/run/a",
+        "ConditionPathExists=|!/run",
+    ];
+    assert_eq!(path("skipped.service")[0]["unmet"], json!(all));
+    std::fs::write(m.inside("/run/a"), "").expect("a file");
+    assert_eq!(path("skipped.service")[0]["unmet"], json!(all[..1]), "one of two will do");
+    std::fs::write(m.inside("/run/there"), "").expect("a file");
+    assert_eq!(path("skipped.service")[0]["unmet"], json!([]));
+
+    m.expect_job("start", "needs.service", "dependency");
+    m.expect_job("start", "s.socket", "failed");
+    for (unit, root) in [("needs.service", "down.service"), ("s.service", "s.socket")] {
+        assert_eq!(path(unit)[1]["name"], root, "{}", path(unit));
+    }
+    assert!(path("down.service")[0]["unmet"].is_null());
+}
+
 #[test]
 fn a_restart_may_have_a_dump_first() {
     let Some(m) = Machine::start("dump", &[("a.service", "[Service]\nExecStart=@P stay")]) else {

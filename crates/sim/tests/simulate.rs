@@ -88,13 +88,25 @@ fn state_files_of_all_versions_are_understood() {
             assert!(is_there, "{path:?}: {:?} is written otherwise: raise VERSION", run.state);
             let relapsed = run.history.as_ref().is_some_and(|history| history.relapse.is_some());
             kinds_of_this_version.extend(relapsed.then(|| "relapse".to_owned()));
+            let refused = run.history.as_ref().is_some_and(|history| history.refusal.is_some());
+            kinds_of_this_version.extend(refused.then(|| "refusal".to_owned()));
             let state = format!("{:?}", run.state);
             kinds_of_this_version.extend(state.split('(').next().map(str::to_owned));
         }
     }
     let kinds: Vec<_> = kinds_of_this_version.into_iter().collect();
-    let expected =
-        ["Automount", "Device", "Mount", "Service", "Slice", "Socket", "Swap", "Target", "relapse"];
+    let expected = [
+        "Automount",
+        "Device",
+        "Mount",
+        "Service",
+        "Slice",
+        "Socket",
+        "Swap",
+        "Target",
+        "refusal",
+        "relapse",
+    ];
     assert_eq!(kinds, expected, "a new version needs files: warren-sim --state-file");
 }
 

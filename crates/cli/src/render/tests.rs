@@ -95,6 +95,36 @@ fn why_starts_at_the_root_cause() {
                     "cause": {"kind": "request", "uid": 0, "pid": 44}}},
     ]}]});
     check("why", &why(&answer, PLAIN));
+    let by = json!({"kind": "request", "uid": 0, "pid": 7});
+    let masked = "Unit gone.service is masked.";
+    let refused = json!({"units": [
+        {"unit": "top.service", "impact": [], "path": [
+            {"name": "top.service", "active": "inactive", "sub": "dead",
+             "refusal": {"text": masked, "at": 1_795_000_000_000_000u64, "by": by},
+             "reason": {"code": "WR-0062", "text": "it was wanted and not started, as a unit that \
+                        it requires cannot be", "cause": {"kind": "dependency", "unit": "gone.service"}}},
+            {"name": "gone.service", "active": "inactive", "sub": "dead",
+             "reason": {"code": "WR-0081", "text": "the unit is masked", "cure": "unmask it"}},
+        ]},
+        {"unit": "a.service", "impact": [], "path": [
+            {"name": "a.service", "active": "inactive", "sub": "dead",
+             "refusal": {"text": "Transaction order is cyclic: a.service -> b.service -> a.service",
+                         "at": 1_795_000_000_000_000u64, "by": by},
+             "reason": {"code": "WR-0091", "text": "its start was refused: jobs that it needs wait for \
+                        each other in a circle", "cause": by, "cure": "take an After= or Before= of the \
+                        circle away"}},
+        ]},
+    ]});
+    check("why-refused", &why(&refused, PLAIN));
+    let skipped = |unmet: &[&str]| {
+        let path = json!([{"name": "a.service", "active": "inactive", "sub": "dead", "unmet": unmet,
+            "since": 1_795_000_000_000_000u64,
+            "reason": {"code": "WR-0030", "text": "a condition was not met, so it was skipped",
+                       "cause": by, "cure": "see the Condition*= settings of the unit"}}]);
+        why(&json!({"units": [{"unit": "a.service", "impact": [], "path": path}]}), PLAIN)
+    };
+    let unmet = ["ConditionPathExists=/nope", "ConditionHost=!db"];
+    check("why-skipped", &(skipped(&unmet) + &skipped(&[])));
     let stopping = json!({"units": [], "stopping": true, "unwritten_bytes": 412 << 20, "waits": [
         {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
          "so_far_us": 2_500_000, "left_us": 87_500_000},

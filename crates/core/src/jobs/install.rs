@@ -9,7 +9,9 @@ use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal, Reply};
+use crate::state::ActiveState;
 use crate::transaction::{self, Anchor, LeftOut, Plan, Planned};
+use warren_unit::LoadState;
 
 impl Core {
     /// Builds and installs the transaction for `anchor`. Once the end has begun nothing comes up
@@ -20,8 +22,43 @@ impl Core {
             return Err(Refusal::ShuttingDown);
         }
         let graph = self.graph.clone();
-        let plan = transaction::build(&graph, self, anchor)?;
-        Ok(self.install(plan, anchor, cause))
+        match transaction::build(&graph, self, anchor) {
+            Ok(plan) => Ok(self.install(plan, anchor, cause)),
+            Err(refusal) => Err(self.note_refusal(anchor, cause, refusal)),
+        }
+    }
+
+    /// Who asks later why the unit is down is told that its start was refused, when and why. Its
+    /// reason becomes that of the refusal, unless the unit has failed or its own file says enough.
+    pub(super) fn note_refusal(
+        &mut self,
+        anchor: Anchor,
+        cause: Cause,
+        refusal: Refusal,
+    ) -> Refusal {
+        let unit = anchor.unit;
+        let state = self.active_state(unit);
+        let starts = matches!(anchor.job_type.collapse(state), JobKind::Start | JobKind::Restart);
+        // Names of nothing are asked for in any number.
+        let is_there = self.graph.get(unit).is_some_and(|d| d.load_state != LoadState::NotFound);
+        if !starts || !is_there {
+            return refusal;
+        }
+        let text = refusal.to_string();
+        self.history_mut(unit).refusal = Some(Box::new(self.remark(cause, &text)));
+        let other = refusal.unit().and_then(|name| self.graph.lookup(name));
+        let reason = match other {
+            Some(other) if other != unit => Reason::new(Code::LeftOut, Cause::Dependency(other)),
+            _ => Reason::new(refusal.code(), cause),
+        };
+        if state != ActiveState::Inactive || !reason.code.is_refusal() {
+            return refusal;
+        }
+        let had = std::mem::replace(&mut self.history_mut(unit).reason, reason);
+        if had.code != reason.code {
+            self.tell(Notice::Log { unit, reason, detail: text });
+        }
+        refusal
     }
 
     /// The same, for jobs that nobody waits for: a refusal is only logged.
@@ -36,7 +73,7 @@ impl Core {
             Ok(_) => true,
             Err(refusal) => {
                 let history = self.run(unit).history.as_ref();
-                let told = history.is_some_and(|h| h.reason.code == Code::LeftOut);
+                let told = history.is_some_and(|h| h.reason.code.is_refusal());
                 if !told {
                     let reason = Reason::new(refusal.code(), cause);
                     self.tell(Notice::Log { unit, reason, detail: refusal.to_string() });
@@ -91,6 +128,10 @@ impl Core {
     fn install_one(&mut self, planned: &Planned, mode: JobMode, reason: Reason) -> JobId {
         let unit = planned.unit;
         let mut kind = planned.kind;
+        let was_refused = self.run(unit).history.as_ref().is_some_and(|h| h.refusal.is_some());
+        if was_refused && matches!(kind, JobKind::Start | JobKind::Restart) {
+            self.history_mut(unit).refusal = None;
+        }
         if let Some(old) = self.run(unit).job.clone() {
             let up = self.active_state(unit).is_up_or_coming();
             match kind.merge(old.kind, up) {

@@ -26,7 +26,14 @@ impl Core {
         };
         match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
-                self.check_manual(unit, job_type, mode)?;
+                if let Err(refusal) = self.check_manual(unit, job_type, mode) {
+                    let is_for_good = matches!(refusal, Refusal::OnlyByDependency(..));
+                    let anchor = Anchor { unit, job_type, mode };
+                    return Err(match is_for_good {
+                        true => self.note_refusal(anchor, cause, refusal),
+                        false => refusal,
+                    });
+                }
                 let job_type = self.reload_or_restart(unit, job_type, reload_if_possible);
                 self.enqueue(Anchor { unit, job_type, mode }, cause)
             }

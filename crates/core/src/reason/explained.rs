@@ -371,4 +371,25 @@ rows! {
         "`warren why` says what is still waited for; after the next boot \
          `warren chart shutdown` shows all of it."
         "Nothing. A shutdown that is only planned can be taken back: `warren shutdown --cancel`."
+    Circle:
+        "A start was asked for whose units all require each other and whose order (`After=`, `Before=`, \
+         and what `DefaultDependencies=` adds) leads back to where it began. Circles with a unit that is \
+         only wanted are broken by leaving that one out."
+        "`warren why UNIT` has the whole circle; `warren cat UNIT` the lines."
+        "Take one order of the circle away, then `warren refresh` and start it."
+    Contradiction:
+        "What the start requires includes the start and the stop of one unit: `Requires=` along one way, \
+         `Conflicts=` along another."
+        "`warren why UNIT` names that unit; `warren cat UNIT` the lines."
+        "Take one of the relations away, then `warren refresh` and start it."
+    StoodAgainst:
+        "It was asked for with the job mode `fail`, or the job of a unit that it needs is irreversible, \
+         as those of a shutdown are."
+        "`warren why UNIT` names the unit; `warren jobs` has the job."
+        "Start it when that job is over, without `--job-mode=fail`, or cancel the job: \
+         `warren cancel UNIT`."
+    NotByHand:
+        "`RefuseManualStart=yes` of its file: only units that want or require it start it."
+        "`warren cat UNIT`, and `warren list UNIT --reverse` for what wants it."
+        "Start a unit that wants it, or take the setting away."
 }
