@@ -280,6 +280,12 @@ impl Loader {
         loading
     }
 
+    /// Whether the unit, or its template, had a file when we last looked.
+    pub fn has_file(&self, name: &UnitName) -> bool {
+        let has = |name: &UnitName| self.entry(name.as_str()).is_some();
+        has(name) || name.template().is_some_and(|template| has(&template))
+    }
+
     /// Loads one name that nothing has led to so far: an instance, or a unit made just now.
     pub fn load_one(&mut self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
         self.load_name(graph, name)

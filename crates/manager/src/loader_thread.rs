@@ -153,7 +153,12 @@ impl LoaderThread {
         LoaderAnswer { done, ..self.answer(token, loading, how.dry_run) }
     }
 
+    /// A name that nothing has led to so far may be that of a file that was written just now: such a
+    /// unit needs no reload, as with systemd.
     fn load_one(&mut self, name: &UnitName, token: u64) -> LoaderAnswer {
+        if !self.loader.has_file(name) {
+            self.loader.look(false);
+        }
         let loading = self.loader.load_one(&self.graph, name);
         self.take(token, loading)
     }

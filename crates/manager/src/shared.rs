@@ -67,6 +67,16 @@ impl FileStates {
         }
     }
 
+    /// Where the file, or the link, of a unit or of its template is.
+    pub fn path(&self, unit: &UnitName) -> Option<String> {
+        let of = |unit: &UnitName| {
+            let (_, directory) = self.by_name.get(unit)?;
+            let directory = self.directories.get(usize::from((*directory)?))?;
+            Some(format!("{directory}/{unit}"))
+        };
+        of(unit).or_else(|| of(&unit.template()?))
+    }
+
     /// All files by path, and their states.
     pub fn files(&self) -> impl Iterator<Item = (String, UnitFileState)> {
         self.by_name.iter().filter_map(|(name, (state, directory))| {
@@ -321,6 +331,11 @@ impl Backend for Shared {
         let is_of_kernel = crate::loader::is_of_kernel(definition);
         let fragment = definition.files.fragment.as_ref().filter(|_| !is_of_kernel).map(path);
         let states = self.states();
+        // A mask is a link, which nobody reads.
+        let fragment = fragment.or_else(|| {
+            let mask = || states.path(&definition.name).map(String::into_boxed_str);
+            definition.files.masked().then(mask).flatten()
+        });
         let transient = fragment.as_ref().is_some_and(|p| str::contains(p, "/systemd/transient/"));
         UnitFiles {
             fragment,

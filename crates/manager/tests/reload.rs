@@ -171,3 +171,29 @@ fn generators_run_before_a_reload() {
     check(&reload(&m, &json!({})), [&[], &["a.service"], &["made.target"], &[]]);
     assert!(m.console().contains("/generators/g failed: exit status: 1"), "{}", m.console());
 }
+
+/// A unit that nobody has loaded is read when it is asked for, as systemd does it, also where others name it
+/// and in a search directory that was not there; what is loaded stays as it was until a reload.
+#[test]
+fn new_files_need_no_reload() {
+    let wants = "[Unit]\nWants=later.service\n[Service]\nExecStart=@P stay";
+    let Some(m) = Machine::start("new-files", &[("a.service", wants)]) else { return };
+    m.expect_job("start", "a.service", "done");
+    m.write("a.service", "[Unit]\nDescription=edited\n[Service]\nExecStart=@P stay");
+    for unit in ["later.service", "new.service", "t@.service"] {
+        m.write(unit, "[Service]\nExecStart=@P stay");
+    }
+    for unit in ["later.service", "new.service", "t@x.service"] {
+        m.expect_job("start", unit, "done");
+        assert_eq!(m.state(unit), "active/running");
+    }
+    let show = |unit: &str, property: &str| {
+        m.run(&["systemctl", "show", "-P", property, unit]).map(|text| text.trim().to_owned())
+    };
+    assert_eq!(show("a.service", "Description").as_deref(), Ok("a.service"));
+    assert_eq!(show("a.service", "NeedDaemonReload").as_deref(), Ok("yes"));
+    m.write("show.service", "[Unit]\nDescription=found\n[Service]\nExecStart=@P stay");
+    assert_eq!(show("show.service", "Description").as_deref(), Ok("found"));
+    m.call("ReloadConfiguration", &json!({}));
+    assert_eq!(show("a.service", "Description").as_deref(), Ok("edited"));
+}

@@ -68,6 +68,18 @@ property() {
     for name in "$@"; do systemctl show "$unit" -p "$name"; done
 }
 
+# R: where a case writes unit files of its own, on its own machine; `file NAME TEXT`, with printf's escapes.
+R=/run/systemd/system
+file() { mkdir -p "$(dirname "$R/$1")"; printf "$2" >"$R/$1"; }
+
+# commands UNIT...: what each starts.
+commands() {
+    for unit in "$@"; do
+        echo "$unit: $(systemctl show "$unit" -p LoadState --value)"
+        systemctl show "$unit" -p ExecStart | sed 's/ ; start_time=.*//'
+    done
+}
+
 # conditions: starts each of the case's units; how that ended, and what they say of their conditions.
 conditions() {
     for path in /etc/systemd/system/"$CASE"-*.service; do

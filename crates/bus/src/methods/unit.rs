@@ -146,6 +146,8 @@ fn look_before_start(
     };
     let definition = call.view.definition(unit);
     match definition.load_state {
+        // Its file may have been written since others named it.
+        LoadState::NotFound if !call.tried.contains(name) => Ok(Some(Step::Load(name.clone()))),
         LoadState::NotFound => Err(refusals::not_found(name.as_str())),
         _ if mode == JobMode::Isolate && !definition.flags.allow_isolate() => {
             Err(BusError::no_isolation("Operation refused, unit may not be isolated."))

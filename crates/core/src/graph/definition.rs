@@ -4,7 +4,7 @@ use crate::ids::UnitId;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::sync::Arc;
-use warren_unit::escape::unescape;
+use warren_unit::escape::{path_unescape, unescape};
 use warren_unit::load::Sources;
 use warren_unit::parse::UnitFile;
 use warren_unit::settings::Id;
@@ -150,6 +150,10 @@ impl Definition {
             ("-.slice", _) => "Root Slice".into(),
             ("system.slice", _) => "System Slice".into(),
             (_, UnitType::Slice) => slice_title(name).into(),
+            (_, UnitType::Mount | UnitType::Swap) => match path_unescape(self.name.stem()) {
+                Ok(path) => path.into(),
+                Err(_) => Cow::Borrowed(&self.description),
+            },
             _ => Cow::Borrowed(&self.description),
         }
     }
@@ -230,6 +234,8 @@ mod tests {
             ("a-b\\x2dc.slice", "Slice /a/b-c"),
             ("init.scope", "System and Service Manager"),
             ("x-y.service", "x-y.service"),
+            ("mnt-a\\x2db.mount", "/mnt/a-b"),
+            ("dev-vda2.swap", "/dev/vda2"),
         ] {
             let unit_name = UnitName::parse(name).expect("a name");
             let mut unit = Definition::missing(UnitId(0), unit_name);

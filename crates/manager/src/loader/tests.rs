@@ -9,6 +9,7 @@ use warren_unit::install::PresetRules;
 
 use super::*;
 use crate::scratch::Scratch;
+use crate::snapshot::Entry;
 
 /// `etc` and `usr` are searched, `opt` is not.
 const FILES: [&str; 3] = ["usr/in.service", "usr/t@.service", "opt/out.service"];
@@ -120,4 +121,19 @@ fn instances_have_the_installation_state_of_their_template_or_their_own() {
     }
     assert_eq!(states.preset(&name("t@on.service")), "disabled");
     assert_eq!(states.files().count(), 1, "instances have no files");
+}
+
+/// Regular files in `.wants` directories are no links, and say nothing.
+#[test]
+fn only_links_count_in_directories_of_links() {
+    let scratch = Scratch::new("link-directories");
+    let wants = scratch.0.join("x.target.wants");
+    fs::create_dir_all(&wants).expect("a directory");
+    fs::write(scratch.0.join("x.target"), "[Unit]\nDescription=x\n").expect("a file");
+    fs::write(wants.join("file.service"), "").expect("a file");
+    symlink("../gone.service", wants.join("link.service")).expect("a link");
+    let snapshot = Snapshot::read_unwatched(vec![scratch.0.clone()]);
+    let directory = &snapshot.directories[0].entries["x.target.wants"];
+    let Entry::Directory(entries) = directory else { panic!("it is a directory") };
+    assert_eq!(entries.keys().map(|name| &**name).collect::<Vec<_>>(), ["link.service"]);
 }

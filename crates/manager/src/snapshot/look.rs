@@ -152,10 +152,10 @@ impl Snapshot {
                     .then(|| self.look_at_dropin(&entry.path(), owner, before, notes))
                     .flatten()
             } else {
+                // Files that are no links say nothing here.
                 let is_unit = UnitName::parse(&name).is_ok();
-                // A file in place of a link counts by its name as well.
-                let target = || fs::read_link(entry.path()).unwrap_or_default();
-                is_unit.then(|| Entry::link(&target(), Leads::Inside))
+                let target = is_unit.then(|| fs::read_link(entry.path()).ok()).flatten();
+                target.map(|target| Entry::link(&target, Leads::Inside))
             };
             if let Some(found) = found {
                 new.insert(name.into_boxed_str(), found);

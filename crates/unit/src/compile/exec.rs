@@ -141,10 +141,12 @@ impl Unit<'_> {
         let mut out: Vec<EnvironmentVariable> = Vec::new();
         for (entry, at, word) in self.merged.words(id!(Exec "Environment")) {
             match word.split_once('=').filter(|(name, _)| is_variable_name(name)) {
-                Some((name, value)) => {
-                    out.retain(|v| &*v.name != name);
-                    out.push(EnvironmentVariable { name: name.into(), value: value.into() });
-                }
+                Some((name, value)) => match out.iter_mut().find(|v| &*v.name == name) {
+                    Some(before) => before.value = value.into(),
+                    None => {
+                        out.push(EnvironmentVariable { name: name.into(), value: value.into() })
+                    }
+                },
                 None => {
                     let fault = Fault::new(at, format!("'{word}' is not NAME=value"));
                     self.merged.fault(&entry, Code::BadValue, &fault);

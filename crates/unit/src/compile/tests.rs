@@ -126,7 +126,7 @@ fn lists_append_and_reset() {
         |s| {
             s.exec.environment.iter().map(|v| format!("{}={}", v.name, v.value)).collect::<Vec<_>>()
         },
-        r#"["B=x y", "A=a.service"]"#,
+        r#"["A=a.service", "B=x y"]"#,
     );
     check("UMask=0077\nNice=5\nNice=", |s| (s.exec.umask, s.exec.nice), "(63, None)");
     check(

@@ -8,12 +8,30 @@ use crate::diagnostic::Code;
 use crate::load::instantiate;
 use crate::name::UnitName;
 use crate::settings::{Id, Kind, id};
-use crate::value;
+use crate::value::{self, Fault};
 
 /// The conditions and assertions of a unit.
 type Conditions = (Vec<Condition>, Vec<Condition>);
 
 impl Unit<'_> {
+    /// systemd.unit(5), Documentation=: what cannot be followed is no documentation.
+    fn documentation(&self) -> Vec<Box<str>> {
+        const SCHEMES: [&str; 5] = ["http://", "https://", "file:/", "info:", "man:"];
+        let is_one =
+            |word: &str| SCHEMES.iter().any(|&s| word.len() > s.len() && word.starts_with(s));
+        let mut out = Vec::new();
+        for (entry, at, word) in self.merged.words(id!(Unit "Documentation")) {
+            if is_one(&word) {
+                out.push(word.into());
+            } else {
+                let fault =
+                    Fault::new(at, format!("'{word}' is no URI of man:, info:, file:, http(s):"));
+                self.merged.fault(&entry, Code::BadValue, &fault);
+            }
+        }
+        out
+    }
+
     pub(super) fn unit_section(&self) -> UnitSection {
         let merged = &self.merged;
         let action =
@@ -23,7 +41,7 @@ impl Unit<'_> {
         let description = merged.text(id!(Unit "Description"));
         UnitSection {
             description: description.as_deref().unwrap_or(merged.name().as_str()).into(),
-            documentation: merged.plain_words(id!(Unit "Documentation")).into(),
+            documentation: self.documentation().into(),
             source_path: self.owned(id!(Unit "SourcePath")),
             conditions: conditions.into(),
             asserts: asserts.into(),

@@ -12,7 +12,8 @@
 //!
 //! `CASE` stands for the case's name everywhere. Lines that begin with `>` are its script, in the
 //! words of `words.sh`; without any, its service is started, shown, stopped and shown. Lines before
-//! the first case, and empty ones, are for people.
+//! the first case, and empty ones, are for people; but where one is `one at a time`, no two cases run
+//! side by side: for those that reload the manager and look at what it knew before.
 
 use std::fs;
 use std::path::Path;
@@ -26,10 +27,15 @@ const SCRIPT_DEFAULT: &str = "start CASE.service\nshow CASE.service\ntold\n\
 /// Keeps units in memory: systemd forgets those that nothing names, with all that happened to them.
 const HOLDER: &str = "beside-holder.target";
 
+/// Cases of one machine that run at a time.
+const AT_A_TIME: usize = 4;
+
 /// Cases that run on one machine.
 pub struct Group {
     /// The file's name without its extension.
     pub name: String,
+    /// How many of its cases run side by side.
+    pub at_a_time: usize,
     /// In the order of the file.
     pub cases: Vec<Case>,
 }
@@ -50,14 +56,17 @@ impl Group {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
         let cases = parse(&text).with_context(|| format!("{}", path.display()))?;
-        Ok(Group { name, cases })
+        let head = text.split("\n== ").next().unwrap_or_default();
+        let at_a_time =
+            if head.lines().any(|line| line == "one at a time") { 1 } else { AT_A_TIME };
+        Ok(Group { name, at_a_time, cases })
     }
 
     /// This group with one case only; all if that is empty. None if there is no such case.
     pub fn only(&self, case: &str) -> Option<Group> {
         let is_it = |c: &&Case| case.is_empty() || c.name == case;
         let cases: Vec<Case> = self.cases.iter().filter(is_it).cloned().collect();
-        (!cases.is_empty()).then(|| Group { name: self.name.clone(), cases })
+        (!cases.is_empty()).then(|| Group { name: self.name.clone(), cases, ..*self })
     }
 
     /// Writes unit files, and scripts to where machines see them.

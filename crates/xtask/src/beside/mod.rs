@@ -23,9 +23,6 @@ use differences::Differences;
 /// What both machines see of us, as `/lab/beside`.
 const SHARED: &str = "beside";
 
-/// Cases of one machine that run at a time.
-const AT_A_TIME: usize = 4;
-
 /// A case takes no longer than this; seconds.
 const CASE_MAX: &str = "90";
 
@@ -151,7 +148,7 @@ fn told(group: &Group, pid: i32, kept: &Path) -> Result<Outputs> {
         Ok(())
     };
     std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_A_TIME).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..group.at_a_time).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| match worker.join() {
             Ok(result) => result,
             Err(_) => bail!("a worker panicked"),

@@ -19,6 +19,9 @@ const OWN_GROUP: &str = "init.scope";
 /// Fds that init and its stored fds may need; more than any kernel allows is cut to that.
 const OPEN_FILES: u64 = 1 << 20;
 
+/// hostname(7)
+const HOST_NAME_BYTES_MAX: usize = 64;
+
 /// The pid namespace of the host has this inode number (PROC_PID_INIT_INO).
 const HOST_PID_NAMESPACE: u64 = 0xefff_fffc;
 
@@ -49,6 +52,12 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
     let is_host = is_pid_1 && pid_namespace == Some(HOST_PID_NAMESPACE);
     if is_host {
         warn("Ctrl-Alt-Del", reboot::catch_ctrl_alt_del());
+        if before.is_none() {
+            // Containers have the name that who made them gave them.
+            let read = |path| fs::read_to_string(path).unwrap_or_default();
+            let name = host_name(&read("/proc/cmdline"), &read("/etc/hostname"));
+            warn("host name", namespace::set_host_name(&name));
+        }
     }
     if !is_pid_1 {
         warn("subreaper", process::set_child_subreaper(true));
@@ -56,6 +65,21 @@ pub fn prepare(options: &Options, before: Option<&Before>) -> Place {
     warn("open files", process::raise_open_files(OPEN_FILES).map(|_| ()));
     let root = before.map(|before| before.cgroup_root.as_deref());
     Place { is_pid_1, is_host, tree: enter_tree(options, root) }
+}
+
+/// The name of the machine: `systemd.hostname=` of the kernel's command line, or that of
+/// `/etc/hostname`, whose comments say nothing (hostname(5)).
+fn host_name(command_line: &str, file: &str) -> String {
+    let is_name = |name: &&str| {
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        !name.is_empty() && name.len() <= HOST_NAME_BYTES_MAX && name.chars().all(is_fit)
+    };
+    let words = command_line.split_ascii_whitespace();
+    let asked = words.filter_map(|word| word.strip_prefix("systemd.hostname=")).next_back();
+    let written =
+        file.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    let names = [asked, written, Some("localhost")];
+    names.into_iter().flatten().find(is_name).unwrap_or_default().to_owned()
 }
 
 fn warn(what: &str, result: Result<(), Error>) {
@@ -136,4 +160,24 @@ fn open_tree(root: Option<&Path>) -> Result<Option<Tree>, Error> {
     tree.make(OWN_GROUP)?;
     tree.attach(OWN_GROUP, 0)?;
     Ok(Some(tree))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_has_the_name_that_was_written_for_it() {
+        for (command_line, file, name) in [
+            ("quiet", "box\n", "box"),
+            ("quiet", "# a comment\n\n  box.example.org \n", "box.example.org"),
+            ("systemd.hostname=a quiet systemd.hostname=b\n", "box\n", "b"),
+            ("systemd.hostname=no/name", "box", "box"),
+            ("", "", "localhost"),
+            ("", "two words\n", "localhost"),
+            ("", &"x".repeat(65), "localhost"),
+        ] {
+            assert_eq!(host_name(command_line, file), name, "{command_line:?} {file:?}");
+        }
+    }
 }
