@@ -88,6 +88,7 @@ exec > /dev/console 2>&1
 cd /sys/fs/cgroup/system.slice/limits.service
 for f in memory.max pids.max cpu.weight cpu.max; do echo REPORT $f $(cat $f); done
 echo REPORT queue $(cat /proc/sys/net/unix/max_dgram_qlen)
+echo REPORT name $(cat /proc/sys/kernel/hostname) lo $(cat /sys/class/net/lo/flags)
 cd ../delegated.service
 for f in cgroup.controllers memory.max io.max; do echo REPORT delegated $f $(cat $f); done
 cd /
@@ -105,7 +106,8 @@ setsid sleep 1000 &
 ";
 
 /// Lines that the console must have.
-const EXPECTED: [&str; 17] = [
+const EXPECTED: [&str; 18] = [
+    "REPORT name in-a-machine lo 0x9",
     "REPORT stop 3 Result=oom-kill",
     "REPORT kill 3 Result=oom-kill",
     "REPORT continue 0 Result=success",
@@ -184,6 +186,7 @@ fn make_archive(directory: &Path, kernel: &Kernel) -> Result<PathBuf> {
         fs::write(tree.join("etc/systemd/system").join(name), text)?;
     }
     fs::write(tree.join("report.sh"), REPORT)?;
+    fs::write(tree.join("etc/hostname"), "# what it is called\nin-a-machine\n")?;
     copy_modules(kernel, &tree, &MODULES)?;
     pack(directory, &tree)
 }
