@@ -99,9 +99,12 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
     let failed = number("failed_total");
     let tone = if failed > 0 { Tone::Bad } else { Tone::Good };
     let doing = match (now["stopping"].as_bool(), number("jobs")) {
+        (Some(true), 0) => "going down, no job is left".to_owned(),
+        (Some(true), 1) => "going down, 1 job left".to_owned(),
         (Some(true), jobs) => format!("going down, {jobs} jobs left"),
         (_, 0) => "idle".to_owned(),
-        (_, 1) => format!("1 job, {} of them running", number("jobs_running")),
+        (_, 1) if number("jobs_running") == 0 => "1 job, which waits".to_owned(),
+        (_, 1) => "1 job, running".to_owned(),
         (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
     };
     let resident = bytes(number("resident_bytes"));
@@ -140,7 +143,8 @@ fn failed_line(row: &Value, style: Style) -> String {
 
 fn restarting_line(row: &Value, style: Style) -> String {
     let restarts = row["restarts"].as_u64().unwrap_or(0);
-    format!("{}  {restarts} restarts", failed_line(row, style))
+    let plural = if restarts == 1 { "" } else { "s" };
+    format!("{}  {restarts} restart{plural}", failed_line(row, style))
 }
 
 fn job_line(row: &Value, _: Style) -> String {
@@ -276,6 +280,24 @@ JOBS, the oldest first
         }
         let nothing = picture(None, &json!({}), (80, 24), Style::default());
         assert!(nothing.starts_with("warren top  idle\n"), "{nothing}");
+    }
+
+    #[test]
+    fn jobs_are_counted_in_words() {
+        let told = |stopping: bool, jobs: u64, running: u64| {
+            let now = json!({"stopping": stopping, "jobs": jobs, "jobs_running": running,
+                             "restarting": [{"unit": "a.service", "restarts": 1}]});
+            let shown = picture(None, &now, (80, 24), Style::default());
+            assert!(shown.ends_with("  1 restart\n"), "{shown}");
+            shown.lines().next().map(|line| line.replace("warren top  ", "")).unwrap_or_default()
+        };
+        assert_eq!(told(true, 0, 0), "going down, no job is left");
+        assert_eq!(told(true, 1, 1), "going down, 1 job left");
+        assert_eq!(told(true, 2, 1), "going down, 2 jobs left");
+        assert_eq!(told(false, 0, 0), "idle");
+        assert_eq!(told(false, 1, 1), "1 job, running");
+        assert_eq!(told(false, 1, 0), "1 job, which waits");
+        assert_eq!(told(false, 2, 1), "2 jobs, 1 of them running");
     }
 
     #[test]
