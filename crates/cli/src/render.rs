@@ -359,6 +359,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if let Some(refusal) = refusal(root) {
         put!(out, "   {refusal}");
     }
+    if let Some(line) = under_way(root) {
+        put!(out, "   {line}");
+    }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
     let same = text(&job["reason"], "code") == text(&root["reason"], "code");
@@ -388,6 +391,24 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if !cure.is_empty() {
         put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
     }
+}
+
+/// How long a start, stop or reload, or a job that waits, has gone on, and may yet.
+fn under_way(unit: &Value) -> Option<String> {
+    let going = &unit["under_way"];
+    let so_far = span_us(going["so_far_us"].as_u64()?);
+    let what = match text(unit, "active") {
+        "activating" => "Starting",
+        "deactivating" => "Stopping",
+        "reloading" => "Reloading",
+        _ => "Its job waits",
+    };
+    let process = going["process"].as_str().map(|it| format!(" ({it})")).unwrap_or_default();
+    let left = match going["left_us"].as_u64() {
+        Some(left) => format!("it is given up in {}", span_us(left)),
+        None => "it may take for ever".to_owned(),
+    };
+    Some(format!("{what} for {so_far}{process}; {left}"))
 }
 
 /// What administrators said of a unit.

@@ -66,7 +66,7 @@ codes! {
     CoreDump = 42, "a process crashed and dumped core", "see its last log lines";
     StartTimeout = 43, "it was not ready within TimeoutStartSec=", "find out what it waits for, or raise the timeout";
     StopTimeout = 44, "it did not stop within TimeoutStopSec= and was killed", "find out why it ignores the stop signal";
-    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "";
+    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "start it again; raise the limit if it may run for longer";
     WatchdogTimeout = 46, "it did not feed its watchdog", "see its last log lines";
     Protocol = 47, "it did not follow the protocol of its Type=", "check Type=, PIDFile= and NotifyAccess=";
     StartLimit = 48, "it was started too often", "reset-failed, and see why it ends so often";
@@ -208,7 +208,7 @@ mod tests {
         for pair in Code::ALL.windows(2) {
             assert!((pair[0] as u16) < pair[1] as u16, "{pair:?}");
         }
-        let cureless = [Code::RuntimeTimeout, Code::NotSupported, Code::ManagerExit];
+        let cureless = [Code::NotSupported, Code::ManagerExit];
         for code in Code::ALL.iter().filter(|c| c.is_trouble() && !cureless.contains(c)) {
             assert!(!code.cure().is_empty(), "{code:?} does not say what clears it");
         }

@@ -186,8 +186,8 @@ rows! {
          that starts a program in the foreground does not pass signals on: use `exec`."
     RuntimeTimeout:
         "It ran for `RuntimeMaxSec=` and was ended, as its file says."
-        "`systemctl show -p RuntimeMaxUSec UNIT`."
-        "Nothing, if that is what was meant; else a larger value."
+        "`systemctl show -p RuntimeMaxUSec UNIT`; `warren why UNIT` says since when it is down."
+        "A start. A larger value, if it may run for longer; `Restart=always`, if it is to be fresh each time."
     WatchdogTimeout:
         "`WatchdogSec=` is set and no `WATCHDOG=1` came in that time: the program hangs, or feeds \
          its watchdog too seldom. It is ended by `WatchdogSignal=`, SIGABRT by default, so that there \
