@@ -79,6 +79,7 @@ codes! {
     UnmountFailed = 55, "the unmount failed", "see who still uses the mount point";
     ServiceLimit = 56, "the unit that it activates ran into its start limit", "reset-failed that unit";
     ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
+    StopCommandTimeout = 58, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
     LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
