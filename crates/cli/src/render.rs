@@ -91,8 +91,12 @@ pub fn shutdown(answer: &Value) -> String {
     };
     let planned = &answer["planned"];
     if planned.is_object() {
-        let left = span_us(number(planned, "left_us"));
-        put!(out, "Planned in {left}: {}. {}", text(planned, "what"), text(planned, "message"));
+        let left = match number(planned, "left_us") {
+            0 => "Planned, and due".to_owned(),
+            left => format!("Planned in {}", span_us(left)),
+        };
+        let line = format!("{left}: {}. {}", text(planned, "what"), text(planned, "message"));
+        put!(out, "{}", line.trim_end());
         put!(out, "To take it back: warren shutdown --cancel");
     }
     for lock in answer["inhibitors"].as_array().into_iter().flatten() {

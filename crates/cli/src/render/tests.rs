@@ -246,4 +246,11 @@ fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     assert_eq!(told(1), "Everything is being stopped: 1 job left.\n");
     let over = "Everything is being stopped: no job is left, the last processes are ended.\n";
     assert_eq!(told(0), over);
+    let planned = |left_us: u64, message: &str| {
+        let planned = json!({"what": "the power goes off", "left_us": left_us, "message": message});
+        let told = shutdown(&json!({"planned": planned}));
+        told.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(planned(0, "bye"), "Planned, and due: the power goes off. bye");
+    assert_eq!(planned(2_000_000, ""), "Planned in 2.00 s: the power goes off.");
 }
