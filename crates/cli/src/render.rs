@@ -305,6 +305,9 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     for step in path.iter().rev().skip(1) {
         let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
         put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_of_step(step));
+        for remark in remarks(step) {
+            put!(out, "     Note: {remark}");
+        }
         if let Some(refusal) = refusal(step) {
             put!(out, "     {refusal}");
         }

@@ -53,7 +53,7 @@ codes! {
     StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
     StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
     Unneeded = 23, "StopWhenUnneeded= and no active unit needs it", "";
-    Finished = 24, "its process left by itself, successfully", "";
+    Finished = 24, "it ended without a request, in a way that counts as success", "";
     BoundUnitGone = 25, "a unit that it is bound to went away", "bring back the unit that it is bound to";
     Expired = 26, "it was idle for TimeoutIdleSec=", "";
     Vanished = 27, "it went away in the kernel without a request", "";

@@ -9,7 +9,7 @@ use warren_bus::backend::Backend;
 use warren_core::ids::UnitId;
 use warren_core::job::JobKind;
 use warren_core::notes::Marked;
-use warren_core::reason::{Cause, Code};
+use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
 use warren_core::state::{History, LostJob};
@@ -103,11 +103,8 @@ fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
 
 /// The unit that explains this one's state or waiting, if another does.
 fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
-    let history = view.run(unit).history.as_deref();
-    let by_reason = match history.map(|h| h.reason.cause) {
-        Some(Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other)) => {
-            Some(other)
-        }
+    let by_reason = match told_reason(view, unit).cause {
+        Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => Some(other),
         _ => None,
     };
     let by_job =
@@ -162,7 +159,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
     let mut out = row(view, definition);
-    out["reason"] = reason(view, view.reason(unit));
+    out["reason"] = reason(view, told_reason(view, unit));
     // What is in maintenance stays there though its fault is over: one thing clears it.
     if view.run(unit).marked() == Some(Marked::Maintenance) {
         out["reason"]["cure"] = json!(Code::Maintenance.cure());
@@ -190,6 +187,17 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// The reason of the unit's state; of one that never began to start, that of the job which came to
+/// nothing.
+fn told_reason(view: &View, unit: UnitId) -> Reason {
+    let of_state = view.reason(unit);
+    let lost = view.run(unit).history.as_deref().and_then(|history| history.lost_job);
+    match lost {
+        Some(job) if of_state.code == Code::NeverStarted => job.reason,
+        _ => of_state,
+    }
 }
 
 /// How long a unit is at its start, stop or reload, and how long yet until that is given up; null if

@@ -209,6 +209,8 @@ fn a_waiting_and_a_cancelled_start_are_explained() {
     assert_eq!((&lost["type"], &lost["result"]), (&json!("start"), &json!("canceled")), "{lost}");
     assert_eq!(lost["reason"]["code"], "WR-0070");
     assert_eq!(lost["reason"]["cause"]["unit"], "first.service", "{lost}");
+    // It never began to start: that is why it is down, and not that nobody asked for it.
+    assert_eq!(step()["reason"], lost["reason"]);
 }
 
 fn remarks(m: &Machine, unit: &str) -> Vec<String> {

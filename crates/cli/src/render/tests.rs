@@ -103,6 +103,7 @@ fn why_starts_at_the_root_cause() {
     "impact": ["proxy.service", "site.target"],
     "path": [
         {"name": "web.service", "active": "inactive", "sub": "dead",
+         "remarks": [{"of": "mask", "by": {"uid": 7}, "text": "moved"}],
          "reason": {"code": "WR-0060", "text": "a unit that it requires could not be started",
                     "cure": "mend that unit",
                     "cause": {"kind": "dependency", "unit": "db.service"}}},
