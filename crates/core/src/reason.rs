@@ -53,7 +53,7 @@ codes! {
     StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
     StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
     Unneeded = 23, "StopWhenUnneeded= and no active unit needs it", "";
-    Finished = 24, "its process left by itself, successfully", "";
+    Finished = 24, "it ended without a request, in a way that counts as success", "";
     BoundUnitGone = 25, "a unit that it is bound to went away", "bring back the unit that it is bound to";
     Expired = 26, "it was idle for TimeoutIdleSec=", "";
     Vanished = 27, "it went away in the kernel without a request", "";
@@ -66,7 +66,7 @@ codes! {
     CoreDump = 42, "a process crashed and dumped core", "see its last log lines";
     StartTimeout = 43, "it was not ready within TimeoutStartSec=", "find out what it waits for, or raise the timeout";
     StopTimeout = 44, "it did not stop within TimeoutStopSec= and was killed", "find out why it ignores the stop signal";
-    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "";
+    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "start it again; raise the limit if it may run for longer";
     WatchdogTimeout = 46, "it did not feed its watchdog", "see its last log lines";
     Protocol = 47, "it did not follow the protocol of its Type=", "check Type=, PIDFile= and NotifyAccess=";
     StartLimit = 48, "it was started too often", "reset-failed, and see why it ends so often";
@@ -79,6 +79,7 @@ codes! {
     UnmountFailed = 55, "the unmount failed", "see who still uses the mount point";
     ServiceLimit = 56, "the unit that it activates ran into its start limit", "reset-failed that unit";
     ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
+    StopCommandTimeout = 58, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
     LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
@@ -208,7 +209,7 @@ mod tests {
         for pair in Code::ALL.windows(2) {
             assert!((pair[0] as u16) < pair[1] as u16, "{pair:?}");
         }
-        let cureless = [Code::RuntimeTimeout, Code::NotSupported, Code::ManagerExit];
+        let cureless = [Code::NotSupported, Code::ManagerExit];
         for code in Code::ALL.iter().filter(|c| c.is_trouble() && !cureless.contains(c)) {
             assert!(!code.cure().is_empty(), "{code:?} does not say what clears it");
         }
