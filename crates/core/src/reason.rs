@@ -1,7 +1,8 @@
 //! Why: the code and the cause that every transition and every end of a job carries.
 //!
 //! One table of codes; texts and documentation come from it. A code's number is stable and is
-//! shown as `WR-nnnn`; a code that is no longer used keeps its number.
+//! shown as `WR-nnnn`; a code that is no longer used keeps its number. State files count codes by their
+//! place: a new one goes to the end.
 
 mod explained;
 
@@ -79,7 +80,6 @@ codes! {
     UnmountFailed = 55, "the unmount failed", "see who still uses the mount point";
     ServiceLimit = 56, "the unit that it activates ran into its start limit", "reset-failed that unit";
     ReloadFailed = 57, "the reload command failed; it runs on with its old configuration", "see its last log lines";
-    StopCommandTimeout = 58, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
     DependencyFailed = 60, "a unit that it requires could not be started", "mend that unit";
     RequisiteMissing = 61, "a unit named in Requisite= is not active", "start that unit first";
     LeftOut = 62, "it was wanted and not started, as a unit that it requires cannot be", "mend that unit, or give it its file";
@@ -104,6 +104,7 @@ codes! {
     Contradiction = 92, "its start was refused: it needs a unit up and down at once", "take one of the relations away, or start less at once";
     StoodAgainst = 93, "its start was refused: a job that is installed may not be replaced for it", "start it when that job is over, or cancel the job";
     NotByHand = 94, "its start was refused: RefuseManualStart= leaves that to other units", "start a unit that wants it";
+    StopCommandTimeout = 95, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
 }
 
 impl Code {
@@ -214,5 +215,15 @@ mod tests {
             assert!(!code.cure().is_empty(), "{code:?} does not say what clears it");
         }
         assert_eq!(Code::ExitCode.id(), "WR-0040");
+    }
+
+    /// A code between others would change what state files of the versions before mean.
+    #[test]
+    fn new_codes_go_to_the_end() {
+        let place = |code: Code| postcard::to_stdvec(&code).expect("plain data");
+        for (code, expected) in [(Code::Stopped, 11), (Code::ExitCode, 23), (Code::ManagerExit, 60)]
+        {
+            assert_eq!(place(code), [expected], "{code:?}");
+        }
     }
 }

@@ -263,12 +263,6 @@ rows! {
          The unit is up as before, with what it had read before."
         "`warren logs UNIT`: a configuration with an error is the usual cause."
         "Correct the configuration and `warren reload UNIT` again."
-    StopCommandTimeout:
-        "`ExecStop=` or `ExecStopPost=` was still at work when its share of `TimeoutStopSec=` was used up, \
-         which is for the whole stop. What is left of the unit is asked by `KillSignal=`, then killed."
-        "`warren chart shutdown` shows which command; `warren cat UNIT` has it, its last lines are in the log."
-        "Give the command a time limit of its own, or have the program end by `KillSignal=` alone. If it \
-         rightly takes long: a larger `TimeoutStopSec=`."
     DependencyFailed:
         "A unit that it has in `Requires=`, `BindsTo=` or `RequiresMountsFor=` was to be up first \
          and its start came to nothing, so this one was not begun."
@@ -398,4 +392,10 @@ rows! {
         "`RefuseManualStart=yes` of its file: only units that want or require it start it."
         "`warren cat UNIT`, and `warren list UNIT --reverse` for what wants it."
         "Start a unit that wants it, or take the setting away."
+    StopCommandTimeout:
+        "`ExecStop=` or `ExecStopPost=` was still at work when its share of `TimeoutStopSec=` was used up, \
+         which is for the whole stop. What is left of the unit is asked by `KillSignal=`, then killed."
+        "`warren chart shutdown` shows which command; `warren cat UNIT` has it, its last lines are in the log."
+        "Give the command a time limit of its own, or have the program end by `KillSignal=` alone. If it \
+         rightly takes long: a larger `TimeoutStopSec=`."
 }
