@@ -55,15 +55,24 @@ struct Received {
 /// A connection.
 #[derive(Debug)]
 pub struct Client {
+    path: PathBuf,
     stream: BufReader<UnixStream>,
 }
 
 impl Client {
     /// Connects to the control socket at `path`.
     pub fn connect(path: &Path) -> Result<Client, CallError> {
-        let stream =
-            UnixStream::connect(path).map_err(|e| CallError::NoManager(path.to_owned(), e))?;
-        Ok(Client { stream: BufReader::new(stream) })
+        let path = path.to_owned();
+        match UnixStream::connect(&path) {
+            Ok(stream) => Ok(Client { path, stream: BufReader::new(stream) }),
+            Err(e) => Err(CallError::NoManager(path, e)),
+        }
+    }
+
+    /// Connects anew, to a manager that came back.
+    pub fn connect_again(&mut self) -> Result<(), CallError> {
+        *self = Client::connect(&self.path)?;
+        Ok(())
     }
 
     /// Calls a method of `io.warrener.Manager` and returns the parameters of its answer.

@@ -91,8 +91,12 @@ pub fn shutdown(answer: &Value) -> String {
     };
     let planned = &answer["planned"];
     if planned.is_object() {
-        let left = span_us(number(planned, "left_us"));
-        put!(out, "Planned in {left}: {}. {}", text(planned, "what"), text(planned, "message"));
+        let left = match number(planned, "left_us") {
+            0 => "Planned, and due".to_owned(),
+            left => format!("Planned in {}", span_us(left)),
+        };
+        let line = format!("{left}: {}. {}", text(planned, "what"), text(planned, "message"));
+        put!(out, "{}", line.trim_end());
         put!(out, "To take it back: warren shutdown --cancel");
     }
     for lock in answer["inhibitors"].as_array().into_iter().flatten() {
@@ -301,6 +305,9 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     for step in path.iter().rev().skip(1) {
         let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
         put!(out, "   └ {} is {state}: {}", text(step, "name"), reason_of_step(step));
+        for remark in remarks(step) {
+            put!(out, "     Note: {remark}");
+        }
         if let Some(refusal) = refusal(step) {
             put!(out, "     {refusal}");
         }
@@ -359,6 +366,9 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if let Some(refusal) = refusal(root) {
         put!(out, "   {refusal}");
     }
+    if let Some(line) = under_way(root) {
+        put!(out, "   {line}");
+    }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
     let same = text(&job["reason"], "code") == text(&root["reason"], "code");
@@ -388,6 +398,24 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if !cure.is_empty() {
         put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
     }
+}
+
+/// How long a start, stop or reload, or a job that waits, has gone on, and may yet.
+fn under_way(unit: &Value) -> Option<String> {
+    let going = &unit["under_way"];
+    let so_far = span_us(going["so_far_us"].as_u64()?);
+    let what = match text(unit, "active") {
+        "activating" => "Starting",
+        "deactivating" => "Stopping",
+        "reloading" => "Reloading",
+        _ => "Its job waits",
+    };
+    let process = going["process"].as_str().map(|it| format!(" ({it})")).unwrap_or_default();
+    let left = match going["left_us"].as_u64() {
+        Some(left) => format!("it is given up in {}", span_us(left)),
+        None => "it may take for ever".to_owned(),
+    };
+    Some(format!("{what} for {so_far}{process}; {left}"))
 }
 
 /// What administrators said of a unit.

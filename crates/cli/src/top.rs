@@ -9,15 +9,22 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::client::Client;
+use crate::client::{CallError, Client};
 use crate::live::{Screen, Watch};
 use crate::output::{Style, Tone, print};
 
 /// Time between two pictures.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// Pictures without a manager before it is given up: it may be killed, or upgraded, at any time, and
+/// comes back.
+const SILENT_MAX: u32 = 60;
+
 /// Size of a terminal that does not tell its own: columns and rows.
 const SIZE_DEFAULT: (u16, u16) = (100, 40);
+
+/// Lines below which there is nothing to be seen of a section: an empty one, the heading, a row.
+const SECTION_LINES_MIN: usize = 3;
 
 /// Shows it until `q`; once, where output is no terminal or JSON is wanted.
 pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
@@ -33,16 +40,30 @@ pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
     }
     let mut watch = Watch::new()?;
     let screen = Screen::enter();
-    let mut before = None;
+    let (mut before, mut silent) = (None, 0);
     loop {
         let size = warren_sys::terminal::size(std::io::stdout()).unwrap_or(SIZE_DEFAULT);
+        now["silent"] = json!(silent > 0);
         screen.show(&picture(before.as_ref(), &now, size, style));
         if !watch.wait(PERIOD)? {
             return Ok(0);
         }
-        let next = client.call("Top", json!({}))?;
-        before = Some(std::mem::replace(&mut now, next));
+        match client.call("Top", json!({})) {
+            Ok(next) => (before, silent) = (Some(std::mem::replace(&mut now, next)), 0),
+            Err(e) => lost(client, e, &mut silent)?,
+        }
     }
+}
+
+/// The manager did not answer: it is looked for again, for so long. What it refuses, it always will.
+fn lost(client: &mut Client, error: CallError, silent: &mut u32) -> Result<(), CallError> {
+    if matches!(error, CallError::Refused(..)) || *silent == SILENT_MAX {
+        return Err(error);
+    }
+    *silent += 1;
+    // If nobody is there yet, the next call on the broken connection says so again.
+    let _ = client.connect_again();
+    Ok(())
 }
 
 /// One picture of so many columns and rows. Without an answer from before there are no rates.
@@ -54,24 +75,28 @@ fn picture(
 ) -> String {
     let mut lines = summary(before, now, style);
     let room = usize::from(rows).saturating_sub(lines.len() + 1);
+    let total = |key: &str| now[key].as_u64().unwrap_or(0);
+    let again = now["restarting"].as_array().map_or(0, Vec::len);
+    let failed = format!("FAILED: {}", total("failed_total"));
+    let restarting = format!("STARTED AGAIN: {again}");
+    let jobs = format!("JOBS: {}, the oldest first", total("jobs"));
     let mut sections = vec![
-        section("FAILED", &now["failed"], style, failed_line),
-        section("STARTED AGAIN", &now["restarting"], style, restarting_line),
-        section("JOBS, the oldest first", &now["job_rows"], style, job_line),
+        section(&failed, &now["failed"], style, failed_line),
+        section(&restarting, &now["restarting"], style, restarting_line),
+        section(&jobs, &now["job_rows"], style, job_line),
         slices(before, now, style),
     ];
     sections.retain(|section| section.len() > 1);
+    // Where there is not room for all, the first count more.
+    sections.truncate(room / SECTION_LINES_MIN);
     let mut left = room;
     let count = sections.len();
     for (index, section) in sections.into_iter().enumerate() {
-        // Each has its share of what is left, the last has all. Below three lines (an empty one,
-        // the heading, a row) there is nothing to be seen of it.
+        // Each has its share of what is left, the last has all.
         let share = (left / (count - index)).min(section.len() + 1);
-        if share >= 3 {
-            lines.push(String::new());
-            lines.extend(section.into_iter().take(share - 1));
-            left -= share;
-        }
+        lines.push(String::new());
+        lines.extend(section.into_iter().take(share - 1));
+        left -= share;
     }
     let cut = |line: &String| cut_to(line, usize::from(columns));
     lines.iter().map(cut).collect::<Vec<_>>().join("\n") + "\n"
@@ -99,10 +124,17 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
     let failed = number("failed_total");
     let tone = if failed > 0 { Tone::Bad } else { Tone::Good };
     let doing = match (now["stopping"].as_bool(), number("jobs")) {
+        (Some(true), 0) => "going down, no job is left".to_owned(),
+        (Some(true), 1) => "going down, 1 job left".to_owned(),
         (Some(true), jobs) => format!("going down, {jobs} jobs left"),
         (_, 0) => "idle".to_owned(),
-        (_, 1) => format!("1 job, {} of them running", number("jobs_running")),
+        (_, 1) if number("jobs_running") == 0 => "1 job, which waits".to_owned(),
+        (_, 1) => "1 job, running".to_owned(),
         (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
+    };
+    let doing = match now["silent"].as_bool() {
+        Some(true) => "the manager does not answer; it is asked again".to_owned(),
+        _ => doing,
     };
     let resident = bytes(number("resident_bytes"));
     vec![
@@ -140,7 +172,10 @@ fn failed_line(row: &Value, style: Style) -> String {
 
 fn restarting_line(row: &Value, style: Style) -> String {
     let restarts = row["restarts"].as_u64().unwrap_or(0);
-    format!("{}  {restarts} restarts", failed_line(row, style))
+    let plural = if restarts == 1 { "" } else { "s" };
+    let (unit, code, why) = (text(row, "unit"), text(row, "code"), text(row, "text"));
+    let unit = style.paint(Tone::Bad, unit);
+    format!("{unit}  {restarts} restart{plural}  {code} {why}")
 }
 
 fn job_line(row: &Value, _: Style) -> String {
@@ -247,13 +282,13 @@ warren top  2 jobs, 1 of them running
 manager 17.0 M, 2.5 % CPU; generation 3
 units   32000 loaded, 4000 active, 1 failed; 30 restarts a minute
 
-FAILED
+FAILED: 1
 db.service  WR-0040 it left
 
-STARTED AGAIN
-flaky.service  WR-0046 no food  17 restarts
+STARTED AGAIN: 1
+flaky.service  17 restarts  WR-0046 no food
 
-JOBS, the oldest first
+JOBS: 2, the oldest first
     61.5 s  start    running          slow.service
      1.0 s  stop     waits for 3      late.service
 
@@ -276,6 +311,71 @@ JOBS, the oldest first
         }
         let nothing = picture(None, &json!({}), (80, 24), Style::default());
         assert!(nothing.starts_with("warren top  idle\n"), "{nothing}");
+    }
+
+    #[test]
+    fn what_failed_is_shown_first_where_there_is_room_for_little() {
+        let now = answer(0, 0, 7, 0);
+        let shown = |rows| {
+            let shown = picture(None, &now, (80, rows), Style::default());
+            ["FAILED: 1", "STARTED AGAIN: 1", "JOBS: 2", "SLICE"].map(|head| shown.contains(head))
+        };
+        assert_eq!(shown(5), [false; 4]);
+        assert_eq!(shown(7), [true, false, false, false]);
+        assert_eq!(shown(10), [true, true, false, false]);
+        assert_eq!(shown(13), [true, true, true, false]);
+        assert_eq!(shown(16), [true; 4]);
+    }
+
+    /// One that is killed comes back, and is asked over a new connection.
+    #[test]
+    fn a_manager_that_is_gone_for_a_moment_is_waited_for() {
+        use std::io::{Read, Write};
+        let path = std::env::temp_dir().join(format!("warren-top-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = std::os::unix::net::UnixListener::bind(&path).expect("it can be made");
+        let manager = std::thread::spawn(move || {
+            for answers in [&b""[..], b"{\"parameters\":{\"jobs\":3}}\0"] {
+                let (mut client, _) = listener.accept().expect("it is asked");
+                let mut call = [0u8; 256];
+                let _ = client.read(&mut call);
+                client.write_all(answers).expect("somebody listens");
+            }
+        });
+        let mut client = Client::connect(&path).expect("it listens");
+        let mut silent = 0;
+        let error = client.call("Top", json!({})).expect_err("it was killed over it");
+        assert!(lost(&mut client, error, &mut silent).is_ok() && silent == 1);
+        assert_eq!(client.call("Top", json!({})).expect("it is back")["jobs"], 3);
+        manager.join().expect("it ends");
+
+        silent = SILENT_MAX;
+        let gone = client.call("Top", json!({})).expect_err("nobody is there");
+        assert!(lost(&mut client, gone, &mut silent).is_err(), "not for ever");
+        let refused = CallError::Refused("x".to_owned(), "no".to_owned());
+        assert!(lost(&mut client, refused, &mut 0).is_err());
+        let _ = std::fs::remove_file(&path);
+
+        let shown = picture(None, &json!({"silent": true}), (80, 24), Style::default());
+        assert!(shown.starts_with("warren top  the manager does not answer"), "{shown}");
+    }
+
+    #[test]
+    fn jobs_are_counted_in_words() {
+        let told = |stopping: bool, jobs: u64, running: u64| {
+            let now = json!({"stopping": stopping, "jobs": jobs, "jobs_running": running,
+                             "restarting": [{"unit": "a.service", "restarts": 1}]});
+            let shown = picture(None, &now, (80, 24), Style::default());
+            assert!(shown.contains("a.service  1 restart  "), "{shown}");
+            shown.lines().next().map(|line| line.replace("warren top  ", "")).unwrap_or_default()
+        };
+        assert_eq!(told(true, 0, 0), "going down, no job is left");
+        assert_eq!(told(true, 1, 1), "going down, 1 job left");
+        assert_eq!(told(true, 2, 1), "going down, 2 jobs left");
+        assert_eq!(told(false, 0, 0), "idle");
+        assert_eq!(told(false, 1, 1), "1 job, running");
+        assert_eq!(told(false, 1, 0), "1 job, which waits");
+        assert_eq!(told(false, 2, 1), "2 jobs, 1 of them running");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Why: the code and the cause that every transition and every end of a job carries.
 //!
 //! One table of codes; texts and documentation come from it. A code's number is stable and is
-//! shown as `WR-nnnn`; a code that is no longer used keeps its number.
+//! shown as `WR-nnnn`; a code that is no longer used keeps its number. State files count codes by their
+//! place: a new one goes to the end.
 
 mod explained;
 
@@ -53,7 +54,7 @@ codes! {
     StoppedByConflict = 21, "a unit that conflicts with it was started", "stop that unit first";
     StoppedWithDependency = 22, "a unit that it requires, is part of or is bound to was stopped", "start that unit, then this one";
     Unneeded = 23, "StopWhenUnneeded= and no active unit needs it", "";
-    Finished = 24, "its process left by itself, successfully", "";
+    Finished = 24, "it ended without a request, in a way that counts as success", "";
     BoundUnitGone = 25, "a unit that it is bound to went away", "bring back the unit that it is bound to";
     Expired = 26, "it was idle for TimeoutIdleSec=", "";
     Vanished = 27, "it went away in the kernel without a request", "";
@@ -66,7 +67,7 @@ codes! {
     CoreDump = 42, "a process crashed and dumped core", "see its last log lines";
     StartTimeout = 43, "it was not ready within TimeoutStartSec=", "find out what it waits for, or raise the timeout";
     StopTimeout = 44, "it did not stop within TimeoutStopSec= and was killed", "find out why it ignores the stop signal";
-    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "";
+    RuntimeTimeout = 45, "it ran for longer than RuntimeMaxSec=", "start it again; raise the limit if it may run for longer";
     WatchdogTimeout = 46, "it did not feed its watchdog", "see its last log lines";
     Protocol = 47, "it did not follow the protocol of its Type=", "check Type=, PIDFile= and NotifyAccess=";
     StartLimit = 48, "it was started too often", "reset-failed, and see why it ends so often";
@@ -103,6 +104,7 @@ codes! {
     Contradiction = 92, "its start was refused: it needs a unit up and down at once", "take one of the relations away, or start less at once";
     StoodAgainst = 93, "its start was refused: a job that is installed may not be replaced for it", "start it when that job is over, or cancel the job";
     NotByHand = 94, "its start was refused: RefuseManualStart= leaves that to other units", "start a unit that wants it";
+    StopCommandTimeout = 95, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
 }
 
 impl Code {
@@ -208,10 +210,20 @@ mod tests {
         for pair in Code::ALL.windows(2) {
             assert!((pair[0] as u16) < pair[1] as u16, "{pair:?}");
         }
-        let cureless = [Code::RuntimeTimeout, Code::NotSupported, Code::ManagerExit];
+        let cureless = [Code::NotSupported, Code::ManagerExit];
         for code in Code::ALL.iter().filter(|c| c.is_trouble() && !cureless.contains(c)) {
             assert!(!code.cure().is_empty(), "{code:?} does not say what clears it");
         }
         assert_eq!(Code::ExitCode.id(), "WR-0040");
+    }
+
+    /// A code between others would change what state files of the versions before mean.
+    #[test]
+    fn new_codes_go_to_the_end() {
+        let place = |code: Code| postcard::to_stdvec(&code).expect("plain data");
+        for (code, expected) in [(Code::Stopped, 11), (Code::ExitCode, 23), (Code::ManagerExit, 60)]
+        {
+            assert_eq!(place(code), [expected], "{code:?}");
+        }
     }
 }

@@ -8,7 +8,8 @@ use crate::happening::What;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::part::Part;
-use crate::reason::{Cause, Code};
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
 use crate::service_stop::is_signalled;
 use crate::settings::Compiled;
 use crate::state::*;
@@ -593,7 +594,13 @@ impl Core {
 
     /// Notes the first thing that went wrong, on the run and for the log.
     pub(crate) fn fail_service(&mut self, unit: UnitId, outcome: Outcome, code: Code) {
-        self.note(unit, code, Cause::Kernel, String::new());
+        // What fails on the way down is the consequence of what failed before.
+        if self.service_mut(unit).outcome == Outcome::Success {
+            self.note(unit, code, Cause::Kernel, String::new());
+        } else {
+            let reason = Reason::new(code, Cause::Kernel);
+            self.tell(Notice::Log { unit, reason, detail: String::new() });
+        }
         self.set_outcome(unit, outcome);
     }
 

@@ -369,7 +369,11 @@ impl Core {
     pub(crate) fn stop_timeout(&mut self, unit: UnitId, config: &ServiceConfig) {
         use ServicePhase::*;
         let phase = self.service_phase(unit).expect("the deadline is of a run");
-        self.fail_service(unit, Outcome::Timeout, Code::StopTimeout);
+        let code = match phase {
+            Stop | StopPost => Code::StopCommandTimeout,
+            _ => Code::StopTimeout,
+        };
+        self.fail_service(unit, Outcome::Timeout, code);
         let kills = config.kill.send_sigkill;
         let final_of = |mode| match stop_phase(mode) {
             StopSigterm => FinalSigterm,

@@ -60,12 +60,22 @@ impl Error {
         Error::Io { op, name: name.to_owned(), errno: error.raw_os_error().unwrap_or(EIO) }
     }
 
-    /// The file of that name is damaged, or of a later version.
+    /// The file of that name cannot be read: it is damaged, of a later version, or its device does not
+    /// give it.
     pub fn is_about(&self, file: &str) -> bool {
         match self {
             Error::Damaged { name, .. } | Error::Unsupported { name, .. } => name == file,
+            Error::Io { op: "open" | "stat" | "read", name, .. } => {
+                name == file && self.is_of_device()
+            }
             _ => false,
         }
+    }
+
+    /// What is wrong is a part of a file, and the rest is still worth to be read: damage, and what the
+    /// device does not give.
+    pub fn leaves_the_rest(&self) -> bool {
+        matches!(self, Error::Damaged { .. }) || self.is_of_device()
     }
 
     /// The device does not give or take it, or its file system has given up; errno(3). Nothing that is

@@ -171,36 +171,57 @@ impl Journal {
 
     /// Every different value of a field, and the damage met on the way.
     pub fn values(&self, field: &[u8]) -> Result<(BTreeSet<Vec<u8>>, Vec<Error>)> {
-        let (mut values, mut damage) = (BTreeSet::new(), self.unreadable.clone());
-        for source in self.sources() {
-            source.values(field, &mut values, &mut damage)?;
-        }
+        let mut values = BTreeSet::new();
+        let damage = self.each(|source, damage| source.values(field, &mut values, damage))?;
         Ok((values, damage))
     }
 
-    /// Every field name that occurs.
-    pub fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+    /// Every field name that occurs, and the damage met on the way.
+    pub fn field_names(&self) -> Result<(BTreeSet<Vec<u8>>, Vec<Error>)> {
         let mut names = BTreeSet::from([expr::BOOT_FIELD.to_vec()]);
-        for source in self.sources() {
-            source.field_names(&mut names)?;
-        }
-        Ok(names)
+        let damage = self.each(|source, damage| source.field_names(&mut names, damage))?;
+        Ok((names, damage))
     }
 
-    /// All boots in the order of their first entries.
-    pub fn boots(&self) -> Result<Vec<BootSpan>> {
+    /// All boots in the order of their first entries, and the damage met on the way.
+    pub fn boots(&self) -> Result<(Vec<BootSpan>, Vec<Error>)> {
         let mut spans = Vec::new();
-        for source in self.sources() {
-            source.boots()?.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
-        }
+        let damage = self.each(|source, damage| {
+            let of_source = source.boots(damage)?;
+            of_source.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
+            Ok(())
+        })?;
         spans.sort_by_key(|span: &BootSpan| span.first_seqnum);
-        Ok(spans)
+        Ok((spans, damage))
     }
 
-    /// Id of the sequence that the newest file's numbers count in.
+    /// Does it for each file; those that the device does not give are in the damage.
+    fn each(
+        &self,
+        mut each: impl FnMut(&Source, &mut Vec<Error>) -> Result<()>,
+    ) -> Result<Vec<Error>> {
+        let mut damage = self.unreadable.clone();
+        for source in self.sources() {
+            match each(source, &mut damage) {
+                Err(e) if e.is_of_device() => damage.push(e),
+                done => done?,
+            }
+        }
+        Ok(damage)
+    }
+
+    /// Id of the sequence that the numbers of the newest file count in which the device gives.
     pub fn sequence(&self) -> Result<Option<Id128>> {
-        let newest = self.sources().max_by_key(|source| source.name().first());
-        newest.map_or(Ok(None), |source| source.sequence())
+        let mut sources: Vec<&Arc<Source>> = self.sources().collect();
+        sources.sort_by_key(|source| std::cmp::Reverse(source.name().first()));
+        let sequences = sources.into_iter().map(|source| source.sequence());
+        let given = sequences.filter(|read| !read.as_ref().is_err_and(Error::is_of_device));
+        given.into_iter().next().unwrap_or(Ok(None))
+    }
+
+    /// What the device did not give when the picture was taken.
+    pub fn unreadable(&self) -> &[Error] {
+        &self.unreadable
     }
 
     /// All files, by class and first sequence number.

@@ -20,6 +20,9 @@ use crate::shared::Shared;
 /// Groups that are named as what an unknown device may wait for.
 const GROUPS_NAMED_MAX: usize = 3;
 
+/// Devices that are named as taken for plugged in.
+const UNSEEN_NAMED_MAX: usize = 3;
+
 /// Disks that are named because the device may be on any of them.
 const UNKNOWN_NAMED_MAX: usize = 3;
 
@@ -48,6 +51,31 @@ pub fn standing(view: &View, table: &DeviceTable, definition: &Definition) -> Op
             let meant = meant.unwrap_or_default();
             format!("no such device was seen{meant}{more}")
         }
+    })
+}
+
+/// The devices that a unit which is up requires, or is bound to, and that nobody can tell of, in a
+/// sentence; nothing if it is sure of all of them.
+pub fn taken_for_plugged_in(view: &View, unit: UnitId) -> Option<String> {
+    if view.totals.sight == Sight::Seeing || !view.active_state(unit).is_up() {
+        return None;
+    }
+    let needed = [Relation::BindsTo, Relation::Requires, Relation::Requisite].into_iter();
+    let mut unseen: Vec<&str> = needed
+        .flat_map(|relation| view.graph.related(unit, relation))
+        .filter(|&other| view.graph.is_device(other) && !view.active_state(other).is_up())
+        .map(|other| view.graph.name(other).as_str())
+        .collect();
+    unseen.sort_unstable();
+    unseen.dedup();
+    let more = match unseen.len().saturating_sub(UNSEEN_NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let named: Vec<&str> = unseen.into_iter().take(UNSEEN_NAMED_MAX).collect();
+    (!named.is_empty()).then(|| {
+        let named = named.join(", ");
+        format!("{named}{more}: nobody looks for devices here, so taken for plugged in (WR-0084)")
     })
 }
 

@@ -108,7 +108,14 @@ impl Daemon {
         let run = self.core.unit_run(unit);
         let mut known =
             run.main_process().map(|main| main.pid).into_iter().chain(run.control_pid());
-        known.any(|other| other != pid)
+        known.any(|other| other != pid && !self.has_ended(other))
+    }
+
+    /// Whether the end of a process was heard of in this turn, and is not the core's yet: of two that
+    /// end together the second is the last.
+    fn has_ended(&self, other: u32) -> bool {
+        let is_end = |event: &Event| matches!(event, Event::Exited { pid, .. } if *pid == other);
+        self.events.iter().rev().any(is_end)
     }
 
     fn tool_ended(&mut self, effect: EffectId, result: Done) {

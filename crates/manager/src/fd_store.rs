@@ -15,7 +15,7 @@ use crate::daemon::{Daemon, token};
 use crate::notify::Datagram;
 
 /// Stands behind the key of one that is not dropped when it hangs up, in the name that init keeps.
-const UNPOLLED: char = '!';
+const UNPOLLED: &str = "!";
 
 /// All stored file descriptors.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Stored {
 
     /// The name under which init keeps it.
     fn kept_as(&self, unit: &str) -> String {
-        let unpolled = if self.polls { "" } else { "!" };
+        let unpolled = if self.polls { "" } else { UNPOLLED };
         format!("fdstore/{unit}/{}{unpolled}/{}", self.key, self.name)
     }
 

@@ -344,6 +344,9 @@ impl Daemon {
         {
             return;
         }
+        // What was asked before is of the generation before. A start that overtook the news that a
+        // mount of the new one is there would mount over it.
+        self.turn();
         let event = Event::Commit { graph: graph.clone(), delta: Box::new(delta.clone()) };
         let effects = self.core.step(now(), event);
         self.finish_turn(effects);

@@ -9,6 +9,7 @@ use warren_core::ids::UnitId;
 use warren_core::reason::Code;
 use warren_core::state::{
     Ended, ExitStatus, History, RateWindow, Relapse, Service, ServicePhase, ServiceRun, TypeState,
+    UnitRun,
 };
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
@@ -27,6 +28,11 @@ fn waiting(view: &View, unit: UnitId) -> Option<&ServiceRun> {
         TypeState::Service(Service::Up(run)) if run.phase == ServicePhase::AutoRestart => Some(run),
         _ => None,
     }
+}
+
+/// Whether the run is one that only waits to be started again.
+pub(crate) fn waits(run: &UnitRun) -> bool {
+    matches!(&run.state, TypeState::Service(Service::Up(run)) if run.phase == ServicePhase::AutoRestart)
 }
 
 /// Whether it fails and is started again: it waits for the next try, or this one is young.

@@ -9,8 +9,9 @@ use warren_bus::backend::Backend;
 use warren_core::ids::UnitId;
 use warren_core::job::JobKind;
 use warren_core::notes::Marked;
-use warren_core::reason::{Cause, Code};
+use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
+use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
 use warren_core::state::{History, LostJob};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
@@ -20,6 +21,7 @@ use warren_unit::config::Condition;
 use crate::conditions;
 use crate::control_calls::{Answered, cause, find, log_tail, moment, reason, row, rules_of};
 use crate::daemon::now;
+use crate::device_report;
 use crate::ending::waits;
 use crate::restarts;
 use crate::shared::Shared;
@@ -101,11 +103,8 @@ fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
 
 /// The unit that explains this one's state or waiting, if another does.
 fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
-    let history = view.run(unit).history.as_deref();
-    let by_reason = match history.map(|h| h.reason.cause) {
-        Some(Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other)) => {
-            Some(other)
-        }
+    let by_reason = match told_reason(view, unit).cause {
+        Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => Some(other),
         _ => None,
     };
     let by_job =
@@ -160,7 +159,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let history = view.run(unit).history.as_deref().unwrap_or(&empty);
     let definition = view.definition(unit);
     let mut out = row(view, definition);
-    out["reason"] = reason(view, view.reason(unit));
+    out["reason"] = reason(view, told_reason(view, unit));
     // What is in maintenance stays there though its fault is over: one thing clears it.
     if view.run(unit).marked() == Some(Marked::Maintenance) {
         out["reason"]["cure"] = json!(Code::Maintenance.cure());
@@ -171,7 +170,9 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
         json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})
     });
     out["detail"] = json!(history.status_text);
-    if let Some(words) = crate::device_report::standing(view, &shared.devices(), definition) {
+    let standing = device_report::standing(view, &shared.devices(), definition);
+    let words = standing.or_else(|| device_report::taken_for_plugged_in(view, unit));
+    if let Some(words) = words {
         out["device"] = json!(words);
     }
     out["remarks"] = crate::remarks::value(view, shared, unit);
@@ -179,12 +180,50 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["restart"] = restarts::value(view, shared, unit, now());
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
+    out["under_way"] = under_way(view, unit, now().monotonic);
     out["lost_job"] = history.lost_job.map_or(Value::Null, |job| lost_job(view, job));
     let job = view.job(unit).filter(|job| job.blockers > 0);
     let blocker = job.and_then(|job| blocker(view, unit, job.kind));
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// The reason of the unit's state; of one that never began to start, that of the job which came to
+/// nothing.
+fn told_reason(view: &View, unit: UnitId) -> Reason {
+    let of_state = view.reason(unit);
+    let lost = view.run(unit).history.as_deref().and_then(|history| history.lost_job);
+    match lost {
+        Some(job) if of_state.code == Code::NeverStarted => job.reason,
+        _ => of_state,
+    }
+}
+
+/// How long a unit is at its start, stop or reload, and how long yet until that is given up; null if
+/// it is at none of them. One that waits for another has its job's time.
+fn under_way(view: &View, unit: UnitId, now: Monotonic) -> Value {
+    let run = view.run(unit);
+    let job = view.job(unit);
+    let limit_of_job = job.and_then(|job| job.deadline);
+    let is_between = matches!(run.active_state(), Activating | Deactivating | Reloading)
+        && !restarts::waits(run);
+    let (since, limit) = match (is_between, job) {
+        (true, _) => {
+            let limits = [waits::deadline(&run.state), limit_of_job];
+            let changed = run.history.as_ref().map(|history| history.state_change.monotonic);
+            (changed.unwrap_or(now), limits.into_iter().flatten().min())
+        }
+        (false, Some(job)) => (job.since, limit_of_job),
+        (false, None) => return Value::Null,
+    };
+    let main = run.main_process().map(|process| process.pid);
+    let pid = run.control_pid().or(main).filter(|_| is_between);
+    json!({
+        "so_far_us": now.since(since).as_micros() as u64,
+        "left_us": limit.map(|at| at.since(now).as_micros() as u64),
+        "process": pid.map(waits::process),
+    })
 }
 
 fn lost_job(view: &View, job: LostJob) -> Value {

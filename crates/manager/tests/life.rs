@@ -3,6 +3,7 @@
 mod lab;
 
 use lab::Machine;
+use serde_json::json;
 
 /// Runs `check` over a machine with these units, where that can be.
 fn with(name: &str, units: &[(&str, &str)], check: impl FnOnce(&Machine)) {
@@ -385,4 +386,22 @@ fn sockets_of_rare_kinds_start_their_services() {
         m.expect_job("start", "nobody.socket", "failed");
         assert_eq!(m.status("nobody.socket")["reason"]["code"], "WR-0053");
     });
+}
+
+/// A main process and a command that go by one signal are often heard of in one turn: neither was
+/// taken for the last one, and the unit stayed in its stop until its time was over.
+#[test]
+fn who_end_together_leave_nobody_behind() {
+    let text = "[Service]\nTimeoutStopSec=10\nExecStart=@P stay\nExecStartPost=@P stay";
+    let names: Vec<String> = (0..8).map(|n| format!("pair{n}.service")).collect();
+    let units: Vec<(&str, &str)> = names.iter().map(|name| (&**name, text)).collect();
+    let Some(m) = Machine::start("together", &units) else { return };
+    for name in &names {
+        m.call("Job", &json!({"type": "start", "unit": name, "wait": false}));
+        m.wait_for(name, "activating/start-post");
+    }
+    for name in &names {
+        m.expect_job("stop", name, "done");
+        assert_eq!(m.state(name), "inactive/dead", "{}", m.status(name));
+    }
 }

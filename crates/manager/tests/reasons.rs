@@ -138,6 +138,60 @@ fn a_restart_may_have_a_dump_first() {
     assert!(wrong.is_some_and(|answer| answer["error"].is_string()));
 }
 
+/// What is up without its device says so, where nobody looks for devices.
+#[test]
+fn what_is_up_without_its_device_says_so() {
+    let user = "[Unit]\nBindsTo=dev-sdx.device\nAfter=dev-sdx.device\nRequires=dev-sdy.device\n\
+                Wants=dev-sdz.device\n[Service]\nExecStart=@P stay";
+    let units = [("user.service", user), ("other.service", "[Service]\nExecStart=@P stay")];
+    let Some(m) = Machine::start("deviceless", &units) else { return };
+    let told = |unit: &str| m.call("Why", &json!({"unit": unit}))["units"][0]["path"][0].clone();
+    assert!(told("user.service")["device"].is_null(), "it is down");
+    m.expect_job("start", "user.service", "done");
+    m.expect_job("start", "other.service", "done");
+    let words = told("user.service")["device"].to_string();
+    assert!(words.contains("dev-sdx.device, dev-sdy.device: nobody looks"), "{words}");
+    assert!(told("other.service")["device"].is_null());
+}
+
+/// What is under way says for how long, by which process, and how long it may yet.
+#[test]
+fn a_start_that_is_under_way_tells_its_time() {
+    let units = [
+        ("slow.service", "[Service]\nType=oneshot\nTimeoutStartSec=600\nExecStart=@P stay"),
+        ("ever.service", "[Service]\nType=oneshot\nExecStart=@P stay"),
+        ("next.service", "[Unit]\nAfter=slow.service\n[Service]\nExecStart=@P stay"),
+        ("brief.service", "[Service]\nRuntimeMaxSec=50ms\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("under-way", &units) else { return };
+    for unit in ["slow.service", "ever.service", "next.service"] {
+        m.call("Job", &json!({"type": "start", "unit": unit, "wait": false}));
+    }
+    for unit in ["slow.service", "ever.service"] {
+        m.wait_for(unit, "activating/start");
+    }
+    let told = |unit: &str| {
+        let path = m.call("Why", &json!({"unit": unit}))["units"][0]["path"].clone();
+        path.as_array().and_then(|path| path.last()).cloned().unwrap_or_default()
+    };
+    let slow = &told("slow.service")["under_way"];
+    let (so_far, left) = (slow["so_far_us"].as_u64(), slow["left_us"].as_u64());
+    // Two clocks are read, so it is not the limit to the last microsecond.
+    let whole = so_far.zip(left).map(|(so_far, left)| (so_far + left) / 1_000_000);
+    assert!(matches!(whole, Some(599..=600)), "{slow}");
+    assert!(slow["process"].as_str().is_some_and(|name| name.starts_with("pid ")), "{slow}");
+    let ever = &told("ever.service")["under_way"];
+    assert!(ever["so_far_us"].is_u64() && ever["left_us"].is_null(), "{ever}");
+    assert_eq!(told("next.service")["name"], "slow.service");
+
+    m.expect_job("start", "brief.service", "done");
+    m.wait_for("brief.service", "failed/failed");
+    let brief = told("brief.service");
+    assert_eq!(brief["reason"]["code"], "WR-0045", "{brief}");
+    assert!(brief["reason"]["cure"].is_string() && brief["since"].is_u64(), "{brief}");
+    assert!(brief["under_way"].is_null(), "{brief}");
+}
+
 /// A start that waits tells for whom, and one whose place a stop took tells whose stop that was.
 #[test]
 fn a_waiting_and_a_cancelled_start_are_explained() {
@@ -155,6 +209,8 @@ fn a_waiting_and_a_cancelled_start_are_explained() {
     assert_eq!((&lost["type"], &lost["result"]), (&json!("start"), &json!("canceled")), "{lost}");
     assert_eq!(lost["reason"]["code"], "WR-0070");
     assert_eq!(lost["reason"]["cause"]["unit"], "first.service", "{lost}");
+    // It never began to start: that is why it is down, and not that nobody asked for it.
+    assert_eq!(step()["reason"], lost["reason"]);
 }
 
 fn remarks(m: &Machine, unit: &str) -> Vec<String> {

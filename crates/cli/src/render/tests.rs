@@ -74,12 +74,36 @@ fn show_prints_properties() {
 }
 
 #[test]
+fn why_tells_how_long_it_has_taken_and_may_take() {
+    let root = |name: &str, active: &str, sub: &str, going: Value| {
+        json!({"unit": name, "impact": [], "path": [{
+            "name": name, "active": active, "sub": sub, "since": 1_795_000_000_000_000u64,
+            "under_way": going,
+            "reason": {"code": "WR-0010", "text": "a start job brought it up",
+                       "cause": {"kind": "request", "uid": 0, "pid": 44}},
+        }]})
+    };
+    let going = |so_far_us: u64, left_us: Option<u64>, process: Option<&str>| json!({"so_far_us": so_far_us, "left_us": left_us, "process": process});
+    let under_way = json!({"units": [
+        root("slow.service", "activating", "start-pre",
+             going(12_300_000, Some(77_700_000), Some("pid 7 migrate"))),
+        root("never.service", "activating", "start", going(3_700_000_000, None, None)),
+        root("rel.service", "reloading", "reload", going(2_000_000, Some(88_000_000), None)),
+        root("bye.service", "deactivating", "stop-sigterm", going(900_000, Some(1_000_000), None)),
+        root("dev-sdx.device", "inactive", "dead", going(30_000_000, Some(60_000_000), None)),
+        root("ready.service", "active", "running", Value::Null),
+    ]});
+    check("why-under-way", &why(&under_way, PLAIN));
+}
+
+#[test]
 fn why_starts_at_the_root_cause() {
     let answer = json!({"units": [{
     "unit": "web.service",
     "impact": ["proxy.service", "site.target"],
     "path": [
         {"name": "web.service", "active": "inactive", "sub": "dead",
+         "remarks": [{"of": "mask", "by": {"uid": 7}, "text": "moved"}],
          "reason": {"code": "WR-0060", "text": "a unit that it requires could not be started",
                     "cure": "mend that unit",
                     "cause": {"kind": "dependency", "unit": "db.service"}}},
@@ -223,4 +247,11 @@ fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     assert_eq!(told(1), "Everything is being stopped: 1 job left.\n");
     let over = "Everything is being stopped: no job is left, the last processes are ended.\n";
     assert_eq!(told(0), over);
+    let planned = |left_us: u64, message: &str| {
+        let planned = json!({"what": "the power goes off", "left_us": left_us, "message": message});
+        let told = shutdown(&json!({"planned": planned}));
+        told.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    assert_eq!(planned(0, "bye"), "Planned, and due: the power goes off. bye");
+    assert_eq!(planned(2_000_000, ""), "Planned in 2.00 s: the power goes off.");
 }

@@ -186,8 +186,8 @@ rows! {
          that starts a program in the foreground does not pass signals on: use `exec`."
     RuntimeTimeout:
         "It ran for `RuntimeMaxSec=` and was ended, as its file says."
-        "`systemctl show -p RuntimeMaxUSec UNIT`."
-        "Nothing, if that is what was meant; else a larger value."
+        "`systemctl show -p RuntimeMaxUSec UNIT`; `warren why UNIT` says since when it is down."
+        "A start. A larger value, if it may run for longer; `Restart=always`, if it is to be fresh each time."
     WatchdogTimeout:
         "`WatchdogSec=` is set and no `WATCHDOG=1` came in that time: the program hangs, or feeds \
          its watchdog too seldom. It is ended by `WatchdogSignal=`, SIGABRT by default, so that there \
@@ -392,4 +392,10 @@ rows! {
         "`RefuseManualStart=yes` of its file: only units that want or require it start it."
         "`warren cat UNIT`, and `warren list UNIT --reverse` for what wants it."
         "Start a unit that wants it, or take the setting away."
+    StopCommandTimeout:
+        "`ExecStop=` or `ExecStopPost=` was still at work when its share of `TimeoutStopSec=` was used up, \
+         which is for the whole stop. What is left of the unit is asked by `KillSignal=`, then killed."
+        "`warren chart shutdown` shows which command; `warren cat UNIT` has it, its last lines are in the log."
+        "Give the command a time limit of its own, or have the program end by `KillSignal=` alone. If it \
+         rightly takes long: a larger `TimeoutStopSec=`."
 }

@@ -16,7 +16,7 @@ use crate::files::{Disk, Files};
 use crate::ledger::book::Book;
 use crate::store::names::{Catalogue, FileName, SegmentName, TEMPORARY};
 use crate::store::upkeep::{MergeBounds, merge_all, seal};
-use crate::store::vacuum::{Limits, vacuum};
+use crate::store::vacuum::{Limits, Vacuumed, vacuum};
 
 /// What a directory may hold.
 #[derive(Debug, Clone)]
@@ -106,6 +106,7 @@ fn work(
     report: &dyn Fn(String),
 ) {
     let (mut waiting, mut damaged) = (Vec::<FileName>::new(), BTreeSet::new());
+    let mut ageless = BTreeSet::new();
     while let Ok(logs) = inbox.recv() {
         waiting.extend(logs);
         waiting.retain(|log| match seal(files, log, machine, new_id()) {
@@ -126,8 +127,13 @@ fn work(
             merge(files, machine, bounds, &mut damaged, report);
         }
         let now_us = warren_sys::time::realtime_ns() / 1000;
-        if let Err(e) = vacuum(files, &bounds.limits, now_us) {
-            report(format!("Cannot remove old files now: {e}"));
+        match vacuum(files, &bounds.limits, now_us) {
+            Err(e) => report(format!("Cannot remove old files now: {e}")),
+            Ok(Vacuumed { unreadable, .. }) => {
+                let fresh = unreadable.into_iter().map(|e| e.to_string());
+                let fresh = fresh.filter(|text| ageless.insert(text.clone()));
+                fresh.for_each(|text| report(format!("The age of a file is not known: {text}")));
+            }
         }
         if let Some(Err(e)) = book.as_mut().map(|book| book.follow(files, now_us)) {
             report(format!("Cannot write the ledger now: {e}"));

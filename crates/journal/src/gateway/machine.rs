@@ -23,7 +23,8 @@ pub fn machine(journal: &Union, bytes: u64) -> Result<Value, Failure> {
         "virtualization": virtualization(),
         "usage": bytes.to_string(),
     });
-    let boots = journal.boots()?;
+    let (boots, damage) = journal.boots()?;
+    report(&damage);
     let first = boots.iter().map(|boot| boot.realtime_min_us).min();
     let last = boots.iter().map(|boot| boot.realtime_max_us).max();
     if let Some((first, last)) = first.zip(last) {

@@ -183,7 +183,8 @@ impl Source {
         damage: &mut Vec<Error>,
     ) -> Result<()> {
         if field == BOOT_FIELD {
-            values.extend(self.boots()?.iter().map(|span| span.boot.to_string().into_bytes()));
+            values
+                .extend(self.boots(damage)?.iter().map(|span| span.boot.to_string().into_bytes()));
             return Ok(());
         }
         if let Content::Segment(segment) = self.content()?
@@ -208,14 +209,19 @@ impl Source {
     }
 
     /// Adds every field name; those of a log, and of a segment without its index, by reading it.
-    pub fn field_names(&self, names: &mut BTreeSet<Vec<u8>>) -> Result<()> {
+    pub fn field_names(
+        &self,
+        names: &mut BTreeSet<Vec<u8>>,
+        damage: &mut Vec<Error>,
+    ) -> Result<()> {
         if let Content::Segment(segment) = self.content()?
             && *segment.health() == Health::Whole
         {
             names.extend(segment.directory().fields.iter().map(|field| field.name.to_vec()));
             return Ok(());
         }
-        self.each_block(&mut Vec::new(), |block| {
+        damage.extend(self.damage()?);
+        self.each_block(damage, |block| {
             block.names().for_each(|name| insert(names, name));
             Ok(())
         })
@@ -240,22 +246,23 @@ impl Source {
             let read =
                 |block: Block| each(&block).map_err(|damage| self.damaged(block.header(), damage));
             match self.block(number).and_then(read) {
-                Err(e @ Error::Damaged { .. }) => damage.push(e),
+                Err(e) if e.leaves_the_rest() => damage.push(e),
                 done => done?,
             }
         }
         Ok(())
     }
 
-    /// Its boots.
-    pub fn boots(&self) -> Result<Vec<BootSpan>> {
+    /// Its boots; of a log, and of a segment without its index, by reading it.
+    pub fn boots(&self, damage: &mut Vec<Error>) -> Result<Vec<BootSpan>> {
         if let Content::Segment(segment) = self.content()?
             && *segment.health() == Health::Whole
         {
             return Ok(segment.directory().boots.clone());
         }
+        damage.extend(self.damage()?);
         let mut spans = Vec::new();
-        self.each_block(&mut Vec::new(), |block| {
+        self.each_block(damage, |block| {
             block.rows().iter().for_each(|row| {
                 let (boot, at) = (block.boots()[row.boot as usize], row.realtime_us);
                 let first_seqnum = block.header().first_seqnum;

@@ -11,8 +11,9 @@ use crate::query::matches;
 use crate::segment::Segment;
 use crate::segment::read::read_header;
 use crate::segment::scan::{Walk, read_block};
+use crate::show::stores;
 use crate::store::fault::{Memory, Numbers};
-use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge, plan_merge, seal};
+use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge, merge_all, plan_merge, seal};
 use crate::store::vacuum::{Limits, vacuum};
 use crate::store::{Setup, Store};
 
@@ -56,11 +57,19 @@ impl Writer {
     }
 
     fn upkeep(&mut self) {
+        self.seal();
+        self.merge();
+    }
+
+    fn seal(&mut self) {
         for log in self.store.take_sealable() {
             self.ids += 1;
             seal(&self.memory, &log, Id128::default(), Id128([self.ids as u8; 16]))
                 .expect("sealed");
         }
+    }
+
+    fn merge(&mut self) {
         let plan = {
             let catalogue = Catalogue::of(self.memory.list().expect("a listing"));
             plan_merge(
@@ -274,7 +283,7 @@ fn boots_come_in_order_with_their_times() {
     let mut writer = Writer::new(8);
     writer.fill();
     let all = read_all(&writer.memory);
-    let boots = writer.journal().boots().expect("whole");
+    let (boots, _) = writer.journal().boots().expect("whole");
     assert_eq!(boots.iter().map(|span| span.boot.0[0]).collect::<Vec<_>>(), [1, 2, 3]);
     for span in boots {
         let times = || {
@@ -305,7 +314,7 @@ fn boots_keep_their_order_when_the_clock_was_wrong() {
             writer.upkeep();
         }
     }
-    let boots = writer.journal().boots().expect("whole");
+    let (boots, _) = writer.journal().boots().expect("whole");
     let shown: Vec<_> = boots.iter().map(|span| (span.boot.0[0], span.realtime_min_us)).collect();
     let expected: Vec<_> = [9, 8, 7, 6].into_iter().zip(TIMES_US).collect();
     assert_eq!(shown, expected);
@@ -389,91 +398,74 @@ fn damage_is_reported_and_the_rest_is_read() {
     assert_eq!(entries.damage().len(), 1);
 }
 
-/// A directory of which the device does not give one file: at once, or when it is read.
-struct Broken {
+/// A directory to be read, in which something is not as usual.
+struct Odd {
     inner: Memory,
-    name: String,
-    opens: bool,
+    fault: OddFault,
+}
+
+enum OddFault {
+    /// The device does not give this file: at once, or when it is read.
+    Broken { name: String, opens: bool },
+    /// It is changed while it is listed the first time: one file is in neither part.
+    Changing { lists: std::sync::atomic::AtomicUsize },
 }
 
 /// No byte of it can be had.
-struct Bad(u64);
+struct Bad {
+    name: String,
+    bytes: u64,
+}
 
-fn no_device<T>() -> crate::error::Result<T> {
-    Err(Error::Io { op: "read", name: "bad".to_owned(), errno: 5 })
+fn no_device<T>(op: &'static str, name: &str) -> crate::error::Result<T> {
+    Err(Error::Io { op, name: name.to_owned(), errno: 5 })
 }
 
 impl File for Bad {
     fn read_at(&self, _: &mut [u8], _: u64) -> crate::error::Result<usize> {
-        no_device()
+        no_device("read", &self.name)
     }
     fn write_at(&self, _: &[u8], _: u64) -> crate::error::Result<()> {
-        no_device()
+        no_device("write", &self.name)
     }
     fn sync(&self) -> crate::error::Result<()> {
-        no_device()
+        no_device("sync", &self.name)
     }
     fn len(&self) -> crate::error::Result<u64> {
-        Ok(self.0)
+        Ok(self.bytes)
     }
 }
 
-impl Files for Broken {
-    fn list(&self) -> crate::error::Result<Vec<Listed>> {
-        self.inner.list()
-    }
-    fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
-        match (name == self.name, self.opens) {
-            (true, true) => Ok(Box::new(Bad(1 << 20))),
-            (true, false) => no_device(),
-            _ => self.inner.open(name),
-        }
-    }
-    fn create(&self, _: &str) -> crate::error::Result<Box<dyn File>> {
-        no_device()
-    }
-    fn rename(&self, _: &str, _: &str) -> crate::error::Result<()> {
-        no_device()
-    }
-    fn unlink(&self, _: &str) -> crate::error::Result<()> {
-        no_device()
-    }
-    fn sync_directory(&self) -> crate::error::Result<()> {
-        no_device()
-    }
-    fn space(&self) -> crate::error::Result<crate::files::Space> {
-        self.inner.space()
-    }
-}
-
-/// A directory that is changed while it is listed the first time: one file is in neither part.
-struct Changing {
-    inner: Memory,
-    lists: std::sync::atomic::AtomicUsize,
-}
-
-impl Files for Changing {
+impl Files for Odd {
     fn list(&self) -> crate::error::Result<Vec<Listed>> {
         let mut all = self.inner.list()?;
-        if self.lists.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+        if let OddFault::Changing { lists } = &self.fault
+            && lists.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0
+        {
             all.remove(0);
         }
         Ok(all)
     }
     fn open(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
-        self.inner.open(name)
+        match &self.fault {
+            OddFault::Broken { name: bad, opens } if bad == name => match opens {
+                true => Ok(Box::new(Bad { name: name.to_owned(), bytes: 1 << 20 })),
+                false => no_device("open", name),
+            },
+            _ => self.inner.open(name),
+        }
     }
-    fn create(&self, _: &str) -> crate::error::Result<Box<dyn File>> {
-        no_device()
+    fn create(&self, name: &str) -> crate::error::Result<Box<dyn File>> {
+        self.inner.create(name)
     }
-    fn rename(&self, _: &str, _: &str) -> crate::error::Result<()> {
-        no_device()
+    fn rename(&self, from: &str, to: &str) -> crate::error::Result<()> {
+        self.inner.rename(from, to)
     }
-    fn unlink(&self, _: &str) -> crate::error::Result<()> {
-        no_device()
+    fn unlink(&self, name: &str) -> crate::error::Result<()> {
+        self.inner.unlink(name)
     }
     fn sync_directory(&self) -> crate::error::Result<()> {
-        no_device()
+        self.inner.sync_directory()
     }
     fn space(&self) -> crate::error::Result<crate::files::Space> {
         self.inner.space()
@@ -484,22 +476,34 @@ impl Files for Changing {
 fn a_picture_is_whole_though_files_were_merged_while_they_were_listed() {
     let mut writer = Writer::new(4);
     writer.fill();
-    let changing = Changing { inner: writer.memory.clone(), lists: 0.into() };
+    let fault = OddFault::Changing { lists: 0.into() };
+    let changing = Odd { inner: writer.memory.clone(), fault };
     let journal = Journal::open(Arc::new(changing)).expect("readable");
     let query = Query::default();
     assert_eq!(journal.entries(&query, Direction::Forward, None).count(), 761);
 }
 
-#[test]
-fn what_the_device_does_not_give_is_reported_and_the_rest_is_read() {
+/// A filled store of which the device does not give the first segment, how many entries that has, and
+/// its name.
+fn broken(opens: bool) -> (Odd, usize, String) {
     let mut writer = Writer::new(4);
     writer.fill();
-    let catalogue = Catalogue::of(writer.memory.list().expect("a listing"));
+    break_first(&writer.memory, opens)
+}
+
+fn break_first(memory: &Memory, opens: bool) -> (Odd, usize, String) {
+    let catalogue = Catalogue::of(memory.list().expect("a listing"));
     let name = catalogue.segments().next().expect("a segment").0.to_string();
-    let blocks = Segment::open(&writer.memory, &name).expect("whole").directory().blocks.clone();
-    let lost: usize = blocks.iter().map(|place| place.count as usize).sum();
+    let blocks = Segment::open(memory, &name).expect("whole").directory().blocks.clone();
+    let lost = blocks.iter().map(|place| place.count as usize).sum();
+    let fault = OddFault::Broken { name: name.clone(), opens };
+    (Odd { inner: memory.clone(), fault }, lost, name)
+}
+
+#[test]
+fn what_the_device_does_not_give_is_reported_and_the_rest_is_read() {
     for opens in [false, true] {
-        let broken = Broken { inner: writer.memory.clone(), name: name.clone(), opens };
+        let (broken, lost, _) = broken(opens);
         let journal = Journal::open(Arc::new(broken)).expect("the others are there");
         let query = Query::default();
         let mut entries = journal.entries(&query, Direction::Forward, None);
@@ -508,6 +512,68 @@ fn what_the_device_does_not_give_is_reported_and_the_rest_is_read() {
             count += 1;
         }
         assert_eq!((count + lost, entries.damage().len()), (761, 1), "{opens}");
+    }
+}
+
+/// `-F`, `-N`, `--list-boots`, cursors, `--verify`, `--header`.
+#[test]
+fn whatever_is_asked_names_what_the_device_does_not_give() {
+    for opens in [false, true] {
+        let (broken, _, name) = broken(opens);
+        let journal = Journal::open(Arc::new(broken)).expect("the others are there");
+        let is_named = |damage: &[Error]| damage.len() == 1 && damage[0].is_about(&name);
+        for field in ["_SYSTEMD_UNIT", "MESSAGE", "_BOOT_ID"] {
+            let (values, damage) = journal.values(field.as_bytes()).expect("the others");
+            assert!(values.len() > 1 && is_named(&damage), "{field}: {damage:?}");
+        }
+        let (names, damage) = journal.field_names().expect("the others");
+        assert!(names.contains(&b"MESSAGE"[..]) && is_named(&damage), "{damage:?}");
+        let (boots, damage) = journal.boots().expect("the others");
+        assert!(boots.len() > 1 && is_named(&damage), "{damage:?}");
+        assert!(journal.sequence().expect("of another").is_some());
+        let files = Arc::new(crate::files::Disk::new("/nowhere"));
+        let stores = [stores::Store { files, journal }];
+        assert_eq!(stores::verify(&stores, true), Ok(false), "not whole");
+        let mut out = Vec::new();
+        stores::header(&stores, &mut out).expect("the others");
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert!(text.contains("State: SEALED") && !text.contains(&name), "{text}");
+    }
+}
+
+/// One that cannot be read keeps neither those that are too old nor those that are small.
+#[test]
+fn upkeep_goes_on_without_what_the_device_does_not_give() {
+    for opens in [false, true] {
+        let mut writer = Writer::new(5);
+        for _ in 0..9 {
+            writer.append(30);
+            writer.store.rotate().expect("no faults");
+            writer.seal();
+        }
+        let (broken, _, name) = break_first(&writer.memory, opens);
+        let listed = || Catalogue::of(broken.list().expect("a listing")).files;
+        let mut ids = 200u8;
+        let mut new_id = || {
+            ids += 1;
+            Id128([ids; 16])
+        };
+        let (bounds, before) = (MergeBounds::bytes(MERGE_BYTES_MAX), listed().len());
+        let mut skip = BTreeSet::new();
+        let faults = merge_all(&broken, Id128::default(), &bounds, &mut new_id, &mut skip);
+        let faults = faults.expect("the others are merged");
+        assert!(matches!(&faults[..], [fault] if fault.is_about(&name)), "{faults:?}");
+        assert!(listed().len() < before, "{before}");
+        let mut limits = Limits::default();
+        limits.other.age_max_us = Some(1);
+        let done = vacuum(&broken, &limits, u64::MAX).expect("the others are removed");
+        let left = Catalogue::of(broken.list().expect("a listing"));
+        let left: Vec<String> = left.segments().map(|segment| segment.0.to_string()).collect();
+        assert_eq!((left, done.unreadable.len()), (vec![name.clone()], 1));
+        assert!(done.unreadable[0].is_about(&name) && !done.gone.is_empty());
+        let limits = Limits { bytes_max: Some(0), ..Limits::default() };
+        vacuum(&broken, &limits, 0).expect("it can be removed");
+        assert_eq!(Catalogue::of(broken.list().expect("a listing")).segments().count(), 0);
     }
 }
 

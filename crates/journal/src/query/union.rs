@@ -22,6 +22,9 @@ pub trait Stream {
 /// Values of a field, and the damage met on the way.
 pub type Values = (BTreeSet<Vec<u8>>, Vec<Error>);
 
+/// Boots, and the damage met on the way.
+pub type Boots = (Vec<BootSpan>, Vec<Error>);
+
 /// A store that can be asked. Positions are sequence numbers.
 pub trait Reader {
     /// Between what times its entries are about, µs, when that is known without reading them.
@@ -44,9 +47,9 @@ pub trait Reader {
     /// Every different value of a field.
     fn values(&self, field: &[u8]) -> Result<Values>;
     /// Every field name that occurs.
-    fn field_names(&self) -> Result<BTreeSet<Vec<u8>>>;
+    fn field_names(&self) -> Result<Values>;
     /// All boots.
-    fn boots(&self) -> Result<Vec<BootSpan>>;
+    fn boots(&self) -> Result<Boots>;
     /// Whether sequence numbers of that sequence are positions here.
     fn has_sequence(&self, sequence: Id128) -> Result<bool>;
 }
@@ -83,11 +86,11 @@ impl Reader for Journal {
         Journal::values(self, field)
     }
 
-    fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+    fn field_names(&self) -> Result<Values> {
         Journal::field_names(self)
     }
 
-    fn boots(&self) -> Result<Vec<BootSpan>> {
+    fn boots(&self) -> Result<Boots> {
         Journal::boots(self)
     }
 
@@ -178,25 +181,30 @@ impl Union {
         Ok((values, damage))
     }
 
-    /// Every field name that occurs.
-    pub fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
-        let mut names = BTreeSet::new();
+    /// Every field name that occurs, and the damage met on the way.
+    pub fn field_names(&self) -> Result<Values> {
+        let (mut names, mut damage) = Values::default();
         for part in &self.parts {
-            names.extend(part.field_names()?);
+            let (more, faults) = part.field_names()?;
+            names.extend(more);
+            damage.extend(faults);
         }
-        Ok(names)
+        Ok((names, damage))
     }
 
-    /// All boots, in the order of their first entries in one store, and of their times in several.
-    pub fn boots(&self) -> Result<Vec<BootSpan>> {
-        let mut spans = Vec::new();
+    /// All boots, in the order of their first entries in one store, and of their times in several, and
+    /// the damage met on the way.
+    pub fn boots(&self) -> Result<Boots> {
+        let (mut spans, mut damage) = Boots::default();
         for part in &self.parts {
-            part.boots()?.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
+            let (of_part, faults) = part.boots()?;
+            of_part.into_iter().for_each(|span| BootSpan::join(&mut spans, span));
+            damage.extend(faults);
         }
         if self.parts.len() > 1 {
             spans.sort_by_key(|span: &BootSpan| span.realtime_min_us);
         }
-        Ok(spans)
+        Ok((spans, damage))
     }
 
     /// The newest entry of each store.

@@ -214,7 +214,7 @@ impl Segment {
             );
         }
         let mut note = |result: Result<()>| match result {
-            Err(e @ Error::Damaged { .. }) => {
+            Err(e) if e.leaves_the_rest() => {
                 faults.push(e);
                 Ok(())
             }

@@ -7,12 +7,14 @@ use serde_json::{Value, json};
 use crate::query::Union;
 use crate::segment::directory::BootSpan;
 use crate::show::args::Args;
+use crate::show::reading::report;
 use crate::show::run::{Failure, zone};
 use crate::show::when;
 
 /// Lists the boots that the log is of: a table, or an array for outputs in JSON.
 pub fn list(journal: &Union, args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
-    let spans = journal.boots()?;
+    let (spans, damage) = journal.boots()?;
+    report(&damage);
     let last = spans.len() as i64 - 1;
     let mut rows: Vec<(i64, BootSpan)> =
         spans.into_iter().enumerate().map(|(at, span)| (at as i64 - last, span)).collect();

@@ -12,7 +12,7 @@ use crate::query::Union;
 use crate::show::args::Args;
 use crate::show::run::{Failure, zone};
 use crate::show::select::fits;
-use crate::show::stores::is_own;
+use crate::show::stores::{is_own, put_verdict};
 use crate::show::when;
 use crate::systemd::SystemdFile;
 
@@ -50,15 +50,10 @@ pub fn verify(args: &Args) -> Result<bool, Failure> {
     let mut whole = true;
     for path in paths(args)? {
         let faults = match SystemdFile::open(&path) {
-            Ok(file) => file.verify()?,
+            Ok(file) => file.verify().unwrap_or_else(|e| vec![e]),
             Err(e) => vec![e],
         };
-        faults.iter().for_each(|fault| eprintln!("{fault}"));
-        match faults.is_empty() {
-            true if args.quiet => {}
-            true => eprintln!("PASS: {}", path.display()),
-            false => eprintln!("FAIL: {} (Bad message)", path.display()),
-        }
+        put_verdict(&path, &faults, args.quiet);
         whole &= faults.is_empty();
     }
     Ok(whole)
@@ -67,7 +62,13 @@ pub fn verify(args: &Args) -> Result<bool, Failure> {
 /// Says what each file holds.
 pub fn header(args: &Args, out: &mut dyn Write) -> Result<(), Failure> {
     for path in paths(args)? {
-        let file = SystemdFile::open(&path)?;
+        let file = match SystemdFile::open(&path) {
+            Err(e) if args.file.is_empty() => {
+                eprintln!("{e}");
+                continue;
+            }
+            file => file?,
+        };
         let header = file.header();
         let (first, last) = header.realtime_us;
         let print = |us| when::print(us, &zone(args), "%a %Y-%m-%d %H:%M:%S %Z");

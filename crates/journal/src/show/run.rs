@@ -288,7 +288,9 @@ fn list_values(journal: &Union, field: &str, out: &mut dyn Write) -> Result<bool
 }
 
 fn list_fields(journal: &Union, out: &mut dyn Write) -> Result<bool, Failure> {
-    for name in journal.field_names()? {
+    let (names, damage) = journal.field_names()?;
+    report(&damage);
+    for name in names {
         writeln!(out, "{}", String::from_utf8_lossy(&name))?;
     }
     Ok(true)

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use crate::entry::Id128;
 use crate::query::{Case, Expr, Grep, Query, Union, matches};
 use crate::show::args::{Args, ID_DIGITS};
+use crate::show::reading::report;
 use crate::show::run::Failure;
 use crate::show::{paths, when};
 
@@ -215,7 +216,7 @@ fn priorities(range: &str) -> Result<std::ops::RangeInclusive<u8>, Failure> {
 /// after or before the one of an id.
 fn find_boot(text: &str, journal: &Union) -> Result<Id128, Failure> {
     let bad = || Failure(format!("Failed to parse boot descriptor '{text}'"));
-    let boots = journal.boots()?;
+    let (boots, damage) = journal.boots()?;
     let begun = || Some((Id128::parse(text.get(..ID_DIGITS)?)?, &text[ID_DIGITS..]));
     let (id, number) = match Id128::parse(text).map(|id| (id, "")).or_else(begun) {
         Some((id, offset)) => (Some(id), offset),
@@ -236,6 +237,8 @@ fn find_boot(text: &str, journal: &Union) -> Result<Id128, Failure> {
     };
     let found = at.and_then(|at| boots.get(usize::try_from(at).ok()?));
     found.map(|span| span.boot).ok_or_else(|| {
+        // It may be in what cannot be read.
+        report(&damage);
         let what = "Data from the specified boot";
         let named = if id.is_some() { text.to_owned() } else { format!("{offset:+}") };
         Failure(format!("{what} ({named}) is not available: No such boot ID in journal"))

@@ -7,18 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::parse_size;
-use crate::entry::Id128;
+use crate::error::Error;
 use crate::files::{Disk, Files};
 use crate::query::Journal;
 use crate::query::source::Source;
 use crate::show::args::Args;
 use crate::show::foreign;
 use crate::show::format::print_bytes;
+use crate::show::reading::report;
 use crate::show::run::{Failure, now_us};
 use crate::show::when;
 use crate::store::DEFAULT_CLASS;
 use crate::store::names::{Catalogue, FileName};
-use crate::store::vacuum::{ClassLimits, Limits, vacuum};
+use crate::store::vacuum::{ClassLimits, Limits, Vacuumed, vacuum};
 
 /// A directory and what is in it.
 pub struct Store {
@@ -109,47 +110,83 @@ fn sources(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Source)> {
     })
 }
 
+/// What the device did not give when a store was opened, with its path.
+fn unreadable(stores: &[Store]) -> impl Iterator<Item = (PathBuf, &Error)> {
+    stores.iter().flat_map(|store| {
+        let path = |error: &Error| match error {
+            Error::Io { name, .. } => store.files.directory().join(name),
+            _ => store.files.directory().to_owned(),
+        };
+        store.journal.unreadable().iter().map(move |error| (path(error), error))
+    })
+}
+
 /// Says on stderr of every file whether it is whole, like journalctl.
 pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
     let mut whole = true;
+    for (path, error) in unreadable(stores) {
+        whole = false;
+        put_verdict(&path, std::slice::from_ref(error), quiet);
+    }
     for (path, source) in sources(stores) {
-        let faults = source.verify()?;
-        if let Some(at) = source.torn_at()?.filter(|_| !quiet) {
+        let (faults, torn_at) = match source.verify() {
+            Err(e) if e.is_of_device() => (vec![e], None),
+            faults => (faults?, source.torn_at()?),
+        };
+        if let Some(at) = torn_at.filter(|_| !quiet) {
             let what = "what follows is not whole: torn off by a crash, or the file was cut";
             eprintln!("{}: ends at byte {at}; {what}", source.name());
         }
-        match faults.is_empty() {
-            true if quiet => {}
-            true => eprintln!("PASS: {}", path.display()),
-            false => {
-                whole = false;
-                faults.iter().for_each(|fault| eprintln!("{fault}"));
-                eprintln!("FAIL: {} (Bad message)", path.display());
-            }
-        }
+        whole &= faults.is_empty();
+        put_verdict(&path, &faults, quiet);
     }
     Ok(whole)
 }
 
-/// Says what each file holds.
+/// Says on stderr what is wrong with a file.
+pub fn put_verdict(path: &Path, faults: &[Error], quiet: bool) {
+    faults.iter().for_each(|fault| eprintln!("{fault}"));
+    let why = match faults.iter().any(Error::is_of_device) {
+        true => "Input/output error",
+        false => "Bad message",
+    };
+    match faults.is_empty() {
+        true if quiet => {}
+        true => eprintln!("PASS: {}", path.display()),
+        false => eprintln!("FAIL: {} ({why})", path.display()),
+    }
+}
+
+/// Says what each file holds, and on stderr which the device does not give.
 pub fn header(stores: &[Store], out: &mut dyn Write) -> Result<(), Failure> {
+    report(unreadable(stores).map(|(_, error)| error));
     for (path, source) in sources(stores) {
-        let places = source.places()?;
-        let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
-        let numbers = places.first().zip(places.last());
-        let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
-        writeln!(out, "File path: {}", path.display())?;
-        writeln!(out, "Sequential number ID: {}", source.sequence()?.unwrap_or(Id128::default()))?;
-        writeln!(out, "State: {}", if source.name().is_log() { "LOG" } else { "SEALED" })?;
-        writeln!(out, "Blocks: {}\nEntries: {entries}", places.len())?;
-        writeln!(out, "Sequential numbers: {first} to {last}")?;
-        if let Some(segment) = source.segment()? {
-            let (bytes, raw) = (segment.file_bytes(), segment.raw_bytes());
-            writeln!(out, "Size: {} of {}", print_bytes(bytes), print_bytes(raw))?;
+        match describe(&path, source) {
+            Err(e) if e.is_of_device() => report([&e]),
+            text => writeln!(out, "{}", text?)?,
         }
-        writeln!(out)?;
     }
     Ok(())
+}
+
+fn describe(path: &Path, source: &Source) -> crate::error::Result<String> {
+    let places = source.places()?;
+    let entries: u64 = places.iter().map(|place| u64::from(place.count)).sum();
+    let numbers = places.first().zip(places.last());
+    let (first, last) = numbers.map_or((0, 0), |(a, b)| (a.first_seqnum, b.last_seqnum));
+    let sequence = source.sequence()?.unwrap_or_default();
+    let state = if source.name().is_log() { "LOG" } else { "SEALED" };
+    let mut text = format!(
+        "File path: {}\nSequential number ID: {sequence}\nState: {state}\nBlocks: {}\n\
+         Entries: {entries}\nSequential numbers: {first} to {last}\n",
+        path.display(),
+        places.len(),
+    );
+    if let Some(segment) = source.segment()? {
+        let (bytes, raw) = (segment.file_bytes(), segment.raw_bytes());
+        text += &format!("Size: {} of {}\n", print_bytes(bytes), print_bytes(raw));
+    }
+    Ok(text)
 }
 
 /// Removes what the options name from a directory.
@@ -166,7 +203,8 @@ pub fn run_vacuum(args: &Args, files: &Disk) -> Result<bool, Failure> {
         },
         ..Limits::default()
     };
-    let (gone, bytes) = vacuum(files, &limits, now_us())?;
+    let Vacuumed { gone, bytes, unreadable } = vacuum(files, &limits, now_us())?;
+    report(&unreadable);
     if !args.quiet {
         let directory = files.directory().display();
         gone.iter().for_each(|name| eprintln!("Deleted archived journal {directory}/{name}."));

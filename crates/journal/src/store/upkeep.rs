@@ -158,7 +158,11 @@ fn read_times(files: &dyn Files, catalogue: &Catalogue, bounds: &MergeBounds) ->
     let mut times = Times::new();
     let bounded = catalogue.segments().map(|segment| segment.0);
     for name in bounded.filter(|name| bounds.span_max_us.contains_key(&name.class)) {
-        let segment = Segment::open(files, &name.to_string())?;
+        let segment = match Segment::open(files, &name.to_string()) {
+            // Its merge would say so.
+            Err(e) if e.is_of_device() => continue,
+            segment => segment?,
+        };
         let blocks = &segment.directory().blocks;
         let first = blocks.iter().map(|block| block.realtime_min_us).min();
         let last = blocks.iter().map(|block| block.realtime_max_us).max();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::files::{Files, Space};
 use crate::segment::read::Segment;
 use crate::store::names::{Catalogue, SegmentName};
@@ -118,14 +118,33 @@ fn first_of_large_class(kept: &[Candidate], limits: &Limits) -> Option<usize> {
     })
 }
 
-/// Removes what the limits say. Gives the names, and the bytes they took.
-pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<(Vec<SegmentName>, u64)> {
+/// What was removed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Vacuumed {
+    /// Their names.
+    pub gone: Vec<SegmentName>,
+    /// What they took, bytes.
+    pub bytes: u64,
+    /// Why the age of others is not known: their device does not give them.
+    pub unreadable: Vec<Error>,
+}
+
+/// Removes what the limits say. A segment that its device does not give has no age; it goes when there
+/// is too much.
+pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<Vacuumed> {
     let catalogue = Catalogue::of(files.list()?);
     let by_age = limits.other.age_max_us.is_some()
         || limits.classes.values().any(|class| class.age_max_us.is_some());
-    let mut candidates = Vec::new();
+    let (mut candidates, mut unreadable) = (Vec::new(), Vec::new());
     for (name, bytes) in catalogue.segments() {
-        let realtime_max_us = if by_age { newest(files, name)? } else { None };
+        let realtime_max_us = match by_age.then(|| newest(files, name)) {
+            None => None,
+            Some(Err(e)) if e.is_of_device() => {
+                unreadable.push(e);
+                None
+            }
+            Some(newest) => newest?,
+        };
         candidates.push(Candidate { name: name.clone(), bytes, realtime_max_us });
     }
     let logs = catalogue.files.iter().filter(|file| file.name.is_log());
@@ -145,7 +164,7 @@ pub fn vacuum(files: &dyn Files, limits: &Limits, now_us: u64) -> Result<(Vec<Se
         |name: &SegmentName| catalogue.segments().find(|s| s.0 == name).map_or(0, |s| s.1);
     let bytes = gone.iter().map(bytes_of).sum();
     gone.iter().try_for_each(|name| files.unlink(&name.to_string()))?;
-    Ok((gone, bytes))
+    Ok(Vacuumed { gone, bytes, unreadable })
 }
 
 fn newest(files: &dyn Files, name: &SegmentName) -> Result<Option<u64>> {
@@ -154,7 +173,7 @@ fn newest(files: &dyn Files, name: &SegmentName) -> Result<Option<u64>> {
             Ok(segment.directory().blocks.iter().map(|block| block.realtime_max_us).max())
         }
         Err(e) if e.is_gone() => Ok(None),
-        Err(crate::error::Error::Unsupported { .. }) => Ok(None),
+        Err(Error::Unsupported { .. }) => Ok(None),
         Err(e) => Err(e),
     }
 }

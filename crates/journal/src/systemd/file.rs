@@ -149,7 +149,7 @@ impl JournalFile {
                 // Arrays are written one behind the other, so this ends.
                 Ok(next) if next == 0 || next > at => at = next,
                 Ok(_) => return Ok((all, Some(self.fault(at, Damage("arrays go back").into())))),
-                Err(Fault::Failed(error)) => return Err(error),
+                Err(Fault::Failed(error)) if !error.is_of_device() => return Err(error),
                 Err(fault) => return Ok((all, Some(self.fault(at, fault)))),
             }
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::entry::{ENTRY_BYTES_MAX, Entry, Fields, Id128, is_valid_name};
 use crate::error::{Damage, Error, Result};
 use crate::files::{Disk, Files};
-use crate::query::union::{Reader, Stream, Values};
+use crate::query::union::{Boots, Reader, Stream, Values};
 use crate::query::{Direction, Query};
 use crate::segment::directory::BootSpan;
 use crate::systemd::file::{Fault, Header, JournalFile};
@@ -97,7 +97,7 @@ impl SystemdFile {
         /// Most faults of one file that are kept.
         const DAMAGE_MAX: usize = 100;
         match self.file.fault(at, fault) {
-            error @ Error::Damaged { .. } => {
+            error if error.leaves_the_rest() => {
                 if damage.len() < DAMAGE_MAX {
                     damage.push(error);
                 }
@@ -165,17 +165,24 @@ impl Reader for SystemdFile {
         Ok((values, damage))
     }
 
-    fn field_names(&self) -> Result<BTreeSet<Vec<u8>>> {
+    fn field_names(&self) -> Result<Values> {
         let mut names = BTreeSet::new();
-        self.each(|entry| names.extend(entry.fields.iter().map(|(name, _)| name.to_vec())))?;
-        Ok(names)
+        let damage =
+            self.each(|entry| names.extend(entry.fields.iter().map(|(name, _)| name.to_vec())))?;
+        Ok((names, damage))
     }
 
-    fn boots(&self) -> Result<Vec<BootSpan>> {
-        let mut spans = Vec::new();
-        let (offsets, _) = self.entries()?;
+    fn boots(&self) -> Result<Boots> {
+        let (offsets, fault) = self.entries()?;
+        let (mut spans, mut damage) = (Vec::new(), fault.iter().cloned().collect());
         for at in offsets {
-            let Ok(object) = self.file.entry(*at) else { continue };
+            let object = match self.file.entry(*at) {
+                Ok(object) => object,
+                Err(fault) => {
+                    self.note(*at, fault, &mut damage)?;
+                    continue;
+                }
+            };
             let realtime = object.stamp.realtime_us;
             let span = BootSpan {
                 boot: object.stamp.boot,
@@ -185,7 +192,7 @@ impl Reader for SystemdFile {
             };
             BootSpan::join(&mut spans, span);
         }
-        Ok(spans)
+        Ok((spans, damage))
     }
 
     fn has_sequence(&self, sequence: Id128) -> Result<bool> {

@@ -185,7 +185,7 @@ fn entries_come_as_they_were_written() {
         let file = SystemdFile::of("f", Box::new(Bytes(bytes))).expect("whole");
         let (values, _) = file.values(b"ODD").expect("no read fails");
         assert_eq!(values.len(), 2);
-        assert_eq!(file.boots().expect("no read fails").len(), 1);
+        assert_eq!(file.boots().expect("no read fails").0.len(), 1);
     }
 }
 

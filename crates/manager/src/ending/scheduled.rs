@@ -110,9 +110,13 @@ impl Scheduled {
     /// What those who are logged in are told.
     pub fn warning(&self, minutes: u64) -> String {
         let what = code::text(self.action);
-        let unit = if minutes == 1 { "minute" } else { "minutes" };
+        let when = match minutes {
+            0 => "now".to_owned(),
+            1 => "in 1 minute".to_owned(),
+            minutes => format!("in {minutes} minutes"),
+        };
         let colon = if self.message.is_empty() { "." } else { ": " };
-        format!("The system goes down in {minutes} {unit}, {what}{colon}{}", self.message)
+        format!("The system goes down {when}, {what}{colon}{}", self.message)
     }
 
     /// One line for the file.
@@ -204,6 +208,14 @@ mod tests {
         check(420, "0:7 120:5 300:2 360:1 420");
         check(0, "0");
         check(4 * 3600, "3600:180 10800:60 12600:30 13800:10 14100:5 14280:2 14340:1 14400");
+    }
+
+    #[test]
+    fn what_is_left_is_told_in_words() {
+        let plan = after(3600);
+        assert!(plan.warning(0).starts_with("The system goes down now, "), "{}", plan.warning(0));
+        assert!(plan.warning(1).starts_with("The system goes down in 1 minute, "));
+        assert!(plan.warning(60).starts_with("The system goes down in 60 minutes, "));
     }
 
     #[test]

@@ -58,7 +58,8 @@ fn since(view: &View, unit: UnitId) -> Option<Monotonic> {
     (!history.active_exit.is_never()).then_some(history.active_exit.monotonic)
 }
 
-fn deadline(state: &TypeState) -> Option<Monotonic> {
+/// When the manager loses patience with what the unit is at.
+pub(crate) fn deadline(state: &TypeState) -> Option<Monotonic> {
     match state {
         TypeState::Service(Service::Up(run)) => run.stop_by.max(run.deadline),
         TypeState::Socket(Socket::Up(run)) => run.deadline,
@@ -90,7 +91,8 @@ pub fn unwritten_bytes(view: &View) -> Option<u64> {
     view.totals.stopping.then(warren_sys::storage::dirty_bytes)
 }
 
-fn process(pid: u32) -> String {
+/// A process by number and name.
+pub(crate) fn process(pid: u32) -> String {
     let command = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     format!("pid {pid} {}", command.trim()).trim_end().to_owned()
 }

@@ -98,7 +98,7 @@ impl Hunt {
             return;
         }
         ended.killed = left.len();
-        name(&left, "to be killed, as SIGTERM did not end them");
+        name(&left, "to be killed, as SIGTERM was not enough");
         for group in groups(tree).iter().filter(|group| !self.is_over_spared(group)) {
             // The root of the whole hierarchy has no such file; its processes are killed one by one.
             let _ = tree.kill(group);

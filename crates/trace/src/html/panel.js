@@ -30,13 +30,19 @@ const PART_NAMES = ["units of the critical path", "waiting for what is outside",
   "nothing was asked for", "the manager"];
 const PART_COLORS = ["critical", "wait", "grid", "manager"];
 
+/** A text that breaks at its spaces only, as browsers also break names at their hyphens. */
+function words(text) {
+  return text.split(/( )/).map((word) =>
+    (word === " " ? word : element("span", { text: word, kind: "word" })));
+}
+
 /** The top of the page. */
 function showHead(model, colors) {
   const headline = document.getElementById("headline");
   const host = document.getElementById("host");
   const last = model.runs[model.runs.length - 1];
   headline.replaceChildren(...model.runs.map((run, which) => element("div", {
-    text: model.runs.length > 1 ? `${"AB"[which]}: ${run.headline}` : run.headline })));
+    children: words(model.runs.length > 1 ? `${"AB"[which]}: ${run.headline}` : run.headline) })));
   host.textContent = last.host + (last.lost > 0 ? `. ${countText(last.lost)} events were lost.` : "");
   showParts(last, colors);
   showLegend(model, colors);

@@ -185,3 +185,25 @@ fn panned_rows_keep_their_names() {
         assert_eq!(cut, serde_json::json!([]));
     });
 }
+
+#[test]
+fn the_headline_breaks_between_words_only() {
+    in_browser("headline", |browser| {
+        let mut recording = boot();
+        let longest = recording.units.iter_mut().find(|unit| unit.name == "database.service");
+        longest.expect("the sample has it").name = "a-data-base-for-all-of-it.service".to_owned();
+        browser.open("boot.html", &html::html(&Analysis::of(&recording)));
+        let headline = text(browser, "headline");
+        let pieces = browser.eval(
+            "(() => { const broken = new Set(); const top = document.getElementById('headline'); \
+             for (let width = 900; width >= 300; width -= 7) { top.style.width = `${width}px`; \
+             const walker = document.createTreeWalker(top, NodeFilter.SHOW_TEXT); \
+             while (walker.nextNode()) { const node = walker.currentNode; \
+             for (const found of node.data.matchAll(/\\S+/g)) { const word = document.createRange(); \
+             word.setStart(node, found.index); word.setEnd(node, found.index + found[0].length); \
+             if (word.getClientRects().length > 1) broken.add(found[0]); } } } \
+             return [...broken]; })()",
+        );
+        assert_eq!(pieces, serde_json::json!([]), "{headline}");
+    });
+}

@@ -145,7 +145,7 @@ fn a_crash_in_vacuum_doubles_and_reorders_nothing() {
             // What the directory held before is on the device.
             memory.sync_directory().expect("no faults");
             memory.plan(Fault::Stop { at: at as usize });
-            let gone = vacuum(&memory, &limits, 0).map_or(0, |(gone, _)| gone.len());
+            let gone = vacuum(&memory, &limits, 0).map_or(0, |done| done.gone.len());
             let after = read_all(&memory.after_crash(&mut numbers));
             for (class, entries) in &before {
                 let left = after.get(class).map_or(&[][..], Vec::as_slice);
