@@ -50,6 +50,8 @@ pub enum Error {
     Locked(String),
     /// The disk has refused writes for so long that the memory for them is full.
     Backlog,
+    /// The disk has been asked to make something durable and says nothing.
+    NoAnswer,
 }
 
 impl Error {
@@ -110,6 +112,7 @@ impl fmt::Display for Error {
             Error::TooLarge { what, max } => write!(f, "{what} is over the bound of {max}"),
             Error::BadClass(name) => write!(f, "not a class: {name:?}"),
             Error::Backlog => f.write_str("too much waits to be written"),
+            Error::NoAnswer => f.write_str("the disk does not answer"),
             Error::Locked(name) => write!(f, "{name}: another writer is at work"),
         }
     }

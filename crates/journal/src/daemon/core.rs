@@ -10,6 +10,7 @@ pub use aging::PARTS_OF_RETENTION;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
@@ -55,6 +56,10 @@ impl Moment {
 
 /// With more than this not on the device, the receiving thread waits for it, bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
+
+/// How long the disk is waited for, with all who send: more than a slow one needs, and less than units
+/// have to start.
+const DISK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Store, limits and what is known of senders.
 pub struct Core {
@@ -357,8 +362,9 @@ impl Core {
         }
         let now = now_us();
         if self.is_behind() {
-            // Who writes more than the disk takes waits for it.
-            self.wait_for_disk();
+            // Who writes more than the disk takes waits for it, unless it does not answer: then there is room
+            // until there is none, and what is lost is counted.
+            let _ = self.wait_for_disk();
             self.flush_or_say();
         } else if self.sync_now
             || self.unsynced_us.is_some_and(|at| now >= at + self.config.sync_us)
@@ -379,8 +385,8 @@ impl Core {
 
     /// Writes everything that was taken. What fails is said, and tried again by the clock.
     pub fn flush(&mut self) -> Result<()> {
-        self.wait_for_disk();
-        self.write()
+        let waited = self.wait_for_disk();
+        self.write().and(waited)
     }
 
     /// Writes what may be written now: not what follows a log that is still on its way to the disk.
@@ -394,6 +400,8 @@ impl Core {
         let left = keep.store.has_unwritten();
         self.unwritten_us = left.then(now_us);
         match &flushed {
+            // What waits for a log before it may have no room.
+            Ok(()) if left => {}
             Ok(()) => self.end_trouble(),
             Err(e) => self.trouble(e),
         }
@@ -422,9 +430,16 @@ impl Core {
     }
 
     /// Waits for what the other thread was given.
-    fn wait_for_disk(&mut self) {
-        let done = self.syncer.wait();
+    ///
+    /// # Errors
+    /// [`Error::NoAnswer`] when the disk hangs: something is still under way.
+    fn wait_for_disk(&mut self) -> Result<()> {
+        let done = self.syncer.wait(DISK_PATIENCE);
         self.take_synced(done);
+        match self.syncer.is_idle() {
+            true => Ok(()),
+            false => Err(Error::NoAnswer).inspect_err(|e| self.trouble(e)),
+        }
     }
 
     /// What fails is tried again by the clock.
@@ -453,9 +468,9 @@ impl Core {
 
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
-        self.wait_for_disk();
+        self.wait_for_disk()?;
         self.flush_or_say();
-        self.wait_for_disk();
+        self.wait_for_disk()?;
         let synced = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.sync().map(|_| ()));
         self.sync_now = false;
         self.unsynced_us = synced.is_err().then(now_us);
@@ -464,7 +479,7 @@ impl Core {
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
-        self.wait_for_disk();
+        self.wait_for_disk()?;
         let rotated = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.rotate());
         match &rotated {
             Ok(()) => self.unwritten_us = None,

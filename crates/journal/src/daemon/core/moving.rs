@@ -111,7 +111,8 @@ impl Core {
 
     /// Ends the upkeep when all is done that it was given, and lets go of the directory.
     pub fn close(&mut self) {
-        self.wait_for_disk();
+        // What it does not say in time, the next start finds out.
+        let _ = self.wait_for_disk();
         self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(mut keep) = self.keep.take() {
             keep.upkeep.finish();

@@ -66,7 +66,9 @@ impl Core {
         if !self.refuge.is_wanted {
             return false;
         }
-        self.wait_for_disk();
+        if self.wait_for_disk().is_err() {
+            return false;
+        }
         self.refuge.is_wanted = false;
         let keep = match self.opening().open(Place::Volatile) {
             Ok(Some((keep, _))) => keep,
