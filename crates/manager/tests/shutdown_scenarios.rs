@@ -267,7 +267,10 @@ fn wedged_stop_commands_share_one_budget() {
             continue;
         };
         let left = wait["left_us"].as_u64().expect("there is always a bound");
-        assert!(phase.ends_with("sigkill") || so_far + left <= 2_100_000, "{wait}");
+        // A machine that is late leaves a phase its share, a tenth, beyond the end of all.
+        let (budget_us, share_us) = (2_000_010, 200_000);
+        let is_bounded = so_far + left <= budget_us || left <= share_us;
+        assert!(phase.ends_with("sigkill") || is_bounded, "{wait}");
         phases.insert(phase.to_owned());
     }
     let phases: Vec<&str> = phases.iter().map(String::as_str).collect();
