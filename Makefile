@@ -61,6 +61,7 @@ install: ## install into $(DESTDIR)$(PREFIX); builds first when nothing is built
 	for s in systemd-journald systemd-journald-dev-log; do \
 	    ln -sf ../$$s.socket $(UNITS)/sockets.target.wants/; done
 	ln -sf /dev/null $(UNITS)/systemd-journald-audit.socket
+	install -D -m 644 bus/warrener.conf $(DESTDIR)$(PREFIX)/share/dbus-1/system.d/warrener.conf
 	# Where it is, messages are kept on the disk.
 	install -d -m 755 $(DESTDIR)/var/log/warren
 	$(OUT)/warren man $(DESTDIR)$(PREFIX)/share/man/man1

@@ -115,7 +115,7 @@ impl Client {
 
     /// Calls and gives the reply's size.
     fn call(&mut self, path: &str, member: &str, args: (&str, Writer)) -> usize {
-        let mut call = wire::signal(1, path, member, args.0, args.1.as_bytes());
+        let mut call = wire::signal(wire::To::Peer, 1, path, member, args.0, args.1.as_bytes());
         (call[1], call[2]) = (1, 0);
         self.0.write_all(&call).expect("the bus reads");
         let mut got = 0;
@@ -153,7 +153,7 @@ fn main() {
     let path = std::env::temp_dir().join(format!("warren-bus-listing-{}", std::process::id()));
     let still = units(count);
     println!("{} names", still.view.graph.len());
-    let bus = Bus::start(&path, Arc::new(still)).expect("a bus can be started");
+    let bus = Bus::start(&path, None, Arc::new(still)).expect("a bus can be started");
     let mut client = Client::new(&path);
     let manager = "/org/freedesktop/systemd1";
     let list = "org.freedesktop.systemd1.Manager.ListUnits";

@@ -65,6 +65,12 @@ pub trait Backend: Send + Sync + 'static {
         self.view().unit_of_process(pid)
     }
 
+    /// A client on the bus wants the unit kept in memory, or none does any longer.
+    fn refer(&self, _unit: UnitId, _on: bool) {}
+
+    /// Something that the log should say.
+    fn remark(&self, _text: &str) {}
+
     /// Facts about the manager.
     fn facts(&self) -> Arc<Facts>;
 }

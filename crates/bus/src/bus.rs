@@ -1,7 +1,7 @@
 //! The running bus: a listening socket and the thread behind it.
 
 use crate::backend::Backend;
-use crate::server::{Mail, Mailbox, Server};
+use crate::server::{Link, Mail, Mailbox, Server};
 use crate::signals::Announcement;
 use rustix::fd::OwnedFd;
 use rustix::fs::Mode;
@@ -45,13 +45,20 @@ pub struct Bus {
 
 impl Bus {
     /// Listens at `path`, in place of whatever socket is there, and serves in a thread of its
-    /// own. Everyone who can reach the path may connect; who may write is decided by user id.
-    pub fn start(path: &Path, backend: Arc<dyn Backend>) -> Result<Bus, StartError> {
+    /// own. Everyone who can reach the path may connect; who may write is decided by user id. With
+    /// `message_bus`, the path of a message bus's socket, clients there are served as well, while
+    /// its service is up.
+    pub fn start(
+        path: &Path,
+        message_bus: Option<PathBuf>,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Bus, StartError> {
         let error = |action| move |errno| StartError { action, path: path.to_owned(), errno };
         let mailbox = Arc::new(Mailbox::new().map_err(error("making the mailbox for"))?);
         let listener = listen_at(path).map_err(error("listening at"))?;
         let server_id = random_id().map_err(error("making an id for"))?;
-        let server = Server::new(listener, backend, mailbox.clone(), server_id)
+        let link = message_bus.map(Link::new);
+        let server = Server::new(listener, link, backend, mailbox.clone(), server_id)
             .map_err(error("waiting at"))?;
         let thread = std::thread::Builder::new()
             .name("bus".to_owned())

@@ -1,10 +1,11 @@
-//! One client: its socket, what it sent and is not looked at yet, what it has yet to be sent.
+//! One client: its socket, what it sent and is not looked at yet, what it has yet to be sent. A message
+//! bus is one as well, whose greeting goes the other way.
 //!
 //! Everything here is bounded: the greeting, one message, the calls that wait for the manager,
 //! the bytes that wait for the client. A client that overruns a bound is dropped; one that does
 //! not read its replies is not read from until it does.
 
-use crate::sasl::{Greeting, NoGreeting};
+use crate::sasl::{Greeting, NoGreeting, client_greeting, greeting_answer};
 use crate::signals::SignalQueue;
 use crate::wire::{self, WireError};
 use rustix::event::epoll;
@@ -43,6 +44,16 @@ impl From<WireError> for Gone {
     }
 }
 
+/// Where the greeting is.
+enum Handshake {
+    /// The other end is a client, which greets.
+    Greeted(Greeting),
+    /// The other end is a bus: its answer is awaited.
+    Awaited,
+    /// The bus has answered.
+    Answered,
+}
+
 /// One client.
 pub struct Connection {
     pub socket: OwnedFd,
@@ -57,7 +68,7 @@ pub struct Connection {
     pub is_closing: bool,
     /// What the socket is watched for.
     pub interest: epoll::EventFlags,
-    greeting: Greeting,
+    handshake: Handshake,
     input: Vec<u8>,
     /// Bytes at the front of the input that were looked at.
     taken: usize,
@@ -70,6 +81,18 @@ pub struct Connection {
 impl Connection {
     /// A client that has yet to greet.
     pub fn new(socket: OwnedFd, peer: UCred, server_id: [u8; 32], now: Instant) -> Connection {
+        let greeting = Greeting::new(peer.uid.as_raw(), server_id);
+        Connection::with(socket, peer, Handshake::Greeted(greeting), now)
+    }
+
+    /// A bus, which is greeted.
+    pub fn to_bus(socket: OwnedFd, peer: UCred, own_uid: u32, now: Instant) -> Connection {
+        let mut bus = Connection::with(socket, peer, Handshake::Awaited, now);
+        bus.push(client_greeting(own_uid));
+        bus
+    }
+
+    fn with(socket: OwnedFd, peer: UCred, handshake: Handshake, now: Instant) -> Connection {
         Connection {
             socket,
             peer,
@@ -79,7 +102,7 @@ impl Connection {
             is_subscribed: false,
             is_closing: false,
             interest: epoll::EventFlags::IN,
-            greeting: Greeting::new(peer.uid.as_raw(), server_id),
+            handshake,
             input: Vec::new(),
             taken: 0,
             output: VecDeque::new(),
@@ -88,9 +111,13 @@ impl Connection {
         }
     }
 
-    /// Whether it has greeted.
+    /// Whether it has greeted, or was greeted.
     pub fn is_open(&self) -> bool {
-        self.greeting.is_done()
+        match &self.handshake {
+            Handshake::Greeted(greeting) => greeting.is_done(),
+            Handshake::Awaited => false,
+            Handshake::Answered => true,
+        }
     }
 
     /// Whether its calls are to be read and looked at.
@@ -121,13 +148,21 @@ impl Connection {
         if bytes == 0 {
             return Err(Gone::Closed);
         }
-        if self.greeting.is_done() { Ok(()) } else { self.greet() }
+        if self.is_open() { Ok(()) } else { self.greet() }
     }
 
     fn greet(&mut self) -> Result<(), Gone> {
         let mut answer = Vec::new();
-        let fed = self.greeting.feed(&self.input, &mut answer);
+        let fed = match &mut self.handshake {
+            Handshake::Greeted(greeting) => greeting.feed(&self.input, &mut answer),
+            Handshake::Awaited | Handshake::Answered => {
+                greeting_answer(&self.input).map(|end| end.unwrap_or(0))
+            }
+        };
         let used = fed.map_err(|NoGreeting| Gone::NoGreeting)?;
+        if used > 0 && matches!(self.handshake, Handshake::Awaited) {
+            self.handshake = Handshake::Answered;
+        }
         self.input.drain(..used);
         if !answer.is_empty() {
             self.push(answer);
@@ -137,7 +172,7 @@ impl Connection {
 
     /// The next whole message, if one is there.
     pub fn next_message(&mut self) -> Result<Option<Vec<u8>>, Gone> {
-        if !self.greeting.is_done() {
+        if !self.is_open() {
             return Ok(None);
         }
         let input = &self.input[self.taken..];

@@ -1,12 +1,14 @@
 //! From a message to what it comes to: which object, which interface, which member.
 
 use crate::backend::{Backend, Call, ManagerSetting};
+use crate::broker::NAME;
 use crate::error::BusError;
 use crate::introspect;
 use crate::methods::{
     Access, Invocation, JOB_METHODS, MANAGER_METHODS, Method, Methods, Refused, Step, Then,
     is_listed, unit_of_invocation,
 };
+use crate::names::DBUS;
 use crate::path::{self, Object};
 use crate::properties::{self, Interface, Subject, job, manager};
 use crate::refusals;
@@ -18,8 +20,6 @@ use warren_unit::UnitName;
 const PEER: &str = "org.freedesktop.DBus.Peer";
 const INTROSPECTABLE: &str = "org.freedesktop.DBus.Introspectable";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-const DBUS: &str = "org.freedesktop.DBus";
-const NAME: &str = "org.freedesktop.systemd1";
 
 /// What a message is looked at with.
 #[derive(Clone, Copy)]
@@ -34,6 +34,8 @@ pub struct Context<'a> {
     pub may_write: bool,
     /// The caller's connection.
     pub connection: u64,
+    /// Whether there is a bus between, which says when a client goes.
+    pub over_bus: bool,
     /// Units that were loaded for this message already.
     pub tried: &'a [UnitName],
 }
@@ -364,6 +366,7 @@ fn invoke(target: Target, message: &Message<'_>, context: Context<'_>) -> Out {
         job,
         body: message.body(),
         peer_pid: context.peer_pid,
+        over_bus: context.over_bus,
         tried: context.tried,
     };
     let step = (method.handler)(&mut invocation)?;

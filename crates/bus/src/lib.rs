@@ -1,4 +1,5 @@
-//! org.freedesktop.systemd1 for stock clients: systemctl and busctl, over the private socket.
+//! org.freedesktop.systemd1 for stock clients: systemctl and busctl, over the private socket and
+//! over a message bus.
 //!
 //! This room reads published views and sends requests; it decides nothing about units, reads no
 //! unit file and never waits for the manager's loop, nor the loop for it.
@@ -8,6 +9,7 @@
 //! [`Bus`] (the thread).
 
 pub mod backend;
+mod broker;
 mod bus;
 mod connection;
 mod dispatch;

@@ -3,6 +3,7 @@
 //!
 //! One thread with one connection, made when the first name is watched. It only listens.
 
+use crate::sasl::{NoGreeting, client_greeting, greeting_answer};
 use crate::wire::{Kind, Writer, frame_bytes, method_call, parse};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeSet;
@@ -11,11 +12,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-const DBUS: &str = "org.freedesktop.DBus";
-const DBUS_PATH: &str = "/org/freedesktop/DBus";
-
-/// Longest line of the greeting that is believed, in bytes.
-const GREETING_BYTES_MAX: usize = 4096;
+/// The bus's own name.
+pub(crate) const DBUS: &str = "org.freedesktop.DBus";
+/// The bus's own object.
+pub(crate) const DBUS_PATH: &str = "/org/freedesktop/DBus";
 
 /// What is told about a name that is watched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,11 +159,8 @@ impl Watcher {
 impl Bus {
     fn connect(path: &Path) -> io::Result<Bus> {
         let mut stream = UnixStream::connect(path)?;
-        let uid = rustix::process::geteuid().as_raw().to_string();
-        let hex: String = uid.bytes().map(|b| format!("{b:02x}")).collect();
-        stream.write_all(format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())?;
+        stream.write_all(&client_greeting(rustix::process::geteuid().as_raw()))?;
         read_greeting(&mut stream)?;
-        stream.write_all(b"BEGIN\r\n")?;
         let mut bus = Bus { stream, received: Vec::new(), serial: 0, asked: Vec::new() };
         bus.call("org.freedesktop.DBus.Hello", &[])?;
         let rule = "type='signal',sender='org.freedesktop.DBus',member='NameOwnerChanged'";
@@ -242,12 +239,13 @@ impl Bus {
 fn read_greeting(stream: &mut UnixStream) -> io::Result<()> {
     let mut line = Vec::new();
     let mut byte = [0];
-    while !line.ends_with(b"\r\n") && line.len() < GREETING_BYTES_MAX {
+    loop {
+        match greeting_answer(&line) {
+            Ok(Some(_)) => return Ok(()),
+            Ok(None) => {}
+            Err(NoGreeting) => return Err(io::ErrorKind::PermissionDenied.into()),
+        }
         stream.read_exact(&mut byte)?;
         line.push(byte[0]);
-    }
-    match line.starts_with(b"OK ") {
-        true => Ok(()),
-        false => Err(io::ErrorKind::PermissionDenied.into()),
     }
 }

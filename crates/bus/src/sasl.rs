@@ -108,6 +108,22 @@ impl Greeting {
     }
 }
 
+/// The other side: the greeting of a client, sent whole.
+pub fn client_greeting(uid: u32) -> Vec<u8> {
+    let hex: String = uid.to_string().bytes().map(|digit| format!("{digit:02x}")).collect();
+    format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n").into_bytes()
+}
+
+/// Looks for the answer to [`client_greeting`] at the front of `received`: how many bytes it has, or
+/// nothing while its line is not all there.
+pub fn greeting_answer(received: &[u8]) -> Result<Option<usize>, NoGreeting> {
+    match received.windows(2).position(|pair| pair == b"\r\n") {
+        Some(end) if received.starts_with(b"OK ") => Ok(Some(end + 2)),
+        None if received.len() <= MAX_GREETING_BYTES => Ok(None),
+        _ => Err(NoGreeting),
+    }
+}
+
 /// The number whose decimal digits are written in hexadecimal: `30` is user 0.
 fn decode_uid(hex: &str) -> Option<u32> {
     let pairs = hex.as_bytes().chunks(2);
@@ -166,6 +182,21 @@ mod tests {
         check("\0BEGIN;", "drop");
         check("\0NONSENSE;", "ERROR; waits");
         check("GET / HTTP/1.1;;", "drop");
+    }
+
+    #[test]
+    fn a_client_is_answered() {
+        let mut answer = Vec::new();
+        let mut server = Greeting::new(1000, [b'f'; 32]);
+        let sent = client_greeting(1000);
+        assert_eq!(server.feed(&sent, &mut answer), Ok(sent.len()));
+        assert!(server.is_done());
+        for end in 0..answer.len() {
+            assert_eq!(greeting_answer(&answer[..end]), Ok(None));
+        }
+        assert_eq!(greeting_answer(&[&answer[..], b"l"].concat()), Ok(Some(answer.len())));
+        assert_eq!(greeting_answer(b"REJECTED EXTERNAL\r\n"), Err(NoGreeting));
+        assert_eq!(greeting_answer(&[b'O'; 2 * MAX_GREETING_BYTES]), Err(NoGreeting));
     }
 
     #[test]

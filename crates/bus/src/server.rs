@@ -1,15 +1,20 @@
 //! The bus's one thread: accepts clients, reads their calls, answers, tells subscribers.
 //!
-//! It waits in one place, for any of: a client, a message of the manager ([`Mail`]), the end of
-//! the time that a client has to greet. It never waits for the manager.
+//! It waits in one place, for any of: a client, a message bus, a message of the manager ([`Mail`]),
+//! the end of the time that a client has to greet. It never waits for the manager.
+
+mod over_bus;
+
+pub use over_bus::Link;
 
 use crate::backend::{Backend, Outcome, ReplySender};
+use crate::broker::Caller;
 use crate::connection::{Connection, Gone};
 use crate::dispatch::{self, Context, Dispatched};
 use crate::error::BusError;
 use crate::methods::{Refused, Step, Then, explain, render};
 use crate::signals::Announcement;
-use crate::wire::{self, Kind, Writer};
+use crate::wire::{self, Header, Kind, To, Writer};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -113,11 +118,45 @@ impl Mailbox {
     }
 }
 
+/// Where a call came from, and its answer goes.
+#[derive(Clone)]
+struct Origin {
+    connection: u64,
+    /// Its name, if it is a client of the bus.
+    client: Option<Arc<str>>,
+    caller: Caller,
+}
+
+impl Origin {
+    fn to(&self) -> To<'_> {
+        self.client.as_deref().map_or(To::Peer, To::Client)
+    }
+}
+
+/// What the answer answers.
+#[derive(Clone)]
+enum ReplyTo {
+    /// A call that wants none.
+    Nothing,
+    /// The call of this number.
+    Call(u32),
+    /// The bus's wish to have this unit started.
+    Activation(Box<str>),
+}
+
+impl ReplyTo {
+    fn of(header: &Header<'_>) -> ReplyTo {
+        match header.wants_reply {
+            true => ReplyTo::Call(header.serial),
+            false => ReplyTo::Nothing,
+        }
+    }
+}
+
 /// A call that waits for the manager.
 struct Waiting {
-    connection: u64,
-    /// Number of the call, if it wants a reply.
-    reply_to: Option<u32>,
+    origin: Origin,
+    reply_to: ReplyTo,
     signature: String,
     then: After,
 }
@@ -140,6 +179,7 @@ pub struct Server {
     own_uid: u32,
     server_id: [u8; 32],
     connections: BTreeMap<u64, Connection>,
+    link: Option<Link>,
     waiting: BTreeMap<u64, Waiting>,
     /// Clients in the order in which their time to greet ends.
     greeting: VecDeque<u64>,
@@ -150,9 +190,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes a listening socket.
+    /// Takes a listening socket, and the way to a message bus.
     pub fn new(
         listener: OwnedFd,
+        link: Option<Link>,
         backend: Arc<dyn Backend>,
         mailbox: Arc<Mailbox>,
         server_id: [u8; 32],
@@ -171,6 +212,7 @@ impl Server {
             own_uid: rustix::process::geteuid().as_raw(),
             server_id,
             connections: BTreeMap::new(),
+            link,
             waiting: BTreeMap::new(),
             greeting: VecDeque::new(),
             is_listening: true,
@@ -183,6 +225,7 @@ impl Server {
     /// Serves until it is told to stop.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.look_for_bus(&[]);
         while self.wait(&mut events) {
             let ready: Vec<(u64, epoll::EventFlags)> =
                 events.drain(..).map(|event| (event.data.u64(), event.flags)).collect();
@@ -195,14 +238,17 @@ impl Server {
                 }
             }
             self.drop_silent(Instant::now());
+            if self.until_next_try().is_some_and(|left| left.is_zero()) {
+                self.look_for_bus(&[]);
+            }
         }
     }
 
     fn wait(&self, events: &mut Vec<epoll::Event>) -> bool {
         let oldest = self.greeting.front().and_then(|id| self.connections.get(id));
-        let timeout = oldest.map(|client| {
-            let left = GREETING_TIME.saturating_sub(client.since.elapsed());
-            Timespec::try_from(left + Duration::from_millis(1)).expect("half a minute fits")
+        let greeting = oldest.map(|client| GREETING_TIME.saturating_sub(client.since.elapsed()));
+        let timeout = greeting.into_iter().chain(self.until_next_try()).min().map(|left| {
+            Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
         });
         let room = rustix::buffer::spare_capacity(events);
         match epoll::wait(&self.epoll, room, timeout.as_ref()) {
@@ -276,6 +322,7 @@ impl Server {
     fn end(&mut self, id: u64) {
         // Its file descriptor leaves the epoll set by being closed.
         self.connections.remove(&id);
+        self.bus_ended(id);
         if !self.is_listening {
             self.watch_listener(true);
         }
@@ -314,17 +361,19 @@ impl Server {
             && let Some(message) = client.next_message()?
         {
             any = true;
-            self.handle(id, message, Vec::new())?;
+            self.handle(id, message)?;
         }
         Ok(any)
     }
 
     /// Encodes and sends signals while there is room, and says what to wait for next.
     fn advance(&mut self, id: u64) -> Result<(), Gone> {
+        let is_bus = self.is_bus(id);
         let Some(client) = self.connections.get_mut(&id) else { return Ok(()) };
         if !client.signals.is_empty() {
             let view = self.backend.view();
-            encode_signals(client, &view, &*self.backend, &mut self.next_serial)?;
+            let to = if is_bus { To::Everyone } else { To::Peer };
+            encode_signals(client, to, &view, &*self.backend, &mut self.next_serial)?;
         }
         client.flush()?;
         let mut interest = epoll::EventFlags::empty();
@@ -338,68 +387,98 @@ impl Server {
         epoll::modify(&self.epoll, client.socket.as_fd(), data, interest).map_err(Gone::Failed)
     }
 
-    fn handle(&mut self, id: u64, frame: Vec<u8>, tried: Vec<UnitName>) -> Result<(), Gone> {
-        let message = wire::parse(&frame)?;
-        if message.header.kind != Kind::MethodCall {
-            return Ok(());
+    fn handle(&mut self, id: u64, frame: Vec<u8>) -> Result<(), Gone> {
+        if self.is_bus(id) {
+            return self.hear(id, frame);
         }
+        let message = wire::parse(&frame)?;
+        let Some(client) = self.connections.get(&id) else { return Ok(()) };
+        let (uid, pid) = (client.peer.uid.as_raw(), client.peer.pid.as_raw_nonzero().get());
+        let origin = Origin { connection: id, client: None, caller: Caller { uid, pid } };
+        match message.header.kind {
+            Kind::MethodCall => {
+                let reply_to = ReplyTo::of(&message.header);
+                self.handle_call(&origin, reply_to, frame, Vec::new())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn handle_call(
+        &mut self,
+        origin: &Origin,
+        reply_to: ReplyTo,
+        frame: Vec<u8>,
+        tried: Vec<UnitName>,
+    ) -> Result<(), Gone> {
+        let message = wire::parse(&frame)?;
         if !message.is_body_sound() {
             return Err(Gone::Garbage(wire::WireError::Malformed));
         }
-        let Some(client) = self.connections.get(&id) else { return Ok(()) };
-        let peer = client.peer;
         let backend = self.backend.clone();
         let view = backend.view();
         let context = Context {
             view: &view,
             backend: &*backend,
-            peer_pid: u32::try_from(peer.pid.as_raw_nonzero().get()).unwrap_or(0),
-            may_write: self.is_privileged(peer.uid.as_raw()),
-            connection: id,
+            peer_pid: u32::try_from(origin.caller.pid).unwrap_or(0),
+            // What is sent to a name, the bus's policy allows or not.
+            may_write: matches!(reply_to, ReplyTo::Activation(_))
+                || self.is_privileged(origin.caller.uid),
+            connection: origin.connection,
+            over_bus: origin.client.is_some(),
             tried: &tried,
         };
-        let reply_to = message.header.wants_reply.then_some(message.header.serial);
         match dispatch::dispatch(&message, context) {
             Err(Refused::Garbage(error)) => return Err(error.into()),
-            Err(Refused::Told(error)) => self.fail(id, reply_to, &error),
-            Ok(dispatched) => self.follow(id, reply_to, dispatched, (frame, tried)),
+            Err(Refused::Told(error)) => self.fail(origin, &reply_to, &error),
+            Ok(dispatched) => self.follow(origin, reply_to, dispatched, (frame, tried)),
         }
         Ok(())
     }
 
     fn follow(
         &mut self,
-        id: u64,
-        reply_to: Option<u32>,
+        origin: &Origin,
+        reply_to: ReplyTo,
         dispatched: Dispatched,
         (frame, mut tried): (Vec<u8>, Vec<UnitName>),
     ) {
         let signature = dispatched.signature;
         match dispatched.step {
-            Step::Reply(body) => self.reply(id, reply_to, &signature, body),
-            Step::Subscribe(on) => self.subscribe(id, reply_to, on),
+            Step::Reply(body) => self.reply(origin, &reply_to, &signature, body),
+            Step::Subscribe(on) => self.subscribe(origin, &reply_to, on),
+            Step::Refer(unit, on) => match self.refer(origin, unit, on) {
+                Some(()) => self.reply(origin, &reply_to, "", Writer::new()),
+                None => {
+                    let error = BusError::not_referenced("Unit has not been referenced yet.");
+                    self.fail(origin, &reply_to, &error);
+                }
+            },
             Step::Ask(call, then) => {
                 let then = After::Render(then);
-                self.ask(call, Waiting { connection: id, reply_to, signature, then });
+                let origin = origin.clone();
+                self.ask(call, Waiting { origin, reply_to, signature, then });
             }
             Step::Load(_) if tried.len() >= LOADS_PER_CALL_MAX => {
                 let text = "Too many units to load at once.";
-                self.fail(id, reply_to, &BusError::limits_exceeded(text));
+                self.fail(origin, &reply_to, &BusError::limits_exceeded(text));
             }
             Step::Load(name) => {
                 tried.push(name.clone());
                 let then = After::Again { message: frame, tried };
-                let waiting = Waiting { connection: id, reply_to, signature, then };
+                let waiting = Waiting { origin: origin.clone(), reply_to, signature, then };
                 self.ask(crate::backend::Call::LoadUnit(name), waiting);
             }
         }
     }
 
     fn ask(&mut self, call: crate::backend::Call, waiting: Waiting) {
-        let Some(client) = self.connections.get_mut(&waiting.connection) else { return };
-        client.waiting += 1;
-        let peer = client.peer;
-        let asker = Asker::client(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get());
+        if !self.begin_waiting(&waiting.origin) {
+            let text = "Too many calls at once.";
+            return self.fail(&waiting.origin, &waiting.reply_to, &BusError::limits_exceeded(text));
+        }
+        let Caller { uid, pid } = waiting.origin.caller;
+        let asker = Asker::client(uid, pid);
         let question = self.next_question;
         self.next_question += 1;
         self.waiting.insert(question, waiting);
@@ -408,31 +487,72 @@ impl Server {
         self.backend.call(asker, call, reply);
     }
 
-    fn subscribe(&mut self, id: u64, reply_to: Option<u32>, on: bool) {
-        let Some(client) = self.connections.get_mut(&id) else { return };
-        if !on && !client.is_subscribed {
-            let error = BusError::not_subscribed("Client is not subscribed.");
-            return self.fail(id, reply_to, &error);
+    /// Clients of the private socket are not read from when they have too many calls waiting; of
+    /// those on the bus each has its own bound.
+    fn begin_waiting(&mut self, origin: &Origin) -> bool {
+        match (&origin.client, self.connections.get_mut(&origin.connection)) {
+            (None, Some(client)) => {
+                client.waiting += 1;
+                true
+            }
+            (Some(name), Some(_)) => {
+                self.broker(origin.connection).is_some_and(|broker| broker.begin(name))
+            }
+            (_, None) => false,
         }
-        client.is_subscribed = on;
-        self.reply(id, reply_to, "", Writer::new());
     }
 
-    fn reply(&mut self, id: u64, reply_to: Option<u32>, signature: &str, body: Writer) {
-        let serial = self.serial();
-        let (Some(reply_to), Some(client)) = (reply_to, self.connections.get_mut(&id)) else {
-            return;
+    fn end_waiting(&mut self, origin: &Origin) {
+        match (&origin.client, self.connections.get_mut(&origin.connection)) {
+            (None, Some(client)) => client.waiting -= 1,
+            (Some(name), Some(_)) => {
+                if let Some(broker) = self.broker(origin.connection) {
+                    broker.end(name);
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
+    fn subscribe(&mut self, origin: &Origin, reply_to: &ReplyTo, on: bool) {
+        let changes = match &origin.client {
+            Some(name) => {
+                self.broker(origin.connection).is_some_and(|broker| broker.subscribe(name, on))
+            }
+            None => self
+                .connections
+                .get_mut(&origin.connection)
+                .is_some_and(|client| std::mem::replace(&mut client.is_subscribed, on) != on),
         };
-        client.push(wire::method_return(serial, reply_to, signature, body.len()));
+        if !on && !changes {
+            let error = BusError::not_subscribed("Client is not subscribed.");
+            return self.fail(origin, reply_to, &error);
+        }
+        self.reply(origin, reply_to, "", Writer::new());
+    }
+
+    fn reply(&mut self, origin: &Origin, reply_to: &ReplyTo, signature: &str, body: Writer) {
+        let serial = self.serial();
+        let client = self.connections.get_mut(&origin.connection);
+        let (&ReplyTo::Call(reply_to), Some(client)) = (reply_to, client) else { return };
+        let head = wire::method_return(origin.to(), serial, reply_to, signature, body.len());
+        client.push(head);
         if !body.is_empty() {
             client.push(body.finish());
         }
     }
 
-    fn fail(&mut self, id: u64, reply_to: Option<u32>, error: &BusError) {
-        let serial = self.serial();
-        if let (Some(reply_to), Some(client)) = (reply_to, self.connections.get_mut(&id)) {
-            client.push(wire::error_reply(serial, reply_to, &error.name, &error.text));
+    fn fail(&mut self, origin: &Origin, reply_to: &ReplyTo, error: &BusError) {
+        match reply_to {
+            ReplyTo::Nothing => {}
+            ReplyTo::Activation(unit) => self.activation_failure(origin, unit, error),
+            ReplyTo::Call(call) => {
+                let serial = self.serial();
+                let reply = wire::error_reply(origin.to(), serial, *call, &error.name, &error.text);
+                if let Some(client) = self.connections.get_mut(&origin.connection) {
+                    client.push(reply);
+                }
+            }
         }
     }
 
@@ -451,6 +571,7 @@ impl Server {
             match mail {
                 Mail::Published(changed, notices) => {
                     self.tell(|queue| queue.publish(&changed, &notices));
+                    self.look_for_bus(&changed);
                 }
                 Mail::Announcement(announcement) => {
                     self.tell(|queue| queue.announce(announcement));
@@ -473,18 +594,22 @@ impl Server {
     }
 
     fn tell(&mut self, add: impl Fn(&mut crate::signals::SignalQueue)) {
-        let open = self.connections.values_mut().filter(|client| client.is_open());
-        open.map(|client| &mut client.signals).for_each(add);
+        let bus = self.link.as_ref().and_then(Link::connection);
+        let is_silent = bus.filter(|_| !self.has_bus_subscribers());
+        let open = self.connections.iter_mut().filter(|(_, client)| client.is_open());
+        open.filter(|(id, _)| Some(**id) != is_silent)
+            .for_each(|(_, client)| add(&mut client.signals));
     }
 
     /// Replies to the call that waited for this answer; gives the client that did.
     fn answer(&mut self, question: u64, outcome: Outcome) -> Option<u64> {
         let waiting = self.waiting.remove(&question)?;
-        let id = waiting.connection;
-        self.connections.get_mut(&id)?.waiting -= 1;
+        let origin = waiting.origin;
+        let id = origin.connection;
+        self.end_waiting(&origin);
         match waiting.then {
             After::Again { message, tried } => {
-                if self.handle(id, message, tried).is_err() {
+                if self.handle_call(&origin, waiting.reply_to, message, tried).is_err() {
                     self.end(id);
                 }
             }
@@ -494,8 +619,8 @@ impl Server {
                     .map_err(|error| explain(&then, error, &view))
                     .and_then(|answer| render(&then, answer, &view));
                 match body {
-                    Ok(body) => self.reply(id, waiting.reply_to, &waiting.signature, body),
-                    Err(error) => self.fail(id, waiting.reply_to, &error),
+                    Ok(body) => self.reply(&origin, &waiting.reply_to, &waiting.signature, body),
+                    Err(error) => self.fail(&origin, &waiting.reply_to, &error),
                 }
             }
         }
@@ -519,6 +644,7 @@ fn next_serial(next: &mut u32) -> u32 {
 
 fn encode_signals(
     client: &mut Connection,
+    to: To<'_>,
     view: &warren_core::view::View,
     backend: &dyn Backend,
     serial: &mut u32,
@@ -526,7 +652,7 @@ fn encode_signals(
     let mut queue = std::mem::take(&mut client.signals);
     while !queue.is_empty() && client.unsent() < SIGNAL_WATER_BYTES {
         let mut push = |signal: crate::signals::Signal| {
-            client.push(signal.message(next_serial(serial)));
+            client.push(signal.message(to, next_serial(serial)));
         };
         queue.encode_next(view, backend, &mut push);
         if client.unsent() >= SIGNAL_WATER_BYTES {

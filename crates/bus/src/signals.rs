@@ -7,7 +7,7 @@
 use crate::backend::Backend;
 use crate::path;
 use crate::properties::{self, Emits, Interface, Subject};
-use crate::wire::{self, Writer};
+use crate::wire::{self, To, Writer};
 use std::collections::{BTreeSet, VecDeque};
 use warren_core::ids::UnitId;
 use warren_core::request::Notice;
@@ -113,8 +113,8 @@ pub struct Signal {
 
 impl Signal {
     /// The whole message.
-    pub fn message(&self, serial: u32) -> Vec<u8> {
-        wire::signal(serial, &self.path, self.member, self.signature, &self.body)
+    pub fn message(&self, to: To<'_>, serial: u32) -> Vec<u8> {
+        wire::signal(to, serial, &self.path, self.member, self.signature, &self.body)
     }
 }
 

@@ -216,7 +216,14 @@ fn calls_wait_while_replies_are_not_read() {
             let path = format!("{MANAGER}/unit/a_2eservice");
             let mut body = Writer::new();
             body.str("");
-            let mut call = warren_bus::wire::signal(serial, &path, &member, "s", body.as_bytes());
+            let mut call = warren_bus::wire::signal(
+                warren_bus::wire::To::Peer,
+                serial,
+                &path,
+                &member,
+                "s",
+                body.as_bytes(),
+            );
             (call[1], call[2]) = (1, 0);
             writer.write_all(&call).expect("the bus reads in the end");
         }

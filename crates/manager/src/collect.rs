@@ -30,6 +30,8 @@ pub struct Collector {
     rested: BTreeSet<UnitId>,
     /// Given to the loader to be forgotten.
     leaving: BTreeSet<UnitId>,
+    /// Clients on the bus refer to them.
+    referred: BTreeSet<UnitId>,
     due: Option<Monotonic>,
 }
 
@@ -66,10 +68,22 @@ impl Daemon {
     fn is_forgettable(&self, unit: UnitId) -> bool {
         self.core.is_forgettable(unit)
             && !self.collector.is_leaving(unit)
+            && !self.collector.referred.contains(&unit)
             && self.groups.path(unit).is_none()
             && !self.connections.contains_key(&unit)
             && !self.stored_fds.has(unit)
             && !self.devices.keeps(self.core.graph().name(unit))
+    }
+
+    /// Clients on the bus refer to a unit, or no longer do.
+    pub(crate) fn refer(&mut self, unit: UnitId, on: bool) {
+        match on {
+            true => drop(self.collector.referred.insert(unit)),
+            false => {
+                self.collector.referred.remove(&unit);
+                self.note_idle(&[unit]);
+            }
+        }
     }
 
     /// Has forgotten what was at rest through a whole period.

@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 use warren_bus::backend::{Call, ReplySender};
 use warren_bus::names::NameState;
 use warren_core::graph::Delta;
+use warren_core::ids::UnitId;
 use warren_core::job::JobResult;
 use warren_core::request::{Asker, Request};
 use warren_core::time::Monotonic;
@@ -77,6 +78,8 @@ pub enum Order {
     },
     /// What became of a bus name.
     BusName(String, NameState),
+    /// Clients on the bus refer to a unit, or no longer do.
+    Refer(UnitId, bool),
     /// What the loader made.
     Loaded(Box<LoaderAnswer>),
     /// A client had unit files enabled, masked or the like.
@@ -86,7 +89,7 @@ pub enum Order {
 impl Order {
     /// Whether somebody outside asked, and waits for the answer.
     pub fn is_asked(&self) -> bool {
-        !matches!(self, Order::Unlocked | Order::BusName(..) | Order::Loaded(_))
+        !matches!(self, Order::Unlocked | Order::BusName(..) | Order::Refer(..) | Order::Loaded(_))
     }
 }
 

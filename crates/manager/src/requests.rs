@@ -85,6 +85,7 @@ impl Daemon {
                     self.events.push_back(Event::BusName { unit, state });
                 }
             }
+            Order::Refer(unit, on) => self.refer(unit, on),
             Order::Cut { from, until, reply } => {
                 let (head, events) = self.recorder.between(now(), from, until);
                 // Who no longer waits needs no answer.

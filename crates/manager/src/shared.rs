@@ -1,5 +1,6 @@
 //! What other threads may see of the manager: the newest view, and facts that change rarely.
 
+use crate::say;
 use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -310,6 +311,14 @@ impl Backend for Shared {
 
     fn call(&self, asker: Asker, call: Call, reply: ReplySender) {
         self.order(Order::Call { asker, call, reply });
+    }
+
+    fn refer(&self, unit: UnitId, on: bool) {
+        self.order(Order::Refer(unit, on));
+    }
+
+    fn remark(&self, text: &str) {
+        say!("{text}");
     }
 
     fn compiled(&self, definition: &Definition) -> Arc<Compiled> {

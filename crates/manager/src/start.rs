@@ -460,7 +460,8 @@ impl Daemon {
     /// Lets clients in.
     pub(crate) fn serve(&mut self) -> Result<(), StartError> {
         if !self.options.no_bus {
-            match Bus::start(&self.options.private_socket(), self.shared.clone()) {
+            let message_bus = Some(self.options.bus_socket());
+            match Bus::start(&self.options.private_socket(), message_bus, self.shared.clone()) {
                 Ok(bus) => self.bus = Some(bus),
                 Err(e) => say!("systemctl is not served: {e}"),
             }

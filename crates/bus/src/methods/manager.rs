@@ -45,8 +45,8 @@ methods! {
         |_| not_done("Mounting into a unit");
     MountImageUnit "s:name s:source s:destination b:read_only b:mkdir a(ss):options" -> "" Write =
         |_| not_done("Mounting into a unit");
-    RefUnit "s:name" -> "" Write = |_| not_done("Holding a reference to a unit");
-    UnrefUnit "s:name" -> "" Write = |_| not_referenced();
+    RefUnit "s:name" -> "" Write = |c| { let unit = named(c)?; refer(c, unit) };
+    UnrefUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
     StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write =
         |_| not_done("Starting a transient unit");
     GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(unit) };

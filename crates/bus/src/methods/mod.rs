@@ -102,6 +102,8 @@ pub struct Invocation<'a> {
     pub body: Reader<'a>,
     /// The caller's process.
     pub peer_pid: u32,
+    /// Whether there is a bus between, which says when a client goes.
+    pub over_bus: bool,
     /// Units that were loaded for this call already, found or not.
     pub tried: &'a [UnitName],
 }
@@ -138,6 +140,8 @@ pub enum Step {
     Load(UnitName),
     /// Begin or end the caller's subscription; the reply is empty.
     Subscribe(bool),
+    /// The caller refers to the unit, or no longer does; the reply is empty.
+    Refer(UnitId, bool),
 }
 
 /// How the manager's answer becomes a reply.

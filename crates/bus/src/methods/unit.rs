@@ -28,8 +28,8 @@ methods! {
     Kill "s:whom i:signal" -> "" Write = |c| { let unit = c.own_unit(); kill(c, unit) };
     ResetFailed "" -> "" Write = |c| Ok(Step::Ask(Call::ResetFailed(c.unit), Then::Nothing));
     SetProperties "b:runtime a(sv):properties" -> "" Write = |_| not_done("Setting properties of a unit");
-    Ref "" -> "" Write = |_| not_done("Holding a reference to a unit");
-    Unref "" -> "" Write = |_| not_referenced();
+    Ref "" -> "" Write = |c| { let name = c.own_name(); refer(c, name) };
+    Unref "" -> "" Write = |c| Ok(Step::Refer(c.own_unit(), false));
     Clean "as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
     Freeze "" -> "" Write = |_| not_done("Freezing");
     Thaw "" -> "" Write = |_| not_done("Thawing");
@@ -90,8 +90,28 @@ pub fn not_done(what: &str) -> Out {
     Err(BusError::not_supported(format!("{what} is not supported by this manager.")).into())
 }
 
-pub fn not_referenced() -> Out {
-    Err(BusError::not_referenced("Unit has not been referenced yet.").into())
+/// Ref and RefUnit: the unit stays in memory for as long as the client is on the bus, which alone
+/// can say when that ends.
+pub fn refer(call: &mut Invocation<'_>, name: UnitName) -> Out {
+    if !call.over_bus {
+        return not_done("Holding a reference over the private socket");
+    }
+    let Some(unit) = call.view.lookup(&name).filter(|unit| is_there(call, *unit, &name)) else {
+        return match call.tried.contains(&name) {
+            true => Err(refusals::not_found(name.as_str()).into()),
+            false => Ok(Step::Load(name)),
+        };
+    };
+    match refusals::of_load_state(call.view.definition(unit)) {
+        Some(error) => Err(error.into()),
+        None => Ok(Step::Refer(unit, true)),
+    }
+}
+
+/// The file of a unit that others name may have been written since.
+fn is_there(call: &Invocation<'_>, unit: UnitId, name: &UnitName) -> bool {
+    let is_absent = call.view.definition(unit).load_state == LoadState::NotFound;
+    !is_absent || call.tried.contains(name)
 }
 
 fn own_id(call: &Invocation<'_>) -> JobId {

@@ -13,6 +13,17 @@ const NO_REPLY_EXPECTED: u8 = 1;
 /// Who sends: without a bus between them, clients still match signals by the manager's name.
 const SENDER: &str = "org.freedesktop.systemd1";
 
+/// Where an answer or a signal goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum To<'a> {
+    /// To the other end of the socket, without a bus between.
+    Peer,
+    /// To a bus, for everyone there who wants it. A bus says itself who sends.
+    Everyone,
+    /// To a bus, for the client of this name.
+    Client(&'a str),
+}
+
 /// What a message is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]
@@ -42,6 +53,8 @@ pub struct Header<'a> {
     pub error_name: &'a str,
     /// The message that a reply answers.
     pub reply_serial: u32,
+    /// Who sent it, as a bus says: nobody else is to be believed.
+    pub sender: &'a str,
     /// Types of the body.
     pub signature: &'a str,
 }
@@ -116,6 +129,7 @@ pub fn parse(frame: &[u8]) -> Result<Message<'_>, WireError> {
         member: "",
         error_name: "",
         reply_serial: 0,
+        sender: "",
         signature: "",
     };
     reader.array(b'(', |r| read_field(r, &mut header))?;
@@ -164,24 +178,31 @@ fn read_field<'a>(reader: &mut Reader<'a>, header: &mut Header<'a>) -> Result<()
         (3, "s") => header.member = reader.str()?,
         (4, "s") => header.error_name = reader.str()?,
         (5, "u") => header.reply_serial = reader.u32()?,
+        (7, "s") => header.sender = reader.str()?,
         (8, "g") => header.signature = reader.signature()?,
         // File descriptors were not agreed on, so none can have come along.
-        (1..=5 | 8 | 9, _) => return Err(WireError::Malformed),
+        (1..=5 | 7..=9, _) => return Err(WireError::Malformed),
         _ => reader.skip(signature)?,
     }
     Ok(())
 }
 
 /// The bytes that go before `body` in the answer to message `reply_to`.
-pub fn method_return(serial: u32, reply_to: u32, signature: &str, body_bytes: usize) -> Vec<u8> {
-    head(2, serial, (body_bytes, 0), signature, |w| field(w, 5, "u", |w| w.u32(reply_to)))
+pub fn method_return(
+    to: To<'_>,
+    serial: u32,
+    reply_to: u32,
+    signature: &str,
+    body_bytes: usize,
+) -> Vec<u8> {
+    head(2, to, serial, (body_bytes, 0), signature, |w| field(w, 5, "u", |w| w.u32(reply_to)))
 }
 
 /// A whole error message in answer to message `reply_to`.
-pub fn error_reply(serial: u32, reply_to: u32, name: &str, text: &str) -> Vec<u8> {
+pub fn error_reply(to: To<'_>, serial: u32, reply_to: u32, name: &str, text: &str) -> Vec<u8> {
     let mut body = Writer::new();
     body.str(text);
-    let mut out = head(3, serial, (body.len(), body.len()), "s", |w| {
+    let mut out = head(3, to, serial, (body.len(), body.len()), "s", |w| {
         field(w, 4, "s", |w| w.str(name));
         field(w, 5, "u", |w| w.u32(reply_to));
     });
@@ -219,9 +240,16 @@ pub fn method_call(
 }
 
 /// A whole signal; `member` is the interface and, after the last dot, the signal's name.
-pub fn signal(serial: u32, path: &str, member: &str, signature: &str, body: &[u8]) -> Vec<u8> {
+pub fn signal(
+    to: To<'_>,
+    serial: u32,
+    path: &str,
+    member: &str,
+    signature: &str,
+    body: &[u8],
+) -> Vec<u8> {
     let (interface, member) = member.rsplit_once('.').expect("signals are named in full");
-    let mut out = head(4, serial, (body.len(), body.len()), signature, |w| {
+    let mut out = head(4, to, serial, (body.len(), body.len()), signature, |w| {
         field(w, 1, "o", |w| w.str(path));
         field(w, 2, "s", |w| w.str(interface));
         field(w, 3, "s", |w| w.str(member));
@@ -236,6 +264,7 @@ const HEAD_BYTES: usize = 288;
 /// A message up to its body, with room for so much of that as is to follow in the same buffer.
 fn head(
     kind: u8,
+    to: To<'_>,
     serial: u32,
     (body_bytes, room): (usize, usize),
     signature: &str,
@@ -246,7 +275,11 @@ fn head(
     w.u32(u32::try_from(body_bytes).expect("replies are far below 4 GiB")).u32(serial);
     w.array(b'(', |w| {
         fields(w);
-        field(w, 7, "s", |w| w.str(SENDER));
+        match to {
+            To::Peer => field(w, 7, "s", |w| w.str(SENDER)),
+            To::Everyone => {}
+            To::Client(name) => field(w, 6, "s", |w| w.str(name)),
+        }
         if !signature.is_empty() {
             field(w, 8, "g", |w| w.signature(signature));
         }
@@ -272,7 +305,7 @@ mod tests {
     fn call() -> Vec<u8> {
         let mut body = Writer::new();
         body.str("a.service");
-        let mut bytes = head(1, 7, (body.len(), body.len()), "s", |w| {
+        let mut bytes = head(1, To::Peer, 7, (body.len(), body.len()), "s", |w| {
             field(w, 1, "o", |w| w.str("/x"));
             field(w, 3, "s", |w| w.str("GetUnit"));
         });

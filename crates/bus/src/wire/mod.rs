@@ -12,7 +12,7 @@ mod signature;
 mod text;
 mod write;
 
-pub use message::{Header, Kind, MAX_MESSAGE_BYTES, Message, frame_bytes, parse, signal};
+pub use message::{Header, Kind, MAX_MESSAGE_BYTES, Message, To, frame_bytes, parse, signal};
 pub use message::{error_reply, method_call, method_return};
 pub use read::Reader;
 pub use signature::{alignment, first_type, is_valid};

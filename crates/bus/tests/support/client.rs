@@ -49,6 +49,12 @@ impl Client {
         Client { stream, buffer: Vec::new(), serial: 0 }
     }
 
+    /// What is at the other end of a connection that was accepted.
+    pub fn accepted(stream: UnixStream) -> Client {
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout can be set");
+        Client { stream, buffer: Vec::new(), serial: 0 }
+    }
+
     /// Connects and greets.
     pub fn new(path: &Path) -> Client {
         let mut client = Client::raw(path);
@@ -64,7 +70,8 @@ impl Client {
         self.serial += 1;
         let (signature, body) = args;
         let member = format!("{interface}.{member}");
-        let mut message = wire::signal(self.serial, path, &member, signature, body.as_bytes());
+        let mut message =
+            wire::signal(wire::To::Peer, self.serial, path, &member, signature, body.as_bytes());
         message[1] = 1; // a call in place of a signal
         message[2] = 0; // that wants a reply
         self.stream.write_all(&message).expect("the bus reads");

@@ -33,6 +33,8 @@ pub struct Machine {
     bus: Mutex<Option<Bus>>,
     /// What was asked for, for tests that look at it.
     pub asked: Mutex<Vec<Call>>,
+    /// What clients on the bus refer to: whether, in turn.
+    referred: Mutex<Vec<bool>>,
 }
 
 struct Inner {
@@ -108,6 +110,7 @@ impl Machine {
             view: Mutex::default(),
             bus: Mutex::default(),
             asked: Mutex::default(),
+            referred: Mutex::default(),
         };
         let machine = Arc::new(machine);
         machine.load_all();
@@ -133,7 +136,12 @@ impl Machine {
 
     /// Serves at `path`.
     pub fn serve(self: &Arc<Machine>, path: &Path) {
-        let bus = Bus::start(path, self.clone()).expect("a bus can be started");
+        self.serve_and_join(path, None);
+    }
+
+    /// The same, and on the message bus at `message_bus` too.
+    pub fn serve_and_join(self: &Arc<Machine>, path: &Path, message_bus: Option<PathBuf>) {
+        let bus = Bus::start(path, message_bus, self.clone()).expect("a bus can be started");
         *self.bus.lock().unwrap() = Some(bus);
     }
 
@@ -141,6 +149,18 @@ impl Machine {
     pub fn stop(&self) {
         let bus = self.bus.lock().unwrap().take();
         drop(bus);
+    }
+
+    /// Whether clients on the bus refer to units, as it changed since this was last asked.
+    pub fn take_referred(&self) -> String {
+        let all = std::mem::take(&mut *self.referred.lock().unwrap());
+        all.iter().map(bool::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Whether the unit is active.
+    pub fn is_up(&self, unit: &str) -> bool {
+        let view = self.view();
+        view.lookup(&name(unit)).is_some_and(|unit| view.active_state(unit).is_up())
     }
 
     /// Tells all subscribers.
@@ -245,6 +265,10 @@ impl Backend for Machine {
         if files_change {
             self.announce(Announcement::UnitFilesChanged);
         }
+    }
+
+    fn refer(&self, _: UnitId, on: bool) {
+        self.referred.lock().unwrap().push(on);
     }
 
     fn compiled(&self, definition: &Definition) -> Arc<Compiled> {

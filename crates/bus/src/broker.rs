@@ -1,0 +1,266 @@
+//! The manager's clients on a message bus, where one connection carries the calls of many.
+//!
+//! Who a client is, the bus is asked once, before the client's first call is looked at; what comes
+//! meanwhile waits here. What is known of a client goes when the bus says that it went. Nothing here
+//! sends or receives.
+
+use crate::connection::CALLS_WAITING_MAX;
+use crate::names::DBUS;
+use crate::wire::{Header, Kind, MAX_MESSAGE_BYTES, Message, WireError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use warren_core::ids::UnitId;
+
+/// The name that the manager has on a bus.
+pub const NAME: &str = "org.freedesktop.systemd1";
+
+/// The interface by which a bus has services started for names that nobody has.
+const ACTIVATOR: &str = "org.freedesktop.systemd1.Activator";
+
+/// Who calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Caller {
+    /// User.
+    pub uid: u32,
+    /// Process; 0 where it has no number here.
+    pub pid: i32,
+}
+
+/// What is known of a client of the bus.
+#[derive(Debug, Default)]
+struct Client {
+    caller: Option<Caller>,
+    /// What it sent before that was known.
+    held: Vec<Vec<u8>>,
+    held_bytes: usize,
+    /// Calls that wait for the manager.
+    waiting: usize,
+    is_subscribed: bool,
+    references: BTreeMap<UnitId, u32>,
+}
+
+/// A question that the bus was asked.
+#[derive(Debug)]
+enum Question {
+    Name,
+    Credentials(Arc<str>),
+}
+
+/// What a message of the bus comes to.
+#[derive(Debug)]
+pub enum Heard {
+    /// Nothing.
+    Nothing,
+    /// A client calls that is not known yet: the bus is to be asked for its credentials.
+    Stranger(Arc<str>),
+    /// A client that is known calls.
+    Call(Arc<str>, Caller),
+    /// A client became known: these are its calls so far.
+    Known(Arc<str>, Caller, Vec<Vec<u8>>),
+    /// A client that is not known yet calls too often.
+    TooMuch(Arc<str>),
+    /// A client went: nobody else refers to these units.
+    Gone(Vec<UnitId>),
+    /// The name is ours.
+    Named,
+    /// Somebody else has the name, or the bus's policy keeps it from us.
+    NotNamed(String),
+}
+
+/// The clients on the bus.
+#[derive(Debug, Default)]
+pub struct Broker {
+    clients: BTreeMap<Arc<str>, Client>,
+    asked: BTreeMap<u32, Question>,
+    subscribed: BTreeSet<Arc<str>>,
+}
+
+impl Broker {
+    /// The bus was asked for our name by this message.
+    pub fn asked_for_name(&mut self, serial: u32) {
+        self.asked.insert(serial, Question::Name);
+    }
+
+    /// The bus was asked by this message who the client is.
+    pub fn asked_for_credentials(&mut self, serial: u32, client: Arc<str>) {
+        self.asked.insert(serial, Question::Credentials(client));
+    }
+
+    /// Takes a message; `frame` is all of it.
+    pub fn hear(&mut self, message: &Message<'_>, frame: &[u8]) -> Heard {
+        let header = &message.header;
+        match header.kind {
+            Kind::MethodCall => self.call(header.sender, frame),
+            Kind::Signal if header.sender != DBUS => Heard::Nothing,
+            Kind::Signal if is_activation(header) => self.call(DBUS, frame),
+            Kind::Signal if header.member == "NameOwnerChanged" => match gone(message) {
+                Ok(Some(client)) => Heard::Gone(self.forget(client)),
+                _ => Heard::Nothing,
+            },
+            Kind::Signal => Heard::Nothing,
+            Kind::MethodReturn | Kind::Error => match self.asked.remove(&header.reply_serial) {
+                Some(Question::Name) => named(message),
+                Some(Question::Credentials(client)) => self.introduced(&client, message),
+                None => Heard::Nothing,
+            },
+        }
+    }
+
+    fn call(&mut self, sender: &str, frame: &[u8]) -> Heard {
+        let Some((name, client)) = self.find(sender) else {
+            let name: Arc<str> = sender.into();
+            let first =
+                Client { held: vec![frame.to_vec()], held_bytes: frame.len(), ..Client::default() };
+            self.clients.insert(name.clone(), first);
+            return Heard::Stranger(name);
+        };
+        if let Some(caller) = client.caller {
+            return Heard::Call(name, caller);
+        }
+        let bytes = client.held_bytes + frame.len();
+        if client.held.len() >= CALLS_WAITING_MAX || bytes > MAX_MESSAGE_BYTES {
+            return Heard::TooMuch(name);
+        }
+        client.held_bytes = bytes;
+        client.held.push(frame.to_vec());
+        Heard::Nothing
+    }
+
+    fn find(&mut self, name: &str) -> Option<(Arc<str>, &mut Client)> {
+        let name = self.clients.get_key_value(name)?.0.clone();
+        let client = self.clients.get_mut(&name)?;
+        Some((name, client))
+    }
+
+    fn introduced(&mut self, name: &Arc<str>, message: &Message<'_>) -> Heard {
+        let caller = match message.header.kind {
+            Kind::MethodReturn => credentials(message).ok().flatten(),
+            _ => None,
+        };
+        match (caller, self.clients.get_mut(name)) {
+            (Some(caller), Some(client)) => {
+                client.caller = Some(caller);
+                client.held_bytes = 0;
+                Heard::Known(name.clone(), caller, std::mem::take(&mut client.held))
+            }
+            // It went before it was known, or the bus does not know who it is.
+            _ => {
+                self.clients.remove(name);
+                Heard::Nothing
+            }
+        }
+    }
+
+    /// Forgets a client; gives the units that only it referred to.
+    fn forget(&mut self, name: &str) -> Vec<UnitId> {
+        self.subscribed.remove(name);
+        let Some(client) = self.clients.remove(name) else { return Vec::new() };
+        client.references.into_keys().filter(|unit| !self.is_referred_to(*unit)).collect()
+    }
+
+    /// One more of the client's calls waits for the manager; not if there are too many.
+    pub fn begin(&mut self, name: &str) -> bool {
+        match self.clients.get_mut(name) {
+            Some(client) if client.waiting < CALLS_WAITING_MAX => {
+                client.waiting += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// One fewer.
+    pub fn end(&mut self, name: &str) {
+        if let Some(client) = self.clients.get_mut(name) {
+            client.waiting = client.waiting.saturating_sub(1);
+        }
+    }
+
+    /// Begins or ends a client's subscription; says whether that changed anything.
+    pub fn subscribe(&mut self, name: &Arc<str>, on: bool) -> bool {
+        let Some(client) = self.clients.get_mut(name) else { return false };
+        let is_new = client.is_subscribed != on;
+        client.is_subscribed = on;
+        match on {
+            true => drop(self.subscribed.insert(name.clone())),
+            false => drop(self.subscribed.remove(name)),
+        }
+        is_new
+    }
+
+    /// Whether anybody wants signals.
+    pub fn has_subscribers(&self) -> bool {
+        !self.subscribed.is_empty()
+    }
+
+    /// A client refers to a unit; says whether nobody did before.
+    pub fn refer(&mut self, name: &str, unit: UnitId) -> bool {
+        let is_first = !self.is_referred_to(unit);
+        if let Some(client) = self.clients.get_mut(name) {
+            *client.references.entry(unit).or_insert(0) += 1;
+        }
+        is_first
+    }
+
+    /// A client refers to a unit once less. Nothing if it did not; else whether nobody does now.
+    pub fn unrefer(&mut self, name: &str, unit: UnitId) -> Option<bool> {
+        let client = self.clients.get_mut(name)?;
+        let count = client.references.get_mut(&unit)?;
+        *count -= 1;
+        if *count == 0 {
+            client.references.remove(&unit);
+        }
+        Some(!self.is_referred_to(unit))
+    }
+
+    fn is_referred_to(&self, unit: UnitId) -> bool {
+        self.clients.values().any(|client| client.references.contains_key(&unit))
+    }
+
+    /// All units that clients refer to, when the bus is lost.
+    pub fn references(&self) -> BTreeSet<UnitId> {
+        self.clients.values().flat_map(|client| client.references.keys().copied()).collect()
+    }
+}
+
+/// Whether the bus asks for a service to be started.
+pub fn is_activation(header: &Header<'_>) -> bool {
+    header.interface == ACTIVATOR && header.member == "ActivationRequest"
+}
+
+/// The name of a client that went, if that is what the bus tells.
+fn gone<'a>(message: &Message<'a>) -> Result<Option<&'a str>, WireError> {
+    let mut body = message.body();
+    let (name, _, new) = (body.str()?, body.str()?, body.str()?);
+    Ok(new.is_empty().then_some(name))
+}
+
+/// The answer to RequestName.
+fn named(message: &Message<'_>) -> Heard {
+    const PRIMARY_OWNER: u32 = 1;
+    const ALREADY_OWNER: u32 = 4;
+    let mut body = message.body();
+    match message.header.kind {
+        Kind::MethodReturn => match body.u32() {
+            Ok(PRIMARY_OWNER | ALREADY_OWNER) => Heard::Named,
+            _ => Heard::NotNamed("somebody else has it".to_owned()),
+        },
+        _ => Heard::NotNamed(body.str().unwrap_or(message.header.error_name).to_owned()),
+    }
+}
+
+/// The answer to GetConnectionCredentials: nothing where the user is missing.
+fn credentials(message: &Message<'_>) -> Result<Option<Caller>, WireError> {
+    let (mut uid, mut pid) = (None, 0);
+    message.body().array(b'{', |entry| {
+        entry.align(8)?;
+        let key = entry.str()?;
+        match (key, entry.signature()?) {
+            ("UnixUserID", "u") => uid = Some(entry.u32()?),
+            ("ProcessID", "u") => pid = i32::try_from(entry.u32()?).unwrap_or(0),
+            (_, other) => entry.skip(other)?,
+        }
+        Ok(())
+    })?;
+    Ok(uid.map(|uid| Caller { uid, pid }))
+}

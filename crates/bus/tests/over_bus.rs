@@ -1,0 +1,321 @@
+//! Clients that come over a message bus: who they are, what they may, what they are told. The bus is
+//! played by the test, which sees every message.
+
+mod support;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use support::client::*;
+use support::*;
+use warren_bus::wire::{self, Kind, To, Writer};
+
+const UNITS: &str = "\
+== dbus.service
+[Service]
+ExecStart=/bin/sleep 9
+== a.service
+[Service]
+ExecStart=/bin/sleep 9
+== sysinit.target
+[Unit]
+";
+
+const DBUS: &str = "org.freedesktop.DBus";
+const DBUS_PATH: &str = "/org/freedesktop/DBus";
+
+/// A message bus with the manager on it.
+struct MessageBus {
+    listener: UnixListener,
+    manager: Client,
+    serial: u32,
+}
+
+/// Which manager, and what is to be removed at the end.
+struct Ground {
+    machine: Arc<Machine>,
+    _dir: TempDir,
+}
+
+/// Starts a manager, its bus's service, and gets as far as the manager having its name.
+fn joined(test: &str) -> (Ground, MessageBus) {
+    let dir = TempDir::new(test);
+    let machine = Machine::new(UNITS);
+    let path = dir.0.join("bus");
+    let listener = UnixListener::bind(&path).expect("a socket can be made");
+    machine.serve_and_join(&dir.socket(), Some(path));
+    machine.start("dbus.service");
+    let manager = accept(&listener);
+    let mut bus = MessageBus { listener, manager, serial: 100 };
+    bus.name_it(1);
+    (Ground { machine, _dir: dir }, bus)
+}
+
+fn accept(listener: &UnixListener) -> Client {
+    let mut waiting = [PollFd::new(listener, PollFlags::IN)];
+    let patience = Timespec { tv_sec: 20, tv_nsec: 0 };
+    assert_eq!(poll(&mut waiting, Some(&patience)), Ok(1), "the manager does not connect");
+    let (mut stream, _) = listener.accept().expect("the manager connects");
+    let mut greeting = Vec::new();
+    let mut byte = [0];
+    while !greeting.ends_with(b"BEGIN\r\n") {
+        stream.read_exact(&mut byte).expect("the manager greets");
+        greeting.push(byte[0]);
+    }
+    assert!(greeting.starts_with(b"\0AUTH EXTERNAL "), "{greeting:?}");
+    stream.write_all(b"OK 0123456789abcdef0123456789abcdef\r\n").expect("the manager reads");
+    Client::accepted(stream)
+}
+
+impl MessageBus {
+    /// Answers what comes first; RequestName with this code.
+    fn name_it(&mut self, code: u32) {
+        for want in ["Hello", "AddMatch", "RequestName"] {
+            let call = self.next();
+            assert_eq!(call.member, want);
+            let mut body = Writer::new();
+            match want {
+                "Hello" => self.answer(&call, "s", body.str(":1.1")),
+                "AddMatch" => self.answer(&call, "", &body),
+                _ => {
+                    assert_eq!(call.body().str(), Ok("org.freedesktop.systemd1"));
+                    self.answer(&call, "u", body.u32(code));
+                }
+            }
+        }
+    }
+
+    fn next(&mut self) -> Received {
+        self.manager.receive().expect("the manager says something")
+    }
+
+    /// The bus's answer to a call of the manager.
+    fn answer(&mut self, call: &Received, signature: &str, body: &Writer) {
+        let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
+        let mut whole = wire::method_return(To::Peer, 7, asked, signature, body.len());
+        whole.extend(body.as_bytes());
+        self.put(&whole, DBUS);
+    }
+
+    /// Sends a message as from `sender`, whose name buses put in.
+    fn put(&mut self, whole: &[u8], sender: &str) {
+        self.serial += 1;
+        let message = from(whole, sender, self.serial);
+        self.manager.stream.write_all(&message).expect("the manager reads");
+    }
+
+    /// A client calls a method of the manager.
+    fn call(&mut self, sender: &str, member: &str, texts: &[&str]) {
+        let (signature, body) = strings(texts);
+        let member = format!("{MANAGER_INTERFACE}.{member}");
+        let mut whole = wire::signal(To::Peer, 1, MANAGER, &member, signature, body.as_bytes());
+        (whole[1], whole[2]) = (1, 0);
+        self.put(&whole, sender);
+    }
+
+    fn signal(&mut self, sender: &str, member: &str, texts: &[&str]) {
+        let (signature, body) = strings(texts);
+        let member = format!("org.freedesktop.{member}");
+        let whole = wire::signal(To::Peer, 1, DBUS_PATH, &member, signature, body.as_bytes());
+        self.put(&whole, sender);
+    }
+
+    /// The manager asks who the client is, and is told.
+    fn introduce(&mut self, client: &str, uid: u32) {
+        let call = self.next();
+        assert_eq!(call.member, "GetConnectionCredentials");
+        assert_eq!(call.body().str(), Ok(client));
+        let mut body = Writer::new();
+        body.array(b'{', |w| {
+            w.structure().str("LinuxSecurityLabel").variant("ay").bytes(b"x");
+            w.structure().str("UnixUserID").variant("u").u32(uid);
+            w.structure().str("ProcessID").variant("u").u32(77);
+        });
+        self.answer(&call, "a{sv}", &body);
+    }
+
+    /// What the manager says next: to whom, and what.
+    fn says(&mut self) -> String {
+        let said = self.next();
+        assert!(!has_field(&said.frame, 7), "a bus says itself who sends");
+        let to = match destination(&said.frame) {
+            Some(to) => format!("to {to}: "),
+            None => "to all: ".to_owned(),
+        };
+        let what = match said.kind {
+            Kind::Error => said.error(),
+            Kind::MethodReturn => format!("reply {:?}", said.signature),
+            _ => said.member.clone(),
+        };
+        to + &what
+    }
+}
+
+/// The message with another serial and with its sender's name.
+fn from(whole: &[u8], sender: &str, serial: u32) -> Vec<u8> {
+    let header = wire::parse(whole).expect("a sound message").header;
+    let body_bytes = u32::from_le_bytes(whole[4..8].try_into().expect("four bytes"));
+    let texts = [(1, "o", header.path), (2, "s", header.interface), (3, "s", header.member)];
+    let mut w = Writer::new();
+    w.byte(b'l').byte(whole[1]).byte(whole[2]).byte(1).u32(body_bytes).u32(serial);
+    w.array(b'(', |w| {
+        for (code, kind, text) in texts.into_iter().chain([(7, "s", sender)]) {
+            if !text.is_empty() {
+                w.structure().byte(code).variant(kind).str(text);
+            }
+        }
+        if header.reply_serial != 0 {
+            w.structure().byte(5).variant("u").u32(header.reply_serial);
+        }
+        if !header.signature.is_empty() {
+            w.structure().byte(8).variant("g").signature(header.signature);
+        }
+    });
+    w.align(8);
+    w.raw(&whole[whole.len() - body_bytes as usize..]);
+    w.finish()
+}
+
+/// Where the header field of this code begins.
+fn field_at(frame: &[u8], code: u8) -> Option<usize> {
+    let fields = u32::from_le_bytes(frame[12..16].try_into().expect("four bytes")) as usize;
+    let is_it = |at: &usize| frame[*at] == code && frame[*at + 1..].starts_with(b"\x01s\0");
+    (16..16 + fields).step_by(8).find(is_it)
+}
+
+fn has_field(frame: &[u8], code: u8) -> bool {
+    field_at(frame, code).is_some()
+}
+
+fn destination(frame: &[u8]) -> Option<String> {
+    let at = field_at(frame, 6)? + 4;
+    let bytes = u32::from_le_bytes(frame[at..at + 4].try_into().ok()?) as usize;
+    Some(String::from_utf8_lossy(&frame[at + 4..at + 4 + bytes]).into_owned())
+}
+
+#[test]
+fn a_client_is_asked_about_once_and_may_do_what_its_user_may() {
+    let (_ground, mut bus) = joined("credentials");
+    bus.call(":1.7", "GetUnit", &["a.service"]);
+    bus.call(":1.7", "StartUnit", &["a.service", "replace"]);
+    bus.introduce(":1.7", 4711);
+    assert_eq!(bus.says(), "to :1.7: reply \"o\"");
+    let denied = "org.freedesktop.DBus.Error.AccessDenied: Permission denied";
+    assert_eq!(bus.says(), format!("to :1.7: {denied}"));
+    bus.call(":1.7", "ListUnits", &[]);
+    assert_eq!(bus.says(), "to :1.7: reply \"a(ssssssouso)\"");
+    bus.call(":1.8", "StartUnit", &["a.service", "replace"]);
+    bus.introduce(":1.8", 0);
+    assert_eq!(bus.says(), "to :1.8: reply \"o\"");
+}
+
+#[test]
+fn whom_the_bus_does_not_know_is_not_answered() {
+    let (_ground, mut bus) = joined("unknown");
+    bus.call(":1.7", "Reload", &[]);
+    let call = bus.next();
+    let asked = wire::parse(&call.frame).expect("a sound call").header.serial;
+    let gone =
+        wire::error_reply(To::Peer, 9, asked, "org.freedesktop.DBus.Error.NameHasNoOwner", "gone");
+    bus.manager.stream.write_all(&gone).expect("the manager reads");
+    // Nothing is answered to it; the next one is heard.
+    bus.call(":1.8", "GetDefaultTarget", &[]);
+    bus.introduce(":1.8", 4711);
+    assert_eq!(bus.says(), "to :1.8: reply \"s\"");
+}
+
+#[test]
+fn signals_are_for_those_who_subscribe_and_end_with_them() {
+    let (ground, mut bus) = joined("signals");
+    ground.machine.start("a.service");
+    bus.call(":1.7", "Unsubscribe", &[]);
+    bus.introduce(":1.7", 4711);
+    let refused = "org.freedesktop.systemd1.NotSubscribed: Client is not subscribed.";
+    assert_eq!(bus.says(), format!("to :1.7: {refused}"));
+    bus.call(":1.7", "Subscribe", &[]);
+    assert_eq!(bus.says(), "to :1.7: reply \"\"");
+    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
+    assert_eq!(bus.says(), "to all: UnitFilesChanged");
+    bus.signal(DBUS, "DBus.NameOwnerChanged", &[":1.7", ":1.7", ""]);
+    // A question that is answered behind the bus's news: nothing of this is told to anybody.
+    bus.call(":1.8", "GetDefaultTarget", &[]);
+    bus.introduce(":1.8", 4711);
+    assert_eq!(bus.says(), "to :1.8: reply \"s\"");
+    ground.machine.announce(warren_bus::Announcement::UnitFilesChanged);
+    bus.call(":1.8", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.8: reply \"s\"");
+}
+
+#[test]
+fn references_last_as_long_as_the_client() {
+    let (ground, mut bus) = joined("references");
+    bus.call(":1.7", "RefUnit", &["absent.service"]);
+    bus.introduce(":1.7", 0);
+    let absent = "org.freedesktop.systemd1.NoSuchUnit: Unit absent.service not found.";
+    assert_eq!(bus.says(), format!("to :1.7: {absent}"));
+    for want in ["true", ""] {
+        bus.call(":1.7", "RefUnit", &["a.service"]);
+        assert_eq!(bus.says(), "to :1.7: reply \"\"");
+        assert_eq!(ground.machine.take_referred(), want);
+    }
+    for want in ["", "false"] {
+        bus.call(":1.7", "UnrefUnit", &["a.service"]);
+        assert_eq!(bus.says(), "to :1.7: reply \"\"");
+        assert_eq!(ground.machine.take_referred(), want);
+    }
+    bus.call(":1.7", "UnrefUnit", &["a.service"]);
+    let never = "org.freedesktop.systemd1.NotReferenced: Unit has not been referenced yet.";
+    assert_eq!(bus.says(), format!("to :1.7: {never}"));
+    bus.call(":1.7", "RefUnit", &["a.service"]);
+    bus.says();
+    bus.signal(DBUS, "DBus.NameOwnerChanged", &[":1.7", ":1.7", ""]);
+    bus.call(":1.8", "GetDefaultTarget", &[]);
+    bus.introduce(":1.8", 4711);
+    bus.says();
+    assert_eq!(ground.machine.take_referred(), "true false");
+}
+
+#[test]
+fn the_bus_has_services_started() {
+    let (ground, mut bus) = joined("activation");
+    bus.signal(DBUS, "systemd1.Activator.ActivationRequest", &["a.service"]);
+    // Buses run as a user of their own.
+    bus.introduce(DBUS, 101);
+    bus.signal(DBUS, "systemd1.Activator.ActivationRequest", &["absent.service"]);
+    let told = bus.next();
+    assert_eq!(
+        (told.member.as_str(), destination(&told.frame).as_deref()),
+        ("ActivationFailure", Some(DBUS))
+    );
+    let mut body = told.body();
+    assert_eq!(body.str(), Ok("absent.service"));
+    assert_eq!(body.str(), Ok("org.freedesktop.systemd1.NoSuchUnit"));
+    assert_eq!(body.str(), Ok("Unit absent.service not found."));
+    assert!(ground.machine.is_up("a.service"));
+    // Whoever else says so is not believed.
+    bus.call(":1.9", "GetDefaultTarget", &[]);
+    bus.introduce(":1.9", 4711);
+    bus.says();
+    bus.signal(":1.9", "systemd1.Activator.ActivationRequest", &["absent.service"]);
+    bus.call(":1.9", "GetDefaultTarget", &[]);
+    assert_eq!(bus.says(), "to :1.9: reply \"s\"");
+}
+
+#[test]
+fn a_bus_that_was_lost_is_found_again() {
+    let (_ground, mut bus) = joined("lost");
+    drop(std::mem::replace(
+        &mut bus.manager,
+        Client::accepted(UnixStream::pair().expect("a pair").0),
+    ));
+    bus.manager = accept(&bus.listener);
+    // Somebody else has the name: the connection is given up, and made again.
+    bus.name_it(3);
+    assert!(bus.manager.is_dropped());
+    bus.manager = accept(&bus.listener);
+    bus.name_it(4);
+    bus.call(":1.7", "GetDefaultTarget", &[]);
+    bus.introduce(":1.7", 4711);
+    assert_eq!(bus.says(), "to :1.7: reply \"s\"");
+}
