@@ -23,7 +23,7 @@ COMMANDS = warren warren-journalctl
 # Units that stand in for systemd's own: only Warrener looks there.
 UNITS = $(DESTDIR)$(PREFIX)/lib/warren/system
 
-.PHONY: help run test build install docs clean tools
+.PHONY: help run peers test build install docs clean tools
 .DEFAULT_GOAL := help
 
 help: ## this text
@@ -35,6 +35,9 @@ tools: ## install what building needs (Debian packages as root, the pinned toolc
 run: build ## show the main job on SETS x 4 units in a nested manager
 	@$(OUT)/warren tour $(if $(filter 1 yes,$(FLEET)),--fleet examples/hosting,\
 	    --sets $(SETS) $(if $(filter 1 yes,$(SLICES)),--slices))
+
+peers: ## install the Debian programs that tests compare with (as root)
+	@sh scripts/peers.sh
 
 test: tools ## everything that CI runs
 	@cargo xtask test

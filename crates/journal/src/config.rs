@@ -13,6 +13,7 @@ mod values;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 pub use classes::ClassRoom;
 pub use table::{SETTINGS, Setting, documentation};
@@ -83,6 +84,8 @@ pub struct Config {
     pub retention_us: u64,
     /// `SyncIntervalSec=`, µs.
     pub sync_us: u64,
+    /// `DiskPatienceSec=`, µs; see [`Config::disk_patience`].
+    pub disk_patience_us: u64,
     /// `RateLimitIntervalSec=` and `RateLimitBurst=`.
     pub rate: Rate,
     /// `MaxLevelStore=`.
@@ -122,6 +125,7 @@ impl Default for Config {
             runtime: room,
             retention_us: 0,
             sync_us: 10_000_000,
+            disk_patience_us: 30_000_000,
             rate: Rate { interval_us: 30_000_000, burst: 10_000 },
             store_level_max: 7,
             to_syslog: forward(false, 7),
@@ -158,7 +162,15 @@ impl fmt::Display for Fault {
     }
 }
 
+/// Below this a disk has no time to answer.
+const DISK_PATIENCE_MIN: Duration = Duration::from_millis(100);
+
 impl Config {
+    /// How long the disk is waited for, with all who send.
+    pub fn disk_patience(&self) -> Duration {
+        Duration::from_micros(self.disk_patience_us).max(DISK_PATIENCE_MIN)
+    }
+
     /// Takes the text of a file: systemd.syntax(7), sections `[Journal]` and `[Class NAME]`.
     pub fn read(&mut self, path: &str, text: &str, faults: &mut Vec<Fault>) {
         let mut fault = |line, text| put(faults, path, line, text);

@@ -83,10 +83,13 @@ impl Error {
     /// The device does not give or take it, or its file system has given up; errno(3). Nothing that is
     /// written or read there is of use until somebody has mended it.
     pub fn is_of_device(&self) -> bool {
-        /// EIO, ENXIO, ENODEV, EROFS, ENOTCONN (a server of FUSE is gone), ESHUTDOWN, ESTALE, EUCLEAN,
-        /// EREMOTEIO.
-        const OF_DEVICE: [i32; 9] = [5, 6, 19, 30, 107, 108, 116, 117, 121];
-        matches!(self, Error::Io { errno, .. } if OF_DEVICE.contains(errno))
+        /// EIO, ENXIO, ENODEV, EROFS, ENOTCONN (a server of FUSE is gone), ESHUTDOWN, ETIMEDOUT,
+        /// ESTALE, EUCLEAN, EREMOTEIO.
+        const OF_DEVICE: [i32; 10] = [5, 6, 19, 30, 107, 108, 110, 116, 117, 121];
+        match self {
+            Error::Io { errno, .. } => OF_DEVICE.contains(errno),
+            other => *other == Error::NoAnswer,
+        }
     }
 
     /// The file is not there: vacuumed, sealed or merged since it was listed.

@@ -3,6 +3,8 @@
 //! Everything the store does goes through [`Files`], so that tests can lose any write. There is
 //! no memory map and no shared file position.
 
+pub mod patient;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};

@@ -114,14 +114,16 @@ impl Journal {
     fn try_refresh(&mut self) -> Result<bool> {
         let mut classes: BTreeMap<String, Vec<Arc<Source>>> = BTreeMap::new();
         let mut unreadable = Vec::new();
-        let listing = self.left_out(self.files.list(), &mut unreadable)?.unwrap_or_default();
+        let may_leave_out = !self.settled_only;
+        let listing = left_out(self.files.list(), may_leave_out, &mut unreadable)?;
+        let listing = listing.unwrap_or_default();
         let listed = Catalogue::of(listing).files;
         for file in &listed {
             let source = match self.known(&file.name) {
                 Some(source) => Some(source),
                 None => {
                     let opened = Source::open(&*self.files, &file.name).map(Arc::new);
-                    self.left_out(opened, &mut unreadable)?
+                    left_out(opened, self.may_leave_out(&file.name), &mut unreadable)?
                 }
             };
             let Some(source) = source else { continue };
@@ -138,16 +140,11 @@ impl Journal {
         Ok(listed.iter().map(|file| &file.name).eq(again.iter().map(|file| &file.name)))
     }
 
-    /// What is read, or nothing and the error kept if the device does not give it: what others have is
-    /// still worth to be shown. Who goes on later from the last entry that he saw has to wait.
-    fn left_out<T>(&self, read: Result<T>, unreadable: &mut Vec<Error>) -> Result<Option<T>> {
-        match read {
-            Err(e) if e.is_of_device() && !self.settled_only => {
-                unreadable.push(e);
-                Ok(None)
-            }
-            read => read.map(Some),
-        }
+    /// What others have is still worth to be shown where the device does not give this one. But who
+    /// goes on later from the last entry that he saw would miss what comes of a log when the device is
+    /// well again; what it does not give of a segment it will not give again.
+    fn may_leave_out(&self, name: &FileName) -> bool {
+        !(self.settled_only && name.is_log())
     }
 
     /// A segment never changes, so it stays as it is; a log is read again.
@@ -165,8 +162,8 @@ impl Journal {
         position: Option<u64>,
     ) -> Entries<'a> {
         let classes = self.classes.values().map(Vec::as_slice);
-        let unreadable = (!self.settled_only).then(|| self.unreadable.clone());
-        Entries::new((classes, unreadable), query, direction, position, self.settled)
+        let faults = (self.settled_only, self.unreadable.clone());
+        Entries::new((classes, faults), query, direction, position, self.settled)
     }
 
     /// Every different value of a field, and the damage met on the way.
@@ -227,5 +224,16 @@ impl Journal {
     /// All files, by class and first sequence number.
     pub fn sources(&self) -> impl Iterator<Item = &Arc<Source>> {
         self.classes.values().flatten()
+    }
+}
+
+/// What is read, or nothing and the error kept where the device does not give it.
+fn left_out<T>(read: Result<T>, may: bool, unreadable: &mut Vec<Error>) -> Result<Option<T>> {
+    match read {
+        Err(e) if may && e.is_of_device() => {
+            unreadable.push(e);
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }

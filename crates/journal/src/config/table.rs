@@ -165,6 +165,13 @@ pub static SETTINGS: &[Setting] = &[
         "what was written is on the device so long after it at the latest; `crit` and worse at once"
     ),
     setting!(
+        "DiskPatienceSec",
+        "time",
+        "`30s`",
+        disk_patience_us = span,
+        "not systemd's: a disk that does not answer is waited for, with all who send, so long at the most; then messages are kept in memory until it does"
+    ),
+    setting!(
         "ForwardToSyslog",
         "yes or no",
         "`no`",

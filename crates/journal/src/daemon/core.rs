@@ -10,7 +10,6 @@ pub use aging::PARTS_OF_RETENTION;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
 use warren_sys::fdpass::Credentials;
@@ -31,6 +30,7 @@ use crate::daemon::units::Units;
 use crate::daemon::{FLUSH_US, Options, SYNC_PRIORITY_MAX, message_file, now_us, system};
 use crate::entry::{Fields, Id128, Stamp};
 use crate::error::{Error, Result};
+use crate::files::patient::Door;
 use crate::input::handover::UnitLog;
 use crate::input::limit::{Limiter, Rate, Verdict};
 use crate::input::loss::{Kind, Losses};
@@ -57,10 +57,6 @@ impl Moment {
 /// With more than this not on the device, the receiving thread waits for it, bytes.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 
-/// How long the disk is waited for, with all who send: more than a slow one needs, and less than units
-/// have to start.
-const DISK_PATIENCE: Duration = Duration::from_secs(30);
-
 /// Store, limits and what is known of senders.
 pub struct Core {
     /// `None` where nothing is kept.
@@ -71,6 +67,8 @@ pub struct Core {
     /// Readable when the upkeep reports.
     event: Arc<EventFd>,
     forwarder: Forwarder,
+    /// Where the disk is.
+    door: Arc<Door>,
     syncer: Syncer,
     pub(super) senders: Senders,
     pub(super) units: Units,
@@ -116,6 +114,7 @@ impl Core {
         let event = Arc::new(EventFd::new().map_err(system)?);
         let mut core = Core {
             keep: None,
+            door: Door::start(options.config.disk_patience())?,
             syncer: Syncer::start(event.clone())?,
             places: options.places.clone(),
             config: options.config.clone(),
@@ -405,20 +404,20 @@ impl Core {
             Ok(()) => self.end_trouble(),
             Err(e) => self.trouble(e),
         }
-        self.sync_in_thread(false);
+        let begun = self.sync_in_thread(false);
         self.hand_over();
-        flushed
+        flushed.and(begun)
     }
 
     /// Has logs made durable by the other thread: those that have ended, or all.
-    fn sync_in_thread(&mut self, all: bool) {
-        let Some(keep) = &mut self.keep else { return };
+    fn sync_in_thread(&mut self, all: bool) -> Result<()> {
+        let Some(keep) = &mut self.keep else { return Ok(()) };
         let (jobs, begun) = keep.store.begin_syncs(all);
         self.syncer.give(jobs);
-        if let Err(e) = begun {
+        begun.inspect_err(|e| {
             self.unsynced_us.get_or_insert(now_us());
-            self.trouble(&e);
-        }
+            self.trouble(e);
+        })
     }
 
     /// Writes everything, and has it made durable by the other thread.
@@ -426,33 +425,38 @@ impl Core {
         self.flush_or_say();
         self.sync_now = false;
         self.unsynced_us = None;
-        self.sync_in_thread(true);
+        // What fails is tried again by the clock.
+        let _ = self.sync_in_thread(true);
     }
 
     /// Waits for what the other thread was given.
     ///
     /// # Errors
-    /// [`Error::NoAnswer`] when the disk hangs: something is still under way.
+    /// The first of what was done, and [`Error::NoAnswer`] when the disk hangs: something is still
+    /// under way.
     fn wait_for_disk(&mut self) -> Result<()> {
-        let done = self.syncer.wait(DISK_PATIENCE);
-        self.take_synced(done);
+        let done = self.syncer.wait(self.config.disk_patience());
+        let synced = self.take_synced(done);
         match self.syncer.is_idle() {
-            true => Ok(()),
+            true => synced,
             false => Err(Error::NoAnswer).inspect_err(|e| self.trouble(e)),
         }
     }
 
-    /// What fails is tried again by the clock.
-    fn take_synced(&mut self, done: Vec<Synced>) {
+    /// What fails is tried again by the clock. Gives the first error.
+    fn take_synced(&mut self, done: Vec<Synced>) -> Result<()> {
+        let mut result = Ok(());
         for synced in done {
-            let Some(keep) = &mut self.keep else { return };
+            let Some(keep) = &mut self.keep else { break };
             if let Err(e) = keep.store.end_sync(synced) {
                 self.unsynced_us.get_or_insert(now_us());
                 self.unwritten_us.get_or_insert(now_us());
                 self.trouble(&e);
+                result = result.and(Err(e));
             }
         }
         self.hand_over();
+        result
     }
 
     /// More comes than the disk takes.
@@ -469,24 +473,27 @@ impl Core {
     /// Makes everything that was taken durable. What fails is tried again by the clock.
     pub fn sync(&mut self) -> Result<()> {
         self.wait_for_disk()?;
-        self.flush_or_say();
-        self.wait_for_disk()?;
-        let synced = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.sync().map(|_| ()));
+        // A log that follows one which is closing comes after it.
+        for _ in 0..2 {
+            self.write()?;
+            self.sync_in_thread(true)?;
+            self.wait_for_disk()?;
+        }
         self.sync_now = false;
-        self.unsynced_us = synced.is_err().then(now_us);
-        synced.inspect_err(|e| self.trouble(e))
+        self.unsynced_us = None;
+        Ok(())
     }
 
     /// Closes the logs that are open, so that they are sealed.
     pub fn rotate(&mut self) -> Result<()> {
         self.wait_for_disk()?;
-        let rotated = self.keep.as_mut().map_or(Ok(()), |keep| keep.store.rotate());
-        match &rotated {
-            Ok(()) => self.unwritten_us = None,
-            Err(e) => self.trouble(e),
+        for _ in 0..2 {
+            let ended = self.keep.as_mut().map_or(Ok(true), |keep| keep.store.end_logs());
+            ended.inspect_err(|e| self.trouble(e))?;
+            self.write()?;
+            self.wait_for_disk()?;
         }
-        self.hand_over();
-        rotated
+        Ok(())
     }
 
     /// Closes the logs that are open without waiting for the disk: another thread makes them durable,
@@ -515,7 +522,8 @@ impl Core {
         self.event.clear();
         let done = self.syncer.take_done();
         if !done.is_empty() {
-            self.take_synced(done);
+            // What fails is said, and tried again.
+            let _ = self.take_synced(done);
             // What waited for it.
             match self.rotating {
                 true => self.begin_rotation(),

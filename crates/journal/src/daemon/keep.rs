@@ -1,7 +1,6 @@
 //! The store that is written to now, with the thread that looks after it; and going from one to
 //! another.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use warren_sys::eventfd::EventFd;
@@ -11,6 +10,7 @@ use crate::daemon::places::{Place, Places, limits, merge_bounds};
 use crate::daemon::upkeep::{Bounds, Upkeep};
 use crate::entry::Id128;
 use crate::error::Result;
+use crate::files::patient::{Door, Patient};
 use crate::files::{Disk, Files};
 use crate::ledger::book::Book;
 use crate::store::carry::{Carried, carry};
@@ -33,6 +33,8 @@ pub struct Opening<'a> {
     pub machine: Id128,
     /// Readable when the upkeep reports.
     pub event: &'a Arc<EventFd>,
+    /// Behind which a disk is that may not answer.
+    pub door: &'a Arc<Door>,
 }
 
 /// A store that is open and not looked after yet.
@@ -46,18 +48,26 @@ struct Opened {
 impl Opening<'_> {
     /// Opens the store of a place; `None` where nothing is kept.
     pub fn open(&self, place: Place) -> Result<Option<(Keep, Recovery)>> {
-        let Some(directory) = self.places.directory(place)? else { return Ok(None) };
-        let opened = self.open_store(directory)?;
+        let Some(opened) = self.open_store(place)? else { return Ok(None) };
         self.look_after(opened, place).map(Some)
     }
 
     /// Opens the store on disk, and first moves there what is in memory.
     pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Carried)>> {
-        let Some(directory) = self.places.directory(Place::Persistent)? else { return Ok(None) };
-        let mut opened = self.open_store(directory)?;
+        let Some(mut opened) = self.open_store(Place::Persistent)? else { return Ok(None) };
         let carried = self.carry(&mut opened)?;
         let (keep, recovery) = self.look_after(opened, Place::Persistent)?;
         Ok(Some((keep, recovery, carried)))
+    }
+
+    /// Asks for something of a place. Memory always answers.
+    fn ask<T: Send + 'static>(
+        &self,
+        place: Place,
+        what: (&'static str, &str),
+        task: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        if place == Place::Persistent { self.door.run(what, task) } else { task() }
     }
 
     fn carry(&self, opened: &mut Opened) -> Result<Carried> {
@@ -69,24 +79,34 @@ impl Opening<'_> {
         carry(&from, &*opened.files, &mut opened.store, self.machine)
     }
 
-    fn open_store(&self, directory: &Path) -> Result<Opened> {
-        let disk = Disk::new(directory);
-        let lock = disk.lock()?;
-        let files = Arc::new(disk);
+    fn open_store(&self, place: Place) -> Result<Option<Opened>> {
+        let places = self.places.clone();
+        let locked = self.ask(place, ("open", "lock"), move || {
+            let Some(directory) = places.directory(place)? else { return Ok(None) };
+            let disk = Disk::new(directory);
+            let lock = disk.lock()?;
+            Ok(Some((Arc::new(disk), lock)))
+        })?;
+        let Some((files, lock)) = locked else { return Ok(None) };
+        let patient: Arc<dyn Files> = match place {
+            Place::Persistent => Arc::new(Patient::new(files.clone(), self.door.clone())),
+            _ => files.clone(),
+        };
         let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
         let setup = Setup { machine: self.machine, new_id: Box::new(new_id) };
-        let (store, recovery) = Store::open(files.clone(), setup)?;
-        Ok(Opened { files, lock, store, recovery })
+        let (store, recovery) = Store::open(patient, setup)?;
+        Ok(Some(Opened { files, lock, store, recovery }))
     }
 
     fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
         let Opened { files, lock, mut store, recovery } = opened;
-        let space = files.space()?;
+        let disk = files.clone();
+        let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
+        let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;
         let mut bounds = Bounds {
             limits: limits(self.config, place, space),
             merge: merge_bounds(self.config, place, space),
         };
-        let book = Book::open(files.directory())?;
         let proves = book.is_some();
         if proves && bounds.limits.files_max == Some(FILES_DEFAULT as usize) {
             // One for each epoch: bytes and age are what counts.

@@ -5,8 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use warren_sys::eventfd::EventFd;
 
@@ -32,14 +33,14 @@ pub struct Upkeep {
     jobs: Option<Sender<Vec<FileName>>>,
     reports: Receiver<String>,
     thread: Option<JoinHandle<()>>,
+    /// Hung up when the thread ends.
+    ended: Receiver<()>,
     interval_us: Option<u64>,
-    /// Held as long as this process writes to the directory.
-    _lock: std::fs::File,
 }
 
 impl Upkeep {
-    /// Starts the thread for a directory that is locked. `event` becomes readable when there are
-    /// reports.
+    /// Starts the thread for a directory that is locked, for as long as the thread is at work. `event`
+    /// becomes readable when there are reports.
     pub fn start(
         files: Arc<Disk>,
         lock: std::fs::File,
@@ -56,12 +57,17 @@ impl Upkeep {
             let _ = outbox.send(text);
             event.notify();
         };
+        let (end, ended) = channel();
+        let work = move || {
+            work((&files, book), &inbox, machine, &bounds, &report);
+            drop((lock, end));
+        };
         let thread = std::thread::Builder::new()
             .name("upkeep".to_owned())
-            .spawn(move || work((&files, book), &inbox, machine, &bounds, &report))
+            .spawn(work)
             .map_err(|e| Error::io("spawn", "upkeep", &e))?;
         let (jobs, thread) = (Some(jobs), Some(thread));
-        Ok(Upkeep { jobs, reports, thread, interval_us, _lock: lock })
+        Ok(Upkeep { jobs, reports, thread, ended, interval_us })
     }
 
     /// Length of an epoch of the ledger, µs; without a ledger none.
@@ -87,12 +93,14 @@ impl Upkeep {
         self.reports.try_iter().collect()
     }
 
-    /// Comes back when everything that was handed over is done.
-    pub fn finish(&mut self) {
+    /// Comes back when everything that was handed over is done, or when that takes too long: then it is
+    /// done whenever the disk answers, and the directory stays locked until then.
+    pub fn finish(&mut self, patience: Duration) {
         self.jobs = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
+        let Some(thread) = self.thread.take() else { return };
+        if self.ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+            eprintln!("warren-journald: upkeep is still at work");
+        } else if thread.join().is_err() {
             eprintln!("warren-journald: upkeep failed; the next start does it again");
         }
     }

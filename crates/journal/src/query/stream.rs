@@ -18,8 +18,10 @@ pub struct Entries<'a> {
     /// Entries with higher numbers are left out.
     last: Option<u64>,
     classes: Vec<Class<'a>>,
-    /// What the device does not give is left out.
-    leaves_out: bool,
+    /// Somebody goes on later from the last entry: no log is left out, see [`Journal::keep_to_settled`].
+    ///
+    /// [`Journal::keep_to_settled`]: crate::query::Journal::keep_to_settled
+    settled_only: bool,
     damage: Vec<Error>,
 }
 
@@ -39,7 +41,7 @@ struct Class<'a> {
 
 impl<'a> Entries<'a> {
     pub(super) fn new(
-        (classes, unreadable): (impl Iterator<Item = &'a [Arc<Source>]>, Option<Vec<Error>>),
+        (classes, faults): (impl Iterator<Item = &'a [Arc<Source>]>, (bool, Vec<Error>)),
         query: &'a Query,
         direction: Direction,
         position: Option<u64>,
@@ -53,8 +55,8 @@ impl<'a> Entries<'a> {
             Class { sources, blocks, source: None, block: None, rows }
         };
         let classes = classes.map(class).collect();
-        let (leaves_out, damage) = (unreadable.is_some(), unreadable.unwrap_or_default());
-        Entries { query, direction, position, last, classes, leaves_out, damage }
+        let (settled_only, damage) = faults;
+        Entries { query, direction, position, last, classes, settled_only, damage }
     }
 
     /// What could not be read so far.
@@ -98,7 +100,7 @@ impl<'a> Entries<'a> {
                 self.load(at, source, number as usize)?;
             } else if let Some(source) = class.sources.pop_front() {
                 match self.enter(at, source) {
-                    Err(e) if self.is_left_out(&e) => self.damage.push(e),
+                    Err(e) if self.is_left_out(source, &e) => self.damage.push(e),
                     entered => entered?,
                 }
             } else {
@@ -127,8 +129,9 @@ impl<'a> Entries<'a> {
         Ok(())
     }
 
-    fn is_left_out(&self, error: &Error) -> bool {
-        self.leaves_out && error.is_of_device()
+    /// What the device does not give is left out.
+    fn is_left_out(&self, source: &Source, error: &Error) -> bool {
+        error.is_of_device() && !(self.settled_only && source.name().is_log())
     }
 
     fn passes(&self, place: &BlockPlace) -> bool {
@@ -153,7 +156,7 @@ impl<'a> Entries<'a> {
                 (class.block, class.rows) = (Some(block), rows.into());
                 Ok(())
             }
-            Err(e) if self.is_left_out(&e) || matches!(e, Error::Damaged { .. }) => {
+            Err(e) if self.is_left_out(source, &e) || matches!(e, Error::Damaged { .. }) => {
                 self.damage.push(e);
                 Ok(())
             }

@@ -515,6 +515,38 @@ fn what_the_device_does_not_give_is_reported_and_the_rest_is_read() {
     }
 }
 
+/// `-f`, `--cursor-file`, upload: a segment that the device does not give is as good as lost, a log may
+/// come back.
+#[test]
+fn who_goes_on_later_passes_by_segments_and_waits_for_logs() {
+    for opens in [false, true] {
+        let mut writer = Writer::new(4);
+        writer.fill();
+        let (broken, lost, name) = break_first(&writer.memory, opens);
+        let mut journal = Journal::open(Arc::new(broken)).expect("the others are there");
+        journal.keep_to_settled().expect("no log is missing");
+        let query = Query::default();
+        let mut entries = journal.entries(&query, Direction::Forward, None);
+        let mut last = None;
+        let mut count = 0;
+        while let Some(entry) = entries.try_next().expect("no read fails") {
+            (last, count) = (Some(entry.seqnum), count + 1);
+        }
+        let whole = Journal::open(Arc::new(writer.memory.clone())).expect("readable");
+        let all = whole.entries(&query, Direction::Forward, None).filter_map(Result::ok);
+        let unsettled = all.filter(|entry| Some(entry.seqnum) > last).count();
+        assert_eq!(count + lost + unsettled, 761, "{opens}");
+        assert!(matches!(entries.damage(), [fault] if fault.is_about(&name)));
+
+        let log = Catalogue::of(writer.memory.list().expect("a listing"));
+        let log = log.logs().next().expect("a log").to_string();
+        let fault = OddFault::Broken { name: log, opens };
+        let broken = Odd { inner: writer.memory.clone(), fault };
+        let mut journal = Journal::open(Arc::new(broken)).expect("the others are there");
+        assert!(journal.keep_to_settled().is_err(), "{opens}");
+    }
+}
+
 /// `-F`, `-N`, `--list-boots`, cursors, `--verify`, `--header`.
 #[test]
 fn whatever_is_asked_names_what_the_device_does_not_give() {

@@ -2,6 +2,7 @@
 //! that send entries on. While it follows, what was in memory may come to the disk; nothing is given
 //! twice.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -42,6 +43,8 @@ pub struct Reading {
     /// The last entry that was given of each store.
     reached: Positions,
     moved: Moved,
+    /// Faults that were said.
+    told: BTreeSet<String>,
 }
 
 impl Reading {
@@ -54,7 +57,14 @@ impl Reading {
         own.into_iter().for_each(|store| journal.add(Box::new(store.journal)));
         foreign::add(args, &mut journal)?;
         let reached = journal.anywhere();
-        Ok(Reading { journal, own: count, watched, reached, moved: Moved::default() })
+        Ok(Reading {
+            journal,
+            own: count,
+            watched,
+            reached,
+            moved: Moved::default(),
+            told: BTreeSet::new(),
+        })
     }
 
     /// Leaves out what others may still come before: for whoever goes on later from the last entry.
@@ -90,7 +100,9 @@ impl Reading {
                 go = sink.take(entry)?;
             }
         }
-        report(entries.damage());
+        let faults: Vec<String> = entries.damage().map(Error::to_string).collect();
+        // Whoever follows comes by again and again.
+        faults.into_iter().filter(|fault| self.told.insert(fault.clone())).for_each(say);
         Ok(go)
     }
 
@@ -145,5 +157,9 @@ impl Reading {
 
 /// Says on stderr what could not be read.
 pub fn report<'a>(damage: impl IntoIterator<Item = &'a Error>) {
-    damage.into_iter().for_each(|error| eprintln!("{error}"));
+    damage.into_iter().map(Error::to_string).for_each(say);
+}
+
+fn say(fault: String) {
+    eprintln!("{fault}");
 }

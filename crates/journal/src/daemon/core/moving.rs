@@ -14,8 +14,8 @@ use crate::store::carry::Carried;
 
 impl Core {
     pub(super) fn opening(&self) -> Opening<'_> {
-        let Core { places, config, machine, event, .. } = self;
-        Opening { places, config, machine: *machine, event }
+        let Core { places, config, machine, event, door, .. } = self;
+        Opening { places, config, machine: *machine, event, door }
     }
 
     /// Opens the store that this boot is at; the one in memory when the disk cannot be had.
@@ -115,7 +115,7 @@ impl Core {
         let _ = self.wait_for_disk();
         self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(mut keep) = self.keep.take() {
-            keep.upkeep.finish();
+            keep.upkeep.finish(self.config.disk_patience());
             keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
         }
     }

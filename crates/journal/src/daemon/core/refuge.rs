@@ -1,8 +1,11 @@
-//! When the device of the store on disk has given up (EIO, a file system that is read-only now): what
-//! comes, and what was not known to be durable, is kept in memory until it takes files again.
+//! When the device of the store on disk has given up (EIO, a file system that is read-only now), or says
+//! nothing: what comes, and what was not known to be durable, is kept in memory until it takes files again.
 //!
 //! Bytes that were written and not synced may still come to the device. Their entries are kept in
 //! memory now, so on the way back the logs are cut to what was durable: nothing is there twice.
+
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
 
 use crate::daemon::core::Core;
 use crate::daemon::keep::Keep;
@@ -10,6 +13,7 @@ use crate::daemon::mirror::Mirror;
 use crate::daemon::now_us;
 use crate::daemon::pending::Pending;
 use crate::daemon::places::Place;
+use crate::daemon::syncer::Syncer;
 use crate::error::{Error, Result};
 use crate::files::Disk;
 use crate::store::names::FileName;
@@ -32,6 +36,8 @@ pub struct Refuge {
     wait_us: u64,
     /// When it gave up the last time, monotonic µs.
     since_us: u64,
+    /// It is being tried, by a thread that may wait for it.
+    trial: Option<Receiver<bool>>,
     /// Logs that were left, and how much of each was durable, bytes.
     logs: Vec<(FileName, u64)>,
 }
@@ -44,7 +50,7 @@ impl Refuge {
 
     /// It is left alone: somebody wants messages to be in memory.
     pub fn cancel(&mut self) {
-        self.due_us = None;
+        (self.due_us, self.trial) = (None, None);
     }
 
     fn wait(&mut self, now: u64) {
@@ -66,8 +72,16 @@ impl Core {
         if !self.refuge.is_wanted {
             return false;
         }
-        if self.wait_for_disk().is_err() {
-            return false;
+        let answers = self.wait_for_disk().is_ok() && !self.door.hangs();
+        if !self.syncer.is_idle() {
+            // What comes of it when the disk answers is about a store that is not there any more.
+            match Syncer::start(self.event.clone()) {
+                Ok(syncer) => self.syncer = syncer,
+                Err(e) => {
+                    self.trouble(&e);
+                    return false;
+                }
+            }
         }
         self.refuge.is_wanted = false;
         let keep = match self.opening().open(Place::Volatile) {
@@ -84,7 +98,10 @@ impl Core {
         }
         self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(dead) = self.keep.replace(keep) {
-            self.take_from(dead);
+            self.take_from(
+                dead,
+                if answers { self.config.disk_patience() } else { Duration::ZERO },
+            );
         }
         let now = now_us();
         if now - self.refuge.since_us > GOOD_US {
@@ -107,8 +124,8 @@ impl Core {
     }
 
     /// Takes again what a store had that may be on no device.
-    fn take_from(&mut self, mut dead: Keep) {
-        dead.upkeep.finish();
+    fn take_from(&mut self, mut dead: Keep, patience: Duration) {
+        dead.upkeep.finish(patience);
         dead.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
         let left = dead.store.give_up();
         self.refuge.logs = left.logs;
@@ -127,12 +144,38 @@ impl Core {
     /// Whether a disk that had given up takes files again; it is tried when it is time.
     pub fn disk_is_back(&mut self) -> bool {
         let now = now_us();
+        match self.refuge.trial.as_ref().map(Receiver::try_recv) {
+            Some(Ok(true)) => {
+                self.refuge.trial = None;
+                // Should it not be had after all.
+                self.refuge.wait(now);
+                return true;
+            }
+            // It does not answer yet: it is not asked again before it does.
+            Some(Err(TryRecvError::Empty)) => return false,
+            Some(Ok(false) | Err(TryRecvError::Disconnected)) => {
+                self.refuge.trial = None;
+                self.refuge.wait(now);
+            }
+            None => {}
+        }
         if self.refuge.due_us.is_none_or(|due| now < due) {
             return false;
         }
-        self.refuge.wait(now);
-        let directory = self.places.may_persist().then(|| self.places.directory(Place::Persistent));
-        matches!(directory, Some(Ok(Some(path))) if Disk::new(path).try_out().is_ok())
+        self.refuge.due_us = None;
+        let (answer, trial) = channel();
+        let (places, event) = (self.places.clone(), self.event.clone());
+        self.refuge.trial = Some(trial);
+        self.door.post(move || {
+            let is_good = || {
+                let directory = places.directory(Place::Persistent);
+                matches!(directory, Ok(Some(path)) if Disk::new(path).try_out().is_ok())
+            };
+            // Nobody hears it when the daemon ends.
+            let _ = answer.send(places.may_persist() && is_good());
+            event.notify();
+        });
+        false
     }
 
     /// Removes from the disk what is kept in memory: what of it was not known to be durable.
@@ -147,7 +190,7 @@ impl Core {
 
     /// The store is on the disk again.
     pub(super) fn end_refuge(&mut self) {
-        self.refuge.due_us = None;
+        self.refuge.cancel();
         self.refuge.logs.clear();
     }
 }

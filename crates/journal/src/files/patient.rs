@@ -1,0 +1,339 @@
+//! A directory whose device may not answer: whoever asks waits for so long and no longer.
+//!
+//! What is asked for is done by one thread, in order. If that does not come back in time, the asker is
+//! told so (ETIMEDOUT), and so is at once everybody who comes before it has come back: nothing overtakes
+//! what hangs. Syncs are not done there, since those who wait for them are threads of their own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::files::{File, Files, Listed, Space};
+
+/// Connection timed out.
+const ETIMEDOUT: i32 = 110;
+
+type Task = Box<dyn FnOnce() + Send>;
+
+/// The thread, and how long it is waited for.
+pub struct Door {
+    tasks: Sender<Task>,
+    patience: Duration,
+    /// Something was waited for in vain and has not come back.
+    hangs: Arc<AtomicBool>,
+}
+
+impl Door {
+    /// Starts the thread, which ends with the last one who may ask.
+    pub fn start(patience: Duration) -> Result<Arc<Door>> {
+        let (tasks, inbox) = channel::<Task>();
+        let work = move || inbox.into_iter().for_each(|task: Task| task());
+        let thread = std::thread::Builder::new().name("disk".to_owned());
+        thread.spawn(work).map_err(|e| Error::io("spawn", "disk", &e))?;
+        Ok(Arc::new(Door { tasks, patience, hangs: Arc::default() }))
+    }
+
+    /// Whether something has not come back in time.
+    pub fn hangs(&self) -> bool {
+        self.hangs.load(Ordering::Acquire)
+    }
+
+    /// Has something done when what was asked for before is done, and waits for nothing.
+    pub fn post(&self, task: impl FnOnce() + Send + 'static) {
+        // The thread ends only with the process, or with a panic: then nothing is done any more.
+        let _ = self.tasks.send(Box::new(task));
+    }
+
+    /// Has something done: `op` and `name` say what and to which file.
+    ///
+    /// # Errors
+    /// Its own, or ETIMEDOUT.
+    pub fn run<T: Send + 'static>(
+        &self,
+        (op, name): (&'static str, &str),
+        task: impl FnOnce() -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.run_or_undo((op, name), task, drop)
+    }
+
+    /// The same; `undo` gets what comes after nobody waits for it any more.
+    fn run_or_undo<T: Send + 'static>(
+        &self,
+        (op, name): (&'static str, &str),
+        task: impl FnOnce() -> Result<T> + Send + 'static,
+        undo: impl FnOnce(T) + Send + 'static,
+    ) -> Result<T> {
+        let late = || Err(Error::Io { op, name: name.to_owned(), errno: ETIMEDOUT });
+        if self.hangs() {
+            return late();
+        }
+        let (answer, answered) = channel();
+        self.post(move || {
+            if let Err(unheard) = answer.send(task())
+                && let Ok(made) = unheard.0
+            {
+                undo(made);
+            }
+        });
+        match answered.recv_timeout(self.patience) {
+            Ok(done) => done,
+            Err(RecvTimeoutError::Disconnected) => late(),
+            Err(RecvTimeoutError::Timeout) => {
+                self.hangs.store(true, Ordering::Release);
+                let hangs = self.hangs.clone();
+                self.post(move || hangs.store(false, Ordering::Release));
+                late()
+            }
+        }
+    }
+}
+
+/// A directory behind a [`Door`].
+pub struct Patient {
+    inner: Arc<dyn Files>,
+    door: Arc<Door>,
+}
+
+impl Patient {
+    /// Puts a directory behind a door.
+    pub fn new(inner: Arc<dyn Files>, door: Arc<Door>) -> Patient {
+        Patient { inner, door }
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        what: (&'static str, &str),
+        task: impl FnOnce(&dyn Files) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let inner = self.inner.clone();
+        self.door.run(what, move || task(&*inner))
+    }
+
+    fn wrap(&self, name: &str, file: Box<dyn File>) -> Box<dyn File> {
+        let (inner, door) = (Arc::from(file), self.door.clone());
+        Box::new(PatientFile { name: name.to_owned(), inner: Some(inner), door })
+    }
+}
+
+impl Files for Patient {
+    fn list(&self) -> Result<Vec<Listed>> {
+        self.run(("list", ""), |files| files.list())
+    }
+
+    fn open(&self, name: &str) -> Result<Box<dyn File>> {
+        let named = name.to_owned();
+        let file = self.run(("open", name), move |files| files.open(&named))?;
+        Ok(self.wrap(name, file))
+    }
+
+    fn create(&self, name: &str) -> Result<Box<dyn File>> {
+        let (made, undone) = (name.to_owned(), name.to_owned());
+        let (inner, files) = (self.inner.clone(), self.inner.clone());
+        // It must not be there when it is asked for again.
+        let undo = move |_| drop(files.unlink(&undone));
+        let file = self.door.run_or_undo(("create", name), move || inner.create(&made), undo)?;
+        Ok(self.wrap(name, file))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let names = (from.to_owned(), to.to_owned());
+        self.run(("rename", from), move |files| files.rename(&names.0, &names.1))
+    }
+
+    fn unlink(&self, name: &str) -> Result<()> {
+        let named = name.to_owned();
+        self.run(("unlink", name), move |files| files.unlink(&named))
+    }
+
+    fn sync_directory(&self) -> Result<()> {
+        self.inner.sync_directory()
+    }
+
+    fn space(&self) -> Result<Space> {
+        self.run(("statvfs", ""), |files| files.space())
+    }
+}
+
+struct PatientFile {
+    name: String,
+    /// There until it is dropped.
+    inner: Option<Arc<dyn File>>,
+    door: Arc<Door>,
+}
+
+impl PatientFile {
+    fn inner(&self) -> Arc<dyn File> {
+        self.inner.clone().expect("it is there until the end")
+    }
+}
+
+impl File for PatientFile {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let (inner, wanted) = (self.inner(), buffer.len());
+        let read = self.door.run(("read", &self.name), move || {
+            let mut bytes = vec![0; wanted];
+            let count = inner.read_at(&mut bytes, offset)?;
+            bytes.truncate(count);
+            Ok(bytes)
+        })?;
+        buffer[..read.len()].copy_from_slice(&read);
+        Ok(read.len())
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let (inner, bytes) = (self.inner(), bytes.to_vec());
+        self.door.run(("write", &self.name), move || inner.write_at(&bytes, offset))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.inner().sync()
+    }
+
+    fn len(&self) -> Result<u64> {
+        let inner = self.inner();
+        self.door.run(("stat", &self.name), move || inner.len())
+    }
+}
+
+impl Drop for PatientFile {
+    /// Closing may hang as well.
+    fn drop(&mut self) {
+        let inner = self.inner.take();
+        self.door.post(move || drop(inner));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::Receiver;
+
+    use super::*;
+    use crate::store::fault::Memory;
+
+    /// A directory that does not answer before somebody says so.
+    struct Hanging {
+        inner: Memory,
+        gate: Arc<Mutex<Receiver<()>>>,
+    }
+
+    struct HangingFile {
+        inner: Box<dyn File>,
+        gate: Arc<Mutex<Receiver<()>>>,
+    }
+
+    fn wait(gate: &Mutex<Receiver<()>>) {
+        gate.lock().expect("one thread").recv().expect("somebody says so");
+    }
+
+    impl File for HangingFile {
+        fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<usize> {
+            self.inner.read_at(buffer, offset)
+        }
+        fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
+            wait(&self.gate);
+            self.inner.write_at(bytes, offset)
+        }
+        fn sync(&self) -> Result<()> {
+            self.inner.sync()
+        }
+        fn len(&self) -> Result<u64> {
+            self.inner.len()
+        }
+    }
+
+    impl Files for Hanging {
+        fn list(&self) -> Result<Vec<Listed>> {
+            self.inner.list()
+        }
+        fn open(&self, name: &str) -> Result<Box<dyn File>> {
+            self.inner.open(name)
+        }
+        fn create(&self, name: &str) -> Result<Box<dyn File>> {
+            wait(&self.gate);
+            let inner = self.inner.create(name)?;
+            Ok(Box::new(HangingFile { inner, gate: self.gate.clone() }))
+        }
+        fn rename(&self, from: &str, to: &str) -> Result<()> {
+            self.inner.rename(from, to)
+        }
+        fn unlink(&self, name: &str) -> Result<()> {
+            self.inner.unlink(name)
+        }
+        fn sync_directory(&self) -> Result<()> {
+            self.inner.sync_directory()
+        }
+        fn space(&self) -> Result<Space> {
+            self.inner.space()
+        }
+    }
+
+    fn directory(patience: Duration) -> (Patient, Memory, Sender<()>) {
+        let (open, gate) = channel();
+        let memory = Memory::new();
+        let hanging = Hanging { inner: memory.clone(), gate: Arc::new(Mutex::new(gate)) };
+        let door = Door::start(patience).expect("a thread");
+        (Patient::new(Arc::new(hanging), door), memory, open)
+    }
+
+    fn until_it_answers(files: &Patient) {
+        while files.door.hangs() {
+            std::thread::yield_now();
+        }
+    }
+
+    #[track_caller]
+    fn is_late<T>(done: Result<T>) {
+        let error = done.err().expect("nothing comes back");
+        assert!(matches!(error, Error::Io { errno: ETIMEDOUT, .. }) && error.is_of_device());
+    }
+
+    #[test]
+    fn what_hangs_is_waited_for_once_and_nothing_overtakes_it() {
+        let (files, memory, open) = directory(Duration::from_millis(1));
+        is_late(files.create("a"));
+        // Without waiting: nobody says anything.
+        is_late(files.list());
+        is_late(files.open("a"));
+        open.send(()).expect("it waits");
+        until_it_answers(&files);
+        assert_eq!(memory.list().expect("a listing"), [], "what came too late is not there");
+
+        open.send(()).expect("it waits");
+        let (files, file) = loop {
+            // The directory answers now, but not always within a millisecond.
+            match files.create("a") {
+                Ok(file) => break (files, file),
+                Err(_) => until_it_answers(&files),
+            }
+            open.send(()).expect("it waits");
+        };
+        is_late(file.write_at(b"text", 0));
+        is_late(file.len());
+        open.send(()).expect("it waits");
+        until_it_answers(&files);
+        let written = memory.open("a").and_then(|file| file.len());
+        assert_eq!(written, Ok(4), "it was under way");
+    }
+
+    #[test]
+    fn bytes_go_and_come_as_they_are() {
+        let door = Door::start(Duration::from_secs(600)).expect("a thread");
+        let memory = Memory::new();
+        let files = Patient::new(Arc::new(memory.clone()), door);
+        let file = files.create("a").expect("no faults");
+        file.write_at(b"0123456789", 0).expect("no faults");
+        let mut bytes = [0; 7];
+        assert_eq!((file.read_at(&mut bytes, 5), &bytes), (Ok(5), b"56789\0\0"));
+        assert_eq!(file.len(), Ok(10));
+        files.rename("a", "b").expect("no faults");
+        let names: Vec<String> =
+            files.list().expect("a listing").into_iter().map(|file| file.name).collect();
+        assert_eq!(names, ["b"]);
+        files.unlink("b").expect("no faults");
+        assert_eq!(memory.list().expect("a listing"), []);
+        assert!(files.open("b").is_err());
+    }
+}

@@ -1,0 +1,25 @@
+#!/bin/sh
+# Installs the Debian programs that tests compare with, as root: a test whose program is missing says
+# NOT RUN and passes. What cannot be had is said, and is no failure.
+set -eu
+
+packages="systemd systemd-journal-remote dbus python3-systemd icinga2-bin chromium
+    lvm2 mdadm e2fsprogs btrfs-progs xfsprogs fuse3 qemu-system-common strace openssl curl bsdutils"
+
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+    echo "not root, or no apt-get: tests run with what there is" >&2
+    exit 0
+fi
+missing=""
+for package in $packages; do
+    dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | grep -q '^ii' || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+echo "installing for comparisons:$missing"
+apt-get update -qq || true
+# One by one where they cannot be had together.
+# shellcheck disable=SC2086 # a list of packages
+install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1; }
+install $missing || for package in $missing; do
+    install "$package" || echo "not to be had: $package" >&2
+done
