@@ -87,6 +87,10 @@ fn picture(
         slices(before, now, style),
     ];
     sections.retain(|section| section.len() > 1);
+    if room < SECTION_LINES_MIN {
+        // What counts most, without its heading.
+        lines.extend(sections.drain(..).next().into_iter().flatten().skip(1).take(room));
+    }
     // Where there is not room for all, the first count more.
     sections.truncate(room / SECTION_LINES_MIN);
     let mut left = room;
@@ -321,6 +325,11 @@ JOBS: 2, the oldest first
             ["FAILED: 1", "STARTED AGAIN: 1", "JOBS: 2", "SLICE"].map(|head| shown.contains(head))
         };
         assert_eq!(shown(5), [false; 4]);
+        for (rows, shows) in [(4, false), (5, true), (6, true), (7, true)] {
+            let small = picture(None, &now, (20, rows), Style::default());
+            assert_eq!(small.contains("db.service  WR-0040"), shows, "{rows} rows: {small}");
+            assert!(small.lines().count() < usize::from(rows), "{rows} rows: {small}");
+        }
         assert_eq!(shown(7), [true, false, false, false]);
         assert_eq!(shown(10), [true, true, false, false]);
         assert_eq!(shown(13), [true, true, true, false]);

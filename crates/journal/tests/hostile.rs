@@ -82,7 +82,7 @@ fn nothing_is_lost_without_a_word() {
     file(&[b"MESSAGE=kept\nBIG=", &*vec![b'x'; 33 << 20], b"\nLATER=1\n"].concat());
     file(b"MESSAGE=cut\nLATER=1\nBLOB\n\xff\0\0\0\0\0\0\0short");
     native.send(&[b"MESSAGE=many\nLATER=1\n", &*b"X=1\n".repeat(1030)].concat()).expect("sent");
-    native.send(b"MESSAGE=names\nLATER=1\nlower=1\n_PID=1\n").expect("sent");
+    native.send(b"MESSAGE=names\nLATER=1\nlower=1\n_PID=1\n_UID=1\n").expect("sent");
     native.send(b"no message").expect("sent");
     drop(stream(&lab, b"no\nheader\nat all\n"));
     drop(stream(&lab, b"half\na\nheader"));
@@ -99,7 +99,7 @@ fn nothing_is_lost_without_a_word() {
     check("messages with broken framing");
     check("A field is left out, an entry has too many: X (");
     check("fields beyond an entry's number");
-    check("A field is left out, clients may not set it: \"lower\" (");
+    check("A field is left out, clients may not set it: \"_PID\" (");
     check("fields that clients may not set");
     check("A stream is closed, its header is not understood (");
     check("streams without a header");

@@ -79,10 +79,18 @@ fn take_sized(data: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((value, rest.strip_prefix(b"\n")?))
 }
 
+/// No name at all: the protocol has such fields ignored, and senders rely on it (the handler of
+/// python3-systemd has a dozen in each message).
+fn is_no_name(name: &[u8]) -> bool {
+    !name.iter().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
+}
+
 /// Adds a field that a client may set, if there is room.
 fn add(entry: &mut Fields, name: &[u8], value: &[u8], left: &mut Left) {
     let text = || String::from_utf8_lossy(name).into_owned();
-    if !is_valid_name(name) || name[0] == b'_' {
+    if is_no_name(name) {
+        // Nobody is told.
+    } else if !is_valid_name(name) || name[0] == b'_' {
         left.add(Kind::FieldName, || {
             format!("\"{}\"", name[..name.len().min(NAME_BYTES_MAX)].escape_ascii())
         });
@@ -128,7 +136,8 @@ mod tests {
     #[test]
     fn what_is_not_allowed_is_left_out() {
         check(b"_PID=1\nA=1\n", &[&[("A", "1")]], 1);
-        check(b"lower=1\n9=2\n=3\nA=1\n", &[&[("A", "1")]], 3);
+        check(b"lower=1\nArgs=1\n\xff=1\nA=1\n", &[&[("A", "1")]], 0);
+        check(b"9=2\n=3\nA=1\n", &[&[("A", "1")]], 2);
         check(b"A=1\nB\n\xff\xff\xff\xff\xff\xff\xff\xffxx", &[&[("A", "1")]], 1);
         check(b"A=1\nB\n\x02\0\0\0\0\0\0\0xx", &[&[("A", "1")]], 1);
         check(b"A=1\nB\n\x01", &[&[("A", "1")]], 1);
@@ -151,7 +160,7 @@ mod tests {
         };
         let large = [b"BIG=", &*vec![b'x'; FIELDS_BYTES_MAX], b"\nSMALL=1\n"].concat();
         check(&large, &[(Kind::FieldLarge, "BIG, 33554432 bytes", 1)]);
-        check(b"a=1\n_B=2\nC=3\n", &[(Kind::FieldName, "\"a\"", 2)]);
+        check(b"_A=1\n_B=2\nC=3\nd=4\n", &[(Kind::FieldName, "\"_A\"", 2)]);
         let many = "A=1\n".repeat(ENTRY_FIELDS_MAX) + "B=1\nC=1\nC";
         check(
             many.as_bytes(),
