@@ -132,10 +132,10 @@ impl Source {
 
     /// What is known to be damaged before any block is read.
     pub fn damage(&self) -> Result<Vec<Error>> {
-        let gaps = match self.content()? {
+        let gaps: &[Range<u64>] = match self.content()? {
             Content::Log(log) => &log.lost,
             Content::Segment(segment) => match segment.health() {
-                Health::Whole => return Ok(Vec::new()),
+                Health::Whole => &[],
                 Health::Rebuilt { gaps, .. } => gaps,
             },
         };
@@ -144,7 +144,18 @@ impl Source {
             offset: gap.start,
             what: "no block can be read here",
         };
-        Ok(gaps.iter().map(damaged).collect())
+        Ok(gaps.iter().map(damaged).chain(self.misnamed()?).collect())
+    }
+
+    /// Another file lies under its name: what it should have is lost.
+    fn misnamed(&self) -> Result<Option<Error>> {
+        let FileName::Segment(segment) = &self.name else { return Ok(None) };
+        let is_foreign = |place: &&BlockPlace| {
+            place.first_seqnum < segment.first || place.last_seqnum > segment.last
+        };
+        let what = "it has other entries than its name says";
+        let foreign = self.places()?.iter().find(is_foreign);
+        Ok(foreign.map(|_| Error::Damaged { name: self.name.to_string(), offset: 0, what }))
     }
 
     /// Where a log ends whose file goes on: with what a crash tore off, or what somebody cut.
@@ -230,7 +241,8 @@ impl Source {
     /// Proves everything that can be proved; gives all that is wrong.
     pub fn verify(&self) -> Result<Vec<Error>> {
         if let Content::Segment(segment) = self.content()? {
-            return segment.verify();
+            let faults = segment.verify()?;
+            return Ok(faults.into_iter().chain(self.misnamed()?).collect());
         }
         let mut faults = self.damage()?;
         self.each_block(&mut faults, Block::check)?;

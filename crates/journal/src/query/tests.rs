@@ -573,6 +573,28 @@ fn whatever_is_asked_names_what_the_device_does_not_give() {
     }
 }
 
+#[test]
+fn a_segment_under_the_name_of_another_is_told_of() {
+    let mut writer = Writer::new(4);
+    writer.fill();
+    let memory = writer.memory.clone();
+    let catalogue = Catalogue::of(memory.list().expect("a listing"));
+    let names: Vec<String> = catalogue.segments().map(|segment| segment.0.to_string()).collect();
+    let (from, to) = (&names[0], &names[1]);
+    let file = memory.open(from).expect("it is there");
+    let mut bytes = vec![0; file.len().expect("it has one") as usize];
+    file.read_at(&mut bytes, 0).expect("no faults");
+    memory.unlink(to).expect("no faults");
+    memory.create(to).and_then(|file| file.write_at(&bytes, 0)).expect("no faults");
+    let journal = Journal::open(Arc::new(memory)).expect("readable");
+    let query = Query::default();
+    let mut entries = journal.entries(&query, Direction::Forward, None);
+    while entries.try_next().expect("no read fails").is_some() {}
+    assert!(matches!(entries.damage(), [fault] if fault.is_about(to)), "{:?}", entries.damage());
+    let files = Arc::new(crate::files::Disk::new("/nowhere"));
+    assert_eq!(stores::verify(&[stores::Store { files, journal }], true), Ok(false), "not whole");
+}
+
 /// One that cannot be read keeps neither those that are too old nor those that are small.
 #[test]
 fn upkeep_goes_on_without_what_the_device_does_not_give() {
