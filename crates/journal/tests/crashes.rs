@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crowd::{Crowd, Numbers, SENDERS, Spread, numbers, read, setting};
 use daemon_lab::{Lab, not_run};
 use ground::Ground;
+use warren_journal::entry::Entry;
 
 /// Most messages before the daemon is killed.
 const ROUND_MESSAGES_MAX: u64 = 6000;
@@ -183,10 +184,12 @@ impl Drop for Frozen<'_> {
     }
 }
 
-/// Starts a daemon with a store on the disk and one in memory, which begins on the disk.
-fn start_with_both(ext4: &Ext4, lab: &mut Lab) {
+/// Starts a daemon with a store on the disk and one in memory, and where it begins.
+fn start_with_both(ext4: &Ext4, lab: &mut Lab, on_disk: bool) {
     std::fs::create_dir_all(lab.path(SOCKETS)).expect("a directory");
-    std::fs::write(lab.path(SOCKETS).join("flushed"), []).expect("a file");
+    if on_disk {
+        std::fs::write(lab.path(SOCKETS).join("flushed"), []).expect("a file");
+    }
     let mut command = ext4.ground.inside(env!("CARGO_BIN_EXE_warren-journald"));
     command.arg("--root").arg(lab.path("root")).args(FREE);
     for setting in [
@@ -212,7 +215,7 @@ fn the_file_system_gives_up_under_eight_senders_and_comes_back() {
     let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
     let mut crowds = Vec::new();
     while crowds.len() < deaths as usize && begun.elapsed() < Duration::from_secs(seconds) {
-        start_with_both(&ext4, &mut lab);
+        start_with_both(&ext4, &mut lab, true);
         let crowd = Crowd::new(lab.path(SOCKETS), crowds.len());
         let messages = spread.below(ROUND_MESSAGES_MAX);
         let (mut knife, flag) = (ext4.knife(&lab, End::Whole), lab.path(SOCKETS).join("flushed"));
@@ -243,7 +246,7 @@ fn the_file_system_hangs_under_eight_senders_and_answers_again() {
     let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
     let mut crowds = Vec::new();
     while crowds.len() < times as usize && begun.elapsed() < Duration::from_secs(seconds) {
-        start_with_both(&ext4, &mut lab);
+        start_with_both(&ext4, &mut lab, true);
         let crowd = Crowd::new(lab.path(SOCKETS), crowds.len());
         let messages = spread.below(ROUND_MESSAGES_MAX);
         let flag = lab.path(SOCKETS).join("flushed");
@@ -264,6 +267,33 @@ fn the_file_system_hangs_under_eight_senders_and_answers_again() {
     let found = numbers(read(&ext4.ground.seen(DISK)));
     crowds.iter().for_each(|crowd| crowd.check(&found, false));
     say("disks that hang", &crowds, &found);
+}
+
+/// What is in memory stays there when the disk does not answer that it is to go to, and goes when it does.
+#[test]
+fn a_flush_to_a_file_system_that_hangs_is_given_up_and_done_later() {
+    let mut lab = Lab::new("hanging-flush");
+    let Some(mut ext4) = Ext4::make(&lab, DISK) else { return };
+    start_with_both(&ext4, &mut lab, false);
+    let crowd = Crowd::new(lab.path(SOCKETS), 0);
+    let (flag, memory) = (lab.path(SOCKETS).join("flushed"), lab.path(MEMORY));
+    let frozen = Frozen::of(&mut ext4);
+    one_life(&crowd, 1000, "FlushToVar", &mut lab, |lab| {
+        crowd.end();
+        let stays = |entry: Entry| {
+            entry.get("MESSAGE").is_some_and(|text| text.starts_with(b"Messages stay in memory"))
+        };
+        wait(lab, || read(&memory).any(stays));
+        let before = crowd.sent();
+        wait(lab, || crowd.sent() > before + 1000);
+        assert!(!flag.exists(), "it is in memory");
+        drop(frozen);
+        wait(lab, || flag.exists());
+        lab.stop();
+    });
+    let found = numbers(read(&ext4.ground.seen(DISK)));
+    crowd.check(&found, false);
+    assert!(found.values().map(Vec::len).sum::<usize>() > 1000, "it is on the disk");
 }
 
 /// Waits for what the daemon does, as long as it lives.

@@ -40,6 +40,8 @@ pub struct Opening<'a> {
 /// A store that is open and not looked after yet.
 struct Opened {
     files: Arc<Disk>,
+    /// The same, for who must not wait without end.
+    patient: Arc<dyn Files>,
     lock: std::fs::File,
     store: Store,
     recovery: Recovery,
@@ -55,7 +57,14 @@ impl Opening<'_> {
     /// Opens the store on disk, and first moves there what is in memory.
     pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Carried)>> {
         let Some(mut opened) = self.open_store(Place::Persistent)? else { return Ok(None) };
-        let carried = self.carry(&mut opened)?;
+        let carried = match self.carry(&mut opened) {
+            Ok(carried) => carried,
+            Err(e) => {
+                // Closing may hang as well.
+                self.door.post(move || drop(opened));
+                return Err(e);
+            }
+        };
         let (keep, recovery) = self.look_after(opened, Place::Persistent)?;
         Ok(Some((keep, recovery, carried)))
     }
@@ -76,7 +85,7 @@ impl Opening<'_> {
         };
         let from = Disk::new(volatile);
         let _lock = from.lock()?;
-        carry(&from, &*opened.files, &mut opened.store, self.machine)
+        carry(&from, &*opened.patient, &mut opened.store, self.machine)
     }
 
     fn open_store(&self, place: Place) -> Result<Option<Opened>> {
@@ -88,18 +97,22 @@ impl Opening<'_> {
             Ok(Some((Arc::new(disk), lock)))
         })?;
         let Some((files, lock)) = locked else { return Ok(None) };
-        let patient: Arc<dyn Files> = match place {
-            Place::Persistent => Arc::new(Patient::new(files.clone(), self.door.clone())),
-            _ => files.clone(),
+        let (patient, written): (Arc<dyn Files>, Arc<dyn Files>) = match place {
+            Place::Persistent => {
+                let (disk, door) = (files.clone(), self.door.clone());
+                let written = Patient::but_for_syncs(disk.clone(), door.clone());
+                (Arc::new(Patient::new(disk, door)), Arc::new(written))
+            }
+            _ => (files.clone(), files.clone()),
         };
         let new_id = || Id128(warren_sys::random::u128().to_le_bytes());
         let setup = Setup { machine: self.machine, new_id: Box::new(new_id) };
-        let (store, recovery) = Store::open(patient, setup)?;
-        Ok(Some(Opened { files, lock, store, recovery }))
+        let (store, recovery) = Store::open(written, setup)?;
+        Ok(Some(Opened { files, patient, lock, store, recovery }))
     }
 
     fn look_after(&self, opened: Opened, place: Place) -> Result<(Keep, Recovery)> {
-        let Opened { files, lock, mut store, recovery } = opened;
+        let Opened { files, lock, mut store, recovery, .. } = opened;
         let disk = files.clone();
         let asked = move || Ok((disk.space()?, Book::open(disk.directory())?));
         let (space, book) = self.ask(place, ("statvfs", "log"), asked)?;

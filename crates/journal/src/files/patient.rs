@@ -2,7 +2,7 @@
 //!
 //! What is asked for is done by one thread, in order. If that does not come back in time, the asker is
 //! told so (ETIMEDOUT), and so is at once everybody who comes before it has come back: nothing overtakes
-//! what hangs. Syncs are not done there, since those who wait for them are threads of their own.
+//! what hangs. Syncs may be left out of that: a thread that is there to wait for them does so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,12 +94,19 @@ impl Door {
 pub struct Patient {
     inner: Arc<dyn Files>,
     door: Arc<Door>,
+    /// Who syncs waits for it as long as it takes, in its own thread.
+    waits_for_syncs: bool,
 }
 
 impl Patient {
     /// Puts a directory behind a door.
     pub fn new(inner: Arc<dyn Files>, door: Arc<Door>) -> Patient {
-        Patient { inner, door }
+        Patient { inner, door, waits_for_syncs: false }
+    }
+
+    /// The same for those who have a thread to wait for syncs.
+    pub fn but_for_syncs(inner: Arc<dyn Files>, door: Arc<Door>) -> Patient {
+        Patient { waits_for_syncs: true, ..Patient::new(inner, door) }
     }
 
     fn run<T: Send + 'static>(
@@ -112,8 +119,9 @@ impl Patient {
     }
 
     fn wrap(&self, name: &str, file: Box<dyn File>) -> Box<dyn File> {
-        let (inner, door) = (Arc::from(file), self.door.clone());
-        Box::new(PatientFile { name: name.to_owned(), inner: Some(inner), door })
+        let (inner, door) = (Some(Arc::from(file)), self.door.clone());
+        let waits_for_syncs = self.waits_for_syncs;
+        Box::new(PatientFile { name: name.to_owned(), inner, door, waits_for_syncs })
     }
 }
 
@@ -148,7 +156,10 @@ impl Files for Patient {
     }
 
     fn sync_directory(&self) -> Result<()> {
-        self.inner.sync_directory()
+        match self.waits_for_syncs {
+            true => self.inner.sync_directory(),
+            false => self.run(("sync", ""), |files| files.sync_directory()),
+        }
     }
 
     fn space(&self) -> Result<Space> {
@@ -161,6 +172,7 @@ struct PatientFile {
     /// There until it is dropped.
     inner: Option<Arc<dyn File>>,
     door: Arc<Door>,
+    waits_for_syncs: bool,
 }
 
 impl PatientFile {
@@ -188,7 +200,11 @@ impl File for PatientFile {
     }
 
     fn sync(&self) -> Result<()> {
-        self.inner().sync()
+        let inner = self.inner();
+        match self.waits_for_syncs {
+            true => inner.sync(),
+            false => self.door.run(("sync", &self.name), move || inner.sync()),
+        }
     }
 
     fn len(&self) -> Result<u64> {

@@ -53,10 +53,18 @@ impl Core {
     /// # Errors
     /// When the disk cannot be had or has no room: all stays in memory, as it was.
     pub fn go_to_disk(&mut self) -> Result<()> {
-        if !self.has_place(Place::Volatile) || !self.places.may_persist() {
+        let places = self.places.clone();
+        let may = self.has_place(Place::Volatile)
+            && self.door.run(("open", "log"), move || {
+                let may = places.may_persist();
+                if may {
+                    places.directory(Place::Persistent)?;
+                }
+                Ok(may)
+            })?;
+        if !may {
             return Ok(());
         }
-        self.places.directory(Place::Persistent)?;
         self.cut_left_logs()?;
         self.places.remember(Place::Persistent)?;
         self.close();
@@ -73,6 +81,7 @@ impl Core {
                 self.places.remember(Place::Volatile)?;
                 let opened = self.opening().open(Place::Volatile)?;
                 self.keep = opened.map(|(keep, _)| keep);
+                self.try_disk_later(&e);
                 self.note(&format!("Messages stay in memory: {e}"));
                 Err(e)
             }

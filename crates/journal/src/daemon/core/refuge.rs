@@ -180,12 +180,19 @@ impl Core {
 
     /// Removes from the disk what is kept in memory: what of it was not known to be durable.
     pub(super) fn cut_left_logs(&mut self) -> Result<()> {
-        let Some(directory) = self.places.directory(Place::Persistent)? else { return Ok(()) };
-        let disk = Disk::new(directory);
-        self.refuge
-            .logs
-            .iter()
-            .try_for_each(|(name, durable)| disk.cut(&name.to_string(), *durable))
+        let (places, logs) = (self.places.clone(), self.refuge.logs.clone());
+        self.door.run(("cut", "logs"), move || {
+            let Some(directory) = places.directory(Place::Persistent)? else { return Ok(()) };
+            let disk = Disk::new(directory);
+            logs.iter().try_for_each(|(name, durable)| disk.cut(&name.to_string(), *durable))
+        })
+    }
+
+    /// The disk gave up, or did not answer, when all was to go there.
+    pub(super) fn try_disk_later(&mut self, error: &Error) {
+        if error.is_of_device() {
+            self.refuge.wait(now_us());
+        }
     }
 
     /// The store is on the disk again.
