@@ -50,6 +50,18 @@ pub struct Query {
     pub until_us: Option<u64>,
     /// What their text must match.
     pub grep: Option<Grep>,
+    /// Is told how far it is.
+    pub pulse: Option<Pulse>,
+}
+
+/// Is told of each block that is read: of what time it is, µs since 1970.
+#[derive(Clone)]
+pub struct Pulse(pub Arc<dyn Fn(u64) + Send + Sync>);
+
+impl std::fmt::Debug for Pulse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Pulse")
+    }
 }
 
 /// Which way to go.

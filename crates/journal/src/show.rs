@@ -15,6 +15,7 @@ mod import;
 mod moved;
 mod paths;
 mod place;
+mod progress;
 mod proof;
 pub(crate) mod reading;
 pub mod run;

@@ -167,6 +167,9 @@ impl<'a> Entries<'a> {
     /// Opens a block and finds the rows that are wanted. With a text to search for, the text is
     /// unpacked first: most blocks end there.
     fn search(&self, header: Header, body: Vec<u8>) -> Found {
+        if let Some(pulse) = &self.query.pulse {
+            (pulse.0)(header.realtime_min_us);
+        }
         let block = match &self.query.grep {
             None => Block::open(header, body)?,
             Some(grep) => {

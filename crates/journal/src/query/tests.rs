@@ -229,6 +229,7 @@ fn random_query(numbers: &mut Numbers) -> Query {
         since_us: (numbers.below(3) == 0).then(|| time(numbers)),
         until_us: (numbers.below(3) == 0).then(|| time(numbers)),
         grep: (numbers.below(3) == 0).then_some(grep),
+        pulse: None,
     }
 }
 

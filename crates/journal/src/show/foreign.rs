@@ -10,6 +10,7 @@ use crate::daemon::mirror;
 use crate::entry::Id128;
 use crate::query::Union;
 use crate::show::args::Args;
+use crate::show::progress::Progress;
 use crate::show::run::{Failure, zone};
 use crate::show::select::fits;
 use crate::show::stores::{is_own, put_verdict};
@@ -48,11 +49,15 @@ pub fn bytes(args: &Args) -> u64 {
 /// systemd's are not looked at.
 pub fn verify(args: &Args) -> Result<bool, Failure> {
     let mut whole = true;
-    for path in paths(args)? {
+    let (paths, mut progress) = (paths(args)?, Progress::begin(args.quiet));
+    let count = paths.len();
+    for (at, path) in paths.into_iter().enumerate() {
+        progress.tell(|| format!("Checked {at} of {count} files, at {}", path.display()));
         let faults = match SystemdFile::open(&path) {
             Ok(file) => file.verify().unwrap_or_else(|e| vec![e]),
             Err(e) => vec![e],
         };
+        progress.clear();
         put_verdict(&path, &faults, args.quiet);
         whole &= faults.is_empty();
     }

@@ -9,6 +9,7 @@ use crate::entry::{Fields, Id128};
 use crate::error::Error;
 use crate::files::Disk;
 use crate::input::export::{Exported, Parser};
+use crate::show::progress::Progress;
 use crate::show::run::Failure;
 use crate::store::upkeep::{MERGE_BYTES_MAX, MergeBounds, merge_all, seal};
 use crate::store::{DEFAULT_CLASS, Setup, Store};
@@ -27,27 +28,35 @@ struct Import {
     store: Store,
     context: Arc<Fields>,
     count: u64,
+    progress: Progress,
 }
 
 /// Imports a file, or standard input for `-`, into a directory. Gives the number of entries.
-pub fn import(from: &Path, directory: Option<&PathBuf>) -> Result<u64, Failure> {
+pub fn import(from: &Path, directory: Option<&PathBuf>, quiet: bool) -> Result<u64, Failure> {
     let directory = directory.ok_or_else(|| Failure("--import needs --directory".to_owned()))?;
     let shown = |e| Failure(Error::io("open", &from.display().to_string(), &e).to_string());
     match from.to_str() {
-        Some("-") => Import::run(&mut std::io::stdin().lock(), directory),
-        _ => Import::run(&mut std::fs::File::open(from).map_err(shown)?, directory),
+        Some("-") => Import::run(&mut std::io::stdin().lock(), directory, quiet),
+        _ => Import::run(&mut std::fs::File::open(from).map_err(shown)?, directory, quiet),
     }
 }
 
 impl Import {
-    fn run(input: &mut dyn Read, directory: &Path) -> Result<u64, Failure> {
+    fn run(input: &mut dyn Read, directory: &Path, quiet: bool) -> Result<u64, Failure> {
         std::fs::create_dir_all(directory)?;
         let files = Arc::new(Disk::new(directory));
         let _lock = files.lock()?;
         let setup = Setup { machine: Id128::default(), new_id: Box::new(new_id) };
         let (store, _) = Store::open(files.clone(), setup)?;
-        let mut import = Import { files, store, context: Arc::default(), count: 0 };
+        let mut import = Import {
+            files,
+            store,
+            context: Arc::default(),
+            count: 0,
+            progress: Progress::begin(quiet),
+        };
         let read = import.read(input);
+        import.progress.clear();
         // What was read before a fault is kept.
         import.finish()?;
         let refused = read?;
@@ -68,6 +77,7 @@ impl Import {
             let mut entries = Vec::new();
             let pushed = parser.push(&buffer[..count], |entry| entries.push(entry));
             entries.into_iter().try_for_each(|entry| self.take(entry))?;
+            self.progress.tell(|| format!("Imported {} entries", self.count));
             pushed.map_err(|e| Failure(format!("Not an export of a journal: {}", e.0)))?;
         }
         let finished = parser.finish();

@@ -2,18 +2,20 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use jiff::tz::TimeZone;
 
 use crate::entry::{Entry, is_valid_name};
 use crate::error::Error;
-use crate::query::Union;
+use crate::query::{Pulse, Union};
 use crate::show::args::Args;
 use crate::show::catalog::Catalog;
 use crate::show::format::{Mode, Printer};
+use crate::show::progress::Shared;
 use crate::show::reading::{Go, Reading, Sink, report};
 use crate::show::walk::Walk;
-use crate::show::{ask, boots, foreign, import, proof, select, stores};
+use crate::show::{ask, boots, foreign, import, proof, select, stores, when};
 
 /// Output is written when so much of it has come together, bytes.
 const OUTPUT_BYTES: usize = 64 << 10;
@@ -93,7 +95,7 @@ fn carry_out(args: &Args, out: &mut dyn Write) -> Result<bool, Failure> {
         return ask::order(args, if args.rotate { "Rotate" } else { "Synchronize" }).map(|()| true);
     }
     if let Some(file) = &args.import {
-        let count = import::import(file, args.directory.as_ref())?;
+        let count = import::import(file, args.directory.as_ref(), args.quiet)?;
         if !args.quiet {
             eprintln!("{count} entries imported.");
         }
@@ -175,6 +177,7 @@ struct Show<'a> {
     last: Option<Entry>,
     shown: usize,
     out: Vec<u8>,
+    progress: Shared,
 }
 
 impl<'a> Show<'a> {
@@ -190,17 +193,30 @@ impl<'a> Show<'a> {
             catalog: args.catalog.then(|| Catalog::read(args.root())),
             ..Printer::new(mode, zone(args))
         };
-        Ok(Show { args, printer, last: None, shown: 0, out: Vec::new() })
+        Ok(Show {
+            args,
+            printer,
+            last: None,
+            shown: 0,
+            out: Vec::new(),
+            progress: Shared::begin(args.quiet),
+        })
     }
 
     fn run(mut self, reading: &mut Reading, out: &mut dyn Write) -> Result<bool, Failure> {
         let args = Args { reverse: self.args.newest_first(), ..self.args.clone() };
-        let walk = Walk::of(&args, reading.journal())?;
+        let mut walk = Walk::of(&args, reading.journal())?;
+        let (progress, zone) = (self.progress.clone(), zone(&args));
+        let show = move |us| format!("Searching, at {}", when::print(us, &zone, "%Y-%m-%d %H:%M"));
+        let tell = move |us| progress.tell(|| show(us));
+        walk.set_pulse(Some(Pulse(Arc::new(tell))));
         let _ = walk.give(reading, &mut Shown { show: &mut self, out })?;
         if walk.is_at_end() && self.args.goes_on() {
             // Its cursor is where to go on, though it is not shown.
             let _ = walk.give_last(reading, &mut Last(&mut self.last))?;
         }
+        walk.set_pulse(None);
+        self.progress.clear();
         let is_quiet = self.args.quiet || self.args.follow;
         if self.shown == 0 && !is_quiet && self.printer.mode.is_for_people() {
             self.out.extend_from_slice(b"-- No entries --\n");
@@ -228,6 +244,7 @@ impl<'a> Show<'a> {
     }
 
     fn write(&mut self, out: &mut dyn Write) -> Result<(), Failure> {
+        self.progress.clear();
         out.write_all(&self.out)?;
         out.flush()?;
         self.out.clear();

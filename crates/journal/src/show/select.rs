@@ -116,6 +116,7 @@ pub fn query(args: &Args, journal: &Union, now_us: u64) -> Result<Query, Failure
         since_us,
         until_us,
         grep: args.grep.as_ref().map(|pattern| grep(pattern, args)).transpose()?,
+        pulse: None,
     })
 }
 

@@ -14,6 +14,7 @@ use crate::query::source::Source;
 use crate::show::args::Args;
 use crate::show::foreign;
 use crate::show::format::print_bytes;
+use crate::show::progress::Progress;
 use crate::show::reading::report;
 use crate::show::run::{Failure, now_us};
 use crate::show::when;
@@ -128,11 +129,15 @@ pub fn verify(stores: &[Store], quiet: bool) -> Result<bool, Failure> {
         whole = false;
         put_verdict(&path, std::slice::from_ref(error), quiet);
     }
-    for (path, source) in sources(stores) {
+    let mut progress = Progress::begin(quiet);
+    let count = sources(stores).count();
+    for (at, (path, source)) in sources(stores).enumerate() {
+        progress.tell(|| format!("Checked {at} of {count} files, at {}", source.name()));
         let (faults, torn_at) = match source.verify() {
             Err(e) if e.is_of_device() => (vec![e], None),
             faults => (faults?, source.torn_at()?),
         };
+        progress.clear();
         if let Some(at) = torn_at.filter(|_| !quiet) {
             let what = "what follows is not whole: torn off by a crash, or the file was cut";
             eprintln!("{}: ends at byte {at}; {what}", source.name());

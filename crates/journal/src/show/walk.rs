@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 
 use crate::entry::Entry;
 use crate::query::union::Positions;
-use crate::query::{Cursor, Direction, Query, Union};
+use crate::query::{Cursor, Direction, Pulse, Query, Union};
 use crate::show::args::Args;
 use crate::show::reading::{Go, Reading, Sink};
 use crate::show::run::{Failure, now_us};
@@ -46,6 +46,11 @@ impl Walk {
         let direction = if args.reverse { Direction::Backward } else { Direction::Forward };
         let positions = start(args, journal, direction)?;
         Ok(Walk { query, direction, positions, lines, since: args.since.is_some() })
+    }
+
+    /// Has somebody told how far the search is.
+    pub fn set_pulse(&mut self, pulse: Option<Pulse>) {
+        self.query.pulse = pulse;
     }
 
     /// What entries must be like.

@@ -221,6 +221,9 @@ impl Walk<'_> {
             Direction::Forward => entry.seqnum > position,
             Direction::Backward => entry.seqnum < position,
         });
+        if let Some(pulse) = &query.pulse {
+            (pulse.0)(time);
+        }
         let fits = |text: &[u8]| query.grep.as_ref().is_none_or(|grep| grep.matches(text));
         let texts = || entry.fields.iter().filter(|(name, _)| *name == b"MESSAGE");
         in_time

@@ -1,0 +1,149 @@
+//! How far long work is: one line on a terminal, on stderr, that is written anew now and then and is gone
+//! when there is something else to be read.
+
+use std::io::{IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use warren_sys::terminal;
+
+/// What is done before needs no progress.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Between two lines.
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Columns of a terminal that does not say how many it has.
+const COLUMNS_DEFAULT: usize = 80;
+
+/// The line.
+pub struct Progress {
+    /// `None` where nobody sees it.
+    out: Option<Box<dyn Write + Send>>,
+    columns: usize,
+    begun: Instant,
+    drawn: Option<Instant>,
+}
+
+impl Progress {
+    /// Begins now; nothing is shown where stderr is no terminal, or with `quiet`.
+    pub fn begin(quiet: bool) -> Progress {
+        let stderr = std::io::stderr();
+        let columns = terminal::size(&stderr).map(|(columns, _)| usize::from(columns));
+        let is_seen = stderr.is_terminal() && !quiet;
+        Progress {
+            out: is_seen.then(|| Box::new(stderr) as Box<dyn Write + Send>),
+            columns: columns.unwrap_or(COLUMNS_DEFAULT),
+            begun: Instant::now(),
+            drawn: None,
+        }
+    }
+
+    /// Says how far it is, if it is time to.
+    pub fn tell(&mut self, text: impl FnOnce() -> String) {
+        if self.out.is_some() {
+            self.tell_at(Instant::now(), text);
+        }
+    }
+
+    fn tell_at(&mut self, now: Instant, text: impl FnOnce() -> String) {
+        let is_time = match self.drawn {
+            Some(drawn) => now.duration_since(drawn) >= BETWEEN,
+            None => now.duration_since(self.begun) >= QUIET,
+        };
+        let Some(out) = self.out.as_mut().filter(|_| is_time) else { return };
+        let line: String = text().chars().take(self.columns.saturating_sub(1)).collect();
+        // What a terminal does not take is no failure of the work.
+        let _ = write!(out, "\r\x1b[K{line}").and_then(|()| out.flush());
+        self.drawn = Some(now);
+    }
+
+    /// Makes room for other lines.
+    pub fn clear(&mut self) {
+        if let (Some(out), Some(_)) = (self.out.as_mut(), self.drawn) {
+            let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
+            // It comes again as soon as there is more to say.
+            (self.drawn, self.begun) = (None, self.begun.checked_sub(QUIET).unwrap_or(self.begun));
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// One that is told of from where entries are read.
+#[derive(Clone)]
+pub struct Shared(Arc<Mutex<Progress>>);
+
+impl Shared {
+    /// See [`Progress::begin`].
+    pub fn begin(quiet: bool) -> Shared {
+        Shared(Arc::new(Mutex::new(Progress::begin(quiet))))
+    }
+
+    /// See [`Progress::tell`].
+    pub fn tell(&self, text: impl FnOnce() -> String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).tell(text);
+    }
+
+    /// See [`Progress::clear`].
+    pub fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    struct Screen(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Screen {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().expect("one thread").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn it_comes_after_a_second_now_and_then_and_goes() {
+        let screen = Screen::default();
+        let shown = || {
+            let bytes = std::mem::take(&mut *screen.0.lock().expect("one thread"));
+            String::from_utf8(bytes).expect("UTF-8").replace("\r\x1b[K", "<")
+        };
+        let begun = Instant::now();
+        let at = |ms| begun + Duration::from_millis(ms);
+        let out = Some(Box::new(screen.clone()) as Box<dyn Write + Send>);
+        let mut progress = Progress { out, columns: 6, begun, drawn: None };
+        let mut tell = |ms, text: &str, want: &str| {
+            progress.tell_at(at(ms), || text.to_owned());
+            assert_eq!(shown(), want, "after {ms} ms");
+        };
+        tell(999, "early", "");
+        tell(1000, "1 of 2", "<1 of ");
+        tell(1099, "too soon", "");
+        tell(1100, "half", "<half");
+        progress.clear();
+        progress.clear();
+        assert_eq!(shown(), "<", "once");
+        progress.tell_at(at(1101), || "äöü".to_owned());
+        assert_eq!(shown(), "<äöü", "again at once");
+        drop(progress);
+        assert_eq!(shown(), "<");
+    }
+
+    #[test]
+    fn nobody_is_shown_what_nobody_sees() {
+        let mut progress = Progress::begin(true);
+        progress.tell(|| panic!("nobody asks"));
+    }
+}
