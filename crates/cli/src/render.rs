@@ -360,7 +360,10 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     }
     match root["unmet"].as_array().map(|_| texts(root, "unmet")).as_deref() {
         None => {}
-        Some([]) => put!(out, "   All of them are met now."),
+        Some([]) => match &texts(root, "unmet_then")[..] {
+            [] => put!(out, "   All of them are met now."),
+            then => put!(out, "   All of them are met now; then it was {}.", then.join(", ")),
+        },
         Some(unmet) => put!(out, "   Not met: {}", unmet.join(", ")),
     }
     if let Some(refusal) = refusal(root) {

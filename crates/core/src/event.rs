@@ -10,9 +10,9 @@ use crate::graph::{Delta, Graph};
 use crate::ids::{ClientId, EffectId, UnitId};
 use crate::request::{Asker, Notice, Reply, Request};
 use crate::settings::Compiled;
-use crate::state::{CommandList, ExitStatus};
+use crate::state::{CommandList, ExitStatus, Tested};
 use std::sync::Arc;
-use warren_unit::config::{EmergencyAction, UnitSection};
+use warren_unit::config::{Condition, EmergencyAction, UnitSection};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
@@ -62,6 +62,8 @@ pub enum Event {
     CgroupEmpty {
         /// The unit.
         unit: UnitId,
+        /// CPU time of all that were in it, in µs, where it is known.
+        cpu_us: Option<u64>,
     },
     /// Processes of the unit were killed by the kernel for want of memory.
     OutOfMemory {
@@ -171,10 +173,10 @@ pub enum Done {
     },
     /// Conditions and assertions were looked at.
     Conditions {
-        /// All conditions hold.
-        conditions: bool,
-        /// All assertions hold.
-        asserts: bool,
+        /// Of the conditions.
+        conditions: Verdict,
+        /// Of the assertions.
+        asserts: Verdict,
     },
     /// Sockets are open.
     Listening {
@@ -196,6 +198,42 @@ pub enum Done {
         /// The error.
         error: String,
     },
+}
+
+/// What came of a list of conditions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Verdict {
+    /// Whether the list as a whole holds.
+    pub holds: bool,
+    /// What came of each, in the order of the list.
+    pub each: Box<[Tested]>,
+}
+
+impl Verdict {
+    /// Looks at conditions in their order (systemd.unit(5), "CONDITIONS AND ASSERTS"): every one
+    /// without `|` must hold, and of those with `|` at least one if there are any. What decides
+    /// nothing any more is not looked at, since looking may have a price: a path may be an
+    /// automount's.
+    pub fn of(conditions: &[Condition], mut is_met: impl FnMut(&Condition) -> bool) -> Verdict {
+        let mut each = vec![Tested::Untested; conditions.len()].into_boxed_slice();
+        let mut any_of = None;
+        let mut all_of = true;
+        for (condition, tested) in conditions.iter().zip(&mut each) {
+            if condition.trigger && any_of == Some(true) {
+                continue;
+            }
+            let met = is_met(condition);
+            *tested = if met { Tested::Met } else { Tested::Unmet };
+            match condition.trigger {
+                true => any_of = Some(met),
+                false => all_of = met,
+            }
+            if !all_of {
+                break;
+            }
+        }
+        Verdict { holds: all_of && any_of != Some(false), each }
+    }
 }
 
 /// What a service says on the notify socket (sd_notify(3)).
@@ -466,5 +504,43 @@ impl Effect {
             | Effect::FindMain { id, .. } => Some(*id),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use warren_unit::config::ConditionKind;
+
+    /// Conditions as letters: `y` is met, `n` is not, `|` before one says that any of those will do.
+    /// What came of each: met `+`, unmet `-`, not looked at `.`.
+    fn check(list: &str, holds: bool, expected: &str) {
+        let conditions = list.split_whitespace().map(|word| Condition {
+            kind: ConditionKind::PathExists,
+            trigger: word.starts_with('|'),
+            negate: false,
+            parameter: word.trim_start_matches('|').into(),
+        });
+        let conditions: Vec<_> = conditions.collect();
+        let verdict = Verdict::of(&conditions, |condition| &*condition.parameter == "y");
+        let letter = |tested: &Tested| match tested {
+            Tested::Untested => '.',
+            Tested::Met => '+',
+            Tested::Unmet => '-',
+        };
+        let each: String = verdict.each.iter().map(letter).collect();
+        assert_eq!((verdict.holds, &*each), (holds, expected), "{list}");
+    }
+
+    #[test]
+    fn conditions_are_looked_at_until_they_decide() {
+        check("", true, "");
+        check("y y", true, "++");
+        check("y n y n", false, "+-..");
+        check("|n |y |n", true, "-+.");
+        check("|n |n y", false, "--+");
+        check("|n |y n |n y", false, "-+-..");
+        check("n |y", false, "-.");
+        check("y |n", false, "+-");
     }
 }

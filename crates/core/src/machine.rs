@@ -277,7 +277,7 @@ impl Core {
             Event::Exited { pid, status } => self.process_ended(pid, status),
             Event::Notify { unit, pid, message } => self.service_notify(unit, pid, message),
             Event::FdsStored { unit, count } => self.service_fds_stored(unit, count),
-            Event::CgroupEmpty { unit } => self.group_empty(unit),
+            Event::CgroupEmpty { unit, cpu_us } => self.group_empty(unit, cpu_us),
             Event::OutOfMemory { unit } => self.service_out_of_memory(unit),
             Event::Incoming { unit } => self.socket_incoming(unit),
             Event::Connection { socket, instance, number } => {
@@ -383,8 +383,11 @@ impl Core {
         }
     }
 
-    fn group_empty(&mut self, unit: UnitId) {
+    fn group_empty(&mut self, unit: UnitId, cpu_us: Option<u64>) {
         self.happened(unit, What::GroupEmpty);
+        if self.known(unit).is_some() && cpu_us.is_some() {
+            self.history_mut(unit).account_mut().cpu_us = cpu_us;
+        }
         match self.known(unit).map(|run| &run.state) {
             Some(TypeState::Service(_)) => self.service_group_empty(unit),
             Some(TypeState::Socket(_)) => self.socket_group_empty(unit),

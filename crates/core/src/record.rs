@@ -18,14 +18,14 @@ use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
 use crate::notes::{Notes, Remark};
-use crate::state::{Relapse, UnitRun};
+use crate::state::{Account, Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use warren_unit::{LoadState, UnitName};
 
 /// Version of the records that are written.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The oldest version that is read.
 const VERSION_MIN: u32 = 1;
@@ -55,6 +55,8 @@ enum Record<'r> {
     Relapse { unit: UnitId, relapse: Relapse },
     /// The last start that was refused; follows the unit's own record. Since version 4.
     Refusal { unit: UnitId, refusal: Cow<'r, Remark> },
+    /// How the last start and run went; follows the unit's own record. Since version 5.
+    Account { unit: UnitId, account: Cow<'r, Account> },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -197,6 +199,10 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
         write_frame(out, &Record::Refusal { unit, refusal: Cow::Borrowed(refusal) });
         records += 1;
     }
+    if let Some(account) = run.history.as_ref().and_then(|history| history.account.as_deref()) {
+        write_frame(out, &Record::Account { unit, account: Cow::Borrowed(account) });
+        records += 1;
+    }
     records
 }
 
@@ -303,6 +309,11 @@ impl Restored {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 let refusal = Box::new(refusal.into_owned());
                 run.history.get_or_insert_default().refusal = Some(refusal);
+            }
+            Record::Account { unit, account } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                let account = Box::new(account.into_owned());
+                run.history.get_or_insert_default().account = Some(account);
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Batch { .. } => return false,

@@ -96,7 +96,7 @@ impl Core {
         history.status_text = String::new();
         history.status_errno = 0;
         history.last_main = None;
-        history.last_control = None;
+        history.begin_account();
         history.has_cgroup = true;
         if conditions {
             self.transit(unit, false, |u| u.state = TypeState::Service(Service::Up(run)));

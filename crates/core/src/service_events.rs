@@ -115,9 +115,18 @@ impl Core {
         if !clean {
             self.enter_signal(unit, ServicePhase::StopSigterm);
         } else if index + 1 < config.exec_start.len() {
+            self.keep_earlier_main(unit, index as u16);
             self.run_main(unit, index as u16 + 1);
         } else {
             self.enter_start_post(unit);
+        }
+    }
+
+    /// Another command of `ExecStart=` takes the place of this one as the main process.
+    fn keep_earlier_main(&mut self, unit: UnitId, index: u16) {
+        let history = self.history_mut(unit);
+        if let Some(ended) = history.last_main {
+            history.account_mut().keep(CommandEnd { list: CommandList::Start, index, ended });
         }
     }
 
@@ -146,7 +155,7 @@ impl Core {
         let settings = self.compiled(unit);
         let commands = settings.commands(self.service_mut(unit).command.0);
         let (list, index) = self.service_mut(unit).command;
-        self.history_mut(unit).last_control = Some((list, ended));
+        self.history_mut(unit).keep_control(list, index, ended);
         let ignored = commands.get(usize::from(index)).is_some_and(|c| c.ignore_failure);
         let clean =
             |set| !matches!(ended.status, ExitStatus::Dumped(_)) && in_set(ended.status, set);

@@ -1,7 +1,7 @@
 //! What all types share at their start and end (conditions, limits, dispatch), and the types that
 //! have next to no state of their own: targets and slices.
 
-use crate::event::{Done, Effect};
+use crate::event::{Done, Effect, Verdict};
 use crate::ids::{EffectId, UnitId};
 use crate::job::JobResult;
 use crate::jobs::Turn;
@@ -117,7 +117,10 @@ impl Core {
         let now = self.now;
         self.history_mut(unit).checking = None;
         let (conditions, asserts) = match result {
-            Done::Conditions { conditions, asserts } => (*conditions, *asserts),
+            Done::Conditions { conditions, asserts } => {
+                self.keep_verdicts(unit, conditions, asserts);
+                (conditions.holds, asserts.holds)
+            }
             _ => (false, true),
         };
         let history = self.history_mut(unit);
@@ -145,6 +148,20 @@ impl Core {
             self.finish_job(unit, result, reason);
         }
         true
+    }
+
+    /// Which conditions and assertions were not met, for those who ask. Where all are, nothing is
+    /// kept.
+    fn keep_verdicts(&mut self, unit: UnitId, conditions: &Verdict, asserts: &Verdict) {
+        let kept = |verdict: &Verdict| match verdict.each.iter().all(|&one| one == Tested::Met) {
+            true => Box::default(),
+            false => verdict.each.clone(),
+        };
+        // Assertions are not looked at where conditions do not hold.
+        let asserts = if conditions.holds { kept(asserts) } else { Box::default() };
+        let account = self.history_mut(unit).account_mut();
+        (account.conditions, account.asserts) = (kept(conditions), asserts);
+        self.history_mut(unit).drop_empty_account();
     }
 
     // ---- stop and reload, by type ----

@@ -57,7 +57,9 @@ impl Core {
             connections: self.outliving.remove(&unit).unwrap_or_default(),
             triggers: RateWindow::default(),
         };
-        self.history_mut(unit).outcome = Outcome::Success;
+        let history = self.history_mut(unit);
+        history.outcome = Outcome::Success;
+        history.begin_account();
         self.transit(unit, false, |u| u.state = TypeState::Socket(Socket::Up(Part::new(run))));
         self.run_socket_list(unit, CommandList::StartPre);
     }
@@ -227,7 +229,7 @@ impl Core {
         }
         let ended = Ended { pid, started: process.started, ended: self.now, status };
         self.socket_mut(unit).control = None;
-        self.history_mut(unit).last_control = Some((list, ended));
+        self.history_mut(unit).keep_control(list, index, ended);
         if self.is_leaving(unit) {
             return self.socket_leaves_if_free(unit);
         }

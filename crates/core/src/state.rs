@@ -495,6 +495,58 @@ pub struct Relapse {
     pub at: Moment,
 }
 
+/// What came of one condition or assertion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Tested {
+    /// What was tested before it decided.
+    #[default]
+    Untested,
+    /// It holds.
+    Met,
+    /// It does not hold.
+    Unmet,
+}
+
+/// The end of one command of a list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CommandEnd {
+    /// The list.
+    pub list: CommandList,
+    /// Its place in the list.
+    pub index: u16,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+/// Ends of commands that are kept of a run: each is written down with every change of the unit, so
+/// that a list of thousands would cost the square of it. The oldest go first.
+pub const COMMAND_ENDS_MAX: usize = 64;
+
+/// How the last start and the last run went, for those who ask.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Account {
+    /// What came of each condition, in the order of the files; none if all are met.
+    pub conditions: Box<[Tested]>,
+    /// The same of the assertions.
+    pub asserts: Box<[Tested]>,
+    /// How control processes ended, and the commands of `ExecStart=` but the last, since the unit was
+    /// last started.
+    pub commands: Vec<CommandEnd>,
+    /// CPU time of all processes of the last run, in µs.
+    pub cpu_us: Option<u64>,
+}
+
+impl Account {
+    /// Keeps the end of a command; that of an earlier run of the same is forgotten.
+    pub(crate) fn keep(&mut self, end: CommandEnd) {
+        self.commands.retain(|kept| (kept.list, kept.index) != (end.list, end.index));
+        if self.commands.len() == COMMAND_ENDS_MAX {
+            self.commands.remove(0);
+        }
+        self.commands.push(end);
+    }
+}
+
 /// What is kept of a unit that has been active at some time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct History {
@@ -524,6 +576,9 @@ pub struct History {
     /// The last start of it that was refused, since the last one that was not; a record of its own.
     #[serde(skip)]
     pub refusal: Option<Box<Remark>>,
+    /// How its last start and run went; a record of its own.
+    #[serde(skip)]
+    pub account: Option<Box<Account>>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.
@@ -561,6 +616,36 @@ impl History {
 
     pub(crate) fn drop_empty_notes(&mut self) {
         self.notes.take_if(|notes| notes.is_empty());
+    }
+
+    /// A run begins: nothing has ended and nothing was used in it.
+    pub(crate) fn begin_account(&mut self) {
+        self.last_control = None;
+        if let Some(account) = &mut self.account {
+            account.commands.clear();
+            account.cpu_us = None;
+        }
+        self.drop_empty_account();
+    }
+
+    /// Keeps how a control process ended.
+    pub(crate) fn keep_control(&mut self, list: CommandList, index: u16, ended: Ended) {
+        self.last_control = Some((list, ended));
+        self.account_mut().keep(CommandEnd { list, index, ended });
+    }
+
+    pub(crate) fn account_mut(&mut self) -> &mut Account {
+        self.account.get_or_insert_default()
+    }
+
+    pub(crate) fn drop_empty_account(&mut self) {
+        self.account.take_if(|account| **account == Account::default());
+    }
+
+    /// How a command ended that was run since the unit was last started.
+    pub fn command_end(&self, list: CommandList, index: u16) -> Option<Ended> {
+        let ends = self.account.as_ref()?.commands.iter();
+        ends.rev().find(|end| (end.list, end.index) == (list, index)).map(|end| end.ended)
     }
 }
 

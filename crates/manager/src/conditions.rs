@@ -16,14 +16,6 @@ const SLAVES_DEEP_MAX: u32 = 8;
 /// Controllers of any version of control groups (systemd.unit(5), ConditionControlGroupController=).
 const CONTROLLERS: [&str; 6] = ["cpu", "cpuset", "io", "memory", "pids", "hugetlb"];
 
-/// Whether a list of conditions holds: every one without `|` must, and of those with `|` at least
-/// one if there are any.
-pub fn hold(conditions: &[Condition], context: &Context) -> bool {
-    let mut triggers = conditions.iter().filter(|c| c.trigger).peekable();
-    let any_trigger = triggers.peek().is_none() || triggers.any(|c| holds(c, context));
-    any_trigger && conditions.iter().filter(|c| !c.trigger).all(|c| holds(c, context))
-}
-
 /// One condition with its negation. A condition that cannot be looked at does not hold,
 /// negated or not.
 pub fn holds(condition: &Condition, context: &Context) -> bool {

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warren_bus::names::{NameState, NameWatcher};
-use warren_core::event::{Done, Effect, Event};
+use warren_core::event::{Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
 use warren_sys::epoll::Interest;
 use warren_sys::socket;
 use warren_trace::words::Reading;
-use warren_unit::config::{EmergencyAction, Preserve, UnitSection};
+use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
 use crate::daemon::{Daemon, now, token};
 use crate::loader::is_of_kernel;
@@ -104,9 +104,13 @@ impl Daemon {
         }
         let context = self.core.settings().context.clone();
         self.workers.run_all(move || {
-            let look = |section: &UnitSection| Done::Conditions {
-                conditions: conditions::hold(&section.conditions, &context),
-                asserts: conditions::hold(&section.asserts, &context),
+            let is_met = |condition: &Condition| conditions::holds(condition, &context);
+            let look = |section: &UnitSection| {
+                let conditions = Verdict::of(&section.conditions, is_met);
+                // systemd.unit(5): assertions are looked at when conditions have been met.
+                let asserts =
+                    Verdict::of(if conditions.holds { &section.asserts } else { &[] }, is_met);
+                Done::Conditions { conditions, asserts }
             };
             checks.iter().map(|(id, section)| (*id, look(section))).collect()
         });

@@ -52,7 +52,14 @@ impl Daemon {
     pub(crate) fn read_groups(&mut self) {
         let news = self.groups.drain();
         news.out_of_memory.into_iter().for_each(|unit| self.out_of_memory(unit));
-        self.events.extend(news.empty.into_iter().map(|unit| Event::CgroupEmpty { unit }));
+        news.empty.into_iter().for_each(|unit| self.group_emptied(unit));
+    }
+
+    /// Nobody is left in the unit's group. What they used is told with it, so that a unit that goes
+    /// down by it changes once; at the end, where thousands go, nobody asks for it any more.
+    pub(crate) fn group_emptied(&mut self, unit: UnitId) {
+        let cpu_us = if self.ending.is_none() { self.groups.cpu_us(unit) } else { None };
+        self.events.push_back(Event::CgroupEmpty { unit, cpu_us });
     }
 
     pub(crate) fn out_of_memory(&mut self, unit: UnitId) {
@@ -82,7 +89,7 @@ impl Daemon {
             None => return self.process_of_unit_ended(pid, status, unit),
         };
         if let Some(unit) = unit.filter(|&unit| self.is_emptied_by_end(unit)) {
-            self.events.push_back(Event::CgroupEmpty { unit });
+            self.group_emptied(unit);
         }
     }
 
@@ -91,7 +98,7 @@ impl Daemon {
     fn process_of_unit_ended(&mut self, pid: u32, status: ExitStatus, unit: Option<UnitId>) {
         let last_of = unit.filter(|&unit| !self.knows_another(unit, pid));
         if let Some(unit) = last_of.filter(|&unit| self.is_emptied_by_end(unit)) {
-            self.events.push_back(Event::CgroupEmpty { unit });
+            self.group_emptied(unit);
         }
         self.events.push_back(Event::Exited { pid, status });
     }

@@ -1,7 +1,7 @@
 //! SIGKILL for whole groups: one by one, off the loop where there are many processes, and at the end
 //! with one write for all units of a slice that go together.
 
-use warren_core::event::{Done, Event};
+use warren_core::event::Done;
 use warren_core::ids::{EffectId, UnitId};
 
 use crate::daemon::Daemon;
@@ -65,7 +65,7 @@ impl Daemon {
             self.kill_one_by_one(unit, &e.to_string());
         }
         if self.groups.found_empty(unit) {
-            self.events.push_back(Event::CgroupEmpty { unit });
+            self.group_emptied(unit);
         }
     }
 
@@ -84,7 +84,7 @@ impl Daemon {
                 self.kill_one_by_one(unit, error);
             }
             if self.groups.killed(unit) {
-                self.events.push_back(Event::CgroupEmpty { unit });
+                self.group_emptied(unit);
             }
         }
         true

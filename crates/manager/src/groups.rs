@@ -381,7 +381,7 @@ impl Groups {
             return counters.clone();
         }
         let mut out = Vec::new();
-        out.extend(tree.cpu_usage_us(&group.path).ok().map(|us| (Counter::CpuUs, us)));
+        out.extend(self.cpu_us(unit).map(|us| (Counter::CpuUs, us)));
         let has = |name: &str| self.controllers.iter().any(|controller| controller == name);
         if has("memory") {
             let peak = tree.read(&group.path, "memory.peak").ok();
@@ -394,6 +394,18 @@ impl Groups {
             out.extend([(Counter::IoReadBytes, read), (Counter::IoWriteBytes, written)]);
         }
         out
+    }
+
+    /// CPU time that all processes of the unit's group have used, in µs; none where it has no group.
+    pub fn cpu_us(&self, unit: UnitId) -> Option<u64> {
+        let (tree, group) = (self.tree.as_ref()?, self.made.get(&unit)?);
+        match &group.removed {
+            None => tree.cpu_usage_us(&group.path).ok(),
+            Some(counters) => {
+                let cpu = counters.iter().find(|(counter, _)| *counter == Counter::CpuUs);
+                cpu.map(|&(_, us)| us)
+            }
+        }
     }
 
     /// Removes the unit's group, and groups that its processes made below. Returns the processes

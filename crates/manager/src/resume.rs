@@ -296,7 +296,7 @@ impl Daemon {
             let may_end =
                 has && !run.active_state().is_down() && !is_slice(self.core.graph(), unit);
             if may_end && !self.will_be_told(unit) && self.groups.found_empty(unit) {
-                self.events.push_back(Event::CgroupEmpty { unit });
+                self.group_emptied(unit);
             }
         }
         // Init may be about to write a record: who is gone without one is looked at later.

@@ -366,8 +366,12 @@ impl Backend for Shared {
 
     fn live(&self, unit: UnitId) -> Live {
         let view = self.view();
-        let has_group = view.run(unit).history.as_ref().is_some_and(|h| h.has_cgroup);
-        let (Some(tree), true) = (&self.tree, has_group) else { return Live::default() };
+        let history = view.run(unit).history.as_deref();
+        let has_group = history.is_some_and(|h| h.has_cgroup);
+        let (Some(tree), true) = (&self.tree, has_group) else {
+            let used = history.and_then(|h| h.account.as_ref()?.cpu_us);
+            return Live { cpu_usage_nsec: used.map(|us| us * 1000), ..Live::default() };
+        };
         let path = group_path(&view.graph, unit);
         Live {
             control_group_id: tree.id(&path).ok(),

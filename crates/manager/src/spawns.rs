@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Instant;
 
-use warren_core::event::{Done, Event, Spawn};
+use warren_core::event::{Done, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
@@ -298,7 +298,7 @@ impl Daemon {
     fn look_after_failure(&mut self, id: EffectId) {
         let unit = self.core.effect_unit(EffectId(id.0 & !crate::tools::TOOL));
         if let Some(unit) = unit.filter(|&unit| self.groups.emptied(unit)) {
-            self.events.push_back(Event::CgroupEmpty { unit });
+            self.group_emptied(unit);
         }
     }
 

@@ -12,7 +12,7 @@ use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
-use warren_core::state::{History, LostJob};
+use warren_core::state::{History, LostJob, Tested};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::Relation;
@@ -124,27 +124,49 @@ fn idle_trigger(view: &View, unit: UnitId, code: Code) -> Option<UnitId> {
         .filter(|_| code == Code::NeverStarted)
 }
 
-/// Conditions, or assertions, of a unit that was not started for them, and that are not met now.
-fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<Vec<String>> {
+/// Conditions, or assertions, of a unit that was not started for them: those that are not met now, and
+/// those that were not then.
+fn unmet(view: &View, shared: &Shared, unit: UnitId) -> Option<[Vec<String>; 2]> {
     let compiled = shared.compiled(view.definition(unit));
-    let (prefix, list) = match view.reason(unit).code {
-        Code::ConditionFailed => ("Condition", &compiled.section.conditions),
-        Code::AssertFailed => ("Assert", &compiled.section.asserts),
+    let account = view.run(unit).history.as_ref().and_then(|history| history.account.as_deref());
+    let (prefix, list, tested) = match view.reason(unit).code {
+        Code::ConditionFailed => {
+            ("Condition", &compiled.section.conditions, account.map(|account| &account.conditions))
+        }
+        Code::AssertFailed => {
+            ("Assert", &compiled.section.asserts, account.map(|account| &account.asserts))
+        }
         _ => return None,
     };
     let context = &shared.settings().context;
-    let is_met = |condition: &Condition| conditions::holds(condition, context);
-    let one_will_do = list.iter().any(|c| c.trigger && is_met(c));
-    let counts = |condition: &&Condition| !(condition.trigger && one_will_do);
-    let unmet = list.iter().filter(counts).filter(|condition| !is_met(condition));
-    Some(
-        unmet
-            .map(|Condition { kind, trigger, negate, parameter }| {
-                let (any, not) = (if *trigger { "|" } else { "" }, if *negate { "!" } else { "" });
-                format!("{prefix}{}={any}{not}{parameter}", kind.as_str())
-            })
-            .collect(),
-    )
+    let now = list.iter().map(|condition| match conditions::holds(condition, context) {
+        true => Tested::Met,
+        false => Tested::Unmet,
+    });
+    let now: Vec<Tested> = now.collect();
+    // After an edit of the file the list may be another one.
+    let then = tested.filter(|tested| tested.len() == list.len());
+    let words = |tested| {
+        let unmet = those_unmet(list, tested);
+        unmet.map(|Condition { kind, trigger, negate, parameter }| {
+            let (any, not) = (if *trigger { "|" } else { "" }, if *negate { "!" } else { "" });
+            format!("{prefix}{}={any}{not}{parameter}", kind.as_str())
+        })
+    };
+    Some([words(&now[..]).collect(), then.map_or(Vec::new(), |tested| words(tested).collect())])
+}
+
+/// The conditions that stood in the way: of those with `|` none if one of them was met.
+fn those_unmet<'c>(
+    list: &'c [Condition],
+    tested: &'c [Tested],
+) -> impl Iterator<Item = &'c Condition> {
+    let each = || list.iter().zip(tested);
+    let one_will_do = each().any(|(condition, tested)| condition.trigger && *tested == Tested::Met);
+    each()
+        .filter(move |(condition, _)| !(condition.trigger && one_will_do))
+        .filter(|(_, tested)| **tested == Tested::Unmet)
+        .map(|(condition, _)| condition)
 }
 
 /// The first unit whose job this one's job waits for.
@@ -164,7 +186,12 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     if view.run(unit).marked() == Some(Marked::Maintenance) {
         out["reason"]["cure"] = json!(Code::Maintenance.cure());
     }
-    out["unmet"] = json!(unmet(view, shared, unit));
+    let [unmet_now, unmet_then] = match unmet(view, shared, unit) {
+        Some(lists) => lists.map(|list| json!(list)),
+        None => [Value::Null, Value::Null],
+    };
+    out["unmet"] = unmet_now;
+    out["unmet_then"] = unmet_then;
     out["made_by"] = json!(rules_of(shared, definition));
     out["refusal"] = history.refusal.as_deref().map_or(Value::Null, |refusal| {
         json!({"text": refusal.text, "by": cause(view, refusal.by), "at": moment(refusal.at)})

@@ -57,6 +57,42 @@ fn simple_oneshot_and_notify_services_start_and_stop() {
     });
 }
 
+/// What a unit used is told after its group is gone, of each kind of end, and by another manager too.
+#[test]
+fn what_a_run_used_is_known_after_its_end() {
+    let busy = "/bin/sh -c 'i=0; while [ $$i -lt 9000 ]; do i=$$((i+1)); done";
+    let (ends, stays) = (format!("{busy}'"), format!("{busy}; exec sleep 1000'"));
+    let units = [
+        ("once.service", format!("[Service]\nType=oneshot\nExecStart={ends}")),
+        ("stopped.service", format!("[Service]\nExecStart={stays}")),
+        ("after.service", format!("[Service]\nExecStart=/bin/true\nExecStopPost={ends}")),
+        ("two.service", format!("[Service]\nExecStart=/bin/sh -c 'sleep 1000 & exec {stays}'")),
+    ];
+    let units: Vec<_> = units.iter().map(|(name, text)| (*name, text.as_str())).collect();
+    with("used", &units, |m| {
+        m.expect_job("start", "stopped.service", "done");
+        if m.status("stopped.service")["cpu_ns"].is_null() {
+            return lab::not_run("what_a_run_used_is_known_after_its_end", "cgroups");
+        }
+        for unit in ["once", "stopped", "after", "two"] {
+            m.expect_job("start", &format!("{unit}.service"), "done");
+            m.expect_job("stop", &format!("{unit}.service"), "done");
+            m.wait_for(&format!("{unit}.service"), "inactive/dead");
+        }
+        for killed in [false, true] {
+            let old = m.manager_pid();
+            assert!(!killed || m.kill_manager());
+            lab::until("another manager answers", || {
+                (!killed || m.manager_pid() != old).then_some(())
+            });
+            for unit in ["once", "stopped", "after", "two"] {
+                let used = m.status(&format!("{unit}.service"))["cpu_ns"].as_u64();
+                assert!(used.is_some_and(|ns| ns > 0), "{unit}, killed {killed}: {used:?}");
+            }
+        }
+    });
+}
+
 /// The main process of the first unit is a child of another one, which reaps it, so that init has
 /// no record of its end; that of the second leaves somebody behind; the third one's command does.
 #[test]

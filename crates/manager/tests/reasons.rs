@@ -83,7 +83,7 @@ fn a_refused_start_is_remembered() {
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(0));
 }
 
-/// What is not met is named, as it is when one asks; what needs a unit that is down leads to it, and what
+/// What is not met is named, as it is when one asks and as it was; what needs a unit that is down leads to it, and what
 /// nobody asked for to the socket that would have.
 #[test]
 fn what_stands_in_the_way_is_named() {
@@ -113,6 +113,8 @@ fn what_stands_in_the_way_is_named() {
     assert_eq!(path("skipped.service")[0]["unmet"], json!(all[..1]), "one of two will do");
     std::fs::write(m.inside("/run/there"), "").expect("a file");
     assert_eq!(path("skipped.service")[0]["unmet"], json!([]));
+    // The first decided: what `|` is before was not looked at any more.
+    assert_eq!(path("skipped.service")[0]["unmet_then"], json!(all[..1]));
 
     m.expect_job("start", "needs.service", "dependency");
     m.expect_job("start", "s.socket", "failed");

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn};
+use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::state::ExitStatus;
 use warren_unit::config::{Command, Condition, UnitSection};
@@ -298,11 +298,12 @@ impl Kernel {
     }
 
     fn conditions(&mut self, section: &UnitSection) -> Done {
-        let holds = |c: &Condition| (&*c.parameter != "/no") != c.negate;
-        let conditions = section.conditions.iter().all(holds);
-        let asserts = section.asserts.iter().all(holds);
         let flipped = self.random.chance(self.faults.condition);
-        Done::Conditions { conditions: conditions && !flipped, asserts }
+        let holds = |c: &Condition| (&*c.parameter != "/no") != c.negate;
+        Done::Conditions {
+            conditions: Verdict::of(&section.conditions, |c| holds(c) && !flipped),
+            asserts: Verdict::of(&section.asserts, holds),
+        }
     }
 
     // ---- processes ----

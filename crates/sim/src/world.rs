@@ -187,7 +187,7 @@ impl World {
             Happening::Step(pid) => self.kernel.step(pid),
             Happening::LookAtGroup(unit) => {
                 if self.kernel.members(unit).is_empty() {
-                    self.step(Event::CgroupEmpty { unit });
+                    self.step(Event::CgroupEmpty { unit, cpu_us: Some(1) });
                 }
             }
             Happening::LookAtMount(unit) => {
@@ -484,7 +484,7 @@ impl World {
             Event::Notify { unit, pid, message } => {
                 format!("{} {pid}: {}", name(*unit), words_of(message))
             }
-            Event::CgroupEmpty { unit } => format!("{} has no processes", name(*unit)),
+            Event::CgroupEmpty { unit, .. } => format!("{} has no processes", name(*unit)),
             Event::OutOfMemory { unit } => format!("{} out of memory", name(*unit)),
             Event::Incoming { unit } => format!("{} has traffic", name(*unit)),
             Event::ConnectionRefused { socket } => format!("{} refuses", name(*socket)),

@@ -86,10 +86,17 @@ fn state_files_of_all_versions_are_understood() {
             record::write_unit(&mut written, unit, run);
             let is_there = bytes.windows(written.len()).any(|part| part == written);
             assert!(is_there, "{path:?}: {:?} is written otherwise: raise VERSION", run.state);
-            let relapsed = run.history.as_ref().is_some_and(|history| history.relapse.is_some());
-            kinds_of_this_version.extend(relapsed.then(|| "relapse".to_owned()));
-            let refused = run.history.as_ref().is_some_and(|history| history.refusal.is_some());
-            kinds_of_this_version.extend(refused.then(|| "refusal".to_owned()));
+            let history = run.history.as_deref();
+            let account = history.and_then(|history| history.account.as_deref());
+            let parts = [
+                ("relapse", history.is_some_and(|history| history.relapse.is_some())),
+                ("refusal", history.is_some_and(|history| history.refusal.is_some())),
+                ("unmet condition", account.is_some_and(|a| !a.conditions.is_empty())),
+                ("command", account.is_some_and(|a| !a.commands.is_empty())),
+                ("CPU time", account.is_some_and(|a| a.cpu_us.is_some())),
+            ];
+            let there = parts.into_iter().filter(|(_, is_there)| *is_there);
+            kinds_of_this_version.extend(there.map(|(part, _)| part.to_owned()));
             let state = format!("{:?}", run.state);
             kinds_of_this_version.extend(state.split('(').next().map(str::to_owned));
         }
@@ -97,6 +104,7 @@ fn state_files_of_all_versions_are_understood() {
     let kinds: Vec<_> = kinds_of_this_version.into_iter().collect();
     let expected = [
         "Automount",
+        "CPU time",
         "Device",
         "Mount",
         "Service",
@@ -104,8 +112,10 @@ fn state_files_of_all_versions_are_understood() {
         "Socket",
         "Swap",
         "Target",
+        "command",
         "refusal",
         "relapse",
+        "unmet condition",
     ];
     assert_eq!(kinds, expected, "a new version needs files: warren-sim --state-file");
 }

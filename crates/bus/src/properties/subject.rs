@@ -139,6 +139,20 @@ impl<'a> Subject<'a> {
         self.history().and_then(|h| h.asserts).unwrap_or_else(|| self.nothing_to_test())
     }
 
+    /// What came of each condition; none if all were met.
+    pub fn conditions_tested(&self) -> &'a [Tested] {
+        self.account().map_or(&[], |account| &account.conditions)
+    }
+
+    /// The same of the assertions.
+    pub fn asserts_tested(&self) -> &'a [Tested] {
+        self.account().map_or(&[], |account| &account.asserts)
+    }
+
+    fn account(&self) -> Option<&'a Account> {
+        self.history()?.account.as_deref()
+    }
+
     /// A unit without conditions that was started has met all of them.
     fn nothing_to_test(&self) -> (Moment, bool) {
         let started = self.moment(|h| h.inactive_exit);
@@ -283,6 +297,33 @@ impl<'a> Subject<'a> {
             (None, Some(ended)) => Main::ended(ended),
             (None, None) => Main::default(),
         }
+    }
+
+    /// What is known of command `index` of a list: the process that runs or its end, since the unit
+    /// was last started. Of `ExecStart=` the main process is at the last command that was run.
+    pub fn command(&self, list: CommandList, index: usize, of: usize) -> Main {
+        let Ok(index) = u16::try_from(index) else { return Main::default() };
+        if let Some(ended) = self.history().and_then(|h| h.command_end(list, index)) {
+            return Main::ended(ended);
+        }
+        let at = self.service_run().map(|run| run.command);
+        let control = match self.service_run().and_then(|run| run.control) {
+            Some(Control::Running(process)) => Some(process),
+            _ => None,
+        };
+        match (list, control) {
+            (_, Some(process)) if at == Some((list, index)) => Main::running(process),
+            (CommandList::Start, _) if self.main_at(index, of) => self.main(),
+            _ => Main::default(),
+        }
+    }
+
+    /// Whether the main process is, or was, command `index` of `of`: the first of which no end is
+    /// kept, if the one before it has one.
+    fn main_at(&self, index: u16, of: usize) -> bool {
+        let is_asked = self.service_run().is_some_and(|run| run.main_asked.is_some());
+        let is_over = |index| self.history().and_then(|h| h.command_end(CommandList::Start, index));
+        of == 1 || !is_asked && (index == 0 || is_over(index - 1).is_some())
     }
 
     /// `WatchdogUSec`: what is in force once it was started, before that no limit.

@@ -88,8 +88,8 @@ properties! {
     ConditionTimestampMonotonic "t" Value => |s, w| w.u64(s.conditions().0.monotonic.0);
     AssertTimestamp "t" Value => |s, w| w.u64(s.asserts().0.realtime_us);
     AssertTimestampMonotonic "t" Value => |s, w| w.u64(s.asserts().0.monotonic.0);
-    Conditions "a(sbbsi)" Invalidates => |s, w| conditions(w, "Condition", &s.section().conditions, s.conditions());
-    Asserts "a(sbbsi)" Invalidates => |s, w| conditions(w, "Assert", &s.section().asserts, s.asserts());
+    Conditions "a(sbbsi)" Invalidates => |s, w| conditions(w, "Condition", &s.section().conditions, s.conditions(), s.conditions_tested());
+    Asserts "a(sbbsi)" Invalidates => |s, w| conditions(w, "Assert", &s.section().asserts, s.asserts(), s.asserts_tested());
     LoadError "(ss)" Const => |s, w| s.load_error(w);
     Transient "b" Const => |s, w| w.bool(s.files().transient);
     Perpetual "b" Const => |s, w| w.bool(s.flags().perpetual());

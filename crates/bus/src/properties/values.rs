@@ -2,7 +2,7 @@
 
 use crate::wire::Writer;
 use std::time::Duration;
-use warren_core::state::{Ended, ExitStatus, Process};
+use warren_core::state::{Ended, ExitStatus, Process, Tested};
 use warren_core::time::Moment;
 use warren_unit::config::*;
 
@@ -81,21 +81,24 @@ impl Main {
     }
 }
 
-/// `a(sbbsi)`: with several conditions of which not all held it is not known which did not.
+/// `a(sbbsi)`: what came of each is kept unless all were met.
 pub fn conditions<'w>(
     w: &'w mut Writer,
     prefix: &str,
     conditions: &[Condition],
     tested: (Moment, bool),
+    each: &[Tested],
 ) -> &'w mut Writer {
-    let result = match (tested.0.is_never(), tested.1, conditions.len()) {
-        (true, ..) => 0,
-        (false, true, _) => 1,
-        (false, false, 1) => -1,
-        (false, false, _) => 0,
-    };
+    let all = if tested.0.is_never() || !tested.1 { Tested::Untested } else { Tested::Met };
     w.array(b'(', |w| {
-        for condition in conditions {
+        for (at, condition) in conditions.iter().enumerate() {
+            // After an edit of the file the list may be another one.
+            let is_same = each.len() == conditions.len();
+            let result = match if is_same { each[at] } else { all } {
+                Tested::Untested => 0,
+                Tested::Met => 1,
+                Tested::Unmet => -1,
+            };
             w.structure().str(&format!("{prefix}{}", condition.kind.as_str()));
             w.bool(condition.trigger).bool(condition.negate).str(&condition.parameter).i32(result);
         }

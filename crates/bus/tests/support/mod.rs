@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use warren_bus::backend::*;
 use warren_bus::{Announcement, Bus, BusError};
-use warren_core::event::{Done, Effect, Event};
+use warren_core::event::{Done, Effect, Event, Verdict};
 use warren_core::graph::{Change, Definition, Files, NewDefinition};
 use warren_core::ids::{ClientId, UnitId};
 use warren_core::machine::Core;
@@ -19,6 +19,7 @@ use warren_core::settings::{Compiled, Settings};
 use warren_core::state::ExitStatus;
 use warren_core::time::{Moment, Monotonic};
 use warren_core::view::View;
+use warren_unit::config::Condition;
 use warren_unit::load::{Sources, load};
 use warren_unit::parse::parse;
 use warren_unit::{Context, Defaults, UnitName};
@@ -410,7 +411,13 @@ impl Inner {
     fn events_of(&mut self, effect: Effect) -> Vec<Event> {
         let id = effect.id();
         let result = match effect {
-            Effect::CheckConditions { .. } => Done::Conditions { conditions: true, asserts: true },
+            Effect::CheckConditions { section, .. } => {
+                let verdict = |list: &[Condition]| Verdict::of(list, |c| &*c.parameter != "/nope");
+                Done::Conditions {
+                    conditions: verdict(&section.conditions),
+                    asserts: verdict(&section.asserts),
+                }
+            }
             Effect::Spawn(id, spawn) => return self.spawn(id, &spawn),
             Effect::Listen { .. } => Done::Listening { fds: 1 },
             Effect::Kill { id, unit, signal, .. } => return self.kill(id, unit, signal),
@@ -458,7 +465,7 @@ impl Inner {
             Some(code) => {
                 events.push(Event::Exited { pid, status: ExitStatus::Exited(code) });
                 if !self.pids.values().any(|of| *of == unit) {
-                    events.push(Event::CgroupEmpty { unit });
+                    events.push(Event::CgroupEmpty { unit, cpu_us: None });
                 }
             }
         }
@@ -489,7 +496,7 @@ impl Inner {
             events.push(Event::Exited { pid, status: ExitStatus::Killed(signal) });
         }
         if !events.is_empty() {
-            events.push(Event::CgroupEmpty { unit });
+            events.push(Event::CgroupEmpty { unit, cpu_us: None });
         }
         events
     }

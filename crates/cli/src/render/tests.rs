@@ -140,15 +140,17 @@ fn why_starts_at_the_root_cause() {
         ]},
     ]});
     check("why-refused", &why(&refused, PLAIN));
-    let skipped = |unmet: &[&str]| {
+    let skipped = |unmet: &[&str], then: &[&str]| {
         let path = json!([{"name": "a.service", "active": "inactive", "sub": "dead", "unmet": unmet,
+            "unmet_then": then,
             "since": 1_795_000_000_000_000u64,
             "reason": {"code": "WR-0030", "text": "a condition was not met, so it was skipped",
                        "cause": by, "cure": "see the Condition*= settings of the unit"}}]);
         why(&json!({"units": [{"unit": "a.service", "impact": [], "path": path}]}), PLAIN)
     };
     let unmet = ["ConditionPathExists=/nope", "ConditionHost=!db"];
-    check("why-skipped", &(skipped(&unmet) + &skipped(&[])));
+    let then = &unmet[..1];
+    check("why-skipped", &(skipped(&unmet, then) + &skipped(&[], &[]) + &skipped(&[], then)));
     let stopping = json!({"units": [], "stopping": true, "unwritten_bytes": 412 << 20, "waits": [
         {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
          "so_far_us": 2_500_000, "left_us": 87_500_000},
