@@ -183,11 +183,9 @@ pub enum ExpireHow {
 impl Device {
     /// Opens it. `ENOENT` when the kernel has no autofs.
     pub fn open() -> Result<Device> {
-        use rustix::fs::{Mode, OFlags};
-        let path = "/dev/autofs";
-        rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-            .call_on("open", path)
-            .map(Device)
+        /// Of the kernel's list of devices.
+        const MINOR: u32 = 235;
+        crate::file::open_misc("/dev/autofs", MINOR).map(Device)
     }
 
     /// Opens the automount point at a path for control, also below what is mounted on it; the

@@ -1,6 +1,6 @@
 //! Small file operations that take an fd.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use crate::error::{Context, Error, Result};
@@ -8,6 +8,26 @@ use crate::error::{Context, Error, Result};
 /// Cuts a file, or extends it with zeros, to `bytes`.
 pub fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> Result<()> {
     rustix::fs::ftruncate(fd, bytes).call("ftruncate")
+}
+
+/// Opens a device of the kernel's miscellaneous ones (Documentation/admin-guide/devices.txt, major 10)
+/// for reading and writing. Opening its node has the kernel load the module, so that the node is made
+/// where there is none yet, and taken away again if there is no such driver.
+pub fn open_misc(path: &str, minor: u32) -> Result<OwnedFd> {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, open, unlink};
+    const MISC_MAJOR: u32 = 10;
+    let open = || open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let made_and_opened = || {
+        let (mode, number) = (Mode::RUSR | Mode::WUSR, makedev(MISC_MAJOR, minor));
+        mknodat(CWD, path, FileType::CharacterDevice, mode, number)?;
+        open().inspect_err(|_| {
+            let _ = unlink(path);
+        })
+    };
+    match open() {
+        Err(rustix::io::Errno::NOENT) => made_and_opened().call_on("open", path),
+        other => other.call_on("open", path),
+    }
 }
 
 /// What tells one state of a directory's entry from another.

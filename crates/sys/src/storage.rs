@@ -108,6 +108,8 @@ pub fn remove_mapped(name: &str) -> Result<()> {
 pub fn register_btrfs(path: &Path) -> Result<()> {
     /// `_IOW(0x94, 4, struct btrfs_ioctl_vol_args)`
     const BTRFS_IOC_SCAN_DEV: libc::c_ulong = 0x5000_9404;
+    /// Of the kernel's list of devices.
+    const BTRFS_MINOR: u32 = 234;
     /// `struct btrfs_ioctl_vol_args`: a descriptor, which is not used, and a path that ends in NUL.
     #[repr(C)]
     struct Arguments {
@@ -119,7 +121,7 @@ pub fn register_btrfs(path: &Path) -> Result<()> {
     let room = arguments.name.get_mut(..bytes.len()).filter(|_| bytes.len() < 4088);
     room.ok_or_else(|| Error::at("BTRFS_IOC_SCAN_DEV", path, libc::ENAMETOOLONG))?
         .copy_from_slice(bytes);
-    let control = match open_btrfs_control() {
+    let control = match crate::file::open_misc("/dev/btrfs-control", BTRFS_MINOR) {
         Err(e) if matches!(e.errno, libc::ENOENT | libc::ENODEV | libc::ENXIO) => return Ok(()),
         other => other?,
     };
@@ -131,26 +133,6 @@ pub fn register_btrfs(path: &Path) -> Result<()> {
         0.. => Ok(()),
         _ => Err(Error::last("BTRFS_IOC_SCAN_DEV").on(path)),
     }
-}
-
-/// The node that has the module loaded when it is opened; made where kmod(8) made none.
-fn open_btrfs_control() -> Result<rustix::fd::OwnedFd> {
-    use rustix::fs::{CWD, FileType, Mode, OFlags, makedev, mknodat, open};
-    const CONTROL: &str = "/dev/btrfs-control";
-    /// Of the kernel's list of devices.
-    const NUMBER: (u32, u32) = (10, 234);
-    let open = || open(CONTROL, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-    open()
-        .or_else(|error| {
-            if error != rustix::io::Errno::NOENT {
-                return Err(error);
-            }
-            let mode = Mode::RUSR | Mode::WUSR;
-            let number = makedev(NUMBER.0, NUMBER.1);
-            mknodat(CWD, CONTROL, FileType::CharacterDevice, mode, number)?;
-            open()
-        })
-        .call_on("open", CONTROL)
 }
 
 /// An ioctl without an argument on a block device.
