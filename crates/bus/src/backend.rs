@@ -10,6 +10,8 @@ use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::{Asker, KillWhom};
 use warren_core::settings::Compiled;
+use warren_core::state::BootTimes;
+use warren_core::time::Moment;
 use warren_core::view::View;
 use warren_unit::escape::path_unescape;
 use warren_unit::{Defaults, UnitName};
@@ -383,14 +385,10 @@ pub struct Facts {
     /// `SoftRebootsCount`
     pub soft_reboots: u32,
     pub service_watchdogs: bool,
-    pub userspace: (u64, u64),
-    pub finish: (u64, u64),
-    pub generators_start: (u64, u64),
-    pub generators_finish: (u64, u64),
-    pub units_load_start: (u64, u64),
-    pub units_load_finish: (u64, u64),
-    /// When the configuration was last reloaded.
-    pub units_load: (u64, u64),
+    /// When the boot was at what.
+    pub boot: BootTimes,
+    /// When the configuration was last loaded.
+    pub units_load: Moment,
     /// Memory of the host in bytes, for limits that are shares of it.
     pub memory_bytes: u64,
     /// Tasks that the host can have.
@@ -414,13 +412,8 @@ impl Default for Facts {
             exit_code: 0,
             soft_reboots: 0,
             service_watchdogs: true,
-            userspace: (0, 0),
-            finish: (0, 0),
-            generators_start: (0, 0),
-            generators_finish: (0, 0),
-            units_load_start: (0, 0),
-            units_load_finish: (0, 0),
-            units_load: (0, 0),
+            boot: BootTimes::default(),
+            units_load: Moment::default(),
             memory_bytes: u64::MAX,
             tasks_ceiling: u64::MAX,
             defaults: Arc::default(),

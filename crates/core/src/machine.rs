@@ -65,6 +65,8 @@ pub struct Core {
     pub(crate) without_cgroups: bool,
     /// See [`Core::set_ending`].
     pub(crate) ending: u16,
+    /// See [`Core::set_boot_times`].
+    pub(crate) boot: BootTimes,
     /// Services of `Type=idle` that wait for the other jobs to end.
     pub(crate) idle_queue: BTreeSet<UnitId>,
     /// Jobs that have begun. Those that only wait may wait for a unit of the idle queue.
@@ -132,6 +134,7 @@ impl Core {
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
             ending: 0,
+            boot: BootTimes::default(),
             idle_queue: BTreeSet::new(),
             running_jobs: 0,
             connections: BTreeMap::new(),

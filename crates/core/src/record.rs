@@ -18,7 +18,7 @@ use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
 use crate::notes::{Notes, Remark};
-use crate::state::{Account, Relapse, UnitRun};
+use crate::state::{Account, BootTimes, Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -57,6 +57,8 @@ enum Record<'r> {
     Refusal { unit: UnitId, refusal: Cow<'r, Remark> },
     /// How the last start and run went; follows the unit's own record. Since version 5.
     Account { unit: UnitId, account: Cow<'r, Account> },
+    /// When the boot was at what. Since version 5.
+    Boot(BootTimes),
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -134,6 +136,8 @@ pub struct Restored {
     pub runs: BTreeMap<UnitId, UnitRun>,
     /// The manager's own.
     pub manager: Option<Manager>,
+    /// When the boot was at what.
+    pub boot: BootTimes,
     /// What followed from the last batch.
     pub late: Vec<Late>,
     /// Bytes up to the end of the last whole frame.
@@ -209,6 +213,11 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
 /// Appends the manager's own state.
 pub fn write_manager(out: &mut Vec<u8>, manager: Manager) {
     write_frame(out, &Record::Manager(manager));
+}
+
+/// Appends when the boot was at what.
+pub fn write_boot(out: &mut Vec<u8>, boot: BootTimes) {
+    write_frame(out, &Record::Boot(boot));
 }
 
 /// Appends the frames of a batch, of which there are `records`, under a head of their own.
@@ -316,6 +325,7 @@ impl Restored {
                 run.history.get_or_insert_default().account = Some(account);
             }
             Record::Manager(manager) => self.manager = Some(manager),
+            Record::Boot(boot) => self.boot = boot,
             Record::Batch { .. } => return false,
         }
         true

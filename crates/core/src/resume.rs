@@ -39,6 +39,16 @@ impl Core {
         self.ending = ending;
     }
 
+    /// Notes when the boot was at what, for the next incarnation.
+    pub fn set_boot_times(&mut self, boot: BootTimes) {
+        self.boot = boot;
+    }
+
+    /// When the boot was at what.
+    pub fn boot_times(&self) -> BootTimes {
+        self.boot
+    }
+
     /// Puts `graph` (whose ids are those of `restored`) and the restored run state in force, and
     /// returns the effects that were under way.
     pub fn recover(&mut self, now: Moment, graph: Arc<Graph>, restored: Restored) -> Vec<Effect> {

@@ -547,6 +547,19 @@ impl Account {
     }
 }
 
+/// When the steps of the boot began and were over; never where it did not come to that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct BootTimes {
+    /// Process 1, or the root process of the manager, had prepared the ground.
+    pub userspace: Moment,
+    /// systemd.generator(7).
+    pub generators: (Moment, Moment),
+    /// Unit files were read.
+    pub load: (Moment, Moment),
+    /// The first transaction was worked off.
+    pub finish: Moment,
+}
+
 /// What is kept of a unit that has been active at some time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct History {

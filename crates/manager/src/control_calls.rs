@@ -306,11 +306,16 @@ fn totals(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "failed": view.totals.failed,
         "generation": view.graph.generation(),
         "stopping": view.totals.stopping,
-        "load_us": facts.units_load_finish.1.saturating_sub(facts.units_load_start.1),
-        "startup_us": facts.finish.1.saturating_sub(facts.userspace.1),
+        "load_us": micros_between(facts.boot.load.0, facts.boot.load.1),
+        "startup_us": micros_between(facts.boot.userspace, facts.boot.finish),
         "resident_bytes": resident_bytes(),
         "pid": std::process::id(),
     }))
+}
+
+/// Zero where the end was not reached.
+fn micros_between(began: Moment, ended: Moment) -> u64 {
+    ended.monotonic.0.saturating_sub(began.monotonic.0)
 }
 
 /// What the manager does now.

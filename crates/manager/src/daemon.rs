@@ -18,6 +18,7 @@ use warren_core::ids::{ClientId, EffectId, JobId, UnitId};
 use warren_core::machine::Core;
 use warren_core::record::Late;
 use warren_core::request::{Notice, Reply};
+use warren_core::state::BootTimes;
 use warren_core::time::{Moment, Monotonic};
 use warren_init::protocol::control::{EXIT_RESTART, PowerAction};
 use warren_sys::epoll::{Epoll, Events};
@@ -557,9 +558,9 @@ impl Daemon {
         if !self.core.totals().startup_finished {
             self.core.set_startup_finished();
             let finished = now();
-            self.shared.change_facts(|facts| {
-                facts.finish = (finished.realtime_us, finished.monotonic.0);
-            });
+            let boot = BootTimes { finish: finished, ..self.core.boot_times() };
+            self.core.set_boot_times(boot);
+            self.shared.change_facts(|facts| facts.boot = boot);
             self.shared.publish(Arc::new(self.core.view()));
             self.recorder.boot_ended(finished, self.core.graph());
             let took = finished.monotonic.since(self.started.monotonic);

@@ -150,8 +150,22 @@ impl Daemon {
             Call::GetUnitFileLinks { file, runtime } => {
                 self.ask_of_files(Question::Links { file, runtime }, reply);
             }
+            Call::UnitProcesses(unit) => self.tell_processes(unit, reply),
             other => reply.send(self.take_question(other)),
         }
+    }
+
+    /// Processes of a unit, and of all units of a slice, each with its group. A slice may have
+    /// thousands, and a process may hold back who asks for its command line.
+    fn tell_processes(&mut self, unit: UnitId, reply: ReplySender) {
+        let group = crate::groups::group_path(self.core.graph(), unit);
+        let shared = self.shared.clone();
+        self.workers.run_all(move || {
+            let processes = shared.processes_by_group(&group).into_iter();
+            let line = |(group, pid): (String, i32)| (group, pid as u32, command_line(pid));
+            reply.send(Ok(Answer::Processes(processes.map(line).collect())));
+            Vec::new()
+        });
     }
 
     fn take_question(&mut self, call: Call) -> Outcome {
@@ -179,11 +193,6 @@ impl Daemon {
             Call::SetExitCode(code) => {
                 self.shared.change_facts(|facts| facts.exit_code = code);
                 Ok(Answer::Done)
-            }
-            Call::UnitProcesses(unit) => {
-                let group = crate::groups::group_path(self.core.graph(), unit);
-                let line = |pid: i32| (format!("/{group}"), pid as u32, command_line(pid));
-                Ok(Answer::Processes(self.groups.processes(unit).into_iter().map(line).collect()))
             }
             _ => Err(BusError::not_supported("This version does not do this.")),
         }
@@ -327,6 +336,7 @@ impl Daemon {
     fn record_reload(&mut self, mut done: Vec<Done>, commit_began: Monotonic) {
         let Some(first) = done.first().copied() else { return };
         let at = now();
+        self.shared.change_facts(|facts| facts.units_load = at);
         let detail = done.last().map_or(0, |last| last.detail);
         let apply = Done { phase: Phase::Apply, began: commit_began, ended: at.monotonic, detail };
         done.push(apply);

@@ -287,6 +287,14 @@ impl Shared {
         self.tree.as_ref().and_then(|tree| tree.procs_below(&path).ok()).unwrap_or_default()
     }
 
+    /// Processes in a cgroup and everywhere below it, each with the path of its group from the root of
+    /// the tree, as clients have it.
+    pub fn processes_by_group(&self, group: &str) -> Vec<(String, i32)> {
+        let found = self.tree.as_ref().and_then(|tree| tree.procs_by_group(group).ok());
+        let rooted = |(group, pid): (String, i32)| (format!("/{group}"), pid);
+        found.unwrap_or_default().into_iter().map(rooted).collect()
+    }
+
     /// What a cgroup uses and has used.
     pub fn usage(&self, group: &str) -> Usage {
         let Some(tree) = &self.tree else { return Usage::default() };

@@ -15,8 +15,11 @@ use warren_core::ids::UnitId;
 use warren_core::machine::Core;
 use warren_core::record::Restored;
 use warren_core::settings::Settings;
+use warren_core::state::BootTimes;
 use warren_core::time::{Moment, Monotonic};
-use warren_init::protocol::control::{CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason};
+use warren_init::protocol::control::{
+    BEGAN_ENV, CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, STATE_NAME, StartReason,
+};
 use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Interest};
 use warren_sys::eventfd::EventFd;
@@ -155,17 +158,15 @@ fn make(
     let devices = Devices::open(std::mem::take(&mut kept.devices), &init)?;
     let (orders_in, orders) = channel();
     let mut facts = first_facts(&settings);
+    let mut boot = BootTimes { userspace: init_began().unwrap_or(began), ..BootTimes::default() };
 
     let generators = options.generators(&settings.context.architecture);
     // After a crash what they made at the start is still there.
     if let Some(generators) = generators.as_ref().filter(|_| is_boot) {
-        facts.generators_start = (began.realtime_us, began.monotonic.0);
         generators.run_apart();
-        let ended = now();
-        facts.generators_finish = (ended.realtime_us, ended.monotonic.0);
+        boot.generators = (began, now());
     }
     let load_began = now();
-    facts.units_load_start = (load_began.realtime_us, load_began.monotonic.0);
     // Who asks for a new manager expects it to read the files, as `daemon-reexec` does.
     let reads_anew = greeting.welcome.reason == StartReason::Asked || is_soft_reboot;
     let written = kept.generation.take().filter(|_| !reads_anew);
@@ -174,8 +175,12 @@ fn make(
     let first = First::find(&options, &settings, restored.as_ref(), file, found_mounts);
     let graph = first.graph.clone();
     let loaded = now();
-    facts.units_load_finish = (loaded.realtime_us, loaded.monotonic.0);
-    facts.units_load = facts.units_load_finish;
+    facts.units_load = loaded;
+    let boot = match &restored {
+        Some(restored) if !is_boot => restored.boot,
+        _ => BootTimes { load: (load_began, loaded), ..boot },
+    };
+    facts.boot = boot;
     let units = graph.definitions().filter(|d| d.load_state == LoadState::Loaded).count();
     say!(
         "{units} units loaded in {:.3} s",
@@ -212,6 +217,7 @@ fn make(
 
     let mut core = Core::new(settings, random_seed());
     core.set_without_cgroups(tree.is_none());
+    core.set_boot_times(boot);
     let groups = Groups::new(tree).map_err(text("watching cgroups"))?;
     let traps = match std::mem::take(&mut kept.pipe) {
         [Some(reader), Some(writer)] => Traps::new(Some((reader, writer)), wake.clone()),
@@ -353,7 +359,6 @@ fn open_tree() -> Option<Tree> {
 }
 
 fn first_facts(settings: &Settings) -> Facts {
-    let began = now();
     Facts {
         version: format!("(warrener {})", env!("CARGO_PKG_VERSION")),
         machine_id: settings.context.machine_id.to_string(),
@@ -365,7 +370,6 @@ fn first_facts(settings: &Settings) -> Facts {
         environment: service_environment().iter().map(|(n, v)| format!("{n}={v}")).collect(),
         control_group: String::new(),
         soft_reboots: soft_reboots(),
-        userspace: (began.realtime_us, began.monotonic.0),
         defaults: settings.defaults.clone(),
         memory_bytes: crate::groups::host_memory(),
         tasks_ceiling: crate::groups::host_tasks(),
@@ -377,6 +381,14 @@ fn first_facts(settings: &Settings) -> Facts {
 fn soft_reboots() -> u32 {
     let told = std::env::var(SOFT_REBOOTS_ENV).unwrap_or_default();
     told.parse().unwrap_or(0)
+}
+
+/// When init had prepared the ground, by its word.
+fn init_began() -> Option<Moment> {
+    let told = std::env::var(BEGAN_ENV).ok()?;
+    let (realtime, monotonic) = told.split_once(' ')?;
+    let monotonic = Monotonic(monotonic.parse().ok()?);
+    Some(Moment { monotonic, realtime_us: realtime.parse().ok()? })
 }
 
 /// What services inherit (systemd.exec(5), "ENVIRONMENT VARIABLES").
@@ -425,15 +437,11 @@ impl Daemon {
     fn record_beginning(&mut self, units: u64) {
         use warren_bus::backend::Backend;
         self.recorder.boot_began(self.started);
-        let facts = self.shared.facts();
-        let phases = [
-            (Phase::Generators, facts.generators_start.1, facts.generators_finish.1, 0),
-            (Phase::Load, facts.units_load_start.1, facts.units_load_finish.1, units),
-        ];
-        for (phase, began, ended, detail) in phases {
-            // 0: it was not done.
-            if began > 0 {
-                let (began, ended) = (Monotonic(began), Monotonic(ended));
+        let boot = self.shared.facts().boot;
+        let phases = [(Phase::Generators, boot.generators, 0), (Phase::Load, boot.load, units)];
+        for (phase, (began, ended), detail) in phases {
+            if !began.is_never() {
+                let (began, ended) = (began.monotonic, ended.monotonic);
                 self.recorder.did(recorder::Done { phase, began, ended, detail });
             }
         }

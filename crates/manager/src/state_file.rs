@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use warren_core::ids::UnitId;
 use warren_core::machine::Core;
 use warren_core::record::{self, Late, Manager, Restored, Unusable};
+use warren_core::state::BootTimes;
 use warren_sys::memfd;
 
 /// Largest state file that is read back, in bytes.
@@ -25,6 +26,7 @@ pub struct StateFile {
     base: u64,
     names_written: usize,
     manager_written: Option<Manager>,
+    boot_written: BootTimes,
     /// The last batch that was written has late effects.
     late_written: bool,
     scratch: Vec<u8>,
@@ -46,6 +48,7 @@ impl StateFile {
             base: end,
             names_written: 0,
             manager_written: None,
+            boot_written: BootTimes::default(),
             late_written: false,
             scratch: Vec::new(),
         })
@@ -67,6 +70,7 @@ impl StateFile {
             base: end,
             names_written: names,
             manager_written: None,
+            boot_written: BootTimes::default(),
             late_written: true,
             scratch: Vec::new(),
         };
@@ -130,6 +134,11 @@ impl StateFile {
         if self.manager_written != Some(manager) {
             record::write_manager(out, manager);
             self.manager_written = Some(manager);
+            records += 1;
+        }
+        if self.boot_written != core.boot_times() {
+            self.boot_written = core.boot_times();
+            record::write_boot(out, self.boot_written);
             records += 1;
         }
         records

@@ -243,6 +243,62 @@ fn processes_are_found_by_their_group() {
     assert_eq!(unit_of(4_000_000), None);
 }
 
+/// `systemctl status` of a slice and of the whole machine shows everybody below, each in his group.
+#[test]
+fn the_processes_of_slices_are_shown() {
+    let units = [
+        ("a.service", "[Service]\nSlice=s.slice\nExecStart=@P stay"),
+        ("b.service", "[Service]\nSlice=s-t.slice\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("of-slices", &units) else { return };
+    if m.run(&["systemctl", "--version"]).is_err() {
+        return lab::not_run("the_processes_of_slices_are_shown", "systemctl of systemd");
+    }
+    m.expect_job("start", "a.service", "done");
+    m.expect_job("start", "b.service", "done");
+    if m.status("a.service")["cpu_ns"].is_null() {
+        return lab::not_run("the_processes_of_slices_are_shown", "cgroups");
+    }
+    let tree = |unit: &[&str]| {
+        let words = [&["systemctl", "status", "--no-pager", "--lines=0"], unit].concat();
+        m.run(&words).unwrap_or_else(|error| panic!("systemctl status {unit:?}: {error}"))
+    };
+    let processes =
+        ["a.service", "b.service"].map(|unit| format!("─{} ", m.main_pid(unit).expect("it runs")));
+    for shown in [tree(&["s.slice"]), tree(&[])] {
+        let is_there = |part: &str| shown.contains(part);
+        assert!(processes.iter().all(|line| is_there(line)), "{shown}");
+        assert!(is_there("s-t.slice") && is_there("b.service"), "{shown}");
+    }
+}
+
+/// `systemd-analyze` has its times, and they outlive a manager.
+#[test]
+fn the_times_of_the_boot_are_kept() {
+    let Some(m) = Machine::start("times", &[]) else { return };
+    if m.run(&["systemctl", "--version"]).is_err() {
+        return lab::not_run("the_times_of_the_boot_are_kept", "systemctl of systemd");
+    }
+    let times = || {
+        let properties = ["Userspace", "GeneratorsStart", "GeneratorsFinish", "UnitsLoadStart"];
+        let properties = [&properties[..], &["UnitsLoadFinish", "Finish"]].concat();
+        let ask = |name: &str| {
+            let name = format!("{name}TimestampMonotonic");
+            let said = m.run(&["systemctl", "show", "--value", "-p", &name]).ok()?;
+            said.trim().parse::<u64>().ok()
+        };
+        properties.into_iter().map(ask).collect::<Option<Vec<u64>>>()
+    };
+    let first = lab::until("the machine has started", || times().filter(|t| t[5] > 0));
+    // Where there are no generators they took no time.
+    let run: Vec<u64> = first.iter().copied().filter(|&at| at > 0).collect();
+    assert!(run.is_sorted() && run.len() >= 4, "{first:?}");
+    let old = m.manager_pid();
+    assert!(m.kill_manager());
+    lab::until("another manager", || (m.manager_pid() != old).then_some(()));
+    assert_eq!(lab::until("it answers", times), first);
+}
+
 /// Who cannot start says why before init ends it, and starts when it can.
 #[test]
 fn a_manager_that_cannot_start_says_why() {

@@ -294,18 +294,32 @@ impl Tree {
 
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
-        let mut pids = self.procs(group)?;
+        let mut pids = Vec::new();
+        self.walk_procs(group, &mut |_, more| pids.extend(more))?;
+        Ok(pids)
+    }
+
+    /// The same, each with the group that it is in.
+    pub fn procs_by_group(&self, group: &str) -> Result<Vec<(String, i32)>> {
+        let mut all = Vec::new();
+        self.walk_procs(group, &mut |group, pids| {
+            all.extend(pids.into_iter().map(|pid| (group.to_owned(), pid)));
+        })?;
+        Ok(all)
+    }
+
+    fn walk_procs(&self, group: &str, take: &mut impl FnMut(&str, Vec<i32>)) -> Result<()> {
+        take(group, self.procs(group)?);
         if self.count_children(group)? == 0 {
-            return Ok(pids);
+            return Ok(());
         }
         for child in self.children(group)? {
-            match self.procs_below(&join(group, &child)) {
-                Ok(more) => pids.extend(more),
-                Err(e) if e.is_gone() => {}
-                Err(e) => return Err(e),
+            match self.walk_procs(&join(group, &child), take) {
+                Err(e) if !e.is_gone() => return Err(e),
+                _ => {}
             }
         }
-        Ok(pids)
+        Ok(())
     }
 
     /// CPU time used by the group and everything below, microseconds (`cpu.stat`; there even

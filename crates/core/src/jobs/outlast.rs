@@ -8,7 +8,7 @@ use warren_unit::Relation;
 use crate::ids::UnitId;
 use crate::machine::Core;
 use crate::record::Restored;
-use crate::state::{ActiveState, TypeState, UnitRun};
+use crate::state::{ActiveState, BootTimes, TypeState, UnitRun};
 
 /// Whoever conflicts with one of these is stopped by every end: default dependencies say so.
 const ALL_ENDS: [&str; 3] = ["shutdown.target", "umount.target", "final.target"];
@@ -99,6 +99,7 @@ impl Restored {
         };
         self.runs.retain(|_, run| is_kept(run));
         self.runs.values_mut().for_each(|run| run.job = None);
+        self.boot = BootTimes::default();
         if let Some(manager) = &mut self.manager {
             manager.startup_finished = false;
             manager.stopping = false;

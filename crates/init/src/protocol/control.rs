@@ -29,6 +29,10 @@ pub const CONTROL_FD_ENV: &str = "WARREN_CONTROL_FD";
 /// when there is none.
 pub const CGROUP_ROOT_ENV: &str = "WARREN_CGROUP_ROOT";
 
+/// Environment variable with when init had prepared the ground: microseconds of CLOCK_REALTIME and of
+/// CLOCK_MONOTONIC, in decimal, with a space between them.
+pub const BEGAN_ENV: &str = "WARREN_BEGAN";
+
 /// Environment variable with how many soft reboots the manager's machine has seen, in decimal.
 pub const SOFT_REBOOTS_ENV: &str = "WARREN_SOFT_REBOOTS";
 

@@ -6,7 +6,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use warren_init::protocol::control::{
-    CGROUP_ROOT_ENV, CONTROL_FD, CONTROL_FD_ENV, EXIT_RESTART, HELPERS_MAX, PowerAction,
+    BEGAN_ENV, CGROUP_ROOT_ENV, CONTROL_FD, CONTROL_FD_ENV, EXIT_RESTART, HELPERS_MAX, PowerAction,
     SOFT_REBOOTS_ENV, StartReason,
 };
 use warren_init::protocol::ring::{self, Ring};
@@ -590,9 +590,12 @@ fn make_ring(records: u64) -> Result<(OwnedFd, Ring)> {
 /// The manager gets our whole environment (NOTIFY_SOCKET and all) and what it needs to find us.
 fn manager_program(options: &Options, place: &Place, soft_reboots: u32) -> Result<Program> {
     let root = place.tree.as_ref().map(|t| t.path().to_string_lossy().into_owned());
-    let own = [CONTROL_FD_ENV, CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, again::HANDED_OVER_ENV];
+    let own =
+        [CONTROL_FD_ENV, CGROUP_ROOT_ENV, SOFT_REBOOTS_ENV, BEGAN_ENV, again::HANDED_OVER_ENV];
     let mut env = environment(&own);
     env.push(format!("{SOFT_REBOOTS_ENV}={soft_reboots}"));
+    let (realtime, monotonic) = (time::realtime_ns() / 1000, time::monotonic_ns() / 1000);
+    env.push(format!("{BEGAN_ENV}={realtime} {monotonic}"));
     env.push(format!("{CONTROL_FD_ENV}={CONTROL_FD}"));
     env.push(format!("{CGROUP_ROOT_ENV}={}", root.unwrap_or_default()));
     Program::new(&options.manager, &options.manager_args, &env)
