@@ -155,15 +155,18 @@ impl Daemon {
         }
     }
 
-    /// Processes of a unit, and of all units of a slice, each with its group. A slice may have
-    /// thousands, and a process may hold back who asks for its command line.
+    /// Processes of a unit, and of all units of a slice, each with its group; those of the kernel, which
+    /// are at the root, are nobody's. A slice may have thousands, and a process may hold back who asks
+    /// for its command line.
     fn tell_processes(&mut self, unit: UnitId, reply: ReplySender) {
         let group = crate::groups::group_path(self.core.graph(), unit);
         let shared = self.shared.clone();
         self.workers.run_all(move || {
             let processes = shared.processes_by_group(&group).into_iter();
+            let is_of_kernel = |group: &str, pid| group == "/" && is_kernel_thread(pid);
+            let told = processes.filter(|(group, pid)| !is_of_kernel(group, *pid));
             let line = |(group, pid): (String, i32)| (group, pid as u32, command_line(pid));
-            reply.send(Ok(Answer::Processes(processes.map(line).collect())));
+            reply.send(Ok(Answer::Processes(told.map(line).collect())));
             Vec::new()
         });
     }
@@ -481,6 +484,12 @@ impl Daemon {
         let (reply, _) = std::sync::mpsc::channel();
         self.take_job_call(Asker::default(), call, Client::Waiter(reply));
     }
+}
+
+/// A thread of the kernel has no program (proc(5), `/proc/pid/exe`); neither has a zombie.
+fn is_kernel_thread(pid: i32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 fn command_line(pid: i32) -> String {

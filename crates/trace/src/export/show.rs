@@ -97,8 +97,13 @@ impl Totals {
 
 /// Whether the bar ended in something that somebody has to look at.
 pub fn has_failed(bar: &Bar) -> bool {
-    let Some(end) = bar.end else { return false };
-    !matches!(end.ending, Ending::Done | Ending::Canceled | Ending::Skipped | Ending::Collected)
+    bar.end.is_some_and(|end| is_failure(end.ending))
+}
+
+/// What units of a type that is not run were asked for did not fail: every boot has some of those.
+pub fn is_failure(ending: Ending) -> bool {
+    use Ending::{Canceled, Collected, Done, Skipped, Unsupported};
+    !matches!(ending, Done | Canceled | Skipped | Collected | Unsupported)
 }
 
 /// One line that says it all.

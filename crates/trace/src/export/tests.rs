@@ -4,7 +4,7 @@ use super::*;
 use crate::analysis::Analysis;
 use crate::record::Recording;
 use crate::sample::host;
-use crate::words::Subject;
+use crate::words::{Ending, Subject};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -174,6 +174,16 @@ Who cost most
            -      300 us      820 ms         0        0 us  sockets.target
 ";
     assert_eq!(text, expect);
+}
+
+/// The page counts with the same endings.
+#[test]
+fn the_page_and_the_text_take_the_same_for_failures() {
+    let good = Ending::ALL.iter().filter(|&&ending| !show::is_failure(ending));
+    let numbers: Vec<String> = good.map(|ending| ending.number().to_string()).collect();
+    let list = format!("![0, {}].includes(", numbers.join(", "));
+    assert!(include_str!("../html/rows.js").contains(&list), "rows.js has not {list}");
+    assert!(show::is_failure(Ending::Failed) && !show::is_failure(Ending::Unsupported));
 }
 
 #[test]

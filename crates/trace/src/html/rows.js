@@ -54,9 +54,9 @@ function sumOf(run, row, column) {
   return bars.reduce((sum, bar) => sum + Math.max(0, run.bars[column][bar]), 0);
 }
 
-/** Endings 1, 2, 6 and 10 are done, canceled, skipped and collected; 0 is none yet. */
+/** Endings 1, 2, 6, 9 and 10 are done, canceled, skipped, unsupported and collected; 0 is none yet. */
 function hasFailed(run, bar) {
-  return ![0, 1, 2, 6, 10].includes(run.bars.ending[bar]);
+  return ![0, 1, 2, 6, 9, 10].includes(run.bars.ending[bar]);
 }
 
 /** A function that says whether a name is searched for; words must all occur. */
