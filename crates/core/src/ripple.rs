@@ -182,6 +182,16 @@ impl Core {
         }
     }
 
+    /// Does not start what `OnFailure=` or `OnSuccess=` names, because it would be too often.
+    pub(crate) fn leave_outcome_alone(&mut self, unit: UnitId, relation: Relation) {
+        let cause = Cause::Outcome(unit);
+        for other in self.related(unit, &[relation]) {
+            if self.active_state(other).is_down() {
+                self.note(other, Code::OutcomeLimit, cause, String::new());
+            }
+        }
+    }
+
     /// Jobs that wait for this unit's state rather than for a job: bound units and stops.
     fn requeue_waiters(&mut self, unit: UnitId) {
         if self.run(unit).job.is_some() {

@@ -376,10 +376,10 @@ impl Core {
             }
         } else if run.kill_asked == Some(effect) {
             self.service_mut(unit).kill_asked = None;
-            // Said of the moment of the signal: processes that came since then are not in it. For
-            // a main process that comes late the signal is sent again, so this is after it.
+            // Said of the moment of the signal: processes that come later are not in it. For one
+            // that came since, the signal was sent again, so this is after it, and it is gone too.
             let run = self.service_mut(unit);
-            let since = run.main_asked.is_some() || run.control.is_some();
+            let since = run.main_asked.is_some() || matches!(run.control, Some(Control::Asked(_)));
             if matches!(result, Done::Killed { processes: 0 }) && !since {
                 run.group_empty = true;
             }

@@ -21,6 +21,8 @@ impl Core {
         let started = self.now;
         self.own_pid(pid, unit);
         let run = self.service_mut(unit);
+        // It called itself the main process before it was known for what it is.
+        run.main.take_if(|main| main.pid == pid);
         run.control = Some(Control::Running(Process { pid, started }));
         run.group_empty = false;
         let list = run.command.0;

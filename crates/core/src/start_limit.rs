@@ -136,21 +136,32 @@ impl Core {
     /// Counts that `OnFailure=` or `OnSuccess=` of another unit asks for this one; whether it is once
     /// too often. Files may let two units ask for each other for ever, in no time: types without a
     /// start limit, and units that a condition skips, which counts as no start. Other starts are the
-    /// start limit's.
+    /// start limit's: what that has refused is not asked for again to be refused again.
     pub(crate) fn is_asked_too_often(&mut self, unit: UnitId) -> bool {
         let history = self.run(unit).history.as_deref();
         let failed = |check: Option<(Moment, bool)>| check.is_some_and(|(_, held)| !held);
         let was_skipped = history.is_some_and(|h| failed(h.conditions) || failed(h.asserts));
-        if !self.active_state(unit).is_down() || self.is_limited(unit) && !was_skipped {
+        let code = history.map(|h| h.reason.code);
+        let was_refused = matches!(code, Some(Code::StartLimit | Code::OutcomeLimit));
+        let counts_itself = self.is_limited(unit) && !was_skipped;
+        if !self.active_state(unit).is_down() || counts_itself && !was_refused {
             return false;
         }
         let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
         let starts = self.run(unit).history.as_ref().map(|h| h.starts).unwrap_or_default();
         let too_often = starts.is_full(now, interval, burst);
-        if !too_often {
+        if !too_often && !counts_itself {
             self.history_mut(unit).starts.count_one(now, interval, burst);
         }
         too_often
+    }
+
+    /// Counts that `OnFailure=` of this unit is answered for a start that never began, which counts as no
+    /// start; whether it is once too often. What is started may ask for this unit again, also when it
+    /// is up or on its way, and so on for ever, in no time.
+    pub(crate) fn fails_too_often_before_it_begins(&mut self, unit: UnitId) -> bool {
+        let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
+        self.history_mut(unit).account_mut().unbegun.count_one(now, interval, burst)
     }
 
     /// Whether it is down because one more start was one too many.

@@ -534,6 +534,8 @@ pub struct Account {
     pub commands: Vec<CommandEnd>,
     /// CPU time of all processes of the last run, in µs.
     pub cpu_us: Option<u64>,
+    /// Starts that never began and that `OnFailure=` was answered for.
+    pub unbegun: RateWindow,
 }
 
 impl Account {

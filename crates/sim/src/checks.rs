@@ -464,10 +464,16 @@ fn should_be_upheld(world: &World, unit: UnitId) -> bool {
     let run = world.core.unit_run(unit);
     let limited = run.history.as_ref().is_some_and(|h| h.outcome != Outcome::Success)
         || world.core.upheld_again_at(unit).is_some();
-    let free =
-        [Relation::Conflicts, Relation::ConflictedBy, Relation::Requisite, Relation::BindsTo]
-            .iter()
-            .all(|&r| graph.related(unit, r).next().is_none());
+    let in_the_way = [
+        Relation::Conflicts,
+        Relation::ConflictedBy,
+        Relation::Requisite,
+        Relation::BindsTo,
+        Relation::RequireAny,
+        Relation::ExcludeAll,
+        Relation::ExcludeAllOf,
+    ];
+    let free = in_the_way.iter().all(|&r| graph.related(unit, r).next().is_none());
     let simple = graph
         .related(unit, Relation::Requires)
         .all(|o| graph.name(o).unit_type() == UnitType::Slice);

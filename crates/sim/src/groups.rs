@@ -136,6 +136,12 @@ fn started_rightly(world: &World, definition: &Definition, before: &States) -> O
     Some(format!("excludes: {} comes up beside {}", definition.name, graph.name(beside)))
 }
 
+/// It was restarted with the other one, and waits for nobody on its way up.
+fn came_up_in_this_step(core: &Core, unit: UnitId) -> bool {
+    let history = core.unit_run(unit).history.as_ref();
+    history.is_some_and(|history| history.active_enter == core.totals().now)
+}
+
 /// `restart-on`: when a unit goes down, what is to go with it does not stay up.
 fn stopped_rightly(world: &World, definition: &Definition, before: &States) -> Option<String> {
     let (core, unit) = (&world.core, definition.id);
@@ -147,10 +153,14 @@ fn stopped_rightly(world: &World, definition: &Definition, before: &States) -> O
     let graph = core.graph();
     let rules = [Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
     let mut tied = rules.iter().flat_map(|&rule| graph.related(unit, rule));
+    // Those that have a rule for each other are restarted once, in whichever order.
+    let back = [Relation::RestartOnError, Relation::RestartOnRestart, Relation::RestartOnRefresh];
     let stays = tied.find(|&other| {
         before.get(&other).is_some_and(|state| state.is_up())
             && core.unit_run(other).active_state().is_up()
             && core.unit_run(other).job.is_none()
+            && !came_up_in_this_step(core, other)
+            && !back.iter().any(|&rule| graph.is_related(unit, rule, other))
             && !graph.is_related(other, Relation::RequireAny, unit)
     })?;
     Some(format!("restart-on: {} stays up without {}", graph.name(stays), definition.name))

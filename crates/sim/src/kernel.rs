@@ -114,6 +114,8 @@ pub struct Kernel {
     answers: BTreeMap<EffectId, Done>,
     exits: Vec<(u32, ExitStatus)>,
     exits_told: usize,
+    /// The unit of every process that ever was.
+    groups_of: BTreeMap<u32, UnitId>,
 }
 
 impl Kernel {
@@ -138,6 +140,7 @@ impl Kernel {
             answers: BTreeMap::new(),
             exits: Vec::new(),
             exits_told: 0,
+            groups_of: BTreeMap::new(),
         }
     }
 
@@ -287,7 +290,15 @@ impl Kernel {
 
     /// The manager has the answer now.
     pub fn take_answer(&mut self, id: EffectId) -> Option<Done> {
-        self.answers.remove(&id)
+        let answer = self.answers.remove(&id)?;
+        // The runner looks at the group when it hears of a process that has ended already.
+        if let Done::Spawned { pid } = answer
+            && let Some(&unit) = self.groups_of.get(&pid)
+            && self.members(unit).is_empty()
+        {
+            self.later(MS, Happening::LookAtGroup(unit));
+        }
+        Some(answer)
     }
 
     fn works(&mut self, fault: u32) -> Done {
@@ -332,6 +343,7 @@ impl Kernel {
         let pid = self.last_pid;
         let process = Process { unit, steps, next: 0, stubborn: false, reloads: false };
         self.processes.insert(pid, process);
+        self.groups_of.insert(pid, unit);
         let delay = if self.random.chance(self.faults.overtake) { 0 } else { MS };
         self.later(delay, Happening::Step(pid));
         pid

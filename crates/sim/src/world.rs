@@ -40,6 +40,8 @@ pub struct World {
     pub texts: UnitTexts,
     /// One line per thing that happened.
     pub log: Vec<String>,
+    /// Steps in a row that left work for the next one.
+    steps_behind: u32,
     /// What did not hold: the check's name and the case.
     pub wrong: Vec<String>,
     /// Replies to requests, by client.
@@ -82,6 +84,7 @@ impl World {
             replies: BTreeMap::new(),
             results: Vec::new(),
             lawless: false,
+            steps_behind: 0,
             soft: false,
             leavers: BTreeSet::new(),
             crashes: 0,
@@ -268,7 +271,13 @@ impl World {
         if crashes && self.wrong.is_empty() {
             self.crash();
         }
-        if self.core.is_behind() && self.wrong.is_empty() {
+        if !self.core.is_behind() {
+            self.steps_behind = 0;
+        } else if self.wrong.is_empty() {
+            self.steps_behind += 1;
+            if self.steps_behind > STEPS_BEHIND_MAX {
+                self.wrong.push("endless: one event is never worked off".to_owned());
+            }
             self.step(Event::Tick);
         }
     }
@@ -607,6 +616,9 @@ impl World {
         self.core.unit_run(unit).job.as_ref().map(|job| job.kind)
     }
 }
+
+/// Steps that one event may take: of a few dozen units each has a few jobs.
+const STEPS_BEHIND_MAX: u32 = 1000;
 
 /// Jobs that a step looks at with every other seed.
 const FEW_JOBS: usize = 2;
