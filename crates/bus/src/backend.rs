@@ -141,6 +141,13 @@ pub enum Call {
         /// No process to send it to is an error (`main-fail` and its relatives).
         must_hit: bool,
     },
+    /// Have the processes of a unit stand still, or go on; answered when they do.
+    Freeze {
+        /// The unit.
+        unit: UnitId,
+        /// Which of both.
+        frozen: bool,
+    },
     /// daemon-reload; answered when the new generation is in force.
     ReloadConfiguration,
     /// daemon-reexec; the connection may close instead of an answer.

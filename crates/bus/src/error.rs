@@ -55,6 +55,10 @@ constructors! {
     SYSTEMD no_unit_for_pid "NoUnitForPID";
     /// No unit has this run.
     SYSTEMD no_unit_for_invocation "NoUnitForInvocationID";
+    /// The unit is down.
+    SYSTEMD unit_inactive "UnitInactive";
+    /// The unit has a job, or something else is done with it.
+    SYSTEMD unit_busy "UnitBusy";
     /// There is no such job.
     SYSTEMD no_such_job "NoSuchJob";
     /// The unit has no such process.
@@ -115,6 +119,10 @@ impl From<Refusal> for BusError {
             Refusal::BadMode(_) | Refusal::BadSignal(_) => BusError::invalid_args(text),
             Refusal::NoSuchJob(_) => BusError::no_such_job(text),
             Refusal::NoSuchProcess(_) => BusError::no_such_process(text),
+            Refusal::CannotFreeze(_) => BusError::not_supported(text),
+            Refusal::Inactive => BusError::unit_inactive(text),
+            Refusal::HasJob(_) | Refusal::FreezerBusy(_) => BusError::unit_busy(text),
+            Refusal::Kernel(_) => BusError::failed(text),
             Refusal::ShuttingDown => BusError::shutting_down(text),
         }
     }

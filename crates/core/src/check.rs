@@ -63,6 +63,10 @@ impl Core {
     fn check_effects(&self, unit: UnitId, wrong: &mut Vec<String>) {
         let run = self.run(unit);
         let mut named = vec![run.history.as_ref().and_then(|h| h.checking)];
+        named.push(self.freezer(unit).asked());
+        if self.freezer(unit) != Freezer::Running && run.active_state().is_down() {
+            wrong.push(format!("{}: it is down and frozen", self.graph.name(unit)));
+        }
         match &run.state {
             TypeState::Service(Service::Up(s)) => {
                 named.extend([s.main_asked, s.kill_asked, s.main_search, asked(s.control)]);

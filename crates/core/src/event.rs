@@ -381,6 +381,15 @@ pub enum Effect {
         /// `PIDFile=`.
         pid_file: Option<Box<str>>,
     },
+    /// Freeze or thaw all processes of a unit → [`Done::Ok`] when they are, or [`Done::Failed`].
+    Freeze {
+        /// The effect's id.
+        id: EffectId,
+        /// The unit.
+        unit: UnitId,
+        /// Which of both.
+        frozen: bool,
+    },
     /// Kill every process of the unit's cgroup at once (`cgroup.kill`).
     KillGroup {
         /// The unit.
@@ -501,6 +510,7 @@ impl Effect {
             | Effect::Unmount { id, .. }
             | Effect::SetTrap { id, .. }
             | Effect::Kill { id, .. }
+            | Effect::Freeze { id, .. }
             | Effect::FindMain { id, .. } => Some(*id),
             _ => None,
         }

@@ -8,6 +8,7 @@ pub mod chunked;
 pub mod device;
 pub mod device_table;
 pub mod event;
+mod freezer;
 pub mod graph;
 mod groups;
 pub mod happening;

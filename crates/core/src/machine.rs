@@ -9,7 +9,7 @@ use crate::chunked::Chunked;
 use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
-use crate::ids::{EffectId, JobId, UnitId};
+use crate::ids::{ClientId, EffectId, JobId, UnitId};
 use crate::jobs::{JOBS_PER_STEP_MAX, Turns};
 use crate::part::Part;
 use crate::reason::{Cause, Code, Reason};
@@ -65,6 +65,8 @@ pub struct Core {
     pub(crate) without_cgroups: bool,
     /// See [`Core::set_ending`].
     pub(crate) ending: u16,
+    /// Who waits for a unit to be frozen or thawed, by the effect.
+    pub(crate) freeze_waiters: BTreeMap<EffectId, ClientId>,
     /// See [`Core::set_boot_times`].
     pub(crate) boot: BootTimes,
     /// Services of `Type=idle` that wait for the other jobs to end.
@@ -134,6 +136,7 @@ impl Core {
             serial: Serial { job: 1, effect: 1, invocation: seed },
             without_cgroups: false,
             ending: 0,
+            freeze_waiters: BTreeMap::new(),
             boot: BootTimes::default(),
             idle_queue: BTreeSet::new(),
             running_jobs: 0,
@@ -561,6 +564,7 @@ impl Core {
             return;
         }
         let reason = run.history.as_ref().map_or_else(Reason::default, |history| history.reason);
+        self.thaw_first(unit);
         self.happened(unit, What::State { active: new, sub, reason });
         self.forget_remarks(unit, old, new);
         self.stamp(unit, old, new);

@@ -18,7 +18,7 @@ use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
 use crate::notes::{Notes, Remark};
-use crate::state::{Account, BootTimes, Relapse, UnitRun};
+use crate::state::{Account, BootTimes, Freezer, Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -59,6 +59,8 @@ enum Record<'r> {
     Account { unit: UnitId, account: Cow<'r, Account> },
     /// When the boot was at what. Since version 5.
     Boot(BootTimes),
+    /// The unit is frozen, or on the way; follows the unit's own record. Since version 5.
+    Freezer { unit: UnitId, freezer: Freezer },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -207,6 +209,11 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
         write_frame(out, &Record::Account { unit, account: Cow::Borrowed(account) });
         records += 1;
     }
+    let freezer = run.history.as_ref().map(|history| history.freezer).unwrap_or_default();
+    if freezer != Freezer::Running {
+        write_frame(out, &Record::Freezer { unit, freezer });
+        records += 1;
+    }
     records
 }
 
@@ -326,6 +333,10 @@ impl Restored {
             }
             Record::Manager(manager) => self.manager = Some(manager),
             Record::Boot(boot) => self.boot = boot,
+            Record::Freezer { unit, freezer } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().freezer = freezer;
+            }
             Record::Batch { .. } => return false,
         }
         true

@@ -79,6 +79,13 @@ pub enum Request {
         /// What is said.
         text: String,
     },
+    /// Have the processes of a unit stand still, or go on.
+    Freeze {
+        /// The unit.
+        unit: UnitId,
+        /// Which of both.
+        frozen: bool,
+    },
     /// Send a signal to processes of a unit.
     Kill {
         /// The unit.
@@ -145,6 +152,16 @@ pub enum Refusal {
     NoSuchProcess(UnitName),
     /// A signal number out of range.
     BadSignal(i32),
+    /// Units of this type are not frozen, or there are no cgroups.
+    CannotFreeze(UnitName),
+    /// The unit is down.
+    Inactive,
+    /// The unit has a job.
+    HasJob(UnitName),
+    /// It is being frozen or thawed, or something else came in between.
+    FreezerBusy(UnitName),
+    /// The kernel refused; its words.
+    Kernel(String),
     /// The manager is going down and starts nothing any more.
     ShuttingDown,
 }
@@ -190,6 +207,11 @@ impl std::fmt::Display for Refusal {
             Refusal::NoSuchJob(job) => write!(f, "Job {} does not exist.", job.0),
             Refusal::NoSuchProcess(u) => write!(f, "Unit {u} has no such process."),
             Refusal::BadSignal(n) => write!(f, "Signal number {n} is out of range."),
+            Refusal::CannotFreeze(u) => write!(f, "Unit '{u}' does not support freezing."),
+            Refusal::Inactive => write!(f, "Unit is inactive."),
+            Refusal::HasJob(u) => write!(f, "Unit {u} has a pending job."),
+            Refusal::FreezerBusy(u) => write!(f, "Unit {u} is being frozen, thawed or changed."),
+            Refusal::Kernel(error) => f.write_str(error),
             Refusal::ShuttingDown => write!(f, "The manager is shutting down."),
         }
     }

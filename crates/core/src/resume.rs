@@ -104,6 +104,7 @@ impl Core {
             let section = self.compiled(unit).section.clone();
             self.again(id, unit, Effect::CheckConditions { id, unit, section });
         }
+        self.resume_freezer(unit);
         match self.run(unit).state.clone() {
             TypeState::Service(Service::Up(run)) => self.resume_service(unit, &run),
             TypeState::Socket(Socket::Up(run)) => self.resume_socket(unit, &run),

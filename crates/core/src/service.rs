@@ -345,7 +345,7 @@ impl Core {
     }
 
     pub(crate) fn service_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result) {
+        if self.conditions_done(unit, effect, &result) || self.freezer_done(unit, effect, &result) {
             return;
         }
         let Some(run) = self.service(unit) else { return };

@@ -549,6 +549,40 @@ impl Account {
     }
 }
 
+/// Whether the processes of a unit get a processor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Freezer {
+    /// They do.
+    #[default]
+    Running,
+    /// They are to stand still; the effect is not done yet.
+    Freezing(EffectId),
+    /// They stand still.
+    Frozen,
+    /// They are to go on; the effect is not done yet.
+    Thawing(EffectId),
+}
+
+impl Freezer {
+    /// The word that clients see.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Freezer::Running => "running",
+            Freezer::Freezing(_) => "freezing",
+            Freezer::Frozen => "frozen",
+            Freezer::Thawing(_) => "thawing",
+        }
+    }
+
+    /// The effect that is under way.
+    pub fn asked(self) -> Option<EffectId> {
+        match self {
+            Freezer::Freezing(id) | Freezer::Thawing(id) => Some(id),
+            Freezer::Running | Freezer::Frozen => None,
+        }
+    }
+}
+
 /// When the steps of the boot began and were over; never where it did not come to that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BootTimes {
@@ -594,6 +628,9 @@ pub struct History {
     /// How its last start and run went; a record of its own.
     #[serde(skip)]
     pub account: Option<Box<Account>>,
+    /// Whether its processes run; a record of its own unless they do.
+    #[serde(skip)]
+    pub freezer: Freezer,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.

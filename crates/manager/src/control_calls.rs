@@ -25,6 +25,7 @@ use crate::ending::scheduled::Scheduled;
 use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
+use crate::requests::command_line;
 use crate::shared::Shared;
 
 /// What a method answers, or the name and text of an error.
@@ -179,11 +180,6 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         out.extend(more);
     }
     Ok(out)
-}
-
-fn command_line(pid: i32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned()
 }
 
 pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {

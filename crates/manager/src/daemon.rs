@@ -130,6 +130,8 @@ pub struct Daemon {
     pub(crate) handed_over: Vec<UnitId>,
     pub(crate) stored_fds: crate::fd_store::FdStore,
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
+    /// Units that are being frozen or thawed, and which of both.
+    pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
     /// Conditions to be looked at at the end of the turn.
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,

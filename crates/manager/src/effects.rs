@@ -51,6 +51,7 @@ impl Daemon {
             Effect::Kill { id, unit, target, signal, then } => {
                 self.signal_for(id, unit, target, signal, then);
             }
+            Effect::Freeze { id, unit, frozen } => self.freeze(id, unit, frozen),
             Effect::FindMain { id, unit, pid_file } => self.find_main(id, unit, pid_file),
             Effect::KillGroup { unit } => self.dying.push(unit),
             Effect::CleanUp { unit, settings, restarting } => {

@@ -6,6 +6,7 @@ use warren_core::state::ExitStatus;
 use warren_sys::process::ExitKind;
 
 use crate::daemon::Daemon;
+use crate::groups::Groups;
 use crate::say;
 
 /// Exit records taken in one turn.
@@ -53,6 +54,27 @@ impl Daemon {
         let news = self.groups.drain();
         news.out_of_memory.into_iter().for_each(|unit| self.out_of_memory(unit));
         news.empty.into_iter().for_each(|unit| self.group_emptied(unit));
+        self.look_whom_it_froze();
+    }
+
+    /// Writes the order to the kernel, which may take a moment: a process that waits for a disk stands
+    /// still when it comes back.
+    pub(crate) fn freeze(&mut self, id: EffectId, unit: UnitId, frozen: bool) {
+        if let Err(error) = self.groups.freeze(unit, frozen) {
+            self.freezing.remove(&unit);
+            return self.done(id, Done::Failed { error });
+        }
+        self.freezing.insert(unit, (id, frozen));
+        self.look_whom_it_froze();
+    }
+
+    fn look_whom_it_froze(&mut self) {
+        let is_over = |groups: &Groups, unit, frozen| groups.is_frozen(unit) == frozen;
+        let groups = &self.groups;
+        let over =
+            self.freezing.extract_if(.., |unit, (_, frozen)| is_over(groups, *unit, *frozen));
+        let over: Vec<_> = over.collect();
+        over.into_iter().for_each(|(_, (id, _))| self.done(id, Done::Ok));
     }
 
     /// Nobody is left in the unit's group. What they used is told with it, so that a unit that goes

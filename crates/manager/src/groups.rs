@@ -290,6 +290,23 @@ impl Groups {
         }
     }
 
+    /// Has all processes of the unit stand still, or go on; the kernel reports when they do. The error
+    /// is for people.
+    pub fn freeze(&mut self, unit: UnitId, frozen: bool) -> std::result::Result<(), String> {
+        self.begin_watch(unit);
+        match (&self.tree, self.path(unit)) {
+            (Some(tree), Some(path)) => tree.freeze(path, frozen).map_err(|e| e.to_string()),
+            _ if frozen => Err("it has no cgroup".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether all processes of the unit stand still.
+    pub fn is_frozen(&self, unit: UnitId) -> bool {
+        let events = self.tree.as_ref().zip(self.path(unit));
+        events.and_then(|(tree, path)| tree.events(path).ok()).is_some_and(|events| events.frozen)
+    }
+
     /// Kills everything in the unit's group at once.
     pub fn kill(&mut self, unit: UnitId) -> Result<()> {
         self.note_kill(unit);

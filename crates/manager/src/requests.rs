@@ -136,6 +136,9 @@ impl Daemon {
             Call::Kill { unit, whom, signal, .. } => {
                 self.ask(asker, Request::Kill { unit, whom, signal }, Client::Bus(reply));
             }
+            Call::Freeze { unit, frozen } => {
+                self.ask(asker, Request::Freeze { unit, frozen }, Client::Bus(reply));
+            }
             Call::ReloadConfiguration => {
                 self.announce(Announcement::Reloading(true));
                 let how = Reload::ALL;
@@ -492,7 +495,8 @@ fn is_kernel_thread(pid: i32) -> bool {
         .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
-fn command_line(pid: i32) -> String {
+/// What a process was started as; the name in brackets of one that says nothing.
+pub(crate) fn command_line(pid: i32) -> String {
     let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
     match text.trim() {

@@ -261,6 +261,7 @@ fn make(
         handed_over: Vec::new(),
         stored_fds: FdStore::default(),
         environment: service_environment(),
+        freezing: BTreeMap::new(),
         checks: Vec::new(),
         name_watcher: None,
         bus_names: BTreeMap::new(),

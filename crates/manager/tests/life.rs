@@ -57,6 +57,51 @@ fn simple_oneshot_and_notify_services_start_and_stop() {
     });
 }
 
+/// A frozen service stands still, over a kill of the manager too, and is stopped without being thawed by
+/// hand: what asks it to end would wait for ever.
+#[test]
+fn a_frozen_service_stands_still_and_can_be_stopped() {
+    let ticks = "[Service]\nTimeoutStopSec=infinity\n\
+                 ExecStart=/bin/sh -c 'while :; do echo x >>/run/ticks; sleep 0.01; done'";
+    with("frozen", &[("ticks.service", ticks)], |m| {
+        // systemctl(1) asks for this over the system bus, which is not here.
+        let call = |method: &str| {
+            let interface = "org.freedesktop.systemd1.Manager";
+            let object = ["org.freedesktop.systemd1", "/org/freedesktop/systemd1", interface];
+            let address = "--address=unix:path=/run/systemd/private";
+            let words = [&["busctl", address, "call"], &object[..], &[method, "s"]].concat();
+            m.run(&[&words[..], &["ticks.service"]].concat())
+        };
+        if m.run(&["busctl", "--version"]).is_err() {
+            return lab::not_run("a_frozen_service_stands_still", "systemctl of systemd");
+        }
+        m.expect_job("start", "ticks.service", "done");
+        if m.status("ticks.service")["cpu_ns"].is_null() {
+            return lab::not_run("a_frozen_service_stands_still", "cgroups");
+        }
+        let ticks = || std::fs::metadata(m.inside("/run/ticks")).map_or(0, |file| file.len());
+        lab::until("it ticks", || (ticks() > 2).then_some(()));
+        call("FreezeUnit").expect("it can be frozen");
+        let show = || m.run(&["systemctl", "show", "--value", "-p", "FreezerState", "ticks"]);
+        for killed in [false, true] {
+            let old = m.manager_pid();
+            assert!(!killed || m.kill_manager());
+            lab::until("a manager answers", || (!killed || m.manager_pid() != old).then_some(()));
+            assert_eq!(lab::until("it is asked", || show().ok()).trim(), "frozen");
+            let before = ticks();
+            lab::pause(std::time::Duration::from_millis(100));
+            assert_eq!(ticks(), before, "killed {killed}");
+        }
+        call("ThawUnit").expect("it can be thawed");
+        let before = ticks();
+        lab::until("it goes on", || (ticks() > before).then_some(()));
+        call("FreezeUnit").expect("it can be frozen again");
+        m.expect_job("stop", "ticks.service", "done");
+        assert_eq!(show().expect("it can be asked").trim(), "running");
+        assert!(call("FreezeUnit").is_err_and(|error| error.contains("Unit is inactive.")));
+    });
+}
+
 /// What a unit used is told after its group is gone, of each kind of end, and by another manager too.
 #[test]
 fn what_a_run_used_is_known_after_its_end() {

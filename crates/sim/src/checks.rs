@@ -131,7 +131,9 @@ fn no_circle(core: &Core) -> Vec<String> {
 fn named_effects(run: &UnitRun) -> usize {
     let control = |c: Option<Control>| usize::from(matches!(c, Some(Control::Asked(_))));
     let checking = run.history.as_ref().is_some_and(|h| h.checking.is_some());
+    let freezer = run.history.as_ref().and_then(|h| h.freezer.asked());
     usize::from(checking)
+        + usize::from(freezer.is_some())
         + match &run.state {
             TypeState::Service(Service::Up(s)) => {
                 let asked = [s.main_asked, s.kill_asked, s.main_search];
@@ -370,6 +372,11 @@ fn kernel_agrees(world: &World) -> Vec<String> {
         let members = world.kernel.members(unit);
         if down && !members.is_empty() && !may_leave_processes(world, unit) {
             wrong.push(format!("left-over: {name} is down, {members:?} still run"));
+        }
+        let freezer = run.history.as_ref().map(|h| h.freezer).unwrap_or_default();
+        if !down && world.kernel.frozen.contains_key(&unit) != (freezer == Freezer::Frozen) {
+            let state = freezer.as_str();
+            wrong.push(format!("freezer: {name} is {state}, the kernel has it otherwise"));
         }
         let pairs = [
             (

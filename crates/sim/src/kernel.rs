@@ -76,6 +76,15 @@ pub struct OpenSocket {
     pub waiting: u32,
 }
 
+/// What waits for a frozen process to go on.
+#[derive(Clone, Copy, Debug)]
+pub enum Held {
+    /// Its next step.
+    Step(u32),
+    /// A signal to it.
+    Signal(u32, i32),
+}
+
 /// An automount's trap.
 #[derive(Clone, Debug, Default)]
 pub struct Trap {
@@ -102,6 +111,8 @@ pub struct Kernel {
     pub mounts: BTreeSet<UnitId>,
     /// Traps by unit.
     pub traps: BTreeMap<UnitId, Trap>,
+    /// Units whose groups are frozen, with what waits for them to be thawed.
+    pub frozen: BTreeMap<UnitId, Vec<Held>>,
     /// What is told nobody yet: lines for the timeline.
     pub log: Vec<String>,
     queue: BTreeMap<(u64, u64), Happening>,
@@ -129,6 +140,7 @@ impl Kernel {
             sockets: BTreeMap::new(),
             mounts: BTreeSet::new(),
             traps: BTreeMap::new(),
+            frozen: BTreeMap::new(),
             log: Vec::new(),
             queue: BTreeMap::new(),
             serial: 0,
@@ -247,7 +259,15 @@ impl Kernel {
                 let delay = self.moment();
                 self.later(delay, Happening::LookAtGroup(unit));
             }
+            Effect::Freeze { id, unit, frozen } => {
+                let done = self.works(self.faults.cgroup);
+                if done == Done::Ok {
+                    self.freeze(unit, frozen);
+                }
+                self.answer(id, done);
+            }
             Effect::CleanUp { unit, .. } => {
+                self.frozen.remove(&unit);
                 self.pid_files.remove(&unit);
             }
             Effect::CloseSockets { unit, .. } => {
@@ -349,10 +369,26 @@ impl Kernel {
         pid
     }
 
+    fn freeze(&mut self, unit: UnitId, frozen: bool) {
+        if frozen {
+            self.frozen.entry(unit).or_default();
+            return;
+        }
+        for held in self.frozen.remove(&unit).unwrap_or_default() {
+            match held {
+                Held::Step(pid) => self.later(MS, Happening::Step(pid)),
+                Held::Signal(pid, signal) => self.signal(pid, signal),
+            }
+        }
+    }
+
     /// A process takes its next step.
     pub fn step(&mut self, pid: u32) {
         let Some(process) = self.processes.get_mut(&pid) else { return };
         let unit = process.unit;
+        if let Some(held) = self.frozen.get_mut(&unit) {
+            return held.push(Held::Step(pid));
+        }
         let step = process.steps.get(process.next).cloned().unwrap_or(Step::Exit(0));
         process.next += 1;
         let mut pause = 0;
@@ -442,6 +478,10 @@ impl Kernel {
     fn signal(&mut self, pid: u32, signal: i32) {
         let Some(process) = self.processes.get(&pid) else { return };
         let (unit, deaf) = (process.unit, process.stubborn);
+        // cgroup-v2.rst: a frozen process can be killed.
+        if let Some(held) = self.frozen.get_mut(&unit).filter(|_| signal != SIGKILL) {
+            return held.push(Held::Signal(pid, signal));
+        }
         if signal == SIGHUP && process.reloads {
             self.say(Event::Notify {
                 unit,

@@ -45,6 +45,8 @@ pub enum Action {
     Unmount(String),
     /// `kill UNIT SIGNAL`: `systemctl kill`.
     Kill(String, i32),
+    /// `freeze UNIT` and `thaw UNIT`
+    Freeze(String, bool),
     /// `reset-failed UNIT`
     ResetFailed(String),
     /// `mark UNIT maintenance` or `mark UNIT degraded`
@@ -95,6 +97,8 @@ impl Action {
             "mount" => Action::Mount(unit()?),
             "umount" => Action::Unmount(unit()?),
             "kill" => Action::Kill(unit()?, second.trim().parse().ok()?),
+            "freeze" => Action::Freeze(unit()?, true),
+            "thaw" => Action::Freeze(unit()?, false),
             "reset-failed" => Action::ResetFailed(unit()?),
             "mark" => Action::Mark(unit()?, marked(second.trim())?),
             "mend" => Action::Mend(unit()?),
@@ -140,6 +144,10 @@ impl Action {
                 let Some(unit) = unit(world, name) else { return };
                 let whom = warren_core::request::KillWhom::All;
                 world.request(Request::Kill { unit, whom, signal: *signal });
+            }
+            Action::Freeze(name, frozen) => {
+                let Some(unit) = unit(world, name) else { return };
+                world.request(Request::Freeze { unit, frozen: *frozen });
             }
             Action::ResetFailed(name) => {
                 let unit = unit(world, name);
@@ -227,6 +235,8 @@ impl fmt::Display for Action {
             Action::Mount(unit) => write!(f, "mount {unit}"),
             Action::Unmount(unit) => write!(f, "umount {unit}"),
             Action::Kill(unit, signal) => write!(f, "kill {unit} {signal}"),
+            Action::Freeze(unit, true) => write!(f, "freeze {unit}"),
+            Action::Freeze(unit, false) => write!(f, "thaw {unit}"),
             Action::ResetFailed(unit) => write!(f, "reset-failed {unit}"),
             Action::Mark(unit, marked) => write!(f, "mark {unit} {}", marked.as_str()),
             Action::Mend(unit) => write!(f, "mend {unit}"),

@@ -27,7 +27,28 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     let mut plan = Plan { seed, faults, units, actions };
     devices::draw(&mut plan);
     groups::draw(&mut plan);
+    draw_freezing(&mut plan);
     plan
+}
+
+/// Units are frozen and thawed in one of five plans: by chance of its own, so that the others stay as
+/// they were.
+fn draw_freezing(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x0066_7265_657a_6572);
+    if !random.chance(200) {
+        return;
+    }
+    let names = plan.units.names().map(ToString::to_string);
+    let services: Vec<String> = names.filter(|name| suffix(name) == "service").collect();
+    let end = plan.actions.last().map_or(1000, |(at, _)| *at) + 1;
+    for _ in 0..random.below(8) {
+        let Some(name) = services.get(random.below(services.len().max(1) as u64) as usize) else {
+            return;
+        };
+        let action = Action::Freeze(name.clone(), random.chance(600));
+        plan.actions.push((random.below(end), action));
+    }
+    plan.actions.sort_by_key(|(at, _)| *at);
 }
 
 fn draw_names(random: &mut Random) -> Vec<String> {

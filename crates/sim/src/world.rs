@@ -540,6 +540,8 @@ impl World {
             }
             Effect::FindMain { unit, .. } => format!("find main process of {}", name(unit)),
             Effect::WatchBusName { unit, .. } => format!("watch the bus name of {}", name(unit)),
+            Effect::Freeze { unit, frozen: true, .. } => format!("freeze {}", name(unit)),
+            Effect::Freeze { unit, .. } => format!("thaw {}", name(unit)),
             Effect::KillGroup { unit } => format!("kill group of {}", name(unit)),
             Effect::CleanUp { unit, .. } => format!("clean up {}", name(unit)),
             Effect::CloseSockets { unit, .. } => format!("close {}", name(unit)),

@@ -36,8 +36,8 @@ methods! {
         Write = |c| { let unit = named(c)?; enqueue(c, unit) };
     KillUnit "s:name s:whom i:signal" -> "" Write = |c| { let unit = loaded(c)?; kill(c, unit) };
     CleanUnit "s:name as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
-    FreezeUnit "s:name" -> "" Write = |c| { loaded(c)?; not_done("Freezing") };
-    ThawUnit "s:name" -> "" Write = |c| { loaded(c)?; not_done("Thawing") };
+    FreezeUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, true) };
+    ThawUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; freeze(unit, false) };
     ResetFailedUnit "s:name" -> "" Write = reset_failed_unit;
     SetUnitProperties "s:name b:runtime a(sv):properties" -> "" Write =
         |_| not_done("Setting properties of a unit");

@@ -31,8 +31,8 @@ methods! {
     Ref "" -> "" Write = |c| { let name = c.own_name(); refer(c, name) };
     Unref "" -> "" Write = |c| Ok(Step::Refer(c.own_unit(), false));
     Clean "as:mask" -> "" Write = |_| not_done("Removing a unit's directories");
-    Freeze "" -> "" Write = |_| not_done("Freezing");
-    Thaw "" -> "" Write = |_| not_done("Thawing");
+    Freeze "" -> "" Write = |c| freeze(c.own_unit(), true);
+    Thaw "" -> "" Write = |c| freeze(c.own_unit(), false);
 }
 
 methods! {
@@ -205,6 +205,11 @@ pub fn kill(call: &mut Invocation<'_>, unit: UnitId) -> Out {
     let signal = refusals::signal(call.body.i32()?)?;
     has_process(call, unit, whom)?;
     Ok(Step::Ask(Call::Kill { unit, whom, signal, must_hit }, Then::Nothing))
+}
+
+/// Freeze, FreezeUnit and their opposites.
+pub fn freeze(unit: UnitId, frozen: bool) -> Out {
+    Ok(Step::Ask(Call::Freeze { unit, frozen }, Then::Nothing))
 }
 
 fn has_process(call: &Invocation<'_>, unit: UnitId, whom: KillWhom) -> Result<(), BusError> {

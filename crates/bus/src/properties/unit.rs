@@ -44,7 +44,7 @@ properties! {
     AccessSELinuxContext "s" Const = "\"\"";
     LoadState "s" Const => |s, w| w.str(s.definition().load_state.as_str());
     ActiveState "s" Value => |s, w| w.str(s.run().active_state().as_str());
-    FreezerState "s" Value = "running";
+    FreezerState "s" Value => |s, w| w.str(s.history().map(|h| h.freezer).unwrap_or_default().as_str());
     SubState "s" Value => |s, w| w.str(s.run().sub_state());
     FragmentPath "s" Const => |s, w| w.str(s.files().fragment.as_deref().unwrap_or_default());
     SourcePath "s" Const => |s, w| w.str(text(&s.section().source_path));
@@ -66,7 +66,7 @@ properties! {
     CanReload "b" Const => |s, w| w.bool(s.can_reload());
     CanIsolate "b" Const => |s, w| w.bool(s.can_start() && s.flags().allow_isolate());
     CanClean "as" Const => |s, w| w.strs(s.cleanable());
-    CanFreeze "b" Const = "false";
+    CanFreeze "b" Const => |s, w| w.bool(s.unit_type() == warren_unit::UnitType::Service);
     Job "(uo)" Value => |s, w| s.job(w);
     StopWhenUnneeded "b" Const => |s, w| w.bool(s.flags().stop_when_unneeded());
     RefuseManualStart "b" Const => |s, w| w.bool(s.flags().refuse_manual_start());

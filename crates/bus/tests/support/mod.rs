@@ -208,6 +208,7 @@ impl Machine {
             Call::Kill { unit, whom, signal, .. } => {
                 inner.request(asker, Request::Kill { unit, whom, signal })
             }
+            Call::Freeze { unit, frozen } => inner.request(asker, Request::Freeze { unit, frozen }),
             Call::ReloadConfiguration | Call::Reexecute | Call::Leave(_) => Ok(Answer::Done),
             Call::SetExitCode(_) | Call::SetProperty(_) => Ok(Answer::Done),
             Call::UnitFiles(op) => inner.unit_files(op),

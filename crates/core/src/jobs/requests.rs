@@ -14,17 +14,25 @@ use warren_unit::Relation;
 
 impl Core {
     pub(crate) fn request(&mut self, client: ClientId, asker: Asker, request: Request) {
-        let reply = self.serve(asker, request).unwrap_or_else(Reply::Refused);
-        self.out.push(Effect::Reply { client, reply });
+        let answer = self.serve(client, asker, request);
+        if let Some(reply) = answer.unwrap_or_else(|refusal| Some(Reply::Refused(refusal))) {
+            self.out.push(Effect::Reply { client, reply });
+        }
     }
 
-    fn serve(&mut self, asker: Asker, request: Request) -> Result<Reply, Refusal> {
+    /// The answer, or none if it comes later.
+    fn serve(
+        &mut self,
+        client: ClientId,
+        asker: Asker,
+        request: Request,
+    ) -> Result<Option<Reply>, Refusal> {
         let cause = match asker.pid {
             // Every client's process is known; what has none is the manager's own wish.
             0 => Cause::Manager,
             pid => Cause::Request { uid: asker.uid, pid },
         };
-        match request {
+        let reply = match request {
             Request::Enqueue { unit, job_type, mode, reload_if_possible } => {
                 if let Err(refusal) = self.check_manual(unit, job_type, mode) {
                     let is_for_good = matches!(refusal, Refusal::OnlyByDependency(..));
@@ -68,7 +76,9 @@ impl Core {
             Request::Comment { unit, text } => self.comment(unit, &text, cause),
             Request::Hurry(unit) => self.hurry(unit, cause),
             Request::Kill { unit, whom, signal } => self.kill_request(unit, whom, signal),
-        }
+            Request::Freeze { unit, frozen } => return self.freeze_request(client, unit, frozen),
+        };
+        reply.map(Some)
     }
 
     fn job_unit(&self, id: JobId) -> Option<UnitId> {
