@@ -221,6 +221,52 @@ fn every_restart_is_a_bar_of_its_own() {
     assert_eq!(ups, [(20, Some(50)), (70, None)]);
 }
 
+/// A service that fails at 20 and has `RestartSec=`: the time until it is started again is a wait for
+/// a timer, not its own, and no part of the bar before.
+#[test]
+fn the_pause_before_a_restart_is_waited_for() {
+    let none = NO_UNIT;
+    let sub = |active, sub| What::State { active, sub, reason: 46 };
+    let again =
+        What::JobQueued { job: 2, work: Work::Restart, asked: Asked::Restart, uid: 0, pid: 0 };
+    let events = [
+        (10, 0, none, queued(1, Work::Start)),
+        (10, 0, none, released(1, Release::AtOnce)),
+        (11, 0, none, sub(Active::Active, Sub::Running)),
+        (11, 0, none, ended(1, Ending::Done)),
+        (20, 0, none, sub(Active::Deactivating, Sub::StopPost)),
+        (23, 0, none, sub(Active::Activating, Sub::AutoRestart)),
+        (73, 0, none, again),
+        (74, 0, none, released(2, Release::AtOnce)),
+        (74, 0, none, sub(Active::Activating, Sub::Start)),
+        (76, 0, none, sub(Active::Active, Sub::Running)),
+        (76, 0, none, ended(2, Ending::Done)),
+    ];
+    let recording = recorded(Subject::Live, &events);
+    assert_eq!(
+        bars(&recording),
+        ["a start 10-10-11", "a by itself 20-20-23", "a restart 23-74-76"]
+    );
+    let analysis = Analysis::of(&recording);
+    let start = analysis.timeline.bars[2].start.expect("it ran");
+    assert_eq!((start.by, start.edge), (Release::Timer, None));
+    let expect = path::Parts { units_us: 2, outside_us: 51, idle_us: 13, manager_us: 0 };
+    assert_eq!(analysis.path.parts, expect);
+
+    let recording = recorded(Subject::Live, &events[..6]);
+    assert_eq!(bars(&recording)[2], "a by itself 23-?-?", "it still waits");
+}
+
+#[test]
+fn a_recording_without_its_end_is_not_over() {
+    let begin = (10, NO_UNIT, NO_UNIT, What::PhaseBegin { phase: Phase::Shutdown, detail: 0 });
+    let end = (20, NO_UNIT, NO_UNIT, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
+    let is_over = |subject, events: &[_]| Timeline::of(&recorded(subject, events)).is_over;
+    assert!(is_over(Subject::Shutdown, &[begin, end]));
+    assert!(!is_over(Subject::Shutdown, &[begin]) && !is_over(Subject::Shutdown, &[]));
+    assert!(is_over(Subject::Live, &[begin]), "it ends where somebody wanted it to");
+}
+
 #[test]
 fn the_time_before_a_request_is_idle_and_a_device_is_outside() {
     let recording = recorded(
