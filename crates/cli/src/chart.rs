@@ -167,11 +167,11 @@ pub fn run(
     }
     .into_iter()
     .collect();
-    let recordings: Result<Vec<Recording>> =
+    let recordings: Result<Vec<(Recording, Damage)>> =
         which?.iter().map(|which| recording(which, &mut manager)).collect();
     let chart = match recordings?.as_slice() {
-        [a, b] => form.compare(&Analysis::of(a), &Analysis::of(b))?,
-        [one] => form.draw(&Analysis::of(one)),
+        [a, b] => form.compare(&Analysis::of_file(a), &Analysis::of_file(b))?,
+        [one] => form.draw(&Analysis::of_file(one)),
         _ => bail!("one recording is drawn, or two are compared"),
     };
     match &args.output {
@@ -216,7 +216,7 @@ fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) 
     Ok(())
 }
 
-fn recording<F>(which: &Which, manager: &mut Manager<F>) -> Result<Recording>
+fn recording<F>(which: &Which, manager: &mut Manager<F>) -> Result<(Recording, Damage)>
 where
     F: FnOnce() -> Result<Client>,
 {
@@ -239,11 +239,16 @@ where
             fetch(manager, json!({"since_us": since, "until_us": until}))?
         }
     };
-    let (recording, damage) = record::read(&bytes)?;
-    if damage != Damage::default() {
-        eprintln!("{}", damaged(damage));
+    match which {
+        Which::File(path) => read_of(&bytes, &path.display().to_string()),
+        Which::Named(name) => read_of(&bytes, name),
+        Which::Kept(..) | Which::Between(..) => read_of(&bytes, "the manager's answer"),
     }
-    Ok(recording)
+}
+
+/// What is whole of the bytes of `name`. The chart tells what is not.
+fn read_of(bytes: &[u8], name: &str) -> Result<(Recording, Damage)> {
+    record::read(bytes).with_context(|| name.to_owned())
 }
 
 fn fetch<F>(manager: &mut Manager<F>, parameters: Value) -> Result<Vec<u8>>
@@ -262,20 +267,6 @@ fn missing(subject: Subject) -> String {
         Subject::Reload | Subject::Live => "",
     };
     format!("no such {} is kept{when}; see warren chart --list", subject.text())
-}
-
-fn damaged(damage: Damage) -> String {
-    let mut parts = Vec::new();
-    if damage.cut {
-        parts.push("it has no end".to_owned());
-    }
-    if damage.blocks > 0 {
-        parts.push(format!("{} of its blocks are damaged", damage.blocks));
-    }
-    if damage.too_many {
-        parts.push("it is too large, the rest is left out".to_owned());
-    }
-    format!("The recording is not whole: {}.", parts.join(", "))
 }
 
 #[cfg(test)]

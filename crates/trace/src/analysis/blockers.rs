@@ -33,13 +33,14 @@ pub fn blockers(analysis: &Analysis<'_>) -> Vec<Blocker> {
     for (index, bar) in analysis.timeline.bars.iter().enumerate() {
         has_bar[bar.row as usize] = true;
         let entry = &mut table[bar.row as usize];
-        entry.own_us += bar.own_us();
+        entry.own_us = entry.own_us.saturating_add(bar.own_us());
         entry.kills += bar.kills;
         let slack = [entry.slack_us, analysis.float.slack_us[index]];
         entry.slack_us = slack.into_iter().flatten().min();
         if let Some(edge) = bar.start.and_then(|start| start.edge) {
             table[edge as usize].released += 1;
-            table[edge as usize].waited_us += bar.waited_us();
+            let waited_us = &mut table[edge as usize].waited_us;
+            *waited_us = waited_us.saturating_add(bar.waited_us());
         }
     }
     for step in &analysis.path.steps {

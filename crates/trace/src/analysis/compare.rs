@@ -47,7 +47,8 @@ pub fn differences(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Difference> {
 fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
     let mut out = BTreeMap::new();
     for bar in &analysis.timeline.bars {
-        *out.entry(analysis.name(bar.row)).or_default() += bar.own_us();
+        let own_us: &mut u64 = out.entry(analysis.name(bar.row)).or_default();
+        *own_us = own_us.saturating_add(bar.own_us());
     }
     out
 }

@@ -24,7 +24,7 @@ impl Float {
         for bar in order.iter().rev() {
             let own = timeline.bars[*bar as usize].own_us();
             let wait = latency_us(timeline, links, *bar);
-            let needed = latest[*bar as usize].saturating_sub(own + wait);
+            let needed = latest[*bar as usize].saturating_sub(own.saturating_add(wait));
             for before in &links.waited_for[*bar as usize] {
                 let latest = &mut latest[*before as usize];
                 *latest = needed.min(*latest);
@@ -49,11 +49,11 @@ pub fn saved_us(timeline: &Timeline, links: &Links, goal: u32, row: u32) -> u64 
         let released = before.filter_map(|before| ends[*before as usize]).max();
         let begin = match released {
             Some(released) if is_outside(own) => released.max(own.start_us()),
-            Some(released) => released + latency_us(timeline, links, bar),
+            Some(released) => released.saturating_add(latency_us(timeline, links, bar)),
             None => own.start_us(),
         };
         let takes = if own.row == row { 0 } else { own.own_us() };
-        ends[bar as usize] = Some(begin + takes);
+        ends[bar as usize] = Some(begin.saturating_add(takes));
     }
     let now = ended_us(timeline, goal).unwrap_or(0);
     now.saturating_sub(ends[goal as usize].unwrap_or(now))

@@ -17,7 +17,7 @@ pub mod path;
 mod tests;
 pub mod timeline;
 
-use crate::record::Recording;
+use crate::record::{Damage, Recording};
 use float::Float;
 use links::Links;
 use path::Path;
@@ -28,6 +28,8 @@ use timeline::Timeline;
 pub struct Analysis<'a> {
     /// The recording.
     pub recording: &'a Recording,
+    /// What of it could not be read.
+    pub damage: Damage,
     /// Its bars.
     pub timeline: Timeline,
     /// Which bar waited for which.
@@ -45,7 +47,13 @@ impl<'a> Analysis<'a> {
         let links = Links::of(recording, &timeline);
         let path = Path::of(recording.head.subject, &timeline, &links);
         let float = Float::of(&timeline, &links, path.goal());
-        Analysis { recording, timeline, links, path, float }
+        let damage = Damage::default();
+        Analysis { recording, damage, timeline, links, path, float }
+    }
+
+    /// The same of a recording that was read from a file.
+    pub fn of_file((recording, damage): &'a (Recording, Damage)) -> Analysis<'a> {
+        Analysis { damage: *damage, ..Analysis::of(recording) }
     }
 
     /// The name of a row.

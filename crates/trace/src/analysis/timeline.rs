@@ -10,6 +10,10 @@ use crate::event::{Event, NO_UNIT, What};
 use crate::record::Recording;
 use crate::words::{Active, Asked, Counter, Ending, Exit, Phase, Release, Sub, Work};
 
+/// Times beyond this many µs, 142 years after the machine was started, are not believed. A page's
+/// program counts so far without rounding.
+const TIME_US_MAX: u64 = 1 << 52;
+
 /// SIGKILL's number.
 const SIGKILL: u8 = 9;
 
@@ -175,7 +179,8 @@ impl Timeline {
         let mut builder = Builder::new(recording);
         for (position, event) in recording.events.iter().enumerate() {
             if let Some(what) = event.what() {
-                let mark = Mark { time_us: event.time_us, event: position as u32 };
+                let time_us = event.time_us.min(TIME_US_MAX);
+                let mark = Mark { time_us, event: position as u32 };
                 builder.event(event, mark, what);
             }
         }
@@ -217,7 +222,7 @@ impl<'a> Builder<'a> {
             counters: Default::default(),
         };
         let rows: Vec<Row> = recording.units.iter().map(row).collect();
-        let first_us = recording.events.first().map_or(0, |event| event.time_us);
+        let first_us = recording.events.first().map_or(0, |event| event.time_us.min(TIME_US_MAX));
         Builder {
             open: vec![Open::default(); rows.len()],
             timeline: Timeline { rows, begin_us: first_us, ..Timeline::default() },

@@ -11,6 +11,9 @@ use crate::words::Release;
 /// Rows of the tables of blockers and differences.
 const ROWS_MAX: usize = 40;
 
+/// Phases that are listed; of more, the longest.
+const SPANS_MAX: usize = 100;
+
 /// Steps of the critical path that are listed; of a longer path, the last.
 const STEPS_MAX: usize = 100;
 
@@ -18,6 +21,7 @@ const STEPS_MAX: usize = 100;
 pub fn table(analysis: &Analysis<'_>) -> String {
     let mut out = show::headline(analysis);
     out.push('\n');
+    remarks(&mut out, analysis);
     parts(&mut out, analysis);
     phases(&mut out, analysis);
     steps(&mut out, analysis);
@@ -78,10 +82,10 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
         let percent = us as f64 * 100.0 / total as f64;
         put(out, format_args!("{:>12}  {percent:>5.1} %  {name}\n", time(us)));
     }
-    if analysis.timeline.lost > 0 {
-        let lost = show::count(analysis.timeline.lost);
-        put(out, format_args!("{lost} events were lost: the ring of events was too small.\n"));
-    }
+}
+
+fn remarks(out: &mut String, analysis: &Analysis<'_>) {
+    show::remarks(analysis).iter().for_each(|text| put(out, format_args!("{text}\n")));
 }
 
 fn phases(out: &mut String, analysis: &Analysis<'_>) {
@@ -89,8 +93,15 @@ fn phases(out: &mut String, analysis: &Analysis<'_>) {
     if timeline.spans.is_empty() {
         return;
     }
-    out.push_str("\nPhases of the manager\n");
-    for span in &timeline.spans {
+    let shown = show::spans(analysis, SPANS_MAX);
+    match timeline.spans.len() - shown.len() {
+        0 => out.push_str("\nPhases of the manager\n"),
+        _ => {
+            let all = show::count(timeline.spans.len() as u64);
+            put(out, format_args!("\nPhases of the manager, the longest {SPANS_MAX} of {all}\n"));
+        }
+    }
+    for span in shown {
         let indent = span.depth as usize * 2;
         let at = time(span.from_us.saturating_sub(timeline.begin_us));
         let took = time(span.until_us.saturating_sub(span.from_us));

@@ -43,9 +43,15 @@ function showHead(model, colors) {
   const last = model.runs[model.runs.length - 1];
   headline.replaceChildren(...model.runs.map((run, which) => element("div", {
     children: words(model.runs.length > 1 ? `${"AB"[which]}: ${run.headline}` : run.headline) })));
-  host.textContent = last.host + (last.lost > 0 ? `. ${countText(last.lost)} events were lost.` : "");
+  host.replaceChildren(document.createTextNode(last.host), ...remarksOf(model));
   showParts(last, colors);
   showLegend(model, colors);
+}
+
+/** What is to be known of each recording before its numbers are believed. */
+function remarksOf(model) {
+  return model.runs.flatMap((run, which) => run.remarks.map((text) => element("div", { kind: "bad",
+    text: model.runs.length > 1 ? `${"AB"[which]}: ${text}` : text })));
 }
 
 /** Where the total went, as one bar. */
@@ -55,12 +61,13 @@ function showParts(run, colors) {
   const texts = run.parts.map((us, at) =>
     `${PART_NAMES[at]} ${timeText(us)} (${((us * 100) / total).toFixed(1)} %)`);
   parts.setAttribute("aria-label", texts.join(", "));
-  parts.replaceChildren(...run.parts.map((us, at) => {
+  parts.replaceChildren(...run.parts.flatMap((us, at) => {
+    if (us === 0) return [];
     const made = element("div");
     made.style.width = `${(us * 100) / total}%`;
     made.style.background = colors[PART_COLORS[at]];
     made.title = texts[at];
-    return made;
+    return [made];
   }));
 }
 
@@ -171,7 +178,7 @@ function barDetails(run, bar, page) {
   const table = pairs([
     ["asked for at", `${timeText(bars.queued[bar])} by ${words.asked[bars.asked[bar]]}${cause}`],
     ["waited", bars.wait[bar] === NONE ? "never ran" : timeText(bars.wait[bar])],
-    ["own time", bars.own[bar] === NONE ? "" : timeText(bars.own[bar])],
+    ["own time", hasRun(bars, bar) ? timeText(bars.own[bar]) : ""],
     ["ended", ending],
     ["reason", reasonText(run, bar)],
     ["slack", bars.slack[bar] === NONE ? "" : timeText(bars.slack[bar])],
@@ -193,7 +200,7 @@ function chainDetails(run, bar, page) {
   if (chain.length === 0) return [];
   const items = chain.map((held) => element("li", { children: [
     unitLink(run.names[run.bars.row[held]], page),
-    document.createTextNode(` ${timeText(Math.max(0, run.bars.own[held]))}`)] }));
+    document.createTextNode(` ${timeText(ownTime(run.bars, held))}`)] }));
   return [element("h3", { text: "It waited for, the last first" }), element("ol", { children: items })];
 }
 
@@ -230,9 +237,12 @@ function tipText(page, row, us) {
 
 function barTip(run, bar, words) {
   const { bars } = run;
-  const lines = [`${words.work[bars.work[bar]]}: own time ${timeText(Math.max(0, bars.own[bar]))}`];
-  const held = bars.edge[bar] === NONE ? words.release[bars.by[bar]] ?? "" : run.names[bars.edge[bar]];
-  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}, at last for ${held}`);
+  const own = bars.wait[bar] === NONE ? "never ran"
+    : bars.own[bar] === NONE ? "not over" : `own time ${timeText(bars.own[bar])}`;
+  const lines = [`${words.work[bars.work[bar]]}: ${own}`];
+  const held = heldBy(run, bar, words);
+  const last = held === "" ? "" : `, at last for ${held}`;
+  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}${last}`);
   const chain = waitingChain(run, bar).slice(1, 5).map((at) => run.names[run.bars.row[at]]);
   if (chain.length > 0) lines.push(`which waited for ${chain.join(", which waited for ")}`);
   if (bars.kills[bar] > 0) lines.push(`KILLED, last process ${bars.pid[bar]}`);

@@ -25,7 +25,7 @@ function makeUnits(runs) {
 
 /** What units are sorted and filtered by. The last run counts; the first where it has none. */
 function measure(runs, unit) {
-  const own = runs.map((run, which) => sumOf(run, unit.rows[which], "own"));
+  const own = runs.map((run, which) => ownOf(run, unit.rows[which]));
   const which = unit.rows[runs.length - 1] !== NONE ? runs.length - 1 : 0;
   const run = runs[which];
   const bars = run.barsOfRow[unit.rows[which]] ?? [];
@@ -49,9 +49,9 @@ function measure(runs, unit) {
   };
 }
 
-function sumOf(run, row, column) {
+function ownOf(run, row) {
   const bars = row === NONE ? [] : run.barsOfRow[row];
-  return bars.reduce((sum, bar) => sum + Math.max(0, run.bars[column][bar]), 0);
+  return bars.reduce((sum, bar) => sum + ownTime(run.bars, bar), 0);
 }
 
 /** Endings 1, 2, 6 and 10 are done, canceled, skipped and collected; 0 is none yet. */
