@@ -214,9 +214,16 @@ impl Recorder {
         self.manager(began.monotonic, What::PhaseBegin { phase: Phase::Boot, detail: 0 });
     }
 
+    /// The units are loaded: until the first transaction is asked for, the manager looks at what there
+    /// is already and opens what it listens to.
+    pub fn loaded(&mut self, at: Monotonic) {
+        self.manager(at, What::PhaseBegin { phase: Phase::Prepare, detail: 0 });
+    }
+
     /// The first transaction is asked for.
     pub fn first_unit_asked(&mut self, at: Moment) {
         if self.under_way(BOOT).is_some() {
+            self.manager(at.monotonic, What::PhaseEnd { phase: Phase::Prepare, detail: 0 });
             self.manager(at.monotonic, What::PhaseBegin { phase: Phase::StartUnits, detail: 0 });
         }
     }

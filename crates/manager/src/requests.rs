@@ -327,7 +327,8 @@ impl Daemon {
     fn record_reload(&mut self, mut done: Vec<Done>, commit_began: Monotonic) {
         let Some(first) = done.first().copied() else { return };
         let at = now();
-        let detail = done.last().map_or(0, |last| last.detail);
+        let linked = done.iter().find(|done| done.phase == Phase::Link);
+        let detail = linked.map_or(0, |linked| linked.detail);
         let apply = Done { phase: Phase::Apply, began: commit_began, ended: at.monotonic, detail };
         done.push(apply);
         let whole = Done { phase: Phase::Reload, began: first.began, ..apply };

@@ -437,6 +437,7 @@ impl Daemon {
                 self.recorder.did(recorder::Done { phase, began, ended, detail });
             }
         }
+        self.recorder.loaded(Monotonic(facts.units_load_finish.1).max(self.started.monotonic));
     }
 
     /// The first start.

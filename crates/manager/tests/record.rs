@@ -64,6 +64,8 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     let scan = spans.iter().find(|span| span.phase == Phase::Scan).expect("files are looked at");
     assert_eq!((scan.detail, scan.depth), (1, 1), "one file was read: {spans:?}");
     assert!(spans.iter().any(|span| span.phase == Phase::Apply));
+    let enabled = spans.iter().find(|span| span.phase == Phase::Enabled).expect("it is looked at");
+    assert_eq!((enabled.detail, enabled.depth), (0, 1), "{spans:?}");
 
     until("the shell is deaf", || m.out("deaf").exists().then_some(()));
     m.call("Leave", &json!({"how": "exit"}));

@@ -249,6 +249,8 @@ words! {
         HandOver = 24, "hand over";
         Load = 25, "load";
         Activate = 26, "start volume groups and arrays";
+        Enabled = 27, "see what is enabled";
+        Prepare = 28, "get ready to start units";
     }
 }
 

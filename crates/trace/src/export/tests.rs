@@ -301,6 +301,43 @@ Who cost most
     assert_eq!(text, expect);
 }
 
+/// A reload has no units: what differs is its phases.
+#[test]
+fn two_reloads_are_told_and_compared_by_their_phases() {
+    let reload = |scan_us: u64, units: u64| {
+        let mut recording = host(Subject::Boot, 0, 1).record();
+        recording.head.subject = Subject::Reload;
+        let begin = |phase| What::PhaseBegin { phase, detail: 0 };
+        let end = |phase| What::PhaseEnd { phase, detail: units };
+        recording.events = [
+            (0, begin(Phase::Reload)),
+            (0, begin(Phase::Scan)),
+            (scan_us, end(Phase::Scan)),
+            (scan_us, begin(Phase::Apply)),
+            (scan_us + 31, end(Phase::Apply)),
+            (scan_us + 31, end(Phase::Reload)),
+        ]
+        .map(|(after_us, what)| Event::new(10_000_000 + after_us, NO_UNIT, NO_UNIT, what))
+        .into();
+        recording
+    };
+    let (a, b) = (reload(98, 1), reload(43_800, 2_222));
+    let text = table::compared(&Analysis::of(&a), &Analysis::of(&b));
+    let expect = "\
+A: 2026-11-22 00:00:10 UTC Reload took 129 us, 31 us of it in the manager's loop: 1 unit added, \
+changed or removed.
+B: 2026-11-22 00:00:10 UTC Reload took 43.8 ms, 31 us of it in the manager's loop: 2,222 units added, \
+changed or removed.
+B took 43.7 ms longer than A.
+
+  difference           A           B  phase
+    +43.7 ms      129 us     43.8 ms  reload
+    +43.7 ms       98 us     43.8 ms  look for changed files
+        0 us       31 us       31 us  swap the generation
+";
+    assert_eq!(text, expect);
+}
+
 #[test]
 fn times_and_dates_are_shown_as_people_write_them() {
     for (us, text) in [

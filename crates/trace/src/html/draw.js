@@ -401,14 +401,16 @@ function paintOverview(canvas, painter, state, width) {
     const all = { from: 0, until: model.total };
     state.overview = density(run, model.runs.length - 1, model.units, all, plot);
   }
-  const most = Math.max(1, state.overview.reduce((a, b) => Math.max(a, b), 0));
+  const running = state.overview.reduce((a, b) => Math.max(a, b), 0);
+  const most = Math.max(1, running);
   context.fillStyle = painter.groupColor(run);
   state.overview.forEach((count, column) => {
     const high = (height - 6) * Math.sqrt(count / most);
     context.fillRect(NAME_WIDTH + column, height - high, 1, high);
   });
   context.fillStyle = colors.muted;
-  context.fillText(`running at once: up to ${countText(most)}`, 12, height / 2);
+  const atOnce = running === 0 ? "no unit runs" : `running at once: up to ${countText(running)}`;
+  context.fillText(atOnce, 12, height / 2);
   const from = NAME_WIDTH + (Math.max(0, state.view.from) / model.total) * plot;
   const until = NAME_WIDTH + (Math.min(model.total, state.view.until) / model.total) * plot;
   context.fillStyle = colors.fg;

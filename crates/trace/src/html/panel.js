@@ -101,19 +101,42 @@ function showPath(panel, page) {
   const saved = lines.length === 0 ? [] : [element("h2", { text: "What would be saved" }),
     element("p", { text: "Without the time that one unit of the critical path took itself:" }),
     element("table", { children: lines })];
-  panel.replaceChildren(...saved, ...phases(run), ...comparison(page));
+  panel.replaceChildren(...saved, ...phases(model), ...comparison(page));
 }
 
-/** What the manager did itself, with its share of the whole. */
-function phases(run) {
-  if (run.spans.length === 0) return [];
-  const whole = Math.max(1, ...run.spans.map(([, , from, until]) => until - from));
-  const lines = run.spans.map(([text, depth, from, until, detail]) => element("tr", { children: [
+/** What the manager did itself: with its share of the whole, or against the other run. */
+function phases(model) {
+  const run = model.runs[model.runs.length - 1];
+  if (model.runs.every((one) => one.spans.length === 0)) return [];
+  const lines = model.runs.length > 1 ? phaseDifferences(model.runs) : phaseShares(run);
+  const most = 40;
+  const rest = lines.length > most
+    ? [element("p", { text: `${countText(lines.length - most)} more` })] : [];
+  return [element("h3", { text: model.runs.length > 1 ? "Phases, B against A" : "Phases" }),
+    element("table", { children: lines.slice(0, most) }), ...rest];
+}
+
+function phaseShares(run) {
+  const whole = largest(run.spans.map(([, , from, until]) => until - from), 1);
+  return run.spans.map(([text, depth, from, until, detail]) => element("tr", { children: [
     element("td", { kind: "n", text: timeText(until - from) }),
     element("td", { kind: "n", text: `${(((until - from) * 100) / whole).toFixed(1)} %` }),
     element("td", { text: `${"\u2003".repeat(depth)}${text}` }),
     element("td", { text: detail > 0 ? detailText(text, detail) : "" })] }));
-  return [element("h3", { text: "Phases" }), element("table", { children: lines })];
+}
+
+/** Phases of both, in the order of the first; all turns of one together. */
+function phaseDifferences(runs) {
+  const took = new Map();
+  runs.forEach((run, which) => run.spans.forEach(([text, , from, until]) => {
+    if (!took.has(text)) took.set(text, [undefined, undefined]);
+    took.get(text)[which] = (took.get(text)[which] ?? 0) + until - from;
+  }));
+  const shown = (us) => (us === undefined ? "-" : timeText(us));
+  return [...took].map(([text, [a, b]]) => element("tr", { children: [
+    element("td", { kind: "n", text: signedText((b ?? 0) - (a ?? 0)) }),
+    element("td", { kind: "n", text: shown(a) }), element("td", { kind: "n", text: shown(b) }),
+    element("td", { text })] }));
 }
 
 /** The largest differences between two runs. */

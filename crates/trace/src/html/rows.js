@@ -170,6 +170,7 @@ function density(run, which, members, view, columns) {
     const row = unit.rows[which];
     if (row === NONE) continue;
     for (const bar of run.barsOfRow[row]) {
+      if (run.bars.wait[bar] === NONE) continue;
       const from = (run.bars.start[bar] - view.from) * scale;
       const until = (run.bars.end[bar] - view.from) * scale;
       if (until < 0 || from >= columns) continue;
