@@ -101,7 +101,15 @@ impl Daemon {
         let token = self.next_load;
         self.next_load += 1;
         self.loads.insert(token, after);
+        self.publish_reload();
         self.send_to_loader(order(token));
+    }
+
+    /// Says whether somebody waits for a reload.
+    fn publish_reload(&self) {
+        let is_reload =
+            |after: &AfterLoad| matches!(after, AfterLoad::Report { .. } | AfterLoad::BusReload(_));
+        self.shared.publish_reload(self.loads.values().any(is_reload), now().monotonic);
     }
 
     /// The loader answers the client itself.
@@ -278,7 +286,9 @@ impl Daemon {
         if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
             crate::log::diagnostics(&loading.diagnostics);
         }
-        match self.loads.remove(&token) {
+        let after = self.loads.remove(&token);
+        self.publish_reload();
+        match after {
             Some(AfterLoad::Enqueue { asker, call, client }) => {
                 self.enqueue_loaded(asker, call, client)
             }
