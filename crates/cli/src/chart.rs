@@ -213,6 +213,9 @@ fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) 
         let name = row["name"].as_str().unwrap_or_default();
         print(&format!("{date} {bytes:>12} bytes  {name}\n"));
     }
+    if let Some(trouble) = answer["trouble"].as_str() {
+        eprintln!("warren: the last recording could not be kept: {trouble}");
+    }
     Ok(())
 }
 
@@ -230,7 +233,8 @@ where
             let rows = answer["records"].as_array().into_iter().flatten();
             let of_subject = |row: &&Value| row["subject"] == subject.text();
             let found = rows.filter(of_subject).rev().nth(*back);
-            let name = found.map(|row| row["name"].clone()).with_context(|| missing(*subject))?;
+            let name =
+                found.map(|row| row["name"].clone()).with_context(|| missing(*subject, &answer))?;
             fetch(manager, json!({"name": name}))?
         }
         Which::Between(since, until) => {
@@ -260,7 +264,11 @@ where
     warren_trace::base64::decode(data).context("the manager's answer is no recording")
 }
 
-fn missing(subject: Subject) -> String {
+/// That there is none, and why, as far as the manager's answer says so.
+fn missing(subject: Subject, answer: &Value) -> String {
+    if let Some(trouble) = answer["trouble"].as_str() {
+        return format!("no such {} is kept: the last could not be: {trouble}", subject.text());
+    }
     let when = match subject {
         Subject::Boot => "; a boot is kept once its first jobs have ended",
         Subject::Shutdown => "; a shutdown is shown by the next boot",
