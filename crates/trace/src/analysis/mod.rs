@@ -61,10 +61,9 @@ impl<'a> Analysis<'a> {
         self.timeline.rows.get(row as usize).map_or("", |row| row.name.as_str())
     }
 
-    /// What would be saved without a unit's own time, in µs: the time at which the path's last
-    /// bar would have ended earlier.
+    /// What would be saved without a unit's own time, in µs: how much earlier the last of all that
+    /// was waited for would have ended.
     pub fn saved_without_us(&self, row: u32) -> u64 {
-        let Some(goal) = self.path.goal() else { return 0 };
-        float::saved_us(&self.timeline, &self.links, goal, row)
+        float::saved_us(self.recording.head.subject, &self.timeline, &self.links, row)
     }
 }

@@ -114,10 +114,8 @@ fn what_if_and_slack_are_what_another_run_would_show() {
         for unit in 0..sample.units.len() {
             let without = oracle.total_with(unit, 0);
             let saved = analysis.saved_without_us(unit as u32);
-            // The goal may be one of several that end last; then nothing is saved by one alone.
-            if analysis.path.has(unit as u32) {
-                assert!(saved >= total - without, "seed {seed}, unit {unit}");
-            }
+            // Where several end last, nothing is saved by one alone.
+            assert_eq!(saved, total - without, "seed {seed}, unit {unit}");
             let ends_last = total - oracle.end(unit, &mut vec![None; sample.units.len()]);
             let slack = analysis.float.slack_us[unit].expect("it ran");
             let own = sample.units[unit].own_us;
@@ -353,6 +351,27 @@ fn differences_are_ranked_and_name_what_is_new() {
     let expect =
         [("u1", 30, Some(50)), ("u3", 20, None), ("u0", -10, Some(100)), ("u2", 0, Some(7))];
     assert_eq!(shown, expect);
+}
+
+/// A path of very many units: what would be without them is computed of the longest alone.
+#[test]
+fn of_a_very_long_path_the_longest_units_are_judged() {
+    let count = 2 * blockers::SAVED_MAX as u64;
+    let unit = |n: u64| SampleUnit {
+        name: format!("u{n}"),
+        own_us: 10 + n,
+        after: (n > 0).then(|| n as usize - 1).into_iter().collect(),
+        ..SampleUnit::default()
+    };
+    let units = (0..count).map(unit).collect();
+    let (plan_us, latency_us, begin_us) = (0, 0, 0);
+    let recording =
+        Sample { subject: Subject::Boot, units, plan_us, latency_us, begin_us }.record();
+    let table = blockers::blockers(&Analysis::of(&recording));
+    assert!(table.is_sorted_by(|a, b| a.path_us >= b.path_us));
+    let (judged, rest) = table.split_at(blockers::SAVED_MAX);
+    assert!(judged.iter().all(|row| row.saved_us == row.path_us), "it is a chain");
+    assert!(rest.iter().all(|row| row.saved_us == 0 && row.path_us > 0));
 }
 
 #[test]

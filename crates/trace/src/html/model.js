@@ -118,11 +118,17 @@ function heldBy(run, bar, words) {
   return by === words.release[RELEASE_AT_ONCE] ? "" : by;
 }
 
-/** How much earlier the last bar of the path would have ended without a row's own time, in µs. */
+/** Whether the whole waits for such a bar, as path.rs has it. */
+function counts(run, words, bar) {
+  const stops = ["stop", "restart"].includes(words.work[run.bars.work[bar]]);
+  const waited = run.subject === "boot" ? !stops : run.subject === "shutdown" ? stops : true;
+  return waited && hasRun(run.bars, bar) && words.ending[run.bars.ending[bar]] !== "canceled"
+    && run.bars.end[bar] >= 0 && run.bars.end[bar] <= run.total;
+}
+
+/** How much earlier the last of all that was waited for would have ended without a row's own time, in µs. */
 function savedWithout(run, words, row) {
   const { bars } = run;
-  if (run.path.length === 0) return 0;
-  const goal = run.path[run.path.length - 1];
   const ends = Float64Array.from(bars.end);
   for (const bar of run.order) {
     let released = NONE;
@@ -138,7 +144,13 @@ function savedWithout(run, words, row) {
     }
     ends[bar] = begin + (bars.row[bar] === row ? 0 : bars.own[bar]);
   }
-  return Math.max(0, bars.end[goal] - ends[goal]);
+  let [now, then] = [0, 0];
+  for (let bar = 0; bar < bars.count; bar++) {
+    if (!counts(run, words, bar)) continue;
+    now = Math.max(now, bars.end[bar]);
+    then = Math.max(then, ends[bar]);
+  }
+  return Math.max(0, now - then);
 }
 
 /** The bars that held this one, the last first: what one waits for in turn. */
