@@ -143,6 +143,7 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
         (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
     };
     let doing = match now["reloading_us"].as_u64() {
+        Some(us) if doing == "idle" => format!("reloads since {:.1} s", us as f64 / 1e6),
         Some(us) => format!("{doing}; reloads since {:.1} s", us as f64 / 1e6),
         None => doing,
     };
@@ -443,7 +444,7 @@ JOBS: 2, the oldest first
         assert_eq!(first(&before, &now), "warren top  2 jobs, 1 of them running");
         (before["jobs_ever"], now["jobs_ever"]) = (json!(100), json!(2_322));
         (now["jobs"], now["reloading_us"]) = (json!(0), json!(1_250_000));
-        let told = "warren top  idle; reloads since 1.2 s; 1111 new jobs a second";
+        let told = "warren top  reloads since 1.2 s; 1111 new jobs a second";
         assert_eq!(first(&before, &now), told);
     }
 

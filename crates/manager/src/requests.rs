@@ -337,6 +337,10 @@ impl Daemon {
     fn record_reload(&mut self, mut done: Vec<Done>, commit_began: Monotonic) {
         let Some(first) = done.first().copied() else { return };
         let at = now();
+        // What was made lies there until the loop has a moment for it.
+        if let Some(began) = done.last().map(|last| last.ended) {
+            done.push(Done { phase: Phase::Loop, began, ended: commit_began, detail: 0 });
+        }
         let linked = done.iter().find(|done| done.phase == Phase::Link);
         let detail = linked.map_or(0, |linked| linked.detail);
         let apply = Done { phase: Phase::Apply, began: commit_began, ended: at.monotonic, detail };

@@ -251,6 +251,7 @@ words! {
         Activate = 26, "start volume groups and arrays";
         Enabled = 27, "see what is enabled";
         Prepare = 28, "get ready to start units";
+        Loop = 29, "wait for the manager's loop";
     }
 }
 
