@@ -164,16 +164,15 @@ impl Picture {
         self.text(until + 4.0, "m", text);
     }
 
-    /// Who let a bar go, on the part in which it waited, where there is room.
-    fn released(&mut self, (from, until): (f64, f64), held: &str) {
-        let fits = ((until - from - 10.0) / CHARACTER) as usize;
-        let text = format!("after {held}");
-        let characters = text.chars().count();
-        if characters <= fits {
-            let left = until - 4.0 - characters as f64 * CHARACTER;
-            self.rect("bg", (left - 3.0, until - 2.0), (2.0, 14.0));
-            self.text(left, "m", &text);
+    /// Who let a bar go, on the part in which it waited; false where there is no room.
+    fn released(&mut self, (from, until): (f64, f64), text: &str) -> bool {
+        let left = until - 4.0 - text.chars().count() as f64 * CHARACTER;
+        if left - 6.0 < from {
+            return false;
         }
+        self.rect("bg", (left - 3.0, until - 2.0), (2.0, 14.0));
+        self.text(left, "m", text);
+        true
     }
 
     /// Phases in the order in which they began: all, or the longest of many.
@@ -258,12 +257,20 @@ impl Picture {
             if bar.start.is_some() || class == "f" {
                 self.rect(class, (from, until), (3.0, 12.0));
             }
-            if let ([_], Some(start)) = (of, bar.start.filter(|start| start.by != Release::AtOnce))
-            {
-                self.released((queued, from), show::held_by(analysis, &start));
+        }
+        let mut note = took(analysis, of);
+        let held = first.start.filter(|start| of.len() == 1 && start.by != Release::AtOnce);
+        if let Some(start) = held {
+            let text = format!("after {}", show::held_by(analysis, &start));
+            let waited = (self.x(first.queued.time_us), self.x(start.at.time_us));
+            if !self.released(waited, &text) {
+                // Where the wait is short there may be room behind the bar.
+                let both = format!("{note}, {text}");
+                let fits = last + 8.0 + both.chars().count() as f64 * CHARACTER < WIDTH;
+                note = if fits { both } else { note };
             }
         }
-        self.note(last, &took(analysis, of));
+        self.note(last, &note);
         self.y += ROW;
     }
 

@@ -43,9 +43,16 @@ function showHead(model, colors) {
   const last = model.runs[model.runs.length - 1];
   headline.replaceChildren(...model.runs.map((run, which) => element("div", {
     children: words(model.runs.length > 1 ? `${"AB"[which]}: ${run.headline}` : run.headline) })));
-  host.replaceChildren(document.createTextNode(last.host), ...remarksOf(model));
+  host.replaceChildren(document.createTextNode(hostsOf(model)), ...remarksOf(model));
   showParts(last, colors);
   showLegend(model, colors);
+}
+
+/** Where it was recorded; of two places both. */
+function hostsOf(model) {
+  const hosts = [...new Set(model.runs.map((run) => run.host))];
+  return hosts.length === 1 ? hosts[0]
+    : hosts.map((host, which) => `${"AB"[which]}: ${host}`).join("; ");
 }
 
 /** What is to be known of each recording before its numbers are believed. */
@@ -166,6 +173,7 @@ function comparison(page) {
     return element("tr", { children: [element("td", { kind: "n", text: signedText(unit.delta) }),
       element("td", { children: [unitLink(unit.name, page), note] })] });
   });
+  if (lines.length === 0) return [];
   return [element("h3", { text: "Largest differences, B against A" }),
     element("table", { children: lines })];
 }
