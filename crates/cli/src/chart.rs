@@ -269,7 +269,10 @@ fn missing(subject: Subject, answer: &Value) -> String {
     if let Some(trouble) = answer["trouble"].as_str() {
         return format!("no such {} is kept: the last could not be: {trouble}", subject.text());
     }
+    let rows = answer["records"].as_array().into_iter().flatten();
     let when = match subject {
+        // Further back than anything is kept.
+        _ if rows.into_iter().any(|row| row["subject"] == subject.text()) => ", only later ones",
         Subject::Boot => "; a boot is kept once its first jobs have ended",
         Subject::Shutdown => "; a shutdown is shown by the next boot",
         Subject::Reload | Subject::Live => "",
@@ -298,6 +301,18 @@ mod tests {
         for wrong in ["", "boots", "boot~x", "live", "5min..", "../x.record", "-..", "@.."] {
             assert_eq!(which(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn why_there_is_none_is_told() {
+        let told = |answer| missing(Subject::Boot, &answer);
+        let nothing = told(json!({"records": [{"subject": "reload"}]}));
+        assert!(nothing.starts_with("no such boot is kept; a boot is kept once"), "{nothing}");
+        let later = told(json!({"records": [{"subject": "boot"}]}));
+        assert_eq!(later, "no such boot is kept, only later ones; see warren chart --list");
+        let trouble = told(json!({"records": [], "trouble": "/x: No space left on device"}));
+        let expect = "no such boot is kept: the last could not be: /x: No space left on device";
+        assert_eq!(trouble, expect);
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn compared(a: &Analysis<'_>, b: &Analysis<'_>) -> String {
     }
     let (total_a, total_b) = (a.path.parts.total_us(), b.path.parts.total_us());
     let delta = total_b as i64 - total_a as i64;
-    put(&mut out, format_args!("B took {} than A.\n", longer(delta)));
+    put(&mut out, format_args!("B took {} A.\n", longer(delta)));
     let phases = phases_of_both(a, b);
     if !phases.is_empty() {
         heading(&mut out, "phase");
@@ -65,8 +65,12 @@ fn heading(out: &mut String, of: &str) {
 }
 
 fn longer(delta_us: i64) -> String {
-    let word = if delta_us < 0 { "shorter" } else { "longer" };
-    format!("{} {word}", time(delta_us.unsigned_abs()))
+    let took = time(delta_us.unsigned_abs());
+    match delta_us {
+        ..0 => format!("{took} shorter than"),
+        0 => "as long as".to_owned(),
+        1.. => format!("{took} longer than"),
+    }
 }
 
 /// What became of a unit between two recordings.

@@ -336,6 +336,8 @@ B took 43.7 ms longer than A.
         0 us       31 us       31 us  swap the generation
 ";
     assert_eq!(text, expect);
+    let same = table::compared(&Analysis::of(&a), &Analysis::of(&a));
+    assert!(same.contains("\nB took as long as A.\n"), "{same}");
 }
 
 #[test]
