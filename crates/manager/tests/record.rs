@@ -136,7 +136,10 @@ fn a_recording_goes_on_over_the_death_of_the_manager() {
     let analysis = Analysis::of(&live);
     assert!(bar(&analysis, "a.service", Work::Start).end.is_some(), "from before the kill");
     let spans = &analysis.timeline.spans;
-    assert!(spans.iter().any(|span| span.phase == Phase::Recover), "{spans:?}");
+    let span = |phase| spans.iter().find(|span| span.phase == phase).expect("it is told");
+    let (gap, new) = (span(Phase::Recover), span(Phase::Restore));
+    assert!(gap.from_us < new.from_us && gap.until_us == new.until_us, "{spans:?}");
+    assert_eq!(new.depth, gap.depth + 1, "{spans:?}");
 
     m.call("Leave", &json!({"how": "exit"}));
     m.wait_for("a.service", "inactive/dead");

@@ -252,6 +252,7 @@ words! {
         Enabled = 27, "see what is enabled";
         Prepare = 28, "get ready to start units";
         Loop = 29, "wait for the manager's loop";
+        Restore = 30, "the new manager starts";
     }
 }
 
