@@ -129,7 +129,8 @@ pub fn headline(analysis: &Analysis<'_>) -> String {
         (Subject::Shutdown, true) => "The system is down. Shutdown took ",
         (Subject::Boot, true) => "The system is up. Boot took ",
         (Subject::Reload, true) => "Reload took ",
-        (Subject::Shutdown, false) => "Shutdown was not over after ",
+        // Usual where recordings lie on a file system that the shutdown itself unmounts.
+        (Subject::Shutdown, false) => "Shutdown took at least ",
         (Subject::Boot, false) => "Boot was not over after ",
         (Subject::Reload, false) => "Reload was not over after ",
         (Subject::Live, _) => "Recorded ",
