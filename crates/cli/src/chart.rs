@@ -167,11 +167,11 @@ pub fn run(
     }
     .into_iter()
     .collect();
-    let recordings: Result<Vec<Recording>> =
+    let recordings: Result<Vec<(Recording, Damage)>> =
         which?.iter().map(|which| recording(which, &mut manager)).collect();
     let chart = match recordings?.as_slice() {
-        [a, b] => form.compare(&Analysis::of(a), &Analysis::of(b))?,
-        [one] => form.draw(&Analysis::of(one)),
+        [a, b] => form.compare(&Analysis::of_file(a), &Analysis::of_file(b))?,
+        [one] => form.draw(&Analysis::of_file(one)),
         _ => bail!("one recording is drawn, or two are compared"),
     };
     match &args.output {
@@ -213,10 +213,13 @@ fn list<F: FnOnce() -> Result<Client>>(manager: &mut Manager<F>, as_json: bool) 
         let name = row["name"].as_str().unwrap_or_default();
         print(&format!("{date} {bytes:>12} bytes  {name}\n"));
     }
+    if let Some(trouble) = answer["trouble"].as_str() {
+        eprintln!("warren: the last recording could not be kept: {trouble}");
+    }
     Ok(())
 }
 
-fn recording<F>(which: &Which, manager: &mut Manager<F>) -> Result<Recording>
+fn recording<F>(which: &Which, manager: &mut Manager<F>) -> Result<(Recording, Damage)>
 where
     F: FnOnce() -> Result<Client>,
 {
@@ -230,7 +233,8 @@ where
             let rows = answer["records"].as_array().into_iter().flatten();
             let of_subject = |row: &&Value| row["subject"] == subject.text();
             let found = rows.filter(of_subject).rev().nth(*back);
-            let name = found.map(|row| row["name"].clone()).with_context(|| missing(*subject))?;
+            let name =
+                found.map(|row| row["name"].clone()).with_context(|| missing(*subject, &answer))?;
             fetch(manager, json!({"name": name}))?
         }
         Which::Between(since, until) => {
@@ -239,11 +243,16 @@ where
             fetch(manager, json!({"since_us": since, "until_us": until}))?
         }
     };
-    let (recording, damage) = record::read(&bytes)?;
-    if damage != Damage::default() {
-        eprintln!("{}", damaged(damage));
+    match which {
+        Which::File(path) => read_of(&bytes, &path.display().to_string()),
+        Which::Named(name) => read_of(&bytes, name),
+        Which::Kept(..) | Which::Between(..) => read_of(&bytes, "the manager's answer"),
     }
-    Ok(recording)
+}
+
+/// What is whole of the bytes of `name`. The chart tells what is not.
+fn read_of(bytes: &[u8], name: &str) -> Result<(Recording, Damage)> {
+    record::read(bytes).with_context(|| name.to_owned())
 }
 
 fn fetch<F>(manager: &mut Manager<F>, parameters: Value) -> Result<Vec<u8>>
@@ -255,27 +264,20 @@ where
     warren_trace::base64::decode(data).context("the manager's answer is no recording")
 }
 
-fn missing(subject: Subject) -> String {
+/// That there is none, and why, as far as the manager's answer says so.
+fn missing(subject: Subject, answer: &Value) -> String {
+    if let Some(trouble) = answer["trouble"].as_str() {
+        return format!("no such {} is kept: the last could not be: {trouble}", subject.text());
+    }
+    let rows = answer["records"].as_array().into_iter().flatten();
     let when = match subject {
+        // Further back than anything is kept.
+        _ if rows.into_iter().any(|row| row["subject"] == subject.text()) => ", only later ones",
         Subject::Boot => "; a boot is kept once its first jobs have ended",
         Subject::Shutdown => "; a shutdown is shown by the next boot",
         Subject::Reload | Subject::Live => "",
     };
     format!("no such {} is kept{when}; see warren chart --list", subject.text())
-}
-
-fn damaged(damage: Damage) -> String {
-    let mut parts = Vec::new();
-    if damage.cut {
-        parts.push("it has no end".to_owned());
-    }
-    if damage.blocks > 0 {
-        parts.push(format!("{} of its blocks are damaged", damage.blocks));
-    }
-    if damage.too_many {
-        parts.push("it is too large, the rest is left out".to_owned());
-    }
-    format!("The recording is not whole: {}.", parts.join(", "))
 }
 
 #[cfg(test)]
@@ -299,6 +301,18 @@ mod tests {
         for wrong in ["", "boots", "boot~x", "live", "5min..", "../x.record", "-..", "@.."] {
             assert_eq!(which(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn why_there_is_none_is_told() {
+        let told = |answer| missing(Subject::Boot, &answer);
+        let nothing = told(json!({"records": [{"subject": "reload"}]}));
+        assert!(nothing.starts_with("no such boot is kept; a boot is kept once"), "{nothing}");
+        let later = told(json!({"records": [{"subject": "boot"}]}));
+        assert_eq!(later, "no such boot is kept, only later ones; see warren chart --list");
+        let trouble = told(json!({"records": [], "trouble": "/x: No space left on device"}));
+        let expect = "no such boot is kept: the last could not be: /x: No space left on device";
+        assert_eq!(trouble, expect);
     }
 
     #[test]

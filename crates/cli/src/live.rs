@@ -14,11 +14,12 @@ use crate::output::print;
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
+const SIGWINCH: i32 = 28;
 
 /// Listens to keys and signals while it lives.
 pub struct Watch {
     _keys: KeyByKey<Stdin>,
-    _signals: SignalFd,
+    signals: SignalFd,
     epoll: Epoll,
     ready: Events,
 }
@@ -29,22 +30,24 @@ impl Watch {
     pub fn new() -> Result<Watch> {
         let stdin = std::io::stdin();
         let ending = SignalSet::EMPTY.with(SIGHUP).with(SIGINT).with(SIGTERM);
-        let signals = SignalFd::new(ending)?;
+        let signals = SignalFd::new(ending.with(SIGWINCH))?;
         let epoll = Epoll::new()?;
         epoll.add(&stdin, 0, Interest::READ)?;
         epoll.add(&signals, 1, Interest::READ)?;
         let keys = KeyByKey::new(stdin)?;
-        Ok(Watch { _keys: keys, _signals: signals, epoll, ready: Events::with_capacity(2) })
+        Ok(Watch { _keys: keys, signals, epoll, ready: Events::with_capacity(2) })
     }
 
-    /// Waits for the time of the next picture; false when there is to be none.
+    /// Waits for the time of the next picture, which is also when the terminal has another size; false
+    /// when there is to be none.
     pub fn wait(&mut self, period: Duration) -> Result<bool> {
         self.epoll.wait(&mut self.ready, Some(period))?;
         if self.ready.is_empty() {
             return Ok(true);
         }
         if self.ready.iter().any(|ready| ready.token == 1) {
-            return Ok(false);
+            let signal = self.signals.read()?;
+            return Ok(signal.is_none_or(|signal| signal.signal == SIGWINCH));
         }
         let mut key = [0u8; 1];
         let read = std::io::stdin().lock().read(&mut key)?;

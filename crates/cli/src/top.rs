@@ -23,6 +23,12 @@ const SILENT_MAX: u32 = 60;
 /// Size of a terminal that does not tell its own: columns and rows.
 const SIZE_DEFAULT: (u16, u16) = (100, 40);
 
+/// Columns from which on names come last.
+const COLUMNS_WIDE: u16 = 60;
+
+/// Columns that are kept for the name of a slice, as long as there is a column of numbers to leave out.
+const SLICE_COLUMNS_MIN: usize = 20;
+
 /// Lines below which there is nothing to be seen of a section: an empty one, the heading, a row.
 const SECTION_LINES_MIN: usize = 3;
 
@@ -81,10 +87,10 @@ fn picture(
     let restarting = format!("STARTED AGAIN: {again}");
     let jobs = format!("JOBS: {}, the oldest first", total("jobs"));
     let mut sections = vec![
-        section(&failed, &now["failed"], style, failed_line),
-        section(&restarting, &now["restarting"], style, restarting_line),
-        section(&jobs, &now["job_rows"], style, job_line),
-        slices(before, now, style),
+        section(&failed, &now["failed"], style, |row| failed_line(row, style)),
+        section(&restarting, &now["restarting"], style, |row| restarting_line(row, style)),
+        section(&jobs, &now["job_rows"], style, |row| job_line(row, columns)),
+        slices(before, now, columns, style),
     ];
     sections.retain(|section| section.len() > 1);
     if room < SECTION_LINES_MIN {
@@ -136,6 +142,16 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
         (_, 1) => "1 job, running".to_owned(),
         (_, jobs) => format!("{jobs} jobs, {} of them running", number("jobs_running")),
     };
+    let doing = match now["reloading_us"].as_u64() {
+        Some(us) if doing == "idle" => format!("reloads since {:.1} s", us as f64 / 1e6),
+        Some(us) => format!("{doing}; reloads since {:.1} s", us as f64 / 1e6),
+        None => doing,
+    };
+    // What came and was done between two pictures is in none of them.
+    let doing = match per_second("jobs_ever").filter(|each| *each >= 0.5) {
+        Some(each) => format!("{doing}; {each:.0} new jobs a second"),
+        None => doing,
+    };
     let doing = match now["silent"].as_bool() {
         Some(true) => "the manager does not answer; it is asked again".to_owned(),
         _ => doing,
@@ -158,10 +174,10 @@ fn section(
     title: &str,
     rows: &Value,
     style: Style,
-    line: impl Fn(&Value, Style) -> String,
+    line: impl Fn(&Value) -> String,
 ) -> Vec<String> {
     let heading = style.paint(Tone::Strong, title);
-    let rows = rows.as_array().into_iter().flatten().map(|row| line(row, style));
+    let rows = rows.as_array().into_iter().flatten().map(line);
     std::iter::once(heading).chain(rows).collect()
 }
 
@@ -182,17 +198,22 @@ fn restarting_line(row: &Value, style: Style) -> String {
     format!("{unit}  {restarts} restart{plural}  {code} {why}")
 }
 
-fn job_line(row: &Value, _: Style) -> String {
+/// A job; on a narrow terminal the name comes before what can be cut.
+fn job_line(row: &Value, columns: u16) -> String {
     let age = row["age_us"].as_u64().unwrap_or(0) as f64 / 1e6;
     let state = match row["waits_for"].as_u64().unwrap_or(0) {
         0 => "running".to_owned(),
         others => format!("waits for {others}"),
     };
-    format!("{age:>8.1} s  {:<8} {state:<16} {}", text(row, "type"), text(row, "unit"))
+    let (kind, unit) = (text(row, "type"), text(row, "unit"));
+    match columns {
+        COLUMNS_WIDE.. => format!("{age:>8.1} s  {kind:<8} {state:<16} {unit}"),
+        _ => format!("{age:>6.1} s {kind} {unit}  {state}"),
+    }
 }
 
 /// Slices by the CPU time that they use now; by name without an answer from before.
-fn slices(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
+fn slices(before: Option<&Value>, now: &Value, columns: u16, style: Style) -> Vec<String> {
     let empty = Vec::new();
     let rows = now["slices"].as_array().unwrap_or(&empty);
     let mut rows: Vec<(f64, String)> = rows
@@ -204,26 +225,40 @@ fn slices(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
             };
             let per_second = |key: &str| rate(before, now, |answer| find(answer, key));
             let cpu = per_second("cpu_us").unwrap_or(0.0) / 1e4;
-            (cpu, slice_line(row, cpu, per_second("read_bytes"), per_second("written_bytes")))
+            let rate =
+                |key: &str| per_second(key).map_or("-".to_owned(), |each| bytes(each as u64));
+            let known = |key: &str| row[key].as_u64();
+            let numbers = [
+                format!("{cpu:.1}"),
+                known("memory_bytes").map_or("-".to_owned(), bytes),
+                known("tasks").map_or("-".to_owned(), |tasks| tasks.to_string()),
+                rate("read_bytes"),
+                rate("written_bytes"),
+            ];
+            (cpu, slice_line(&numbers, text(row, "name"), columns))
         })
         .collect();
     rows.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let title = format!(
-        "{:>7} {:>10} {:>7} {:>12} {:>12}  SLICE",
-        "CPU %", "MEMORY", "TASKS", "READ/s", "WRITTEN/s"
-    );
-    std::iter::once(style.paint(Tone::Strong, &title))
+    let heads = ["CPU %", "MEMORY", "TASKS", "READ/s", "WRITTEN/s"].map(str::to_owned);
+    std::iter::once(style.paint(Tone::Strong, &slice_line(&heads, "SLICE", columns)))
         .chain(rows.into_iter().map(|r| r.1))
         .collect()
 }
 
-fn slice_line(row: &Value, cpu: f64, read: Option<f64>, written: Option<f64>) -> String {
-    let known = |key: &str| row[key].as_u64();
-    let memory = known("memory_bytes").map_or("-".to_owned(), bytes);
-    let tasks = known("tasks").map_or("-".to_owned(), |tasks| tasks.to_string());
-    let rate = |each: Option<f64>| each.map_or("-".to_owned(), |each| bytes(each as u64));
-    let (read, written, name) = (rate(read), rate(written), text(row, "name"));
-    format!("{cpu:>7.1} {memory:>10} {tasks:>7} {read:>12} {written:>12}  {name}")
+/// Columns of numbers, as many as leave room for the name, and the name.
+fn slice_line(numbers: &[String; 5], name: &str, columns: u16) -> String {
+    const WIDTHS: [usize; 5] = [7, 11, 8, 13, 13];
+    let mut room = usize::from(columns).saturating_sub(SLICE_COLUMNS_MIN + 2);
+    let mut line = String::new();
+    for (index, (number, width)) in numbers.iter().zip(WIDTHS).enumerate() {
+        // The first is always there: rows are sorted by it.
+        if index > 0 && width > room {
+            break;
+        }
+        room = room.saturating_sub(width);
+        line.push_str(&format!("{number:>width$}"));
+    }
+    format!("{line}  {name}")
 }
 
 /// How much a counter grew in a second between two answers; none where one of them lacks it. A
@@ -385,6 +420,32 @@ JOBS: 2, the oldest first
         assert_eq!(told(false, 1, 1), "1 job, running");
         assert_eq!(told(false, 1, 0), "1 job, which waits");
         assert_eq!(told(false, 2, 1), "2 jobs, 1 of them running");
+    }
+
+    #[test]
+    fn names_are_seen_on_a_narrow_terminal() {
+        let (before, now) = (answer(0, 0, 7, 0), answer(2_000_000, 50_000, 8, 3_000_000));
+        let shown = |columns| picture(Some(&before), &now, (columns, 40), Style::default());
+        for line in ["  61.5 s start slow.service  running\n", "  150.0      3.0 G  b.slice\n"] {
+            assert!(shown(40).contains(line), "{line}: {}", shown(40));
+        }
+        assert!(shown(20).contains("  150.0  b.slice\n"), "{}", shown(20));
+        assert!(shown(74).contains("WRITTEN/s  SLICE\n") && !shown(73).contains("WRITTEN"));
+    }
+
+    /// Work that is done within a second, and a reload, which is no job.
+    #[test]
+    fn what_was_done_between_two_pictures_is_told() {
+        let (mut before, mut now) = (answer(0, 0, 7, 0), answer(2_000_000, 0, 7, 0));
+        let first = |before: &Value, now: &Value| {
+            let shown = picture(Some(before), now, (100, 24), Style::default());
+            shown.lines().next().unwrap_or_default().to_owned()
+        };
+        assert_eq!(first(&before, &now), "warren top  2 jobs, 1 of them running");
+        (before["jobs_ever"], now["jobs_ever"]) = (json!(100), json!(2_322));
+        (now["jobs"], now["reloading_us"]) = (json!(0), json!(1_250_000));
+        let told = "warren top  reloads since 1.2 s; 1111 new jobs a second";
+        assert_eq!(first(&before, &now), told);
     }
 
     #[test]

@@ -259,7 +259,8 @@ fn records(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         let (subject, began_us) = (kept.subject.text(), kept.realtime_us);
         json!({"name": kept.name, "subject": subject, "began_us": began_us, "bytes": kept.bytes})
     };
-    Ok(json!({"records": shared.records.list().into_iter().map(row).collect::<Vec<_>>()}))
+    let rows: Vec<Value> = shared.records.list().into_iter().map(row).collect();
+    Ok(json!({"records": rows, "trouble": shared.records.trouble()}))
 }
 
 /// A recording's bytes in base64: one that is kept, by `name`, or what happened in the time from

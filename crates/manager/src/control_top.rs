@@ -40,6 +40,8 @@ pub fn top(shared: &Shared) -> Value {
         "resident_bytes": crate::control_calls::resident_bytes(),
         "generation": view.graph.generation(),
         "stopping": view.totals.stopping,
+        "reloading_us": shared.reloads_since().map(|since| now_us.saturating_sub(since.0)),
+        "jobs_ever": view.totals.jobs_ever,
         "loaded": loaded.len(),
         "active": active,
         "restarts": loaded.iter().map(restarts).map(u64::from).sum::<u64>(),

@@ -99,10 +99,9 @@ fn is_start(happening: &Happening) -> bool {
 }
 
 impl Ending {
-    /// An end that begins now, or that an earlier manager had begun.
-    pub fn new(action: Option<PowerAction>, scope: Scope) -> Ending {
+    /// An end that begins then, or that an earlier manager had begun.
+    pub fn new(action: Option<PowerAction>, scope: Scope, began: Moment) -> Ending {
         let leaves_groups = owns_machine(scope);
-        let began = now();
         let stops = path::Stops::default();
         let told_at = began.monotonic.after(QUIET);
         Ending {
@@ -196,14 +195,15 @@ impl Daemon {
 
     /// The end that is under way, or one that begins now.
     fn ending(&mut self) -> &mut Ending {
+        // The last words count from the moment from which the recording does.
+        let began = now();
         if self.ending.is_none() {
-            let began = now();
             self.recorder.boot_ended(began, self.core.graph());
             self.recorder.shutdown_began(began);
             crate::log::set_ending(true);
         }
         let scope = self.options.scope;
-        self.ending.get_or_insert_with(|| Ending::new(None, scope))
+        self.ending.get_or_insert_with(|| Ending::new(None, scope, began))
     }
 
     /// A line with the date and the time of day, for who reads it after the machine is up again.

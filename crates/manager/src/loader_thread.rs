@@ -149,8 +149,13 @@ impl LoaderThread {
         done.push(Done { detail: loading.work.parsed.into(), ..scanned });
         let delta = &loading.delta;
         let computed = delta.added.len() + delta.changed.len() + delta.removed.len();
-        done.push(did(Phase::Link, began, computed as u64));
-        LoaderAnswer { done, ..self.answer(token, loading, how.dry_run) }
+        let linked = did(Phase::Link, began, computed as u64);
+        done.push(linked);
+        let answer = self.answer(token, loading, how.dry_run);
+        if answer.states.is_some() {
+            done.push(did(Phase::Enabled, linked.ended, 0));
+        }
+        LoaderAnswer { done, ..answer }
     }
 
     /// A name that nothing has led to so far may be that of a file that was written just now: such a

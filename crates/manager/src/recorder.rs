@@ -108,14 +108,18 @@ impl Recorder {
         self.ring.fd()
     }
 
-    /// The manager is there again: what nobody recorded meanwhile is a gap with a name.
+    /// The manager is there again: what nobody recorded meanwhile is a gap with a name. It begins when
+    /// the last one was seen, which may have had nothing to do for long; what the new one takes lies
+    /// within it.
     pub fn came_back(&mut self, at: Monotonic) {
         let last = self.ring.last_time_us().unwrap_or(at.0).max(self.ring.note(SEEN)).min(at.0);
         self.manager(Monotonic(last), What::PhaseBegin { phase: Phase::Recover, detail: 0 });
+        self.manager(at, What::PhaseBegin { phase: Phase::Restore, detail: 0 });
     }
 
     /// It answers, and goes on where the last one was killed.
     pub fn goes_on(&mut self, at: Monotonic) {
+        // Ends what lies within it too.
         self.manager(at, What::PhaseEnd { phase: Phase::Recover, detail: 0 });
     }
 
@@ -214,9 +218,16 @@ impl Recorder {
         self.manager(began.monotonic, What::PhaseBegin { phase: Phase::Boot, detail: 0 });
     }
 
+    /// The units are loaded: until the first transaction is asked for, the manager looks at what there
+    /// is already and opens what it listens to.
+    pub fn loaded(&mut self, at: Monotonic) {
+        self.manager(at, What::PhaseBegin { phase: Phase::Prepare, detail: 0 });
+    }
+
     /// The first transaction is asked for.
     pub fn first_unit_asked(&mut self, at: Moment) {
         if self.under_way(BOOT).is_some() {
+            self.manager(at.monotonic, What::PhaseEnd { phase: Phase::Prepare, detail: 0 });
             self.manager(at.monotonic, What::PhaseBegin { phase: Phase::StartUnits, detail: 0 });
         }
     }

@@ -7,8 +7,8 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
@@ -34,6 +34,9 @@ const PIECE_EVENTS: usize = 8 << 10;
 
 /// What the names of recordings end with.
 const SUFFIX: &str = ".record";
+
+/// What comes behind the last dot of their names while they are written.
+const ASIDE: &str = "tmp";
 
 /// A recording that is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,16 +68,45 @@ pub struct Records {
     directory: PathBuf,
     /// The device that it was on when it was looked at: it may have been unmounted since.
     device: Option<u64>,
+    /// Why the last one could not be kept; whoever has a copy of this sees the same.
+    trouble: Arc<Mutex<Option<String>>>,
 }
 
 impl Records {
     /// Over a directory, which is made; where that cannot be, nothing is kept and that is said.
     pub fn open(directory: PathBuf) -> Records {
-        let mut records = Records { directory, device: None };
-        if let Err(error) = records.look_again() {
+        let mut records = Records { directory, device: None, trouble: Arc::default() };
+        let looked = records.look_again();
+        if let Err(error) = &looked {
             say!("recordings are not kept: {}: {error}", records.directory.display());
         }
+        records.note(&looked);
+        records.sweep();
         records
+    }
+
+    /// Why the last recording could not be kept; nothing when it was.
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, result: &io::Result<()>) {
+        let text = |error: &io::Error| format!("{}: {error}", self.directory.display());
+        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) =
+            result.as_ref().err().map(text);
+    }
+
+    /// Removes what a manager that was killed had begun to write. Nobody else writes there.
+    fn sweep(&self) {
+        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
+        for entry in entries {
+            let path = entry.path();
+            let name = path.with_extension(&SUFFIX[1..]);
+            let is_ours = name.file_name().and_then(|name| name.to_str()).and_then(parse_name);
+            if path.extension().is_some_and(|suffix| suffix == ASIDE) && is_ours.is_some() {
+                let _ = fs::remove_file(path);
+            }
+        }
     }
 
     /// Takes it as it is now: a file system may have been mounted on it since.
@@ -127,18 +159,36 @@ impl Records {
         device.is_some() && device == self.device
     }
 
-    /// Writes a file aside, piece by piece, and then in its place.
     fn write(&self, material: Material, whole: bool) -> io::Result<()> {
+        let written = self.write_aside(&recording(material), whole);
+        self.note(&written);
+        written
+    }
+
+    /// Writes a file aside, piece by piece, and then in its place. Where there is no room, the oldest
+    /// make some: what was last is worth more than what was long ago.
+    fn write_aside(&self, recording: &Recording, whole: bool) -> io::Result<()> {
         // A file system that came later may have none.
         fs::create_dir_all(&self.directory)?;
-        let path = self.directory.join(name_of(&material.head));
-        let aside = path.with_extension("tmp");
-        let written = write_to(&aside, &recording(material), whole);
+        let path = self.directory.join(name_of(&recording.head));
+        let aside = path.with_extension(ASIDE);
+        let mut written = write_to(&aside, recording, whole);
+        // Each turn removes a file.
+        while written.as_ref().is_err_and(is_full) && self.make_room(recording.head.subject) {
+            written = write_to(&aside, recording, whole);
+        }
         let placed = written.and_then(|()| fs::rename(&aside, &path));
         if placed.is_err() {
             let _ = fs::remove_file(&aside);
         }
         placed
+    }
+
+    /// Removes the oldest that can be spared for one of `subject`; false when there is none.
+    fn make_room(&self, subject: Subject) -> bool {
+        let kept = self.list();
+        let oldest = dispensable(&kept, subject);
+        oldest.is_some_and(|oldest| fs::remove_file(self.directory.join(&oldest.name)).is_ok())
     }
 
     fn prune(&self) {
@@ -176,6 +226,19 @@ fn parse_name(name: &str) -> Option<(Subject, u64)> {
         return None;
     }
     Some((Subject::from_text(subject)?, realtime.parse().ok()?))
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The oldest of a list with the oldest first that is not the last of its subject, unless one of that
+/// subject is to come.
+fn dispensable(kept: &[Kept], coming: Subject) -> Option<&Kept> {
+    kept.iter().enumerate().find_map(|(at, one)| {
+        let is_last = !kept[at + 1..].iter().any(|newer| newer.subject == one.subject);
+        (one.subject == coming || !is_last).then_some(one)
+    })
 }
 
 /// Names of those that are too many, from a list with the oldest first.
@@ -325,6 +388,42 @@ mod tests {
         assert_eq!(superfluous(&kept(&many)), ["reload-2", "reload-1"]);
         let large = kept(&[(boot, 1, 100), (boot, 2, 100), (reload, 3, 60)]);
         assert_eq!(superfluous(&large), ["boot-1"], "the last boot stays, large as it is");
+    }
+
+    #[test]
+    fn the_oldest_makes_room_but_not_the_last_of_another_subject() {
+        let (boot, reload, shutdown) = (Subject::Boot, Subject::Reload, Subject::Shutdown);
+        let list = kept(&[(boot, 1, 1), (shutdown, 2, 1), (boot, 3, 1), (reload, 4, 1)]);
+        let first = |list: &[Kept], coming| dispensable(list, coming).map(|one| one.realtime_us);
+        assert_eq!(first(&list, shutdown), Some(1));
+        assert_eq!(first(&list[1..], shutdown), Some(2), "one of them is to come");
+        assert_eq!(first(&list[1..], boot), Some(3));
+        assert_eq!(first(&list[2..], shutdown), None);
+        assert_eq!(first(&[], boot), None);
+    }
+
+    #[test]
+    fn what_was_begun_and_never_ended_is_swept_away() {
+        let scratch = crate::scratch::Scratch::new("records-swept");
+        let directory = scratch.0.join("records");
+        fs::create_dir(&directory).expect("it is made");
+        let whole = "boot-00001795305600000123.record";
+        let names = ["boot-00001795305600000124.tmp", whole, "notes.tmp", "boot-1.tmp"];
+        names.iter().for_each(|name| fs::write(directory.join(name), "x").expect("written"));
+        let records = Records::open(directory.clone());
+        let left = names.map(|name| directory.join(name).exists());
+        assert_eq!(left, [false, true, true, true]);
+        assert_eq!(records.trouble(), None);
+    }
+
+    #[test]
+    fn why_nothing_is_kept_is_known_to_all_copies() {
+        let scratch = crate::scratch::Scratch::new("records-trouble");
+        let file = scratch.0.join("file");
+        fs::write(&file, "x").expect("written");
+        let records = Records::open(file.join("records"));
+        let trouble = records.clone().trouble().expect("a file has nothing below it");
+        assert!(trouble.contains("/file/records: Not a directory"), "{trouble}");
     }
 
     #[test]

@@ -101,7 +101,15 @@ impl Daemon {
         let token = self.next_load;
         self.next_load += 1;
         self.loads.insert(token, after);
+        self.publish_reload();
         self.send_to_loader(order(token));
+    }
+
+    /// Says whether somebody waits for a reload.
+    fn publish_reload(&self) {
+        let is_reload =
+            |after: &AfterLoad| matches!(after, AfterLoad::Report { .. } | AfterLoad::BusReload(_));
+        self.shared.publish_reload(self.loads.values().any(is_reload), now().monotonic);
     }
 
     /// The loader answers the client itself.
@@ -293,7 +301,9 @@ impl Daemon {
         if !matches!(self.loads.get(&token), Some(AfterLoad::Report { .. })) {
             crate::log::diagnostics(&loading.diagnostics);
         }
-        match self.loads.remove(&token) {
+        let after = self.loads.remove(&token);
+        self.publish_reload();
+        match after {
             Some(AfterLoad::Enqueue { asker, call, client }) => {
                 self.enqueue_loaded(asker, call, client)
             }
@@ -343,7 +353,12 @@ impl Daemon {
         let Some(first) = done.first().copied() else { return };
         let at = now();
         self.shared.change_facts(|facts| facts.units_load = at);
-        let detail = done.last().map_or(0, |last| last.detail);
+        // What was made lies there until the loop has a moment for it.
+        if let Some(began) = done.last().map(|last| last.ended) {
+            done.push(Done { phase: Phase::Loop, began, ended: commit_began, detail: 0 });
+        }
+        let linked = done.iter().find(|done| done.phase == Phase::Link);
+        let detail = linked.map_or(0, |linked| linked.detail);
         let apply = Done { phase: Phase::Apply, began: commit_began, ended: at.monotonic, detail };
         done.push(apply);
         let whole = Done { phase: Phase::Reload, began: first.began, ..apply };

@@ -84,7 +84,7 @@ impl Daemon {
         self.first_unit_asked = started;
         let ending = restored.manager.and_then(|m| crate::ending::code::from_code(m.ending));
         let scope = self.options.scope;
-        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action), scope));
+        self.ending = ending.map(|action| crate::ending::Ending::new(Some(action), scope, now()));
         if self.ending.is_some() {
             crate::log::set_ending(true);
             // Unless what the last incarnation recorded is there.

@@ -11,6 +11,7 @@ use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
 use warren_core::request::Asker;
 use warren_core::settings::{Compiled, Settings};
+use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
@@ -99,6 +100,7 @@ pub struct Shared {
     shown: Mutex<Shown>,
     locks: Mutex<Locks>,
     plan: Mutex<Option<Scheduled>>,
+    reloads_since: Mutex<Option<Monotonic>>,
     settings: Settings,
     tree: Option<Tree>,
     orders: Sender<Order>,
@@ -166,6 +168,7 @@ impl Shared {
             shown: Mutex::new(Shown::new(places.rules)),
             locks: Mutex::default(),
             plan: Mutex::default(),
+            reloads_since: Mutex::default(),
             settings,
             tree,
             orders,
@@ -180,6 +183,17 @@ impl Shared {
     /// Puts up a new view.
     pub fn publish(&self, view: Arc<View>) {
         *lock(&self.view) = view;
+    }
+
+    /// Says that a reload is under way, or that none is any more.
+    pub fn publish_reload(&self, under_way: bool, now: Monotonic) {
+        let mut since = lock(&self.reloads_since);
+        *since = under_way.then(|| since.unwrap_or(now));
+    }
+
+    /// Since when a reload is under way.
+    pub fn reloads_since(&self) -> Option<Monotonic> {
+        *lock(&self.reloads_since)
     }
 
     /// Puts up what is known of devices.

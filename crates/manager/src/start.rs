@@ -446,6 +446,7 @@ impl Daemon {
                 self.recorder.did(recorder::Done { phase, began, ended, detail });
             }
         }
+        self.recorder.loaded(boot.load.1.monotonic.max(self.started.monotonic));
     }
 
     /// The first start.

@@ -64,6 +64,8 @@ fn boot_reload_and_shutdown_are_kept_with_what_was_waited_for() {
     let scan = spans.iter().find(|span| span.phase == Phase::Scan).expect("files are looked at");
     assert_eq!((scan.detail, scan.depth), (1, 1), "one file was read: {spans:?}");
     assert!(spans.iter().any(|span| span.phase == Phase::Apply));
+    let enabled = spans.iter().find(|span| span.phase == Phase::Enabled).expect("it is looked at");
+    assert_eq!((enabled.detail, enabled.depth), (0, 1), "{spans:?}");
 
     until("the shell is deaf", || m.out("deaf").exists().then_some(()));
     m.call("Leave", &json!({"how": "exit"}));
@@ -134,7 +136,10 @@ fn a_recording_goes_on_over_the_death_of_the_manager() {
     let analysis = Analysis::of(&live);
     assert!(bar(&analysis, "a.service", Work::Start).end.is_some(), "from before the kill");
     let spans = &analysis.timeline.spans;
-    assert!(spans.iter().any(|span| span.phase == Phase::Recover), "{spans:?}");
+    let span = |phase| spans.iter().find(|span| span.phase == phase).expect("it is told");
+    let (gap, new) = (span(Phase::Recover), span(Phase::Restore));
+    assert!(gap.from_us < new.from_us && gap.until_us == new.until_us, "{spans:?}");
+    assert_eq!(new.depth, gap.depth + 1, "{spans:?}");
 
     m.call("Leave", &json!({"how": "exit"}));
     m.wait_for("a.service", "inactive/dead");

@@ -13,6 +13,7 @@ use serde_json::json;
 use warren_trace::analysis::Analysis;
 use warren_trace::analysis::timeline::{Bar, Mark};
 use warren_trace::event::What;
+use warren_trace::export::show;
 use warren_trace::record::Recording;
 use warren_trace::words::{Counter, Ending, Release, Work};
 
@@ -196,8 +197,15 @@ impl Graph {
 fn the_83_services_go_as_fast_as_their_longest_chain() {
     let graph = Graph::of_83();
     let Some(mut m) = up("graph83", &graph.units()) else { return };
-    let (_, recording) = end(&mut m);
+    let (console, recording) = end(&mut m);
     graph.check(&recording);
+    // To the ms, as both count from the same moment to the same moment.
+    let headline = show::headline(&Analysis::of(&recording));
+    let took = |text: &str| {
+        let (_, rest) = text.split_once("Shutdown took ").expect("it says how long it took");
+        rest.split_once(" (").expect("and of what").0.to_owned()
+    };
+    assert_eq!(took(&console), took(&headline), "{console}\n{headline}");
 }
 
 #[test]

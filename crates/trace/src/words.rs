@@ -249,6 +249,10 @@ words! {
         HandOver = 24, "hand over";
         Load = 25, "load";
         Activate = 26, "start volume groups and arrays";
+        Enabled = 27, "see what is enabled";
+        Prepare = 28, "get ready to start units";
+        Loop = 29, "wait for the manager's loop";
+        Restore = 30, "the new manager starts";
     }
 }
 

@@ -2,6 +2,11 @@
 
 use super::Analysis;
 
+/// Units of the path for which is computed what would be without them: those with most time on it.
+/// Each costs a walk over all bars, and a path may have as many units as there are bars. Without a
+/// unit no more can be saved than its time on the path, so that those left out count least.
+pub const SAVED_MAX: usize = 100;
+
 /// What one unit cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Blocker {
@@ -9,7 +14,8 @@ pub struct Blocker {
     pub row: u32,
     /// Its own time on the critical path, in µs.
     pub path_us: u64,
-    /// What would be saved without it, in µs; 0 for units that are not on the path.
+    /// What would be saved without it, in µs; 0 for units that are not on the path, or not among the
+    /// first [`SAVED_MAX`].
     pub saved_us: u64,
     /// Its own time in all its bars, in µs.
     pub own_us: u64,
@@ -33,21 +39,19 @@ pub fn blockers(analysis: &Analysis<'_>) -> Vec<Blocker> {
     for (index, bar) in analysis.timeline.bars.iter().enumerate() {
         has_bar[bar.row as usize] = true;
         let entry = &mut table[bar.row as usize];
-        entry.own_us += bar.own_us();
+        entry.own_us = entry.own_us.saturating_add(bar.own_us());
         entry.kills += bar.kills;
         let slack = [entry.slack_us, analysis.float.slack_us[index]];
         entry.slack_us = slack.into_iter().flatten().min();
         if let Some(edge) = bar.start.and_then(|start| start.edge) {
             table[edge as usize].released += 1;
-            table[edge as usize].waited_us += bar.waited_us();
+            let waited_us = &mut table[edge as usize].waited_us;
+            *waited_us = waited_us.saturating_add(bar.waited_us());
         }
     }
     for step in &analysis.path.steps {
         let row = analysis.timeline.bars[step.bar as usize].row;
         table[row as usize].path_us += step.own_us();
-    }
-    for entry in table.iter_mut().filter(|entry| entry.path_us > 0) {
-        entry.saved_us = analysis.saved_without_us(entry.row);
     }
     table.retain(|entry| has_bar[entry.row as usize]);
     table.sort_by(|a, b| {
@@ -55,5 +59,8 @@ pub fn blockers(analysis: &Analysis<'_>) -> Vec<Blocker> {
         let by_name = || analysis.name(a.row).cmp(analysis.name(b.row));
         cost(b).cmp(&cost(a)).then_with(by_name)
     });
+    for entry in table.iter_mut().take(SAVED_MAX).filter(|entry| entry.path_us > 0) {
+        entry.saved_us = analysis.saved_without_us(entry.row);
+    }
     table
 }

@@ -1,8 +1,9 @@
-//! What differs between two recordings, unit by unit, the largest difference first.
+//! What differs between two recordings: phase by phase, and unit by unit, the largest difference first.
 
 use std::collections::BTreeMap;
 
 use super::Analysis;
+use crate::words::Phase;
 
 /// One unit in both recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,42 @@ impl Difference {
     pub fn delta_us(&self) -> i64 {
         self.b_us.unwrap_or(0) as i64 - self.a_us.unwrap_or(0) as i64
     }
+}
+
+/// One phase in both recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhaseDifference {
+    /// The phase.
+    pub phase: Phase,
+    /// How long it took in the first recording, all its turns together, in µs.
+    pub a_us: Option<u64>,
+    /// The same of the second recording.
+    pub b_us: Option<u64>,
+}
+
+impl PhaseDifference {
+    /// How much longer it took in the second recording, in µs.
+    pub fn delta_us(&self) -> i64 {
+        self.b_us.unwrap_or(0) as i64 - self.a_us.unwrap_or(0) as i64
+    }
+}
+
+/// The phases of both, in the order in which they begin in the first, then what only the second has.
+pub fn phases(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<PhaseDifference> {
+    let spans = |analysis: &Analysis<'_>| analysis.timeline.spans.clone();
+    let mut out: Vec<PhaseDifference> = Vec::new();
+    for (span, is_b) in
+        spans(a).iter().map(|s| (s, false)).chain(spans(b).iter().map(|s| (s, true)))
+    {
+        let at = out.iter().position(|known| known.phase == span.phase).unwrap_or_else(|| {
+            out.push(PhaseDifference { phase: span.phase, a_us: None, b_us: None });
+            out.len() - 1
+        });
+        let sum = if is_b { &mut out[at].b_us } else { &mut out[at].a_us };
+        let took_us = span.until_us.saturating_sub(span.from_us);
+        *sum = Some(sum.unwrap_or(0).saturating_add(took_us));
+    }
+    out
 }
 
 /// All units of both, by the size of their difference, then by name.
@@ -47,7 +84,8 @@ pub fn differences(a: &Analysis<'_>, b: &Analysis<'_>) -> Vec<Difference> {
 fn own_times<'a>(analysis: &'a Analysis<'_>) -> BTreeMap<&'a str, u64> {
     let mut out = BTreeMap::new();
     for bar in &analysis.timeline.bars {
-        *out.entry(analysis.name(bar.row)).or_default() += bar.own_us();
+        let own_us: &mut u64 = out.entry(analysis.name(bar.row)).or_default();
+        *own_us = own_us.saturating_add(bar.own_us());
     }
     out
 }

@@ -5,7 +5,9 @@
 //! where they were.
 
 use super::links::Links;
+use super::path;
 use super::timeline::{Bar, Timeline};
+use crate::words::Subject;
 
 /// For each bar, how much later it could have ended without making the whole later, in µs.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +26,7 @@ impl Float {
         for bar in order.iter().rev() {
             let own = timeline.bars[*bar as usize].own_us();
             let wait = latency_us(timeline, links, *bar);
-            let needed = latest[*bar as usize].saturating_sub(own + wait);
+            let needed = latest[*bar as usize].saturating_sub(own.saturating_add(wait));
             for before in &links.waited_for[*bar as usize] {
                 let latest = &mut latest[*before as usize];
                 *latest = needed.min(*latest);
@@ -39,8 +41,9 @@ impl Float {
     }
 }
 
-/// How much earlier `goal` would have ended if no bar of `row` had taken any time, in µs.
-pub fn saved_us(timeline: &Timeline, links: &Links, goal: u32, row: u32) -> u64 {
+/// How much earlier the last of the bars that the whole of `subject` waits for would have ended if no
+/// bar of `row` had taken any time, in µs.
+pub fn saved_us(subject: Subject, timeline: &Timeline, links: &Links, row: u32) -> u64 {
     let all = 0..timeline.bars.len() as u32;
     let mut ends: Vec<Option<u64>> = all.map(|bar| ended_us(timeline, bar)).collect();
     for bar in order(timeline) {
@@ -49,14 +52,18 @@ pub fn saved_us(timeline: &Timeline, links: &Links, goal: u32, row: u32) -> u64 
         let released = before.filter_map(|before| ends[*before as usize]).max();
         let begin = match released {
             Some(released) if is_outside(own) => released.max(own.start_us()),
-            Some(released) => released + latency_us(timeline, links, bar),
+            Some(released) => released.saturating_add(latency_us(timeline, links, bar)),
             None => own.start_us(),
         };
         let takes = if own.row == row { 0 } else { own.own_us() };
-        ends[bar as usize] = Some(begin + takes);
+        ends[bar as usize] = Some(begin.saturating_add(takes));
     }
-    let now = ended_us(timeline, goal).unwrap_or(0);
-    now.saturating_sub(ends[goal as usize].unwrap_or(now))
+    let waited_for = |bar: &usize| path::counts(subject, timeline, &timeline.bars[*bar]);
+    let waited_for: Vec<usize> = (0..timeline.bars.len()).filter(waited_for).collect();
+    let last =
+        |end: &dyn Fn(usize) -> Option<u64>| waited_for.iter().filter_map(|bar| end(*bar)).max();
+    let now = last(&|bar| ended_us(timeline, bar as u32)).unwrap_or(0);
+    now.saturating_sub(last(&|bar| ends[bar]).unwrap_or(now))
 }
 
 /// Bars that ran and ended, each after all that it waited for.

@@ -17,7 +17,7 @@ pub mod path;
 mod tests;
 pub mod timeline;
 
-use crate::record::Recording;
+use crate::record::{Damage, Recording};
 use float::Float;
 use links::Links;
 use path::Path;
@@ -28,6 +28,8 @@ use timeline::Timeline;
 pub struct Analysis<'a> {
     /// The recording.
     pub recording: &'a Recording,
+    /// What of it could not be read.
+    pub damage: Damage,
     /// Its bars.
     pub timeline: Timeline,
     /// Which bar waited for which.
@@ -45,7 +47,13 @@ impl<'a> Analysis<'a> {
         let links = Links::of(recording, &timeline);
         let path = Path::of(recording.head.subject, &timeline, &links);
         let float = Float::of(&timeline, &links, path.goal());
-        Analysis { recording, timeline, links, path, float }
+        let damage = Damage::default();
+        Analysis { recording, damage, timeline, links, path, float }
+    }
+
+    /// The same of a recording that was read from a file.
+    pub fn of_file((recording, damage): &'a (Recording, Damage)) -> Analysis<'a> {
+        Analysis { damage: *damage, ..Analysis::of(recording) }
     }
 
     /// The name of a row.
@@ -53,10 +61,9 @@ impl<'a> Analysis<'a> {
         self.timeline.rows.get(row as usize).map_or("", |row| row.name.as_str())
     }
 
-    /// What would be saved without a unit's own time, in µs: the time at which the path's last
-    /// bar would have ended earlier.
+    /// What would be saved without a unit's own time, in µs: how much earlier the last of all that
+    /// was waited for would have ended.
     pub fn saved_without_us(&self, row: u32) -> u64 {
-        let Some(goal) = self.path.goal() else { return 0 };
-        float::saved_us(&self.timeline, &self.links, goal, row)
+        float::saved_us(self.recording.head.subject, &self.timeline, &self.links, row)
     }
 }

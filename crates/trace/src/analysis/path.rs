@@ -93,22 +93,25 @@ impl Path {
     }
 }
 
-/// The bar that the whole waited for: the last one that ran and ended within the recording. A
-/// shutdown waits for stops, a boot for everything else.
+/// The bar that the whole waited for: the last one that ran and ended within the recording.
 fn goal(subject: Subject, timeline: &Timeline) -> Option<u32> {
-    let counts = |bar: &Bar| match subject {
+    let bars = timeline.bars.iter().enumerate();
+    let within = bars.filter(|(_, bar)| counts(subject, timeline, bar));
+    let ended = within.filter_map(|(index, bar)| Some((bar.end?.at, index as u32)));
+    ended.max().map(|(_, index)| index)
+}
+
+/// Whether the whole waits for such a bar: a shutdown waits for stops, a boot for everything else,
+/// and all for what ran and ended within the recording.
+pub(super) fn counts(subject: Subject, timeline: &Timeline, bar: &Bar) -> bool {
+    let is_waited_for = match subject {
         Subject::Boot => !bar.work.is_stopping(),
         Subject::Shutdown => bar.work.is_stopping(),
         Subject::Reload | Subject::Live => true,
     };
-    let within = |bar: &Bar| {
-        let end = bar.end.filter(|end| end.ending != Ending::Canceled)?;
-        let inside = (timeline.begin_us..=timeline.end_us).contains(&end.at.time_us);
-        (counts(bar) && bar.start.is_some() && inside).then_some(end.at)
-    };
-    let bars = timeline.bars.iter().enumerate();
-    let ended = bars.filter_map(|(index, bar)| Some((within(bar)?, index as u32)));
-    ended.max().map(|(_, index)| index)
+    let Some(end) = bar.end.filter(|end| end.ending != Ending::Canceled) else { return false };
+    let inside = (timeline.begin_us..=timeline.end_us).contains(&end.at.time_us);
+    is_waited_for && bar.start.is_some() && inside
 }
 
 /// Goes back in time; what lies behind `cursor_us` is accounted for.

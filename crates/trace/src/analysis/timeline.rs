@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 
 use crate::event::{Event, NO_UNIT, What};
 use crate::record::Recording;
-use crate::words::{Active, Asked, Counter, Ending, Exit, Phase, Release, Work};
+use crate::words::{Active, Asked, Counter, Ending, Exit, Phase, Release, Sub, Work};
+
+/// Times beyond this many µs, 142 years after the machine was started, are not believed. A page's
+/// program counts so far without rounding.
+const TIME_US_MAX: u64 = 1 << 52;
 
 /// SIGKILL's number.
 const SIGKILL: u8 = 9;
@@ -100,6 +104,11 @@ impl Bar {
         }
     }
 
+    /// Where what it did begins, in µs: for one that never could run, where it ended.
+    pub fn ran_from_us(&self, until_us: u64) -> u64 {
+        self.start.map_or_else(|| self.end_us(until_us), |start| start.at.time_us)
+    }
+
     /// From when it was asked for to when it could run, in µs.
     pub fn waited_us(&self) -> u64 {
         self.start_us().saturating_sub(self.queued.time_us)
@@ -160,6 +169,8 @@ pub struct Timeline {
     pub end_us: u64,
     /// Events that are missing.
     pub lost: u64,
+    /// The end of what was recorded is in it; always so for a stretch that somebody chose.
+    pub is_over: bool,
 }
 
 impl Timeline {
@@ -168,7 +179,8 @@ impl Timeline {
         let mut builder = Builder::new(recording);
         for (position, event) in recording.events.iter().enumerate() {
             if let Some(what) = event.what() {
-                let mark = Mark { time_us: event.time_us, event: position as u32 };
+                let time_us = event.time_us.min(TIME_US_MAX);
+                let mark = Mark { time_us, event: position as u32 };
                 builder.event(event, mark, what);
             }
         }
@@ -184,6 +196,10 @@ struct Open {
     up_us: Option<u64>,
     /// Of its last change of state since the job was queued.
     reason: Option<u16>,
+    /// Since when it waits for its time to be started again.
+    pause: Option<Mark>,
+    /// The bar of the job that came when that time was over.
+    paused: Option<u32>,
 }
 
 struct Builder<'a> {
@@ -206,7 +222,7 @@ impl<'a> Builder<'a> {
             counters: Default::default(),
         };
         let rows: Vec<Row> = recording.units.iter().map(row).collect();
-        let first_us = recording.events.first().map_or(0, |event| event.time_us);
+        let first_us = recording.events.first().map_or(0, |event| event.time_us.min(TIME_US_MAX));
         Builder {
             open: vec![Open::default(); rows.len()],
             timeline: Timeline { rows, begin_us: first_us, ..Timeline::default() },
@@ -245,22 +261,30 @@ impl<'a> Builder<'a> {
     fn unit_event(&mut self, row: u32, cause: Option<u32>, mark: Mark, what: What) {
         match what {
             What::JobQueued { job, work, asked, .. } => {
-                let bar = bar(row, work, mark, asked, cause);
-                self.jobs.insert(job, self.timeline.bars.len() as u32);
+                let index = self.timeline.bars.len() as u32;
+                self.jobs.insert(job, index);
                 let open = &mut self.open[row as usize];
-                (open.job, open.reason) = (Some(self.timeline.bars.len() as u32), None);
+                (open.job, open.reason) = (Some(index), None);
+                // A service that starts again waits from when it failed, not from when its time has come.
+                let pause = open.pause.take_if(|_| asked == Asked::Restart);
+                if pause.is_some() {
+                    open.paused = Some(index);
+                }
+                let bar = bar(row, work, pause.unwrap_or(mark), asked, cause);
                 self.timeline.bars.push(Bar { job: Some(job), ..bar });
             }
             What::JobReleased { job, by } => {
-                if let Some(bar) = self.jobs.get(&job) {
-                    let bar = &mut self.timeline.bars[*bar as usize];
+                if let Some(&index) = self.jobs.get(&job) {
+                    let paused = self.open[row as usize].paused == Some(index);
+                    let by = if paused && by == Release::AtOnce { Release::Timer } else { by };
+                    let bar = &mut self.timeline.bars[index as usize];
                     bar.start.get_or_insert(Start { at: mark, by, edge: cause });
                 }
             }
             What::JobEnded { job, ending, reason } => {
                 self.job_ended(job, row, mark, ending, reason)
             }
-            What::State { active, reason, .. } => self.state(row, cause, mark, active, reason),
+            What::State { .. } => self.state(row, cause, mark, what),
             What::Exit { pid, exit, .. } if exit != Exit::Unknown || pid != 0 => {
                 self.each_open(row, |bar| bar.last_pid = pid);
             }
@@ -287,10 +311,14 @@ impl<'a> Builder<'a> {
     }
 
     /// Keeps the time in which a unit is active, and makes a bar of a change that no job asked for.
-    fn state(&mut self, row: u32, cause: Option<u32>, mark: Mark, active: Active, reason: u16) {
+    fn state(&mut self, row: u32, cause: Option<u32>, mark: Mark, what: What) {
+        let What::State { active, sub, reason } = what else { return };
         let up = matches!(active, Active::Active | Active::Reloading);
         let open = &mut self.open[row as usize];
         open.reason = Some(reason);
+        // In the time until it is started again it does nothing.
+        let is_pause = sub == Sub::AutoRestart && open.job.is_none();
+        open.pause = None;
         match (up, open.up_us) {
             (true, None) => open.up_us = Some(mark.time_us),
             (false, Some(from_us)) => {
@@ -300,23 +328,29 @@ impl<'a> Builder<'a> {
             }
             _ => {}
         }
-        let open = self.open[row as usize];
         let under_way = matches!(active, Active::Activating | Active::Deactivating);
-        match open.own {
-            Some(own) if !under_way => {
-                let failed = matches!(active, Active::Failed | Active::Maintenance);
-                let ending = if failed { Ending::Failed } else { Ending::Done };
-                self.timeline.bars[own as usize].end = Some(End { at: mark, ending, reason });
-                self.open[row as usize].own = None;
-            }
-            None if under_way && open.job.is_none() => {
-                let bar = bar(row, Work::Own, mark, Asked::Kernel, cause);
-                let start = Some(Start { at: mark, by: Release::AtOnce, edge: None });
-                self.open[row as usize].own = Some(self.timeline.bars.len() as u32);
-                self.timeline.bars.push(Bar { start, ..bar });
-            }
-            _ => {}
+        if let Some(own) = self.open[row as usize].own.take_if(|_| !under_way || is_pause) {
+            let failed = matches!(active, Active::Failed | Active::Maintenance);
+            let ending = if failed { Ending::Failed } else { Ending::Done };
+            self.timeline.bars[own as usize].end = Some(End { at: mark, ending, reason });
         }
+        if is_pause {
+            self.open[row as usize].pause = Some(mark);
+        } else if under_way {
+            self.begin_own(row, cause, mark);
+        }
+    }
+
+    /// Begins a bar of what a unit does by itself, unless one of a job or of its own is open.
+    fn begin_own(&mut self, row: u32, cause: Option<u32>, mark: Mark) {
+        let open = &mut self.open[row as usize];
+        if open.own.is_some() || open.job.is_some() {
+            return;
+        }
+        open.own = Some(self.timeline.bars.len() as u32);
+        let bar = bar(row, Work::Own, mark, Asked::Kernel, cause);
+        let start = Some(Start { at: mark, by: Release::AtOnce, edge: None });
+        self.timeline.bars.push(Bar { start, ..bar });
     }
 
     fn each_open(&mut self, row: u32, change: impl Fn(&mut Bar)) {
@@ -354,16 +388,24 @@ impl<'a> Builder<'a> {
     fn finish(self, recording: &Recording) -> Timeline {
         let Builder { mut timeline, open, last_us, .. } = self;
         for (row, open) in open.into_iter().enumerate() {
+            if let Some(pause) = open.pause {
+                let waits = bar(row as u32, Work::Own, pause, Asked::Restart, None);
+                timeline.bars.push(waits);
+            }
             if let Some(from_us) = open.up_us {
                 timeline.ups.push(Up { row: row as u32, from_us, until_us: None });
             }
         }
+        let whole = Phase::of(recording.head.subject);
+        let is_whole = |span: &&Span| Some(span.phase) == whole;
+        let unended = |span: &Span| span.until_us == u64::MAX;
+        timeline.is_over = whole.is_none()
+            || timeline.spans.iter().find(is_whole).is_some_and(|span| !unended(span));
         for span in &mut timeline.spans {
             span.until_us = span.until_us.min(last_us);
         }
         timeline.end_us = last_us;
-        let whole = Phase::of(recording.head.subject);
-        if let Some(span) = timeline.spans.iter().find(|span| Some(span.phase) == whole) {
+        if let Some(span) = timeline.spans.iter().find(is_whole) {
             (timeline.begin_us, timeline.end_us) = (span.from_us, span.until_us);
         }
         timeline

@@ -2,7 +2,8 @@
 //!
 //! A process is a slice, a thread is a slot of it: bars are packed into slots so that no two of
 //! one thread overlap, because a reader puts complete events (`X`) of one thread into each other.
-//! Waiting is an asynchronous event (`b`, `e`) with the bar's number as id. A release is a flow
+//! Waiting is an asynchronous event (`b`, `e`) with the bar's number as id; what never ran has nothing
+//! else but a mark without length at its end. A release is a flow
 //! arrow (`s`, `f`) from the end of the holder to the begin of the bar; both ends lie on complete
 //! events, which flows need. Events come in the order of their times.
 
@@ -32,7 +33,7 @@ pub fn chrome(analysis: &Analysis<'_>) -> String {
     }
     flows(&mut events, analysis, &places);
     samples(&mut events, analysis);
-    events.finish(&show::headline(analysis))
+    events.finish(analysis)
 }
 
 /// Where a bar is shown: process and thread.
@@ -64,11 +65,15 @@ impl Events {
         us.saturating_sub(self.begin_us).saturating_mul(1_000)
     }
 
-    fn finish(mut self, headline: &str) -> String {
+    fn finish(mut self, analysis: &Analysis<'_>) -> String {
         self.lines.sort_by_key(|(at_ns, _)| *at_ns);
         let lines: Vec<String> = self.lines.into_iter().map(|(_, line)| line).collect();
         let mut out = String::from("{\"displayTimeUnit\":\"ms\",\"otherData\":");
-        let other = object(&[("headline", quoted(headline))]);
+        let remarks = show::remarks(analysis).join(" ");
+        let other = [("headline", show::headline(analysis)), ("remarks", remarks)];
+        let other = other.into_iter().filter(|(_, text)| !text.is_empty());
+        let other: Vec<(&str, String)> = other.map(|(name, text)| (name, quoted(&text))).collect();
+        let other = object(&other);
         put(&mut out, format_args!("{other},\"traceEvents\":[\n{}\n]}}\n", lines.join(",\n")));
         out
     }
@@ -78,15 +83,16 @@ impl Events {
 fn places(analysis: &Analysis<'_>) -> Vec<Place> {
     let timeline = &analysis.timeline;
     let mut order: Vec<usize> = (0..timeline.bars.len()).collect();
-    order.sort_by_key(|bar| timeline.bars[*bar].start_us());
+    order.sort_by_key(|bar| timeline.bars[*bar].ran_from_us(timeline.end_us));
     let mut slots: Vec<Slots> = Vec::new();
     slots.resize_with(timeline.rows.len() + 1, Slots::new);
     let mut places = vec![(NO_SLICE, 1); timeline.bars.len()];
     for index in order {
         let bar = &timeline.bars[index];
+        let from_us = bar.ran_from_us(timeline.end_us);
         let slice = timeline.rows[bar.row as usize].slice.map_or(0, |row| row as usize + 1);
         let slots = &mut slots[slice];
-        let free = slots.peek().filter(|Reverse((free_us, _))| *free_us <= bar.start_us());
+        let free = slots.peek().filter(|Reverse((free_us, _))| *free_us <= from_us);
         let slot = match free {
             Some(Reverse((_, slot))) => *slot,
             None => slots.len() as u32 + 1,
@@ -95,7 +101,7 @@ fn places(analysis: &Analysis<'_>) -> Vec<Place> {
             slots.pop();
         }
         // A bar without a length still takes its place, or a flow to it would find two.
-        let free_us = bar.end_us(timeline.end_us).max(bar.start_us() + 1);
+        let free_us = bar.end_us(timeline.end_us).max(from_us.saturating_add(1));
         slots.push(Reverse((free_us, slot)));
         places[index] = (NO_SLICE + slice as u32, slot);
     }
@@ -103,19 +109,27 @@ fn places(analysis: &Analysis<'_>) -> Vec<Place> {
 }
 
 fn names(events: &mut Events, analysis: &Analysis<'_>, places: &[Place]) {
-    let mut name = |pid, text: &str| {
+    let mut name = |(pid, tid), text: &str| {
         let args = object(&[("name", quoted(text))]);
-        events.add('M', 0, (pid, 0), &[("name", quoted("process_name")), ("args", args)]);
+        let what = if tid == 0 { "process_name" } else { "thread_name" };
+        events.add('M', 0, (pid, tid), &[("name", quoted(what)), ("args", args)]);
     };
-    name(MANAGER, "manager");
+    name((MANAGER, 0), "manager");
+    name((MANAGER, 1), "phases");
     let mut pids: Vec<u32> = places.iter().map(|(pid, _)| *pid).collect();
     pids.sort_unstable();
     pids.dedup();
     for pid in pids {
         match pid.checked_sub(NO_SLICE + 1) {
-            None => name(pid, "units"),
-            Some(row) => name(pid, analysis.name(row)),
+            None => name((pid, 0), "units"),
+            Some(row) => name((pid, 0), analysis.name(row)),
         }
+    }
+    let mut slots = places.to_vec();
+    slots.sort_unstable();
+    slots.dedup();
+    for (pid, slot) in slots {
+        name((pid, slot), &format!("at once: {slot}"));
     }
 }
 
@@ -130,11 +144,14 @@ fn spans(events: &mut Events, analysis: &Analysis<'_>) {
 }
 
 fn waiting(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar, place: Place) {
-    let Some(start) = bar.start.filter(|_| bar.waited_us() > 0) else { return };
-    let (from, until) = (events.ns(bar.queued.time_us), events.ns(start.at.time_us));
-    let held = match start.edge {
-        Some(edge) => analysis.name(edge),
-        None => start.by.text(),
+    let until_us = bar.ran_from_us(analysis.timeline.end_us);
+    if until_us <= bar.queued.time_us {
+        return;
+    }
+    let (from, until) = (events.ns(bar.queued.time_us), events.ns(until_us));
+    let held = match bar.start {
+        Some(start) => show::held_by(analysis, &start),
+        None => "nothing: it never ran",
     };
     let name = format!("{} waits", analysis.name(bar.row));
     let args = ("args", object(&[("released by", quoted(held))]));
@@ -144,7 +161,7 @@ fn waiting(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar
 }
 
 fn running(events: &mut Events, analysis: &Analysis<'_>, index: usize, bar: &Bar, place: Place) {
-    let from = events.ns(bar.start_us());
+    let from = events.ns(bar.ran_from_us(analysis.timeline.end_us));
     let until = events.ns(bar.end_us(analysis.timeline.end_us));
     let name = format!("{} {}", analysis.name(bar.row), bar.work.text());
     let ending = bar.end.map_or("unfinished", |end| end.ending.text());
@@ -170,11 +187,16 @@ fn flows(events: &mut Events, analysis: &Analysis<'_>, places: &[Place]) {
         let Some(holder) = analysis.links.holder[index] else { continue };
         let before = &bars[holder as usize];
         let end = events.ns(before.end_us(analysis.timeline.end_us));
-        let from = events.ns(before.start_us()).max(end.saturating_sub(1));
+        let begin = events.ns(before.ran_from_us(analysis.timeline.end_us));
+        let from = begin.max(end.saturating_sub(1));
+        let until = events.ns(bar.start_us());
+        // A clock that went back: an arrow cannot.
+        if until < from {
+            continue;
+        }
         let fields =
             [("name", quoted("release")), ("cat", quoted("release")), ("id", index.to_string())];
         events.add('s', from, places[holder as usize], &fields);
-        let until = events.ns(bar.start_us());
         let enclosing = ("bp", quoted("e"));
         events.add('f', until, places[index], &[&fields[..], &[enclosing]].concat());
     }

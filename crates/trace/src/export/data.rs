@@ -44,7 +44,7 @@ fn run(analysis: &Analysis<'_>) -> String {
         ("headline", quoted(&show::headline(analysis))),
         ("host", quoted(&host)),
         ("total", timeline.end_us.saturating_sub(timeline.begin_us).to_string()),
-        ("lost", timeline.lost.to_string()),
+        ("remarks", strings(show::remarks(analysis).iter().map(String::as_str))),
         ("parts", numbers(parts)),
         ("names", strings(rows.iter().map(|row| row.name.as_str()))),
         ("slices", numbers(rows.iter().map(|row| row.slice.map_or(-1, i64::from)))),

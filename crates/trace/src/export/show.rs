@@ -1,23 +1,26 @@
 //! How times, dates, counts and the headline are shown, everywhere.
 
 use crate::analysis::Analysis;
-use crate::analysis::timeline::Bar;
-use crate::words::{Ending, Subject};
+use crate::analysis::timeline::{Bar, Span, Start};
+use crate::record::Damage;
+use crate::words::{Ending, Phase, Subject};
 
-/// A length of time, three digits or so: `12 us`, `4.1 ms`, `842 ms`, `1.533 s`, `2 min 3 s`.
+/// A length of time, three digits or so: `12 us`, `4.1 ms`, `842 ms`, `1.533 s`, `2 min 3 s`. Halves
+/// are rounded up, by whole numbers, as the page's program does too.
 pub fn time(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} us"),
-        1_000..100_000 => format!("{:.1} ms", us as f64 / 1e3),
-        100_000..1_000_000 => format!("{} ms", (us + 500) / 1_000),
-        1_000_000..120_000_000 => format!("{:.3} s", us as f64 / 1e6),
+        1_000..99_950 => format!("{}.{} ms", (us + 50) / 1_000, (us + 50) / 100 % 10),
+        99_950..999_500 => format!("{} ms", (us + 500) / 1_000),
+        999_500..120_000_000 => seconds(us),
         _ => format!("{} min {} s", us / 60_000_000, us / 1_000_000 % 60),
     }
 }
 
 /// Seconds with three digits, as in the last line of a shutdown: `0.842 s`.
 pub fn seconds(us: u64) -> String {
-    format!("{:.3} s", us as f64 / 1e6)
+    let ms = us.saturating_add(500) / 1_000;
+    format!("{}.{:03} s", ms / 1_000, ms % 1_000)
 }
 
 /// A count with commas between thousands.
@@ -67,7 +70,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 pub struct Totals {
     /// Units that had a bar.
     pub units: u64,
-    /// Bars that ended in failure.
+    /// Units of which a bar ended in failure.
     pub failed: u64,
     /// Units that got a SIGKILL.
     pub killed: u64,
@@ -88,11 +91,26 @@ impl Totals {
         let longest = (0..bars.len()).max_by_key(|bar| bars[*bar].own_us());
         Totals {
             units: rows(&|_| true),
-            failed: bars.iter().filter(|bar| has_failed(bar)).count() as u64,
+            failed: rows(&has_failed),
             killed: rows(&|bar| bar.kills > 0),
             longest: longest.map(|bar| bar as u32),
         }
     }
+}
+
+/// The phases in the order in which they began; of more than `most` the longest.
+pub fn spans<'a>(analysis: &'a Analysis<'_>, most: usize) -> Vec<&'a Span> {
+    let length_us = |span: &&Span| std::cmp::Reverse(span.until_us.saturating_sub(span.from_us));
+    let mut spans: Vec<(usize, &Span)> = analysis.timeline.spans.iter().enumerate().collect();
+    spans.sort_by_key(|(_, span)| length_us(span));
+    spans.truncate(most);
+    spans.sort_by_key(|(index, _)| *index);
+    spans.into_iter().map(|(_, span)| span).collect()
+}
+
+/// What let a bar go: the unit, or in words what was no unit.
+pub fn held_by<'a>(analysis: &'a Analysis<'_>, start: &Start) -> &'a str {
+    start.edge.map_or(start.by.text(), |edge| analysis.name(edge))
 }
 
 /// Whether the bar ended in something that somebody has to look at.
@@ -109,30 +127,84 @@ pub fn is_failure(ending: Ending) -> bool {
 /// One line that says it all.
 pub fn headline(analysis: &Analysis<'_>) -> String {
     let recording = analysis.recording;
+    let date = date(recording.realtime_us(analysis.timeline.end_us));
+    let total_us = analysis.path.parts.total_us();
+    let subject = recording.head.subject;
+    let begin = match (subject, analysis.timeline.is_over) {
+        (Subject::Shutdown, true) => "The system is down. Shutdown took ",
+        (Subject::Boot, true) => "The system is up. Boot took ",
+        (Subject::Reload, true) => "Reload took ",
+        // Usual where recordings lie on a file system that the shutdown itself unmounts.
+        (Subject::Shutdown, false) => "Shutdown took at least ",
+        (Subject::Boot, false) => "Boot was not over after ",
+        (Subject::Reload, false) => "Reload was not over after ",
+        (Subject::Live, _) => "Recorded ",
+    };
+    match subject {
+        // Too short for seconds, and no unit does anything for it.
+        Subject::Reload => format!("{date} {begin}{}{}.", time(total_us), reloaded(analysis)),
+        _ => format!("{date} {begin}{} {}.", seconds(total_us), units(analysis)),
+    }
+}
+
+/// What a boot, a shutdown or a stretch of time came to.
+fn units(analysis: &Analysis<'_>) -> String {
     let totals = Totals::of(analysis);
     let parts = analysis.path.parts;
-    let date = date(recording.realtime_us(analysis.timeline.end_us));
-    let (begin, verb) = match recording.head.subject {
-        Subject::Shutdown => ("The system is down. ", "Shutdown took"),
-        Subject::Boot => ("The system is up. ", "Boot took"),
-        Subject::Reload => ("", "Reload took"),
-        Subject::Live => ("", "Recorded"),
-    };
-    // A reload is too short for seconds.
-    let length = if recording.head.subject == Subject::Reload { time } else { seconds };
-    let total = length(parts.total_us());
-    let (path, manager) = (length(parts.path_us()), time(parts.manager_us));
+    let (path, manager) = (seconds(parts.path_us()), time(parts.manager_us));
     let units = format!("{} unit{}", count(totals.units), plural(totals.units));
     let longest = totals.longest.map_or(String::new(), |bar| {
         let bar = &analysis.timeline.bars[bar as usize];
         format!(", longest {} {}", analysis.name(bar.row), seconds(bar.own_us()))
     });
-    let killed = match recording.head.subject {
-        Subject::Shutdown => format!(", {} killed", totals.killed),
-        _ => format!(", {} failed", totals.failed),
+    let bad = match analysis.recording.head.subject {
+        Subject::Shutdown => format!("{} killed", totals.killed),
+        _ => format!("{} failed", totals.failed),
     };
-    format!(
-        "{date} {begin}{verb} {total} (critical path {path}, manager {manager}): \
-         {units}{longest}{killed}."
-    )
+    format!("(critical path {path}, manager {manager}): {units}{longest}, {bad}")
+}
+
+/// What a reload came to: for how long nothing else could be done, and how many units it touched.
+fn reloaded(analysis: &Analysis<'_>) -> String {
+    let spans = &analysis.timeline.spans;
+    let span = |phase| spans.iter().find(|span| span.phase == phase);
+    let stood = span(Phase::Apply).map_or(String::new(), |apply| {
+        format!(", {} of it in the manager's loop", time(apply.until_us - apply.from_us))
+    });
+    let touched = span(Phase::Reload).map_or(0, |reload| reload.detail);
+    let (number, s) = (count(touched), plural(touched));
+    format!("{stood}: {number} unit{s} added, changed or removed")
+}
+
+/// What a reader has to know before believing the rest; nothing for a recording that is whole.
+pub fn remarks(analysis: &Analysis<'_>) -> Vec<String> {
+    let mut out = Vec::new();
+    if analysis.damage != Damage::default() {
+        out.push(damaged(analysis.damage));
+    }
+    match analysis.timeline.lost {
+        0 => {}
+        1 => out.push("1 event was lost: the ring of events was too small.".to_owned()),
+        lost => {
+            out.push(format!("{} events were lost: the ring of events was too small.", count(lost)))
+        }
+    }
+    out
+}
+
+/// What could not be read of a file.
+fn damaged(damage: Damage) -> String {
+    let mut parts = Vec::new();
+    if damage.cut {
+        parts.push("it has no end".to_owned());
+    }
+    match damage.blocks {
+        0 => {}
+        1 => parts.push("one of its blocks is damaged".to_owned()),
+        blocks => parts.push(format!("{blocks} of its blocks are damaged")),
+    }
+    if damage.too_many {
+        parts.push("it is too large, the rest is left out".to_owned());
+    }
+    format!("The recording is not whole: {}.", parts.join(", "))
 }

@@ -1,20 +1,24 @@
 //! A picture of fixed size for reports: phases, the critical path, the longest units, and how much
 //! of all others ran at each time.
 //!
-//! Every text has a place of its own: names left of the plot, one row each; lengths right of their
-//! bars, or left of them where the plot ends. The font is monospaced, so that widths are known.
+//! Every text has a place of its own: names left of the plot, one row each; lengths right of the last
+//! bar of a row, for which there is room behind the plot; who let a bar go on its waiting part, where
+//! that is long enough. The font is monospaced, so that widths are known. A unit has one row, however
+//! often it was started.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::show::{self, time};
 use crate::analysis::Analysis;
 use crate::analysis::timeline::Bar;
+use crate::words::{Release, Subject, Work};
 
 /// Width of the picture, in pixels.
 const WIDTH: f64 = 1200.0;
 
 /// Where the plot begins and ends, in pixels.
-const PLOT: (f64, f64) = (330.0, 1180.0);
+const PLOT: (f64, f64) = (330.0, 1070.0);
 
 /// Height of a row, in pixels.
 const ROW: f64 = 18.0;
@@ -34,6 +38,9 @@ const STEPS_MAX: usize = 40;
 /// Rows of the longest units that are not on the path.
 const LONGEST_MAX: usize = 25;
 
+/// Rows of phases; of more, the longest.
+const SPANS_MAX: usize = 25;
+
 /// Columns of the band of the others.
 const COLUMNS: usize = 170;
 
@@ -41,8 +48,10 @@ const STYLE: &str = "\
 text{font:11px ui-monospace,'DejaVu Sans Mono',monospace;fill:#1c2024}\
 .bg{fill:#fff}.h{font-size:13px;font-weight:bold}.m{fill:#5d6672}.g{stroke:#e3e6ea}\
 .w{fill:#c6ccd3}.r{fill:#3b7dd8}.c{fill:#e07b00}.f{fill:#d1242f}.s{fill:#8a63d2}.p{fill:#1a9b8e}\
+.o{fill:#b58900}\
 @media(prefers-color-scheme:dark){text{fill:#e3e6ea}.bg{fill:#15181c}.m{fill:#9aa4b0}\
-.g{stroke:#2b3138}.w{fill:#4a525c}.r{fill:#5b9bf0}.c{fill:#ff9d2e}.f{fill:#ff6b6b}.s{fill:#a98cf0}}";
+.g{stroke:#2b3138}.w{fill:#4a525c}.r{fill:#5b9bf0}.c{fill:#ff9d2e}.f{fill:#ff6b6b}.s{fill:#a98cf0}.p{fill:#3ec3b4}\
+.o{fill:#d9b440}}";
 
 /// A recording as a picture.
 pub fn svg(analysis: &Analysis<'_>) -> String {
@@ -108,6 +117,10 @@ impl Picture {
         let host = format!("{}, Linux {}, Warrener {}", head.host, head.kernel, head.version);
         self.text(20.0, "m", &host);
         self.y += ROW;
+        for remark in show::remarks(analysis) {
+            self.text(20.0, "h", &remark);
+            self.y += ROW;
+        }
     }
 
     fn legend(&mut self) {
@@ -117,6 +130,7 @@ impl Picture {
             ("c", "runs, critical path"),
             ("r", "runs"),
             ("s", "stops"),
+            ("o", "by itself"),
             ("f", "failed or killed"),
             ("p", "the manager"),
         ];
@@ -145,26 +159,38 @@ impl Picture {
         self.text(20.0 + depth as f64 * 2.0 * CHARACTER, "", &shown);
     }
 
-    /// A text behind a bar, or before its begin where the plot ends.
-    fn note(&mut self, (from, until): (f64, f64), text: &str) {
-        let width = text.chars().count() as f64 * CHARACTER;
-        if until + 4.0 + width <= PLOT.1 {
-            self.text(until + 4.0, "m", text);
-        } else if from - 4.0 - width >= PLOT.0 {
-            self.text(from - 4.0 - width, "m", text);
-        }
+    /// A text behind the end of a row's last bar; there is room for it behind the plot.
+    fn note(&mut self, until: f64, text: &str) {
+        self.text(until + 4.0, "m", text);
     }
 
+    /// Who let a bar go, on the part in which it waited; false where there is no room.
+    fn released(&mut self, (from, until): (f64, f64), text: &str) -> bool {
+        let left = until - 4.0 - text.chars().count() as f64 * CHARACTER;
+        if left - 6.0 < from {
+            return false;
+        }
+        self.rect("bg", (left - 3.0, until - 2.0), (2.0, 14.0));
+        self.text(left, "m", text);
+        true
+    }
+
+    /// Phases in the order in which they began: all, or the longest of many.
     fn spans(&mut self, analysis: &Analysis<'_>) {
-        if analysis.timeline.spans.is_empty() {
+        let spans = &analysis.timeline.spans;
+        if spans.is_empty() {
             return;
         }
-        self.title("Phases");
-        for span in &analysis.timeline.spans {
+        let shown = show::spans(analysis, SPANS_MAX);
+        self.title(&match spans.len() - shown.len() {
+            0 => "Phases".to_owned(),
+            _ => format!("Phases, the longest {SPANS_MAX} of {}", show::count(spans.len() as u64)),
+        });
+        for span in shown {
             let (from, until) = (self.x(span.from_us), self.x(span.until_us));
             self.name(span.depth as usize, span.phase.text());
             self.rect("p", (from, until), (4.0, 10.0));
-            self.note((from, until), &time(span.until_us.saturating_sub(span.from_us)));
+            self.note(until, &time(span.until_us.saturating_sub(span.from_us)));
             self.y += ROW;
         }
     }
@@ -181,36 +207,70 @@ impl Picture {
             _ => format!("Critical path, its last {STEPS_MAX} of {} steps", steps.len()),
         });
         let shown: Vec<u32> = steps[from..].iter().map(|step| step.bar).collect();
-        shown.iter().for_each(|bar| self.bar(analysis, *bar));
+        shown.iter().for_each(|bar| self.row(analysis, &[*bar]));
         shown
     }
 
-    /// Rows of the longest that are not yet shown; all bars shown.
+    /// Rows of the units that took longest in bars that are not yet shown; all bars shown.
     fn longest(&mut self, analysis: &Analysis<'_>, mut shown: Vec<u32>) -> Vec<u32> {
         let bars = &analysis.timeline.bars;
-        let mut rest: Vec<u32> = (0..bars.len() as u32).filter(|b| !shown.contains(b)).collect();
-        rest.sort_by_key(|bar| std::cmp::Reverse(bars[*bar as usize].own_us()));
+        let mut of_row: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for bar in (0..bars.len() as u32).filter(|bar| !shown.contains(bar)) {
+            of_row.entry(bars[bar as usize].row).or_default().push(bar);
+        }
+        let mut rest: Vec<Vec<u32>> = of_row.into_values().collect();
+        rest.sort_by_key(|of| std::cmp::Reverse(own_us(analysis, of)));
         rest.truncate(LONGEST_MAX);
         if rest.is_empty() {
             return shown;
         }
-        rest.sort_by_key(|bar| bars[*bar as usize].start_us());
+        rest.sort_by_key(|of| bars[of[0] as usize].start_us());
         self.title("Longest of the others");
-        rest.iter().for_each(|bar| self.bar(analysis, *bar));
-        shown.extend(rest);
+        rest.iter().for_each(|of| self.row(analysis, of));
+        shown.extend(rest.into_iter().flatten());
         shown
     }
 
-    fn bar(&mut self, analysis: &Analysis<'_>, index: u32) {
-        let bar = &analysis.timeline.bars[index as usize];
-        let queued = self.x(bar.queued.time_us);
-        let (from, until) = (self.x(bar.start_us()), self.x(bar.end_us(analysis.timeline.end_us)));
-        self.name(0, analysis.name(bar.row));
-        self.rect("w", (queued, from), (7.0, 4.0));
-        self.rect(class(analysis, index, bar), (from, until), (3.0, 12.0));
-        let killed = if bar.kills > 0 { ", KILLED" } else { "" };
-        let took = bar.end.map_or("not over".to_owned(), |_| time(bar.own_us()));
-        self.note((queued.min(from), until), &format!("{took}{killed}"));
+    /// The row of a unit with these of its bars. Of what lies within a pixel the first is drawn, and
+    /// what failed or was killed.
+    fn row(&mut self, analysis: &Analysis<'_>, of: &[u32]) {
+        let bars = &analysis.timeline.bars;
+        let end_us = analysis.timeline.end_us;
+        let Some(first) = of.first().map(|bar| &bars[*bar as usize]) else { return };
+        self.name(0, analysis.name(first.row));
+        let (mut drawn, mut drawn_failed) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
+        let mut last = PLOT.0;
+        for index in of {
+            let bar = &bars[*index as usize];
+            let queued = self.x(bar.queued.time_us);
+            let (from, until) = (self.x(bar.ran_from_us(end_us)), self.x(bar.end_us(end_us)));
+            last = last.max(until);
+            let class = class(analysis, *index, bar);
+            let before = if class == "f" { &mut drawn_failed } else { &mut drawn };
+            if until < *before + 1.0 {
+                continue;
+            }
+            *before = until;
+            if from > queued {
+                self.rect("w", (queued, from), (7.0, 4.0));
+            }
+            if bar.start.is_some() || class == "f" {
+                self.rect(class, (from, until), (3.0, 12.0));
+            }
+        }
+        let mut note = took(analysis, of);
+        let held = first.start.filter(|start| of.len() == 1 && start.by != Release::AtOnce);
+        if let Some(start) = held {
+            let text = format!("after {}", show::held_by(analysis, &start));
+            let waited = (self.x(first.queued.time_us), self.x(start.at.time_us));
+            if !self.released(waited, &text) {
+                // Where the wait is short there may be room behind the bar.
+                let both = format!("{note}, {text}");
+                let fits = last + 8.0 + both.chars().count() as f64 * CHARACTER < WIDTH;
+                note = if fits { both } else { note };
+            }
+        }
+        self.note(last, &note);
         self.y += ROW;
     }
 
@@ -232,10 +292,12 @@ impl Picture {
         let at_once = show::count(most.into());
         self.title(&format!("{total} others: how many ran (at most {at_once} at once)"));
         let step = (PLOT.1 - PLOT.0) / COLUMNS as f64;
+        let is_shutdown = analysis.recording.head.subject == Subject::Shutdown;
+        let running_class = if is_shutdown { "s" } else { "r" };
         for (column, count) in running.into_iter().enumerate().filter(|(_, count)| *count > 0) {
             let from = PLOT.0 + column as f64 * step;
             let height = BAND * count as f64 / most as f64;
-            self.rect("r", (from, from + step), (BAND - height, height));
+            self.rect(running_class, (from, from + step), (BAND - height, height));
         }
         self.y += BAND + ROW / 2.0;
     }
@@ -247,7 +309,7 @@ impl Picture {
         };
         let mut out = vec![0; COLUMNS];
         for bar in bars {
-            out[column(bar.start_us())..=column(bar.end_us(end_us))]
+            out[column(bar.ran_from_us(end_us))..=column(bar.end_us(end_us))]
                 .iter_mut()
                 .for_each(|n| *n += 1);
         }
@@ -258,7 +320,7 @@ impl Picture {
     fn axis(&mut self, top: f64, total_us: u64) {
         let step = step_us(total_us);
         let bottom = std::mem::replace(&mut self.y, top);
-        for tick in (0..).map(|n| n * step).take_while(|tick| *tick <= total_us) {
+        for tick in (0..=total_us / step).map(|n| n * step) {
             let x = PLOT.0 + tick as f64 * self.per_us;
             let label = if tick == 0 { "0".to_owned() } else { tick_label(tick) };
             let width = label.len() as f64 * CHARACTER;
@@ -286,6 +348,26 @@ impl Picture {
     }
 }
 
+/// The own times of bars together, in µs.
+fn own_us(analysis: &Analysis<'_>, of: &[u32]) -> u64 {
+    let own_us = of.iter().map(|bar| analysis.timeline.bars[*bar as usize].own_us());
+    own_us.fold(0, u64::saturating_add)
+}
+
+/// What stands behind a row: how long its bars took, together, and what became of them.
+fn took(analysis: &Analysis<'_>, of: &[u32]) -> String {
+    let bars = || of.iter().map(|bar| &analysis.timeline.bars[*bar as usize]);
+    let own_us = own_us(analysis, of);
+    let took = match of {
+        [_] if bars().all(|bar| bar.start.is_none()) => "never ran".to_owned(),
+        [_] if bars().all(|bar| bar.end.is_none()) => "not over".to_owned(),
+        [_] => time(own_us),
+        _ => format!("{} in {}", time(own_us), show::count(of.len() as u64)),
+    };
+    let killed = if bars().any(|bar| bar.kills > 0) { " KILLED" } else { "" };
+    format!("{took}{killed}")
+}
+
 fn class(analysis: &Analysis<'_>, index: u32, bar: &Bar) -> &'static str {
     if bar.kills > 0 || show::has_failed(bar) {
         "f"
@@ -293,6 +375,8 @@ fn class(analysis: &Analysis<'_>, index: u32, bar: &Bar) -> &'static str {
         "c"
     } else if bar.work.is_stopping() {
         "s"
+    } else if bar.work == Work::Own {
+        "o"
     } else {
         "r"
     }

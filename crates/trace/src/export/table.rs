@@ -4,12 +4,15 @@ use super::json::put;
 use super::show::{self, time};
 use crate::analysis::Analysis;
 use crate::analysis::blockers::{Blocker, blockers};
-use crate::analysis::compare::{Difference, differences};
+use crate::analysis::compare::{Difference, differences, phases as phases_of_both};
 use crate::analysis::path::Step;
 use crate::words::Release;
 
 /// Rows of the tables of blockers and differences.
 const ROWS_MAX: usize = 40;
+
+/// Phases that are listed; of more, the longest.
+const SPANS_MAX: usize = 100;
 
 /// Steps of the critical path that are listed; of a longer path, the last.
 const STEPS_MAX: usize = 100;
@@ -18,6 +21,7 @@ const STEPS_MAX: usize = 100;
 pub fn table(analysis: &Analysis<'_>) -> String {
     let mut out = show::headline(analysis);
     out.push('\n');
+    remarks(&mut out, analysis);
     parts(&mut out, analysis);
     phases(&mut out, analysis);
     steps(&mut out, analysis);
@@ -25,43 +29,78 @@ pub fn table(analysis: &Analysis<'_>) -> String {
     out
 }
 
-/// Two recordings as text: both headlines, then units by the size of their difference.
+/// Two recordings as text: both headlines, phases, then units by the size of their difference.
 pub fn compared(a: &Analysis<'_>, b: &Analysis<'_>) -> String {
-    let mut out = format!("A: {}\nB: {}\n", show::headline(a), show::headline(b));
+    let mut out = String::new();
+    for (letter, analysis) in [("A", a), ("B", b)] {
+        put(&mut out, format_args!("{letter}: {}\n", show::headline(analysis)));
+        remarks(&mut out, analysis);
+    }
     let (total_a, total_b) = (a.path.parts.total_us(), b.path.parts.total_us());
     let delta = total_b as i64 - total_a as i64;
-    put(&mut out, format_args!("B took {} than A.\n\n", longer(delta)));
-    put(&mut out, format_args!("{:>12} {:>11} {:>11}  unit\n", "difference", "A", "B"));
+    put(&mut out, format_args!("B took {} A.\n", longer(delta)));
+    let phases = phases_of_both(a, b);
+    if !phases.is_empty() {
+        heading(&mut out, "phase");
+        phases.iter().for_each(|row| {
+            difference(&mut out, (row.a_us, row.b_us), row.delta_us(), row.phase.text());
+        });
+    }
     let all = differences(a, b);
+    if all.is_empty() {
+        return out;
+    }
+    heading(&mut out, "unit");
     for row in all.iter().filter(|row| row.a_us != row.b_us).take(ROWS_MAX) {
-        difference(&mut out, row);
+        let name = format!("{}{}", row.name, note(row));
+        difference(&mut out, (row.a_us, row.b_us), row.delta_us(), &name);
     }
     let same = all.iter().filter(|row| row.a_us == row.b_us).count();
     put(&mut out, format_args!("{same} of {} units took the same time.\n", all.len()));
     out
 }
 
-fn longer(delta_us: i64) -> String {
-    let word = if delta_us < 0 { "shorter" } else { "longer" };
-    format!("{} {word}", time(delta_us.unsigned_abs()))
+fn heading(out: &mut String, of: &str) {
+    put(out, format_args!("\n{:>12} {:>11} {:>11}  {of}\n", "difference", "A", "B"));
 }
 
-fn difference(out: &mut String, row: &Difference) {
-    let shown = |us: Option<u64>| us.map_or("-".to_owned(), time);
-    let note = match (row.a_us, row.b_us, row.on_path) {
+fn longer(delta_us: i64) -> String {
+    let took = time(delta_us.unsigned_abs());
+    match delta_us {
+        ..0 => format!("{took} shorter than"),
+        0 => "as long as".to_owned(),
+        1.. => format!("{took} longer than"),
+    }
+}
+
+/// What became of a unit between two recordings.
+fn note(row: &Difference) -> &'static str {
+    match (row.a_us, row.b_us, row.on_path) {
         (None, _, _) => "  new",
         (_, None, _) => "  vanished",
         (_, _, (false, true)) => "  now on the critical path",
         (_, _, (true, false)) => "  no longer on the critical path",
         _ => "",
-    };
-    let (a, b) = (shown(row.a_us), shown(row.b_us));
-    let delta = signed(row.delta_us());
-    put(out, format_args!("{delta:>12} {a:>11} {b:>11}  {}{note}\n", row.name));
+    }
+}
+
+fn difference(
+    out: &mut String,
+    (a_us, b_us): (Option<u64>, Option<u64>),
+    delta_us: i64,
+    name: &str,
+) {
+    let shown = |us: Option<u64>| us.map_or("-".to_owned(), time);
+    let (a, b, delta) = (shown(a_us), shown(b_us), signed(delta_us));
+    put(out, format_args!("{delta:>12} {a:>11} {b:>11}  {name}\n"));
 }
 
 fn signed(delta_us: i64) -> String {
-    let sign = if delta_us < 0 { "-" } else { "+" };
+    let sign = match delta_us {
+        ..0 => "-",
+        0 => "",
+        1.. => "+",
+    };
     format!("{sign}{}", time(delta_us.unsigned_abs()))
 }
 
@@ -78,10 +117,10 @@ fn parts(out: &mut String, analysis: &Analysis<'_>) {
         let percent = us as f64 * 100.0 / total as f64;
         put(out, format_args!("{:>12}  {percent:>5.1} %  {name}\n", time(us)));
     }
-    if analysis.timeline.lost > 0 {
-        let lost = show::count(analysis.timeline.lost);
-        put(out, format_args!("{lost} events were lost: the ring of events was too small.\n"));
-    }
+}
+
+fn remarks(out: &mut String, analysis: &Analysis<'_>) {
+    show::remarks(analysis).iter().for_each(|text| put(out, format_args!("{text}\n")));
 }
 
 fn phases(out: &mut String, analysis: &Analysis<'_>) {
@@ -89,8 +128,15 @@ fn phases(out: &mut String, analysis: &Analysis<'_>) {
     if timeline.spans.is_empty() {
         return;
     }
-    out.push_str("\nPhases of the manager\n");
-    for span in &timeline.spans {
+    let shown = show::spans(analysis, SPANS_MAX);
+    match timeline.spans.len() - shown.len() {
+        0 => out.push_str("\nPhases of the manager\n"),
+        _ => {
+            let all = show::count(timeline.spans.len() as u64);
+            put(out, format_args!("\nPhases of the manager, the longest {SPANS_MAX} of {all}\n"));
+        }
+    }
+    for span in shown {
         let indent = span.depth as usize * 2;
         let at = time(span.from_us.saturating_sub(timeline.begin_us));
         let took = time(span.until_us.saturating_sub(span.from_us));

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::analysis::Analysis;
-use crate::record::Recording;
+use crate::event::{Event, NO_UNIT, What};
+use crate::record::{Damage, Recording, Unit};
 use crate::sample::host;
-use crate::words::{Ending, Subject};
+use crate::words::{Active, Asked, Ending, Phase, Release, Sub, Subject, Work};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -22,8 +23,132 @@ fn recordings() -> Vec<Recording> {
     let mut hostile = all[1].clone();
     hostile.head.host = "</script><b>\u{2028}\u{0}\"'&".into();
     hostile.units.iter_mut().for_each(|unit| unit.name.push_str("</script>\\]]>\u{1}"));
+    // Clocks that never were: times far ahead, back, and all the same.
+    for time_us in [|_: usize| u64::MAX, |n| n as u64 * 1_000_003 % 977, |n| u64::MAX >> (n % 64)] {
+        let mut odd = all[0].clone();
+        let events = odd.events.iter_mut().enumerate();
+        events.for_each(|(position, event)| event.time_us = time_us(position));
+        all.push(odd);
+    }
     all.push(hostile);
     all
+}
+
+/// A service that is started again every 100 ms, and never runs for long, so many times; and one that
+/// needs it.
+fn flapping(times: u32) -> Recording {
+    let mut recording = host(Subject::Boot, 0, 1).record();
+    recording.head.subject = Subject::Live;
+    recording.units.push(Unit { id: 100, slice: NO_UNIT, name: "flaky.service".into() });
+    recording.units.push(Unit { id: 101, slice: NO_UNIT, name: "needs.service".into() });
+    let mut put = |time_us, unit, what| {
+        recording.events.push(Event::new(10_000_000 + time_us, unit, NO_UNIT, what));
+    };
+    let state = |active, sub| What::State { active, sub, reason: 10 };
+    let queued = |job, asked| What::JobQueued { job, work: Work::Start, asked, uid: 0, pid: 0 };
+    put(0, 101, queued(1, Asked::Request));
+    put(50, 101, What::JobEnded { job: 1, ending: Ending::Dependency, reason: 10 });
+    for number in 0..times {
+        let (at_us, job) = (u64::from(number) * 100_000, 10 + number);
+        put(at_us, 100, state(Active::Activating, Sub::AutoRestart));
+        put(at_us + 90_000, 100, queued(job, Asked::Restart));
+        put(at_us + 90_000, 100, What::JobReleased { job, by: Release::AtOnce });
+        let ending = if number % 3 == 0 { Ending::Failed } else { Ending::Done };
+        put(at_us + 95_000, 100, What::JobEnded { job, ending, reason: 10 });
+    }
+    recording
+}
+
+#[test]
+fn a_unit_has_one_row_of_a_picture_however_often_it_was_started() {
+    let few = svg::svg(&Analysis::of(&flapping(10)));
+    assert_eq!(
+        few.matches(">flaky.service<").count(),
+        2,
+        "on the path, and with all others\n{few}"
+    );
+    assert!(few.contains("45.0 ms in 9"), "{few}");
+    let many = svg::svg(&Analysis::of(&flapping(50_000)));
+    assert!(many.len() < 400_000, "{} bytes", many.len());
+}
+
+#[test]
+fn units_that_failed_are_counted_and_not_how_often_they_did() {
+    let recording = flapping(30);
+    let headline = show::headline(&Analysis::of(&recording));
+    assert!(headline.ends_with("longest database.service 0.640 s, 2 failed."), "{headline}");
+}
+
+#[test]
+fn what_never_ran_is_a_wait_with_a_mark_at_its_end() {
+    let recording = flapping(1);
+    let text = chrome::chrome(&Analysis::of(&recording));
+    let trace: Value = serde_json::from_str(&text).expect("JSON");
+    let of = |name: &str| -> Vec<Value> {
+        let events = trace["traceEvents"].as_array().expect("a list").iter();
+        events.filter(|event| event["name"] == name).cloned().collect()
+    };
+    let waits: Vec<i64> = of("needs.service waits").iter().map(|event| ns(event, "ts")).collect();
+    assert_eq!(waits[1] - waits[0], 50_000, "it waited until it was given up");
+    let marks = of("needs.service start");
+    assert_eq!((marks.len(), ns(&marks[0], "dur"), ns(&marks[0], "ts")), (1, 0, waits[1]));
+    let picture = svg::svg(&Analysis::of(&recording));
+    assert!(picture.contains(">never ran<"), "{picture}");
+}
+
+#[test]
+fn a_picture_has_the_length_of_every_row_and_who_let_it_go() {
+    let recording = host(Subject::Boot, 0, 3).record();
+    let picture = svg::svg(&Analysis::of(&recording));
+    for part in ["640 ms", "180 ms, after local-fs.target", "833 ms", "after network.service"] {
+        assert!(picture.contains(&format!(">{part}<")), "{part}: {picture}");
+    }
+}
+
+#[test]
+fn what_is_missing_is_told_in_every_form() {
+    let mut recording = host(Subject::Shutdown, 3, 3).record();
+    recording.events.push(Event::new(9, NO_UNIT, NO_UNIT, What::Lost { count: 1_234 }));
+    let file = (recording, Damage { cut: true, blocks: 2, too_many: false });
+    let analysis = Analysis::of_file(&file);
+    let told = [
+        "1,234 events were lost",
+        "The recording is not whole: it has no end, 2 of its blocks are damaged.",
+    ];
+    let data = data::data(&[&analysis]);
+    for form in [table::table(&analysis), svg::svg(&analysis), chrome::chrome(&analysis), data] {
+        assert!(told.iter().all(|text| form.contains(text)), "{form}");
+    }
+}
+
+#[test]
+fn a_shutdown_that_is_cut_does_not_say_that_the_system_is_down() {
+    let mut recording = host(Subject::Shutdown, 3, 3).record();
+    recording.events.truncate(recording.events.len() / 2);
+    let headline = show::headline(&Analysis::of(&recording));
+    assert!(headline.contains("UTC Shutdown took at least 0."), "{headline}");
+}
+
+#[test]
+fn of_very_many_phases_the_longest_are_shown() {
+    let mut recording = host(Subject::Boot, 0, 3).record();
+    for number in 0..5_000u64 {
+        let (began_us, took_us) = (20_000_000 + number * 100, 10 + number % 50);
+        for (time_us, what) in [
+            (began_us, What::PhaseBegin { phase: Phase::Reload, detail: 0 }),
+            (began_us + took_us, What::PhaseEnd { phase: Phase::Reload, detail: 0 }),
+        ] {
+            recording.events.push(Event::new(time_us, NO_UNIT, NO_UNIT, what));
+        }
+    }
+    let analysis = Analysis::of(&recording);
+    let (picture, text) = (svg::svg(&analysis), table::table(&analysis));
+    assert!(picture.contains("Phases, the longest 25 of 5,003") && picture.contains(">boot<"));
+    assert!(text.contains("Phases of the manager, the longest 100 of 5,003\n"));
+    assert!(
+        text.lines().count() < 150 && text.contains(" 59 us    reload")
+            || text.contains("59 us  reload")
+    );
 }
 
 fn number(event: &Value, field: &str) -> f64 {
@@ -186,11 +311,61 @@ fn the_page_and_the_text_take_the_same_for_failures() {
     assert!(show::is_failure(Ending::Failed) && !show::is_failure(Ending::Unsupported));
 }
 
+/// A reload has no units: what differs is its phases.
+#[test]
+fn two_reloads_are_told_and_compared_by_their_phases() {
+    let reload = |scan_us: u64, units: u64| {
+        let mut recording = host(Subject::Boot, 0, 1).record();
+        recording.head.subject = Subject::Reload;
+        let begin = |phase| What::PhaseBegin { phase, detail: 0 };
+        let end = |phase| What::PhaseEnd { phase, detail: units };
+        recording.events = [
+            (0, begin(Phase::Reload)),
+            (0, begin(Phase::Scan)),
+            (scan_us, end(Phase::Scan)),
+            (scan_us, begin(Phase::Apply)),
+            (scan_us + 31, end(Phase::Apply)),
+            (scan_us + 31, end(Phase::Reload)),
+        ]
+        .map(|(after_us, what)| Event::new(10_000_000 + after_us, NO_UNIT, NO_UNIT, what))
+        .into();
+        recording
+    };
+    let (a, b) = (reload(98, 1), reload(43_800, 2_222));
+    let text = table::compared(&Analysis::of(&a), &Analysis::of(&b));
+    let expect = "\
+A: 2026-11-22 00:00:10 UTC Reload took 129 us, 31 us of it in the manager's loop: 1 unit added, \
+changed or removed.
+B: 2026-11-22 00:00:10 UTC Reload took 43.8 ms, 31 us of it in the manager's loop: 2,222 units added, \
+changed or removed.
+B took 43.7 ms longer than A.
+
+  difference           A           B  phase
+    +43.7 ms      129 us     43.8 ms  reload
+    +43.7 ms       98 us     43.8 ms  look for changed files
+        0 us       31 us       31 us  swap the generation
+";
+    assert_eq!(text, expect);
+    let same = table::compared(&Analysis::of(&a), &Analysis::of(&a));
+    assert!(same.contains("\nB took as long as A.\n"), "{same}");
+}
+
 #[test]
 fn times_and_dates_are_shown_as_people_write_them() {
-    let times = [(0, "0 us"), (999, "999 us"), (4_100, "4.1 ms"), (842_499, "842 ms")];
-    for (us, text) in times.into_iter().chain([(1_533_000, "1.533 s"), (123_000_000, "2 min 3 s")])
-    {
+    for (us, text) in [
+        (0, "0 us"),
+        (999, "999 us"),
+        (4_100, "4.1 ms"),
+        (12_250, "12.3 ms"),
+        (99_949, "99.9 ms"),
+        (99_950, "100 ms"),
+        (842_499, "842 ms"),
+        (999_499, "999 ms"),
+        (999_500, "1.000 s"),
+        (1_062_500, "1.063 s"),
+        (1_533_000, "1.533 s"),
+        (123_000_000, "2 min 3 s"),
+    ] {
         assert_eq!(show::time(us), text);
     }
     let days = [(0, "1970-01-01"), (951_782_400, "2000-02-29"), (1_709_164_800, "2024-02-29")];

@@ -219,13 +219,26 @@ class Painter {
     const [queued, start, end] = [bars.queued[bar], bars.start[bar], bars.end[bar]]
       .map((us) => this.x(us));
     const middle = top + height / 2;
+    if (bars.wait[bar] === NONE) {
+      return this.neverRan(run, bar, { queued, end, top, height, before, next });
+    }
     if (start > queued) this.block(queued, start, middle - 2, 4, this.colors.wait);
-    if (bars.wait[bar] === NONE) return;
     const thick = height - (height > 12 ? 8 : 3);
     const color = faded ? this.colors.before : this.barColor(run, bar);
     this.block(start, end, middle - thick / 2, thick, color);
     if (run.onPath.has(bar) && !faded) this.placed.set(bar, { run, start, end, middle });
     if (height > 12) this.barTexts(run, bar, { queued, start, end, top, before, next });
+  }
+
+  /** It waited until it was given up, or still does: how that ended stands behind it. */
+  neverRan(run, bar, { queued, end, top, height, before, next }) {
+    const failed = hasFailed(run, bar);
+    this.block(queued, end, top + height / 2 - 2, 4, this.colors.wait);
+    if (failed) this.block(end - 2, end, top + 4, height - 8, this.colors.bad);
+    if (height <= 12) return;
+    const ending = run.bars.own[bar] === NONE ? "not over"
+      : this.model.words.ending[run.bars.ending[bar]];
+    this.note(queued, end, top, ending, before, next);
   }
 
   barColor(run, bar) {
@@ -238,10 +251,10 @@ class Painter {
 
   /** Who held it, on the waiting part; how long it took, behind it. */
   barTexts(run, bar, { queued, start, end, top, before, next }) {
-    const edge = run.bars.edge[bar];
+    const held = heldBy(run, bar, this.model.words);
     const left = Math.max(queued, NAME_WIDTH);
-    if (edge !== NONE && start - left > 60) {
-      const text = fitText(this.context, `after ${run.names[edge]}`, start - left - 8);
+    if (held !== "" && start - left > 60) {
+      const text = fitText(this.context, `after ${held}`, start - left - 8);
       const width = this.context.measureText(text).width;
       if (text.length > 8) {
         this.context.fillStyle = this.colors.bg;
@@ -388,14 +401,16 @@ function paintOverview(canvas, painter, state, width) {
     const all = { from: 0, until: model.total };
     state.overview = density(run, model.runs.length - 1, model.units, all, plot);
   }
-  const most = Math.max(1, state.overview.reduce((a, b) => Math.max(a, b), 0));
+  const running = state.overview.reduce((a, b) => Math.max(a, b), 0);
+  const most = Math.max(1, running);
   context.fillStyle = painter.groupColor(run);
   state.overview.forEach((count, column) => {
     const high = (height - 6) * Math.sqrt(count / most);
     context.fillRect(NAME_WIDTH + column, height - high, 1, high);
   });
   context.fillStyle = colors.muted;
-  context.fillText(`running at once: up to ${countText(most)}`, 12, height / 2);
+  const atOnce = running === 0 ? "no unit runs" : `running at once: up to ${countText(running)}`;
+  context.fillText(atOnce, 12, height / 2);
   const from = NAME_WIDTH + (Math.max(0, state.view.from) / model.total) * plot;
   const until = NAME_WIDTH + (Math.min(model.total, state.view.until) / model.total) * plot;
   context.fillStyle = colors.fg;

@@ -4,6 +4,9 @@
 
 const NONE = -1;
 
+/** The number of `Release::AtOnce` in words.rs. */
+const RELEASE_AT_ONCE = 1;
+
 /** Inflates the data of the page and decodes it. */
 async function readData(base64) {
   if (typeof DecompressionStream === "undefined") {
@@ -73,6 +76,11 @@ function hasRun(bars, bar) {
   return bars.wait[bar] !== NONE && bars.own[bar] !== NONE;
 }
 
+/** Its own time: none when it never ran, and none yet when it goes on. */
+function ownTime(bars, bar) {
+  return hasRun(bars, bar) ? bars.own[bar] : 0;
+}
+
 /** Bars that ran and ended, each after all that it waited for. */
 function endOrder(bars) {
   const ran = [];
@@ -102,11 +110,25 @@ function isOutside(words, by) {
   return ["a timer", "a condition", "a device"].includes(words.release[by]);
 }
 
-/** How much earlier the last bar of the path would have ended without a row's own time, in µs. */
+/** What a bar waited for last, a unit's name or words; nothing when it could run at once. */
+function heldBy(run, bar, words) {
+  const edge = run.bars.edge[bar];
+  if (edge !== NONE) return run.names[edge];
+  const by = words.release[run.bars.by[bar]] ?? "";
+  return by === words.release[RELEASE_AT_ONCE] ? "" : by;
+}
+
+/** Whether the whole waits for such a bar, as path.rs has it. */
+function counts(run, words, bar) {
+  const stops = ["stop", "restart"].includes(words.work[run.bars.work[bar]]);
+  const waited = run.subject === "boot" ? !stops : run.subject === "shutdown" ? stops : true;
+  return waited && hasRun(run.bars, bar) && words.ending[run.bars.ending[bar]] !== "canceled"
+    && run.bars.end[bar] >= 0 && run.bars.end[bar] <= run.total;
+}
+
+/** How much earlier the last of all that was waited for would have ended without a row's own time, in µs. */
 function savedWithout(run, words, row) {
   const { bars } = run;
-  if (run.path.length === 0) return 0;
-  const goal = run.path[run.path.length - 1];
   const ends = Float64Array.from(bars.end);
   for (const bar of run.order) {
     let released = NONE;
@@ -122,7 +144,13 @@ function savedWithout(run, words, row) {
     }
     ends[bar] = begin + (bars.row[bar] === row ? 0 : bars.own[bar]);
   }
-  return Math.max(0, bars.end[goal] - ends[goal]);
+  let [now, then] = [0, 0];
+  for (let bar = 0; bar < bars.count; bar++) {
+    if (!counts(run, words, bar)) continue;
+    now = Math.max(now, bars.end[bar]);
+    then = Math.max(then, ends[bar]);
+  }
+  return Math.max(0, now - then);
 }
 
 /** The bars that held this one, the last first: what one waits for in turn. */
@@ -143,13 +171,16 @@ function templateOf(name) {
   return name.replace(/[0-9]+/g, "*");
 }
 
-/** A length of time; the same text as show.rs makes. */
+/** A length of time; the same text as show.rs makes, rounded as it does there. */
 function timeText(us) {
   const size = Math.abs(us);
+  const sign = us < 0 ? "-" : "";
+  const rounded = (unit, digits) =>
+    (Math.floor((size + unit / 2) / unit) / 10 ** digits).toFixed(digits);
   if (size < 1e3) return `${Math.round(us)} us`;
-  if (size < 1e5) return `${(us / 1e3).toFixed(1)} ms`;
-  if (size < 1e6) return `${Math.round(us / 1e3)} ms`;
-  if (size < 12e7) return `${(us / 1e6).toFixed(3)} s`;
+  if (size < 99950) return `${sign}${rounded(100, 1)} ms`;
+  if (size < 999500) return `${sign}${rounded(1e3, 0)} ms`;
+  if (size < 12e7) return `${sign}${rounded(1e3, 3)} s`;
   return `${Math.trunc(us / 6e7)} min ${Math.trunc(size / 1e6) % 60} s`;
 }
 

@@ -43,9 +43,22 @@ function showHead(model, colors) {
   const last = model.runs[model.runs.length - 1];
   headline.replaceChildren(...model.runs.map((run, which) => element("div", {
     children: words(model.runs.length > 1 ? `${"AB"[which]}: ${run.headline}` : run.headline) })));
-  host.textContent = last.host + (last.lost > 0 ? `. ${countText(last.lost)} events were lost.` : "");
+  host.replaceChildren(document.createTextNode(hostsOf(model)), ...remarksOf(model));
   showParts(last, colors);
   showLegend(model, colors);
+}
+
+/** Where it was recorded; of two places both. */
+function hostsOf(model) {
+  const hosts = [...new Set(model.runs.map((run) => run.host))];
+  return hosts.length === 1 ? hosts[0]
+    : hosts.map((host, which) => `${"AB"[which]}: ${host}`).join("; ");
+}
+
+/** What is to be known of each recording before its numbers are believed. */
+function remarksOf(model) {
+  return model.runs.flatMap((run, which) => run.remarks.map((text) => element("div", { kind: "bad",
+    text: model.runs.length > 1 ? `${"AB"[which]}: ${text}` : text })));
 }
 
 /** Where the total went, as one bar. */
@@ -55,12 +68,13 @@ function showParts(run, colors) {
   const texts = run.parts.map((us, at) =>
     `${PART_NAMES[at]} ${timeText(us)} (${((us * 100) / total).toFixed(1)} %)`);
   parts.setAttribute("aria-label", texts.join(", "));
-  parts.replaceChildren(...run.parts.map((us, at) => {
+  parts.replaceChildren(...run.parts.flatMap((us, at) => {
+    if (us === 0) return [];
     const made = element("div");
     made.style.width = `${(us * 100) / total}%`;
     made.style.background = colors[PART_COLORS[at]];
     made.title = texts[at];
-    return made;
+    return [made];
   }));
 }
 
@@ -80,13 +94,25 @@ function showLegend(model, colors) {
   }));
 }
 
+/** Units for which is computed what would be without them; each costs a walk over all bars. */
+const SAVED_MAX = 100;
+
+/** Rows with most time on the critical path: without one no more can be saved than that. */
+function longestOfPath(run) {
+  const took = new Map();
+  for (const bar of run.path) {
+    const row = run.bars.row[bar];
+    took.set(row, (took.get(row) ?? 0) + ownTime(run.bars, bar));
+  }
+  return [...took].sort((a, b) => b[1] - a[1]).slice(0, SAVED_MAX).map(([row]) => row);
+}
+
 /** What the panel shows when nothing is chosen. */
 function showPath(panel, page) {
   const { model } = page;
   const which = model.runs.length - 1;
   const run = model.runs[which];
-  const rows = [...new Set(run.path.map((bar) => run.bars.row[bar]))];
-  const worth = rows.map((row) => ({ row, saved: savedWithout(run, model.words, row) }))
+  const worth = longestOfPath(run).map((row) => ({ row, saved: savedWithout(run, model.words, row) }))
     .filter(({ saved }) => saved > 0).sort((a, b) => b.saved - a.saved).slice(0, 15);
   const lines = worth.map(({ row, saved }) => element("tr", { children: [
     element("td", { kind: "n", text: signedText(-saved) }),
@@ -94,19 +120,42 @@ function showPath(panel, page) {
   const saved = lines.length === 0 ? [] : [element("h2", { text: "What would be saved" }),
     element("p", { text: "Without the time that one unit of the critical path took itself:" }),
     element("table", { children: lines })];
-  panel.replaceChildren(...saved, ...phases(run), ...comparison(page));
+  panel.replaceChildren(...saved, ...phases(model), ...comparison(page));
 }
 
-/** What the manager did itself, with its share of the whole. */
-function phases(run) {
-  if (run.spans.length === 0) return [];
-  const whole = Math.max(1, ...run.spans.map(([, , from, until]) => until - from));
-  const lines = run.spans.map(([text, depth, from, until, detail]) => element("tr", { children: [
+/** What the manager did itself: with its share of the whole, or against the other run. */
+function phases(model) {
+  const run = model.runs[model.runs.length - 1];
+  if (model.runs.every((one) => one.spans.length === 0)) return [];
+  const lines = model.runs.length > 1 ? phaseDifferences(model.runs) : phaseShares(run);
+  const most = 40;
+  const rest = lines.length > most
+    ? [element("p", { text: `${countText(lines.length - most)} more` })] : [];
+  return [element("h3", { text: model.runs.length > 1 ? "Phases, B against A" : "Phases" }),
+    element("table", { children: lines.slice(0, most) }), ...rest];
+}
+
+function phaseShares(run) {
+  const whole = largest(run.spans.map(([, , from, until]) => until - from), 1);
+  return run.spans.map(([text, depth, from, until, detail]) => element("tr", { children: [
     element("td", { kind: "n", text: timeText(until - from) }),
     element("td", { kind: "n", text: `${(((until - from) * 100) / whole).toFixed(1)} %` }),
     element("td", { text: `${"\u2003".repeat(depth)}${text}` }),
     element("td", { text: detail > 0 ? detailText(text, detail) : "" })] }));
-  return [element("h3", { text: "Phases" }), element("table", { children: lines })];
+}
+
+/** Phases of both, in the order of the first; all turns of one together. */
+function phaseDifferences(runs) {
+  const took = new Map();
+  runs.forEach((run, which) => run.spans.forEach(([text, , from, until]) => {
+    if (!took.has(text)) took.set(text, [undefined, undefined]);
+    took.get(text)[which] = (took.get(text)[which] ?? 0) + until - from;
+  }));
+  const shown = (us) => (us === undefined ? "-" : timeText(us));
+  return [...took].map(([text, [a, b]]) => element("tr", { children: [
+    element("td", { kind: "n", text: signedText((b ?? 0) - (a ?? 0)) }),
+    element("td", { kind: "n", text: shown(a) }), element("td", { kind: "n", text: shown(b) }),
+    element("td", { text })] }));
 }
 
 /** The largest differences between two runs. */
@@ -124,6 +173,7 @@ function comparison(page) {
     return element("tr", { children: [element("td", { kind: "n", text: signedText(unit.delta) }),
       element("td", { children: [unitLink(unit.name, page), note] })] });
   });
+  if (lines.length === 0) return [];
   return [element("h3", { text: "Largest differences, B against A" }),
     element("table", { children: lines })];
 }
@@ -171,7 +221,7 @@ function barDetails(run, bar, page) {
   const table = pairs([
     ["asked for at", `${timeText(bars.queued[bar])} by ${words.asked[bars.asked[bar]]}${cause}`],
     ["waited", bars.wait[bar] === NONE ? "never ran" : timeText(bars.wait[bar])],
-    ["own time", bars.own[bar] === NONE ? "" : timeText(bars.own[bar])],
+    ["own time", hasRun(bars, bar) ? timeText(bars.own[bar]) : ""],
     ["ended", ending],
     ["reason", reasonText(run, bar)],
     ["slack", bars.slack[bar] === NONE ? "" : timeText(bars.slack[bar])],
@@ -193,7 +243,7 @@ function chainDetails(run, bar, page) {
   if (chain.length === 0) return [];
   const items = chain.map((held) => element("li", { children: [
     unitLink(run.names[run.bars.row[held]], page),
-    document.createTextNode(` ${timeText(Math.max(0, run.bars.own[held]))}`)] }));
+    document.createTextNode(` ${timeText(ownTime(run.bars, held))}`)] }));
   return [element("h3", { text: "It waited for, the last first" }), element("ol", { children: items })];
 }
 
@@ -230,9 +280,12 @@ function tipText(page, row, us) {
 
 function barTip(run, bar, words) {
   const { bars } = run;
-  const lines = [`${words.work[bars.work[bar]]}: own time ${timeText(Math.max(0, bars.own[bar]))}`];
-  const held = bars.edge[bar] === NONE ? words.release[bars.by[bar]] ?? "" : run.names[bars.edge[bar]];
-  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}, at last for ${held}`);
+  const own = bars.wait[bar] === NONE ? "never ran"
+    : bars.own[bar] === NONE ? "not over" : `own time ${timeText(bars.own[bar])}`;
+  const lines = [`${words.work[bars.work[bar]]}: ${own}`];
+  const held = heldBy(run, bar, words);
+  const last = held === "" ? "" : `, at last for ${held}`;
+  if (bars.wait[bar] > 0) lines.push(`waited ${timeText(bars.wait[bar])}${last}`);
   const chain = waitingChain(run, bar).slice(1, 5).map((at) => run.names[run.bars.row[at]]);
   if (chain.length > 0) lines.push(`which waited for ${chain.join(", which waited for ")}`);
   if (bars.kills[bar] > 0) lines.push(`KILLED, last process ${bars.pid[bar]}`);

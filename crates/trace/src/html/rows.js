@@ -25,7 +25,7 @@ function makeUnits(runs) {
 
 /** What units are sorted and filtered by. The last run counts; the first where it has none. */
 function measure(runs, unit) {
-  const own = runs.map((run, which) => sumOf(run, unit.rows[which], "own"));
+  const own = runs.map((run, which) => ownOf(run, unit.rows[which]));
   const which = unit.rows[runs.length - 1] !== NONE ? runs.length - 1 : 0;
   const run = runs[which];
   const bars = run.barsOfRow[unit.rows[which]] ?? [];
@@ -49,9 +49,9 @@ function measure(runs, unit) {
   };
 }
 
-function sumOf(run, row, column) {
+function ownOf(run, row) {
   const bars = row === NONE ? [] : run.barsOfRow[row];
-  return bars.reduce((sum, bar) => sum + Math.max(0, run.bars[column][bar]), 0);
+  return bars.reduce((sum, bar) => sum + ownTime(run.bars, bar), 0);
 }
 
 /** Endings 1, 2, 6, 9 and 10 are done, canceled, skipped, unsupported and collected; 0 is none yet. */
@@ -170,6 +170,7 @@ function density(run, which, members, view, columns) {
     const row = unit.rows[which];
     if (row === NONE) continue;
     for (const bar of run.barsOfRow[row]) {
+      if (run.bars.wait[bar] === NONE) continue;
       const from = (run.bars.start[bar] - view.from) * scale;
       const until = (run.bars.end[bar] - view.from) * scale;
       if (until < 0 || from >= columns) continue;

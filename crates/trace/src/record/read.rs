@@ -18,6 +18,8 @@ use crate::words::Subject;
 pub enum ReadError {
     /// It does not begin as a recording does.
     NotARecording,
+    /// It is a recording in a form that another version writes.
+    OtherVersion,
     /// The block that says what it is of is damaged or missing.
     NoHead,
     /// It is of something that this version does not know.
@@ -28,6 +30,9 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ReadError::NotARecording => "not a recording",
+            ReadError::OtherVersion => {
+                "a recording of another version of Warrener, in a form that this one does not know"
+            }
             ReadError::NoHead => "the recording's first block is damaged or missing",
             ReadError::UnknownSubject => "a recording of a kind that this version does not know",
         })
@@ -52,7 +57,7 @@ pub struct Damage {
 /// # Errors
 /// When the bytes are not a recording, or too little of one to say what it is of.
 pub fn read(bytes: &[u8]) -> Result<(Recording, Damage), ReadError> {
-    let rest = bytes.strip_prefix(&MAGIC).ok_or(ReadError::NotARecording)?;
+    let rest = bytes.strip_prefix(&MAGIC).ok_or_else(|| not_ours(bytes))?;
     let (first, rest) = block(rest).ok_or(ReadError::NoHead)?;
     if first.kind != kind::HEAD {
         return Err(ReadError::NoHead);
@@ -62,6 +67,16 @@ pub fn read(bytes: &[u8]) -> Result<(Recording, Damage), ReadError> {
     let mut reader = Reader { recording: empty(head), ..Reader::default() };
     reader.blocks(rest);
     Ok(reader.finish())
+}
+
+/// What begins otherwise: the last byte of the magic is the version of the form.
+fn not_ours(bytes: &[u8]) -> ReadError {
+    let (name, version) = MAGIC.split_at(MAGIC.len() - 1);
+    let version_at = bytes.strip_prefix(name).and_then(|rest| rest.first());
+    match version_at {
+        Some(other) if *other != version[0] => ReadError::OtherVersion,
+        _ => ReadError::NotARecording,
+    }
 }
 
 fn empty(head: Head) -> Recording {

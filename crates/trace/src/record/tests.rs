@@ -124,6 +124,8 @@ fn other_files_are_refused() {
     assert_eq!(read(b""), Err(ReadError::NotARecording));
     assert_eq!(read(b"WARRENL1 and more"), Err(ReadError::NotARecording));
     assert_eq!(read(b"WARRENT1"), Err(ReadError::NoHead));
+    assert_eq!(read(b"WARRENT2 and more"), Err(ReadError::OtherVersion));
+    assert_eq!(read(b"WARRENT"), Err(ReadError::NotARecording));
 }
 
 proptest! {

@@ -4,7 +4,7 @@
 use super::{boot, devtools::Browser, in_browser, text};
 use warren_trace::analysis::Analysis;
 use warren_trace::event::{Event, NO_UNIT, What};
-use warren_trace::export::{html, svg};
+use warren_trace::export::{html, show, svg};
 use warren_trace::record::{Recording, Unit};
 use warren_trace::sample::host;
 use warren_trace::words::{Asked, Ending, Release, Subject, Work};
@@ -75,6 +75,54 @@ fn a_unit_with_very_many_restarts_is_shown() {
     });
 }
 
+/// A job that is given up before it could run, as when what its unit requires has failed.
+#[test]
+fn what_never_ran_is_seen_and_has_no_own_time() {
+    in_browser("never", |browser| {
+        let mut recording = small(Subject::Boot);
+        recording.units.push(Unit { id: 900, slice: NO_UNIT, name: "needs.service".into() });
+        let (job, asked) = (900, Asked::Request);
+        let queued = What::JobQueued { job, work: Work::Start, asked, uid: 0, pid: 0 };
+        let given_up = What::JobEnded { job, ending: Ending::Dependency, reason: 10 };
+        let begin = recording.events[0];
+        recording.events.insert(1, Event::new(begin.time_us + 1, 900, NO_UNIT, queued));
+        recording.events.insert(9, Event::new(begin.time_us + 300_000, 900, NO_UNIT, given_up));
+        browser.open("never.html", &html::html(&Analysis::of(&recording)));
+        browser.eval("page.chooseName('needs.service')");
+        browser.frame();
+        let bad = browser.eval(
+            "(() => { const at = page.state.rows.findIndex((row) => row.unit?.name === \
+             'needs.service'); const probe = document.createElement('canvas').getContext('2d'); \
+             probe.fillStyle = page.painter.colors.bad; probe.fillRect(0, 0, 1, 1); \
+             const [r, g, b] = probe.getImageData(0, 0, 1, 1).data; const c = page.canvas; \
+             const k = c.width / c.clientWidth; const row = c.getContext('2d').getImageData( \
+             NAME_WIDTH * k, (page.painter.rowTop(at) + 1) * k, c.width - NAME_WIDTH * k, \
+             18 * k).data; let found = 0; for (let p = 0; p < row.length; p += 4) \
+             found += row[p] === r && row[p + 1] === g && row[p + 2] === b; return found; })()",
+        );
+        assert!(bad.as_u64() > Some(0), "its end is not marked");
+        let panel = text(browser, "panel");
+        assert!(panel.contains("never ran") && !panel.contains("own time"), "{panel}");
+        let own = "page.model.units.find((unit) => unit.name === 'needs.service').own";
+        assert_eq!(browser.eval(own), 0);
+    });
+}
+
+#[test]
+fn times_are_written_as_in_the_other_forms() {
+    in_browser("times", |browser| {
+        browser.open("times.html", &html::html(&Analysis::of(&small(Subject::Boot))));
+        let times: Vec<u64> = (0..40)
+            .flat_map(|power| {
+                [1u64 << power, (1 << power) + 50, 10_000_050 * power, 62_500 * power]
+            })
+            .chain([12_250, 99_949, 99_950, 999_499, 999_500, 1_062_500, 119_999_500])
+            .collect();
+        let written: Vec<String> = times.iter().copied().map(show::time).collect();
+        assert_eq!(browser.eval(&format!("{times:?}.map(timeText)")), serde_json::json!(written));
+    });
+}
+
 #[test]
 fn very_many_units_are_listed_one_by_one() {
     in_browser("units", |browser| {
@@ -117,7 +165,9 @@ fn nothing_half_of_it_and_strangers_are_shown() {
         back.events[middle..].iter_mut().for_each(|event| event.time_us /= 2);
         for recording in [&empty, &nobody, &half, &tail, &unset, &late, &jumped, &back] {
             let headline = read(browser, &html::html(&Analysis::of(recording)));
-            assert!(headline.contains(" took "), "{headline}");
+            let told =
+                [" took ", " was not over after "].iter().any(|verb| headline.contains(verb));
+            assert!(told, "{headline}");
         }
         let mut other = small(Subject::Boot);
         other.head.host = "another".into();
