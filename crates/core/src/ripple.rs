@@ -155,7 +155,7 @@ impl Core {
             ActiveState::Inactive if !old.is_down() => (Relation::OnSuccess, false),
             _ => return,
         };
-        self.start_by_outcome(unit, relation);
+        self.start_by_outcome(unit, relation, self.is_limited(unit));
         if self.flags(unit).has_job_settings() {
             let section = self.compiled(unit).section.clone();
             let action = if failed { section.failure_action } else { section.success_action };
@@ -163,10 +163,13 @@ impl Core {
         }
     }
 
-    /// Starts what `OnFailure=` or `OnSuccess=` names.
-    pub(crate) fn start_by_outcome(&mut self, unit: UnitId, relation: Relation) {
+    /// Starts what `OnFailure=` or `OnSuccess=` names. `counted`: what ended counted as a start.
+    pub(crate) fn start_by_outcome(&mut self, unit: UnitId, relation: Relation, counted: bool) {
         if !self.flags(unit).has_on_result() {
             return;
+        }
+        if !counted && self.answers_too_often(unit) {
+            return self.leave_outcome_alone(unit, relation);
         }
         let section = self.compiled(unit).section.clone();
         let mode = match relation {
@@ -183,7 +186,7 @@ impl Core {
     }
 
     /// Does not start what `OnFailure=` or `OnSuccess=` names, because it would be too often.
-    pub(crate) fn leave_outcome_alone(&mut self, unit: UnitId, relation: Relation) {
+    fn leave_outcome_alone(&mut self, unit: UnitId, relation: Relation) {
         let cause = Cause::Outcome(unit);
         for other in self.related(unit, &[relation]) {
             if self.active_state(other).is_down() {

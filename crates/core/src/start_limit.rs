@@ -34,7 +34,7 @@ impl Core {
     }
 
     /// Only units that are started by themselves are limited; targets and slices cost nothing.
-    fn is_limited(&self, unit: UnitId) -> bool {
+    pub(crate) fn is_limited(&self, unit: UnitId) -> bool {
         matches!(
             self.definition(unit).unit_type(),
             UnitType::Service
@@ -156,12 +156,13 @@ impl Core {
         too_often
     }
 
-    /// Counts that `OnFailure=` of this unit is answered for a start that never began, which counts as no
-    /// start; whether it is once too often. What is started may ask for this unit again, also when it
-    /// is up or on its way, and so on for ever, in no time.
-    pub(crate) fn fails_too_often_before_it_begins(&mut self, unit: UnitId) -> bool {
+    /// Counts that `OnFailure=` or `OnSuccess=` of this unit is answered for something that counts as no
+    /// start, because it never began or the type has no limit; whether it is once too often. What is
+    /// started may ask for this unit again, also when it is up or on its way, and so on for ever, in
+    /// no time.
+    pub(crate) fn answers_too_often(&mut self, unit: UnitId) -> bool {
         let ((interval, burst), now) = (or_usual(self.start_limit(unit)), self.now.monotonic);
-        self.history_mut(unit).account_mut().unbegun.count_one(now, interval, burst)
+        self.history_mut(unit).account_mut().answers.count_one(now, interval, burst)
     }
 
     /// Whether it is down because one more start was one too many.

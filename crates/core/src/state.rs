@@ -534,8 +534,8 @@ pub struct Account {
     pub commands: Vec<CommandEnd>,
     /// CPU time of all processes of the last run, in µs.
     pub cpu_us: Option<u64>,
-    /// Starts that never began and that `OnFailure=` was answered for.
-    pub unbegun: RateWindow,
+    /// How often its `OnFailure=` and `OnSuccess=` were answered for what counts as no start.
+    pub answers: RateWindow,
 }
 
 impl Account {

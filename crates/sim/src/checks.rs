@@ -69,7 +69,10 @@ pub fn after_step(world: &World, before: &Before) -> Vec<String> {
 pub fn at_any_time(world: &World) -> Vec<String> {
     let core = &world.core;
     let mut wrong: Vec<String> = core.check().into_iter().map(|w| format!("core: {w}")).collect();
-    wrong.extend(no_circle(core));
+    // Those of jobs without a plan are broken when those that wait for nobody have begun.
+    if !core.is_behind() {
+        wrong.extend(no_circle(core));
+    }
     wrong.extend(stops_in_time(world));
     wrong.extend(effects_are_wanted(core));
     wrong.extend(processes_are_real(world));
@@ -484,7 +487,8 @@ fn should_be_upheld(world: &World, unit: UnitId) -> bool {
     let simple = graph
         .related(unit, Relation::Requires)
         .all(|o| graph.name(o).unit_type() == UnitType::Slice);
-    let skipped = run.history.as_ref().is_some_and(|h| h.conditions.is_some());
+    let skipped = run.history.as_ref().is_some_and(|h| h.conditions.is_some())
+        || run.active_state() == ActiveState::Maintenance;
     definition.load_state == warren_unit::LoadState::Loaded
         && !limited
         && free

@@ -109,11 +109,8 @@ impl Core {
         }
         // Its state does not tell of it: it was not tried, or not waited for.
         let untold = matches!(result, JobResult::Dependency | JobResult::Timeout);
-        if untold && job.kind == JobKind::Start && self.flags(unit).has_on_result() {
-            match self.fails_too_often_before_it_begins(unit) {
-                true => self.leave_outcome_alone(unit, Relation::OnFailure),
-                false => self.start_by_outcome(unit, Relation::OnFailure),
-            }
+        if untold && job.kind == JobKind::Start {
+            self.start_by_outcome(unit, Relation::OnFailure, false);
         }
         match (job.kind, result) {
             // It would fail again at once: what is bound to something gone is stopped later.

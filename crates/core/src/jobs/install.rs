@@ -142,6 +142,8 @@ impl Core {
                 Some(merged) if !old.running => {
                     self.change_job(unit, |job| job.kind = merged);
                     self.queue_job(unit);
+                    // Who waited for what it was to do may wait for nothing now.
+                    self.look_at_group_waiters(unit);
                     return self.strengthen(unit, mode);
                 }
                 Some(merged) if merged == old.kind => return self.strengthen(unit, mode),
