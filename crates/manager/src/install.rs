@@ -7,7 +7,7 @@ use warren_unit::install::{Node, PresetRules, Tree, UnitFileState};
 use warren_unit::{Context, UnitName};
 use warren_unit_files::{Places, Root, absolute_target, config_directories};
 
-use crate::shared::FileStates;
+use crate::shared::{FileState, FileStates};
 use crate::snapshot::{Directory, Entry, Leads, Snapshot};
 
 /// The planner's listing, from the ground state.
@@ -75,7 +75,8 @@ pub fn states(
     instances: impl Iterator<Item = UnitName>,
     presets: PresetRules,
 ) -> FileStates {
-    let mut states = tree(snapshot, context).states(instances);
+    let tree = tree(snapshot, context);
+    let mut states = tree.states(instances);
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }
@@ -85,11 +86,13 @@ pub fn states(
         snapshot.directories.iter().position(has).and_then(|index| u16::try_from(index).ok())
     };
     let directories = snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
-    let placed = states.into_iter().map(|(name, state)| {
+    let known = states.into_iter().map(|(name, state)| {
+        let any = name.is_template().then(|| tree.state_of_any_instance(&name)).flatten();
+        let of_instances = any.unwrap_or(state);
         let directory = place(&name);
-        (name, state, directory)
+        (name, FileState { state, of_instances, directory })
     });
-    FileStates::new(directories, placed, presets)
+    FileStates::new(directories, known, presets)
 }
 
 /// The units that rules make and no file hides.

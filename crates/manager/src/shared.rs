@@ -25,37 +25,48 @@ use crate::on_disk::OnDisk;
 use crate::orders::Order;
 use crate::records::Records;
 
+/// What is known of a unit file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileState {
+    /// Its state.
+    pub state: UnitFileState,
+    /// That of an instance that no link is for; other units have none but their own.
+    pub of_instances: UnitFileState,
+    /// Index of the file's directory; an instance has none.
+    pub directory: Option<u16>,
+}
+
 /// Installation states of all unit files and of instances in use, by name, and the policy for them.
 #[derive(Clone, Debug, Default)]
 pub struct FileStates {
     directories: Arc<[String]>,
-    /// With the index of the file's directory; an instance has none.
-    by_name: imbl::OrdMap<UnitName, (UnitFileState, Option<u16>)>,
+    by_name: imbl::OrdMap<UnitName, FileState>,
     presets: Arc<PresetRules>,
 }
 
 impl FileStates {
-    /// States of units whose files are in these directories, each with the index of its own.
+    /// States of units whose files are in these directories.
     pub fn new(
         directories: Vec<String>,
-        states: impl Iterator<Item = (UnitName, UnitFileState, Option<u16>)>,
+        states: impl Iterator<Item = (UnitName, FileState)>,
         presets: PresetRules,
     ) -> FileStates {
-        let by_name = states.map(|(name, state, directory)| (name, (state, directory))).collect();
-        FileStates { directories: directories.into(), by_name, presets: Arc::new(presets) }
+        let (directories, presets) = (directories.into(), Arc::new(presets));
+        FileStates { directories, by_name: states.collect(), presets }
     }
 
-    /// The state of a unit's file. An instance that is new since has its template's.
+    /// The state of a unit's file, or of the instance.
     pub fn get(&self, name: &UnitName) -> Option<UnitFileState> {
-        let own = self.by_name.get(name);
-        let found = own.or_else(|| self.by_name.get(&name.template()?))?;
-        Some(found.0)
+        if let Some(own) = self.by_name.get(name) {
+            return Some(own.state);
+        }
+        self.by_name.get(&name.template()?).map(|template| template.of_instances)
     }
 
-    /// Changes the state of a unit's file, if there is one.
+    /// Changes the state of a unit's file that no link is for, if there is one.
     pub fn change(&mut self, name: &UnitName, state: UnitFileState) {
-        if let Some((known, _)) = self.by_name.get_mut(name) {
-            *known = state;
+        if let Some(known) = self.by_name.get_mut(name) {
+            (known.state, known.of_instances) = (state, state);
         }
     }
 
@@ -71,8 +82,8 @@ impl FileStates {
     /// Where the file, or the link, of a unit or of its template is.
     pub fn path(&self, unit: &UnitName) -> Option<String> {
         let of = |unit: &UnitName| {
-            let (_, directory) = self.by_name.get(unit)?;
-            let directory = self.directories.get(usize::from((*directory)?))?;
+            let directory = self.by_name.get(unit)?.directory?;
+            let directory = self.directories.get(usize::from(directory))?;
             Some(format!("{directory}/{unit}"))
         };
         of(unit).or_else(|| of(&unit.template()?))
@@ -80,9 +91,9 @@ impl FileStates {
 
     /// All files by path, and their states.
     pub fn files(&self) -> impl Iterator<Item = (String, UnitFileState)> {
-        self.by_name.iter().filter_map(|(name, (state, directory))| {
-            let directory = self.directories.get(usize::from((*directory)?))?;
-            Some((format!("{directory}/{name}"), *state))
+        self.by_name.iter().filter_map(|(name, known)| {
+            let directory = self.directories.get(usize::from(known.directory?))?;
+            Some((format!("{directory}/{name}"), known.state))
         })
     }
 }
@@ -355,8 +366,9 @@ impl Backend for Shared {
     }
 
     fn preset(&self, definition: &Definition) -> &'static str {
-        let fragment = definition.files.fragment.as_ref();
-        let has_file = fragment.is_some() && !crate::loader::is_of_kernel(definition);
+        let files = &definition.files;
+        let has_file =
+            files.masked() || files.fragment.is_some() && !crate::loader::is_of_kernel(definition);
         if has_file { self.states().preset(&definition.name) } else { "" }
     }
 
