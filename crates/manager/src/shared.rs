@@ -16,6 +16,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
 use warren_unit::UnitName;
 use warren_unit::install::{PresetAction, PresetRules, UnitFileState};
+use warren_unit::settings::{Group, Id};
 
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
@@ -24,6 +25,8 @@ use crate::inhibit::Locks;
 use crate::on_disk::OnDisk;
 use crate::orders::Order;
 use crate::records::Records;
+
+const SOURCE_PATH: Id = Id::of(Group::Unit, "SourcePath");
 
 /// What is known of a unit file.
 #[derive(Clone, Copy, Debug)]
@@ -216,7 +219,16 @@ impl Shared {
     /// Whether the unit's files are other than what is in force, as far as that is known.
     pub fn differs_on_disk(&self, definition: &Definition) -> bool {
         let Some(disk) = lock(&self.disk).clone() else { return false };
-        !crate::loader::is_of_kernel(definition) && disk.differs(definition, &self.unit_path)
+        if crate::loader::is_of_kernel(definition) {
+            return false;
+        }
+        let mut files = definition.files.iter();
+        let has_source = files.any(|file| file.entries().any(|e| e.setting == SOURCE_PATH));
+        let source_differs = || {
+            let source = self.settings.compile(definition).section.source_path.clone();
+            source.is_some_and(|path| disk.source_differs(&path))
+        };
+        disk.differs(definition, &self.unit_path) || has_source && source_differs()
     }
 
     /// Installation states of all unit files.

@@ -14,6 +14,29 @@ fn names(report: &Value, key: &str) -> Vec<String> {
     list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
+/// As `/etc/fstab` is for the units of its lines.
+#[test]
+fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
+    let unit = "[Unit]\nSourcePath=/run/source-of-%n\n[Service]\nExecStart=@P stay";
+    let units = [("a.service", unit), ("b.service", unit)];
+    let Some(m) = Machine::start("source", &units) else { return };
+    let source = "/run/source-of-a.service";
+    let check = |expected: &[&str]| {
+        let differs = |unit: &&str| m.status(unit)["differs_on_disk"] == true;
+        let all = ["a.service", "b.service"].into_iter();
+        assert_eq!(all.filter(differs).collect::<Vec<_>>(), expected);
+    };
+    m.run(&["touch", source]).expect("a file");
+    // The other one's is never there.
+    check(&["a.service", "b.service"]);
+    reload(&m, &json!({"dry_run": true}));
+    check(&["a.service", "b.service"]);
+    reload(&m, &json!({}));
+    check(&["b.service"]);
+    m.run(&["rm", source]).expect("it is there");
+    check(&["a.service", "b.service"]);
+}
+
 /// What a report says: added, changed, removed, to be restarted.
 #[track_caller]
 fn check(report: &Value, expected: [&[&str]; 4]) {
