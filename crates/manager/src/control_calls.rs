@@ -147,7 +147,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let processes: Vec<Value> = shared
         .processes(&view.graph, unit)
         .into_iter()
-        .map(|pid| json!({"pid": pid, "command": command_line(pid)}))
+        .map(|pid| json!({"pid": pid, "command": crate::command_line::of(pid)}))
         .collect();
     let live = shared.live(unit);
     let mut out = row(&view, definition);
@@ -179,11 +179,6 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         out.extend(more);
     }
     Ok(out)
-}
-
-fn command_line(pid: i32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&bytes).replace('\0', " ").trim().to_owned()
 }
 
 pub(crate) fn log_tail(shared: &Shared, unit: &str) -> Vec<String> {

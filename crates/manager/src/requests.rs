@@ -182,7 +182,8 @@ impl Daemon {
             }
             Call::UnitProcesses(unit) => {
                 let group = crate::groups::group_path(self.core.graph(), unit);
-                let line = |pid: i32| (format!("/{group}"), pid as u32, command_line(pid));
+                let line =
+                    |pid: i32| (format!("/{group}"), pid as u32, crate::command_line::of(pid));
                 Ok(Answer::Processes(self.groups.processes(unit).into_iter().map(line).collect()))
             }
             _ => Err(BusError::not_supported("This version does not do this.")),
@@ -470,16 +471,5 @@ impl Daemon {
         };
         let (reply, _) = std::sync::mpsc::channel();
         self.take_job_call(Asker::default(), call, Client::Waiter(reply));
-    }
-}
-
-fn command_line(pid: i32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
-    match text.trim() {
-        "" => std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .map(|name| format!("[{}]", name.trim()))
-            .unwrap_or_default(),
-        text => text.to_owned(),
     }
 }
