@@ -233,6 +233,7 @@ fn masks_links_defaults_and_dependencies_as_systemctl_does() {
     root.step(&["set-default", "multi-user.target"], |t| t.set_default("multi-user.target"));
     root.step(&["set-default", "graphical.target"], |t| t.set_default("graphical.target"));
     root.step(&["set-default", "nope.target"], |t| t.set_default("nope.target"));
+    root.step(&["set-default", "s.service"], |t| t.set_default("s.service"));
     let add = |suffix| {
         move |t: &Tree| t.add_dependency("multi-user.target", &["s.service"], suffix, PERSISTENT)
     };
@@ -403,7 +404,7 @@ fn what_is_in_the_way_is_kept() {
 #[test]
 fn presets_as_systemctl_does() {
     let Some(root) = root("preset") else { return };
-    let text = "enable a.service\nenable t@.service p q\ndisable *\n";
+    let text = "enable a.service\nenable t@.service p q\nenable u@.service\nenable v@.service\ndisable *\n";
     root.write("etc/systemd/system-preset/10.preset", text);
     let (rules, bad) = PresetRules::parse([text]);
     assert_eq!(bad, Vec::<String>::new());
@@ -423,6 +424,12 @@ fn presets_as_systemctl_does() {
         preset(&["a.service"], PresetMode::DisableOnly),
     );
     root.step(&["preset", "s.service"], preset(&["s.service"], PresetMode::Full));
+    root.step(&["preset", "v@.service"], preset(&["v@.service"], PresetMode::Full));
+    root.step(
+        &["preset", "u@.service", "sp-ec.service"],
+        preset(&["u@.service", "sp-ec.service"], PresetMode::Full),
+    );
+    root.step(&["preset-all"], |t| t.preset_all(&rules, PresetMode::Full, PERSISTENT));
 }
 
 #[test]
