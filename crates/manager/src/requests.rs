@@ -268,6 +268,9 @@ impl Daemon {
         if !dry_run {
             let commit_began = now().monotonic;
             self.commit(&loading.graph, &delta);
+            // What lost its file, and what nothing names any more.
+            let less = [&delta.changed, &delta.removed, &delta.rewired];
+            self.note_idle(less.into_iter().flatten());
             self.record_reload(done, commit_began);
         }
         if let Some(states) = states {
@@ -316,8 +319,6 @@ impl Daemon {
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),
             Some(AfterLoad::Mounts) => {
                 self.mounts.loaded();
-                // What lost its file with its mount.
-                self.note_idle(&delta.changed);
             }
             Some(AfterLoad::Wanted(device)) => self.wanted_loaded(device),
             Some(AfterLoad::Nothing) | None => {}

@@ -197,6 +197,26 @@ fn generators_run_before_a_reload() {
 
 /// A unit that nobody has loaded is read when it is asked for, as systemd does it, also where others name it
 /// and in a search directory that was not there; what is loaded stays as it was until a reload.
+/// Unit files that name others by numbers that never come again leave nothing behind.
+#[test]
+fn names_that_nothing_mentions_any_more_are_forgotten() {
+    let Some(m) = Machine::start("mentions", &[]) else { return };
+    let names = || {
+        let shown = m.run(&["systemctl", "show", "-P", "NNames"]).expect("it is answered");
+        shown.trim().parse::<usize>().expect("a number")
+    };
+    // A question about a unit makes a name too, for a while.
+    let before = lab::until("it is quiet", || (names() == names()).then(names));
+    let wants: String =
+        (0..100).map(|n| format!("Wants=w{n}.service\nAfter=a{n}.service\n")).collect();
+    m.write("a.service", &format!("[Unit]\n{wants}[Service]\nExecStart=@P stay"));
+    reload(&m, &json!({}));
+    assert_eq!(names(), before + 201);
+    std::fs::remove_file(m.directory.join("units/a.service")).expect("it is there");
+    reload(&m, &json!({}));
+    lab::until("they are forgotten", || (names() == before).then_some(()));
+}
+
 #[test]
 fn new_files_need_no_reload() {
     let wants = "[Unit]\nWants=later.service\n[Service]\nExecStart=@P stay";
