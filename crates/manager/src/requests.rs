@@ -180,12 +180,6 @@ impl Daemon {
                 self.shared.change_facts(|facts| facts.exit_code = code);
                 Ok(Answer::Done)
             }
-            Call::UnitProcesses(unit) => {
-                let group = crate::groups::group_path(self.core.graph(), unit);
-                let line =
-                    |pid: i32| (format!("/{group}"), pid as u32, crate::command_line::of(pid));
-                Ok(Answer::Processes(self.groups.processes(unit).into_iter().map(line).collect()))
-            }
             _ => Err(BusError::not_supported("This version does not do this.")),
         }
     }

@@ -14,10 +14,11 @@ use warren_core::settings::{Compiled, Settings};
 use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
-use warren_unit::UnitName;
 use warren_unit::install::{PresetAction, PresetRules, UnitFileState};
 use warren_unit::settings::{Group, Id};
+use warren_unit::{UnitName, UnitType};
 
+use crate::command_line;
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
@@ -327,6 +328,14 @@ impl Shared {
     }
 }
 
+/// Whether a unit has a cgroup. Those of the units that are always there are nobody's to make.
+fn has_group(view: &View, unit: UnitId) -> bool {
+    let definition = view.graph.definition(unit);
+    let always = matches!(definition.unit_type(), UnitType::Slice | UnitType::Scope)
+        && definition.flags.perpetual();
+    always || view.run(unit).history.as_ref().is_some_and(|h| h.has_cgroup)
+}
+
 impl Backend for Shared {
     fn view(&self) -> Arc<View> {
         lock(&self.view).clone()
@@ -388,19 +397,32 @@ impl Backend for Shared {
         Shared::differs_on_disk(self, definition)
     }
 
+    fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)> {
+        let (view, mut found) = (self.view(), Vec::new());
+        let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else { return found };
+        let _ = tree.each_below(&group_path(&view.graph, unit), &mut |group, pids| {
+            let line = |pid: i32| (format!("/{group}"), pid.cast_unsigned(), command_line::of(pid));
+            // Who is of another PID namespace has no number here, and is listed as 0.
+            found.extend(pids.into_iter().filter(|&pid| pid > 0).map(line));
+        });
+        found
+    }
+
     fn live(&self, unit: UnitId) -> Live {
         let view = self.view();
-        let has_group = view.run(unit).history.as_ref().is_some_and(|h| h.has_cgroup);
-        let (Some(tree), true) = (&self.tree, has_group) else { return Live::default() };
+        let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else {
+            return Live::default();
+        };
         let path = group_path(&view.graph, unit);
+        // Without the controller they are counted, but not those of all units of a slice.
+        let is_slice = view.graph.definition(unit).unit_type() == UnitType::Slice;
+        let count = || tree.procs_below(&path).ok().map(|pids| pids.len() as u64);
+        let counted = || (!is_slice).then(count).flatten();
         Live {
             control_group_id: tree.id(&path).ok(),
             memory_current: tree.memory_current(&path).ok(),
             cpu_usage_nsec: tree.cpu_usage_us(&path).ok().map(|us| us * 1000),
-            tasks_current: tree
-                .pids_current(&path)
-                .or_else(|_| tree.procs_below(&path).map(|p| p.len() as u64))
-                .ok(),
+            tasks_current: tree.pids_current(&path).ok().or_else(counted),
             control_group: format!("/{path}"),
             ..Live::default()
         }

@@ -294,18 +294,24 @@ impl Tree {
 
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
-        let mut pids = self.procs(group)?;
+        let mut pids = Vec::new();
+        self.each_below(group, &mut |_, more| pids.extend(more))?;
+        Ok(pids)
+    }
+
+    /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none.
+    pub fn each_below(&self, group: &str, tell: &mut impl FnMut(&str, Vec<i32>)) -> Result<()> {
+        tell(group, self.procs(group)?);
         if self.count_children(group)? == 0 {
-            return Ok(pids);
+            return Ok(());
         }
         for child in self.children(group)? {
-            match self.procs_below(&join(group, &child)) {
-                Ok(more) => pids.extend(more),
-                Err(e) if e.is_gone() => {}
-                Err(e) => return Err(e),
+            match self.each_below(&join(group, &child), tell) {
+                Err(e) if !e.is_gone() => return Err(e),
+                _ => {}
             }
         }
-        Ok(pids)
+        Ok(())
     }
 
     /// CPU time used by the group and everything below, microseconds (`cpu.stat`; there even
