@@ -45,6 +45,10 @@ impl Backend for Still {
     fn differs_on_disk(&self, _: &Definition) -> bool {
         false
     }
+    fn processes(&self, _: UnitId) -> Vec<(String, u32, String)> {
+        Vec::new()
+    }
+
     fn live(&self, _: UnitId) -> Live {
         Live::default()
     }

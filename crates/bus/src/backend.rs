@@ -41,6 +41,10 @@ pub trait Backend: Send + Sync + 'static {
     /// Counters of the unit's cgroup, read now.
     fn live(&self, unit: UnitId) -> Live;
 
+    /// Processes of the unit's cgroup and of those below: the path of each one's group from the root
+    /// of the tree, its number and its command line.
+    fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)>;
+
     /// User and group that the unit's processes run as, where it runs and says so.
     fn identity(&self, _unit: UnitId) -> Option<(u32, u32)> {
         None
@@ -178,8 +182,6 @@ pub enum Call {
     Leave(Leave),
     /// The exit code for [`Leave::Exit`].
     SetExitCode(u8),
-    /// Processes of a unit's cgroup and below: answers [`Answer::Processes`].
-    UnitProcesses(UnitId),
     /// A property of the manager that may be written.
     SetProperty(ManagerSetting),
 }
@@ -291,8 +293,6 @@ pub enum Answer {
     Text(String),
     /// Texts.
     Texts(Vec<String>),
-    /// Cgroup path below the unit's, pid and command line of each process.
-    Processes(Vec<(String, u32, String)>),
 }
 
 /// What comes back for a [`Call`].

@@ -242,7 +242,7 @@ fn processes(out: &mut String, unit: &Value, style: Style) {
     let command = |pid: u64| {
         let process = listed.iter().find(|p| number(p, "pid") == pid);
         let line = process.map(|p| text(p, "command")).unwrap_or_default();
-        let path = line.split(' ').next().unwrap_or_default();
+        let path = line.trim_start_matches('"').split(' ').next().unwrap_or_default();
         path.rsplit('/').next().unwrap_or_default().to_owned()
     };
     for (key, heading) in [("main_pid", "   Main PID"), ("control_pid", "    Control")] {

@@ -31,6 +31,7 @@ impl Image {
             ("usr/lib/systemd/system/b.service", "[Install]\nRequiredBy=on-%m.target\n"),
             ("usr/lib/systemd/system/t@.service", "[Install]\nWantedBy=x.target\n"),
             ("usr/lib/systemd/system/s.service", "[Service]\nExecStart=/bin/true\n"),
+            ("usr/lib/systemd/system/u.service", "[Install]\nWantedBy=x.target\n"),
             ("usr/lib/systemd/system/x.target", "[Unit]\n"),
             ("opt/l.service", "[Install]\nWantedBy=x.target\n"),
         ] {
@@ -38,9 +39,18 @@ impl Image {
         }
         symlink("usr/lib", image.0.join("lib")).expect("a link can be made");
         fs::create_dir_all(image.0.join("etc/systemd/system")).expect("a directory can be made");
-        let other = image.0.join("etc/systemd/system/other-name.service");
-        symlink("/opt/l.service", other).expect("a link can be made");
+        image.link("etc/systemd/system/other-name.service", "/opt/l.service");
+        // By the path that is not searched first.
+        let unit = "/usr/lib/systemd/system/u.service";
+        image.link("etc/systemd/system/x.target.wants/u.service", unit);
+        image.link("etc/systemd/system/u-other.service", unit);
         image
+    }
+
+    fn link(&self, path: &str, target: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+        symlink(target, path).expect("a link can be made");
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -91,7 +101,9 @@ fn an_image_is_changed_as_systemctl_changes_it() {
     }
     let (ours, theirs) = (Image::new("ours"), Image::new("theirs"));
     for arguments in [
-        &["enable", "a.service"][..],
+        &["is-enabled", "u.service", "u-other.service"][..],
+        &["enable", "u.service"],
+        &["enable", "a.service"],
         &["enable", "a.service"],
         &["enable", "t@one.service", "b.service"],
         &["is-enabled", "a.service", "t@one.service", "s.service", "al.service"],

@@ -30,7 +30,7 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
         PathExistsGlob => glob_matches(parameter),
         PathIsDirectory => path.is_dir(),
         PathIsSymbolicLink => path.is_symlink(),
-        PathIsMountPoint => is_mount_point(path),
+        PathIsMountPoint => warren_sys::mount::is_mount_point(path),
         PathIsReadWrite => path.exists() && warren_sys::file::is_writable_mount(path),
         DirectoryNotEmpty => fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some()),
         FileNotEmpty => fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() > 0),
@@ -61,15 +61,6 @@ fn test(kind: ConditionKind, parameter: &str, context: &Context) -> Option<bool>
         PathIsEncrypted => is_encrypted(path)?,
         CpuFeature => has_cpu_feature(parameter)?,
     })
-}
-
-fn is_mount_point(path: &Path) -> bool {
-    let device = |p: &Path| fs::symlink_metadata(p).map(|m| (m.dev(), m.ino())).ok();
-    match (device(path), path.parent().map(device)) {
-        (Some(own), Some(Some(parent))) => own.0 != parent.0 || own == parent,
-        (Some(_), None) => true,
-        _ => false,
-    }
 }
 
 fn boolean(word: &str) -> Option<bool> {

@@ -25,7 +25,6 @@ use crate::ending::scheduled::Scheduled;
 use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
-use crate::requests::command_line;
 use crate::shared::Shared;
 
 /// What a method answers, or the name and text of an error.
@@ -148,7 +147,7 @@ fn status(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
     let processes: Vec<Value> = shared
         .processes(&view.graph, unit)
         .into_iter()
-        .map(|pid| json!({"pid": pid, "command": command_line(pid)}))
+        .map(|pid| json!({"pid": pid, "command": crate::command_line::of(pid)}))
         .collect();
     let live = shared.live(unit);
     let mut out = row(&view, definition);

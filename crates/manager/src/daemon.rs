@@ -148,8 +148,8 @@ pub struct Daemon {
     pub(crate) first_unit_asked: bool,
     /// The effects that are carried out now were asked for by the last incarnation already.
     pub(crate) resuming: bool,
-    /// When to look for processes that ended unseen.
-    pub(crate) look_for_missing_at: Option<Monotonic>,
+    /// Processes that had ended when the manager came back, of which no record was there yet.
+    pub(crate) missing: Option<crate::resume::Missing>,
     /// Counts the managers of this init.
     pub(crate) incarnation: u64,
     /// What is done when everything is stopped, once the manager is going down.
@@ -234,7 +234,7 @@ impl Daemon {
         let now = now().monotonic;
         let deadlines = [
             self.core.next_deadline(),
-            self.look_for_missing_at,
+            self.missing.as_ref().map(|missing| missing.told_at),
             self.doors.deadline(),
             self.collector.deadline(),
             self.ending.as_ref().and_then(|ending| ending.deadline()),

@@ -364,8 +364,8 @@ impl Daemon {
             let [(_, base, directory), ..] = directory_bases(&config.exec, &context);
             for path in directory.paths.iter().filter(|_| !keep) {
                 let _ = std::fs::remove_dir_all(Path::new(&**base).join(&*path.path));
-                let link = path.symlink.as_ref().map(|link| Path::new(&**base).join(&**link));
-                if let Some(link) = link.filter(|link| link.is_symlink()) {
+                let links = path.symlinks.iter().map(|link| Path::new(&**base).join(&**link));
+                for link in links.filter(|link| link.is_symlink()) {
                     let _ = std::fs::remove_file(link);
                 }
             }

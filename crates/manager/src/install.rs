@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use warren_unit::install::{Node, PresetRules, Tree, UnitFileState};
 use warren_unit::{Context, UnitName};
-use warren_unit_files::{absolute_target, config_directories};
+use warren_unit_files::{Places, Root, absolute_target, config_directories};
 
-use crate::shared::FileStates;
+use crate::shared::{FileState, FileStates};
 use crate::snapshot::{Directory, Entry, Leads, Snapshot};
 
 /// The planner's listing, from the ground state.
@@ -28,30 +28,40 @@ fn tree_of<'a>(
     let search_path: Vec<String> = directories.clone().map(path).collect();
     let (persistent, runtime) = config_directories(&search_path, context.scope);
     let mut nodes = BTreeMap::new();
+    let mut places = Places::new(&Root::OWN, &search_path);
     for directory in directories {
         let base = directory.path.to_string_lossy();
         for (name, entry) in &directory.entries {
-            add_node(&mut nodes, format!("{base}/{name}"), entry);
+            add_node(&mut nodes, &mut places, format!("{base}/{name}"), entry);
         }
     }
     Tree { search_path, persistent, runtime, context: context.clone(), nodes }
 }
 
-fn add_node(nodes: &mut BTreeMap<String, Node>, path: String, entry: &Entry) {
+fn add_node(
+    nodes: &mut BTreeMap<String, Node>,
+    places: &mut Places<'_>,
+    path: String,
+    entry: &Entry,
+) {
     match entry {
         Entry::File(file) => {
             nodes.insert(path, Node::File(file.parsed.clone()));
         }
         Entry::Link(link) => {
-            let target = absolute_target(&path, &link.target);
-            if let Leads::Outside(file) = &link.leads {
-                nodes.insert(target.clone(), Node::File(file.parsed.clone()));
+            let mut target = absolute_target(&path, &link.target);
+            match &link.leads {
+                Leads::Inside => target = places.as_searched(target),
+                Leads::Outside(file) => {
+                    nodes.insert(target.clone(), Node::File(file.parsed.clone()));
+                }
+                Leads::Nowhere => {}
             }
             nodes.insert(path, Node::Link(target));
         }
         Entry::Directory(entries) => {
             for (name, entry) in entries.iter() {
-                add_node(nodes, format!("{path}/{name}"), entry);
+                add_node(nodes, places, format!("{path}/{name}"), entry);
             }
         }
         Entry::Wrong(_) => {}
@@ -65,7 +75,8 @@ pub fn states(
     instances: impl Iterator<Item = UnitName>,
     presets: PresetRules,
 ) -> FileStates {
-    let mut states = tree(snapshot, context).states(instances);
+    let tree = tree(snapshot, context);
+    let mut states = tree.states(instances);
     for name in made(snapshot) {
         states.insert(name, UnitFileState::Generated);
     }
@@ -75,11 +86,13 @@ pub fn states(
         snapshot.directories.iter().position(has).and_then(|index| u16::try_from(index).ok())
     };
     let directories = snapshot.paths().map(|path| path.to_string_lossy().into_owned()).collect();
-    let placed = states.into_iter().map(|(name, state)| {
+    let known = states.into_iter().map(|(name, state)| {
+        let any = name.is_template().then(|| tree.state_of_any_instance(&name)).flatten();
+        let of_instances = any.unwrap_or(state);
         let directory = place(&name);
-        (name, state, directory)
+        (name, FileState { state, of_instances, directory })
     });
-    FileStates::new(directories, placed, presets)
+    FileStates::new(directories, known, presets)
 }
 
 /// The units that rules make and no file hides.
@@ -89,4 +102,35 @@ fn made(snapshot: &Snapshot) -> Vec<UnitName> {
     let files = own.entries.iter().filter(|(_, entry)| matches!(entry, Entry::File(_)));
     let shown = files.filter(|(name, _)| !stronger.iter().any(|d| d.entries.contains_key(*name)));
     shown.filter_map(|(name, _)| UnitName::parse(name).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::scratch::Scratch;
+    use warren_unit::install::Options;
+
+    /// As `/usr/lib` on hosts where `/lib`, which is searched first, is a link to it.
+    #[test]
+    fn a_link_by_another_path_of_a_directory_is_a_link_to_its_unit() {
+        let scratch = Scratch::new("another-path");
+        let [etc, lib, usr] = ["etc", "lib", "usr"].map(|name| scratch.0.join(name));
+        let unit = usr.join("a.service");
+        for directory in [&etc.join("x.target.wants"), &usr] {
+            std::fs::create_dir_all(directory).expect("a directory");
+        }
+        symlink(&usr, &lib).expect("a link");
+        std::fs::write(&unit, "[Install]\nWantedBy=x.target\n").expect("a file");
+        symlink(&unit, etc.join("x.target.wants/a.service")).expect("a link");
+        symlink(&unit, etc.join("b.service")).expect("a link");
+        let snapshot = Snapshot::read_unwatched(vec![etc, lib]);
+        let tree = tree(&snapshot, &Arc::new(Context::system()));
+        let state = |name| tree.state(&UnitName::parse(name).expect("a name"));
+        assert_eq!(state("b.service"), Some(UnitFileState::Alias));
+        assert_eq!(state("a.service"), Some(UnitFileState::Enabled));
+        let again = tree.enable(&["a.service"], Options::default());
+        assert_eq!((again.errors, again.changes), (vec![], vec![]));
+    }
 }

@@ -8,6 +8,7 @@
 pub mod accept;
 pub mod aside;
 pub mod collect;
+mod command_line;
 pub mod conditions;
 pub mod control;
 pub mod control_calls;

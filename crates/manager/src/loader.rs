@@ -199,9 +199,10 @@ impl Loader {
     }
 
     /// What others may know of the disk.
-    pub fn on_disk(&self, graph: &Graph) -> OnDisk {
+    pub fn on_disk(&self, graph: &Graph, generated_at_ns: u64) -> OnDisk {
         let (watch, looked_at_ns) = self.snapshot.watched();
-        OnDisk { watch, looked_at_ns, pending: self.affected(graph, &self.pending) }
+        let pending = self.affected(graph, &self.pending);
+        OnDisk { watch, looked_at_ns, generated_at_ns, pending }
     }
 
     /// The ground state.

@@ -41,6 +41,8 @@ pub struct LoaderThread {
     kept: VecDeque<(Arc<Graph>, Applied)>,
     file: GenerationFile,
     generators: Option<Generators>,
+    /// When what generators read was last known: ns since 1970 by the clock of file systems.
+    generated_at_ns: u64,
     shared: Arc<Shared>,
 }
 
@@ -50,7 +52,12 @@ impl LoaderThread {
         let (loader, graph, file) = first.into_loader();
         shared.publish_rules(loader.applied());
         let kept = VecDeque::from([(graph.clone(), loader.applied())]);
-        LoaderThread { loader, graph, kept, file, generators, shared }
+        let generated_at_ns = warren_sys::time::coarse_ns();
+        LoaderThread { loader, graph, kept, file, generators, generated_at_ns, shared }
+    }
+
+    fn publish_disk(&self) {
+        self.shared.publish_disk(self.loader.on_disk(&self.graph, self.generated_at_ns));
     }
 
     /// Serves orders until the loop is gone.
@@ -59,7 +66,7 @@ impl LoaderThread {
         self.shared.publish_states(Arc::new(self.states()));
         self.file.write(&self.graph);
         warren_sys::heap::trim();
-        self.shared.publish_disk(self.loader.on_disk(&self.graph));
+        self.publish_disk();
         while let Ok(order) = orders.recv() {
             let answer = match order {
                 LoaderOrder::Reload { how, token } => self.reload(&how, token),
@@ -71,14 +78,14 @@ impl LoaderThread {
                 LoaderOrder::Forget { names, token } => self.forget(&names, token),
                 LoaderOrder::Files { question, reply } => {
                     let answer = self.of_files(&question);
-                    self.shared.publish_disk(self.loader.on_disk(&self.graph));
+                    self.publish_disk();
                     reply.send(answer);
                     continue;
                 }
             };
             // Who hears that a reload is done can rely on what it did, whoever is killed then.
             self.file.write_ahead(&self.graph);
-            self.shared.publish_disk(self.loader.on_disk(&self.graph));
+            self.publish_disk();
             self.shared.order(Order::Loaded(Box::new(answer)));
             self.file.write(&self.graph);
         }
@@ -133,6 +140,9 @@ impl LoaderThread {
         // A dry run is to change nothing, and they write what they make.
         let all = how.unit.is_none() && !how.dry_run;
         let mut done = Vec::new();
+        if all {
+            self.generated_at_ns = warren_sys::time::coarse_ns();
+        }
         if let Some(generators) = self.generators.as_ref().filter(|_| all) {
             let began = now().monotonic;
             generators.run_apart();

@@ -22,6 +22,8 @@ pub struct OnDisk {
     pub watch: Option<Arc<Inotify>>,
     /// When it last looked, ns since 1970 by the clock of file systems.
     pub looked_at_ns: u64,
+    /// When generators last began to read what they make units of, by the same clock.
+    pub generated_at_ns: u64,
     /// Units that it saw to differ and that wait for a reload.
     pub pending: BTreeSet<UnitName>,
 }
@@ -35,6 +37,16 @@ impl OnDisk {
         }
         let has_news = self.watch.as_ref().is_none_or(|watch| watch.has_news());
         has_news && self.is_newer(definition, directories)
+    }
+
+    /// Whether what a unit was made of (`SourcePath=`) changed since generators read it, or is not
+    /// there. Only looked at where configuration lies: a path elsewhere may be on a server that does
+    /// not answer, and who asks is somebody who reads.
+    pub fn source_differs(&self, path: &str) -> bool {
+        if !["/etc/", "/run/", "/usr/"].iter().any(|top| path.starts_with(top)) {
+            return false;
+        }
+        std::fs::metadata(path).map_or(true, |source| changed_at(&source) >= self.generated_at_ns)
     }
 
     /// Looks at its files, and at those places where a stronger one or a drop-in may be new.
@@ -52,12 +64,15 @@ impl OnDisk {
         places.any(|place| directories.iter().any(|d| self.changed(&d.join(&place))))
     }
 
-    /// The time of change moves with whatever is done to a file, a rename too.
     fn changed(&self, path: &Path) -> bool {
-        let at = |m: std::fs::Metadata| {
-            let (seconds, nanos) = (m.ctime().cast_unsigned(), m.ctime_nsec().cast_unsigned());
-            seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
-        };
-        std::fs::symlink_metadata(path).is_ok_and(|metadata| at(metadata) >= self.looked_at_ns)
+        std::fs::symlink_metadata(path)
+            .is_ok_and(|metadata| changed_at(&metadata) >= self.looked_at_ns)
     }
+}
+
+/// The time of change, ns since 1970: it moves with whatever is done to a file, a rename too.
+fn changed_at(metadata: &std::fs::Metadata) -> u64 {
+    let (seconds, nanos) =
+        (metadata.ctime().cast_unsigned(), metadata.ctime_nsec().cast_unsigned());
+    seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
 }

@@ -161,25 +161,8 @@ impl Daemon {
             Call::GetUnitFileLinks { file, runtime } => {
                 self.ask_of_files(Question::Links { file, runtime }, reply);
             }
-            Call::UnitProcesses(unit) => self.tell_processes(unit, reply),
             other => reply.send(self.take_question(other)),
         }
-    }
-
-    /// Processes of a unit, and of all units of a slice, each with its group; those of the kernel, which
-    /// are at the root, are nobody's. A slice may have thousands, and a process may hold back who asks
-    /// for its command line.
-    fn tell_processes(&mut self, unit: UnitId, reply: ReplySender) {
-        let group = crate::groups::group_path(self.core.graph(), unit);
-        let shared = self.shared.clone();
-        self.workers.run_all(move || {
-            let processes = shared.processes_by_group(&group).into_iter();
-            let is_of_kernel = |group: &str, pid| group == "/" && is_kernel_thread(pid);
-            let told = processes.filter(|(group, pid)| !is_of_kernel(group, *pid));
-            let line = |(group, pid): (String, i32)| (group, pid as u32, command_line(pid));
-            reply.send(Ok(Answer::Processes(told.map(line).collect())));
-            Vec::new()
-        });
     }
 
     fn take_question(&mut self, call: Call) -> Outcome {
@@ -290,6 +273,9 @@ impl Daemon {
         if !dry_run {
             let commit_began = now().monotonic;
             self.commit(&loading.graph, &delta);
+            // What lost its file, and what nothing names any more.
+            let less = [&delta.changed, &delta.removed, &delta.rewired];
+            self.note_idle(less.into_iter().flatten());
             self.record_reload(done, commit_began);
         }
         if let Some(states) = states {
@@ -340,8 +326,6 @@ impl Daemon {
             Some(AfterLoad::Forgotten) => self.forgotten(&delta),
             Some(AfterLoad::Mounts) => {
                 self.mounts.loaded();
-                // What lost its file with its mount.
-                self.note_idle(&delta.changed);
             }
             Some(AfterLoad::Wanted(device)) => self.wanted_loaded(device),
             Some(AfterLoad::Nothing) | None => {}
@@ -501,23 +485,5 @@ impl Daemon {
         };
         let (reply, _) = std::sync::mpsc::channel();
         self.take_job_call(Asker::default(), call, Client::Waiter(reply));
-    }
-}
-
-/// A thread of the kernel has no program (proc(5), `/proc/pid/exe`); neither has a zombie.
-fn is_kernel_thread(pid: i32) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/exe"))
-        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
-}
-
-/// What a process was started as; the name in brackets of one that says nothing.
-pub(crate) fn command_line(pid: i32) -> String {
-    let bytes = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&bytes).replace('\0', " ");
-    match text.trim() {
-        "" => std::fs::read_to_string(format!("/proc/{pid}/comm"))
-            .map(|name| format!("[{}]", name.trim()))
-            .unwrap_or_default(),
-        text => text.to_owned(),
     }
 }

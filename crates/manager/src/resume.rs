@@ -12,6 +12,7 @@ use warren_core::ids::{EffectId, UnitId};
 use warren_core::record::{Late, Restored};
 use warren_core::settings::Settings;
 use warren_core::state::{Automount, ExitStatus, Mount, TypeState, UnitRun};
+use warren_core::time::Monotonic;
 use warren_init::protocol::control::StartReason;
 use warren_unit::settings::{Group, Id};
 
@@ -26,6 +27,14 @@ use crate::start::{Kept, StartError, read};
 const MISSING_AFTER: Duration = Duration::from_secs(2);
 
 const FD_NAME: Id = Id::of(Group::Socket, "FileDescriptorName");
+
+/// Processes that were gone when the manager came back. Those that it learns of later are others'
+/// business: init records their end, or they are watched.
+pub(crate) struct Missing {
+    /// Who has no record then will have none: they were no children of init.
+    pub(crate) told_at: Monotonic,
+    processes: Vec<(UnitId, u32)>,
+}
 
 /// Units that had something when the last incarnation ended.
 struct Held {
@@ -267,8 +276,10 @@ impl Daemon {
         }
     }
 
-    /// Pidfds of the processes that the machine knows; the exit ring says which of them ended.
+    /// Pidfds of the processes that the machine knows; the exit ring says how those ended that are
+    /// gone. Init may be about to write a record: who has none is told of later.
     fn reopen_processes(&mut self) {
+        let mut processes = Vec::new();
         for index in 0..self.core.graph().len() {
             let unit = UnitId(index as u32);
             let run = self.core.unit_run(unit);
@@ -277,11 +288,16 @@ impl Daemon {
                 if let Ok(pidfd) = warren_sys::process::pidfd_open(pid as i32) {
                     self.pidfds.insert(pid, pidfd);
                 }
+                if !self.is_there(pid) {
+                    processes.push((unit, pid));
+                }
             }
             if main.is_some() {
                 self.watch_stranger(unit);
             }
         }
+        let told_at = now().monotonic.after(MISSING_AFTER);
+        self.missing = (!processes.is_empty()).then_some(Missing { told_at, processes });
     }
 
     /// What ended while nobody looked: records in the ring, groups that are empty.
@@ -299,22 +315,17 @@ impl Daemon {
                 self.group_emptied(unit);
             }
         }
-        // Init may be about to write a record: who is gone without one is looked at later.
-        self.look_for_missing_at = Some(now().monotonic.after(MISSING_AFTER));
         self.turn();
     }
 
-    /// Known processes that are gone and whose end nobody has told: they were no children of init.
+    /// Tells of processes whose end nobody has told of.
     pub(crate) fn tell_missing(&mut self) {
-        if self.look_for_missing_at.is_none_or(|at| now().monotonic < at) {
-            return;
-        }
-        self.look_for_missing_at = None;
-        for index in 0..self.core.graph().len() {
-            let run = self.core.unit_run(UnitId(index as u32));
-            let pids = run.main_process().map(|p| p.pid).into_iter().chain(run.control_pid());
-            let gone: Vec<u32> = pids.filter(|&pid| !self.is_there(pid)).collect();
-            gone.into_iter().for_each(|pid| self.process_ended(pid, ExitStatus::Unknown));
+        let is_due = |missing: &mut Missing| now().monotonic >= missing.told_at;
+        let Some(missing) = self.missing.take_if(is_due) else { return };
+        for (unit, pid) in missing.processes {
+            if self.core.unit_of_pid(pid) == Some(unit) && !self.is_there(pid) {
+                self.process_ended(pid, ExitStatus::Unknown);
+            }
         }
     }
 

@@ -15,9 +15,11 @@ use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_sys::cgroup::Tree;
 use warren_sys::eventfd::EventFd;
-use warren_unit::UnitName;
 use warren_unit::install::{PresetAction, PresetRules, UnitFileState};
+use warren_unit::settings::{Group, Id};
+use warren_unit::{UnitName, UnitType};
 
+use crate::command_line;
 use crate::ending::scheduled::Scheduled;
 use crate::fleet::{Applied, Shown};
 use crate::groups::group_path;
@@ -26,37 +28,50 @@ use crate::on_disk::OnDisk;
 use crate::orders::Order;
 use crate::records::Records;
 
+const SOURCE_PATH: Id = Id::of(Group::Unit, "SourcePath");
+
+/// What is known of a unit file.
+#[derive(Clone, Copy, Debug)]
+pub struct FileState {
+    /// Its state.
+    pub state: UnitFileState,
+    /// That of an instance that no link is for; other units have none but their own.
+    pub of_instances: UnitFileState,
+    /// Index of the file's directory; an instance has none.
+    pub directory: Option<u16>,
+}
+
 /// Installation states of all unit files and of instances in use, by name, and the policy for them.
 #[derive(Clone, Debug, Default)]
 pub struct FileStates {
     directories: Arc<[String]>,
-    /// With the index of the file's directory; an instance has none.
-    by_name: imbl::OrdMap<UnitName, (UnitFileState, Option<u16>)>,
+    by_name: imbl::OrdMap<UnitName, FileState>,
     presets: Arc<PresetRules>,
 }
 
 impl FileStates {
-    /// States of units whose files are in these directories, each with the index of its own.
+    /// States of units whose files are in these directories.
     pub fn new(
         directories: Vec<String>,
-        states: impl Iterator<Item = (UnitName, UnitFileState, Option<u16>)>,
+        states: impl Iterator<Item = (UnitName, FileState)>,
         presets: PresetRules,
     ) -> FileStates {
-        let by_name = states.map(|(name, state, directory)| (name, (state, directory))).collect();
-        FileStates { directories: directories.into(), by_name, presets: Arc::new(presets) }
+        let (directories, presets) = (directories.into(), Arc::new(presets));
+        FileStates { directories, by_name: states.collect(), presets }
     }
 
-    /// The state of a unit's file. An instance that is new since has its template's.
+    /// The state of a unit's file, or of the instance.
     pub fn get(&self, name: &UnitName) -> Option<UnitFileState> {
-        let own = self.by_name.get(name);
-        let found = own.or_else(|| self.by_name.get(&name.template()?))?;
-        Some(found.0)
+        if let Some(own) = self.by_name.get(name) {
+            return Some(own.state);
+        }
+        self.by_name.get(&name.template()?).map(|template| template.of_instances)
     }
 
-    /// Changes the state of a unit's file, if there is one.
+    /// Changes the state of a unit's file that no link is for, if there is one.
     pub fn change(&mut self, name: &UnitName, state: UnitFileState) {
-        if let Some((known, _)) = self.by_name.get_mut(name) {
-            *known = state;
+        if let Some(known) = self.by_name.get_mut(name) {
+            (known.state, known.of_instances) = (state, state);
         }
     }
 
@@ -72,8 +87,8 @@ impl FileStates {
     /// Where the file, or the link, of a unit or of its template is.
     pub fn path(&self, unit: &UnitName) -> Option<String> {
         let of = |unit: &UnitName| {
-            let (_, directory) = self.by_name.get(unit)?;
-            let directory = self.directories.get(usize::from((*directory)?))?;
+            let directory = self.by_name.get(unit)?.directory?;
+            let directory = self.directories.get(usize::from(directory))?;
             Some(format!("{directory}/{unit}"))
         };
         of(unit).or_else(|| of(&unit.template()?))
@@ -81,9 +96,9 @@ impl FileStates {
 
     /// All files by path, and their states.
     pub fn files(&self) -> impl Iterator<Item = (String, UnitFileState)> {
-        self.by_name.iter().filter_map(|(name, (state, directory))| {
-            let directory = self.directories.get(usize::from((*directory)?))?;
-            Some((format!("{directory}/{name}"), *state))
+        self.by_name.iter().filter_map(|(name, known)| {
+            let directory = self.directories.get(usize::from(known.directory?))?;
+            Some((format!("{directory}/{name}"), known.state))
         })
     }
 }
@@ -219,7 +234,16 @@ impl Shared {
     /// Whether the unit's files are other than what is in force, as far as that is known.
     pub fn differs_on_disk(&self, definition: &Definition) -> bool {
         let Some(disk) = lock(&self.disk).clone() else { return false };
-        !crate::loader::is_of_kernel(definition) && disk.differs(definition, &self.unit_path)
+        if crate::loader::is_of_kernel(definition) {
+            return false;
+        }
+        let mut files = definition.files.iter();
+        let has_source = files.any(|file| file.entries().any(|e| e.setting == SOURCE_PATH));
+        let source_differs = || {
+            let source = self.settings.compile(definition).section.source_path.clone();
+            source.is_some_and(|path| disk.source_differs(&path))
+        };
+        disk.differs(definition, &self.unit_path) || has_source && source_differs()
     }
 
     /// Installation states of all unit files.
@@ -301,14 +325,6 @@ impl Shared {
         self.tree.as_ref().and_then(|tree| tree.procs_below(&path).ok()).unwrap_or_default()
     }
 
-    /// Processes in a cgroup and everywhere below it, each with the path of its group from the root of
-    /// the tree, as clients have it.
-    pub fn processes_by_group(&self, group: &str) -> Vec<(String, i32)> {
-        let found = self.tree.as_ref().and_then(|tree| tree.procs_by_group(group).ok());
-        let rooted = |(group, pid): (String, i32)| (format!("/{group}"), pid);
-        found.unwrap_or_default().into_iter().map(rooted).collect()
-    }
-
     /// What a cgroup uses and has used.
     pub fn usage(&self, group: &str) -> Usage {
         let Some(tree) = &self.tree else { return Usage::default() };
@@ -324,6 +340,20 @@ impl Shared {
     pub fn tree_path(&self) -> Option<PathBuf> {
         self.tree.as_ref().map(|tree| tree.path().to_path_buf())
     }
+}
+
+/// Whether a unit has a cgroup. Those of the units that are always there are nobody's to make.
+fn has_group(view: &View, unit: UnitId) -> bool {
+    let definition = view.graph.definition(unit);
+    let always = matches!(definition.unit_type(), UnitType::Slice | UnitType::Scope)
+        && definition.flags.perpetual();
+    always || view.run(unit).history.as_ref().is_some_and(|h| h.has_cgroup)
+}
+
+/// A thread of the kernel has no program (proc(5), `/proc/pid/exe`); neither has a zombie.
+fn is_kernel_thread(pid: i32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 impl Backend for Shared {
@@ -377,8 +407,9 @@ impl Backend for Shared {
     }
 
     fn preset(&self, definition: &Definition) -> &'static str {
-        let fragment = definition.files.fragment.as_ref();
-        let has_file = fragment.is_some() && !crate::loader::is_of_kernel(definition);
+        let files = &definition.files;
+        let has_file =
+            files.masked() || files.fragment.is_some() && !crate::loader::is_of_kernel(definition);
         if has_file { self.states().preset(&definition.name) } else { "" }
     }
 
@@ -386,23 +417,36 @@ impl Backend for Shared {
         Shared::differs_on_disk(self, definition)
     }
 
+    fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)> {
+        let (view, mut found) = (self.view(), Vec::new());
+        let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else { return found };
+        let _ = tree.each_below(&group_path(&view.graph, unit), &mut |group, pids| {
+            let line = |pid: i32| (format!("/{group}"), pid.cast_unsigned(), command_line::of(pid));
+            // Who is of another PID namespace has no number here, and is listed as 0. Threads of the
+            // kernel are all in the root.
+            let is_told = |&pid: &i32| pid > 0 && !(group.is_empty() && is_kernel_thread(pid));
+            found.extend(pids.into_iter().filter(is_told).map(line));
+        });
+        found
+    }
+
     fn live(&self, unit: UnitId) -> Live {
         let view = self.view();
-        let history = view.run(unit).history.as_deref();
-        let has_group = history.is_some_and(|h| h.has_cgroup);
-        let (Some(tree), true) = (&self.tree, has_group) else {
+        let (Some(tree), true) = (&self.tree, has_group(&view, unit)) else {
+            let history = view.run(unit).history.as_deref();
             let used = history.and_then(|h| h.account.as_ref()?.cpu_us);
             return Live { cpu_usage_nsec: used.map(|us| us * 1000), ..Live::default() };
         };
         let path = group_path(&view.graph, unit);
+        // Without the controller they are counted, but not those of all units of a slice.
+        let is_slice = view.graph.definition(unit).unit_type() == UnitType::Slice;
+        let count = || tree.procs_below(&path).ok().map(|pids| pids.len() as u64);
+        let counted = || (!is_slice).then(count).flatten();
         Live {
             control_group_id: tree.id(&path).ok(),
             memory_current: tree.memory_current(&path).ok(),
             cpu_usage_nsec: tree.cpu_usage_us(&path).ok().map(|us| us * 1000),
-            tasks_current: tree
-                .pids_current(&path)
-                .or_else(|_| tree.procs_below(&path).map(|p| p.len() as u64))
-                .ok(),
+            tasks_current: tree.pids_current(&path).ok().or_else(counted),
             control_group: format!("/{path}"),
             ..Live::default()
         }

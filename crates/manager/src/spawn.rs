@@ -298,7 +298,7 @@ fn directories(exec: &ExecConfig, context: &Context) -> Vec<Directories> {
             links: directory
                 .paths
                 .iter()
-                .filter_map(|p| Some((p.path.to_string(), p.symlink.as_ref()?.to_string())))
+                .flat_map(|p| p.symlinks.iter().map(|link| (p.path.to_string(), link.to_string())))
                 .collect(),
         })
         .collect()

@@ -272,7 +272,7 @@ fn make(
         serving: false,
         first_unit_asked: false,
         resuming: false,
-        look_for_missing_at: None,
+        missing: None,
         incarnation: greeting.welcome.incarnation,
         ending: None,
         planned: Default::default(),

@@ -14,6 +14,29 @@ fn names(report: &Value, key: &str) -> Vec<String> {
     list.filter_map(|name| name.as_str().map(str::to_owned)).collect()
 }
 
+/// As `/etc/fstab` is for the units of its lines.
+#[test]
+fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
+    let unit = "[Unit]\nSourcePath=/run/source-of-%n\n[Service]\nExecStart=@P stay";
+    let units = [("a.service", unit), ("b.service", unit)];
+    let Some(m) = Machine::start("source", &units) else { return };
+    let source = "/run/source-of-a.service";
+    let check = |expected: &[&str]| {
+        let differs = |unit: &&str| m.status(unit)["differs_on_disk"] == true;
+        let all = ["a.service", "b.service"].into_iter();
+        assert_eq!(all.filter(differs).collect::<Vec<_>>(), expected);
+    };
+    m.run(&["touch", source]).expect("a file");
+    // The other one's is never there.
+    check(&["a.service", "b.service"]);
+    reload(&m, &json!({"dry_run": true}));
+    check(&["a.service", "b.service"]);
+    reload(&m, &json!({}));
+    check(&["b.service"]);
+    m.run(&["rm", source]).expect("it is there");
+    check(&["a.service", "b.service"]);
+}
+
 /// What a report says: added, changed, removed, to be restarted.
 #[track_caller]
 fn check(report: &Value, expected: [&[&str]; 4]) {
@@ -174,6 +197,26 @@ fn generators_run_before_a_reload() {
 
 /// A unit that nobody has loaded is read when it is asked for, as systemd does it, also where others name it
 /// and in a search directory that was not there; what is loaded stays as it was until a reload.
+/// Unit files that name others by numbers that never come again leave nothing behind.
+#[test]
+fn names_that_nothing_mentions_any_more_are_forgotten() {
+    let Some(m) = Machine::start("mentions", &[]) else { return };
+    let names = || {
+        let shown = m.run(&["systemctl", "show", "-P", "NNames"]).expect("it is answered");
+        shown.trim().parse::<usize>().expect("a number")
+    };
+    // A question about a unit makes a name too, for a while.
+    let before = lab::until("it is quiet", || (names() == names()).then(names));
+    let wants: String =
+        (0..100).map(|n| format!("Wants=w{n}.service\nAfter=a{n}.service\n")).collect();
+    m.write("a.service", &format!("[Unit]\n{wants}[Service]\nExecStart=@P stay"));
+    reload(&m, &json!({}));
+    assert_eq!(names(), before + 201);
+    std::fs::remove_file(m.directory.join("units/a.service")).expect("it is there");
+    reload(&m, &json!({}));
+    lab::until("they are forgotten", || (names() == before).then_some(()));
+}
+
 #[test]
 fn new_files_need_no_reload() {
     let wants = "[Unit]\nWants=later.service\n[Service]\nExecStart=@P stay";

@@ -301,6 +301,24 @@ fn nothing_is_lost_when_manager_and_helpers_are_killed_at_any_instant() {
     m.expect_job("start", "idle.service", "done");
 }
 
+/// A main process that its PID file names is a child of init, and the manager has no pidfd of it. Two
+/// seconds after it came back it looks for processes that were gone by then: not among those that it
+/// learned of since.
+#[test]
+fn what_forks_just_after_the_manager_came_back_runs_on() {
+    let forks = "[Service]\nType=forking\nPIDFile=@D/out/pid\n\
+                 ExecStart=/bin/sh -c 'sleep 1000 & echo $$! >@D/out/pid'";
+    // Given up by the manager after those two seconds.
+    let late = "[Service]\nType=oneshot\nTimeoutStartSec=3\nExecStart=@P stay";
+    let units = [("forks.service", forks), ("late.service", late)];
+    let Some(m) = Machine::start("forks", &units) else { return };
+    assert!(m.kill_manager());
+    m.call_while_up("Totals", &json!({}));
+    m.expect_job("start", "forks.service", "done");
+    m.expect_job("start", "late.service", "failed");
+    assert_eq!(m.state("forks.service"), "active/running");
+}
+
 /// Starts and stops of one lane, whatever becomes of them.
 fn careless_lane(m: &Machine, lane: usize, ends: &AtomicBool, seed: u64) {
     let mut dice = Dice(seed);

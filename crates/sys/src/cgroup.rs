@@ -295,26 +295,18 @@ impl Tree {
     /// Processes in the group and everywhere below it.
     pub fn procs_below(&self, group: &str) -> Result<Vec<i32>> {
         let mut pids = Vec::new();
-        self.walk_procs(group, &mut |_, more| pids.extend(more))?;
+        self.each_below(group, &mut |_, more| pids.extend(more))?;
         Ok(pids)
     }
 
-    /// The same, each with the group that it is in.
-    pub fn procs_by_group(&self, group: &str) -> Result<Vec<(String, i32)>> {
-        let mut all = Vec::new();
-        self.walk_procs(group, &mut |group, pids| {
-            all.extend(pids.into_iter().map(|pid| (group.to_owned(), pid)));
-        })?;
-        Ok(all)
-    }
-
-    fn walk_procs(&self, group: &str, take: &mut impl FnMut(&str, Vec<i32>)) -> Result<()> {
-        take(group, self.procs(group)?);
+    /// Tells of the processes of the group and of each below it; a group that goes meanwhile has none.
+    pub fn each_below(&self, group: &str, tell: &mut impl FnMut(&str, Vec<i32>)) -> Result<()> {
+        tell(group, self.procs(group)?);
         if self.count_children(group)? == 0 {
             return Ok(());
         }
         for child in self.children(group)? {
-            match self.walk_procs(&join(group, &child), take) {
+            match self.each_below(&join(group, &child), tell) {
                 Err(e) if !e.is_gone() => return Err(e),
                 _ => {}
             }

@@ -19,5 +19,7 @@ pub use host::context;
 pub use manager_file::{read as manager_defaults, read_in as manager_defaults_in};
 pub use presets::read as presets;
 pub use root::Root;
-pub use search::{config_directories, same_directory, search_directories, search_environment};
+pub use search::{
+    Places, config_directories, same_directory, search_directories, search_environment,
+};
 pub use tree::{add_named_files, tree};

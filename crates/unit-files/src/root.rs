@@ -62,7 +62,14 @@ impl Root {
         self.open_at(path, OFlags::RDONLY | OFlags::DIRECTORY)
     }
 
-    /// The same, made with all above it where it is not there.
+    /// Which directory a path leads to, links followed: its device and number. `None` if there is
+    /// none.
+    pub(crate) fn identity(&self, path: &str) -> Option<(u64, u64)> {
+        let stat = rustix::fs::fstat(self.directory(path).ok()?).ok()?;
+        Some((stat.st_dev, stat.st_ino))
+    }
+
+    /// A directory, made with all above it where it is not there.
     ///
     /// # Errors
     /// As open(2) and mkdir(2).

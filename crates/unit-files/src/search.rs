@@ -1,9 +1,12 @@
 //! Where units are searched for on this host.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use warren_unit::Scope;
 use warren_unit::search::{SearchEnvironment, search_path};
+
+use crate::root::Root;
 
 /// What the search path depends on, from this process's environment. `unit_path` stands in for
 /// `$SYSTEMD_UNIT_PATH`.
@@ -51,6 +54,44 @@ fn insert_own_units(paths: &mut Vec<PathBuf>, own: PathBuf) {
 /// Whether two paths lead to one directory.
 pub fn same_directory(a: &Path, b: &Path) -> bool {
     a == b || matches!((a.canonicalize(), b.canonicalize()), (Ok(x), Ok(y)) if x == y)
+}
+
+/// The directories of a search path, under whatever path a link says: on most hosts `/lib` is a link
+/// to `/usr/lib`, and any directory may be one.
+pub struct Places<'r> {
+    root: &'r Root,
+    search_path: Vec<String>,
+    identities: Vec<Option<(u64, u64)>>,
+    /// What was asked before: a directory, and which of the search path it is.
+    known: BTreeMap<String, Option<usize>>,
+}
+
+impl<'r> Places<'r> {
+    /// Those of this root. Of a directory that is not there nothing is known.
+    pub fn new(root: &'r Root, search_path: &[String]) -> Places<'r> {
+        let identities = search_path.iter().map(|path| root.identity(path)).collect();
+        Places { root, search_path: search_path.to_vec(), identities, known: BTreeMap::new() }
+    }
+
+    /// The path of a file as the search path has it: with the first name there of the directory that it
+    /// is in, if it is one of those.
+    pub fn as_searched(&mut self, path: String) -> String {
+        let Some((directory, name)) = path.rsplit_once('/') else { return path };
+        let found = match self.known.get(directory) {
+            Some(found) => *found,
+            None => {
+                let own = self.root.identity(directory);
+                let same = |identity: &Option<(u64, u64)>| own.is_some() && *identity == own;
+                let found = self.identities.iter().position(same);
+                self.known.insert(directory.to_owned(), found);
+                found
+            }
+        };
+        match found.and_then(|index| self.search_path.get(index)) {
+            Some(searched) => format!("{searched}/{name}"),
+            None => path,
+        }
+    }
 }
 
 /// Where `enable` and `enable --runtime` write: the usual directories if they are searched, else

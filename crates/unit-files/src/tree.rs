@@ -10,7 +10,7 @@ use warren_unit::{Context, UnitName, UnitType};
 
 use crate::change::absolute_target;
 use crate::root::{Kind, Root, entries, link_target};
-use crate::search::config_directories;
+use crate::search::{Places, config_directories};
 
 /// Reads the unit directories of a root. What cannot be read is not there.
 pub fn tree(root: &Root, search_path: Vec<String>, context: Arc<Context>) -> Tree {
@@ -18,6 +18,12 @@ pub fn tree(root: &Root, search_path: Vec<String>, context: Arc<Context>) -> Tre
     let mut tree = Tree { search_path, persistent, runtime, context, nodes: BTreeMap::new() };
     for directory in tree.search_path.clone() {
         list(root, &directory, &mut tree);
+    }
+    let mut places = Places::new(root, &tree.search_path);
+    for node in tree.nodes.values_mut() {
+        if let Node::Link(target) = node {
+            *target = places.as_searched(std::mem::take(target));
+        }
     }
     let links = tree.nodes.iter().filter_map(|(path, node)| match node {
         Node::Link(target) if is_outside(&tree, target) => Some((path.clone(), target.clone())),

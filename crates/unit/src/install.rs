@@ -197,6 +197,21 @@ impl Installable {
         }
     }
 
+    /// Whether it is hooked into a unit without an instance, of which it has none itself.
+    fn lacks_instance_for(&self, target: &UnitName) -> bool {
+        self.instance_name().is_template() && !target.as_str().contains('@')
+    }
+
+    /// The same of any unit that it is to be hooked into: a policy that says `enable` means its
+    /// instances, and there are none yet.
+    fn lacks_instance(&self) -> bool {
+        let settings =
+            [id!(Install "WantedBy"), id!(Install "RequiredBy"), id!(Install "UpheldBy")];
+        let words = settings.into_iter().flat_map(|setting| self.words(setting));
+        let mut targets = words.filter_map(|word| UnitName::parse(&word).ok());
+        targets.any(|target| self.lacks_instance_for(&target))
+    }
+
     /// Replaces specifiers. What cannot be expanded stays, and is no valid name then.
     fn expand(&self, word: &str) -> String {
         let name = self.instance_name();

@@ -7,13 +7,15 @@ mod address;
 mod check;
 mod command;
 mod environment;
+mod output;
 mod words;
 
-pub use address::{listen_address, netlink_address};
+pub use address::{below_run, listen_address, netlink_address};
 pub use check::check;
 pub(crate) use check::condition_prefixes;
 pub use command::{commands, is_bus_name};
 pub use environment::environment_file;
+pub use output::output;
 pub use words::{Words, split, unescape_c};
 
 use std::time::Duration;

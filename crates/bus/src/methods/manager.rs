@@ -49,7 +49,7 @@ methods! {
     UnrefUnit "s:name" -> "" Write = |c| { let unit = loaded(c)?; Ok(Step::Refer(unit, false)) };
     StartTransientUnit "s:name s:mode a(sv):properties a(sa(sv)):aux" -> "o:job" Write =
         |_| not_done("Starting a transient unit");
-    GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(unit) };
+    GetUnitProcesses "s:name" -> "a(sus):processes" Read = |c| { let unit = loaded(c)?; processes(c, unit) };
     AttachProcessesToUnit "s:unit_name s:subcgroup au:pids" -> "" Write =
         |_| not_done("Attaching processes");
     AbandonScope "s:name" -> "" Write = |c| { loaded(c)?; not_done("Abandoning a scope") };

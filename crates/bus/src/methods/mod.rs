@@ -171,8 +171,6 @@ pub enum Then {
     Text,
     /// Texts.
     Texts,
-    /// Processes.
-    Processes,
 }
 
 impl Invocation<'_> {
@@ -219,7 +217,6 @@ pub fn render(then: &Then, answer: Answer, view: &View) -> Result<Writer, BusErr
         (Then::Texts, Answer::Texts(texts)) => {
             w.strs(texts.iter().map(|text| &**text));
         }
-        (Then::Processes, Answer::Processes(processes)) => write_processes(&mut w, &processes),
         (then, answer) => {
             return Err(BusError::failed(format!("The manager answered {answer:?} to {then:?}.")));
         }
@@ -305,14 +302,6 @@ fn write_unit_files(
             if state_fits && name_fits {
                 w.structure().str(file).str(state);
             }
-        }
-    });
-}
-
-fn write_processes(w: &mut Writer, processes: &[(String, u32, String)]) {
-    w.array(b'(', |w| {
-        for (group, pid, command) in processes {
-            w.structure().str(group).u32(*pid).str(command);
         }
     });
 }

@@ -5,6 +5,7 @@ use super::{Invocation, Refused, Step, Then, methods};
 use crate::backend::Call;
 use crate::error::BusError;
 use crate::refusals;
+use crate::wire::Writer;
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobMode, JobType};
 use warren_core::request::KillWhom;
@@ -38,7 +39,7 @@ methods! {
 methods! {
     /// What all interfaces of types with processes have.
     PROCESS_METHODS:
-    GetProcesses "" -> "a(sus):processes" Read = |c| { let unit = c.own_unit(); processes(unit) };
+    GetProcesses "" -> "a(sus):processes" Read = |c| { let unit = c.own_unit(); processes(c, unit) };
     AttachProcesses "s:subcgroup au:pids" -> "" Write = |_| not_done("Attaching processes");
 }
 
@@ -231,6 +232,12 @@ fn has_process(call: &Invocation<'_>, unit: UnitId, whom: KillWhom) -> Result<()
 }
 
 /// GetProcesses and GetUnitProcesses.
-pub fn processes(unit: UnitId) -> Out {
-    Ok(Step::Ask(Call::UnitProcesses(unit), Then::Processes))
+pub fn processes(call: &Invocation<'_>, unit: UnitId) -> Out {
+    let mut w = Writer::default();
+    w.array(b'(', |w| {
+        for (group, pid, command) in call.backend.processes(unit) {
+            w.structure().str(&group).u32(pid).str(&command);
+        }
+    });
+    Ok(Step::Reply(w))
 }

@@ -330,7 +330,7 @@ pub fn directories<'w>(w: &'w mut Writer, directory: &ExecDirectory) -> &'w mut 
 pub fn directory_links<'w>(w: &'w mut Writer, directory: &ExecDirectory) -> &'w mut Writer {
     w.array(b'(', |w| {
         for one in &directory.paths {
-            if let Some(link) = &one.symlink {
+            for link in &one.symlinks {
                 w.structure().str(&one.path).str(link).u64(0);
             }
         }

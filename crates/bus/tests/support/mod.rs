@@ -231,12 +231,6 @@ impl Machine {
                 inner.environment.extend(set);
                 Ok(Answer::Done)
             }
-            Call::UnitProcesses(unit) => {
-                let own = inner.pids.iter().filter(|(_, of)| **of == unit);
-                Ok(Answer::Processes(
-                    own.map(|(pid, _)| ("/".into(), *pid, "cmd".into())).collect(),
-                ))
-            }
         }
     }
 }
@@ -293,6 +287,12 @@ impl Backend for Machine {
 
     fn differs_on_disk(&self, _: &Definition) -> bool {
         false
+    }
+
+    fn processes(&self, unit: UnitId) -> Vec<(String, u32, String)> {
+        let inner = self.inner.lock().unwrap();
+        let own = inner.pids.iter().filter(|(_, of)| **of == unit);
+        own.map(|(pid, _)| ("/".into(), *pid, "cmd".into())).collect()
     }
 
     fn live(&self, unit: UnitId) -> Live {

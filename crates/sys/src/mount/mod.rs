@@ -6,6 +6,7 @@
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use rustix::mount as rm;
 
@@ -182,6 +183,23 @@ pub fn at(path: &str) -> Result<Option<Mount>> {
         }
         Err(e) if e.is_gone() => Ok(None),
         Err(e) => Err(e),
+    }
+}
+
+/// Whether something is mounted at what this path leads to, links followed: a directory or a file,
+/// of another file system or of the same. Triggers no automount of its own.
+pub fn is_mount_point(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let root = StatxAttributes::MOUNT_ROOT;
+    match statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::empty()) {
+        Ok(found) if found.stx_attributes_mask.contains(root) => {
+            found.stx_attributes.contains(root)
+        }
+        // Before Linux 5.8 only the table tells.
+        Ok(_) => path.canonicalize().is_ok_and(|path| {
+            table().is_ok_and(|all| all.iter().any(|mount| path == Path::new(&mount.mount_point)))
+        }),
+        Err(_) => false,
     }
 }
 

@@ -179,3 +179,43 @@ fn missing_token(reader: &std::os::fd::OwnedFd, device: u64) -> u32 {
         other => panic!("expected a packet, got {other:?}"),
     }
 }
+
+/// Files of an overlay have device numbers of their own, and a bind mount has those of its parent:
+/// neither tells a mount point.
+#[test]
+fn mount_points_are_told_from_what_is_in_a_file_system() {
+    in_namespace("points", |dir| {
+        for name in ["lower/a", "upper", "work", "over", "source", "bind"] {
+            std::fs::create_dir_all(format!("{dir}/{name}")).expect("made");
+        }
+        for file in ["lower/file", "one", "other"] {
+            std::fs::write(format!("{dir}/{file}"), "").expect("written");
+        }
+        std::os::unix::fs::symlink(format!("{dir}/bind"), format!("{dir}/link")).expect("a link");
+        let bind = |from: &str, to: &str| {
+            mount(&format!("{dir}/{from}"), &format!("{dir}/{to}"), "", MountFlags::BIND, "")
+                .expect("a bind");
+        };
+        bind("source", "bind");
+        bind("one", "other");
+        let parts = format!("lowerdir={dir}/lower,upperdir={dir}/upper,workdir={dir}/work");
+        mount("x", &format!("{dir}/over"), "overlay", MountFlags::empty(), &parts)
+            .expect("an overlay");
+        for (name, want) in [
+            ("bind", true),
+            ("other", true),
+            ("link", true),
+            ("over", true),
+            ("over/file", false),
+            ("over/a", false),
+            ("one", false),
+            ("source", false),
+            ("missing", false),
+        ] {
+            assert_eq!(is_mount_point(Path::new(&format!("{dir}/{name}"))), want, "{name}");
+        }
+        for name in ["over", "other", "bind"] {
+            unmount(&format!("{dir}/{name}"), Unmount::Lazy).expect("it was mounted");
+        }
+    });
+}

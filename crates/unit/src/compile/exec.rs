@@ -1,5 +1,6 @@
 //! The execution environment (systemd.exec(5)).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Unit;
@@ -258,9 +259,9 @@ impl Unit<'_> {
             Input::Null | Input::Data | Input::File(_) => self.defaults.standard_output.clone(),
             _ => Output::Inherit,
         };
-        let out = merged.value(id!(Exec "StandardOutput"), output);
+        let out = merged.value(id!(Exec "StandardOutput"), value::output);
         config.standard_output = out.unwrap_or(default_output);
-        let error = merged.value(id!(Exec "StandardError"), output);
+        let error = merged.value(id!(Exec "StandardError"), value::output);
         config.standard_error = error.unwrap_or_else(|| self.defaults.standard_error.clone());
     }
 
@@ -338,7 +339,7 @@ impl Unit<'_> {
     }
 
     fn directory_paths(&self, id: Id) -> Vec<ExecDirectoryPath> {
-        let mut out = Vec::new();
+        let mut found: BTreeMap<Box<str>, Vec<Box<str>>> = BTreeMap::new();
         for (entry, at, word) in self.merged.words(id) {
             let (path, link) = word.split_once(':').unwrap_or((&word, ""));
             // Configuration has no links, and there is one for each word.
@@ -348,14 +349,18 @@ impl Unit<'_> {
                 link => relative(link).filter(|_| may_link).map(Some),
             };
             match (relative(path), symlink) {
-                (Some(path), Some(symlink)) => out.push(ExecDirectoryPath { path, symlink }),
+                (Some(path), Some(symlink)) => {
+                    let links = found.entry(path).or_default();
+                    links.extend(symlink.filter(|link| !links.contains(link)));
+                }
                 _ => {
                     let message = format!("'{word}' is not a normalized relative path");
                     self.merged.fault(&entry, Code::BadValue, &Fault::new(at, message));
                 }
             }
         }
-        out
+        let paths = found.into_iter();
+        paths.map(|(path, symlinks)| ExecDirectoryPath { path, symlinks }).collect()
     }
 
     fn capabilities(&self, config: &mut ExecConfig) {
@@ -489,13 +494,9 @@ fn log_class(text: &str) -> Result<Box<str>, Fault> {
     }
 }
 
-fn absolute(path: &str) -> Result<Box<str>, Fault> {
-    value::path(path).map(Into::into)
-}
-
 fn input(text: &str) -> Result<Input, Fault> {
     if let Some(path) = text.strip_prefix("file:") {
-        return absolute(path).map(Input::File);
+        return value::path(path).map(Into::into).map(Input::File);
     }
     if let Some(name) = text.strip_prefix("fd:") {
         return Ok(Input::Fd(name.into()));
@@ -509,31 +510,6 @@ fn input(text: &str) -> Result<Input, Fault> {
         "socket" => Input::Socket,
         "fd" => Input::Fd(Box::default()),
         _ => return Err(Fault::new(0, format!("'{text}' is not an input"))),
-    })
-}
-
-pub(crate) fn output(text: &str) -> Result<Output, Fault> {
-    if let Some((kind, rest)) = text.split_once(':') {
-        match kind {
-            "file" => return absolute(rest).map(Output::File),
-            "append" => return absolute(rest).map(Output::Append),
-            "truncate" => return absolute(rest).map(Output::Truncate),
-            "fd" => return Ok(Output::Fd(rest.into())),
-            _ => {}
-        }
-    }
-    Ok(match text {
-        "inherit" => Output::Inherit,
-        "null" => Output::Null,
-        "tty" => Output::Tty,
-        // syslog is an old name of journal.
-        "journal" | "syslog" => Output::Journal,
-        "kmsg" => Output::Kmsg,
-        "journal+console" | "syslog+console" => Output::JournalConsole,
-        "kmsg+console" => Output::KmsgConsole,
-        "socket" => Output::Socket,
-        "fd" => Output::Fd(Box::default()),
-        _ => return Err(Fault::new(0, format!("'{text}' is not an output"))),
     })
 }
 

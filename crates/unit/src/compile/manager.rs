@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::exec::output;
 use super::{Compiler, Unit};
 use crate::config::{OomPolicy, Rlimits, is_variable_name};
 use crate::context::{Context, Defaults};
@@ -71,10 +70,10 @@ impl Unit<'_> {
                 .unwrap_or(built_in.oom_policy),
             oom_score_adjust: self.number(id!(Manager "DefaultOOMScoreAdjust"), -1000, 1000),
             standard_output: merged
-                .value(id!(Manager "DefaultStandardOutput"), output)
+                .value(id!(Manager "DefaultStandardOutput"), value::output)
                 .unwrap_or_else(|| built_in.standard_output.clone()),
             standard_error: merged
-                .value(id!(Manager "DefaultStandardError"), output)
+                .value(id!(Manager "DefaultStandardError"), value::output)
                 .unwrap_or_else(|| built_in.standard_error.clone()),
         }
     }

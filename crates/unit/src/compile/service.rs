@@ -136,9 +136,7 @@ impl Unit<'_> {
                 true => text.to_owned(),
                 false => format!("{runtime}/{text}"),
             };
-            let path = value::path(&text)?;
-            let moved = path.strip_prefix("/var/run/").map(|rest| format!("/run/{rest}"));
-            Ok(moved.unwrap_or(path).into())
+            Ok(value::below_run(&value::path(&text)?).into())
         })
     }
 

@@ -105,7 +105,7 @@ impl Unit<'_> {
                 continue;
             }
             let Some(text) = self.merged.expand(&entry) else { continue };
-            match value::listen_address(kind, below_run(&text)) {
+            match value::listen_address(kind, value::below_run(&text)) {
                 Ok(listen) => out.push(listen),
                 Err(fault) => self.merged.fault(&entry, Code::BadValue, &fault),
             }
@@ -165,13 +165,5 @@ fn ip_tos(text: &str) -> Result<u8, Fault> {
     match IP_TOS.iter().find(|(word, _)| *word == text) {
         Some((_, tos)) => Ok(*tos),
         None => value::number(text, 0, 255).map(|n| n as u8),
-    }
-}
-
-/// What was below /var/run once is below /run: clients go there through a link.
-fn below_run(text: &str) -> &str {
-    match text.starts_with("/var/run/") {
-        true => &text["/var".len()..],
-        false => text,
     }
 }

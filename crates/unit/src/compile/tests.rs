@@ -45,6 +45,21 @@ fn defaults_are_the_manual_s() {
     check("", |s| s.restart_delay, "100ms");
 }
 
+/// Also of one that is written to be infinite; 252 shows it so.
+#[test]
+fn the_time_of_a_job_bounds_the_time_that_it_runs() {
+    let check = |lines: &str, want: &str| {
+        let text = format!("[Unit]\n{lines}\n[Service]\nExecStart=/x\n");
+        let (section, _) = with("a.service", &[&text], |c| c.unit());
+        assert_eq!(format!("{:?}", section.job_running_timeout), want, "{lines}");
+    };
+    check("", "None");
+    check("JobTimeoutSec=30", "Some(30s)");
+    check("JobTimeoutSec=30\nJobRunningTimeoutSec=10", "Some(10s)");
+    check("JobTimeoutSec=30\nJobRunningTimeoutSec=50", "Some(50s)");
+    check("JobTimeoutSec=30\nJobRunningTimeoutSec=infinity", "None");
+}
+
 /// What systemd 262 says in RestartUSecNext of a service that fails again and again.
 #[test]
 fn restarts_come_later_and_later() {
@@ -158,7 +173,18 @@ fn execution() {
         |s| (s.exec.standard_input, s.exec.standard_input_data),
         "(Data, [97, 10, 98, 10, 104, 105])",
     );
-    check("StateDirectory=a b/c:d", |s| s.exec.state_directory.paths.len(), "2");
+    check(
+        "StateDirectory=b/c:d a b/c:e a",
+        |s| {
+            let paths = s.exec.state_directory.paths;
+            paths
+                .iter()
+                .map(|one| format!("{}{:?}", one.path, one.symlinks))
+                .collect::<Vec<_>>()
+                .join(" ")
+        },
+        r#""a[] b/c[\"d\", \"e\"]""#,
+    );
     check(
         "LimitNOFILE=10:20",
         |s| s.exec.rlimits.get(Resource::Nofile),

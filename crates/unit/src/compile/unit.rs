@@ -92,8 +92,10 @@ impl Unit<'_> {
     /// bounds the running time too unless that is set (systemd.unit(5)).
     fn job_running_timeout(&self) -> Option<std::time::Duration> {
         let written = self.timeout(id!(Unit "JobRunningTimeoutSec"), true);
+        let whole = || self.timeout(id!(Unit "JobTimeoutSec"), true);
         let is_device = self.merged.name().unit_type() == crate::name::UnitType::Device;
-        written.unwrap_or(if is_device { self.defaults.device_timeout } else { None })
+        let usual = if is_device { self.defaults.device_timeout } else { None };
+        written.or_else(whole).unwrap_or(usual)
     }
 
     /// An empty assignment of any condition drops all conditions, of any assertion all

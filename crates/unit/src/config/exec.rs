@@ -93,6 +93,14 @@ pub enum Output {
     Fd(Box<str>),
 }
 
+impl Output {
+    /// Whether it is read by the log daemon, of which the kernel's log is a source.
+    pub fn is_logged(&self) -> bool {
+        use Output::{Journal, JournalConsole, Kmsg, KmsgConsole};
+        matches!(self, Journal | JournalConsole | Kmsg | KmsgConsole)
+    }
+}
+
 words! {
     /// CPUSchedulingPolicy=
     CpuSchedulingPolicy {
@@ -251,19 +259,20 @@ impl Rlimits {
 /// ConfigurationDirectory=.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecDirectory {
-    /// Paths relative to the directory of its kind, with the links to make to each.
+    /// Paths relative to the directory of its kind, each once and in the order of their names, as
+    /// services have them in `$STATE_DIRECTORY` and its like.
     pub paths: Vec<ExecDirectoryPath>,
     /// Its Mode= setting.
     pub mode: u32,
 }
 
-/// One word of such a setting: `path:link`.
+/// What such a setting says of one path: `path`, `path:link`, or both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExecDirectoryPath {
     /// Relative, simplified, without `..`.
     pub path: Box<str>,
-    /// A link to make, relative too.
-    pub symlink: Option<Box<str>>,
+    /// Links to make to it, relative too.
+    pub symlinks: Vec<Box<str>>,
 }
 
 impl Default for ExecDirectory {

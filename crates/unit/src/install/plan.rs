@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{
     ALSO_MAX, Change, Found, Installable, Node, Options, Plan, PresetAction, PresetRules, Tree,
 };
-use crate::name::UnitName;
+use crate::name::{UnitName, UnitType};
 use crate::search::check_alias;
 use crate::settings::id;
 
@@ -110,7 +110,7 @@ impl Tree {
         plan: &mut Plan,
     ) {
         let name = unit.instance_name();
-        if name.is_template() && !target.as_str().contains('@') {
+        if unit.lacks_instance_for(target) {
             let message = format!("cannot enable {name}, {target} is a non-template unit");
             return plan.errors.push(message);
         }
@@ -294,12 +294,12 @@ impl Tree {
     /// `set-default TARGET`: links default.target to it, over whatever is there.
     pub fn set_default(&self, target: &str) -> Plan {
         let mut plan = Plan::default();
-        let name = match UnitName::parse(target) {
-            Ok(name) if name.as_str() != "default.target" => name,
-            _ => {
-                plan.errors.push(format!("'{target}' cannot be the default"));
-                return plan;
-            }
+        let is_target = |name: &UnitName| {
+            name.unit_type() == UnitType::Target && name.as_str() != "default.target"
+        };
+        let Some(name) = UnitName::parse(target).ok().filter(is_target) else {
+            plan.errors.push(format!("'{target}' cannot be the default"));
+            return plan;
         };
         match self.installable(&name) {
             Ok(unit) => {
@@ -380,7 +380,7 @@ impl Tree {
             }
             match rules.action(&parsed) {
                 PresetAction::Enable(instances) if instances.is_empty() => {
-                    on.push((*name).to_owned())
+                    on.extend((!unit.lacks_instance()).then(|| (*name).to_owned()));
                 }
                 PresetAction::Enable(instances) => on.extend(instances),
                 PresetAction::Disable => off.push((*name).to_owned()),

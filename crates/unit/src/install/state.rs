@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{is_dependency_link, last_part};
 use super::{Found, Installable, Node, Tree};
+use crate::context::Scope;
 use crate::name::UnitName;
 use crate::parse::UnitFile;
 use crate::search::{LinkKind, link_kind};
@@ -65,28 +66,37 @@ struct Hooks<'t> {
 }
 
 impl<'t> Hooks<'t> {
-    fn below(tree: &'t Tree, directory: &str) -> Hooks<'t> {
-        let prefix = format!("{directory}/");
+    fn below(tree: &'t Tree, directories: impl Fn(&str) -> bool) -> Hooks<'t> {
         let mut hooks = Hooks::default();
+        for directory in tree.search_path.iter().filter(|d| directories(d)) {
+            hooks.add(tree, directory);
+        }
+        hooks
+    }
+
+    fn add(&mut self, tree: &'t Tree, directory: &str) {
+        let prefix = format!("{directory}/");
         let below = tree.nodes.range(prefix.clone()..).take_while(|(p, _)| p.starts_with(&prefix));
         for (path, node) in below {
             let Node::Link(target) = node else { continue };
             let (link, target) = (last_part(path), last_part(target));
             if is_dependency_link(path) {
-                hooks.wanted.insert(link);
-                hooks.templates.extend(UnitName::parse(link).ok().and_then(|n| n.template()));
+                self.wanted.insert(link);
+                self.templates.extend(UnitName::parse(link).ok().and_then(|n| n.template()));
             } else {
-                hooks.aliases.entry(target).or_default().push(link);
+                self.aliases.entry(target).or_default().push(link);
             }
         }
-        hooks
     }
 
     /// Whether this unit is hooked in, and whether another instance of it or an alias that
     /// Alias= does not name is.
     fn of(&self, unit: &Installable) -> (bool, bool) {
         let named = unit.words(id!(Install "Alias"));
-        let aliases = self.aliases.get(last_part(&unit.path)).into_iter().flatten();
+        // Other names of a template hook in none of its instances.
+        let file = Some(last_part(&unit.path));
+        let file = file.filter(|file| !unit.name.is_instance() || *file == unit.name.as_str());
+        let aliases = file.and_then(|file| self.aliases.get(file)).into_iter().flatten();
         let (ours, others): (Vec<&str>, Vec<&str>) = aliases
             .copied()
             .filter(|link| *link != unit.name.as_str())
@@ -118,11 +128,54 @@ impl Tree {
         all.filter_map(|name| Some((name.clone(), self.state_with(&name, &hooks)?))).collect()
     }
 
+    /// The state of an instance of this template that no link is for; `None` if there is no such
+    /// template.
+    pub fn state_of_any_instance(&self, template: &UnitName) -> Option<UnitFileState> {
+        let (path, node) = self.find_node(template)?;
+        Some(match (self.find(template), made(&path, node)) {
+            (Found::Nothing, _) => UnitFileState::Bad,
+            (Found::Masked(_), _) => self.masked(&path),
+            (Found::Unit(_), Some(state)) => state,
+            (Found::Unit(unit), None) => state_without_links(&unit.file),
+        })
+    }
+
     fn all_hooks(&self) -> [(Hooks<'_>, UnitFileState); 2] {
         [
-            (Hooks::below(self, &self.persistent), UnitFileState::Enabled),
-            (Hooks::below(self, &self.runtime), UnitFileState::EnabledRuntime),
+            (Hooks::below(self, |d| self.hooks_for_good(d)), UnitFileState::Enabled),
+            (Hooks::below(self, |d| self.is_runtime(d)), UnitFileState::EnabledRuntime),
         ]
+    }
+
+    /// Whether what links in this directory hook in is `enabled`: where `enable` writes, and for a
+    /// user's manager also where `enable --global` does.
+    fn hooks_for_good(&self, directory: &str) -> bool {
+        directory == self.persistent
+            || self.context.scope == Scope::User && directory.starts_with("/etc/")
+    }
+
+    /// Whether a directory of the search path is gone after a boot.
+    fn is_runtime(&self, directory: &str) -> bool {
+        let own = self.runtime.strip_suffix("/systemd/user").filter(|own| !own.is_empty());
+        let below = |base: &str| directory.strip_prefix(base).is_some_and(|d| d.starts_with('/'));
+        directory != self.persistent
+            && (directory == self.runtime || below("/run") || own.is_some_and(below))
+    }
+
+    /// What a link at this path makes of a unit whose file is not in the search path.
+    fn linked(&self, path: &str) -> Option<UnitFileState> {
+        match directory_of(path) {
+            directory if directory == self.persistent => Some(UnitFileState::Linked),
+            directory if self.is_runtime(directory) => Some(UnitFileState::LinkedRuntime),
+            _ => None,
+        }
+    }
+
+    fn masked(&self, path: &str) -> UnitFileState {
+        match self.is_runtime(directory_of(path)) {
+            true => UnitFileState::MaskedRuntime,
+            false => UnitFileState::Masked,
+        }
     }
 
     fn state_with(
@@ -131,35 +184,60 @@ impl Tree {
         hooks: &[(Hooks<'_>, UnitFileState)],
     ) -> Option<UnitFileState> {
         let (path, node) = self.find_node(name)?;
-        let in_runtime = path.starts_with(&format!("{}/", self.runtime));
-        if let Node::Link(target) = node
-            && last_part(&path) == name.as_str()
-        {
-            match link_kind(name, target, &self.search_path) {
-                LinkKind::Alias(_) => return Some(UnitFileState::Alias),
-                LinkKind::Bad(_) => return Some(UnitFileState::Bad),
-                // A unit of its own, but systemctl says so of every link with another name.
-                LinkKind::Linked if is_other_name(name, target) => {
-                    let is_there = self.nodes.contains_key(target);
-                    return Some(if is_there { UnitFileState::Alias } else { UnitFileState::Bad });
-                }
-                LinkKind::Linked | LinkKind::Mask => {}
-            }
+        let own_link = match node {
+            Node::Link(target) if last_part(&path) == name.as_str() => Some(target),
+            _ => None,
+        };
+        if let Some(state) = own_link.and_then(|target| self.state_of_link(name, &path, target)) {
+            return Some(state);
         }
         let unit = match self.find(name) {
             Found::Nothing => return Some(UnitFileState::Bad),
-            Found::Masked(_) if in_runtime => return Some(UnitFileState::MaskedRuntime),
-            Found::Masked(_) => return Some(UnitFileState::Masked),
+            Found::Masked(_) => return Some(self.masked(&path)),
             Found::Unit(unit) => unit,
         };
-        if path.contains("/generator") {
-            return Some(UnitFileState::Generated);
+        if let Some(state) = made(&path, node) {
+            return Some(state);
         }
-        if path.contains("/transient/") {
-            return Some(UnitFileState::Transient);
-        }
-        Some(state_of(&unit, hooks, matches!(node, Node::Link(_)), in_runtime))
+        let linked = own_link.and_then(|_| self.linked(&path));
+        Some(state_of(&unit, hooks, linked))
     }
+
+    /// The state of a name that is a link, where the link alone decides.
+    fn state_of_link(&self, name: &UnitName, path: &str, target: &str) -> Option<UnitFileState> {
+        let is_instance = name.is_instance()
+            && UnitName::parse(last_part(target)).is_ok_and(|target| target.is_template())
+            && matches!(self.find(name), Found::Unit(_));
+        match link_kind(name, target, &self.search_path) {
+            LinkKind::Mask => None,
+            LinkKind::Bad(_) => Some(UnitFileState::Bad),
+            _ if is_instance => Some(match directory_of(path) {
+                directory if self.hooks_for_good(directory) => UnitFileState::Enabled,
+                directory if self.is_runtime(directory) => UnitFileState::EnabledRuntime,
+                _ => UnitFileState::Static,
+            }),
+            LinkKind::Alias(_) => Some(UnitFileState::Alias),
+            // A unit of its own, but systemctl says so of every link with another name.
+            LinkKind::Linked if is_other_name(name, target) => {
+                let is_there = self.nodes.contains_key(target);
+                Some(if is_there { UnitFileState::Alias } else { UnitFileState::Bad })
+            }
+            LinkKind::Linked => None,
+        }
+    }
+}
+
+/// The state of a file that no administrator wrote.
+fn made(path: &str, node: &Node) -> Option<UnitFileState> {
+    match node {
+        Node::File(_) if path.contains("/generator") => Some(UnitFileState::Generated),
+        Node::File(_) if path.contains("/transient/") => Some(UnitFileState::Transient),
+        _ => None,
+    }
+}
+
+fn directory_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 fn is_other_name(name: &UnitName, target: &str) -> bool {
@@ -170,8 +248,7 @@ fn is_other_name(name: &UnitName, target: &str) -> bool {
 fn state_of(
     unit: &Installable,
     hooks: &[(Hooks<'_>, UnitFileState)],
-    is_linked: bool,
-    in_runtime: bool,
+    linked: Option<UnitFileState>,
 ) -> UnitFileState {
     let mut indirect = false;
     for (hooks, state) in hooks {
@@ -181,8 +258,8 @@ fn state_of(
         }
         indirect |= other;
     }
-    if is_linked {
-        return if in_runtime { UnitFileState::LinkedRuntime } else { UnitFileState::Linked };
+    if let Some(linked) = linked {
+        return linked;
     }
     if indirect { UnitFileState::Indirect } else { state_without_links(&unit.file) }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::*;
+use crate::context::Scope;
 use crate::parse::parse;
 use crate::search::SYSTEM_PATH;
 
@@ -232,12 +233,133 @@ fn masks_links_defaults_and_dependencies_as_systemctl_does() {
     root.step(&["set-default", "multi-user.target"], |t| t.set_default("multi-user.target"));
     root.step(&["set-default", "graphical.target"], |t| t.set_default("graphical.target"));
     root.step(&["set-default", "nope.target"], |t| t.set_default("nope.target"));
+    root.step(&["set-default", "s.service"], |t| t.set_default("s.service"));
     let add = |suffix| {
         move |t: &Tree| t.add_dependency("multi-user.target", &["s.service"], suffix, PERSISTENT)
     };
     root.step(&["add-wants", "multi-user.target", "s.service"], add("wants"));
     root.step(&["add-requires", "multi-user.target", "s.service"], add("requires"));
     root.step(&["disable", "s.service"], |t| t.disable(&["s.service"], PERSISTENT));
+}
+
+/// Links of one directory, and what they lead to. `#` is different for each directory, and for files
+/// with and without something to install.
+const LINKS: &[(&str, &str)] = &[
+    ("x.target.wants/wanted#.service", "/usr/lib/systemd/system/wanted#.service"),
+    ("x.target.wants/hooked#@a.service", "/usr/lib/systemd/system/hooked#@.service"),
+    ("other#.service", "/usr/lib/systemd/system/named#.service"),
+    ("other#@.service", "/usr/lib/systemd/system/template#@.service"),
+    ("template#@own.service", "/usr/lib/systemd/system/template#@.service"),
+    ("linked#.service", "/opt/linked#.service"),
+    ("linked#@.service", "/opt/linked#@.service"),
+    ("masked#.service", "/dev/null"),
+    ("masked#@.service", "/dev/null"),
+];
+
+/// Files that they lead to or that they stand before, and one of the directory itself.
+const FILES: &[&str] = &[
+    "/usr/lib/systemd/system/wanted#.service",
+    "/usr/lib/systemd/system/hooked#@.service",
+    "/usr/lib/systemd/system/named#.service",
+    "/usr/lib/systemd/system/template#@.service",
+    "/opt/linked#.service",
+    "/opt/linked#@.service",
+    "/usr/lib/systemd/system/masked#.service",
+    "/usr/lib/systemd/system/masked#@.service",
+    "own#.service",
+];
+
+#[test]
+fn states_are_systemctl_s_whichever_directory_a_link_is_in() {
+    let Some(root) = root("states") else { return };
+    // A link in the weakest one is behind its template; /lib is /usr/lib on most machines.
+    let directories = SYSTEM_PATH.iter().filter(|directory| {
+        !["/lib/systemd/system", "/run/systemd/generator.late"].contains(directory)
+    });
+    let installs = ["", "[Install]\nWantedBy=multi-user.target\n"];
+    let mut names = Vec::new();
+    for (index, directory) in directories.enumerate() {
+        for (with, install) in installs.iter().enumerate() {
+            let mark = format!("{index}x{with}");
+            let path = |text: &str| {
+                let text = text.replace('#', &mark);
+                let text = if text.starts_with('/') { text } else { format!("{directory}/{text}") };
+                let path = root.0.join(text.trim_start_matches('/'));
+                fs::create_dir_all(path.parent().expect("it has one")).expect("it can be made");
+                path
+            };
+            for file in FILES {
+                fs::write(path(file), format!("[Service]\nExecStart=/x\n{install}"))
+                    .expect("a file can be written");
+            }
+            for (link, target) in LINKS {
+                let made = symlink(target.replace('#', &mark), path(link));
+                // In the directory of the files themselves there is no place for some.
+                assert!(made.is_ok() || *directory == "/usr/lib/systemd/system", "{link}");
+            }
+            let last = |path: &str| plan::last_part(path).replace('#', &mark);
+            let of_links = LINKS.iter().map(|(link, _)| last(link));
+            let all: Vec<String> = FILES.iter().map(|file| last(file)).chain(of_links).collect();
+            let new_instance =
+                |name: &String| name.contains("@.").then(|| name.replace("@.", "@n."));
+            names.extend(all.iter().filter_map(new_instance).collect::<Vec<_>>());
+            names.extend(all);
+        }
+    }
+    let arguments: Vec<&str> =
+        std::iter::once("is-enabled").chain(names.iter().map(String::as_str)).collect();
+    let (_, theirs) = root.systemctl(&arguments).expect("systemctl was there before");
+    let tree = root.tree();
+    let parsed = |name: &String| UnitName::parse(name).expect("a valid name");
+    let state = |name| tree.state(&parsed(name)).map_or("", UnitFileState::as_str);
+    // 252 calls an instance `static` that only a distribution's .wants has, whatever its template says.
+    let is_odd = |name: &String, theirs: &str| name.contains("@a.") && theirs == "static";
+    let wrong: Vec<String> = names
+        .iter()
+        .zip(theirs.lines())
+        .filter(|(name, theirs)| state(name) != *theirs && !is_odd(name, theirs))
+        .map(|(name, theirs)| format!("{name}: {} here, {theirs} there", state(name)))
+        .collect();
+    assert_eq!((wrong, theirs.lines().count()), (vec![], names.len()));
+    for name in names.iter().filter(|name| name.contains("@n.")) {
+        let template = parsed(name).template().expect("an instance has one");
+        assert_eq!(tree.state_of_any_instance(&template), tree.state(&parsed(name)), "{name}");
+    }
+}
+
+/// What `systemctl --global enable` makes counts for the manager of each user (252 says so with
+/// `systemctl --user is-enabled` of the same files).
+#[test]
+fn users_have_enabled_what_is_enabled_for_all() {
+    let file = Node::File(Arc::new(parse("a".into(), b"[Unit]\n", crate::UnitType::Service).0));
+    let check = |directory: &str, want: UnitFileState| {
+        let link = Node::Link("/usr/lib/systemd/user/a.service".to_owned());
+        let tree = Tree {
+            search_path: [
+                "/h/.config/systemd/user",
+                "/etc/systemd/user",
+                "/r/systemd/user",
+                "/r/systemd/generator",
+                "/usr/lib/systemd/user",
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+            persistent: "/h/.config/systemd/user".to_owned(),
+            runtime: "/r/systemd/user".to_owned(),
+            context: Arc::new(Context { scope: Scope::User, ..Context::system() }),
+            nodes: BTreeMap::from([
+                ("/usr/lib/systemd/user/a.service".to_owned(), file.clone()),
+                (format!("{directory}/x.target.wants/a.service"), link),
+            ]),
+        };
+        let name = UnitName::parse("a.service").expect("a valid name");
+        assert_eq!(tree.state(&name), Some(want), "{directory}");
+    };
+    check("/h/.config/systemd/user", UnitFileState::Enabled);
+    check("/etc/systemd/user", UnitFileState::Enabled);
+    check("/r/systemd/user", UnitFileState::EnabledRuntime);
+    check("/r/systemd/generator", UnitFileState::EnabledRuntime);
+    check("/usr/lib/systemd/user", UnitFileState::Static);
 }
 
 #[test]
@@ -282,7 +404,7 @@ fn what_is_in_the_way_is_kept() {
 #[test]
 fn presets_as_systemctl_does() {
     let Some(root) = root("preset") else { return };
-    let text = "enable a.service\nenable t@.service p q\ndisable *\n";
+    let text = "enable a.service\nenable t@.service p q\nenable u@.service\nenable v@.service\ndisable *\n";
     root.write("etc/systemd/system-preset/10.preset", text);
     let (rules, bad) = PresetRules::parse([text]);
     assert_eq!(bad, Vec::<String>::new());
@@ -302,6 +424,12 @@ fn presets_as_systemctl_does() {
         preset(&["a.service"], PresetMode::DisableOnly),
     );
     root.step(&["preset", "s.service"], preset(&["s.service"], PresetMode::Full));
+    root.step(&["preset", "v@.service"], preset(&["v@.service"], PresetMode::Full));
+    root.step(
+        &["preset", "u@.service", "sp-ec.service"],
+        preset(&["u@.service", "sp-ec.service"], PresetMode::Full),
+    );
+    root.step(&["preset-all"], |t| t.preset_all(&rules, PresetMode::Full, PERSISTENT));
 }
 
 #[test]

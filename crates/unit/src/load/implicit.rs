@@ -102,23 +102,15 @@ impl Loader<'_, '_> {
     }
 
     fn output_is_logged(&self) -> bool {
-        let is_logged = |text: &str| text.starts_with("journal") || text.starts_with("kmsg");
-        let output = self.merged.text(id!(Exec "StandardOutput"));
-        let error = self.merged.text(id!(Exec "StandardError"));
+        let asked = |setting| self.merged.text(setting).and_then(|text| value::output(&text).ok());
         let input = self.merged.text(id!(Exec "StandardInput"));
-        let output = match output.as_deref() {
-            None => !passes_output_on(input.as_deref()) && self.logs_by_default(),
-            Some("inherit") => false,
-            Some(text) => is_logged(text),
+        let output = match asked(id!(Exec "StandardOutput")) {
+            None => {
+                !passes_output_on(input.as_deref()) && self.defaults.standard_output.is_logged()
+            }
+            Some(output) => output.is_logged(),
         };
-        output || error.as_deref().is_some_and(is_logged)
-    }
-
-    /// Whether DefaultStandardOutput= is the log.
-    fn logs_by_default(&self) -> bool {
-        use crate::config::Output::{Journal, JournalConsole, Kmsg, KmsgConsole};
-        let default = &self.defaults.standard_output;
-        matches!(default, Journal | JournalConsole | Kmsg | KmsgConsole)
+        output || asked(id!(Exec "StandardError")).is_some_and(|error| error.is_logged())
     }
 
     fn execution_paths(&mut self) {
@@ -126,8 +118,8 @@ impl Loader<'_, '_> {
             [id!(Exec "WorkingDirectory"), id!(Exec "RootDirectory"), id!(Exec "RootImage")]
         {
             let Some(text) = self.merged.text(setting) else { continue };
-            let path = text.strip_prefix('-').unwrap_or(&text);
-            if let Ok(path) = value::path(path) {
+            // With `-` it may be missing, and nothing is mounted for it.
+            if let Ok(path) = value::path(&text) {
                 self.mounts_for(&path);
             }
         }

@@ -43,6 +43,32 @@ fn a_plain_service() {
     );
 }
 
+/// Debian's pgpool2.service, pgbouncer.socket and emergency.service, which systemd 252 loads so.
+#[test]
+fn old_words_for_the_log_old_paths_and_directories_that_may_be_missing() {
+    let head = "[Unit]\nDefaultDependencies=no\n[Service]\nExecStart=/x\n";
+    let check_service = |more: &str, after: &str| {
+        let lines = ["loaded", "Requires system.slice", after, "Slice system.slice"];
+        check("a.service", &format!("{head}{more}\n"), &lines.join("\n"));
+    };
+    let logged = "After system.slice systemd-journald.socket";
+    check_service("StandardOutput=syslog", logged);
+    check_service("StandardOutput=null\nStandardError=syslog+console", logged);
+    check_service("StandardOutput=file:/journal", "After system.slice");
+    check_service("StandardOutput=null\nWorkingDirectory=-/root", "After system.slice");
+    check(
+        "a.socket",
+        "[Unit]\nDefaultDependencies=no\n[Socket]\nListenStream=/var/run/x/y\n",
+        "loaded
+         Requires system.slice
+         Before a.service
+         After system.slice
+         Triggers a.service
+         Slice system.slice
+         RequiresMountsFor -.mount run-x-y.mount run-x.mount run.mount",
+    );
+}
+
 #[test]
 fn an_instance_has_a_slice_of_its_template() {
     check(

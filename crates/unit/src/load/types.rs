@@ -312,7 +312,7 @@ impl Loader<'_, '_> {
                 continue;
             };
             let Ok(text) = merged.expand_word(entry.value) else { continue };
-            let Ok(listen) = value::listen_address(kind, &text) else { continue };
+            let Ok(listen) = value::listen_address(kind, value::below_run(&text)) else { continue };
             if !merged.list(entry.setting).contains(entry) {
                 continue;
             }

@@ -6,6 +6,15 @@ use crate::config::{Address, Listen, ListenKind};
 /// The longest path of an AF_UNIX socket, in bytes (unix(7), without its terminator).
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
+/// The path that is meant: what was below /var/run once is below /run, and who goes there does so
+/// through a link.
+pub fn below_run(path: &str) -> &str {
+    match path.starts_with("/var/run/") {
+        true => &path["/var".len()..],
+        false => path,
+    }
+}
+
 /// The address of one Listen*= setting.
 pub fn listen_address(kind: ListenKind, text: &str) -> Result<Listen, Fault> {
     let address = match kind {

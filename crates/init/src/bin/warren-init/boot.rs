@@ -107,7 +107,7 @@ fn api_file_systems() -> [(&'static str, &'static str, MountFlags, &'static str)
 fn mount_api_file_systems() {
     for (fstype, target, flags, data) in api_file_systems() {
         let elsewhere = fstype == "cgroup2" && matches!(cgroup::mount_point(), Ok(Some(_)));
-        if elsewhere || is_mount_point(target) {
+        if elsewhere || mount::is_mount_point(Path::new(target)) {
             continue;
         }
         let _ = fs::create_dir_all(target);
@@ -115,16 +115,6 @@ fn mount_api_file_systems() {
         let result = mount::mount(fstype, target, fstype, flags, data)
             .or_else(|_| mount::mount(fstype, target, fstype, flags, ""));
         warn("early mount", result);
-    }
-}
-
-/// A mount point is on another device than its parent; none of these is a bind mount.
-fn is_mount_point(path: &str) -> bool {
-    let device = |p: &Path| fs::metadata(p).map(|m| m.dev());
-    let path = Path::new(path);
-    match (device(path), path.parent().map(device)) {
-        (Ok(own), Some(Ok(parent))) => own != parent,
-        _ => false,
     }
 }
 
