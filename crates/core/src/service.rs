@@ -243,8 +243,9 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         let deadline = match list {
-            CommandList::Stop => self.stop_deadline(unit, config, ServicePhase::Stop),
-            CommandList::StopPost => self.stop_deadline(unit, config, ServicePhase::StopPost),
+            CommandList::Stop | CommandList::StopPost => {
+                self.stop_command_deadline(unit, config, list)
+            }
             _ => config.timeout_start.map(|t| self.now.monotonic.after(t)),
         };
         let id = self.new_effect(unit);
