@@ -389,6 +389,16 @@ impl Core {
         }
     }
 
+    /// SIGKILL was not enough: only the kernel holds who is left. They are left over, and what is
+    /// to be run after them is run; without it another round of signals has nobody to meet.
+    fn leave_to_kernel(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        match settings.service().exec_stop_post.is_empty() {
+            true => self.enter_dead(unit),
+            false => self.enter_stop_post(unit),
+        }
+    }
+
     fn enter_stop_post(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         if settings.service().exec_stop_post.is_empty() {
@@ -419,7 +429,8 @@ impl Core {
                 self.enter_signal(unit, StopWatchdog)
             }
             StopSigterm | StopWatchdog if kills => self.enter_signal(unit, StopSigkill),
-            StopSigterm | StopWatchdog | StopSigkill => self.enter_stop_post(unit),
+            StopSigterm | StopWatchdog => self.enter_stop_post(unit),
+            StopSigkill => self.leave_to_kernel(unit),
             StopPost if self.is_overdue(unit) => self.enter_signal(unit, FinalSigkill),
             StopPost => self.enter_signal(unit, final_of(config.timeout_stop_failure_mode)),
             FinalSigterm | FinalWatchdog if kills => self.enter_signal(unit, FinalSigkill),
@@ -438,7 +449,7 @@ impl Core {
         match phase {
             Stop | StopWatchdog | StopSigterm => self.enter_signal(unit, StopSigkill),
             StopPost | FinalWatchdog | FinalSigterm => self.enter_signal(unit, FinalSigkill),
-            StopSigkill => self.enter_stop_post(unit),
+            StopSigkill => self.leave_to_kernel(unit),
             FinalSigkill => self.enter_dead(unit),
             _ => {}
         }
