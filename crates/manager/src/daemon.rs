@@ -220,6 +220,7 @@ impl Daemon {
             self.try_doors_again();
             self.collect();
             self.end_held_up();
+            self.workers.relieve(Instant::now());
             self.events.push_back(Event::Tick);
         }
     }
@@ -238,7 +239,9 @@ impl Daemon {
             self.planned.deadline(),
         ];
         let next = deadlines.into_iter().flatten().min();
-        let patience = self.helpers.patience_left(Instant::now()).unwrap_or(HEARTBEAT);
+        let moment = Instant::now();
+        let held_up = [self.helpers.patience_left(moment), self.workers.patience_left(moment)];
+        let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
     }
 

@@ -103,13 +103,15 @@ impl Daemon {
             return;
         }
         let context = self.core.settings().context.clone();
-        self.workers.run_all(move || {
-            let look = |section: &UnitSection| Done::Conditions {
+        let piece = |(id, section): (EffectId, Arc<UnitSection>)| {
+            let context = context.clone();
+            let look = move || Done::Conditions {
                 conditions: conditions::hold(&section.conditions, &context),
                 asserts: conditions::hold(&section.asserts, &context),
             };
-            checks.iter().map(|(id, section)| (*id, look(section))).collect()
-        });
+            (id, Box::new(look) as Box<_>)
+        };
+        self.workers.run_all(checks.into_iter().map(piece).collect());
     }
 
     pub(crate) fn done(&mut self, effect: EffectId, result: Done) {

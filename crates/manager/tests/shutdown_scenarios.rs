@@ -378,6 +378,61 @@ fn who_waits_for_a_server_that_does_not_answer_holds_nothing_up() {
     assert!(console.contains("The system is down."), "{console}");
 }
 
+/// Who has a file of a server that was stopped cannot end, killed or not: closing the file asks the
+/// server, and so does the way to what is mounted on one of its directories. Who cannot end is named
+/// with what it holds, nobody waits for it who does not want to, and others go.
+#[test]
+fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("stopped-server", "/dev/fuse");
+    }
+    let client = "[Unit]\nAfter=server.service\nRequiresMountsFor=/run/files\n[Service]\n\
+                  Type=notify\nTimeoutStopSec=1\nWorkingDirectory=/run/files\n\
+                  ExecStart=@P opens:/run/files/file ready stay";
+    let after = "[Unit]\nAfter=server.service";
+    let units = vec![
+        service("server", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        service("client", client),
+        ("run-files.mount.d/order.conf".to_owned(), after.to_owned()),
+        tmpfs("/run/other"),
+        service("other", "[Unit]\nRequiresMountsFor=/run/other\n[Service]\nExecStart=@P stay"),
+    ];
+    // More than there are threads that unmount.
+    let below: Units = (0..4).map(|n| tmpfs(&format!("/run/files/d{n}"))).collect();
+    let units = [units, below.clone()].concat();
+    let Some(mut m) = up("stopped-server", &units) else { return };
+    m.wait_for("run-files.mount", "active/mounted");
+    below.iter().for_each(|(name, _)| m.expect_job("start", name, "done"));
+    let pid = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
+    m.leave("poweroff");
+    let is_waited_for = |unit: &str| {
+        let answer = m.call("Shutdown", &json!({}));
+        answer["waits"].as_array().is_some_and(|waits| waits.iter().any(|w| w["unit"] == unit))
+    };
+    let skip = |unit: &str| {
+        until("it is not waited for", || {
+            m.call("Hurry", &json!({"unit": unit}));
+            (!is_waited_for(unit)).then_some(())
+        });
+    };
+    let held: Vec<&str> = below.iter().map(|(name, _)| &**name).chain(["client.service"]).collect();
+    until("all are waited for", || held.iter().all(|unit| is_waited_for(unit)).then_some(()));
+    until("others are down", || (m.state("run-other.mount") == "inactive/dead").then_some(()));
+    held.into_iter().for_each(skip);
+    let console = m.wait_for_end();
+    let recording = recording(&m, "shutdown").unwrap_or_else(|| panic!("no recording: {console}"));
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    assert!(ended(stops["run-other.mount"]) <= ended(stops["client"]), "{console}");
+    // A second round would meet nobody.
+    assert_eq!(signals(&recording, "client.service"), [SIGTERM, SIGKILL], "{console}");
+    assert!(console.contains("client.service: left-over processes, 1 in all: player"), "{console}");
+    let mount = console.lines().find(|line| line.contains("run-files.mount: WR-0055"));
+    assert!(mount.is_some_and(|line| line.contains("player (pid ")), "{console}");
+    assert!(console.contains("The system is down."), "{console}");
+}
+
 /// Nobody who is forked while all are being asked is left to be killed.
 #[test]
 fn a_child_that_comes_while_all_are_asked_is_asked_too() {
