@@ -407,12 +407,12 @@ fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
     m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
     m.leave("poweroff");
     let is_waited_for = |unit: &str| {
-        let answer = m.call("Shutdown", &json!({}));
+        let answer = m.call_while_up("Shutdown", &json!({})).unwrap_or_default();
         answer["waits"].as_array().is_some_and(|waits| waits.iter().any(|w| w["unit"] == unit))
     };
     let skip = |unit: &str| {
         until("it is not waited for", || {
-            m.call("Hurry", &json!({"unit": unit}));
+            m.skip(unit);
             (!is_waited_for(unit)).then_some(())
         });
     };
@@ -640,7 +640,7 @@ fn what_would_start_something_does_not_any_more() {
     m.run(&["kill", "-KILL", &pid]).expect("it runs");
     let client = std::os::unix::net::UnixStream::connect(m.inside("/run/asked"));
     let client = client.expect("it listens still");
-    m.call("Hurry", &json!({"unit": "slow.service"}));
+    m.skip("slow.service");
     let console = m.wait_for_end();
     drop(client);
     let recording = recording(&m, "shutdown").expect("it is kept");
@@ -670,7 +670,7 @@ fn a_stopped_socket_refuses_while_others_are_waited_for() {
     until("it is being stopped", || m.out("stopping").exists().then_some(()));
     let refused = std::io::ErrorKind::ConnectionRefused;
     until("it refuses", || connect().err().filter(|error| error.kind() == refused));
-    m.call("Hurry", &json!({"unit": "slow.service"}));
+    m.skip("slow.service");
     m.wait_for_end();
 }
 
