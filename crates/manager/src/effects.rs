@@ -323,7 +323,7 @@ impl Daemon {
             return Err(error);
         }
         let name = self.unit_name(unit);
-        let program = argv.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let program = mounts::tool_name(&argv);
         let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
         let stream = self.open_stream(unit, settings, invocation, program);
         let (output, fds) = match stream {
