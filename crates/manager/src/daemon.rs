@@ -226,7 +226,10 @@ impl Daemon {
     }
 
     fn timeout(&self) -> Duration {
-        if self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
+        // What came up after the turn, as the beginning of an end that was planned, makes no source
+        // ready.
+        let is_due = !self.events.is_empty();
+        if is_due || self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
             return Duration::ZERO;
         }
         let now = now().monotonic;

@@ -772,3 +772,16 @@ fn what_is_planned_can_be_taken_back_and_outlives_the_manager() {
     assert!(console.contains("The shutdown was cancelled."), "{console}");
     assert!(console.contains("The system is going down: the manager ends."), "{console}");
 }
+
+/// An end that is due begins when it is due, not when something happens next: that would be the line
+/// that tells who is waited for.
+#[test]
+fn what_was_planned_begins_at_once() {
+    let units =
+        vec![service("lingers", "[Service]\nType=notify\nExecStart=@P hold ready lingers:50")];
+    let Some(mut m) = up("due", &units) else { return };
+    m.call("Leave", &json!({"how": "poweroff", "after": "50ms"}));
+    let console = m.wait_for_end();
+    assert!(console.contains("The system is down."), "{console}");
+    assert!(!console.contains("waiting for"), "{console}");
+}
