@@ -17,7 +17,8 @@
 //! hold               from here on, SIGTERM waits for lingers
 //! lingers:MS         do nothing until SIGTERM, and so long after it
 //! fuse:DIRECTORY     mount a file system there and answer no question about it, until SIGTERM
-//! files:DIRECTORY    mount one there with `file` and the directories `d0` to `d9`, until SIGTERM
+//! files:DIRECTORY    mount one there with `file`, the directories `d0` to `d9`, and `never`, which is
+//!                    never answered for, until SIGTERM
 //! opens:FILE         have it open from here on
 //! deaf  deaf:ready   do nothing, whatever signal comes; say READY=1 when that is so
 //! log:TRANSPORT:TEXT one message to the log: by native, syslog or stdout
@@ -267,6 +268,8 @@ fn answer_fuse(mut device: &std::fs::File) -> Option<()> {
         (1, Some(child)) => {
             Ok([words(&[child as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0]), attributes(child)].concat())
         }
+        // Not even SIGKILL ends who asks for it, once it was asked for.
+        (1, None) if name == b"never" => return Some(()),
         (1, None) => Err(ENOENT),
         // Forgotten, interrupted: no answer.
         (2 | 36 | 42, _) => return Some(()),

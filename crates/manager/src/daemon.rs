@@ -108,6 +108,8 @@ pub struct Daemon {
     pub(crate) traps: Traps,
     pub(crate) notify: NotifySocket,
     pub(crate) workers: Workers,
+    /// Those who kill large groups, which waits for nobody.
+    pub(crate) killers: Workers,
     pub(crate) mounts: MountTable,
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
@@ -311,7 +313,8 @@ impl Daemon {
     }
 
     fn read_wake(&mut self) {
-        let results: Vec<(EffectId, Done)> = self.workers.results().collect();
+        let results: Vec<(EffectId, Done)> =
+            self.workers.results().chain(self.killers.results()).collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result) {
                 continue;

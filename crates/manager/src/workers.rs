@@ -6,6 +6,7 @@
 //! thread more does the rest ([`Workers::relieve`]).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use warren_core::event::Done;
 use warren_core::ids::EffectId;
 use warren_sys::eventfd::EventFd;
+use warren_sys::process;
 
 /// Threads that are always there.
 const WORKERS: usize = 2;
@@ -53,6 +55,8 @@ struct Pool {
     ready: Condvar,
     answers: Sender<Results>,
     wake: Arc<EventFd>,
+    /// Threads that may be held for ever hold nothing open but `wake`.
+    holds_nothing: bool,
 }
 
 /// The pool.
@@ -63,10 +67,24 @@ pub struct Workers {
 
 impl Workers {
     /// Starts the threads; they wake the loop through `wake`.
+    ///
+    /// What they do must use no file descriptor that is open already: not even SIGKILL ends a thread
+    /// that asks some servers, and what such a thread holds open stays open when the process is
+    /// killed. So init, helpers and clients would not hear that it is gone.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
+        Workers::start_with(wake, true)
+    }
+
+    /// The same for what waits for nobody and uses what is open.
+    pub fn start_beside(wake: Arc<EventFd>) -> std::io::Result<Workers> {
+        Workers::start_with(wake, false)
+    }
+
+    fn start_with(wake: Arc<EventFd>, holds_nothing: bool) -> std::io::Result<Workers> {
         let (answers, results) = channel();
         let (queue, ready) = (Mutex::default(), Condvar::new());
-        let workers = Workers { pool: Arc::new(Pool { queue, ready, answers, wake }), results };
+        let pool = Arc::new(Pool { queue, ready, answers, wake, holds_nothing });
+        let workers = Workers { pool, results };
         let numbers: Vec<u64> = (0..WORKERS).map(|_| workers.pool.lock().one_more()).collect();
         numbers.into_iter().try_for_each(|number| workers.pool.start_thread(number))?;
         Ok(workers)
@@ -175,6 +193,10 @@ impl Pool {
     }
 
     fn serve(&self, number: u64) {
+        if self.holds_nothing {
+            // Without, it holds open what the process has.
+            let _ = process::keep_only_descriptor(self.wake.as_fd());
+        }
         let mut queue = self.lock();
         loop {
             queue = self
