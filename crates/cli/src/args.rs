@@ -701,6 +701,35 @@ mod tests {
         assert_eq!(all, ["warren", "status", "-b"].map(OsString::from));
     }
 
+    /// What the page of reasons tells a person to type.
+    #[test]
+    fn commands_that_the_reasons_name_are_there() {
+        let page = include_str!("../../../docs/src/reference/reasons.md");
+        let told: Vec<&str> =
+            page.split('`').filter_map(|span| span.strip_prefix("warren ")).collect();
+        assert!(told.len() > 50, "{told:?}");
+        for line in told {
+            let mut command = Cli::command();
+            for word in line.split(' ').filter(|word| !word.contains("UNIT")) {
+                let known = |argument: &clap::Arg| {
+                    word.strip_prefix("--").is_some_and(|long| argument.get_long() == Some(long))
+                        || word.strip_prefix('-').is_some_and(|short| {
+                            argument.get_short().is_some_and(|it| it.to_string() == short)
+                        })
+                };
+                let below = command.find_subcommand(word).cloned();
+                let takes = command.get_positionals().next().is_some();
+                match below {
+                    Some(below) => command = below,
+                    None if word.starts_with('-') => {
+                        assert!(command.get_arguments().any(known), "warren {line}: {word}");
+                    }
+                    None => assert!(takes, "warren {line}: {word}"),
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_table_is_sound() {
         Cli::command().debug_assert();

@@ -301,6 +301,9 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
     for line in last_words(&texts(root, "log")) {
         put!(out, "      {}", style.paint(Tone::Dim, line));
     }
+    // Where nothing is wrong with the root, what clears it is told of the first that is not as it
+    // should be.
+    let mut is_cured = !text(&root["reason"], "cure").is_empty();
     // From the root to the unit that was asked about.
     for step in path.iter().rev().skip(1) {
         let state = style.paint(tone_of_state(text(step, "active")), text(step, "active"));
@@ -310,6 +313,11 @@ fn why_unit(out: &mut String, unit: &Value, style: Style) {
         }
         if let Some(refusal) = refusal(step) {
             put!(out, "     {refusal}");
+        }
+        let cure = text(&step["reason"], "cure");
+        if !cure.is_empty() && !is_cured && step["waits_for"].is_null() {
+            put!(out, "     Cure: {cure}");
+            is_cured = true;
         }
     }
     let impact = texts(unit, "impact");
@@ -388,18 +396,21 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     // Some signals end a service as well as its own wish does: SIGTERM of an administrator.
     let left = text(&root["reason"], "code") == "WR-0024";
     let told = |ended: &&str| is_over || left && ended.contains(" by SIG");
-    if let Some(ended) = root["ended"].as_str().filter(told) {
-        put!(out, "   Its {ended}");
+    // A command of ExecStartPre= or ExecStop= that failed is more than how the main process went.
+    for ended in ["command_ended", "ended"].into_iter().filter_map(|key| root[key].as_str()) {
+        if told(&ended) {
+            put!(out, "   Its {ended}");
+        }
     }
     for line in restarts::lines(root) {
         put!(out, "   Restarts: {line}");
     }
     if let Some(detail) = root["detail"].as_str().filter(|detail| !detail.is_empty()) {
-        put!(out, "   It said: {detail}");
+        put!(out, "   Status text: {detail}");
     }
     let cure = text(&root["reason"], "cure");
     if !cure.is_empty() {
-        put!(out, "   Cure: {}", cure.replace("%u", text(root, "name")));
+        put!(out, "   Cure: {cure}");
     }
 }
 

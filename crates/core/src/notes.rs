@@ -112,13 +112,15 @@ impl Core {
         if self.run(unit).marked().is_none() && self.active_state(unit) != ActiveState::Failed {
             return Err(Refusal::NothingToClear(self.graph.name(unit).clone()));
         }
+        // First, as a failure that a mark has covered would be one that has just come, for which
+        // `Maintenance=` marks it again.
+        self.reset_failed(unit);
         if self.run(unit).marked().is_some() {
             self.transit(unit, false, |run| {
                 run.history.get_or_insert_default().notes_mut().mark = None;
             });
         }
         self.history_mut(unit).drop_empty_notes();
-        self.reset_failed(unit);
         Ok(Reply::Done)
     }
 

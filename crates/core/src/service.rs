@@ -243,8 +243,9 @@ impl Core {
         let settings = self.compiled(unit);
         let config = settings.service();
         let deadline = match list {
-            CommandList::Stop => self.stop_deadline(unit, config, ServicePhase::Stop),
-            CommandList::StopPost => self.stop_deadline(unit, config, ServicePhase::StopPost),
+            CommandList::Stop | CommandList::StopPost => {
+                self.stop_command_deadline(unit, config, list)
+            }
             _ => config.timeout_start.map(|t| self.now.monotonic.after(t)),
         };
         let id = self.new_effect(unit);
@@ -578,6 +579,7 @@ impl Core {
         match self.service_phase(unit).expect("the deadline is of a run") {
             Start if self.idle_queue.contains(&unit) => self.service_idle_over(unit),
             Condition | StartPre | Start | StartPost => {
+                self.say_what_was_missing(unit, config);
                 self.fail_service(unit, Outcome::Timeout, Code::StartTimeout);
                 self.enter_signal(unit, stop_phase(config.timeout_start_failure_mode));
             }
@@ -589,6 +591,32 @@ impl Core {
             AutoRestart => self.restart_now(unit),
             Running | Exited => {}
             _ => self.stop_timeout(unit, config),
+        }
+    }
+
+    /// What a start that took too long did not come to, unless the service tells by itself where it
+    /// was.
+    fn say_what_was_missing(&mut self, unit: UnitId, config: &ServiceConfig) {
+        let run = self.service(unit).expect("its start has just timed out");
+        let (phase, is_searched) = (run.phase, run.main_search.is_some());
+        let missing = match (phase, config.service_type) {
+            (ServicePhase::Condition, _) => "ExecCondition= did not end".to_owned(),
+            (ServicePhase::StartPre, _) => "ExecStartPre= did not end".to_owned(),
+            (ServicePhase::StartPost, _) => "ExecStartPost= did not end".to_owned(),
+            (_, ServiceType::Notify | ServiceType::NotifyReload) => {
+                "READY=1 was not heard".to_owned()
+            }
+            (_, ServiceType::Dbus) => "BusName= was not taken".to_owned(),
+            (_, ServiceType::Forking) if is_searched => {
+                let path = config.pid_file.as_deref().unwrap_or_default();
+                format!("PIDFile={path} named no process of it")
+            }
+            (_, ServiceType::Forking) => "its first process did not leave".to_owned(),
+            _ => "ExecStart= did not end".to_owned(),
+        };
+        let text = &mut self.history_mut(unit).status_text;
+        if text.is_empty() {
+            *text = missing;
         }
     }
 

@@ -27,8 +27,9 @@ impl Core {
         run.group_empty = false;
         let list = run.command.0;
         self.happened(unit, What::ProcessStarted { pid, list, main: false });
-        if !self.in_list(unit, list) {
-            self.signal_latecomer(unit);
+        match self.in_list(unit, list) {
+            true => self.stop_command_began(unit, list),
+            false => self.signal_latecomer(unit),
         }
     }
 

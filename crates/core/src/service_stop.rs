@@ -31,6 +31,18 @@ fn share_of(budget: Duration) -> Duration {
 /// after it is left over.
 const KILL_WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// A command of a stop waits so long at least for its process, however little time the stop has left.
+const SPAWN_WAIT_MIN: Duration = Duration::from_secs(5);
+
+/// The phase of the way down that runs these commands.
+fn phase_of(list: CommandList) -> Option<ServicePhase> {
+    match list {
+        CommandList::Stop => Some(ServicePhase::Stop),
+        CommandList::StopPost => Some(ServicePhase::StopPost),
+        _ => None,
+    }
+}
+
 /// Whether a phase has sent a signal and waits for what follows from it.
 pub(crate) fn is_signalled(phase: ServicePhase) -> bool {
     use ServicePhase::*;
@@ -129,6 +141,27 @@ impl Core {
         Some(end.before(share * shares).max(now.after(share)))
     }
 
+    /// The same of a command that was just asked for. One whose process is not there yet has not had
+    /// any time: where thousands end at once, helpers have others before it.
+    pub(crate) fn stop_command_deadline(
+        &mut self,
+        unit: UnitId,
+        config: &ServiceConfig,
+        list: CommandList,
+    ) -> Option<Monotonic> {
+        let phase = phase_of(list)?;
+        let until = self.stop_deadline(unit, config, phase)?;
+        Some(until.max(self.now.monotonic.after(SPAWN_WAIT_MIN)))
+    }
+
+    /// The process of a command of the stop is there: its time begins.
+    pub(crate) fn stop_command_began(&mut self, unit: UnitId, list: CommandList) {
+        let Some(phase) = phase_of(list) else { return };
+        let settings = self.compiled(unit);
+        let deadline = self.stop_deadline(unit, settings.service(), phase);
+        self.service_mut(unit).deadline = deadline;
+    }
+
     /// It has been up: `ExecStop=` first.
     pub(crate) fn enter_stop(&mut self, unit: UnitId) {
         self.service_mut(unit).watchdog_deadline = None;
@@ -138,7 +171,7 @@ impl Core {
             return self.enter_signal(unit, ServicePhase::StopSigterm);
         }
         self.set_service_phase(unit, ServicePhase::Stop);
-        self.run_command(unit, crate::state::CommandList::Stop, 0);
+        self.run_command(unit, CommandList::Stop, 0);
     }
 
     /// Whether nothing is left that the unit waits for before it goes on.
@@ -356,6 +389,16 @@ impl Core {
         }
     }
 
+    /// SIGKILL was not enough: only the kernel holds who is left. They are left over, and what is
+    /// to be run after them is run; without it another round of signals has nobody to meet.
+    fn leave_to_kernel(&mut self, unit: UnitId) {
+        let settings = self.compiled(unit);
+        match settings.service().exec_stop_post.is_empty() {
+            true => self.enter_dead(unit),
+            false => self.enter_stop_post(unit),
+        }
+    }
+
     fn enter_stop_post(&mut self, unit: UnitId) {
         let settings = self.compiled(unit);
         if settings.service().exec_stop_post.is_empty() {
@@ -386,7 +429,8 @@ impl Core {
                 self.enter_signal(unit, StopWatchdog)
             }
             StopSigterm | StopWatchdog if kills => self.enter_signal(unit, StopSigkill),
-            StopSigterm | StopWatchdog | StopSigkill => self.enter_stop_post(unit),
+            StopSigterm | StopWatchdog => self.enter_stop_post(unit),
+            StopSigkill => self.leave_to_kernel(unit),
             StopPost if self.is_overdue(unit) => self.enter_signal(unit, FinalSigkill),
             StopPost => self.enter_signal(unit, final_of(config.timeout_stop_failure_mode)),
             FinalSigterm | FinalWatchdog if kills => self.enter_signal(unit, FinalSigkill),
@@ -405,7 +449,7 @@ impl Core {
         match phase {
             Stop | StopWatchdog | StopSigterm => self.enter_signal(unit, StopSigkill),
             StopPost | FinalWatchdog | FinalSigterm => self.enter_signal(unit, FinalSigkill),
-            StopSigkill => self.enter_stop_post(unit),
+            StopSigkill => self.leave_to_kernel(unit),
             FinalSigkill => self.enter_dead(unit),
             _ => {}
         }

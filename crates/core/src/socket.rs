@@ -5,7 +5,7 @@ use crate::ids::{EffectId, UnitId};
 use crate::job::{JobMode, JobType};
 use crate::machine::Core;
 use crate::part::Part;
-use crate::reason::{Cause, Code};
+use crate::reason::{Cause, Code, Reason};
 use crate::settings::Compiled;
 use crate::state::*;
 use std::collections::btree_map::Entry;
@@ -74,6 +74,7 @@ impl Core {
         } else {
             return false;
         };
+        self.history_mut(unit).status_text.clone_from(&detail);
         self.refuse_to_start(unit, Code::ListenFailed, detail);
         true
     }
@@ -420,8 +421,8 @@ impl Core {
     }
 
     /// Fails while it listens.
-    fn socket_broken(&mut self, unit: UnitId, outcome: Outcome, code: Code) {
-        self.note(unit, code, Cause::None, String::new());
+    fn socket_broken(&mut self, unit: UnitId, outcome: Outcome, reason: Reason) {
+        self.note(unit, reason.code, reason.cause, String::new());
         self.socket_failed(unit, outcome);
         self.socket_down(unit);
     }
@@ -458,7 +459,11 @@ impl Core {
         }
         if self.trigger_limit_hit(unit) {
             self.socket_refused(unit);
-            return self.socket_broken(unit, Outcome::TriggerLimitHit, Code::TriggerLimit);
+            return self.socket_broken(
+                unit,
+                Outcome::TriggerLimitHit,
+                Reason::new(Code::TriggerLimit, Cause::None),
+            );
         }
         let Some(service) = self.graph.related(unit, Relation::Triggers).next() else { return };
         self.out.push(Effect::WatchSockets { unit, on: false, accept: false });
@@ -466,7 +471,8 @@ impl Core {
         let cause = Cause::Trigger(unit);
         let started = self.enqueue_quietly(service, JobType::Start, JobMode::Replace, cause);
         if !started && !self.totals.stopping {
-            self.socket_broken(unit, Outcome::Resources, Code::ServiceLimit);
+            let reason = Reason::new(Code::DependencyFailed, Cause::Dependency(service));
+            self.socket_broken(unit, Outcome::Resources, reason);
         }
     }
 
@@ -492,7 +498,11 @@ impl Core {
         if self.trigger_limit_hit(socket) {
             self.socket_refused(socket);
             self.out.push(Effect::DropConnection { unit: instance });
-            return self.socket_broken(socket, Outcome::TriggerLimitHit, Code::TriggerLimit);
+            return self.socket_broken(
+                socket,
+                Outcome::TriggerLimitHit,
+                Reason::new(Code::TriggerLimit, Cause::None),
+            );
         }
         self.socket_mut(socket).connections.push(instance);
         self.connections.insert(instance, socket);
@@ -537,7 +547,8 @@ impl Core {
         let at_rest = new.is_down() || self.waits_to_restart(service);
         match phase {
             SocketPhase::Running if at_rest && self.hit_start_limit(service) => {
-                self.socket_broken(unit, Outcome::ServiceStartLimitHit, Code::ServiceLimit);
+                let reason = Reason::new(Code::ServiceLimit, Cause::Dependency(service));
+                self.socket_broken(unit, Outcome::ServiceStartLimitHit, reason);
             }
             SocketPhase::Running if at_rest && self.run(service).job.is_none() => {
                 self.enter_listening(unit);

@@ -178,6 +178,21 @@ pub enum CommandList {
     StopPost,
 }
 
+impl CommandList {
+    /// The setting of services that has these commands.
+    pub fn setting(self) -> &'static str {
+        match self {
+            CommandList::Condition => "ExecCondition",
+            CommandList::StartPre => "ExecStartPre",
+            CommandList::Start => "ExecStart",
+            CommandList::StartPost => "ExecStartPost",
+            CommandList::Reload => "ExecReload",
+            CommandList::Stop => "ExecStop",
+            CommandList::StopPost => "ExecStopPost",
+        }
+    }
+}
+
 /// A control process, or the request to have one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Control {

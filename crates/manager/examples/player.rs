@@ -17,6 +17,9 @@
 //! hold               from here on, SIGTERM waits for lingers
 //! lingers:MS         do nothing until SIGTERM, and so long after it
 //! fuse:DIRECTORY     mount a file system there and answer no question about it, until SIGTERM
+//! files:DIRECTORY    mount one there with `file`, the directories `d0` to `d9`, and `never`, which is
+//!                    never answered for, until SIGTERM
+//! opens:FILE         have it open from here on
 //! deaf  deaf:ready   do nothing, whatever signal comes; say READY=1 when that is so
 //! log:TRANSPORT:TEXT one message to the log: by native, syslog or stdout
 //! fork:FILE          go on in the background with the pid in FILE; the parent leaves
@@ -83,6 +86,8 @@ fn play(word: &str, rest: &str) {
             pause(Duration::from_millis(number(rest)));
         }
         "fuse" => serve_nothing(rest),
+        "files" => serve_files(rest),
+        "opens" => std::mem::forget(std::fs::File::open(rest).expect("it can be opened")),
         "exit" => std::process::exit(number(rest) as i32),
         "die" => {
             let _ = warren_sys::process::kill(std::process::id() as i32, number(rest) as i32);
@@ -207,14 +212,86 @@ fn stay(reloads: bool) {
 /// A file system whose server does not answer: who looks into it waits until this process is gone.
 fn serve_nothing(directory: &str) {
     hold_signals(&[SIGTERM]);
+    let _device = mount_fuse(directory, "silent");
+    tell("READY=1");
+    stay(true);
+}
+
+fn mount_fuse(directory: &str, what: &str) -> std::fs::File {
     std::fs::create_dir_all(directory).expect("directories can be made");
     let device = std::fs::File::options().read(true).write(true).open("/dev/fuse").expect("fuse");
     let fd = std::os::fd::AsRawFd::as_raw_fd(&device);
-    let text = format!("fd={fd},rootmode=40000,user_id=0,group_id=0");
+    let text = format!("fd={fd},rootmode=40000,user_id=0,group_id=0,allow_other");
     let options = warren_sys::mount::MountOptions::parse(&text);
-    warren_sys::mount::mount_fs("silent", directory, "fuse", &options).expect("it can be mounted");
+    warren_sys::mount::mount_fs(what, directory, "fuse", &options).expect("it can be mounted");
+    device
+}
+
+/// A file system with an empty `file` and ten directories. Names are good for no time, so that the
+/// server is asked at every look at a path, as with a network file system that others change.
+fn serve_files(directory: &str) {
+    hold_signals(&[SIGTERM]);
+    let device = mount_fuse(directory, "files");
+    std::thread::spawn(move || while answer_fuse(&device).is_some() {});
     tell("READY=1");
     stay(true);
+}
+
+/// Answers one question of the kernel's (linux/fuse.h, version 7.31); nothing when the mount is gone.
+fn answer_fuse(mut device: &std::fs::File) -> Option<()> {
+    use std::io::Read;
+    const ROOT: u64 = 1;
+    const FILE: u64 = 2;
+    const DIRECTORIES: u64 = 10;
+    const ENOENT: i32 = 2;
+    const ENOSYS: i32 = 38;
+    let mut question = vec![0; 1 << 18];
+    let length = device.read(&mut question).ok()?;
+    let word = |at: usize| u32::from_ne_bytes(question[at..at + 4].try_into().expect("four"));
+    let long = |at: usize| u64::from_ne_bytes(question[at..at + 8].try_into().expect("eight"));
+    let (operation, unique, node) = (word(4), long(8), long(16));
+    let words = |words: &[u32]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+    let attributes = |node: u64| {
+        let mode = if node == FILE { 0o100_644 } else { 0o040_755 };
+        let number = node as u32;
+        let mut all = [0; 22];
+        (all[0], all[15], all[16]) = (number, mode, 1);
+        words(&all)
+    };
+    let name = question[40..length].split(|&byte| byte == 0).next().unwrap_or_default();
+    let child = match (operation, name) {
+        (1, b"file") => Some(FILE),
+        (1, [b'd', digit @ b'0'..=b'9']) => Some(DIRECTORIES + u64::from(digit - b'0')),
+        _ => None,
+    };
+    let body = match (operation, child) {
+        (1, Some(child)) => {
+            Ok([words(&[child as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0]), attributes(child)].concat())
+        }
+        // Not even SIGKILL ends who asks for it, once it was asked for.
+        (1, None) if name == b"never" => return Some(()),
+        (1, None) => Err(ENOENT),
+        // Forgotten, interrupted: no answer.
+        (2 | 36 | 42, _) => return Some(()),
+        (3, _) => Ok([words(&[0; 4]), attributes(node.max(ROOT))].concat()),
+        (14 | 27, _) => Ok(words(&[0; 4])),
+        // Read, released, flushed, nothing in the directory.
+        (15 | 18 | 25 | 28 | 29, _) => Ok(Vec::new()),
+        (17, _) => Ok(words(&[0; 20])),
+        (26, _) => {
+            let mut all = [0; 16];
+            (all[0], all[1], all[5]) = (7, 31, 1 << 12);
+            Ok(words(&all))
+        }
+        _ => Err(ENOSYS),
+    };
+    let (error, body) = body.map_or_else(|errno| (-errno, Vec::new()), |body| (0, body));
+    let mut answer = words(&[16 + body.len() as u32, error as u32]);
+    answer.extend(unique.to_ne_bytes());
+    answer.extend(body);
+    // One that was given up meanwhile takes no answer.
+    let _ = device.write(&answer);
+    Some(())
 }
 
 /// Runs the rest of the command line in the background, as a forking daemon does.

@@ -109,6 +109,8 @@ pub struct Daemon {
     pub(crate) traps: Traps,
     pub(crate) notify: NotifySocket,
     pub(crate) workers: Workers,
+    /// Those who kill large groups, which waits for nobody.
+    pub(crate) killers: Workers,
     pub(crate) mounts: MountTable,
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
@@ -223,12 +225,16 @@ impl Daemon {
             self.try_doors_again();
             self.collect();
             self.end_held_up();
+            self.workers.relieve(Instant::now());
             self.events.push_back(Event::Tick);
         }
     }
 
     fn timeout(&self) -> Duration {
-        if self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
+        // What came up after the turn, as the beginning of an end that was planned, makes no source
+        // ready.
+        let is_due = !self.events.is_empty();
+        if is_due || self.init.has_early() || !self.others.is_empty() || self.core.is_behind() {
             return Duration::ZERO;
         }
         let now = now().monotonic;
@@ -241,7 +247,9 @@ impl Daemon {
             self.planned.deadline(),
         ];
         let next = deadlines.into_iter().flatten().min();
-        let patience = self.helpers.patience_left(Instant::now()).unwrap_or(HEARTBEAT);
+        let moment = Instant::now();
+        let held_up = [self.helpers.patience_left(moment), self.workers.patience_left(moment)];
+        let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
     }
 
@@ -308,7 +316,8 @@ impl Daemon {
     }
 
     fn read_wake(&mut self) {
-        let results: Vec<(EffectId, Done)> = self.workers.results().collect();
+        let results: Vec<(EffectId, Done)> =
+            self.workers.results().chain(self.killers.results()).collect();
         for (effect, result) in results {
             if self.group_killed(effect, &result) {
                 continue;

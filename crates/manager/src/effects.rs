@@ -104,17 +104,18 @@ impl Daemon {
             return;
         }
         let context = self.core.settings().context.clone();
-        self.workers.run_all(move || {
-            let is_met = |condition: &Condition| conditions::holds(condition, &context);
-            let look = |section: &UnitSection| {
+        let piece = |(id, section): (EffectId, Arc<UnitSection>)| {
+            let context = context.clone();
+            let look = move || {
+                let is_met = |condition: &Condition| conditions::holds(condition, &context);
                 let conditions = Verdict::of(&section.conditions, is_met);
                 // systemd.unit(5): assertions are looked at when conditions have been met.
-                let asserts =
-                    Verdict::of(if conditions.holds { &section.asserts } else { &[] }, is_met);
-                Done::Conditions { conditions, asserts }
+                let asserts = if conditions.holds { &section.asserts[..] } else { &[] };
+                Done::Conditions { conditions, asserts: Verdict::of(asserts, is_met) }
             };
-            checks.iter().map(|(id, section)| (*id, look(section))).collect()
-        });
+            (id, Box::new(look) as Box<_>)
+        };
+        self.workers.run_all(checks.into_iter().map(piece).collect());
     }
 
     pub(crate) fn done(&mut self, effect: EffectId, result: Done) {
@@ -326,7 +327,7 @@ impl Daemon {
             return Err(error);
         }
         let name = self.unit_name(unit);
-        let program = argv.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        let program = mounts::tool_name(&argv);
         let invocation = self.core.unit_run(unit).history.as_ref().map_or(0, |h| h.invocation);
         let stream = self.open_stream(unit, settings, invocation, program);
         let (output, fds) = match stream {

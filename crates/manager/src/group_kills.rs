@@ -49,7 +49,7 @@ impl Daemon {
         task: impl FnOnce() -> warren_sys::Result<()> + Send + 'static,
     ) {
         let id = EffectId(KILLED | u64::from(unit.0));
-        self.workers.run(id, move || match task() {
+        self.killers.run(id, move || match task() {
             Ok(()) => Done::Ok,
             Err(e) => Done::Failed { error: e.to_string() },
         });

@@ -94,6 +94,16 @@ fn prepare_mount_point(target: &str, mode: u32) -> Result<(), String> {
 /// `--mount-at=MODE:PATH COMMAND...`, in the process that may wait for a path that does not answer.
 pub const MOUNT_AT: &str = "--mount-at";
 
+/// Which program speaks in the log when this command does: mount(8), though warrend prepares it.
+pub fn tool_name(command: &[String]) -> &str {
+    let program = match command {
+        [_, place, program, ..] if place.starts_with(MOUNT_AT) => program,
+        [program, ..] => program,
+        [] => return "",
+    };
+    program.rsplit('/').next().unwrap_or_default()
+}
+
 /// Prepares the mount point and becomes mount(8). Returns the exit status where that fails.
 pub fn mount_at(place: &str, command: &[String]) -> i32 {
     /// As mount(8) has it.

@@ -108,16 +108,21 @@ fn limit(shared: &Shared, definition: &Definition, starts: RateWindow, now: Mono
 
 /// How a main process ended. Without a number there was none: its helper refused to make it.
 pub(crate) fn ended(main: Ended) -> String {
-    let how = match main.status {
-        ExitStatus::Exited(code) if main.pid == 0 => {
-            return format!("main process did not begin, exit code {code}");
+    ended_as("main process", main)
+}
+
+/// The same of another process of the unit.
+pub(crate) fn ended_as(what: &str, process: Ended) -> String {
+    let how = match process.status {
+        ExitStatus::Exited(code) if process.pid == 0 => {
+            return format!("{what} did not begin, exit code {code}");
         }
         ExitStatus::Exited(code) => format!("left with exit code {code}"),
         ExitStatus::Killed(number) => format!("was ended by {}", signal(number)),
         ExitStatus::Dumped(number) => format!("was ended by {}, with a core dump", signal(number)),
         ExitStatus::Unknown => "ended, and nobody saw how".to_owned(),
     };
-    format!("main process {} {how}", main.pid)
+    format!("{what} {} {how}", process.pid)
 }
 
 fn signal(number: u8) -> String {

@@ -243,6 +243,7 @@ fn make(
         traps: traps.map_err(text("making the autofs pipe"))?,
         notify: notify.map_err(text("binding the notify socket"))?,
         workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,
+        killers: Workers::start_beside(wake.clone()).map_err(text("starting workers"))?,
         mounts: MountTable::unread(),
         state,
         bus: None,

@@ -12,7 +12,7 @@ use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
 use warren_core::state::ActiveState::{Activating, Deactivating, Reloading};
-use warren_core::state::{History, LostJob, Tested};
+use warren_core::state::{ExitStatus, History, LostJob, Tested};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::Relation;
@@ -28,6 +28,9 @@ use crate::shared::Shared;
 
 /// Units that are looked at for what one unit holds back.
 const IMPACT_MAX: usize = 10_000;
+
+/// What stands for the unit in the texts of cures.
+const UNIT: &str = "UNIT";
 
 /// Answers `Why`: one unit, or all trouble by its root causes, those that hold back most first.
 pub(crate) fn why(parameters: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
@@ -103,7 +106,14 @@ fn path(view: &View, unit: UnitId) -> Vec<UnitId> {
 
 /// The unit that explains this one's state or waiting, if another does.
 fn next_cause(view: &View, unit: UnitId, seen: &[UnitId]) -> Option<UnitId> {
-    let by_reason = match told_reason(view, unit).cause {
+    let told = told_reason(view, unit);
+    let waits = view.job(unit).is_some_and(|job| job.blockers > 0);
+    // Who is up or comes up explains others by being there, not by who wanted it.
+    let is_explanation = seen.len() > 1 && !view.active_state(unit).is_down() && !waits;
+    let by_reason = match told.cause {
+        _ if is_explanation => None,
+        // Whoever asked for one start too many did not make it end so often.
+        _ if told.code == Code::StartLimit => None,
         Cause::Dependency(other) | Cause::Trigger(other) | Cause::Outcome(other) => Some(other),
         _ => None,
     };
@@ -183,9 +193,9 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let mut out = row(view, definition);
     out["reason"] = reason(view, told_reason(view, unit));
     // What is in maintenance stays there though its fault is over: one thing clears it.
-    if view.run(unit).marked() == Some(Marked::Maintenance) {
-        out["reason"]["cure"] = json!(Code::Maintenance.cure());
-    }
+    let is_put_aside = view.run(unit).marked() == Some(Marked::Maintenance);
+    let code = if is_put_aside { Code::Maintenance } else { told_reason(view, unit).code };
+    out["reason"]["cure"] = json!(code.cure().replace(UNIT, definition.name.as_str()));
     let [unmet_now, unmet_then] = match unmet(view, shared, unit) {
         Some(lists) => lists.map(|list| json!(list)),
         None => [Value::Null, Value::Null],
@@ -204,6 +214,7 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     }
     out["remarks"] = crate::remarks::value(view, shared, unit);
     out["ended"] = json!(history.last_main.map(restarts::ended));
+    out["command_ended"] = json!(failed_command(history));
     out["restart"] = restarts::value(view, shared, unit, now());
     out["since"] = moment(history.state_change);
     out["result"] = json!(history.outcome.as_str());
@@ -214,6 +225,13 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// The last command of the run beside the main process, if it did not end well.
+fn failed_command(history: &History) -> Option<String> {
+    let (list, ended) = history.last_control?;
+    let is_bad = ended.status != ExitStatus::Exited(0);
+    is_bad.then(|| restarts::ended_as(&format!("{}= command", list.setting()), ended))
 }
 
 /// The reason of the unit's state; of one that never began to start, that of the job which came to

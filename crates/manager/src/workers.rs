@@ -1,58 +1,105 @@
 //! A few threads for what may take a moment: looking at paths, mounting what the kernel mounts by
-//! itself, finding main processes. What may hang for ever is done by child processes instead.
+//! itself, finding main processes, killing large groups.
+//!
+//! A path may lie on a file system whose server does not answer. Whoever waits for that one waits
+//! alone: with somebody behind it, a worker that is at one piece for long keeps that piece, and a
+//! thread more does the rest ([`Workers::relieve`]).
 
+use std::collections::{BTreeMap, VecDeque};
+use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use warren_core::event::Done;
 use warren_core::ids::EffectId;
 use warren_sys::eventfd::EventFd;
+use warren_sys::process;
 
-/// Threads.
+/// Threads that are always there.
 const WORKERS: usize = 2;
 
-type Task = Box<dyn FnOnce() -> Vec<(EffectId, Done)> + Send>;
+/// Threads at most, those included that are held up.
+const WORKERS_MAX: usize = 64;
+
+/// With somebody behind it, a worker is held up when one piece takes so long.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// One thing to do, and the effect that it answers.
+pub type Piece = (EffectId, Box<dyn FnOnce() -> Done + Send>);
+
+type Results = Vec<(EffectId, Done)>;
+
+/// Pieces that are done by one worker and answered together.
+struct Batch {
+    pieces: VecDeque<Piece>,
+    done: Results,
+    /// When the piece began that it is at.
+    since: Instant,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Batch>,
+    /// By thread.
+    under_way: BTreeMap<u64, Batch>,
+    /// Threads that are at nothing, also those that have just been started.
+    idle: usize,
+    threads: usize,
+    /// Threads so far.
+    started: u64,
+}
+
+struct Pool {
+    queue: Mutex<Queue>,
+    ready: Condvar,
+    answers: Sender<Results>,
+    wake: Arc<EventFd>,
+    /// Threads that may be held for ever hold nothing open but `wake`.
+    holds_nothing: bool,
+}
 
 /// The pool.
 pub struct Workers {
-    tasks: Sender<Task>,
-    results: Receiver<Vec<(EffectId, Done)>>,
-    wake: Arc<EventFd>,
+    pool: Arc<Pool>,
+    results: Receiver<Results>,
 }
 
 impl Workers {
     /// Starts the threads; they wake the loop through `wake`.
+    ///
+    /// What they do must use no file descriptor that is open already: not even SIGKILL ends a thread
+    /// that asks some servers, and what such a thread holds open stays open when the process is
+    /// killed. So init, helpers and clients would not hear that it is gone.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        let (tasks, queue) = channel::<Task>();
-        let (answer, results) = channel();
-        let queue = Arc::new(Mutex::new(queue));
-        for n in 0..WORKERS {
-            let (queue, answer, wake) = (queue.clone(), answer.clone(), wake.clone());
-            let serve = move || {
-                loop {
-                    // The lock is held while waiting for a task only: another worker waits behind it.
-                    let next = queue.lock().ok().and_then(|queue| queue.recv().ok());
-                    let Some(task) = next else { return };
-                    if answer.send(task()).is_err() {
-                        return;
-                    }
-                    wake.notify();
-                }
-            };
-            std::thread::Builder::new().name(format!("worker-{n}")).spawn(serve)?;
-        }
-        Ok(Workers { tasks, results, wake })
+        Workers::start_with(wake, true)
+    }
+
+    /// The same for what waits for nobody and uses what is open.
+    pub fn start_beside(wake: Arc<EventFd>) -> std::io::Result<Workers> {
+        Workers::start_with(wake, false)
+    }
+
+    fn start_with(wake: Arc<EventFd>, holds_nothing: bool) -> std::io::Result<Workers> {
+        let (answers, results) = channel();
+        let (queue, ready) = (Mutex::default(), Condvar::new());
+        let pool = Arc::new(Pool { queue, ready, answers, wake, holds_nothing });
+        let workers = Workers { pool, results };
+        let numbers: Vec<u64> = (0..WORKERS).map(|_| workers.pool.lock().one_more()).collect();
+        numbers.into_iter().try_for_each(|number| workers.pool.start_thread(number))?;
+        Ok(workers)
     }
 
     /// Has `task` done; its result comes back under `id`.
     pub fn run(&self, id: EffectId, task: impl FnOnce() -> Done + Send + 'static) {
-        self.run_all(move || vec![(id, task())]);
+        self.run_all([(id, Box::new(task) as Box<_>)].into());
     }
 
-    /// Has one task done that answers several effects.
-    pub fn run_all(&self, task: impl FnOnce() -> Vec<(EffectId, Done)> + Send + 'static) {
-        // The threads end only with the process.
-        let _ = self.tasks.send(Box::new(task));
+    /// Has several things done, and answered together unless one of them takes long.
+    pub fn run_all(&self, pieces: VecDeque<Piece>) {
+        let batch = Batch { pieces, done: Vec::new(), since: Instant::now() };
+        self.pool.lock().waiting.push_back(batch);
+        self.pool.ready.notify_one();
     }
 
     /// Results that are there.
@@ -60,8 +107,219 @@ impl Workers {
         self.results.try_iter().flatten()
     }
 
+    /// How long nobody is taken for held up, if somebody may be.
+    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let queue = self.pool.lock();
+        let waits = queue.is_somebody_waiting();
+        let behind = |batch: &&Batch| waits || !batch.pieces.is_empty() || !batch.done.is_empty();
+        let since = queue.under_way.values().filter(behind).map(|batch| batch.since);
+        // What has been taken over leaves nothing behind the one that is held up.
+        let late = since.map(|since| (since + PATIENCE).saturating_duration_since(now));
+        late.min().filter(|_| queue.threads < WORKERS_MAX)
+    }
+
+    /// Has done by others what waits behind workers that are held up.
+    pub fn relieve(&self, now: Instant) {
+        let Some(Relief { done, thread }) = self.pool.lock().relieve(now) else { return };
+        self.pool.answer(done);
+        match thread {
+            // Without a thread more, they wait as before.
+            Some(number) if self.pool.start_thread(number).is_err() => self.pool.lock().withdraw(),
+            Some(_) => {}
+            None => self.pool.ready.notify_one(),
+        }
+    }
+
     /// The eventfd that the loop watches.
     pub fn wake(&self) -> &Arc<EventFd> {
-        &self.wake
+        &self.pool.wake
+    }
+}
+
+/// What is to be done when somebody is held up.
+struct Relief {
+    /// Results that it had already.
+    done: Results,
+    /// The number of a thread that is to be started.
+    thread: Option<u64>,
+}
+
+impl Queue {
+    fn is_somebody_waiting(&self) -> bool {
+        !self.waiting.is_empty() && self.idle == 0
+    }
+
+    /// Counts a thread that is about to be started; its number.
+    fn one_more(&mut self) -> u64 {
+        self.started += 1;
+        self.threads += 1;
+        self.idle += 1;
+        self.started
+    }
+
+    /// It could not be started.
+    fn withdraw(&mut self) {
+        self.threads -= 1;
+        self.idle -= 1;
+    }
+
+    /// Takes what lies behind workers that are held up; nothing if none is.
+    fn relieve(&mut self, now: Instant) -> Option<Relief> {
+        let mut done = None;
+        for batch in self.under_way.values_mut().filter(|batch| batch.since + PATIENCE <= now) {
+            // One thread more for each time of patience.
+            batch.since = now;
+            done.get_or_insert_with(Results::new).append(&mut batch.done);
+            let pieces = std::mem::take(&mut batch.pieces);
+            if !pieces.is_empty() {
+                self.waiting.push_back(Batch { pieces, done: Vec::new(), since: now });
+            }
+        }
+        let starts = |queue: &mut Queue| queue.is_somebody_waiting() && queue.threads < WORKERS_MAX;
+        done.map(|done| Relief { done, thread: starts(self).then(|| self.one_more()) })
+    }
+}
+
+impl Pool {
+    /// What is under the lock is whole between any two of its changes.
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_thread(self: &Arc<Pool>, number: u64) -> std::io::Result<()> {
+        let pool = self.clone();
+        let serve = move || pool.serve(number);
+        std::thread::Builder::new().name(format!("worker-{number}")).spawn(serve).map(|_| ())
+    }
+
+    fn serve(&self, number: u64) {
+        if self.holds_nothing {
+            // Without, it holds open what the process has.
+            let _ = process::keep_only_descriptor(self.wake.as_fd());
+        }
+        let mut queue = self.lock();
+        loop {
+            queue = self
+                .ready
+                .wait_while(queue, |queue| queue.waiting.is_empty())
+                .unwrap_or_else(PoisonError::into_inner);
+            queue.idle -= 1;
+            if let Some(batch) = queue.waiting.pop_front() {
+                queue.under_way.insert(number, batch);
+            }
+            queue = self.work(queue, number);
+            // Whoever came for one that was held up goes when that one is back.
+            if queue.idle >= WORKERS {
+                queue.threads -= 1;
+                return;
+            }
+            queue.idle += 1;
+        }
+    }
+
+    /// Does what is under way in this thread, piece by piece.
+    fn work<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, number: u64) -> MutexGuard<'a, Queue> {
+        while let Some(batch) = queue.under_way.get_mut(&number) {
+            let Some((id, piece)) = batch.pieces.pop_front() else {
+                let over = queue.under_way.remove(&number);
+                drop(queue);
+                over.into_iter().for_each(|batch| self.answer(batch.done));
+                return self.lock();
+            };
+            batch.since = Instant::now();
+            drop(queue);
+            let result = piece();
+            queue = self.lock();
+            if let Some(batch) = queue.under_way.get_mut(&number) {
+                batch.done.push((id, result));
+            }
+        }
+        queue
+    }
+
+    fn answer(&self, done: Results) {
+        // The loop is gone only with the process.
+        if !done.is_empty() && self.answers.send(done).is_ok() {
+            self.wake.notify();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(
+        ids: std::ops::Range<u64>,
+        work: impl Fn(u64) + Send + Clone + 'static,
+    ) -> VecDeque<Piece> {
+        let piece = |id| {
+            let work = work.clone();
+            let task = move || {
+                work(id);
+                Done::Ok
+            };
+            (EffectId(id), Box::new(task) as Box<dyn FnOnce() -> Done + Send>)
+        };
+        ids.map(piece).collect()
+    }
+
+    /// The next results, as soon as there are some.
+    fn next(workers: &Workers) -> Vec<u64> {
+        let results = workers.results.recv().expect("the pool is there");
+        results.into_iter().map(|(id, _)| id.0).collect()
+    }
+
+    /// More of them than there are workers, each with others behind it: those are done nevertheless,
+    /// each once, and who held them up is answered when it comes back.
+    #[test]
+    fn who_waits_for_ever_holds_nobody_else_up() {
+        const HELD: u64 = 5;
+        let wake = Arc::new(EventFd::new().expect("an eventfd"));
+        let workers = Workers::start(wake).expect("threads");
+        let gate = Arc::new((Mutex::new(false), Condvar::new()));
+        for held in 0..HELD {
+            let gate = gate.clone();
+            let work = move |id: u64| {
+                if id % 100 == 1 {
+                    let is_closed = |open: &mut bool| !*open;
+                    let open = gate.0.lock().expect("no panic");
+                    drop(gate.1.wait_while(open, is_closed).expect("no panic"));
+                }
+            };
+            workers.run_all(pieces(100 * held..100 * held + 4, work));
+        }
+        let mut done = Vec::new();
+        let held: Vec<u64> = (0..HELD).map(|held| 100 * held + 1).collect();
+        let mut moment = Instant::now();
+        while done.len() < HELD as usize * 3 {
+            // As if they had been at it for long already.
+            moment += PATIENCE * 2;
+            workers.relieve(moment);
+            done.extend(workers.results().map(|(id, _)| id.0));
+            std::thread::yield_now();
+        }
+        done.sort_unstable();
+        let all = (0..HELD).flat_map(|held| (0..4).map(move |n| 100 * held + n));
+        assert_eq!(done, all.filter(|id| !held.contains(id)).collect::<Vec<_>>());
+        assert_eq!(workers.patience_left(Instant::now()), None, "nobody waits behind them");
+        *gate.0.lock().expect("no panic") = true;
+        gate.1.notify_all();
+        let mut late: Vec<u64> = Vec::new();
+        while late.len() < held.len() {
+            late.extend(next(&workers));
+        }
+        late.sort_unstable();
+        assert_eq!(late, held);
+        workers.run_all(pieces(7..8, |_| {}));
+        assert_eq!(next(&workers), [7]);
+    }
+
+    #[test]
+    fn what_was_asked_for_together_is_answered_together() {
+        let wake = Arc::new(EventFd::new().expect("an eventfd"));
+        let workers = Workers::start(wake).expect("threads");
+        workers.run_all(pieces(0..100, |_| {}));
+        assert_eq!(next(&workers), (0..100).collect::<Vec<_>>());
     }
 }

@@ -308,3 +308,43 @@ fn the_end_of_what_a_helper_could_not_tell_of_is_heard() {
     let Some(m) = killed_before_it_tells("held-ended", service, "failed", is_gone) else { return };
     assert_eq!(m.status("once.service")["result"], "exit-code");
 }
+
+/// A condition that asks a server which does not answer holds up its own unit alone. Not even SIGKILL ends
+/// the thread that asks, so the manager may stay when it is killed: another one takes its place.
+#[test]
+fn a_condition_that_is_never_answered_holds_up_its_unit_alone() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-conditions", "/dev/fuse");
+    }
+    // More than there are threads that look, and all asked for at once.
+    const ASKING: usize = 4;
+    let asks = "[Unit]\nConditionPathExists=/run/files/never\n[Service]\nExecStart=@P stay";
+    let asking: Vec<String> = (0..ASKING).map(|n| format!("asks{n}.service")).collect();
+    let wants = format!("[Unit]\nWants={} plain.service", asking.join(" "));
+    let plain = "[Unit]\nConditionPathExists=/run\n[Service]\nExecStart=@P stay";
+    let mut units = vec![
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("plain.service", plain),
+        ("all.target", &*wants),
+    ];
+    units.extend(asking.iter().map(|name| (&**name, asks)));
+    let Some(m) = Machine::start("held-conditions", &units) else { return };
+    m.expect_job("start", "server.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "all.target", "wait": false}));
+    m.wait_for("plain.service", "active/running");
+    m.expect_job("restart", "plain.service", "done");
+    let waits = |unit: &String| m.status(unit)["job"]["type"] == "start";
+    assert!(asking.iter().all(waits), "{}", m.status(&asking[0]));
+    let why = m.call("Why", &json!({"unit": asking[0]}));
+    assert!(why["units"][0]["path"][0]["under_way"].is_object(), "{why}");
+    assert!(m.kill_manager());
+    // Who asks the one that was killed may wait for as long as it stays.
+    until("another takes its place", || m.console().contains("going on after").then_some(()));
+    m.wait_until_it_listens();
+    m.expect_job("restart", "plain.service", "done");
+    assert!(asking.iter().all(waits), "{}", m.status(&asking[0]));
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &server]).expect("it can be killed");
+    let is_answered = |unit: &String| m.status(unit)["reason"]["code"] == "WR-0030";
+    until("all are answered", || asking.iter().all(is_answered).then_some(()));
+}

@@ -344,3 +344,95 @@ fn what_restart_starts_again_tells_how_often_and_what_ended_it() {
     assert!(step("again.service")["restart"].is_null());
     assert_eq!(m.call("Why", &json!({}))["units"].as_array().map(Vec::len), Some(1));
 }
+
+/// The first line is the root cause, and what stands below it says enough to mend it.
+#[test]
+fn the_root_is_whose_fault_it_is_and_says_what_it_was() {
+    let never = "[Service]\nType=oneshot\nTimeoutStartSec=infinity\nExecStart=@P stay";
+    let late = "[Unit]\nAfter=never.service\nJobTimeoutSec=100ms\n[Service]\nExecStart=@P stay";
+    let units = [
+        ("limit.socket", "[Socket]\nListenStream=/run/limit"),
+        ("limit.service", "[Unit]\nStartLimitBurst=2\n[Service]\nExecStart=@P exit:7"),
+        ("broken.socket", "[Socket]\nListenStream=/run/broken"),
+        ("broken.service", "[Unit]\nRequires=gone.service\n[Service]\nExecStart=@P serve"),
+        ("alone.socket", "[Socket]\nListenStream=/run/alone"),
+        ("down.service", "[Service]\nExecStart=@P stay"),
+        (
+            "needs.service",
+            "[Unit]\nRequisite=down.service\nAfter=down.service\n[Service]\nExecStart=@P stay",
+        ),
+        ("never.service", never),
+        (
+            "puller.service",
+            "[Unit]\nWants=never.service\nAfter=never.service\n[Service]\nExecStart=@P stay",
+        ),
+        ("late.service", late),
+        ("pre.service", "[Service]\nExecStartPre=@P exit:2\nExecStart=@P stay"),
+        ("stop.service", "[Service]\nExecStart=@P stay\nExecStop=@P exit:5"),
+        ("mute.service", "[Service]\nType=notify\nTimeoutStartSec=100ms\nExecStart=@P stay"),
+        (
+            "says.service",
+            "[Service]\nType=notify\nTimeoutStartSec=500ms\nExecStart=@P status:busy stay",
+        ),
+        ("out.service", "[Service]\nStandardOutput=append:/none/out\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("roots", &units) else { return };
+    let path = |unit: &str| {
+        let why = m.call("Why", &json!({"unit": unit}));
+        why["units"][0]["path"].as_array().expect("a path").clone()
+    };
+    let root = |unit: &str| path(unit).pop().expect("itself at least");
+    let code = |unit: &str| root(unit)["reason"]["code"].clone();
+
+    // A socket whose service ends at once over and over.
+    m.expect_job("start", "limit.socket", "done");
+    let connect = |path: &str| drop(std::os::unix::net::UnixStream::connect(m.inside(path)));
+    connect("/run/limit");
+    m.wait_for("limit.socket", "failed/failed");
+    for unit in ["limit.socket", "limit.service"] {
+        let root = root(unit);
+        assert_eq!(
+            (&root["name"], &root["reason"]["code"]),
+            (&json!("limit.service"), &json!("WR-0048"))
+        );
+        assert!(root["ended"].as_str().is_some_and(|it| it.ends_with("exit code 7")), "{root}");
+        assert!(root["reason"]["cure"].to_string().contains("reset-failed limit.service"));
+    }
+    // One whose service cannot be started at all is not told to have started it too often.
+    m.expect_job("start", "broken.socket", "done");
+    connect("/run/broken");
+    m.wait_for("broken.socket", "failed/failed");
+    assert_eq!(path("broken.socket")[0]["reason"]["code"], "WR-0060");
+    assert_eq!(root("broken.socket")["name"], "gone.service");
+    m.expect_job("start", "alone.socket", "failed");
+    assert_eq!(root("alone.socket")["detail"], "alone.service is not there");
+
+    m.expect_job("start", "needs.service", "dependency");
+    assert_eq!((path("needs.service").len(), code("needs.service")), (2, json!("WR-0001")));
+
+    m.call("Job", &json!({"type": "start", "unit": "puller.service", "wait": false}));
+    m.wait_for("never.service", "activating/start");
+    m.expect_job("start", "late.service", "timeout");
+    assert_eq!(path("late.service")[0]["reason"]["code"], "WR-0072");
+    assert_eq!(root("late.service")["name"], "never.service");
+
+    m.expect_job("start", "pre.service", "failed");
+    m.expect_job("start", "stop.service", "done");
+    m.expect_job("stop", "stop.service", "done");
+    for (unit, what) in [("pre", ("ExecStartPre=", 2)), ("stop", ("ExecStop=", 5))] {
+        let told = root(&format!("{unit}.service"))["command_ended"].clone();
+        let is_told = |text: &str| {
+            text.starts_with(what.0) && text.ends_with(&format!("left with exit code {}", what.1))
+        };
+        assert!(told.as_str().is_some_and(is_told), "{told}");
+    }
+
+    m.expect_job("start", "mute.service", "failed");
+    assert_eq!(root("mute.service")["detail"], "READY=1 was not heard");
+    m.expect_job("start", "says.service", "failed");
+    assert_eq!(root("says.service")["detail"], "busy", "its own words say more");
+    m.call("Job", &json!({"type": "start", "unit": "out.service", "wait": false}));
+    m.wait_for("out.service", "failed/failed");
+    let detail = root("out.service")["detail"].to_string();
+    assert!(detail.contains("open /none/out: No such file"), "{detail}");
+}

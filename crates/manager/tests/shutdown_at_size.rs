@@ -161,16 +161,19 @@ fn managers_of_users_end_in_order_and_within_one_budget() {
     let (console, recording) = end(&mut m);
     println!("{users} users with {each} units each: {:.3?} to the end", began.elapsed());
     let analysis = Analysis::of(&recording);
+    let bar_of =
+        |user| lab::recordings::bar(&analysis, &format!("session@{user}.service"), Work::Stop);
+    let slowest = (0..last).map(|user| bar_of(user).own_us()).max();
+    println!("the slowest of those that are not stuck took {slowest:?} us");
     for user in 0..users {
         let lines = m.lines(&format!("{user}/stopped"));
         let once: BTreeSet<&String> = lines.iter().collect();
         let said = m.lines(&format!("{user}/said")).join("\n");
         assert_eq!((once.len(), lines.len()), (each, each), "{user}: {lines:?}\n{said}");
         assert!(!said.contains("the last steps: "), "{user}: {said}");
-        let name = format!("session@{user}.service");
-        let bar = lab::recordings::bar(&analysis, &name, Work::Stop);
+        let bar = bar_of(user);
         let is_killed = bar.kills > 0;
-        assert_eq!(is_killed, user == last, "{name}: {bar:?}\n{console}");
+        assert_eq!(is_killed, user == last, "{user}: {bar:?}\n{console}");
         assert!(user != last || bar.own_us() >= budget_s as u64 * 1_000_000, "{bar:?}");
     }
 }

@@ -20,25 +20,9 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use lab::dice::{Dice, seed, variable};
 use lab::{Ended, Machine, pause, until};
 use serde_json::json;
-
-/// Numbers that look random: splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.0;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (x ^ (x >> 31)) % below.max(1)
-    }
-}
-
-fn variable(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
 
 const STEADY: usize = 12;
 const LANES: usize = 3;
@@ -251,8 +235,7 @@ fn nothing_is_lost_when_manager_and_helpers_are_killed_at_any_instant() {
     let units = units();
     let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
     let Some(m) = Machine::start("survival", &units) else { return };
-    let seed = variable("WARREN_SEED", u64::from(std::process::id()));
-    println!("WARREN_SEED={seed}");
+    let seed = seed();
     let steady: Vec<String> = (0..STEADY).map(|n| format!("steady-{n}.service")).collect();
     for unit in steady.iter().map(String::as_str).chain([
         "watched.service",
@@ -351,8 +334,7 @@ fn nobody_is_left_over_when_helpers_are_killed_with_the_manager() {
     let units = units();
     let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (n.as_str(), t.as_str())).collect();
     let Some(m) = Machine::start("survival-helpers", &units) else { return };
-    let seed = variable("WARREN_SEED", u64::from(std::process::id()));
-    println!("WARREN_SEED={seed}");
+    let seed = seed();
     let steady: Vec<String> = (0..STEADY).map(|n| format!("steady-{n}.service")).collect();
     steady.iter().for_each(|unit| m.expect_job("start", unit, "done"));
     let mut pids: Vec<u64> = steady.iter().filter_map(|unit| m.main_pid(unit)).collect();

@@ -96,6 +96,24 @@ fn why_tells_how_long_it_has_taken_and_may_take() {
     check("why-under-way", &why(&under_way, PLAIN));
 }
 
+/// Where the root is as it should be, what clears it is told of the unit that is not.
+#[test]
+fn why_tells_what_clears_it() {
+    let step = |name: &str, active: &str, code: &str, text: &str, cure: &str| {
+        json!({"name": name, "active": active, "sub": active,
+               "reason": {"code": code, "text": text, "cure": cure, "cause": null}})
+    };
+    let excluded = json!({"unit": "a.service", "impact": [], "path": [
+        step("a.service", "inactive", "WR-0065", "a unit that ExcludeAll= names is up", "stop that unit first"),
+        step("b.service", "active", "WR-0010", "a start job brought it up", ""),
+    ]});
+    let mut stopped = step("c.service", "failed", "WR-0040", "a process left", "see its log");
+    stopped["command_ended"] = json!("ExecStop= command 9 left with exit code 5");
+    stopped["ended"] = json!("main process 8 was ended by SIGTERM");
+    let failed = json!({"unit": "c.service", "impact": [], "path": [stopped]});
+    check("why-cure", &why(&json!({"units": [excluded, failed]}), PLAIN));
+}
+
 #[test]
 fn why_starts_at_the_root_cause() {
     let answer = json!({"units": [{

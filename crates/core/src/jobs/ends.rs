@@ -134,6 +134,10 @@ impl Core {
 
     /// What a later question after a job that came to nothing is answered with.
     fn remember_job(&mut self, unit: UnitId, kind: JobKind, result: JobResult, reason: Reason) {
+        // A look at whether it is up (Requisite=) is no job that it was to have.
+        if kind == JobKind::VerifyActive {
+            return;
+        }
         let at = self.now;
         let lost = (result != JobResult::Done).then_some(LostJob { kind, result, reason, at });
         let had = self.run(unit).history.as_ref().and_then(|h| h.lost_job);
@@ -204,9 +208,18 @@ impl Core {
             true => Code::DeviceMissing,
             false => Code::JobTimeout,
         };
-        let reason = Reason::new(code, Cause::None);
-        self.finish_job(unit, JobResult::Timeout, reason);
+        let cause = self.waited_for(unit).map_or(Cause::None, Cause::Dependency);
+        self.finish_job(unit, JobResult::Timeout, Reason::new(code, cause));
         self.emergency(action, unit);
+    }
+
+    /// The first unit whose job this one's job waits for.
+    fn waited_for(&self, unit: UnitId) -> Option<UnitId> {
+        let kind = self.run(unit).job.as_ref().filter(|job| job.blockers > 0)?.kind;
+        self.graph.ordered_with(unit).find(|&other| {
+            let job = self.run(other).job.as_ref();
+            job.is_some_and(|job| self.graph.may_wait(unit, kind, other, job.kind))
+        })
     }
 
     /// At the end of the manager a stop job is not given up: it waits for others no longer, and the

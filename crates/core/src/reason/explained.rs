@@ -254,9 +254,9 @@ rows! {
         "End who holds it and stop it again; `LazyUnmount=yes` takes it out of sight at once and \
          lets them finish."
     ServiceLimit:
-        "The unit that it starts ran into its own start limit (`WR-0048`), or cannot be started at \
-         all, so that listening on would only trigger it for ever."
-        "`warren why` of the service or mount that it activates."
+        "The unit that it starts ran into its own start limit (`WR-0048`), so that listening on \
+         would only trigger it for ever."
+        "`warren why UNIT` leads to the service or mount that it activates, and how that ended."
         "Mend that, `warren reset-failed` it and this one, then start this one."
     ReloadFailed:
         "A command of `ExecReload=` failed, or a mount could not be mounted anew with its options. \
@@ -265,7 +265,8 @@ rows! {
         "Correct the configuration and `warren reload UNIT` again."
     DependencyFailed:
         "A unit that it has in `Requires=`, `BindsTo=` or `RequiresMountsFor=` was to be up first \
-         and its start came to nothing, so this one was not begun."
+         and its start came to nothing, so this one was not begun. Of a socket: its service cannot \
+         be started at all."
         "`warren why UNIT` follows the path to the first that failed and says why."
         "Mend that one, then start this one. If it can do without: `Wants=` in place of `Requires=`."
     RequisiteMissing:
@@ -335,7 +336,7 @@ rows! {
     NotLoaded:
         "Some other unit or request names it, and there is no file of that name in any of the \
          directories, nor a template for an instance."
-        "`warren verify` lists names without files; `systemctl show -p UnitPath` the directories."
+        "`warren verify UNIT` of the unit that names it lists names without files; `systemctl show -p UnitPath` the directories."
         "Correct the name, install the package, or write the file and `warren refresh`."
     Masked:
         "Its file is a link to `/dev/null`, or empty: nobody can start it, by hand or as a \
@@ -385,12 +386,12 @@ rows! {
     StoodAgainst:
         "It was asked for with the job mode `fail`, or the job of a unit that it needs is irreversible, \
          as those of a shutdown are."
-        "`warren why UNIT` names the unit; `warren jobs` has the job."
+        "`warren why UNIT` names the unit; `systemctl list-jobs` has the job."
         "Start it when that job is over, without `--job-mode=fail`, or cancel the job: \
-         `warren cancel UNIT`."
+         `systemctl cancel JOB`."
     NotByHand:
         "`RefuseManualStart=yes` of its file: only units that want or require it start it."
-        "`warren cat UNIT`, and `warren list UNIT --reverse` for what wants it."
+        "`warren cat UNIT`, and `systemctl list-dependencies --reverse UNIT` for what wants it."
         "Start a unit that wants it, or take the setting away."
     StopCommandTimeout:
         "`ExecStop=` or `ExecStopPost=` was still at work when its share of `TimeoutStopSec=` was used up, \

@@ -5,6 +5,7 @@
 //! behind is removed by the next one.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod dice;
 pub mod recordings;
 
 use std::io::{BufRead, BufReader, Write};
@@ -257,13 +258,10 @@ impl Machine {
 
     /// The same while there is a machine; `None` when it has ended.
     pub fn call_while_up(&self, method: &str, parameters: &Value) -> Option<Value> {
-        // A process that has ended has no program any more.
-        let program = PathBuf::from(format!("/proc/{}/exe", self.init_pid));
         until(method, || {
             let stream = self.connect();
             let answer = stream.as_ref().and_then(|stream| ask(stream, method, parameters));
-            let is_over = || std::fs::read_link(&program).is_err();
-            (answer.is_some() || is_over()).then_some(answer)
+            (answer.is_some() || self.is_over()).then_some(answer)
         })
         .map(|answer| answer["parameters"].clone())
     }
@@ -353,9 +351,21 @@ impl Machine {
 
     // ---- the end ----
 
+    /// Whether the machine's process 1 has left.
+    pub fn is_over(&self) -> bool {
+        // A process that has ended has no program any more.
+        std::fs::read_link(format!("/proc/{}/exe", self.init_pid)).is_err()
+    }
+
     /// Asks for the end: `poweroff`, `reboot`, ...
     pub fn leave(&self, how: &str) {
         self.try_call("Leave", &json!({"how": how}));
+    }
+
+    /// Waits no longer for the stop of a unit. If it was the last, the machine may be over before
+    /// there is an answer; asked again it would never come.
+    pub fn skip(&self, unit: &str) {
+        self.call_while_up("Hurry", &json!({"unit": unit}));
     }
 
     /// Waits until the machine's process 1 has left; returns what was said.

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{
     CgroupPlace, Directories, DirectoryKind, DirectoryPlace, ExecSpec, LOG_SOCKETS, SpawnError,
+    StdInput, StdOutput,
 };
 use warren_sys::child::{CpuSet, ExecStrings};
 use warren_sys::tree::{self, Owner};
@@ -341,11 +342,22 @@ impl Prepared {
             ExecStep::Namespace => self.spec.log_sockets.clone().unwrap_or_default(),
             ExecStep::Chroot => self.spec.root_directory.clone().unwrap_or_default(),
             ExecStep::User => self.spec.user.clone().unwrap_or_default(),
-            ExecStep::Stdin => format!("{:?}", self.spec.stdin),
-            ExecStep::Stdout => format!("{:?}", self.spec.stdout),
-            ExecStep::Stderr => format!("{:?}", self.spec.stderr),
+            ExecStep::Stdin => match &self.spec.stdin {
+                StdInput::File(path) => path.clone(),
+                other => format!("{other:?}"),
+            },
+            ExecStep::Stdout => output_text(&self.spec.stdout),
+            ExecStep::Stderr => output_text(&self.spec.stderr),
             _ => String::new(),
         };
         if about.is_empty() { call.to_owned() } else { format!("{call} {about}") }
+    }
+}
+
+/// The file of an output, if it is one.
+fn output_text(output: &StdOutput) -> String {
+    match output {
+        StdOutput::File(path) | StdOutput::Append(path) | StdOutput::Truncate(path) => path.clone(),
+        other => format!("{other:?}"),
     }
 }

@@ -48,6 +48,10 @@ const TOKEN_TIMER: u64 = 1;
 const TOKEN_ROOM: u64 = 2;
 const TOKEN_CONTROL: u64 = 3;
 
+/// A manager that is ending is reaped within this time, or the kernel holds a thread of it, as in a
+/// look at a path whose server does not answer: it runs no more, and the next one is started.
+const DYING_NS_MAX: u64 = 5_000_000_000;
+
 /// One exec helper: its place stays, the process behind it may change.
 pub struct Helper {
     /// 0 while none runs.
@@ -68,6 +72,8 @@ struct Manager {
     started_ns: u64,
     /// Killed by us for its silence.
     hung: bool,
+    /// Since when it is ending: it has closed its socket, or was killed.
+    dying_ns: Option<u64>,
 }
 
 /// What every manager is handed.
@@ -372,6 +378,7 @@ impl Init {
                 self.start_helper(index, now);
             }
         }
+        self.leave_held_manager(now);
         if self.manager_at_ns.is_some_and(|at| at <= now) {
             self.start_manager(now);
         }
@@ -422,9 +429,28 @@ impl Init {
         let child = self.manager_program.start(&mut self.stack, &[theirs.as_fd()])?;
         self.epoll.add(&ours, TOKEN_CONTROL, Interest::READ)?;
         self.link = Some(Link::new(ours));
-        self.manager =
-            Some(Manager { pid: child.pid, pidfd: child.pidfd, started_ns: now, hung: false });
+        self.manager = Some(Manager {
+            pid: child.pid,
+            pidfd: child.pidfd,
+            started_ns: now,
+            hung: false,
+            dying_ns: None,
+        });
         Ok(())
+    }
+
+    /// Waits no longer for a manager of which the kernel holds a thread. Its record, whenever it comes,
+    /// is that of a process that nobody knows.
+    fn leave_held_manager(&mut self, now: u64) {
+        let Some(manager) = &self.manager else { return };
+        if manager.dying_ns.is_none_or(|since| now < since + DYING_NS_MAX) {
+            return;
+        }
+        say(&format!("the kernel holds manager {}: another takes its place", manager.pid));
+        let kind = ExitKind::Killed(SIGKILL);
+        let exit =
+            Exit { pid: manager.pid, uid: 0, kind, user_us: 0, system_us: 0, max_rss_kib: 0 };
+        self.manager_ended(exit, now);
     }
 
     // ---- talking ----
@@ -445,7 +471,8 @@ impl Init {
     /// The manager has closed its socket: it is ending, or it is of no use any more. The link
     /// stays until it is reaped, unwatched, because a closed socket is always ready.
     fn hung_up(&mut self) {
-        if let (Some(link), Some(manager)) = (&self.link, &self.manager) {
+        if let (Some(link), Some(manager)) = (&self.link, &mut self.manager) {
+            manager.dying_ns.get_or_insert_with(time::monotonic_ns);
             let _ = self.epoll.remove(link.socket());
             let _ = process::pidfd_signal(manager.pidfd.as_fd(), SIGKILL);
         }
@@ -498,6 +525,7 @@ impl Init {
         }
         say("manager is silent: killing it");
         manager.hung = true;
+        manager.dying_ns.get_or_insert(now);
         let _ = process::pidfd_signal(manager.pidfd.as_fd(), SIGKILL);
     }
 
@@ -512,7 +540,9 @@ impl Init {
         let helpers = self.shared.helpers.iter().filter_map(|h| h.start_at_ns);
         // Without room a look would find nobody; new room wakes us.
         let look = self.looks.due_ns().filter(|_| self.ring.has_room());
-        let manager = self.manager_at_ns.into_iter().chain(self.heartbeat_due_ns());
+        let dying = self.manager.as_ref().and_then(|manager| manager.dying_ns);
+        let dying = dying.map(|since| since + DYING_NS_MAX);
+        let manager = self.manager_at_ns.into_iter().chain(self.heartbeat_due_ns()).chain(dying);
         let next = helpers.chain(manager).chain(look).min();
         if next == self.armed_ns {
             return;
