@@ -39,7 +39,8 @@ run: build ## show the main job on SETS x 4 units in a nested manager
 peers: ## install the Debian programs that tests compare with (as root)
 	@sh scripts/peers.sh
 
-test: tools ## everything that CI runs
+test: ## everything that CI runs
+	@sh scripts/tools.sh test
 	@cargo xtask test
 
 build: tools ## static release programs in target/

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what building and testing need and is missing: Debian packages (as root), and by
+# tools.sh [test]
+# Installs what building, and testing if asked for, need and is missing: Debian packages (as root), and by
 # rustup the toolchain that rust-toolchain.toml pins. Says what it does; does nothing twice.
 set -eu
 cd "$(dirname "$0")/.."
@@ -12,6 +13,8 @@ need cc gcc libc6-dev
 need curl curl ca-certificates
 need git git
 need python3 python3
+# Tests end processes with kill(1); that of the shell is no program.
+[ "${1:-}" != test ] || need ps procps
 # Static programs need the C library's archive too.
 [ -n "$(find /usr/lib /lib -maxdepth 2 -name libc.a 2>/dev/null)" ] || missing="$missing libc6-dev"
 
