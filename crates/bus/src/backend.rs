@@ -209,6 +209,17 @@ pub enum ManagerSetting {
     ServiceWatchdogs(bool),
 }
 
+impl ManagerSetting {
+    /// The property's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            ManagerSetting::LogLevel(_) => "LogLevel",
+            ManagerSetting::LogTarget(_) => "LogTarget",
+            ManagerSetting::ServiceWatchdogs(_) => "ServiceWatchdogs",
+        }
+    }
+}
+
 /// What is done to unit files; the meanings are those of systemctl(1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)]

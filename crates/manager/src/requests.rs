@@ -191,6 +191,11 @@ impl Daemon {
                 self.shared.change_facts(|facts| facts.exit_code = code);
                 Ok(Answer::Done)
             }
+            Call::SetProperty(setting) => Err(BusError::not_supported(format!(
+                "{} cannot be changed while this manager runs.",
+                setting.name()
+            ))),
+            // The rest is answered where it was taken.
             _ => Err(BusError::not_supported("This version does not do this.")),
         }
     }

@@ -2,6 +2,8 @@
 
 mod lab;
 
+use std::os::unix::fs::MetadataExt;
+
 use lab::Machine;
 use serde_json::{Value, json};
 
@@ -27,6 +29,11 @@ fn a_unit_whose_source_was_edited_says_so_until_a_reload() {
         assert_eq!(all.filter(differs).collect::<Vec<_>>(), expected);
     };
     m.run(&["touch", source]).expect("a file");
+    // What changes in the tick of the clock in which it is read may have changed after that.
+    let touched = std::fs::metadata(m.inside(source)).expect("it is there");
+    let touched_ns = touched.ctime() * 1_000_000_000 + touched.ctime_nsec();
+    let is_later = || warren_sys::time::coarse_ns() > touched_ns.cast_unsigned();
+    lab::until("the clock of files goes on", || is_later().then_some(()));
     // The other one's is never there.
     check(&["a.service", "b.service"]);
     reload(&m, &json!({"dry_run": true}));
