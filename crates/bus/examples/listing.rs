@@ -157,7 +157,7 @@ fn main() {
     let path = std::env::temp_dir().join(format!("warren-bus-listing-{}", std::process::id()));
     let still = units(count);
     println!("{} names", still.view.graph.len());
-    let bus = Bus::start(&path, None, Arc::new(still)).expect("a bus can be started");
+    let bus = Bus::start(&path, None, None, Arc::new(still)).expect("a bus can be started");
     let mut client = Client::new(&path);
     let manager = "/org/freedesktop/systemd1";
     let list = "org.freedesktop.systemd1.Manager.ListUnits";

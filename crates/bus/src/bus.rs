@@ -3,8 +3,8 @@
 use crate::backend::Backend;
 use crate::server::{Link, Mail, Mailbox, Server};
 use crate::signals::Announcement;
-use rustix::fd::OwnedFd;
-use rustix::fs::Mode;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{FileType, Mode};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
@@ -36,26 +36,36 @@ impl std::fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// A bus that serves. Dropping it ends its thread and removes its socket.
+/// A bus that serves. Dropping it ends its thread and removes its socket, unless somebody keeps that.
 pub struct Bus {
     mailbox: Arc<Mailbox>,
     thread: Option<JoinHandle<()>>,
     path: PathBuf,
+    /// A copy of the one that clients come to.
+    listener: OwnedFd,
+    is_kept: bool,
 }
 
 impl Bus {
     /// Listens at `path`, in place of whatever socket is there, and serves in a thread of its
-    /// own. Everyone who can reach the path may connect; who may write is decided by user id. With
+    /// own. If the socket there is that of an earlier bus, `kept` is its listener ([`Bus::listener`]):
+    /// who connected since that one ended is served now. Everyone who can reach the path may connect; who may write is decided by user id. With
     /// `message_bus`, the path of a message bus's socket, clients there are served as well, while
     /// its service is up.
     pub fn start(
         path: &Path,
+        kept: Option<OwnedFd>,
         message_bus: Option<PathBuf>,
         backend: Arc<dyn Backend>,
     ) -> Result<Bus, StartError> {
         let error = |action| move |errno| StartError { action, path: path.to_owned(), errno };
         let mailbox = Arc::new(Mailbox::new().map_err(error("making the mailbox for"))?);
-        let listener = listen_at(path).map_err(error("listening at"))?;
+        let listener = match kept.filter(|_| is_socket(path)) {
+            Some(kept) => kept,
+            None => listen_at(path).map_err(error("listening at"))?,
+        };
+        let copy = rustix::io::fcntl_dupfd_cloexec(&listener, 0);
+        let copy = copy.map_err(error("copying the socket of"))?;
         let server_id = random_id().map_err(error("making an id for"))?;
         let link = message_bus.map(Link::new);
         let server = Server::new(listener, link, backend, mailbox.clone(), server_id)
@@ -65,7 +75,23 @@ impl Bus {
             .spawn(move || server.run())
             .map_err(|e| Errno::from_io_error(&e).unwrap_or(Errno::AGAIN))
             .map_err(error("making a thread for"))?;
-        Ok(Bus { mailbox, thread: Some(thread), path: path.to_owned() })
+        Ok(Bus {
+            mailbox,
+            thread: Some(thread),
+            path: path.to_owned(),
+            listener: copy,
+            is_kept: false,
+        })
+    }
+
+    /// The listening socket: whoever keeps it keeps those who connect while nobody serves.
+    pub fn listener(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+
+    /// The socket stays where it is when this bus ends: another one takes it over.
+    pub fn leave_socket(&mut self) {
+        self.is_kept = true;
     }
 
     /// Tells subscribers of a batch. [`Backend::view`] must give its view, or a later one, from
@@ -104,7 +130,9 @@ impl Drop for Bus {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        let _ = rustix::fs::unlink(&self.path);
+        if !self.is_kept {
+            let _ = rustix::fs::unlink(&self.path);
+        }
     }
 }
 
@@ -123,6 +151,12 @@ fn listen_at(path: &Path) -> Result<OwnedFd, Errno> {
     listen(&socket, BACKLOG)?;
     rustix::fs::rename(&*fresh, path)?;
     Ok(socket)
+}
+
+/// Whether the path leads to a socket: somebody may have removed it.
+fn is_socket(path: &Path) -> bool {
+    let found = rustix::fs::lstat(path);
+    found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Socket)
 }
 
 fn random_id() -> Result<[u8; 32], Errno> {

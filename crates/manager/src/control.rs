@@ -8,7 +8,8 @@
 //! loop.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -39,14 +40,30 @@ const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// How long a client may leave an answer unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Listens at `path` and serves in threads of its own.
-pub fn start(path: &Path, shared: Arc<Shared>) -> std::io::Result<()> {
+/// Listens at `path` and serves in threads of its own. `kept` is the listener of an earlier manager:
+/// who connected since that one ended is served now. Returns a copy of the listener, to be kept.
+pub fn start(
+    path: &Path,
+    kept: Option<OwnedFd>,
+    shared: Arc<Shared>,
+) -> std::io::Result<UnixListener> {
+    let is_there =
+        || std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let listener = match kept.filter(|_| is_there()) {
+        Some(kept) => UnixListener::from(kept),
+        None => bind(path)?,
+    };
+    let copy = listener.try_clone()?;
+    std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &shared))?;
+    Ok(copy)
+}
+
+fn bind(path: &Path) -> std::io::Result<UnixListener> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path)?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o666);
     std::fs::set_permissions(path, mode)?;
-    std::thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &shared))?;
-    Ok(())
+    Ok(listener)
 }
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {

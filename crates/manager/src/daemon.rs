@@ -115,6 +115,8 @@ pub struct Daemon {
     pub(crate) recorder: crate::recorder::Recorder,
     pub(crate) state: StateFile,
     pub(crate) bus: Option<Bus>,
+    /// What the last manager listened at for clients.
+    pub(crate) listeners: crate::start::Listeners,
     pub(crate) epoll: Epoll,
     pub(crate) loader: Sender<LoaderOrder>,
     pub(crate) orders: Receiver<Order>,
@@ -583,9 +585,10 @@ impl Daemon {
         crate::ready::tell("READY=1\nSTATUS=Ready.");
     }
 
-    fn leave(self, leaving: Leaving) -> i32 {
+    fn leave(mut self, leaving: Leaving) -> i32 {
         match leaving {
             Leaving::Restart => {
+                self.bus.iter_mut().for_each(Bus::leave_socket);
                 // Init takes a link that is closed before the process has ended for a fault.
                 std::mem::forget(self.init);
                 EXIT_RESTART

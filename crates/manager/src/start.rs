@@ -2,7 +2,7 @@
 //! `resume`.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -65,6 +65,7 @@ pub(crate) struct Kept {
     pub(crate) record: Option<OwnedFd>,
     pub(crate) generation: Option<OwnedFd>,
     pub(crate) notify: Option<OwnedFd>,
+    pub(crate) listeners: Listeners,
     pub(crate) pipe: [Option<OwnedFd>; 2],
     pub(crate) helpers: KeptHelpers,
     pub(crate) sockets: Vec<(String, OwnedFd)>,
@@ -72,6 +73,18 @@ pub(crate) struct Kept {
     pub(crate) log: KeptLog,
     pub(crate) devices: KeptDevices,
 }
+
+/// Where clients come in: init keeps both, so that who connects while there is no manager is served by
+/// the next one.
+#[derive(Default)]
+pub(crate) struct Listeners {
+    private: Option<OwnedFd>,
+    control: Option<OwnedFd>,
+}
+
+const PRIVATE_NAME: &str = "listen/private";
+
+const CONTROL_NAME: &str = "listen/control";
 
 const NOTIFY_NAME: &str = "notify";
 
@@ -93,6 +106,8 @@ fn sort_kept(stored: Vec<(String, OwnedFd)>) -> Kept {
             RECORD_NAME => kept.record = Some(fd),
             GENERATION_NAME => kept.generation = Some(fd),
             NOTIFY_NAME => kept.notify = Some(fd),
+            PRIVATE_NAME => kept.listeners.private = Some(fd),
+            CONTROL_NAME => kept.listeners.control = Some(fd),
             n if n == PIPE_NAMES[0] => kept.pipe[0] = Some(fd),
             n if n == PIPE_NAMES[1] => kept.pipe[1] = Some(fd),
             n if n.starts_with("socket/") => kept.sockets.push((name, fd)),
@@ -247,6 +262,7 @@ fn make(
         mounts: MountTable::unread(),
         state,
         bus: None,
+        listeners: std::mem::take(&mut kept.listeners),
         epoll: Epoll::new().map_err(text("making an epoll instance"))?,
         loader: loader_in,
         orders,
@@ -419,7 +435,6 @@ impl Daemon {
     }
 
     fn watch_sources(&mut self) -> warren_sys::Result<()> {
-        use std::os::fd::AsFd;
         self.epoll.add(self.init.socket(), token::INIT, Interest::READ)?;
         // Each notification is reported once: the counters need not be read.
         let notified = Interest::READ | Interest::EDGE;
@@ -472,14 +487,27 @@ impl Daemon {
     pub(crate) fn serve(&mut self) -> Result<(), StartError> {
         if !self.options.no_bus {
             let message_bus = Some(self.options.bus_socket());
-            match Bus::start(&self.options.private_socket(), message_bus, self.shared.clone()) {
-                Ok(bus) => self.bus = Some(bus),
+            let (path, kept) = (self.options.private_socket(), self.listeners.private.take());
+            match Bus::start(&path, kept, message_bus, self.shared.clone()) {
+                Ok(bus) => {
+                    self.keep_listener(PRIVATE_NAME, bus.listener());
+                    self.bus = Some(bus);
+                }
                 Err(e) => say!("systemctl is not served: {e}"),
             }
         }
-        crate::control::start(&self.options.control_socket(), self.shared.clone())
+        let (path, kept) = (self.options.control_socket(), self.listeners.control.take());
+        let listener = crate::control::start(&path, kept, self.shared.clone())
             .map_err(text("starting the control socket"))?;
+        self.keep_listener(CONTROL_NAME, listener.as_fd());
         self.serving = true;
         Ok(())
+    }
+
+    /// Without it clients are turned away while there is no manager.
+    fn keep_listener(&mut self, name: &str, listener: BorrowedFd<'_>) {
+        if let Err(e) = self.init.store(name, listener) {
+            say!("clients are not kept over a restart of the manager: {e}");
+        }
     }
 }

@@ -414,3 +414,24 @@ fn check_restarts(m: &Machine) {
     let restarts = m.status("crash.service")["restarts"].as_u64().unwrap_or(0);
     assert!(runs == restarts + 1 || runs == restarts, "{runs} runs, {restarts} restarts");
 }
+
+/// Clients that come while there is no manager are served by the next one: nobody is refused.
+#[test]
+fn who_comes_while_there_is_no_manager_is_served_by_the_next() {
+    let Some(m) = Machine::start("doors", &[("a.service", "[Service]\nExecStart=@P stay")]) else {
+        return;
+    };
+    m.expect_job("start", "a.service", "done");
+    let warren = lab::program_of("warren-cli", "warren");
+    let has_systemctl = m.run(&["systemctl", "--version"]).is_ok();
+    for _ in 0..2 {
+        assert!(m.kill_manager());
+        let said = m.run(&[&warren, "status", "a.service"]).expect("nobody is turned away");
+        assert!(said.contains("active (running)"), "{said}");
+        assert!(m.kill_manager());
+        if has_systemctl {
+            let said = m.run(&["systemctl", "is-active", "a"]).expect("nobody is turned away");
+            assert_eq!(said, "active\n");
+        }
+    }
+}

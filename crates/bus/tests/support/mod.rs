@@ -142,7 +142,7 @@ impl Machine {
 
     /// The same, and on the message bus at `message_bus` too.
     pub fn serve_and_join(self: &Arc<Machine>, path: &Path, message_bus: Option<PathBuf>) {
-        let bus = Bus::start(path, message_bus, self.clone()).expect("a bus can be started");
+        let bus = Bus::start(path, None, message_bus, self.clone()).expect("a bus can be started");
         *self.bus.lock().unwrap() = Some(bus);
     }
 
