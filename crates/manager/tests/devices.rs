@@ -171,8 +171,8 @@ fn a_mount_by_hand_goes_with_a_device_that_binds_it() {
 
 #[test]
 fn units_of_one_device_follow_its_place_in_sysfs() {
-    if !std::path::Path::new("/usr/bin/systemctl").exists() {
-        return lab::not_run("units_of_one_device", "systemctl(1)");
+    if !lab::has_systemctl("units_of_one_device_follow_its_place_in_sysfs") {
+        return;
     }
     let user = "[Unit]\nWants=dev-disk-by\\x2did-sda.device dev-other.device dev-alias.device \
                 sys-alias.device relative.device";

@@ -31,8 +31,8 @@ fn end(m: &mut Machine) -> (String, warren_trace::record::Recording) {
 
 #[test]
 fn what_is_mounted_by_hand_is_a_unit_until_it_is_gone() {
-    if !std::path::Path::new("/usr/bin/systemctl").exists() {
-        return lab::not_run("by-hand", "systemctl(1)");
+    if !lab::has_systemctl("what_is_mounted_by_hand_is_a_unit_until_it_is_gone") {
+        return;
     }
     let user = "[Unit]\nRequiresMountsFor=/run/data/below\n[Service]\nExecStart=@P stay";
     let Some(m) = Machine::start("by-hand", &[("user.service", user)]) else { return };

@@ -223,8 +223,8 @@ fn files_by_hand_come_before_rules_and_rules_before_generators() {
 #[test]
 fn systemctl_reads_them_as_files() {
     let Some(m) = start("systemctl") else { return };
-    if m.run(&["systemctl", "--version"]).is_err() {
-        return lab::not_run("systemctl_reads_them_as_files", "systemctl");
+    if !lab::has_systemctl("systemctl_reads_them_as_files") {
+        return;
     }
     let shown = m.run(&["systemctl", "cat", "a-web.service"]).expect("cat works");
     assert!(shown.contains("# Made by apply Service") && shown.contains("ExecStart="), "{shown}");

@@ -95,6 +95,30 @@ fn programs() -> &'static Path {
     })
 }
 
+/// Whether there is systemd's client for what `test` asks; says so if not.
+pub fn has_systemctl(test: &str) -> bool {
+    let has = Path::new("/usr/bin/systemctl").exists();
+    if !has {
+        not_run(test, "systemctl(1)");
+    }
+    has
+}
+
+/// Whether users other than root reach the programs, as `test` needs; says so if not. A checkout may lie
+/// in the home directory of root.
+pub fn others_reach_programs(test: &str) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    const SEARCHED_BY_OTHERS: u32 = 0o001;
+    let is_open = |directory: &Path| {
+        directory.metadata().is_ok_and(|found| found.mode() & SEARCHED_BY_OTHERS != 0)
+    };
+    let reach = programs().ancestors().all(is_open);
+    if !reach {
+        not_run(test, "a checkout that other users reach");
+    }
+    reach
+}
+
 /// A program of another package, built if need be.
 pub fn program_of(package: &str, name: &str) -> String {
     let path = programs().join(name);
