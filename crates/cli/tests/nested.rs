@@ -99,9 +99,14 @@ fn the_tour_of_rules_works() {
 
 /// Starts an empty machine and waits until it is up. The name says whose it is.
 fn start_machine(test: &str) -> (Child, i32) {
+    start_machine_by(command(), test)
+}
+
+/// The same by a command that becomes `warren` with the arguments it is given.
+fn start_machine_by(mut command: Command, test: &str) -> (Child, i32) {
     let path = std::env::temp_dir().join(format!("warren-test-{test}-{}", std::process::id()));
     let notify = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket can be made");
-    let machine = command()
+    let machine = command
         .args(["run", "--quiet"])
         .env("NOTIFY_SOCKET", &path)
         .stdin(Stdio::null())
@@ -187,4 +192,47 @@ fn a_killed_run_takes_its_machine_along() {
     wait_for_end(outer);
     assert!(!Path::new(&format!("/proc/{init}")).exists(), "process 1 is gone");
     assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+}
+
+/// A root directory that is no mount point, as of a plain chroot(8), with this machine's directories
+/// and what is to be executed.
+const CHROOT: &str = r#"
+set -e
+root=$1 program=$2; shift 2
+mkdir -p "$root/proc" "$root/tmp" "$root/run"
+for name in bin etc lib lib32 lib64 sbin usr dev sys; do
+    if [ -L "/$name" ]; then cp -a "/$name" "$root/$name"
+    elif [ -d "/$name" ]; then mkdir "$root/$name"; mount --rbind "/$name" "$root/$name"; fi
+done
+mount --rbind /proc "$root/proc"
+mount --bind /tmp "$root/tmp"
+mkdir "$root/programs"
+mount --bind "${program%/*}" "$root/programs"
+exec chroot "$root" "/programs/${program##*/}" "$@"
+"#;
+
+#[test]
+fn a_machine_runs_in_a_plain_chroot() {
+    if let Some(why) = lacks() {
+        return not_run("a_machine_runs_in_a_plain_chroot", why);
+    }
+    if std::env::temp_dir() != Path::new("/tmp") {
+        return not_run("a_machine_runs_in_a_plain_chroot", "temporary files in /tmp");
+    }
+    let root = std::env::temp_dir().join(format!("warren-test-root-{}", std::process::id()));
+    std::fs::create_dir(&root).expect("a directory can be made");
+    let mut chroot = Command::new("unshare");
+    chroot.args(["--mount", "--propagation", "private", "sh", "-c", CHROOT, "sh"]);
+    chroot.arg(&root).arg(env!("CARGO_BIN_EXE_warren"));
+    let (mut machine, init) = start_machine_by(chroot, "chroot");
+    let name = format!("nested-{}", machine.id());
+    let ask = command().args(["-M", &name, "is-active", "multi-user.target"]).output();
+    assert_eq!(ask.expect("it can be run").stdout, b"active\n");
+    process::kill(machine.id() as i32, 15).expect("it can be signalled");
+    let status = machine.wait().expect("it ends");
+    assert!(status.success(), "{status}");
+    wait_for_end(init);
+    assert_eq!(left_behind(machine.id()), Vec::<PathBuf>::new());
+    // Its mounts were in a namespace that is gone: what is left are directories and links.
+    std::fs::remove_dir_all(&root).expect("it can be removed");
 }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use warren_sys::child::{self, Capabilities};
-use warren_sys::mount::{self, MountOptions, Propagation, Sharing};
+use warren_sys::mount::{self, MountOptions, Sharing};
 use warren_sys::namespace::{self, Namespaces};
 use warren_sys::{Result, seccomp};
 
@@ -48,7 +48,7 @@ fn own_view(roots: &Roots) -> std::result::Result<(), String> {
     }
     let failed = |error: warren_sys::Error| format!("no view of its own: {error}");
     namespace::unshare(Namespaces::MOUNT).map_err(failed)?;
-    mount::set_propagation("/", slave()).map_err(failed)?;
+    mount::set_propagation_of_all(Sharing::Slave).map_err(failed)?;
     let empty = MountOptions::parse("nosuid,nodev,noexec,mode=755,size=64k");
     mount::mount_fs("tmpfs", STAGE, "tmpfs", &empty).map_err(failed)?;
     for (path, without_devices) in paths {
@@ -59,10 +59,6 @@ fn own_view(roots: &Roots) -> std::result::Result<(), String> {
     let read_only = MountOptions::parse("remount,ro,nosuid,nodev,noexec");
     mount::mount_fs("", STAGE, "", &read_only).map_err(failed)?;
     change_root().map_err(failed)
-}
-
-fn slave() -> Propagation {
-    (Sharing::Slave, true)
 }
 
 fn bind(path: &Path, without_devices: bool) -> Result<()> {

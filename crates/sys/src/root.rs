@@ -6,11 +6,12 @@ use std::path::Path;
 use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{
-    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind_recursive,
-    mount_change, mount_move, move_mount, open_tree, unmount,
+    MoveMountFlags, OpenTreeFlags, UnmountFlags, mount_bind_recursive, mount_move, move_mount,
+    open_tree, unmount,
 };
 
 use crate::error::{Context, Result};
+use crate::mount::{Sharing, set_propagation_of_all};
 
 /// What the new root gets from the old one: the kernel's own file systems and the run-time state.
 const TAKEN_ALONG: [&str; 4] = ["dev", "proc", "sys", "run"];
@@ -25,8 +26,7 @@ const TAKEN_ALONG: [&str; 4] = ["dev", "proc", "sys", "run"];
 /// # Errors
 /// The directory is not there, or the kernel refuses; the old root is then still in force.
 pub fn switch_root(new_root: &Path) -> Result<()> {
-    let all = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", all).call_on("make private", "/")?;
+    set_propagation_of_all(Sharing::Private)?;
     let copy = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
         | OpenTreeFlags::AT_RECURSIVE;

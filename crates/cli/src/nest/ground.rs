@@ -27,7 +27,7 @@ pub const RULES_DIRECTORY: &str = "/run/warren/fleet.d";
 /// Replaces the root of this mount namespace. Unit files are shown where the system's lie, rules
 /// at [`RULES_DIRECTORY`].
 pub fn build(args: &RunArgs, cgroups: bool) -> Result<()> {
-    mount::set_propagation("/", (Sharing::Private, true))?;
+    mount::set_propagation_of_all(Sharing::Private)?;
     // Held open: these may lie below what is about to be covered.
     let units = args.units.as_deref().map(open_directory).transpose()?;
     let rules = args.fleet.as_deref().map(open_directory).transpose()?;

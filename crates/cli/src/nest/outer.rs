@@ -55,7 +55,10 @@ fn unshare(args: &NestArgs) -> Result<()> {
     if args.run.private_network {
         what = what | Namespaces::NET;
     }
-    namespace::unshare(what).context("new namespaces are not allowed here")?;
+    namespace::unshare(what).context(match args.user_namespace {
+        true => "new namespaces are not allowed here (never in a chroot, to users other than root)",
+        false => "new namespaces are not allowed here",
+    })?;
     if args.user_namespace {
         let own = |id: u32| [IdRange { inside: 0, outside: id, count: 1 }];
         namespace::write_id_maps(std::process::id() as i32, &own(uid), &own(gid))?;

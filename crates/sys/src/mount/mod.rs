@@ -8,9 +8,12 @@ use std::ffi::CString;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::Errno;
 use rustix::mount as rm;
 
 use crate::error::{Context, Error, Result};
+use crate::namespace::{self, Namespaces};
 
 pub mod mountinfo;
 pub mod options;
@@ -127,16 +130,44 @@ fn remount(target: &str, options: &MountOptions) -> Result<()> {
 
 /// Changes how mounts below are shared with other namespaces.
 pub fn set_propagation(target: &str, propagation: Propagation) -> Result<()> {
-    use rm::MountPropagationFlags as P;
     let (kind, recursive) = propagation;
-    let flag = match kind {
-        options::Sharing::Shared => P::SHARED,
-        options::Sharing::Private => P::PRIVATE,
-        options::Sharing::Slave => P::DOWNSTREAM,
-        options::Sharing::Unbindable => P::UNBINDABLE,
-    };
-    let flags = if recursive { flag | P::REC } else { flag };
+    let rest = rm::MountPropagationFlags::REC;
+    let flags = if recursive { kind.flag() | rest } else { kind.flag() };
     rm::mount_change(target, flags).call_on("mount propagation", target)
+}
+
+/// Changes how every mount of this namespace is shared with others. The root directory is a mount point
+/// afterwards: where it is none, as in a plain chroot(2), it is bound over itself.
+///
+/// For a thread that has its root directory for itself, as after unshare(2) of its mounts. Makes no
+/// allocation, so it may be called in a vfork child.
+///
+/// # Errors
+/// Without a mount point, `/proc` is needed too.
+pub fn set_propagation_of_all(kind: Sharing) -> Result<()> {
+    let change = || rm::mount_change("/", kind.flag() | rm::MountPropagationFlags::REC);
+    match change() {
+        Err(Errno::INVAL) => {}
+        other => return other.call("mount propagation of the root directory"),
+    }
+    let root = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = open("/", root, Mode::empty()).call("open the root directory")?;
+    // What a change is to begin with lies outside of the root directory. Who enters a mount namespace
+    // comes to its root (setns(2)), also when it is his own.
+    let own = "/proc/thread-self/ns/mnt";
+    let own = open(own, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).call("open ns/mnt")?;
+    namespace::enter(own.as_fd(), Namespaces::MOUNT)?;
+    change().call("mount propagation of the namespace")?;
+    let all = rm::OpenTreeFlags::OPEN_TREE_CLONE
+        | rm::OpenTreeFlags::OPEN_TREE_CLOEXEC
+        | rm::OpenTreeFlags::AT_EMPTY_PATH
+        | rm::OpenTreeFlags::AT_RECURSIVE;
+    let bound = rm::open_tree(&root, "", all).call("open_tree")?;
+    let both =
+        rm::MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | rm::MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
+    rm::move_mount(&bound, "", &root, "", both).call("move_mount")?;
+    rustix::process::fchdir(&bound).call("fchdir")?;
+    rustix::process::chroot(".").call("chroot")
 }
 
 /// How to unmount.

@@ -1,7 +1,7 @@
 //! Option strings of fstab(5) and Options=: which are the kernel's flags, which go to the file
 //! system, which only mean something to tools; mount(8). Pure.
 
-use rustix::mount::{MountAttrFlags, MountFlags};
+use rustix::mount::{MountAttrFlags, MountFlags, MountPropagationFlags};
 
 /// How mounts below a mount are shared with other namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,6 +14,17 @@ pub enum Sharing {
     Slave,
     /// Not at all, and it cannot be bound elsewhere.
     Unbindable,
+}
+
+impl Sharing {
+    pub(super) fn flag(self) -> MountPropagationFlags {
+        match self {
+            Sharing::Shared => MountPropagationFlags::SHARED,
+            Sharing::Private => MountPropagationFlags::PRIVATE,
+            Sharing::Slave => MountPropagationFlags::DOWNSTREAM,
+            Sharing::Unbindable => MountPropagationFlags::UNBINDABLE,
+        }
+    }
 }
 
 /// Kind, and whether it applies to everything below.

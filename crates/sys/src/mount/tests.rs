@@ -12,8 +12,7 @@ fn in_namespace(test: &str, run: impl FnOnce(&str) + Send + 'static) {
         if unshare(Namespaces::MOUNT).is_err() {
             return crate::test_not_run(&test, "CAP_SYS_ADMIN");
         }
-        let private = (options::Sharing::Private, true);
-        set_propagation("/", private).expect("our own namespace can be private");
+        set_propagation_of_all(Sharing::Private).expect("our own namespace can be private");
         let dir = std::env::temp_dir().join(format!("warren-mount-{}-{test}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("a scratch directory can be made");
         let path = dir.to_str().expect("the scratch path is text").to_owned();
@@ -30,6 +29,45 @@ fn line_of(mount_point: &str) -> Option<String> {
     let text = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("proc");
     let is_it = |l: &&str| l.split(' ').nth(4) == Some(mount_point);
     text.lines().find(is_it).map(str::to_owned)
+}
+
+/// The root directory of a plain chroot(2) is no mount point, and what it lies in may be shared.
+#[test]
+fn mounts_of_a_plain_chroot_become_its_own() {
+    in_namespace("chroot", |dir| {
+        let (root, peer) = (format!("{dir}/shared/root"), format!("{dir}/peer"));
+        for path in [&peer, &format!("{dir}/shared")] {
+            std::fs::create_dir(path).expect("made");
+        }
+        mount("x", &format!("{dir}/shared"), "tmpfs", MountFlags::empty(), "").expect("tmpfs");
+        set_propagation(&format!("{dir}/shared"), (Sharing::Shared, false)).expect("shared");
+        mount(&format!("{dir}/shared"), &peer, "", MountFlags::BIND, "").expect("a bind");
+        for name in ["proc", "inner", "new"] {
+            std::fs::create_dir_all(format!("{root}/{name}")).expect("made");
+        }
+        mount("/proc", &format!("{root}/proc"), "", MountFlags::BIND, "").expect("a bind");
+        let root = CString::new(root).expect("text");
+        let inside = move || {
+            unshare(Namespaces::MOUNT).expect("it could before");
+            crate::child::change_root(&root).expect("chroot");
+            std::env::set_current_dir("/").expect("chdir");
+            let plain = set_propagation("/", (Sharing::Private, true));
+            assert_eq!(plain.map_err(|e| e.errno), Err(libc::EINVAL));
+            assert!(!is_mount_point(Path::new("/")));
+            set_propagation_of_all(Sharing::Private).expect("it works here too");
+            assert!(is_mount_point(Path::new("/")));
+            mount("x", "/inner", "tmpfs", MountFlags::empty(), "").expect("tmpfs");
+            std::fs::write("/inner/file", "").expect("written");
+            let own = std::fs::read_to_string("/proc/thread-self/mountinfo").expect("proc");
+            assert!(own.contains(" / /inner ") && !own.contains("shared:"), "{own}");
+            mount("x", "/new", "tmpfs", MountFlags::empty(), "").expect("tmpfs");
+            crate::namespace::pivot_root(Path::new("/new")).expect("a mount point can be left");
+            assert_eq!(std::fs::read_dir("/").expect("a root").count(), 0);
+        };
+        std::thread::spawn(inside).join().expect("the part inside");
+        let seen = Path::new(&peer).join("root/inner/file");
+        assert!(!seen.exists(), "it was mounted inside only");
+    });
 }
 
 #[test]
