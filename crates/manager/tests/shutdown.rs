@@ -248,3 +248,52 @@ fn the_manager_may_be_killed_while_it_ends() {
         assert!(time >= 0.75, "{of}: {console}");
     }
 }
+
+/// The root of a session is not process 1, and reaps its manager before it ends. Of one that the kernel
+/// holds, killed or not, it waits for no longer than a moment.
+#[test]
+fn a_session_ends_though_the_kernel_holds_its_manager() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-session", "/dev/fuse");
+    }
+    let init = lab::program_of("warren-init", "warren-init");
+    let manager = env!("CARGO_BIN_EXE_warrend");
+    let session = format!(
+        "[Unit]\nAfter=server.service\n[Service]\nType=notify\nNotifyAccess=all\nDelegate=yes\n\
+         KillMode=process\nTimeoutStopSec=40\nStandardOutput=append:@D/out/said\n\
+         StandardError=append:@D/out/said\nEnvironment=XDG_RUNTIME_DIR=@D/out ASKS=@D/out/asks\n\
+         ExecStart={init} --manager={manager} --helpers=1 -- --user --no-bus --log-target=console \
+         --unit-path=@D/units/of-user --record-path=@D/out/records\n"
+    );
+    let bare = "[Unit]\nDefaultDependencies=no";
+    let asks =
+        format!("{bare}\nConditionPathExists=/run/files/never\n[Service]\nExecStart=@P stay");
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("session.service", &*session),
+        ("of-user/asks.path", bare),
+        ("of-user/asks.service", &*asks),
+        ("of-user/default.target", bare),
+        ("of-user/shutdown.target", bare),
+    ];
+    let Some(m) = Machine::start("held-session", &units) else { return };
+    m.expect_job("start", "server.service", "done");
+    m.expect_job("start", "session.service", "done");
+    let warren = lab::program_of("warren-cli", "warren");
+    let directory = format!("XDG_RUNTIME_DIR={}", m.out("").display());
+    let user = |words: &[&str]| m.run(&[&["env", &directory, &warren, "--user"], words].concat());
+    user(&["start", "--no-block", "asks.service"]).expect("it is asked for");
+    // What the server has not answered yet, by fusectl.
+    let waiting = "mkdir -p /run/ctl && { mountpoint -q /run/ctl || mount -t fusectl none /run/ctl; } \
+                   && cat /run/ctl/$(mountpoint -d /run/files | cut -d: -f2)/waiting";
+    let is_held = || {
+        let waiting = m.run(&["sh", "-c", waiting]).expect("it is told");
+        (waiting.trim() != "0").then_some(())
+    };
+    until("the kernel holds a thread", is_held);
+    m.expect_job("stop", "session.service", "done");
+    let said = m.lines("said").join("\n");
+    assert!(said.contains("left behind, as the kernel holds them: "), "{said}");
+    let status = m.status("session.service");
+    assert_eq!((&status["active"], &status["result"]), (&json!("inactive"), &json!("success")));
+}

@@ -4,6 +4,7 @@
 //! not read.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use warren_init::protocol::control::{
     BEGAN_ENV, CGROUP_ROOT_ENV, CONTROL_FD, CONTROL_FD_ENV, EXIT_RESTART, HELPERS_MAX, PowerAction,
@@ -558,11 +559,12 @@ impl Init {
     fn end(&mut self, ending: Ending) -> i32 {
         let pids = self.manager.iter().map(|m| m.pid);
         let pids = pids.chain(self.shared.helpers.iter().map(|h| h.pid)).filter(|&pid| pid > 0);
-        pids.clone().for_each(|pid| drop(process::kill(pid, SIGKILL)));
+        let pids: Vec<i32> = pids.collect();
+        pids.iter().for_each(|&pid| drop(process::kill(pid, SIGKILL)));
         // Process 1 takes all with it. Of a session's root that is waited for: who stops it would
         // find its helpers in its group, and take them for left over.
         if !self.place.is_pid_1 {
-            pids.for_each(|pid| drop(process::wait(Wait::Pid(pid), true)));
+            reap_killed(&pids);
         }
         match ending {
             Ending::Power(PowerAction::SoftReboot) => {
@@ -602,6 +604,36 @@ impl Helper {
         };
         self.start_at_ns = Some(now + delay);
         self.started_ns = now;
+    }
+}
+
+/// Reaps our own after SIGKILL, as far as they end in [`DYING_NS_MAX`]. Of the others the kernel holds a
+/// thread, or a tracer has them: nothing that we could do would end them.
+fn reap_killed(pids: &[i32]) {
+    let until = time::monotonic_ns() + DYING_NS_MAX;
+    // Each is our child that nobody has reaped: its number is its own.
+    let mut left: Vec<(i32, OwnedFd)> =
+        pids.iter().filter_map(|&pid| Some((pid, process::pidfd_open(pid).ok()?))).collect();
+    let Ok(epoll) = Epoll::new() else { return };
+    let token = |pid: i32| u64::from(pid.unsigned_abs());
+    left.retain(|(pid, pidfd)| epoll.add(pidfd, token(*pid), Interest::READ).is_ok());
+    let mut events = Events::with_capacity(HELPERS_MAX);
+    while !left.is_empty() {
+        let time = until.saturating_sub(time::monotonic_ns());
+        let waited = epoll.wait(&mut events, Some(Duration::from_nanos(time)));
+        if waited.is_err() || time == 0 {
+            let pids: Vec<String> = left.iter().map(|(pid, _)| pid.to_string()).collect();
+            return say(&format!("left behind, as the kernel holds them: {}", pids.join(", ")));
+        }
+        left.retain(|(pid, pidfd)| {
+            let has_ended = events.iter().any(|event| event.token == token(*pid));
+            if has_ended {
+                let _ = epoll.remove(pidfd);
+                // One that is traced is its tracer's to reap first: no waiting here.
+                let _ = process::wait(Wait::PidFd(pidfd.as_fd()), false);
+            }
+            !has_ended
+        });
     }
 }
 
