@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use warren_core::event::Effect;
 use warren_core::graph::Graph;
 use warren_core::ids::{JobId, UnitId};
-use warren_core::job::JobKind;
+use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
 use warren_core::reason::Code;
 use warren_core::record::Restored;
@@ -50,6 +50,13 @@ impl Before {
             }
         }
         before
+    }
+}
+
+impl Before {
+    /// See [`crate::groups::owed`].
+    pub fn owed(&self, world: &World) -> Vec<crate::groups::Owed> {
+        crate::groups::owed(world, &self.states)
     }
 }
 
@@ -103,7 +110,10 @@ fn order(core: &Core, before: &Before) -> Vec<String> {
     wrong
 }
 
-/// `circle`: the installed jobs that wait for others do not wait for each other.
+/// `circle`: the installed jobs that wait for others do not wait for each other. What a unit names in
+/// `RequireAny=` or `OptionalAll=` comes before it as by `After=` where one of the two is stopped; what
+/// a start waits for by them is looked at when its turn has come. Of two stops that are ordered both
+/// ways neither waits.
 fn no_circle(core: &Core) -> Vec<String> {
     let (graph, view) = (core.graph(), core.view());
     let mut left: Vec<_> = view.jobs();
@@ -112,8 +122,12 @@ fn no_circle(core: &Core) -> Vec<String> {
             !job.ignore_order
                 && !job.running
                 && left.iter().any(|other| {
-                    let first = graph.is_before(other.unit, job.unit);
-                    let tied = first || graph.is_before(job.unit, other.unit);
+                    let stops = job.kind.is_stopping() || other.kind.is_stopping();
+                    let comes_first = |one, two| {
+                        graph.is_before(one, two) || stops && is_in_group_of(graph, one, two)
+                    };
+                    let first = comes_first(other.unit, job.unit);
+                    let tied = first || comes_first(job.unit, other.unit);
                     tied && warren_core::job::must_wait(job.kind, other.kind, first)
                 })
         };
@@ -128,6 +142,11 @@ fn no_circle(core: &Core) -> Vec<String> {
     }
     let names: Vec<_> = left.iter().map(|j| graph.name(j.unit).to_string()).collect();
     vec![format!("circle: jobs wait for each other: {}", names.join(" "))]
+}
+
+fn is_in_group_of(graph: &Graph, member: UnitId, unit: UnitId) -> bool {
+    let groups = [Relation::RequireAny, Relation::OptionalAll];
+    groups.iter().any(|&group| graph.is_related(unit, group, member))
 }
 
 /// Effects that a run state still names.
@@ -438,21 +457,36 @@ fn nobody_waits(world: &World, unit: UnitId) -> Option<String> {
         .then(|| format!("waiter: {:?} of {name} have no answer", trap.unanswered))
 }
 
-/// What the manual promises about active units, unless somebody asked to ignore it.
+/// What the manual promises about active units, unless somebody asked to ignore it. What cannot be
+/// stopped, as a mount that is busy, stays up beside what it conflicts with; what is bound with
+/// `RestartOn=none` stays up alone, as it says.
 fn relations_hold(world: &World) -> Vec<String> {
     let mut wrong = Vec::new();
     if world.lawless || world.core.totals().stopping || !is_at_rest(world) {
         return wrong;
     }
     let graph = world.core.graph();
-    let up = |unit: UnitId| world.core.unit_run(unit).active_state().is_up();
+    let up = |unit: UnitId| is_up(world, unit);
     for definition in graph.definitions().filter(|d| up(d.id)) {
         let (unit, name) = (definition.id, &definition.name);
-        let missing = |other| !up(other) && !crate::devices::may_be_missing(world, other);
+        let missing = |other| {
+            !up(other)
+                && !crate::devices::may_be_missing(world, other, unit)
+                && !graph.is_related(unit, Relation::RestartOnNone, other)
+        };
         for other in graph.related(unit, Relation::BindsTo).filter(|&o| missing(o)) {
             wrong.push(format!("binds-to: {name} is up, {} is not", graph.name(other)));
         }
-        for other in graph.related(unit, Relation::Conflicts).filter(|&o| up(o)) {
+        let cannot_go = |unit| {
+            let lost = world.core.unit_run(unit).history.as_ref().and_then(|h| h.lost_job);
+            lost.is_some_and(|lost| {
+                let failed = matches!(lost.result, JobResult::Failed | JobResult::Timeout);
+                lost.kind.is_stopping() && failed
+            })
+        };
+        let stays =
+            |&o: &UnitId| up(o) && !gave_way(world, unit, o) && !cannot_go(unit) && !cannot_go(o);
+        for other in graph.related(unit, Relation::Conflicts).filter(stays) {
             wrong.push(format!("conflicts: {name} and {} are both up", graph.name(other)));
         }
         for other in graph.related(unit, Relation::Upholds).filter(|&o| !up(o)) {
@@ -467,7 +501,49 @@ fn relations_hold(world: &World) -> Vec<String> {
     wrong
 }
 
-/// A unit that nothing stands against: no limit, no conflict, no requirement that fails.
+fn is_up(world: &World, unit: UnitId) -> bool {
+    world.core.unit_run(unit).active_state().is_up()
+}
+
+/// Whether the files contradict themselves, so that a conflict gave way: `started` came up while `unit`
+/// was up, and the stop of `unit` would have been the stop of `started`, or of a unit that cannot be
+/// without it. A stop for the sake of somebody else's `Conflicts=` gives way to a start; systemd 252
+/// has both up then, too.
+fn gave_way(world: &World, unit: UnitId, started: UnitId) -> bool {
+    const STOPPED_WITH: &[Relation] = &[
+        Relation::RequiredBy,
+        Relation::BoundBy,
+        Relation::RequisiteOf,
+        Relation::ConsistsOf,
+        Relation::MountsForOf,
+        Relation::PropagatesStopTo,
+        Relation::RestartOnRestartOf,
+        Relation::RestartOnRefreshOf,
+    ];
+    const NEEDED_BY: &[Relation] =
+        &[Relation::RequiredBy, Relation::BoundBy, Relation::RequisiteOf, Relation::MountsForOf];
+    let since = |unit: UnitId| {
+        let history = world.core.unit_run(unit).history.as_ref();
+        history.map_or(0, |history| history.active_enter.monotonic.0)
+    };
+    let needs_it = reached(world.core.graph(), started, NEEDED_BY);
+    let goes = reached(world.core.graph(), unit, STOPPED_WITH);
+    since(unit) <= since(started) && !goes.is_disjoint(&needs_it)
+}
+
+/// The unit, and all that these relations lead to from it.
+fn reached(graph: &Graph, unit: UnitId, relations: &[Relation]) -> BTreeSet<UnitId> {
+    let (mut seen, mut left) = (BTreeSet::from([unit]), vec![unit]);
+    while let Some(unit) = left.pop() {
+        let others = relations.iter().flat_map(|&relation| graph.related(unit, relation));
+        left.extend(others.filter(|&other| seen.insert(other)));
+    }
+    seen
+}
+
+/// A unit that nothing stands against: no limit, no conflict, no requirement that may fail. What it
+/// requires for a path is required like anything else: its start may be refused, because of a circle
+/// among others.
 fn should_be_upheld(world: &World, unit: UnitId) -> bool {
     let graph = world.core.graph();
     let definition = graph.definition(unit);
@@ -484,9 +560,10 @@ fn should_be_upheld(world: &World, unit: UnitId) -> bool {
         Relation::ExcludeAllOf,
     ];
     let free = in_the_way.iter().all(|&r| graph.related(unit, r).next().is_none());
-    let simple = graph
-        .related(unit, Relation::Requires)
-        .all(|o| graph.name(o).unit_type() == UnitType::Slice);
+    let required = [Relation::Requires, Relation::MountsFor].into_iter();
+    let simple = required
+        .flat_map(|relation| graph.related(unit, relation))
+        .all(|o| graph.name(o).unit_type() == UnitType::Slice || is_up(world, o));
     let skipped = run.history.as_ref().is_some_and(|h| h.conditions.is_some())
         || run.active_state() == ActiveState::Maintenance;
     definition.load_state == warren_unit::LoadState::Loaded

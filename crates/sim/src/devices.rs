@@ -18,8 +18,22 @@ pub struct Devices {
     /// Whether somebody looks for them.
     pub sight: Sight,
     plugged: BTreeSet<UnitName>,
+    /// Those of which the manager was told last that they are there.
+    told: BTreeSet<UnitName>,
     /// Those that went after the manager was told of them.
     gone: BTreeSet<UnitName>,
+}
+
+impl Devices {
+    /// The manager is told of a device.
+    fn tell(&mut self, name: UnitName, plugged: bool) {
+        if plugged {
+            self.gone.remove(&name);
+            self.told.insert(name);
+        } else if self.told.remove(&name) {
+            self.gone.insert(name);
+        }
+    }
 }
 
 impl World {
@@ -27,14 +41,8 @@ impl World {
     pub fn plug(&mut self, name: &str, on: bool) {
         let Ok(name) = UnitName::parse(name) else { return };
         match on {
-            true => {
-                self.devices.gone.remove(&name);
-                self.devices.plugged.insert(name);
-            }
-            false if self.devices.plugged.remove(&name) => {
-                self.devices.gone.insert(name);
-            }
-            false => {}
+            true => _ = self.devices.plugged.insert(name),
+            false => _ = self.devices.plugged.remove(&name),
         }
         self.tell_of_devices();
     }
@@ -62,6 +70,9 @@ impl World {
             self.units_of(UnitType::Device).into_iter().map(change).collect();
         if changes.is_empty() && self.core.sight() == Sight::Seeing {
             return;
+        }
+        for change in &changes {
+            self.devices.tell(self.core.graph().name(change.unit).clone(), change.plugged);
         }
         self.step(Event::Devices(DeviceNews { sight: Sight::Seeing, changes }));
     }
@@ -111,17 +122,19 @@ pub fn known(world: &World) -> Vec<String> {
     units.map(|unit| format!("device: {} is not as it was told", world.name(unit))).collect()
 }
 
-/// Whether what is bound to this device may be up without it: nobody looks, nobody ever told of
-/// it, or it is there in some other way.
-pub fn may_be_missing(world: &World, device: UnitId) -> bool {
+/// Whether `unit`, which is bound to this device, may be up without it: nobody looks, nobody ever told
+/// of the device, or it is there in some other way. What a mount is of is there in some way, unless it
+/// is told to be.
+pub fn may_be_missing(world: &World, device: UnitId, unit: UnitId) -> bool {
     let graph = world.core.graph();
     if !graph.is_device(device) {
         return false;
     }
     let state = &world.core.unit_run(device).state;
+    let is_mount = graph.definition(unit).unit_type() == UnitType::Mount;
     world.devices.sight == Sight::Blind
         || *state == TypeState::Device(Device::Tentative)
-        || !world.devices.gone.contains(graph.name(device))
+        || !is_mount && !world.devices.gone.contains(graph.name(device))
 }
 
 /// Adds devices to some plans, from chance of their own: the other plans stay as they are.

@@ -9,6 +9,7 @@ use warren_core::machine::Core;
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code};
 use warren_core::state::ActiveState;
+use warren_core::time::Moment;
 use warren_unit::{Relation, UnitName, UnitType};
 
 use crate::random::Random;
@@ -142,28 +143,89 @@ fn came_up_in_this_step(core: &Core, unit: UnitId) -> bool {
     history.is_some_and(|history| history.active_enter == core.totals().now)
 }
 
-/// `restart-on`: when a unit goes down, what is to go with it does not stay up.
+/// One transaction restarts both, and `unit`, which no order ties to the `other`, has been restarted
+/// already: it came up for the sake of others after the other's restart was asked for.
+fn was_restarted_first(core: &Core, unit: UnitId, other: UnitId) -> bool {
+    let (job, history) = (&core.unit_run(other).job, &core.unit_run(unit).history);
+    let (Some(job), Some(history)) = (job, history) else { return false };
+    job.kind == JobKind::Restart
+        && history.active_enter.monotonic >= job.since
+        && matches!(history.reason.cause, Cause::Dependency(_))
+}
+
+/// A unit that a rule was to stop, since when it has been up, and the unit that it is tied to.
+pub type Owed = (UnitId, Moment, UnitId);
+
+fn up_since(core: &Core, unit: UnitId) -> Moment {
+    core.unit_run(unit).history.as_ref().map_or(Moment::default(), |history| history.active_enter)
+}
+
+/// Units whose stop by a rule was refused in this step, or may have been: jobs that are irreversible
+/// let nothing come that contradicts them, and for no longer than they last ([`owed_in_vain`]).
+pub fn owed(world: &World, before: &States) -> Vec<Owed> {
+    let definitions = world.core.graph().definitions();
+    let staying = definitions.flat_map(|definition| {
+        let staying = staying(world, definition, before).into_iter();
+        staying.map(|stays| (stays, up_since(&world.core, stays), definition.id))
+    });
+    if is_irreversible(&world.core) { staying.collect() } else { Vec::new() }
+}
+
+fn is_irreversible(core: &Core) -> bool {
+    core.view().jobs().iter().any(|job| job.irreversible)
+}
+
+/// `restart-on`: what an irreversible job kept up longer is stopped when nothing is under way any more.
+fn owed_in_vain(world: &World) -> Vec<String> {
+    let core = &world.core;
+    let is_tied = |unit, other| {
+        let rules = [Relation::RestartOnRestart, Relation::RestartOnRefresh];
+        rules.iter().any(|&rule| core.graph().is_related(unit, rule, other))
+    };
+    let stays = |&&(unit, since, other): &&Owed| {
+        let is_up = core.unit_run(unit).active_state().is_up();
+        is_up && up_since(core, unit) == since && is_tied(unit, other)
+    };
+    let name = |unit: UnitId| core.graph().name(unit);
+    let all = world.owed.iter().filter(stays);
+    all.map(|&(unit, _, other)| {
+        format!("restart-on: {} is up since before {} went", name(unit), name(other))
+    })
+    .collect()
+}
+
+/// `restart-on`: when a unit goes down, what is to go with it does not stay up, unless a job that is
+/// irreversible may stand against that.
 fn stopped_rightly(world: &World, definition: &Definition, before: &States) -> Option<String> {
+    let stays = *staying(world, definition, before).first()?;
+    let name = world.core.graph().name(stays);
+    (!is_irreversible(&world.core))
+        .then(|| format!("restart-on: {name} stays up without {}", definition.name))
+}
+
+/// Units that are to go down with this one, which goes down in this step, and stay up.
+fn staying(world: &World, definition: &Definition, before: &States) -> Vec<UnitId> {
     let (core, unit) = (&world.core, definition.id);
     let goes = before.get(&unit).is_some_and(|state| state.is_up())
         && core.unit_run(unit).active_state().is_down_or_going();
     if !goes || world.lawless || core.totals().stopping {
-        return None;
+        return Vec::new();
     }
     let graph = core.graph();
     let rules = [Relation::RestartOnRestartOf, Relation::RestartOnRefreshOf];
-    let mut tied = rules.iter().flat_map(|&rule| graph.related(unit, rule));
+    let tied = rules.iter().flat_map(|&rule| graph.related(unit, rule));
     // Those that have a rule for each other are restarted once, in whichever order.
     let back = [Relation::RestartOnError, Relation::RestartOnRestart, Relation::RestartOnRefresh];
-    let stays = tied.find(|&other| {
+    let stays = |&other: &UnitId| {
         before.get(&other).is_some_and(|state| state.is_up())
             && core.unit_run(other).active_state().is_up()
             && core.unit_run(other).job.is_none()
             && !came_up_in_this_step(core, other)
+            && !was_restarted_first(core, other, unit)
             && !back.iter().any(|&rule| graph.is_related(unit, rule, other))
             && !graph.is_related(other, Relation::RequireAny, unit)
-    })?;
-    Some(format!("restart-on: {} stays up without {}", graph.name(stays), definition.name))
+    };
+    tied.filter(stays).collect()
 }
 
 /// `returns`: when nothing is under way, what waits for another unit to return does so in vain.
@@ -174,6 +236,7 @@ pub fn at_rest(world: &World) -> Vec<String> {
     if world.lawless || core.totals().stopping || !crate::checks::is_at_rest(world) {
         return wrong;
     }
+    wrong.extend(owed_in_vain(world));
     let ties =
         [Relation::BindsTo, Relation::Requisite, Relation::Conflicts, Relation::ConflictedBy];
     for definition in graph.definitions().filter(|d| d.load_state == warren_unit::LoadState::Loaded)

@@ -23,6 +23,11 @@ pub const MS: u64 = 1000;
 /// Records of the exit ring that a new manager reads although its predecessor has seen them.
 const EXITS_AGAIN: usize = 64;
 
+/// Orders that the programs of one unit give in a run. Files may have a program start its own unit for
+/// ever, with nothing of the manager's in between: such a plan comes to rest when the program has had
+/// enough, and what the manager does for ever by itself still does not.
+const ORDERS_MAX: u32 = 100;
+
 const SIGHUP: i32 = 1;
 const SIGTERM: i32 = 15;
 const SIGSEGV: u8 = 11;
@@ -127,6 +132,8 @@ pub struct Kernel {
     exits_told: usize,
     /// The unit of every process that ever was.
     groups_of: BTreeMap<u32, UnitId>,
+    /// How often programs of a unit have given orders.
+    orders: BTreeMap<UnitId, u32>,
 }
 
 impl Kernel {
@@ -153,6 +160,7 @@ impl Kernel {
             exits: Vec::new(),
             exits_told: 0,
             groups_of: BTreeMap::new(),
+            orders: BTreeMap::new(),
         }
     }
 
@@ -414,8 +422,8 @@ impl Kernel {
             Step::Orphan => {
                 self.new_process(unit, vec![Step::Run]);
             }
-            Step::Stop(name) => self.later(MS, Happening::Ask("stop", name)),
-            Step::Start(name) => self.later(MS, Happening::Ask("start", name)),
+            Step::Stop(name) => self.ask(unit, "stop", name),
+            Step::Start(name) => self.ask(unit, "start", name),
             Step::OutOfMemory => {
                 self.end(pid, ExitStatus::Killed(SIGKILL as u8));
                 return self.say(Event::OutOfMemory { unit });
@@ -427,6 +435,15 @@ impl Kernel {
     fn say(&mut self, event: Event) {
         let delay = self.moment();
         self.later(delay, Happening::Tell(event));
+    }
+
+    /// A program of `unit` gives an order, if it has not had enough of that.
+    fn ask(&mut self, unit: UnitId, verb: &'static str, name: String) {
+        let given = self.orders.entry(unit).or_default();
+        *given += 1;
+        if *given <= ORDERS_MAX {
+            self.later(MS, Happening::Ask(verb, name));
+        }
     }
 
     fn daemonise(&mut self, pid: u32) {

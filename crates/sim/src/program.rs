@@ -16,7 +16,7 @@
 //! | `orphan` | forks a child that runs until a signal ends it |
 //! | `stubborn` | ignores SIGTERM and SIGHUP from here on |
 //! | `reloads` | answers SIGHUP with RELOADING=1 and READY=1 from here on |
-//! | `stop:UNIT` `start:UNIT` | asks the manager for a job |
+//! | `stop:UNIT` `start:UNIT` | asks the manager for a job, but not for ever |
 //! | `oom` | the kernel kills it for want of memory |
 //!
 //! A path of `/none` cannot be executed.

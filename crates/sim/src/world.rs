@@ -55,6 +55,8 @@ pub struct World {
     pub soft: bool,
     /// Units whose files allow, or allowed, processes to outlive them.
     pub leavers: BTreeSet<UnitId>,
+    /// Units that a rule is to stop when jobs let it.
+    pub owed: Vec<crate::groups::Owed>,
     /// How often the manager was killed.
     pub crashes: u32,
     /// What there is of devices.
@@ -87,6 +89,7 @@ impl World {
             steps_behind: 0,
             soft: false,
             leavers: BTreeSet::new(),
+            owed: Vec::new(),
             crashes: 0,
             devices: crate::devices::Devices::default(),
             events: 0,
@@ -258,6 +261,7 @@ impl World {
         self.wrong.extend(crate::devices::mounts_have_devices(self, &effects));
         let found = checks::after_step(self, before);
         self.wrong.extend(found);
+        self.owed.extend(before.owed(self));
         self.wrong.extend(self.told.hear(&mut self.core));
         self.write_down();
         let crashes = self.kernel.random.chance(self.kernel.faults.crash);
