@@ -76,6 +76,7 @@ impl Core {
 
     pub(crate) fn hear_of_devices(&mut self, news: DeviceNews) {
         let blinded = self.totals.sight != Sight::Blind && news.sight == Sight::Blind;
+        let began = self.totals.sight == Sight::Blind && news.sight != Sight::Blind;
         self.totals.sight = news.sight;
         for change in news.changes {
             if self.known(change.unit).is_some() && self.graph.is_device(change.unit) {
@@ -84,6 +85,19 @@ impl Core {
         }
         if blinded {
             self.wait_for_no_device();
+        }
+        if began {
+            self.look_at_devices_of_mounts();
+        }
+    }
+
+    /// Somebody looks for devices from now on: of what was mounted while nobody did, devices that
+    /// nobody has told of are there in some way too.
+    fn look_at_devices_of_mounts(&mut self) {
+        for unit in self.busy() {
+            if self.active_state(unit).is_up() {
+                self.look_at_devices(unit);
+            }
         }
     }
 
