@@ -74,24 +74,31 @@ impl Core {
         true
     }
 
-    /// The state of a frozen unit changes: it runs again, and who waited for it to be frozen or thawed
-    /// hears of that.
+    /// The state of a frozen unit changes: it is to run again, and who waited for it to be frozen hears
+    /// of that. It counts as frozen until the kernel has thawed it; what is down has nobody to wait for.
     pub(crate) fn thaw_first(&mut self, unit: UnitId) {
-        let freezer = self.freezer(unit);
-        if freezer == Freezer::Running {
+        let (freezer, is_down) = (self.freezer(unit), self.active_state(unit).is_down());
+        let is_thawing = matches!(freezer, Freezer::Thawing(_));
+        if freezer == Freezer::Running || is_thawing && !is_down {
             return;
         }
         if let Some(asked) = freezer.asked() {
             self.forget_effect(asked);
-            let reply = match freezer {
-                Freezer::Thawing(_) => Reply::Done,
-                _ => Reply::Refused(Refusal::FreezerBusy(self.graph.name(unit).clone())),
+            let reply = match is_thawing {
+                true => Reply::Done,
+                false => Reply::Refused(Refusal::FreezerBusy(self.graph.name(unit).clone())),
             };
             self.answer_freezer(asked, reply);
         }
         self.history_mut(unit).freezer = Freezer::Running;
+        if is_thawing {
+            return;
+        }
         let id = self.new_effect(unit);
-        self.forget_effect(id);
+        match is_down {
+            true => self.forget_effect(id),
+            false => self.history_mut(unit).freezer = Freezer::Thawing(id),
+        }
         self.out.push(Effect::Freeze { id, unit, frozen: false });
     }
 
