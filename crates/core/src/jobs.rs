@@ -111,6 +111,12 @@ impl Core {
 
     fn perform(&mut self, unit: UnitId, kind: JobKind, reason: Reason) -> Turn {
         let state = self.active_state(unit);
+        // A stop stood against the restart when it was due, and this job took its place: the restart
+        // that is about to come takes this one over, or is waited for by it.
+        if self.waits_to_restart(unit) && !kind.is_stopping() && kind != JobKind::Nop {
+            self.restart_if_due(unit);
+            return Turn::Wait;
+        }
         match kind {
             JobKind::Nop => Turn::Over(JobResult::Done, reason),
             JobKind::VerifyActive => match state {
@@ -130,11 +136,6 @@ impl Core {
     fn perform_start(&mut self, unit: UnitId, state: ActiveState, reason: Reason) -> Turn {
         match state {
             s if s.is_up() => return Turn::Over(JobResult::Done, reason),
-            // The restart that is about to come takes the job over.
-            ActiveState::Activating if self.waits_to_restart(unit) => {
-                self.restart_if_due(unit);
-                return Turn::Wait;
-            }
             // It is on its way already: the job ends with it.
             ActiveState::Activating => return Turn::Begun,
             ActiveState::Deactivating => return Turn::Wait,
