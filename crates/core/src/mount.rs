@@ -5,7 +5,8 @@ use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::part::Part;
-use crate::reason::{Cause, Code};
+use crate::reason::{Cause, Code, Reason};
+use crate::request::Notice;
 use crate::state::*;
 use warren_unit::UnitType;
 
@@ -75,6 +76,7 @@ impl Core {
         let id = self.new_effect(unit);
         let deadline = settings.mount().timeout.map(|t| self.now.monotonic.after(t));
         let run = self.mount_mut(unit);
+        run.doubtful = false;
         let old = run.asked.replace(id);
         run.deadline = deadline;
         old.into_iter().for_each(|id| self.forget_effect(id));
@@ -153,19 +155,28 @@ impl Core {
 
     fn remounted(&mut self, unit: UnitId, error: Option<String>) {
         if let Some(error) = error {
-            self.note(unit, Code::ReloadFailed, Cause::Kernel, error.clone());
+            self.tell_reload_failed(unit, error.clone());
             self.history_mut(unit).status_text = error;
             self.mount_mut(unit).reload_outcome = Outcome::ExitCode;
         }
         self.set_mount_phase(unit, MountPhase::Mounted);
     }
 
+    /// The mount stays, and stays for the reason that it had: what was found is still not ours.
+    fn tell_reload_failed(&mut self, unit: UnitId, detail: String) {
+        let reason = Reason::new(Code::ReloadFailed, Cause::Kernel);
+        self.tell(Notice::Log { unit, reason, detail });
+    }
+
     fn unmounted(&mut self, unit: UnitId, error: Option<String>) {
         let run = self.mount_mut(unit);
         match error {
             None => {
-                let outcome = run.outcome;
+                let (outcome, doubtful) = (run.outcome, run.doubtful);
                 self.mount_dead(unit, outcome);
+                if doubtful {
+                    self.out.push(Effect::LookAtMount { unit });
+                }
             }
             Some(error) => {
                 self.note(unit, Code::UnmountFailed, Cause::Kernel, error.clone());
@@ -199,11 +210,11 @@ impl Core {
         if let Some(id) = self.mount_mut(unit).asked.take() {
             self.forget_effect(id);
         }
-        let code = match phase {
-            MountPhase::Mounting => Code::StartTimeout,
-            _ => Code::StopTimeout,
-        };
-        self.note(unit, code, Cause::None, String::new());
+        match phase {
+            MountPhase::Mounting => self.note(unit, Code::StartTimeout, Cause::None, String::new()),
+            MountPhase::Remounting => self.tell_reload_failed(unit, "it took too long".to_owned()),
+            _ => self.note(unit, Code::StopTimeout, Cause::None, String::new()),
+        }
         match phase {
             MountPhase::Remounting => {
                 self.mount_mut(unit).reload_outcome = Outcome::Timeout;
@@ -223,8 +234,12 @@ impl Core {
     pub(crate) fn mount_appeared(&mut self, unit: UnitId) {
         match self.known(unit).map(|run| &run.state) {
             Some(TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run))) => {
-                let again = run.phase == MountPhase::Unmounting && !run.in_table;
-                self.mount_mut(unit).in_table = true;
+                let unmounts = run.phase == MountPhase::Unmounting;
+                let again = unmounts && !run.in_table;
+                let run = self.mount_mut(unit);
+                run.in_table = true;
+                // Before it was unmounted or again since, the words do not tell.
+                run.doubtful |= unmounts && !again;
                 // Mounted by somebody else after what was there had gone: that is to go too.
                 if again {
                     self.ask_unmount(unit);

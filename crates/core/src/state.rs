@@ -374,8 +374,8 @@ pub struct MountRun {
     pub asked: Option<EffectId>,
     /// The kernel's mount table has it.
     pub in_table: bool,
-    /// The table said that nothing is mounted there while it was being mounted: before or after,
-    /// the words do not tell.
+    /// The table said that nothing is mounted there while it was being mounted, or that something is
+    /// while it was being unmounted: before or after, the words do not tell.
     pub doubtful: bool,
     /// The phase's deadline.
     pub deadline: Option<Monotonic>,
