@@ -8,7 +8,7 @@ use crate::machine::Core;
 use crate::part::Part;
 use crate::reason::{Cause, Code};
 use crate::state::*;
-use warren_unit::{LoadState, Relation};
+use warren_unit::{LoadState, Relation, UnitType};
 
 /// Processes that may wait in one trap; the kernel merges waits, so this is never reached in earnest.
 const WAITERS_MAX: usize = 4096;
@@ -31,8 +31,26 @@ impl Core {
         }
     }
 
+    /// The mount of its path, which has its name. One whose file is gone names nobody any more, but
+    /// its trap is set: who waits in it is let in by that mount all the same.
     fn mount_behind(&self, unit: UnitId) -> Option<UnitId> {
-        self.graph.related(unit, Relation::Triggers).next()
+        let named = self.graph.related(unit, Relation::Triggers).next();
+        named.or_else(|| self.namesake(unit, UnitType::Mount))
+    }
+
+    /// An automount whose file is gone and that is up, before the mount of its path.
+    pub(crate) fn orphaned_trap_before(&self, mount: UnitId) -> Option<UnitId> {
+        if self.definition(mount).unit_type() != UnitType::Mount {
+            return None;
+        }
+        let unit = self.namesake(mount, UnitType::Automount)?;
+        let is_orphaned = self.definition(unit).load_state == LoadState::NotFound;
+        (is_orphaned && self.automount(unit).is_some()).then_some(unit)
+    }
+
+    /// The unit of this type that has the name of `unit` otherwise.
+    fn namesake(&self, unit: UnitId, unit_type: UnitType) -> Option<UnitId> {
+        self.graph.lookup(&self.graph.name(unit).change_type(unit_type).ok()?)
     }
 
     fn set_running(&mut self, unit: UnitId, running: bool) {

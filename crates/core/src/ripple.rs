@@ -101,9 +101,16 @@ impl Core {
         }
     }
 
+    /// Units that start this one when something happens.
+    fn triggers_of(&self, unit: UnitId) -> Vec<UnitId> {
+        let mut all = self.related(unit, &[Relation::TriggeredBy]);
+        all.extend(self.orphaned_trap_before(unit));
+        all
+    }
+
     /// Sockets and automounts follow the state of what they start.
     fn tell_triggers(&mut self, unit: UnitId, old: ActiveState, new: ActiveState) {
-        for trigger in self.related(unit, &[Relation::TriggeredBy]) {
+        for trigger in self.triggers_of(unit) {
             match self.definition(trigger).unit_type() {
                 UnitType::Socket => self.socket_service_changed(trigger, unit, new),
                 UnitType::Automount => self.automount_mount_changed(trigger, unit, old, new),
@@ -127,7 +134,7 @@ impl Core {
         if state.is_down() {
             self.look_whom_it_held(unit);
         }
-        for trigger in self.related(unit, &[Relation::TriggeredBy]) {
+        for trigger in self.triggers_of(unit) {
             match self.definition(trigger).unit_type() {
                 UnitType::Socket if state.is_down() => {
                     self.socket_service_changed(trigger, unit, state);
