@@ -124,6 +124,9 @@ impl Core {
             self.connection_ended(unit);
             // It was never up, or is not any more: what came up for it or is bound to it may go.
             self.queue_what_may_go(unit);
+        }
+        // Nor is it, if its job was to have it come up again when it is down.
+        if self.active_state(unit).is_down_or_going() {
             self.bound_queue.extend(self.graph.related(unit, Relation::BoundBy));
         }
         self.look_at_group_waiters(unit);
