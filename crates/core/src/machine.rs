@@ -391,6 +391,10 @@ impl Core {
 
     fn group_empty(&mut self, unit: UnitId, cpu_us: Option<u64>) {
         self.happened(unit, What::GroupEmpty);
+        // A main process that named itself before the answer to its spawn, which will name it again.
+        if self.service(unit).is_some_and(|run| run.main_asked.is_some()) {
+            self.remember_exit(pid, status);
+        }
         if self.known(unit).is_some() && cpu_us.is_some() {
             self.history_mut(unit).account_mut().cpu_us = cpu_us;
         }
