@@ -92,6 +92,9 @@ pub struct Core {
     renamed: BTreeSet<UnitId>,
     /// Units written to in this step, whose deadlines may differ.
     pub(crate) touched: Vec<UnitId>,
+    /// Spawns whose unit is down already, because nobody waited for them any longer: a process that
+    /// comes of one is killed. One of them is forgotten when it is answered.
+    too_late: BTreeMap<EffectId, UnitId>,
     /// Ends of processes that nobody has claimed yet: the answer to a spawn, which names the
     /// process, may come after its end. Kept only while effects are under way.
     early_exits: BTreeMap<u32, ExitStatus>,
@@ -153,6 +156,7 @@ impl Core {
             changed: Vec::new(),
             renamed: BTreeSet::new(),
             touched: Vec::new(),
+            too_late: BTreeMap::new(),
             early_exits: BTreeMap::new(),
         }
     }
@@ -342,7 +346,9 @@ impl Core {
     }
 
     fn effect_done(&mut self, effect: EffectId, result: Done) {
-        let Some(unit) = self.effects.remove(&effect) else { return };
+        let Some(unit) = self.effects.remove(&effect) else {
+            return self.kill_latecomer(effect, &result);
+        };
         let named = match result {
             Done::Spawned { pid } | Done::MainProcess { pid: Some(pid) } => Some(pid),
             _ => None,
@@ -352,6 +358,20 @@ impl Core {
             && let Some(status) = self.early_exits.remove(&pid)
         {
             self.process_ended(pid, status);
+        }
+    }
+
+    /// Nobody waits for this spawn any more, as its unit is down.
+    pub(crate) fn come_too_late(&mut self, id: EffectId, unit: UnitId) {
+        self.forget_effect(id);
+        self.too_late.insert(id, unit);
+    }
+
+    fn kill_latecomer(&mut self, effect: EffectId, result: &Done) {
+        if let Some(unit) = self.too_late.remove(&effect)
+            && let Done::Spawned { pid } = *result
+        {
+            self.kill_process(unit, pid);
         }
     }
 

@@ -509,8 +509,11 @@ impl Core {
         if let Some(main) = run.main {
             self.disown_pid(main.pid);
         }
-        let others = [asked, run.main_asked, run.kill_asked, run.main_search];
-        for id in others.into_iter().flatten().chain(run.doomed.iter().copied()) {
+        let spawns = asked.into_iter().chain(run.main_asked).chain(run.doomed.iter().copied());
+        for id in spawns {
+            self.come_too_late(id, unit);
+        }
+        for id in run.kill_asked.into_iter().chain(run.main_search) {
             self.forget_effect(id);
         }
         self.idle_queue.remove(&unit);
