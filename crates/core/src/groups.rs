@@ -115,9 +115,9 @@ impl Core {
         }
     }
 
-    /// What a change of one unit's state does over `RestartOn=` and `ExcludeAll=`. `told` says that
-    /// a job stops or restarts it, with what the transaction found.
-    pub(crate) fn ripple_by_rules(&mut self, transition: Transition, told: bool) {
+    /// What a change of one unit's state does over `RestartOn=` and `ExcludeAll=`. `told` is the job
+    /// that stops or restarts it, with what the transaction found.
+    pub(crate) fn ripple_by_rules(&mut self, transition: Transition, told: Option<JobKind>) {
         let Transition { unit, old, new, .. } = transition;
         if old.is_down() && !new.is_down() {
             self.make_room(unit);
@@ -144,18 +144,21 @@ impl Core {
         }
     }
 
-    /// A unit ends: those whose rule says so end with it. Where a transaction stops it, that has
-    /// the others' stops too, but for groups of which one suffices.
-    fn stop_with(&mut self, unit: UnitId, told: bool) {
+    /// A unit ends: those whose rule says so end with it. Where a transaction restarts it, that has
+    /// the others' restarts too, in whichever order, but for groups of which one suffices. A
+    /// transaction that stops it has the stops of those that were up then; who came up while the stop
+    /// waited for its turn ends now.
+    fn stop_with(&mut self, unit: UnitId, told: Option<JobKind>) {
         let graph = self.graph.clone();
-        let is_fault = !told && self.outcome(unit) != Outcome::Success;
+        let is_fault = told.is_none() && self.outcome(unit) != Outcome::Success;
+        let are_told = told == Some(JobKind::Restart);
         for relation in ENDED_WITH {
             if relation == Relation::RestartOnErrorOf && !is_fault {
                 continue;
             }
             for other in graph.related(unit, relation) {
                 let one_of = graph.is_related(other, Relation::RequireAny, unit);
-                let is_done = told && !one_of || one_of && self.does_without(other, unit);
+                let is_done = are_told && !one_of || one_of && self.does_without(other, unit);
                 if !is_done && self.active_state(other).is_up_or_coming() {
                     let reason = Reason::new(Code::DependencyEnded, Cause::Dependency(unit));
                     self.stop_by_rule(other, reason);
@@ -164,12 +167,38 @@ impl Core {
         }
     }
 
+    /// What stands against it now, it is owed: a job that is irreversible keeps it up for no longer
+    /// than that job lasts.
     fn stop_by_rule(&mut self, unit: UnitId, reason: Reason) {
         let stops = |kind: JobKind| kind.is_stopping();
         if !self.run(unit).job.as_ref().is_some_and(|job| stops(job.kind)) {
             let anchor = Anchor { unit, job_type: JobType::Stop, mode: JobMode::Replace };
             self.enqueue_for(anchor, reason);
         }
+        let owed = self.stands_off.contains(&unit).then_some(reason);
+        if owed.is_some() || self.owed_stop(unit).is_some() {
+            self.history_mut(unit).owed_stop = owed;
+        }
+    }
+
+    /// The stop by a rule that jobs stood against.
+    fn owed_stop(&self, unit: UnitId) -> Option<Reason> {
+        self.run(unit).history.as_ref()?.owed_stop
+    }
+
+    /// Tries again to stop a unit by a rule, if its files still say so; whether it was tried.
+    pub(crate) fn stop_if_owed(&mut self, unit: UnitId) -> bool {
+        let Some(reason) = self.owed_stop(unit) else { return false };
+        let Cause::Dependency(other) = reason.cause else { return false };
+        let is_due = match reason.code {
+            Code::GaveWay => self.excluder(unit).is_some(),
+            _ => ENDED_WITH.iter().any(|&rule| self.graph.is_related(other, rule, unit)),
+        };
+        match is_due && self.active_state(unit).is_up_or_coming() {
+            true => self.stop_by_rule(unit, reason),
+            false => self.history_mut(unit).owed_stop = None,
+        }
+        is_due
     }
 
     /// A unit is up: those that had ended with it, or with another one of its group, come back.
@@ -182,7 +211,7 @@ impl Core {
     }
 
     /// A unit is down: those that had given way to it come back.
-    fn return_without(&mut self, unit: UnitId) {
+    pub(crate) fn return_without(&mut self, unit: UnitId) {
         let graph = self.graph.clone();
         for other in graph.related(unit, Relation::ExcludeAllOf) {
             self.return_if_allowed(other);

@@ -391,6 +391,10 @@ impl Core {
         let Some(unit) = self.pids.remove(&pid) else {
             return self.remember_exit(pid, status);
         };
+        // A main process that named itself before the answer to its spawn, which will name it again.
+        if self.service(unit).is_some_and(|run| run.main_asked.is_some()) {
+            self.remember_exit(pid, status);
+        }
         self.happened(unit, What::ProcessEnded { pid, status });
         match &self.run(unit).state {
             TypeState::Service(_) => self.service_process_ended(unit, pid, status),
@@ -411,10 +415,6 @@ impl Core {
 
     fn group_empty(&mut self, unit: UnitId, cpu_us: Option<u64>) {
         self.happened(unit, What::GroupEmpty);
-        // A main process that named itself before the answer to its spawn, which will name it again.
-        if self.service(unit).is_some_and(|run| run.main_asked.is_some()) {
-            self.remember_exit(pid, status);
-        }
         if self.known(unit).is_some() && cpu_us.is_some() {
             self.history_mut(unit).account_mut().cpu_us = cpu_us;
         }
@@ -605,6 +605,7 @@ impl Core {
             history.inactive_exit = now;
         }
         if !old.is_down() && new.is_down() {
+            history.owed_stop = None;
             history.inactive_enter = now;
         }
         if !old.is_up() && new.is_up() {

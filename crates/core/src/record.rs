@@ -18,6 +18,7 @@ use crate::graph::Graph;
 use crate::ids::UnitId;
 use crate::machine::Serial;
 use crate::notes::{Notes, Remark};
+use crate::reason::Reason;
 use crate::state::{Account, BootTimes, Freezer, Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -61,6 +62,8 @@ enum Record<'r> {
     Boot(BootTimes),
     /// The unit is frozen, or on the way; follows the unit's own record. Since version 5.
     Freezer { unit: UnitId, freezer: Freezer },
+    /// A rule is to stop the unit, when jobs let it; follows the unit's own record. Since version 5.
+    OwedStop { unit: UnitId, reason: Reason },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -214,6 +217,10 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
         write_frame(out, &Record::Freezer { unit, freezer });
         records += 1;
     }
+    if let Some(reason) = run.history.as_ref().and_then(|history| history.owed_stop) {
+        write_frame(out, &Record::OwedStop { unit, reason });
+        records += 1;
+    }
     records
 }
 
@@ -336,6 +343,10 @@ impl Restored {
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;
+            }
+            Record::OwedStop { unit, reason } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().owed_stop = Some(reason);
             }
             Record::Batch { .. } => return false,
         }

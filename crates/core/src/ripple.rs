@@ -2,7 +2,7 @@
 //! waits.
 
 use crate::ids::UnitId;
-use crate::job::{JobKind, JobMode, JobType};
+use crate::job::{JobKind, JobMode, JobResult, JobType};
 use crate::machine::{Core, Transition};
 use crate::reason::{Cause, Code, Reason};
 use crate::request::{Notice, Refusal};
@@ -27,8 +27,8 @@ impl Core {
         {
             self.start_afterwards(unit);
         }
-        let told = matches!(job_kind, Some(JobKind::Stop | JobKind::Restart));
-        if !old.is_down_or_going() && new.is_down_or_going() && !told {
+        let told = job_kind.filter(|kind| kind.is_stopping());
+        if !old.is_down_or_going() && new.is_down_or_going() && told.is_none() {
             self.stop_afterwards(unit);
         }
         self.ripple_by_rules(transition, told);
@@ -133,6 +133,9 @@ impl Core {
         let state = self.active_state(unit);
         if state.is_down() {
             self.look_whom_it_held(unit);
+            self.start_again_if_cancelled(unit);
+            // What gave way to it waited for its job too, which may have ended without a start.
+            self.return_without(unit);
         }
         for trigger in self.triggers_of(unit) {
             match self.definition(trigger).unit_type() {
@@ -142,6 +145,24 @@ impl Core {
                 UnitType::Automount => self.automount_job_ended(trigger, state),
                 _ => {}
             }
+        }
+    }
+
+    /// A client, or the job of another unit, has taken away the start of a unit that stays down: it is
+    /// looked at again whether a unit upholds it or a rule has it return. systemd 252 starts again at
+    /// once what is upheld, after `systemctl cancel` and after `--job-mode=flush`.
+    fn start_again_if_cancelled(&mut self, unit: UnitId) {
+        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        // What was cancelled for the sake of a circle would be in it again.
+        let is_due = lost.is_some_and(|lost| {
+            lost.at == self.now
+                && lost.kind == JobKind::Start
+                && lost.result == JobResult::Canceled
+                && lost.reason.cause != Cause::Manager
+        });
+        if is_due {
+            self.upheld_queue.insert(unit);
+            self.return_if_allowed(unit);
         }
     }
 
@@ -304,6 +325,9 @@ impl Core {
     /// `BindsTo=` without `After=`: what it is bound to may have ended, or never have begun, before
     /// this unit came up.
     pub(crate) fn stop_if_unbound(&mut self, unit: UnitId) {
+        if self.stop_if_owed(unit) {
+            return;
+        }
         if self.run(unit).job.is_some() || !self.active_state(unit).is_up() {
             return;
         }

@@ -2,7 +2,7 @@
 //! count. systemd.unit(5), "StartLimitIntervalSec=".
 
 use crate::ids::UnitId;
-use crate::job::JobResult;
+use crate::job::{JobKind, JobResult};
 use crate::jobs::Turn;
 use crate::machine::Core;
 use crate::reason::{Code, Reason};
@@ -55,12 +55,19 @@ impl Core {
         self.history_mut(unit).starts.count_one(now, interval, burst)
     }
 
+    /// Whether the next start of the unit counts by itself: its type has a start limit, and the last
+    /// start came so far as to begin, as the next one will.
+    fn is_counted(&self, unit: UnitId) -> bool {
+        let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
+        self.is_limited(unit) && lost.is_none_or(|lost| lost.kind != JobKind::Start)
+    }
+
     /// Types without a start limit go by it all the same when they are upheld: files may let such a
-    /// unit come up and go down for ever, in no time.
+    /// unit come up and go down for ever, in no time. So does what was not begun last time.
     pub(crate) fn count_upheld(&mut self, unit: UnitId) {
         let (interval, burst) = self.start_limit(unit);
         let now = self.now.monotonic;
-        if !self.is_limited(unit) && !interval.is_zero() {
+        if !self.is_counted(unit) && !interval.is_zero() {
             self.history_mut(unit).starts.count_one(now, interval, burst);
         }
     }
@@ -127,7 +134,7 @@ impl Core {
             return Some(starts.begin.after(interval));
         }
         // Others are counted when they start.
-        if limit != (interval, burst) || !self.is_limited(unit) {
+        if limit != (interval, burst) || !self.is_counted(unit) {
             self.history_mut(unit).starts.count_one(now, interval, burst);
         }
         None

@@ -646,6 +646,9 @@ pub struct History {
     /// Whether its processes run; a record of its own unless they do.
     #[serde(skip)]
     pub freezer: Freezer,
+    /// Why a rule of `[X-Warren]` is to stop it, if jobs stood against that; a record of its own.
+    #[serde(skip)]
+    pub owed_stop: Option<Reason>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.
