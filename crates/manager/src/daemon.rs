@@ -228,6 +228,8 @@ impl Daemon {
             self.collect();
             self.end_held_up();
             self.workers.relieve(Instant::now());
+            self.traps.relieve(Instant::now());
+            self.leave_late_traps();
             self.events.push_back(Event::Tick);
         }
     }
@@ -250,7 +252,11 @@ impl Daemon {
         ];
         let next = deadlines.into_iter().flatten().min();
         let moment = Instant::now();
-        let held_up = [self.helpers.patience_left(moment), self.workers.patience_left(moment)];
+        let held_up = [
+            self.helpers.patience_left(moment),
+            self.workers.patience_left(moment),
+            self.traps.patience_left(moment),
+        ];
         let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
     }
@@ -455,6 +461,7 @@ impl Daemon {
             }
         }
         self.kill_groups();
+        self.traps.begin_closing();
         self.check_conditions();
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);

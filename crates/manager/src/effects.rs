@@ -25,7 +25,7 @@ impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
     pub(crate) fn carry_out(&mut self, effect: Effect) {
         if self.must_wait(&effect) {
-            return self.sweep.hold(effect);
+            return self.sweep.hold(effect, self.resuming);
         }
         self.catch_up_before(&effect);
         match effect {

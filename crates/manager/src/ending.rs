@@ -13,7 +13,7 @@ pub mod waits;
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use warren_core::event::{Done, Event};
 use warren_core::happening::{Happening, What};
@@ -230,42 +230,46 @@ impl Daemon {
 
     /// Goes on when all units are down, and says what is waited for until then.
     pub(crate) fn go_on_ending(&mut self) {
-        let Some(ending) = &mut self.ending else { return };
+        let Some(ending) = &self.ending else { return };
         if ending.stage != Stage::Units || !self.events.is_empty() {
             return;
         }
         let jobs = self.core.totals().jobs;
         let moment = now().monotonic;
         let overdue = moment.since(ending.began.monotonic) > DEADLINE;
-        match ending.action {
+        let action = ending.action;
+        match action {
             // What the files described is over, and nothing was to follow.
             None if jobs == 0 => {
                 self.ending = None;
                 self.recorder.shutdown_given_up();
-                crate::log::set_ending(false);
+                return crate::log::set_ending(false);
             }
-            Some(_) if self.core.totals().stopping && (jobs == 0 || overdue) => {
-                // All units are down; what they left is about to be gone.
-                if !overdue && !self.is_swept() {
-                    return;
-                }
+            Some(_) if self.core.totals().stopping && overdue => {
                 if jobs > 0 {
                     say!("the time for the end is over: {jobs} units are left");
                 }
-                self.take_last_steps();
+                return self.take_last_steps();
             }
-            _ if moment >= ending.told_at => {
-                ending.told_at = moment.after(TOLD_APART);
-                self.open_console();
-                self.tell_waits(moment);
+            // All units are down; what they left is about to be gone.
+            Some(_) if self.core.totals().stopping && jobs == 0 && self.is_swept() => {
+                return self.take_last_steps();
             }
             _ => {}
         }
+        let Some(ending) = self.ending.as_mut().filter(|ending| moment >= ending.told_at) else {
+            return;
+        };
+        ending.told_at = moment.after(TOLD_APART);
+        self.open_console();
+        self.tell_waits(moment);
     }
 
     fn tell_waits(&mut self, moment: Monotonic) {
         let view = self.core.view();
-        let waits = waits::waits(&view, moment);
+        // What the way of an automount point holds up waits for that, before all.
+        let going = self.traps.going().map(|trap| waits::of_trap(trap, Instant::now()));
+        let waits: Vec<waits::Wait> = going.chain(waits::waits(&view, moment)).collect();
         let Some(ending) = &mut self.ending else { return };
         ending.named = waits.first().map(|wait| wait.unit);
         if !waits.is_empty() {

@@ -5,6 +5,7 @@
 //! steps are taken when everything has gone ([`Daemon::is_swept`]).
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use warren_core::event::Effect;
 use warren_core::ids::UnitId;
@@ -15,15 +16,11 @@ use warren_unit::{Relation, UnitName};
 
 use crate::aside::Aside;
 use crate::daemon::Daemon;
-use crate::traps::Going;
+use crate::traps::{GOES_WITHIN, Going};
 use crate::{groups, say};
 
 /// Left-over processes of one unit that are named.
 const LEFT_OVER_NAMED_MAX: usize = 10;
-
-/// So many automount points go off the loop, but at the end: each that has not gone is written down
-/// with every batch. More go one by one on it.
-const GOING_MAX: usize = 64;
 
 /// It is never unmounted.
 const ROOT_MOUNT: &str = "-.mount";
@@ -38,7 +35,14 @@ struct Group {
 /// What is under way and what waits.
 pub struct Sweep {
     groups: Aside<Group>,
-    held: Vec<Effect>,
+    held: Vec<Held>,
+}
+
+/// An effect that waits.
+struct Held {
+    effect: Effect,
+    /// It was asked for by the last manager already.
+    resuming: bool,
 }
 
 impl Sweep {
@@ -47,9 +51,10 @@ impl Sweep {
         Sweep { groups: Aside::new("groups", wake, remove), held: Vec::new() }
     }
 
-    /// This effect waits until all automount points that are to go have gone.
-    pub fn hold(&mut self, effect: Effect) {
-        self.held.push(effect);
+    /// This effect waits until all automount points that are to go have gone; it may be one that the
+    /// last manager asked for already.
+    pub fn hold(&mut self, effect: Effect, resuming: bool) {
+        self.held.push(Held { effect, resuming });
     }
 }
 
@@ -89,11 +94,9 @@ impl Daemon {
         }
     }
 
-    /// Closes an automount point. A manager that comes back does so at once.
+    /// Closes an automount point.
     pub(crate) fn close_trap(&mut self, unit: UnitId) {
         let going = match &self.ending {
-            _ if self.resuming => Going::AtOnce,
-            None if self.traps.going().nth(GOING_MAX).is_some() => Going::AtOnce,
             Some(ending) if ending.takes_mounts() && !self.lies_on_a_mount(unit) => {
                 Going::WithTheRest
             }
@@ -113,11 +116,10 @@ impl Daemon {
     /// What earlier batches left to do and is not done yet; the next manager does it again.
     pub(crate) fn still_late(&mut self) -> Vec<Late> {
         let groups = self.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
-        groups.chain(self.traps.going().map(Late::CloseTrap)).collect()
+        groups.chain(self.traps.going().map(|trap| Late::CloseTrap(trap.unit))).collect()
     }
 
-    /// Whether an effect is to wait until automount points have gone. A manager that comes back
-    /// takes them away at once.
+    /// Whether an effect is to wait until automount points have gone.
     pub(crate) fn must_wait(&mut self, effect: &Effect) -> bool {
         let meets = matches!(
             effect,
@@ -126,12 +128,30 @@ impl Daemon {
         meets && (!self.sweep.held.is_empty() || !self.traps.have_gone())
     }
 
-    /// Carries out what waited, if it need not wait any more.
+    /// Carries out what waited, if it need not wait any more and is not given up.
     pub(crate) fn carry_out_held(&mut self) {
         if !self.sweep.held.is_empty() && self.traps.have_gone() {
-            std::mem::take(&mut self.sweep.held)
-                .into_iter()
-                .for_each(|effect| self.carry_out(effect));
+            let resumes = self.resuming;
+            let core = &self.core;
+            let is_wanted = |held: &Held| held.effect.id().and_then(|id| core.effect_unit(id));
+            let held = std::mem::take(&mut self.sweep.held);
+            let held: Vec<Held> =
+                held.into_iter().filter(|held| is_wanted(held).is_some()).collect();
+            for held in held {
+                self.resuming = held.resuming;
+                self.carry_out(held.effect);
+            }
+            self.resuming = resumes;
+        }
+    }
+
+    /// Waits no longer for automount points that cannot be taken away in time: the way to them leads
+    /// past a server that does not answer.
+    pub(crate) fn leave_late_traps(&mut self) {
+        for trap in self.traps.leave_late(Instant::now()) {
+            let name = self.core.graph().name(trap.unit);
+            let seconds = GOES_WITHIN.as_secs();
+            say!("{name}: {} has not gone within {seconds} s and is left behind", trap.path);
         }
     }
 

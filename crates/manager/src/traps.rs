@@ -1,20 +1,22 @@
 //! Automount points: one pipe for all of them, which the kernel tells by device number who is
 //! meant. A trap costs no file descriptor. They are taken away off the loop: each unmount makes the
-//! kernel wait for all processors.
+//! kernel wait for all processors, and the way to it may lead past a server that does not answer. So
+//! each has a bound, after which it is left where it is ([`Traps::leave_late`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use warren_core::ids::UnitId;
+use warren_core::event::Done;
+use warren_core::ids::{EffectId, UnitId};
 use warren_sys::autofs::{self, Device, ExpireHow, Packet};
 use warren_sys::eventfd::EventFd;
 use warren_sys::{Result, mount};
 use warren_unit::config::AutomountConfig;
 
-use crate::aside::Aside;
+use crate::workers::{Piece, Workers};
 
 /// How often idleness is looked at, at most.
 const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
@@ -24,6 +26,9 @@ const CLOSERS_MAX: usize = 8;
 
 /// One thread takes away so many before there is another.
 const CLOSED_BY_ONE_MIN: usize = 16;
+
+/// A trap has gone within this time, or is left where it is.
+pub const GOES_WITHIN: Duration = Duration::from_secs(10);
 
 /// Mounts stacked on a trap that are taken away with it at most.
 const STACKED_MAX: usize = 32;
@@ -43,9 +48,7 @@ struct Trap {
 /// How a trap goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Going {
-    /// It is away when the call returns.
-    AtOnce,
-    /// It is taken away meanwhile.
+    /// It is taken away.
     Soon,
     /// It catches nobody any more, soon, and stays: its mount namespace ends with the manager.
     WithTheRest,
@@ -72,6 +75,17 @@ impl Trap {
     }
 }
 
+/// A trap that is to go.
+#[derive(Clone, Debug)]
+pub struct GoingTrap {
+    /// Whose it is.
+    pub unit: UnitId,
+    /// Where it is.
+    pub path: Box<str>,
+    /// Since it is to go.
+    pub since: Instant,
+}
+
 /// Something the kernel asks.
 pub enum Asked {
     /// Somebody waits for the mount.
@@ -90,8 +104,15 @@ pub struct Traps {
     /// Packets that were read and are still in the pipe.
     seen: usize,
     traps: BTreeMap<UnitId, Trap>,
-    /// Takes traps away.
-    closer: Aside<Trap>,
+    /// Take traps away; there are none before there is one to take.
+    closers: Option<Workers>,
+    wake: Arc<EventFd>,
+    /// Traps that are to go, for the closers at the end of the turn.
+    to_close: VecDeque<(EffectId, Trap)>,
+    /// Those that have not gone yet, in the order in which they were told to.
+    going: BTreeMap<EffectId, GoingTrap>,
+    /// Counts those that ever were to go.
+    closed_ever: u64,
     by_device: BTreeMap<u32, UnitId>,
     idle: Sender<IdleOrder>,
 }
@@ -116,7 +137,11 @@ impl Traps {
             copy: autofs::pipe()?,
             seen: 0,
             traps: BTreeMap::new(),
-            closer: Aside::new("traps", wake, take_away),
+            closers: None,
+            wake,
+            to_close: VecDeque::new(),
+            going: BTreeMap::new(),
+            closed_ever: 0,
             by_device: BTreeMap::new(),
             idle,
         })
@@ -260,20 +285,74 @@ impl Traps {
         let Some(mut trap) = self.traps.remove(&unit) else { return };
         self.by_device.remove(&trap.device);
         trap.stays = going == Going::WithTheRest;
-        match going {
-            Going::AtOnce => trap.close(self.control.as_ref()),
-            Going::Soon | Going::WithTheRest => self.closer.begin(unit, trap),
+        self.closed_ever += 1;
+        let id = EffectId(self.closed_ever);
+        let path = trap.path.as_str().into();
+        self.going.insert(id, GoingTrap { unit, path, since: Instant::now() });
+        self.to_close.push_back((id, trap));
+    }
+
+    /// Hands to the closers what is to go. Those who unmount at the same time wait together.
+    pub fn begin_closing(&mut self) {
+        if self.to_close.is_empty() {
+            return;
+        }
+        if self.closers.is_none() {
+            self.closers = Workers::start_many(self.wake.clone(), CLOSERS_MAX).ok();
+        }
+        // Without threads they are left where they are, as if they were held up: the next turn tries
+        // again to have some.
+        let Some(closers) = &self.closers else { return };
+        let share = self.to_close.len().div_ceil(CLOSERS_MAX).max(CLOSED_BY_ONE_MIN);
+        while !self.to_close.is_empty() {
+            let rest = self.to_close.split_off(share.min(self.to_close.len()));
+            let batch = std::mem::replace(&mut self.to_close, rest);
+            closers.run_all(batch.into_iter().map(piece).collect());
         }
     }
 
-    /// Whether all that were to go have gone. If not, the loop is woken when more have.
-    pub fn have_gone(&mut self) -> bool {
-        self.closer.is_idle()
+    fn take_gone(&mut self) {
+        for (id, _) in self.closers.iter().flat_map(Workers::results) {
+            // One that was left has gone after all.
+            self.going.remove(&id);
+        }
     }
 
-    /// Units whose traps are to go and may still be there.
-    pub fn going(&mut self) -> impl Iterator<Item = UnitId> + '_ {
-        self.closer.under_way()
+    /// Whether all that were to go have gone, or are left. If not, the loop is woken when more have.
+    pub fn have_gone(&mut self) -> bool {
+        self.take_gone();
+        self.going.is_empty()
+    }
+
+    /// Those that are to go and may still be there, in the order in which they were told to.
+    pub fn going(&mut self) -> impl Iterator<Item = &GoingTrap> + '_ {
+        self.take_gone();
+        self.going.values()
+    }
+
+    /// Waits no longer for those that should have gone by now.
+    pub fn leave_late(&mut self, now: Instant) -> Vec<GoingTrap> {
+        self.take_gone();
+        let mut late = Vec::new();
+        while let Some(first) = self.going.first_entry()
+            && first.get().since + GOES_WITHIN <= now
+        {
+            late.push(first.remove());
+        }
+        late
+    }
+
+    /// Has done by others what waits behind closers that are held up.
+    pub fn relieve(&self, now: Instant) {
+        self.closers.iter().for_each(|closers| closers.relieve(now));
+    }
+
+    /// How long nothing is to be done about those that are to go, if there are any.
+    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let oldest = self.going.first_key_value().map(|(_, trap)| trap.since + GOES_WITHIN);
+        let late = oldest.map(|at| at.saturating_duration_since(now));
+        let held = self.closers.as_ref().and_then(|closers| closers.patience_left(now));
+        late.into_iter().chain(held).min()
     }
 
     /// The unit whose trap is at this path.
@@ -282,22 +361,13 @@ impl Traps {
     }
 }
 
-/// Takes traps away. Each unmount makes the kernel wait for all processors, and those who do so at
-/// the same time wait together.
-fn take_away(traps: Vec<Trap>) {
-    let control = Device::open().ok();
-    let share = traps.len().div_ceil(CLOSERS_MAX).max(CLOSED_BY_ONE_MIN);
-    let close = |share: &[Trap]| share.iter().for_each(|trap| trap.close(control.as_ref()));
-    std::thread::scope(|scope| {
-        let mut shares = traps.chunks(share);
-        let own = shares.next();
-        for share in shares {
-            if std::thread::Builder::new().spawn_scoped(scope, move || close(share)).is_err() {
-                close(share);
-            }
-        }
-        own.into_iter().for_each(close);
-    });
+/// Takes one trap away, with a way to the kernel of its own: the thread may be held for ever.
+fn piece((id, trap): (EffectId, Trap)) -> Piece {
+    let close = move || {
+        trap.close(Device::open().ok().as_ref());
+        Done::Ok
+    };
+    (id, Box::new(close))
 }
 
 /// Makes a directory and what is missing above it, with this mode.

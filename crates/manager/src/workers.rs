@@ -16,7 +16,7 @@ use warren_core::ids::EffectId;
 use warren_sys::eventfd::EventFd;
 use warren_sys::process;
 
-/// Threads that are always there.
+/// Threads that are always there, unless more are asked for.
 const WORKERS: usize = 2;
 
 /// Threads at most, those included that are held up.
@@ -57,6 +57,8 @@ struct Pool {
     wake: Arc<EventFd>,
     /// Threads that may be held for ever hold nothing open but `wake`.
     holds_nothing: bool,
+    /// Threads that are always there.
+    always: usize,
 }
 
 /// The pool.
@@ -72,20 +74,29 @@ impl Workers {
     /// that asks some servers, and what such a thread holds open stays open when the process is
     /// killed. So init, helpers and clients would not hear that it is gone.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, true)
+        Workers::start_with(wake, true, WORKERS)
+    }
+
+    /// The same with so many threads that are always there.
+    pub fn start_many(wake: Arc<EventFd>, threads: usize) -> std::io::Result<Workers> {
+        Workers::start_with(wake, true, threads)
     }
 
     /// The same for what waits for nobody and uses what is open.
     pub fn start_beside(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, false)
+        Workers::start_with(wake, false, WORKERS)
     }
 
-    fn start_with(wake: Arc<EventFd>, holds_nothing: bool) -> std::io::Result<Workers> {
+    fn start_with(
+        wake: Arc<EventFd>,
+        holds_nothing: bool,
+        always: usize,
+    ) -> std::io::Result<Workers> {
         let (answers, results) = channel();
         let (queue, ready) = (Mutex::default(), Condvar::new());
-        let pool = Arc::new(Pool { queue, ready, answers, wake, holds_nothing });
+        let pool = Arc::new(Pool { queue, ready, answers, wake, holds_nothing, always });
         let workers = Workers { pool, results };
-        let numbers: Vec<u64> = (0..WORKERS).map(|_| workers.pool.lock().one_more()).collect();
+        let numbers: Vec<u64> = (0..always).map(|_| workers.pool.lock().one_more()).collect();
         numbers.into_iter().try_for_each(|number| workers.pool.start_thread(number))?;
         Ok(workers)
     }
@@ -209,7 +220,7 @@ impl Pool {
             }
             queue = self.work(queue, number);
             // Whoever came for one that was held up goes when that one is back.
-            if queue.idle >= WORKERS {
+            if queue.idle >= self.always {
                 queue.threads -= 1;
                 return;
             }

@@ -571,6 +571,61 @@ fn an_automount_point_does_not_hold_the_mount_below_it() {
     }
 }
 
+/// The way to an automount point may lead past a server that does not answer. It is left behind after a
+/// time of its own, by the next manager too, and what must not come before it goes then.
+#[test]
+fn an_automount_point_on_a_stopped_server_is_left_behind() {
+    for missing in ["/dev/fuse", "/dev/autofs"] {
+        if !std::path::Path::new(missing).exists() {
+            return lab::not_run("stopped-traps", missing);
+        }
+    }
+    // More than there are threads that take them away.
+    const TRAPS: usize = 9;
+    let trap = |n| format!("run-files-d{n}.automount");
+    let mut units = vec![
+        service("server", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("run-files.mount.d/order.conf".to_owned(), "[Unit]\nAfter=server.service".to_owned()),
+        tmpfs("/run/other"),
+        tmpfs("/run/late"),
+        service("other", "[Unit]\nRequiresMountsFor=/run/other\n[Service]\nExecStart=@P stay"),
+    ];
+    for n in 0..TRAPS {
+        let early = "[Unit]\nAfter=server.service\n";
+        units.push((trap(n), format!("{early}[Automount]\nWhere=/run/files/d{n}")));
+        units.push(tmpfs(&format!("/run/files/d{n}")));
+    }
+    let Some(mut m) = up("stopped-traps", &units) else { return };
+    m.wait_for("run-files.mount", "active/mounted");
+    (0..TRAPS).for_each(|n| m.expect_job("start", &trap(n), "done"));
+    let pid = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
+    // With everything running: others come and go when its time is over.
+    m.expect_job("stop", &trap(0), "done");
+    m.expect_job("start", "run-late.mount", "done");
+    let is_left = |m: &Machine, n| {
+        let left = format!("{}: /run/files/d{n} has not gone within ", trap(n));
+        m.console().contains(&left)
+    };
+    assert!(is_left(&m, 0), "nothing is mounted while it may go: {}", m.console());
+    m.expect_job("stop", &trap(1), "done");
+    assert!(m.kill_manager());
+    until("it is left by the next manager", || is_left(&m, 1).then_some(()));
+    let (console, recording) = end(&mut m);
+    for n in 2..TRAPS {
+        assert!(is_left(&m, n), "{n}: {console}");
+    }
+    let waits = console.lines().find(|line| line.contains("waiting for"));
+    assert!(
+        waits.is_some_and(|line| line.contains("run-files-d2.automount (unmounting, ")),
+        "{console}"
+    );
+    let analysis = Analysis::of(&recording);
+    let stops = stops(&analysis);
+    assert!(ended(stops["other"]) <= began(stops["run-other.mount"]), "{console}");
+    assert!(console.contains("The system is down."), "{console}");
+}
+
 /// Of thousands not each is asked of the kernel what it used; their slice is.
 #[test]
 fn counters_of_many_are_read_of_their_slice() {

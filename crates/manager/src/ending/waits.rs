@@ -1,6 +1,6 @@
 //! What the end waits for: units that are being stopped, for how long, and how long yet.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use warren_core::ids::UnitId;
@@ -8,6 +8,8 @@ use warren_core::job::JobKind;
 use warren_core::state::{Mount, Service, Socket, TypeState};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
+
+use crate::traps::{GOES_WITHIN, GoingTrap};
 
 /// Units that are named in one line.
 const NAMED_MAX: usize = 3;
@@ -50,6 +52,13 @@ pub fn waits(view: &View, now: Monotonic) -> Vec<Wait> {
         .collect();
     all.sort_by_key(|wait| (std::cmp::Reverse(wait.so_far), wait.unit));
     all
+}
+
+/// The automount point of a unit, which is down, that is still to go.
+pub(crate) fn of_trap(trap: &GoingTrap, now: Instant) -> Wait {
+    let so_far = now.saturating_duration_since(trap.since);
+    let left = Some(GOES_WITHIN.saturating_sub(so_far));
+    Wait { unit: trap.unit, phase: "unmounting", pid: None, so_far, left }
 }
 
 /// When the unit began to go down.
