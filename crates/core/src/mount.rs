@@ -210,10 +210,14 @@ impl Core {
         if let Some(id) = self.mount_mut(unit).asked.take() {
             self.forget_effect(id);
         }
-        match phase {
-            MountPhase::Mounting => self.note(unit, Code::StartTimeout, Cause::None, String::new()),
-            MountPhase::Remounting => self.tell_reload_failed(unit, "it took too long".to_owned()),
-            _ => self.note(unit, Code::StopTimeout, Cause::None, String::new()),
+        let code = match phase {
+            MountPhase::Mounting | MountPhase::MountingDone => Some(Code::StartTimeout),
+            MountPhase::Remounting => None,
+            _ => Some(Code::UnmountTimeout),
+        };
+        match code {
+            Some(code) => self.note(unit, code, Cause::None, String::new()),
+            None => self.tell_reload_failed(unit, "not within TimeoutSec=".to_owned()),
         }
         match phase {
             MountPhase::Remounting => {

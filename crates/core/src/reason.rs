@@ -105,6 +105,8 @@ codes! {
     StoodAgainst = 93, "its start was refused: a job that is installed may not be replaced for it", "start it when that job is over, or cancel the job";
     NotByHand = 94, "its start was refused: RefuseManualStart= leaves that to other units", "start a unit that wants it";
     StopCommandTimeout = 95, "a command of its stop did not end in its share of TimeoutStopSec=", "find out what ExecStop= or ExecStopPost= waits for";
+    StopLeft = 96, "it did not stop within TimeoutStopSec=, and SendSIGKILL=no forbids to kill it: what is left of it runs on", "end the processes that the log names as left over, or take SendSIGKILL=no away";
+    UnmountTimeout = 97, "it was not unmounted within TimeoutSec=", "see what the unmount waits for: a server that does not answer, or much that is to be written";
 }
 
 impl Code {

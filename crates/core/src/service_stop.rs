@@ -412,12 +412,17 @@ impl Core {
     pub(crate) fn stop_timeout(&mut self, unit: UnitId, config: &ServiceConfig) {
         use ServicePhase::*;
         let phase = self.service_phase(unit).expect("the deadline is of a run");
+        let kills = config.kill.send_sigkill;
         let code = match phase {
             Stop | StopPost => Code::StopCommandTimeout,
+            // An abort is a chance more.
+            StopSigterm if config.timeout_stop_failure_mode == TimeoutFailureMode::Abort => {
+                Code::StopTimeout
+            }
+            StopSigterm | StopWatchdog | FinalSigterm | FinalWatchdog if !kills => Code::StopLeft,
             _ => Code::StopTimeout,
         };
         self.fail_service(unit, Outcome::Timeout, code);
-        let kills = config.kill.send_sigkill;
         let final_of = |mode| match stop_phase(mode) {
             StopSigterm => FinalSigterm,
             StopWatchdog => FinalWatchdog,

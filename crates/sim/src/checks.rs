@@ -292,7 +292,7 @@ fn all_is_down(world: &World) -> Vec<String> {
     for definition in world.core.graph().definitions().filter(|d| !d.flags.perpetual()) {
         let run = world.core.unit_run(definition.id);
         let code = run.history.as_ref().map_or(Code::NeverStarted, |h| h.reason.code);
-        let stays = matches!(code, Code::Discovered | Code::UnmountFailed);
+        let stays = matches!(code, Code::Discovered | Code::UnmountFailed | Code::UnmountTimeout);
         let stays = stays || world.core.graph().is_device(definition.id);
         let holds_one = definition.name.unit_type() == UnitType::Slice;
         let may_outlast = holds_one || !definition.flags.default_dependencies();

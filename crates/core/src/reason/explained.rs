@@ -399,4 +399,23 @@ rows! {
         "`warren chart shutdown` shows which command; `warren cat UNIT` has it, its last lines are in the log."
         "Give the command a time limit of its own, or have the program end by `KillSignal=` alone. If it \
          rightly takes long: a larger `TimeoutStopSec=`."
+    StopLeft:
+        "The stop signal was sent, the unit did not end in its time, and its file says `SendSIGKILL=no`: \
+         it is down for the manager, but its processes are not. Nobody looks after them any more; a new \
+         start of the unit runs beside them, and may find its port or its lock taken. Only the end of \
+         the machine kills them."
+        "The log of the unit names the left-over processes with their numbers; `warren cat UNIT` has \
+         `KillSignal=` and `TimeoutStopSec=`."
+        "Ask those processes to end by the signal that they heed, or kill them by hand. Then have the \
+         program end by `KillSignal=`, give it a larger `TimeoutStopSec=` (`infinity` waits for it, however \
+         long it takes), or take `SendSIGKILL=no` away."
+    UnmountTimeout:
+        "The unmount (of a swap area: giving it up) was still at work when `TimeoutSec=` was over. It is not \
+         in use, of which the kernel tells at once (`WR-0055`): the way to it leads past a server that does \
+         not answer, or what was written goes to a slow disk. It stays mounted; at the end of a host it is \
+         tried again, then taken out of sight."
+        "`warren why` while it is at it names the server that it waits for; `grep Dirty /proc/meminfo` how \
+         much is to be written."
+        "Bring back the server, or `umount -f` the mount that it serves: who waits for it fails then. If the \
+         disk is slow: a larger `TimeoutSec=`."
 }
