@@ -118,13 +118,17 @@ fn shutdown_waits(answer: &Value) -> String {
             "" => String::new(),
             process => format!(", {process}"),
         };
+        let server = match text(wait, "server") {
+            "" => String::new(),
+            server => format!(", server of {server}"),
+        };
         let left = match wait["left_us"].as_u64() {
             Some(left) => format!("{} left", span_us(left)),
             None => "no limit".to_owned(),
         };
         let (unit, phase) = (text(wait, "unit"), text(wait, "phase"));
         let so_far = span_us(number(wait, "so_far_us"));
-        put!(out, "  waits for {unit:width$} {phase}{process}, {so_far}, {left}");
+        put!(out, "  waits for {unit:width$} {phase}{process}{server}, {so_far}, {left}");
     }
     if let Some(bytes) = answer["unwritten_bytes"].as_u64() {
         put!(out, "  {} MiB to be written", bytes >> 20);
@@ -424,7 +428,9 @@ fn under_way(unit: &Value) -> Option<String> {
         "reloading" => "Reloading",
         _ => "Its job waits",
     };
-    let process = going["process"].as_str().map(|it| format!(" ({it})")).unwrap_or_default();
+    let server = going["server"].as_str().map(|server| format!("server of {server}"));
+    let process = going["process"].as_str().map(str::to_owned).or(server);
+    let process = process.map(|it| format!(" ({it})")).unwrap_or_default();
     let left = match going["left_us"].as_u64() {
         Some(left) => format!("it is given up in {}", span_us(left)),
         None => "it may take for ever".to_owned(),

@@ -268,8 +268,8 @@ impl Daemon {
     fn tell_waits(&mut self, moment: Monotonic) {
         let view = self.core.view();
         // What the way of an automount point holds up waits for that, before all.
-        let going = self.traps.going().map(|trap| waits::of_trap(trap, Instant::now()));
-        let waits: Vec<waits::Wait> = going.chain(waits::waits(&view, moment)).collect();
+        let mut waits = waits::of_traps(&view, self.traps.going(), Instant::now());
+        waits.extend(waits::waits(&view, moment));
         let Some(ending) = &mut self.ending else { return };
         ending.named = waits.first().map(|wait| wait.unit);
         if !waits.is_empty() {

@@ -268,6 +268,7 @@ fn under_way(view: &View, unit: UnitId, now: Monotonic) -> Value {
         "so_far_us": now.since(since).as_micros() as u64,
         "left_us": limit.map(|at| at.since(now).as_micros() as u64),
         "process": pid.map(waits::process),
+        "server": waits::server(view, unit).filter(|_| is_between),
     })
 }
 

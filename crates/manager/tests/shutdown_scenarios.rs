@@ -426,6 +426,12 @@ fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
     };
     let held: Vec<&str> = below.iter().map(|(name, _)| &**name).chain(["client.service"]).collect();
     until("all are waited for", || held.iter().all(|unit| is_waited_for(unit)).then_some(()));
+    let answer = m.call("Shutdown", &json!({}));
+    let waits = answer["waits"].as_array().expect("a list");
+    let server = |unit: &str| waits.iter().find(|w| w["unit"] == unit).map(|w| &w["server"]);
+    assert_eq!(server(held[0]), Some(&json!("/run/files (fuse of files)")), "{answer}");
+    let why = m.call("Why", &json!({"unit": held[0]}));
+    assert_eq!(&why["units"][0]["path"][0]["under_way"]["server"], server(held[0]).expect("it"));
     until("others are down", || (m.state("run-other.mount") == "inactive/dead").then_some(()));
     held.into_iter().for_each(skip);
     let console = m.wait_for_end();

@@ -173,6 +173,8 @@ fn why_starts_at_the_root_cause() {
         {"unit": "db.service", "phase": "stop-sigterm", "process": "pid 7 postgres",
          "so_far_us": 2_500_000, "left_us": 87_500_000},
         {"unit": "mnt.mount", "phase": "unmounting", "so_far_us": 100_000},
+        {"unit": "srv-a.mount", "phase": "unmounting", "server": "/srv (nfs4 of host:/export)",
+         "so_far_us": 100_000, "left_us": 89_900_000},
     ]});
     check("why-stopping", &why(&stopping, PLAIN));
     check("why-nothing", &why(&json!({"units": []}), PLAIN));

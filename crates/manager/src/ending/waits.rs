@@ -1,18 +1,24 @@
 //! What the end waits for: units that are being stopped, for how long, and how long yet.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use warren_core::ids::UnitId;
 use warren_core::job::JobKind;
-use warren_core::state::{Mount, Service, Socket, TypeState};
+use warren_core::state::{self, Service, Socket, TypeState};
 use warren_core::time::Monotonic;
 use warren_core::view::View;
+use warren_sys::mount::{self, Mount};
+use warren_unit::UnitType;
 
 use crate::traps::{GOES_WITHIN, GoingTrap};
 
 /// Units that are named in one line.
 const NAMED_MAX: usize = 3;
+
+/// Units of which it is looked up which server they wait for.
+const SERVERS_MAX: usize = 64;
 
 /// One unit that is waited for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,10 +29,55 @@ pub struct Wait {
     pub phase: &'static str,
     /// The process that is waited for, if it is one that the manager knows.
     pub pid: Option<u32>,
+    /// The mount of which a server must answer first, if it is one.
+    pub server: Option<String>,
     /// Since its job began.
     pub so_far: Duration,
     /// Until the manager loses patience; none if it has none to lose.
     pub left: Option<Duration>,
+}
+
+/// File systems behind which there is a server, which may not answer; and all whose type begins with
+/// `fuse` or `nfs`.
+const OF_SERVERS: [&str; 8] = ["9p", "afs", "ceph", "cifs", "davfs", "glusterfs", "lustre", "smb3"];
+
+fn has_server(fs_type: &str) -> bool {
+    fs_type.starts_with("fuse") || fs_type.starts_with("nfs") || OF_SERVERS.contains(&fs_type)
+}
+
+/// The mount that is nearest to a path, at it or above it, if a server is behind it:
+/// `/srv (nfs4 of host:/export)`.
+fn server_of(table: &[Mount], path: &str) -> Option<String> {
+    let above = table.iter().filter(|mount| {
+        has_server(&mount.fstype) && Path::new(path).starts_with(&mount.mount_point)
+    });
+    let nearest = above.max_by_key(|mount| mount.mount_point.len())?;
+    Some(format!("{} ({} of {})", nearest.mount_point, nearest.fstype, nearest.source))
+}
+
+/// Where the unit's mount is, if it has one.
+fn mount_point(view: &View, unit: UnitId) -> Option<String> {
+    let name = view.graph.name(unit);
+    let has_one = matches!(name.unit_type(), UnitType::Mount | UnitType::Automount);
+    has_one.then(|| warren_unit::escape::path_unescape(name.prefix()).ok()).flatten()
+}
+
+/// The server that the way to the unit's mount leads to. That somebody uses it is no reason to wait for
+/// an unmount: the kernel says so at once.
+pub(crate) fn server(view: &View, unit: UnitId) -> Option<String> {
+    // The kernel's own table asks no server.
+    mount_point(view, unit).and_then(|path| server_of(&mount::table().unwrap_or_default(), &path))
+}
+
+/// The same of those that are waited for.
+fn find_servers(view: &View, waits: &mut [Wait]) {
+    let mut table = None;
+    for wait in waits.iter_mut().take(SERVERS_MAX) {
+        if let Some(path) = mount_point(view, wait.unit) {
+            let table = table.get_or_insert_with(|| mount::table().unwrap_or_default());
+            wait.server = server_of(table, &path);
+        }
+    }
 }
 
 /// The units that are being stopped, those that took longest first. Looks at every unit.
@@ -45,20 +96,31 @@ pub fn waits(view: &View, now: Monotonic) -> Vec<Wait> {
                 unit: job.unit,
                 phase: run.sub_state(),
                 pid: run.control_pid().or(main),
+                server: None,
                 so_far: now.since(since(view, job.unit).unwrap_or(job.since)),
                 left: deadline(&run.state).map(|at| at.since(now)),
             }
         })
         .collect();
     all.sort_by_key(|wait| (std::cmp::Reverse(wait.so_far), wait.unit));
+    find_servers(view, &mut all);
     all
 }
 
-/// The automount point of a unit, which is down, that is still to go.
-pub(crate) fn of_trap(trap: &GoingTrap, now: Instant) -> Wait {
-    let so_far = now.saturating_duration_since(trap.since);
-    let left = Some(GOES_WITHIN.saturating_sub(so_far));
-    Wait { unit: trap.unit, phase: "unmounting", pid: None, so_far, left }
+/// Automount points that are still to go. Their units are down.
+pub(crate) fn of_traps<'a>(
+    view: &View,
+    going: impl Iterator<Item = &'a GoingTrap>,
+    now: Instant,
+) -> Vec<Wait> {
+    let one = |trap: &GoingTrap| {
+        let so_far = now.saturating_duration_since(trap.since);
+        let left = Some(GOES_WITHIN.saturating_sub(so_far));
+        Wait { unit: trap.unit, phase: "unmounting", pid: None, server: None, so_far, left }
+    };
+    let mut all: Vec<Wait> = going.map(one).collect();
+    find_servers(view, &mut all);
+    all
 }
 
 /// When the unit began to go down.
@@ -72,7 +134,9 @@ pub(crate) fn deadline(state: &TypeState) -> Option<Monotonic> {
     match state {
         TypeState::Service(Service::Up(run)) => run.stop_by.max(run.deadline),
         TypeState::Socket(Socket::Up(run)) => run.deadline,
-        TypeState::Mount(Mount::Up(run)) | TypeState::Swap(Mount::Up(run)) => run.deadline,
+        TypeState::Mount(state::Mount::Up(run)) | TypeState::Swap(state::Mount::Up(run)) => {
+            run.deadline
+        }
         _ => None,
     }
 }
@@ -83,9 +147,10 @@ pub fn line(view: &View, waits: &[Wait]) -> String {
     let one = |wait: &Wait| {
         let name = view.graph.name(wait.unit);
         let pid = wait.pid.map_or(String::new(), |pid| format!(", {}", process(pid)));
+        let server = wait.server.as_ref().map_or(String::new(), |at| format!(", server of {at}"));
         let left =
             wait.left.map_or("no limit".to_owned(), |left| format!("{} left", seconds(left)));
-        format!("{name} ({}{pid}, {}, {left})", wait.phase, seconds(wait.so_far))
+        format!("{name} ({}{pid}{server}, {}, {left})", wait.phase, seconds(wait.so_far))
     };
     let named: Vec<String> = waits.iter().take(NAMED_MAX).map(one).collect();
     let more = match waits.len().saturating_sub(NAMED_MAX) {
@@ -114,9 +179,38 @@ pub fn value(view: &View, waits: &[Wait]) -> Value {
             "phase": wait.phase,
             "pid": wait.pid,
             "process": wait.pid.map(process),
+            "server": wait.server,
             "so_far_us": wait.so_far.as_micros() as u64,
             "left_us": wait.left.map(|left| left.as_micros() as u64),
         })
     };
     waits.iter().map(one).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `POINT TYPE SOURCE` a line → the server that is asked on the way to a path.
+    #[track_caller]
+    fn check(path: &str, want: Option<&str>) {
+        let table = "/ ext4 /dev/vda1\n/srv nfs4 host:/export\n/srv/a fuse.sshfs user@host:\n\
+                     /srv/a/b tmpfs tmpfs\n/mnt ext4 /dev/vdb";
+        let mount = |(id, line): (usize, &str)| {
+            let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            let [mount_point, fstype, source] = words.try_into().expect("three words");
+            Mount { id: id as u64, parent: 0, mount_point, source, fstype }
+        };
+        let table: Vec<Mount> = table.lines().enumerate().map(mount).collect();
+        assert_eq!(server_of(&table, path).as_deref(), want, "{path}");
+    }
+
+    #[test]
+    fn the_nearest_server_on_the_way_is_named() {
+        check("/mnt", None);
+        check("/srv", Some("/srv (nfs4 of host:/export)"));
+        check("/srv/a/b", Some("/srv/a (fuse.sshfs of user@host:)"));
+        check("/srv/ab", Some("/srv (nfs4 of host:/export)"));
+        check("/srvs", None);
+    }
 }
