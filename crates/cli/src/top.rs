@@ -35,7 +35,7 @@ const SECTION_LINES_MIN: usize = 3;
 /// Shows it until `q`; once, where output is no terminal or JSON is wanted.
 pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
     let style = Style::from_environment();
-    let mut now = client.call("Top", json!({}))?;
+    let now = client.call("Top", json!({}))?;
     if as_json {
         print(&format!("{now}\n"));
         return Ok(0);
@@ -46,30 +46,57 @@ pub fn run(client: &mut Client, as_json: bool) -> Result<i32> {
     }
     let mut watch = Watch::new()?;
     let screen = Screen::enter();
+    let is_over = watch_it(client, now, &mut watch, &screen, style)?;
+    drop(screen);
+    if is_over {
+        print("The manager has ended.\n");
+    }
+    Ok(0)
+}
+
+/// Shows it until a key ends it, or until the manager is down for good: then true.
+fn watch_it(
+    client: &mut Client,
+    mut now: Value,
+    watch: &mut Watch,
+    screen: &Screen,
+    style: Style,
+) -> Result<bool> {
     let (mut before, mut silent) = (None, 0);
     loop {
         let size = warren_sys::terminal::size(std::io::stdout()).unwrap_or(SIZE_DEFAULT);
         now["silent"] = json!(silent > 0);
         screen.show(&picture(before.as_ref(), &now, size, style));
         if !watch.wait(PERIOD)? {
-            return Ok(0);
+            return Ok(false);
         }
         match client.call("Top", json!({})) {
             Ok(next) => (before, silent) = (Some(std::mem::replace(&mut now, next)), 0),
-            Err(e) => lost(client, e, &mut silent)?,
+            Err(error) => {
+                let goes_down = now["stopping"].as_bool() == Some(true);
+                if lost(client, error, goes_down, &mut silent)? {
+                    return Ok(true);
+                }
+            }
         }
     }
 }
 
 /// The manager did not answer: it is looked for again, for so long. What it refuses, it always will.
-fn lost(client: &mut Client, error: CallError, silent: &mut u32) -> Result<(), CallError> {
+/// True if it has ended: it was going down, and nobody listens at its socket any more, which init does
+/// for one that was killed meanwhile.
+fn lost(
+    client: &mut Client,
+    error: CallError,
+    goes_down: bool,
+    silent: &mut u32,
+) -> Result<bool, CallError> {
     if matches!(error, CallError::Refused(..)) || *silent == SILENT_MAX {
         return Err(error);
     }
     *silent += 1;
     // If nobody is there yet, the next call on the broken connection says so again.
-    let _ = client.connect_again();
-    Ok(())
+    Ok(client.connect_again().is_err() && goes_down)
 }
 
 /// One picture of so many columns and rows. Without an answer from before there are no rates.
@@ -86,7 +113,9 @@ fn picture(
     let failed = format!("FAILED: {}", total("failed_total"));
     let restarting = format!("STARTED AGAIN: {again}");
     let jobs = format!("JOBS: {}, the oldest first", total("jobs"));
+    let waits = format!("WAITED FOR: {}, the longest first", total("waits_total"));
     let mut sections = vec![
+        section(&waits, &now["waits"], style, |row| wait_line(row, columns)),
         section(&failed, &now["failed"], style, |row| failed_line(row, style)),
         section(&restarting, &now["restarting"], style, |row| restarting_line(row, style)),
         section(&jobs, &now["job_rows"], style, |row| job_line(row, columns)),
@@ -152,6 +181,10 @@ fn summary(before: Option<&Value>, now: &Value, style: Style) -> Vec<String> {
         Some(each) => format!("{doing}; {each:.0} new jobs a second"),
         None => doing,
     };
+    let doing = match now["unwritten_bytes"].as_u64() {
+        Some(bytes) => format!("{doing}; {} MiB to be written", bytes >> 20),
+        None => doing,
+    };
     let doing = match now["silent"].as_bool() {
         Some(true) => "the manager does not answer; it is asked again".to_owned(),
         _ => doing,
@@ -209,6 +242,21 @@ fn job_line(row: &Value, columns: u16) -> String {
     match columns {
         COLUMNS_WIDE.. => format!("{age:>8.1} s  {kind:<8} {state:<16} {unit}"),
         _ => format!("{age:>6.1} s {kind} {unit}  {state}"),
+    }
+}
+
+/// A unit whose stop is waited for: for how long, how long yet, and for what of it.
+fn wait_line(row: &Value, columns: u16) -> String {
+    let seconds = |us: u64| format!("{:.1} s", us as f64 / 1e6);
+    let so_far = seconds(row["so_far_us"].as_u64().unwrap_or(0));
+    let left = row["left_us"].as_u64().map_or("no limit".to_owned(), |us| seconds(us) + " left");
+    let server = row["server"].as_str().map(|server| format!("server of {server}"));
+    let what = [row["phase"].as_str(), row["process"].as_str(), server.as_deref()];
+    let what: Vec<&str> = what.into_iter().flatten().collect();
+    let (unit, what) = (text(row, "unit"), what.join(", "));
+    match columns {
+        COLUMNS_WIDE.. => format!("{so_far:>10}  {left:<14}{unit}  {what}"),
+        _ => format!("{so_far:>8} {unit}  {left}, {what}"),
     }
 }
 
@@ -389,19 +437,52 @@ JOBS: 2, the oldest first
         let mut client = Client::connect(&path).expect("it listens");
         let mut silent = 0;
         let error = client.call("Top", json!({})).expect_err("it was killed over it");
-        assert!(lost(&mut client, error, &mut silent).is_ok() && silent == 1);
+        let is_over = lost(&mut client, error, true, &mut silent).expect("it may come back");
+        assert_eq!((is_over, silent), (false, 1), "somebody listens, so it is started again");
         assert_eq!(client.call("Top", json!({})).expect("it is back")["jobs"], 3);
         manager.join().expect("it ends");
 
-        silent = SILENT_MAX;
-        let gone = client.call("Top", json!({})).expect_err("nobody is there");
-        assert!(lost(&mut client, gone, &mut silent).is_err(), "not for ever");
+        let mut gone = || client.call("Top", json!({})).expect_err("nobody is there");
+        let errors = [gone(), gone(), gone()];
+        let over = [(false, 1), (true, 1), (false, SILENT_MAX)].into_iter().zip(errors).map(
+            |((goes_down, mut silent), error)| {
+                lost(&mut client, error, goes_down, &mut silent).ok()
+            },
+        );
+        assert_eq!(over.collect::<Vec<_>>(), [Some(false), Some(true), None], "not for ever");
         let refused = CallError::Refused("x".to_owned(), "no".to_owned());
-        assert!(lost(&mut client, refused, &mut 0).is_err());
+        assert!(lost(&mut client, refused, true, &mut 0).is_err());
         let _ = std::fs::remove_file(&path);
 
         let shown = picture(None, &json!({"silent": true}), (80, 24), Style::default());
         assert!(shown.starts_with("warren top  the manager does not answer"), "{shown}");
+    }
+
+    #[test]
+    fn what_a_shutdown_waits_for_comes_first() {
+        let now = json!({
+            "stopping": true, "jobs": 2, "unwritten_bytes": 3 << 20, "waits_total": 2, "waits": [
+                {"unit": "db.service", "phase": "stop", "process": "pid 7 sh", "so_far_us": 2_000_000,
+                 "left_us": 88_000_000},
+                {"unit": "a.mount", "phase": "unmounting", "server": "/srv (nfs of host:/a)",
+                 "so_far_us": 900_000},
+            ],
+            "job_rows": [{"unit": "db.service", "type": "stop", "age_us": 2_000_000, "waits_for": 0}],
+        });
+        let shown = |columns| picture(None, &now, (columns, 24), Style::default());
+        let wide = shown(100);
+        assert!(
+            wide.starts_with("warren top  going down, 2 jobs left; 3 MiB to be written"),
+            "{wide}"
+        );
+        let lines: Vec<&str> = wide.lines().skip(4).take(3).collect();
+        let want = [
+            "WAITED FOR: 2, the longest first",
+            "     2.0 s  88.0 s left   db.service  stop, pid 7 sh",
+            "     0.9 s  no limit      a.mount  unmounting, server of /srv (nfs of host:/a)",
+        ];
+        assert_eq!(lines, want, "{wide}");
+        assert!(shown(40).contains("   2.0 s db.service  88.0 s left, stop,"), "{}", shown(40));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use warren_core::time::Monotonic;
 use warren_core::view::View;
 use warren_unit::{LoadState, UnitType};
 
+use crate::ending::waits;
 use crate::groups::group_path;
 use crate::shared::Shared;
 
@@ -34,6 +35,11 @@ pub fn top(shared: &Shared) -> Value {
     let mut jobs = view.jobs();
     jobs.sort_by_key(|job| (job.since, job.id));
     let (failed, failed_total) = failed(&view, &loaded);
+    let waits = match view.totals.stopping {
+        true => waits::waits(&view, Monotonic(now_us)),
+        false => Vec::new(),
+    };
+    let shown = &waits[..waits.len().min(ROWS_MAX)];
     json!({
         "now_us": now_us,
         "cpu_us": warren_sys::time::process_cpu_ns() / 1000,
@@ -48,6 +54,9 @@ pub fn top(shared: &Shared) -> Value {
         "jobs": jobs.len(),
         "jobs_running": jobs.iter().filter(|job| job.running).count(),
         "job_rows": jobs.iter().take(ROWS_MAX).map(|j| job(&view, j, now_us)).collect::<Vec<_>>(),
+        "waits_total": waits.len(),
+        "waits": waits::value(&view, shown),
+        "unwritten_bytes": waits::unwritten_bytes(&view),
         "failed_total": failed_total,
         "failed": failed,
         "restarting": restarting(&view, &loaded, Monotonic(now_us)),
