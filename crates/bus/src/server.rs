@@ -34,6 +34,9 @@ const CONNECTIONS_PER_STRANGER_MAX: usize = 64;
 const GREETING_TIME: Duration = Duration::from_secs(30);
 /// Below this many unsent bytes a subscriber is sent more signals.
 const SIGNAL_WATER_BYTES: usize = 256 << 10;
+/// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
+/// ends: nothing tells when others give some back.
+const REST: Duration = Duration::from_secs(1);
 /// Units that one call may have loaded (`ListUnitsByNames`).
 const LOADS_PER_CALL_MAX: usize = 4096;
 const SEND_BUFFER_BYTES: usize = 8 << 20;
@@ -183,7 +186,8 @@ pub struct Server {
     waiting: BTreeMap<u64, Waiting>,
     /// Clients in the order in which their time to greet ends.
     greeting: VecDeque<u64>,
-    is_listening: bool,
+    /// Nobody is taken until then.
+    resting_until: Option<Instant>,
     next_connection: u64,
     next_question: u64,
     next_serial: u32,
@@ -215,7 +219,7 @@ impl Server {
             link,
             waiting: BTreeMap::new(),
             greeting: VecDeque::new(),
-            is_listening: true,
+            resting_until: None,
             next_connection: FIRST_CONNECTION,
             next_question: 1,
             next_serial: 1,
@@ -237,7 +241,11 @@ impl Server {
                     client => self.serve(client, flags),
                 }
             }
-            self.drop_silent(Instant::now());
+            let now = Instant::now();
+            self.drop_silent(now);
+            if self.resting_until.is_some_and(|until| until <= now) {
+                self.watch_listener(true);
+            }
             if self.until_next_try().is_some_and(|left| left.is_zero()) {
                 self.look_for_bus(&[]);
             }
@@ -247,7 +255,9 @@ impl Server {
     fn wait(&self, events: &mut Vec<epoll::Event>) -> bool {
         let oldest = self.greeting.front().and_then(|id| self.connections.get(id));
         let greeting = oldest.map(|client| GREETING_TIME.saturating_sub(client.since.elapsed()));
-        let timeout = greeting.into_iter().chain(self.until_next_try()).min().map(|left| {
+        let rest = self.resting_until.map(|until| until.saturating_duration_since(Instant::now()));
+        let due = greeting.into_iter().chain(self.until_next_try()).chain(rest).min();
+        let timeout = due.map(|left| {
             Timespec::try_from(left + Duration::from_millis(1)).expect("a minute fits")
         });
         let room = rustix::buffer::spare_capacity(events);
@@ -264,8 +274,8 @@ impl Server {
                 Ok(socket) => drop(self.welcome(socket)),
                 Err(Errno::INTR | Errno::CONNABORTED) => {}
                 Err(Errno::AGAIN) => return,
-                // EMFILE and its like: they wait until something has changed, unwatched, as the
-                // listener would wake the thread again at once.
+                // EMFILE and its like: they wait, unwatched, as the listener would wake the thread
+                // again at once.
                 Err(_) => return self.watch_listener(false),
             }
         }
@@ -276,7 +286,7 @@ impl Server {
         let data = epoll::EventData::new_u64(LISTENER);
         let modified = epoll::modify(&self.epoll, &self.listener, data, interest);
         modified.expect("the listener is in the set");
-        self.is_listening = on;
+        self.resting_until = (!on).then(|| Instant::now() + REST);
     }
 
     fn welcome(&mut self, socket: OwnedFd) -> Result<(), Errno> {
@@ -323,7 +333,7 @@ impl Server {
         // Its file descriptor leaves the epoll set by being closed.
         self.connections.remove(&id);
         self.bus_ended(id);
-        if !self.is_listening {
+        if self.resting_until.is_some() {
             self.watch_listener(true);
         }
     }
@@ -562,7 +572,7 @@ impl Server {
 
     /// Takes what others have put in; says whether the thread is to end.
     fn read_mail(&mut self) -> bool {
-        if !self.is_listening {
+        if self.resting_until.is_some() {
             self.watch_listener(true);
         }
         let mut stop = false;

@@ -40,6 +40,10 @@ const UNPRIVILEGED_REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// How long a client may leave an answer unread.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// So long nobody is taken after accept(2) has failed, for want of descriptors or memory, unless a client
+/// ends: nothing tells when others give some back.
+const REST: Duration = Duration::from_secs(1);
+
 /// Listens at `path` and serves in threads of its own. `kept` is the listener of an earlier manager:
 /// who connected since that one ended is served now. Returns a copy of the listener, to be kept.
 pub fn start(
@@ -68,8 +72,13 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
 
 fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
     let open = Arc::new(AtomicUsize::new(0));
+    let acceptor = std::thread::current();
     for stream in listener.incoming() {
-        let Ok(stream) = stream else { continue };
+        let Ok(stream) = stream else {
+            // He who waits is still in the queue, and would be refused again at once.
+            std::thread::park_timeout(REST);
+            continue;
+        };
         let Ok(peer) = warren_sys::credentials::peer(stream.as_fd()) else { continue };
         let asker = Asker::client(peer.uid, peer.pid);
         let connections_max = match is_privileged(asker) {
@@ -81,9 +90,11 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             let _ = reply(&stream, &error("io.warrener.Busy", "too many connections"));
             continue;
         }
-        let (shared, count) = (shared.clone(), open.clone());
+        let (shared, count, acceptor) = (shared.clone(), open.clone(), acceptor.clone());
         let serve = move || {
             serve(&stream, asker, &shared);
+            drop(stream);
+            acceptor.unpark();
             count.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {

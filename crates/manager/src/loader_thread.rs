@@ -150,6 +150,9 @@ impl LoaderThread {
         }
         let began = now().monotonic;
         self.loader.look(how.full && how.unit.is_none());
+        if let Some(why) = self.loader.snapshot().shortage() {
+            return self.refuse(token, format!("not all unit files could be read: {why}"));
+        }
         let scanned = did(Phase::Scan, began, 0);
         let began = scanned.ended;
         let loading = match &how.unit {

@@ -19,7 +19,7 @@ use warren_unit::Diagnostic;
 use warren_unit::parse::UnitFile;
 use warren_unit::search::directory_kind;
 
-use look::both_files;
+use look::{both_files, is_shortage, said};
 
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
@@ -31,6 +31,9 @@ const ENTRIES_MAX: usize = 1 << 20;
 pub(crate) struct Identity(pub(crate) u64);
 
 impl Identity {
+    /// That of no file on a disk.
+    const NONE: Identity = Identity(0);
+
     pub(crate) fn of(m: &fs::Metadata) -> Identity {
         Identity::of_parts([
             m.dev(),
@@ -104,7 +107,7 @@ pub struct File {
 impl File {
     /// A file that is on no disk.
     pub(crate) fn made(parsed: Arc<UnitFile>) -> File {
-        File { identity: Identity(0), parsed }
+        File { identity: Identity::NONE, parsed }
     }
 }
 
@@ -156,8 +159,14 @@ pub struct Snapshot {
     watched: BTreeMap<WatchId, (usize, Option<Box<str>>)>,
     /// Links that lead out of the search directories, be it to nothing yet.
     outside: BTreeSet<(usize, Box<str>)>,
-    /// Search directories that did not exist when they were last looked at.
+    /// Search directories that did not exist, or could not be read, when they were last looked at.
     missing: BTreeSet<usize>,
+    /// What could not be looked at for want of descriptors or memory.
+    again: BTreeSet<(usize, Box<str>)>,
+    /// The first such want of the last look, in words.
+    short: Option<String>,
+    /// Some directory could not be watched: only looking at all tells what changed.
+    is_partly_watched: bool,
     /// Files that the last incarnation had read, by path; those that are the same stay these.
     known: KnownFiles,
     /// Diagnostics of parsing, by path.
@@ -206,6 +215,9 @@ impl Snapshot {
             watched: BTreeMap::new(),
             outside: BTreeSet::new(),
             missing: BTreeSet::new(),
+            again: BTreeSet::new(),
+            short: None,
+            is_partly_watched: false,
             known,
             diagnostics: BTreeMap::new(),
             structure_changed: true,
@@ -221,8 +233,9 @@ impl Snapshot {
         self.directories.insert(at, Directory::new(path, true));
         let shifted = |index: usize| index + usize::from(index >= at);
         self.watched.values_mut().for_each(|(index, _)| *index = shifted(*index));
-        self.outside =
-            std::mem::take(&mut self.outside).into_iter().map(|(i, n)| (shifted(i), n)).collect();
+        for names in [&mut self.outside, &mut self.again] {
+            *names = std::mem::take(names).into_iter().map(|(i, n)| (shifted(i), n)).collect();
+        }
         self.missing = std::mem::take(&mut self.missing).into_iter().map(shifted).collect();
     }
 
@@ -236,9 +249,25 @@ impl Snapshot {
         self.directories.iter().map(|d| d.path.as_path())
     }
 
-    /// Its watch, and when it last looked.
+    /// Its watch, if that tells everything, and when it last looked.
     pub fn watched(&self) -> (Option<Arc<Inotify>>, u64) {
-        (self.watch.clone(), self.looked_at_ns)
+        (self.watch.clone().filter(|_| !self.is_partly_watched), self.looked_at_ns)
+    }
+
+    /// Why the last look did not see everything: for want of descriptors or memory. What it did not see
+    /// is as it was, and is looked at again next time.
+    pub fn shortage(&self) -> Option<&str> {
+        self.short.as_deref()
+    }
+
+    fn look_again(&mut self, index: usize, name: &str, error: &std::io::Error) {
+        let path = self.directories[index].path.join(name);
+        self.note_short(&path, error);
+        self.again.insert((index, name.into()));
+    }
+
+    fn note_short(&mut self, path: &Path, error: &std::io::Error) {
+        self.short.get_or_insert_with(|| format!("{}: {}", path.display(), said(error)));
     }
 
     /// Looks at every file; returns the names (below the search directories) that differ.
@@ -247,7 +276,10 @@ impl Snapshot {
     }
 
     fn sweep_all(&mut self, trusting: bool) -> BTreeSet<Box<str>> {
+        // Every directory is looked into, and so watched if there is room for that by now.
+        let trusting = !std::mem::take(&mut self.is_partly_watched) && trusting;
         self.work = Work::default();
+        self.short = None;
         self.looked_at_ns = warren_sys::time::coarse_ns();
         let mut changed = BTreeSet::new();
         for index in 0..self.directories.len() {
@@ -263,12 +295,19 @@ impl Snapshot {
     /// `trusting` takes the times of a directory of links for what was done to it. They are as
     /// coarse as the kernel's clock tick, so that this needs a watch that tells what they do not.
     fn sweep_directory(&mut self, index: usize, trusting: bool) -> BTreeSet<Box<str>> {
-        let names = sorted_names(&self.directories[index].path);
+        let path = self.directories[index].path.clone();
+        let names = sorted_names(&path);
         match &names {
             Ok(_) => self.missing.remove(&index),
             Err(_) => self.missing.insert(index),
         };
-        let names = names.unwrap_or_default();
+        let names = match names {
+            Err(error) if is_shortage(&error) => {
+                self.note_short(&path, &error);
+                return BTreeSet::new();
+            }
+            names => names.unwrap_or_default(),
+        };
         let mut others = self.directories[index].gone(&names);
         let (directories, files): (Vec<String>, Vec<String>) =
             names.into_iter().partition(|name| directory_kind(name).is_some());
@@ -299,8 +338,15 @@ impl Snapshot {
         let path = self.directories[index].path.join(name);
         let before = self.directories[index].entries.remove(name);
         self.directories[index].listed.remove(name);
-        let now = self.look(index, &path, name, before.as_ref());
-        self.enter(index, name, before, now)
+        match self.look(index, &path, name, before.as_ref()) {
+            Ok(now) => self.enter(index, name, before, now),
+            Err(error) => {
+                let entries = &mut self.directories[index].entries;
+                entries.extend(before.map(|before| (name.into(), before)));
+                self.look_again(index, name, &error);
+                false
+            }
+        }
     }
 
     /// Puts what a name is now in the place of what it was; true if it differs.
@@ -416,5 +462,30 @@ mod tests {
             assert!(now.keys().eq(fresh.keys()), "{edit}");
         }
         assert!(snapshot.sweep().is_empty(), "nothing was done since");
+    }
+
+    /// A watch that could not be had is asked for again by the look at everything that stands in.
+    #[test]
+    fn what_is_not_watched_is_looked_at_until_it_is() {
+        let scratch = Scratch::new("unwatched");
+        scratch.edit("a.service [Service]");
+        scratch.edit("a.service.d/1.conf [Unit]");
+        let mut snapshot = Snapshot::read(vec![scratch.0.clone()]);
+        let watch = snapshot.watch.replace(Arc::new(Inotify::new().expect("another inotify")));
+        drop(watch);
+        snapshot.watched.clear();
+        snapshot.is_partly_watched = true;
+        assert!(snapshot.watched().0.is_none(), "it is not for others to rely on");
+        for (edit, changed) in [
+            ("a.service.d/1.conf [Unit]\nDescription=longer", "a.service.d"),
+            ("a.service.d/1.conf [Unit]\nDescription=longer still", "a.service.d"),
+            ("b.service [Service]", "b.service"),
+        ] {
+            scratch.edit(edit);
+            let seen: Vec<Box<str>> = snapshot.update().into_iter().collect();
+            assert_eq!(seen, [changed.into()], "{edit}");
+            assert!(snapshot.watched().0.is_some(), "by now everything is watched");
+        }
+        assert_eq!(snapshot.work.looked_at, 1);
     }
 }

@@ -99,6 +99,8 @@ codes! {
     Rule = "rule",
     /// A unit made by rules that hides a file, or is hidden by one.
     HiddenFile = "hidden-file",
+    /// A file that is there and cannot be read; nothing of it is used.
+    Unreadable = "unreadable",
 }
 
 /// One fault at one place.

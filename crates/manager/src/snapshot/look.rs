@@ -1,13 +1,18 @@
 //! Looking at files: what is there, whether it is what was there, and what it parses to.
+//!
+//! Three ends of a look are told apart. A file that is not there is nothing. One that cannot be read,
+//! as one on a bad disk, is a broken file. What cannot be looked at for want of descriptors or memory
+//! says nothing: what was there before stays, and it is looked at again next time.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::ops::Bound;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use warren_unit::parse::parse;
+use warren_unit::parse::{parse, unreadable};
 use warren_unit::search::directory_kind;
 use warren_unit::{Diagnostic, UnitName, UnitType};
 
@@ -19,47 +24,52 @@ const FILES_PER_THREAD_MIN: usize = 512;
 /// Largest unit file that is read, in bytes; the parser has a bound of its own below this.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
+/// What is not there is nothing; an error is a want of descriptors or memory.
+type Looked<T> = io::Result<Option<T>>;
+
 /// What looking at files said and cost.
 #[derive(Default)]
 struct Notes {
     work: Work,
+    /// What could not be looked at, by name, and why.
+    short: Vec<(String, io::Error)>,
     /// By path; nothing if what was wrong before is wrong no more.
     diagnostics: Vec<(Arc<str>, Vec<Diagnostic>)>,
 }
 
 impl Snapshot {
     /// Reads one entry of a search directory; nothing if it is not there or not of interest.
+    ///
+    /// # Errors
+    /// Want of descriptors or memory.
     pub(super) fn look(
         &mut self,
         index: usize,
         path: &Path,
         name: &str,
         before: Option<&Entry>,
-    ) -> Option<Entry> {
+    ) -> Looked<Entry> {
+        let mut notes = Notes::default();
         if let Some((_, owner)) = directory_kind(name) {
-            let metadata = fs::metadata(path).ok()?;
-            if !metadata.is_dir() {
-                return None;
-            }
+            let found = if_there(fs::metadata(path))?;
+            let Some(metadata) = found.filter(fs::Metadata::is_dir) else { return Ok(None) };
             self.watch_directory(index, Some(name));
+            let entry = self.look_into(path, owner, before, &mut notes)?;
             if !name.ends_with(".d") {
                 let listed = &mut self.directories[index].listed;
                 listed.insert(name.into(), Identity::of(&metadata));
             }
-            let mut notes = Notes::default();
-            let entry = self.look_into(path, owner, before, &mut notes);
-            self.take_notes(notes);
-            return Some(entry);
+            self.take_notes(index, notes);
+            return Ok(Some(entry));
         }
-        let name = UnitName::parse(name).ok()?;
-        let mut notes = Notes::default();
-        let entry = self.look_at_file(path, name.unit_type(), before, &mut notes);
-        self.take_notes(notes);
-        entry
+        let Ok(name) = UnitName::parse(name) else { return Ok(None) };
+        let entry = self.look_at_file(path, name.unit_type(), before, &mut notes)?;
+        self.take_notes(index, notes);
+        Ok(entry)
     }
 
     /// Looks at many entries that are no directories, by several threads; `names` is sorted. Those
-    /// that are the same as before are left out.
+    /// that are the same as before are left out, and those that cannot be looked at.
     pub(super) fn look_at_files(
         &mut self,
         index: usize,
@@ -84,7 +94,7 @@ impl Snapshot {
         let mut found = Vec::new();
         for (some, notes) in looked {
             found.extend(some);
-            self.take_notes(notes);
+            self.take_notes(index, notes);
         }
         found
     }
@@ -111,13 +121,18 @@ impl Snapshot {
             }
             let Ok(unit) = UnitName::parse(&name) else { continue };
             let path = directory.path.join(&name);
-            let now = self.look_at_file(&path, unit.unit_type(), before, notes);
-            found.push((name, now));
+            match self.look_at_file(&path, unit.unit_type(), before, notes) {
+                Ok(now) => found.push((name, now)),
+                Err(error) => notes.short.push((name, error)),
+            }
         }
         found
     }
 
-    fn take_notes(&mut self, notes: Notes) {
+    fn take_notes(&mut self, index: usize, notes: Notes) {
+        for (name, error) in notes.short {
+            self.look_again(index, &name, &error);
+        }
         self.work.looked_at += notes.work.looked_at;
         self.work.parsed += notes.work.parsed;
         for (path, diagnostics) in notes.diagnostics {
@@ -135,22 +150,26 @@ impl Snapshot {
         owner: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Entry {
+    ) -> io::Result<Entry> {
         let old = match before {
             Some(Entry::Directory(entries)) => Some(entries),
             _ => None,
         };
         let mut new = BTreeMap::new();
-        let Ok(entries) = fs::read_dir(path) else { return Entry::Directory(Box::default()) };
+        let entries = match fs::read_dir(path) {
+            Ok(entries) => entries,
+            Err(error) if is_shortage(&error) => return Err(error),
+            Err(_) => return Ok(Entry::Directory(Box::default())),
+        };
         let dropins = path.extension().is_some_and(|e| e == "d");
         for entry in entries.flatten().take(ENTRIES_MAX) {
             let Ok(name) = entry.file_name().into_string() else { continue };
             let before = old.and_then(|old| old.get(name.as_str()));
             let found = if dropins {
-                let is_dropin = name.ends_with(".conf") && !name.starts_with('.');
-                is_dropin
-                    .then(|| self.look_at_dropin(&entry.path(), owner, before, notes))
-                    .flatten()
+                if !name.ends_with(".conf") || name.starts_with('.') {
+                    continue;
+                }
+                self.look_at_dropin(&entry.path(), owner, before, notes)?
             } else {
                 // Files that are no links say nothing here.
                 let is_unit = UnitName::parse(&name).is_ok();
@@ -161,7 +180,7 @@ impl Snapshot {
                 new.insert(name.into_boxed_str(), found);
             }
         }
-        Entry::Directory(Box::new(new))
+        Ok(Entry::Directory(Box::new(new)))
     }
 
     /// A drop-in may be a link to anywhere; a link to /dev/null or an empty file masks those of
@@ -172,13 +191,13 @@ impl Snapshot {
         owner: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Option<Entry> {
-        let metadata = fs::metadata(path).ok()?;
-        if metadata.is_file() {
-            return self.read_file(path, &metadata, owner, before, notes).map(Entry::File);
+    ) -> Looked<Entry> {
+        if let Some(metadata) = if_there(fs::metadata(path))?.filter(fs::Metadata::is_file) {
+            let file = self.read_file(path, &metadata, owner, before, notes)?;
+            return Ok(file.map(Entry::File));
         }
-        let target = fs::read_link(path).ok()?;
-        Some(Entry::link(&target, Leads::Nowhere))
+        let target = if_there(fs::read_link(path))?;
+        Ok(target.map(|target| Entry::link(&target, Leads::Nowhere)))
     }
 
     fn look_at_file(
@@ -187,20 +206,20 @@ impl Snapshot {
         unit_type: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Option<Entry> {
-        let metadata = fs::symlink_metadata(path).ok()?;
+    ) -> Looked<Entry> {
+        let Some(metadata) = if_there(fs::symlink_metadata(path))? else { return Ok(None) };
         if metadata.is_symlink() {
-            let target = fs::read_link(path).ok()?;
-            let leads = self.behind(path, &target, unit_type, before, notes);
-            return Some(Entry::link(&target, leads));
+            let Some(target) = if_there(fs::read_link(path))? else { return Ok(None) };
+            let leads = self.behind(path, &target, unit_type, before, notes)?;
+            return Ok(Some(Entry::link(&target, leads)));
         }
         if metadata.is_dir() {
-            return Some(Entry::Wrong("is a directory"));
+            return Ok(Some(Entry::Wrong("is a directory")));
         }
         if !metadata.is_file() {
-            return Some(Entry::Wrong("is not a regular file"));
+            return Ok(Some(Entry::Wrong("is not a regular file")));
         }
-        self.read_file(path, &metadata, unit_type, before, notes).map(Entry::File)
+        Ok(self.read_file(path, &metadata, unit_type, before, notes)?.map(Entry::File))
     }
 
     /// Where a link leads. A file outside of the search directories is read.
@@ -211,18 +230,18 @@ impl Snapshot {
         unit_type: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Leads {
+    ) -> io::Result<Leads> {
         let full = path.parent().map(|directory| directory.join(target)).unwrap_or_default();
         if self.is_inside(&full) {
-            return Leads::Inside;
+            return Ok(Leads::Inside);
         }
         // A link that leads there may itself lead back.
-        let Ok(full) = fs::canonicalize(full) else { return Leads::Nowhere };
+        let Some(full) = if_there(fs::canonicalize(full))? else { return Ok(Leads::Nowhere) };
         if self.is_inside(&full) {
-            return Leads::Inside;
+            return Ok(Leads::Inside);
         }
-        let Some(metadata) = fs::metadata(&full).ok().filter(fs::Metadata::is_file) else {
-            return Leads::Nowhere;
+        let Some(metadata) = if_there(fs::metadata(&full))?.filter(fs::Metadata::is_file) else {
+            return Ok(Leads::Nowhere);
         };
         let before = match before {
             Some(Entry::Link(link)) => match &link.leads {
@@ -231,8 +250,8 @@ impl Snapshot {
             },
             _ => None,
         };
-        let file = self.read_file(path, &metadata, unit_type, before.as_ref(), notes);
-        file.map_or(Leads::Nowhere, Leads::Outside)
+        let file = self.read_file(path, &metadata, unit_type, before.as_ref(), notes)?;
+        Ok(file.map_or(Leads::Nowhere, Leads::Outside))
     }
 
     fn is_inside(&self, path: &Path) -> bool {
@@ -253,19 +272,27 @@ impl Snapshot {
         unit_type: UnitType,
         before: Option<&Entry>,
         notes: &mut Notes,
-    ) -> Option<File> {
-        let identity = Identity::of(metadata);
+    ) -> Looked<File> {
+        let mut identity = Identity::of(metadata);
         notes.work.looked_at += 1;
         let old = match before {
             Some(Entry::File(file)) => Some(file),
             _ => None,
         };
         if let Some(old) = old.filter(|old| old.identity == identity) {
-            return Some(old.clone());
+            return Ok(Some(old.clone()));
         }
         let name: Arc<str> = path.to_string_lossy().into();
-        let bytes = read_bounded(path, metadata.len())?;
-        let (parsed, diagnostics) = parse(name.clone(), &bytes, unit_type);
+        let (parsed, diagnostics) = match read_bounded(path, metadata.len()) {
+            Ok(bytes) => parse(name.clone(), &bytes, unit_type),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if is_shortage(&error) => return Err(error),
+            Err(error) => {
+                // It may be readable next time without having changed.
+                identity = Identity::NONE;
+                unreadable(name.clone(), &said(&error))
+            }
+        };
         notes.work.parsed += 1;
         if old.is_some() || !diagnostics.is_empty() {
             notes.diagnostics.push((name, diagnostics));
@@ -275,21 +302,39 @@ impl Snapshot {
             Some(old) if **old == parsed => old.clone(),
             _ => Arc::new(parsed),
         };
-        Some(File { identity, parsed })
+        Ok(Some(File { identity, parsed }))
     }
 }
 
 /// The file's bytes, no more than the bound and one (so that the parser, which has a lower bound,
-/// reports it). Nothing if it vanished; a byte that is no text if it cannot be read, so that it
-/// counts as broken and not as empty, which would mask the unit.
-fn read_bounded(path: &Path, size: u64) -> Option<Vec<u8>> {
+/// reports it).
+fn read_bounded(path: &Path, size: u64) -> io::Result<Vec<u8>> {
     use std::io::Read;
     let bound = size.clamp(1 << 20, FILE_BYTES_MAX) + 1;
     let mut bytes = Vec::with_capacity(size.min(1 << 16) as usize);
-    match fs::File::open(path).and_then(|file| file.take(bound).read_to_end(&mut bytes)) {
-        Ok(_) => Some(bytes),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
-        Err(_) => Some(vec![0xff]),
+    fs::File::open(path)?.take(bound).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether this says nothing of the file: descriptors or memory are wanting, here or in the system.
+pub(super) fn is_shortage(error: &io::Error) -> bool {
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE))
+}
+
+/// The error in words, without its number.
+pub(super) fn said(error: &io::Error) -> String {
+    error.raw_os_error().map_or_else(|| error.to_string(), warren_sys::error::errno_text)
+}
+
+/// What cannot be found, for whatever reason but want of memory, is not there.
+fn if_there<T>(found: io::Result<T>) -> Looked<T> {
+    match found {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_shortage(&error) => Err(error),
+        Err(_) => Ok(None),
     }
 }
 

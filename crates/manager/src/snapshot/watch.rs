@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 use warren_sys::inotify::{Change, WatchFor};
 
 use super::{Entry, Leads, Snapshot, Work};
+use crate::say;
+
+const ENOTDIR: i32 = 20;
 
 impl Snapshot {
     pub(super) fn watch_directory(&mut self, index: usize, below: Option<&str>) {
@@ -13,8 +16,14 @@ impl Snapshot {
             Some(name) => self.directories[index].path.join(name),
             None => self.directories[index].path.clone(),
         };
-        if let Ok(id) = watch.add(&path, WatchFor::Entries) {
-            self.watched.insert(id, (index, below.map(Box::from)));
+        match watch.add(&path, WatchFor::Entries) {
+            Ok(id) => drop(self.watched.insert(id, (index, below.map(Box::from)))),
+            Err(error) if error.is_gone() || error.errno == ENOTDIR => {}
+            Err(error) if self.is_partly_watched => drop(error),
+            Err(error) => {
+                say!("each reload looks at all unit files, since not all can be watched: {error}");
+                self.is_partly_watched = true;
+            }
         }
     }
 
@@ -26,15 +35,18 @@ impl Snapshot {
     /// Looks at what the watches reported; returns the names that differ. Falls back to a sweep
     /// when reports were lost.
     pub fn update(&mut self) -> BTreeSet<Box<str>> {
+        let Some(watch) = self.watch.as_ref().filter(|_| !self.is_partly_watched) else {
+            return self.sweep_all(false);
+        };
         self.work = Work::default();
+        self.short = None;
         self.looked_at_ns = warren_sys::time::coarse_ns();
-        let Some(watch) = &self.watch else { return self.sweep_all(false) };
         let mut events = Vec::new();
         match watch.drain(&mut events) {
             Ok(false) => {}
             Ok(true) | Err(_) => return self.sweep_all(false),
         }
-        let mut touched: BTreeSet<(usize, Box<str>)> = BTreeSet::new();
+        let mut touched = std::mem::take(&mut self.again);
         for event in events {
             self.take_event(&event, &mut touched);
         }

@@ -270,7 +270,8 @@ impl Machine {
         ask(&stream, method, parameters)
     }
 
-    fn connect(&self) -> Option<UnixStream> {
+    /// A connection for several calls ([`ask`]).
+    pub fn connect(&self) -> Option<UnixStream> {
         UnixStream::connect(self.inside("/run/warren/control")).ok()
     }
 
@@ -440,7 +441,8 @@ impl Machine {
     }
 }
 
-fn ask(mut stream: &UnixStream, method: &str, parameters: &Value) -> Option<Value> {
+/// One call over a connection; `None` when it ended over it.
+pub fn ask(mut stream: &UnixStream, method: &str, parameters: &Value) -> Option<Value> {
     let method = format!("io.warrener.Manager.{method}");
     let mut bytes = json!({"method": method, "parameters": parameters}).to_string().into_bytes();
     bytes.push(0);
@@ -458,7 +460,6 @@ fn write_unit(directory: &Path, file: &str, text: &str) {
     std::fs::write(path, text).expect("files can be written");
 }
 
-/// A child of `parent` with this command name.
 /// The pid that a process has in its own namespace; none if it is gone.
 pub fn pid_inside(pid: i32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;

@@ -1,0 +1,106 @@
+//! Descriptors or memory are wanting for a while: what needs them fails and says so, what is there stays,
+//! nobody burns the processor, and all is well when the want is over.
+
+mod lab;
+
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use lab::{Machine, PATIENCE, ask, until};
+use serde_json::{Value, json};
+
+const STAYS: &str = "[Service]\nExecStart=@P stay";
+
+/// No descriptor is below the first one that a program opens itself.
+const NO_MORE_FILES: &str = "--nofile=3:";
+
+const MANY_FILES: &str = "--nofile=4096:";
+
+/// Changes a soft limit of a running process.
+fn limit(pid: i32, limit: &str) {
+    let status = Command::new("prlimit").args(["--pid", &pid.to_string(), limit]).status();
+    assert!(status.expect("prlimit(1) runs").success(), "{limit}");
+}
+
+fn control(m: &Machine) -> UnixStream {
+    let client = m.connect().expect("it listens");
+    ask(&client, "Totals", &json!({})).expect("it is served");
+    client
+}
+
+fn said(client: &UnixStream, method: &str, parameters: &Value) -> Value {
+    ask(client, method, parameters).expect("it goes on being served")
+}
+
+/// A file of the manager's thread of this name.
+fn of_thread(manager: i32, name: &str, file: &str) -> String {
+    let tasks = std::fs::read_dir(format!("/proc/{manager}/task")).expect("it runs");
+    let read = |path: std::path::PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let tasks = tasks.flatten().map(|task| task.path());
+    let found = tasks.into_iter().find(|task| read(task.join("comm")).trim() == name);
+    read(found.expect("there is such a thread").join(file))
+}
+
+/// How often a thread has gone to sleep.
+fn rests(manager: i32, name: &str) -> u64 {
+    let status = of_thread(manager, name, "status");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.and_then(|count| count.trim().parse().ok()).expect("a count")
+}
+
+#[test]
+fn without_descriptors_a_reload_changes_nothing_and_says_so() {
+    let units = [("a.service", STAYS), ("b.service", STAYS), ("b.service.d/x.conf", "[Unit]")];
+    let Some(m) = Machine::start("short-reload", &units) else { return };
+    let client = control(&m);
+    let manager = m.manager_pid().expect("it runs");
+    let descriptions = || {
+        let listed = said(&client, "List", &json!({"patterns": ["a.service", "b.service"]}));
+        let units = listed["parameters"]["units"].as_array().cloned().unwrap_or_default();
+        let of = |unit: &Value| format!("{} {}", unit["load"], unit["description"]);
+        units.iter().map(of).collect::<Vec<_>>()
+    };
+    let before = descriptions();
+    assert_eq!(before.len(), 2);
+    limit(manager, NO_MORE_FILES);
+    m.write("a.service", &format!("[Unit]\nDescription=other\n{STAYS}"));
+    m.write("b.service.d/x.conf", "[Unit]\nDescription=other too");
+    for full in [false, true] {
+        let refused = said(&client, "ReloadConfiguration", &json!({"full": full})).to_string();
+        assert!(refused.contains("Too many open files"), "{refused}");
+        assert_eq!(descriptions(), before);
+    }
+    limit(manager, MANY_FILES);
+    let report = said(&client, "ReloadConfiguration", &json!({}));
+    assert!(report["error"].is_null(), "{report}");
+    let after = descriptions();
+    assert!(after[0].contains("other") && after[1].contains("other too"), "{after:?}");
+}
+
+#[test]
+fn who_comes_while_there_are_no_descriptors_waits_and_is_served() {
+    let Some(m) = Machine::start("short-clients", &[("a.service", STAYS)]) else { return };
+    let manager = m.manager_pid().expect("it runs");
+    if !lab::has_systemctl("who_comes_while_there_are_no_descriptors_waits_and_is_served") {
+        return;
+    }
+    m.run(&["systemctl", "show", "a.service"]).expect("the bus is served");
+    limit(manager, NO_MORE_FILES);
+    let before = rests(manager, "bus");
+    let mut on_bus = m.spawn(&["systemctl", "show", "a.service"]);
+    until("the bus has seen it", || (rests(manager, "bus") > before).then_some(()));
+    // The first may be taken: the descriptor for it was there before the limit.
+    let waiting: Vec<UnixStream> = (0..3).map(|_| m.connect().expect("it waits")).collect();
+    // 202 is futex(2): nobody is taken, and no call for it is repeated.
+    until("the thread rests", || {
+        of_thread(manager, "control", "syscall").starts_with("202 ").then_some(())
+    });
+    limit(manager, MANY_FILES);
+    for client in &waiting {
+        client.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+        ask(client, "Totals", &json!({})).expect("it is served");
+    }
+    let ended = until("it is served though nobody has left", || on_bus.try_wait().ok().flatten());
+    assert!(ended.success(), "{ended}");
+    m.expect_job("start", "a.service", "done");
+}
