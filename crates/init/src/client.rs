@@ -148,6 +148,9 @@ pub enum InitEvent {
     Accepted(u64, Result<OwnedFd, i32>),
 }
 
+/// Too many open files.
+const EMFILE: i32 = 24;
+
 /// Takes one message of init, if there is one.
 pub fn receive_event(control: BorrowedFd<'_>) -> Result<Incoming<InitEvent>, ClientError> {
     receive(control, false, |packet, fds| event(decode(packet)?, fds))
@@ -178,8 +181,8 @@ fn event(message: InitMessage<'_>, fds: Vec<OwnedFd>) -> Result<InitEvent, Clien
         InitMessage::Pong { n } => Ok(InitEvent::Pong(n)),
         InitMessage::Refused { why, name } => Ok(InitEvent::Refused(why, name.to_owned())),
         InitMessage::Accepted { token, errno: 0 } => {
-            let connection = fds.into_iter().next().ok_or(ClientError::Fds)?;
-            Ok(InitEvent::Accepted(token, Ok(connection)))
+            // This process may have no more open: as if the same had befallen init.
+            Ok(InitEvent::Accepted(token, fds.into_iter().next().ok_or(EMFILE)))
         }
         InitMessage::Accepted { token, errno } => Ok(InitEvent::Accepted(token, Err(errno))),
     }
@@ -207,7 +210,7 @@ fn receive<T>(
     match fdpass::recv(socket, &mut buffer, &mut fds, wait) {
         Err(e) if e.is_would_block() => Ok(Incoming::Nothing),
         Err(e) => Err(e.into()),
-        Ok(received) if received.truncated => Err(ClientError::Fds),
+        Ok(received) if received.truncated && !received.lost_fds => Err(ClientError::Fds),
         Ok(received) if received.bytes == 0 => Ok(Incoming::End),
         Ok(received) => {
             let packet = buffer.get(..received.bytes).unwrap_or_default();

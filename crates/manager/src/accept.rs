@@ -185,9 +185,13 @@ impl Daemon {
             }
             Err(EAGAIN) => self.ask_for_connection(unit, index + 1),
             Err(errno) => {
-                let why = std::io::Error::from_raw_os_error(errno);
-                say!("{}: no connection can be taken: {why}", self.core.graph().name(unit));
-                self.doors.door(unit).asked = None;
+                let socket = self.core.graph().name(unit).as_str();
+                let why = warren_sys::error::errno_text(errno);
+                say!("{socket}: no connection can be taken: {why}");
+                let door = self.doors.door(unit);
+                door.asked = None;
+                // If it was we who had no room for it, init has one, which nobody will serve.
+                drop(self.init.drop_stored(&stored_name(socket, door.next)));
                 self.doors.again_at = Some(now().monotonic.after(TRY_AGAIN_AFTER));
             }
         }

@@ -90,16 +90,19 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             let _ = reply(&stream, &error("io.warrener.Busy", "too many connections"));
             continue;
         }
+        let stream = Arc::new(stream);
+        let client = stream.clone();
         let (shared, count, acceptor) = (shared.clone(), open.clone(), acceptor.clone());
         let serve = move || {
-            serve(&stream, asker, &shared);
-            drop(stream);
+            serve(&client, asker, &shared);
+            drop(client);
             acceptor.unpark();
             count.fetch_sub(1, Ordering::Relaxed);
         };
         if let Err(e) = std::thread::Builder::new().name("client".into()).spawn(serve) {
             open.fetch_sub(1, Ordering::Relaxed);
             say!("a client of the control socket is turned away: {e}");
+            let _ = reply(&stream, &error("io.warrener.Busy", &format!("no thread for it: {e}")));
         }
     }
 }

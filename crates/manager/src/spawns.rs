@@ -30,6 +30,9 @@ const SIGKILL: i32 = 9;
 /// so that what this one took and did not write down is not lost.
 const REPLIES_PER_TURN_MAX: usize = 64;
 
+/// ENOMEM, EAGAIN (processes), EMFILE, ENFILE, ENOSPC (cgroups): what can be had again later.
+const SHORTAGES: [i32; 5] = [12, 11, 24, 23, 28];
+
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 
@@ -252,7 +255,9 @@ impl Daemon {
                     0 => String::new(),
                     errno => format!(": {}", warren_sys::error::errno_text(errno)),
                 };
-                let exit_code = error.step.exit_code() as u8;
+                // Before there was a process the bounds of the system are no fault of the unit's.
+                let is_shortage = error.pid.is_none() && SHORTAGES.contains(&error.errno);
+                let exit_code = if is_shortage { 0 } else { error.step.exit_code() as u8 };
                 let step = error.step.name();
                 let text = format!("step {step} failed: {}{errno}", error.message);
                 Done::SpawnFailed { exit_code, error: text }

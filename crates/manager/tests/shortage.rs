@@ -3,6 +3,7 @@
 
 mod lab;
 
+use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
@@ -103,4 +104,54 @@ fn who_comes_while_there_are_no_descriptors_waits_and_is_served() {
     let ended = until("it is served though nobody has left", || on_bus.try_wait().ok().flatten());
     assert!(ended.success(), "{ended}");
     m.expect_job("start", "a.service", "done");
+}
+
+/// It is the machine that lacks something: the unit is not to blame, and is told so.
+#[test]
+fn what_cannot_be_made_for_want_of_descriptors_says_so_and_can_be_made_later() {
+    let units = [
+        ("a.service", "[Service]\nType=exec\nExecStart=@P stay"),
+        ("b.service", "[Service]\nType=exec\nExecStart=@P stay"),
+        ("b.socket", "[Socket]\nListenStream=/run/b"),
+    ];
+    let Some(m) = Machine::start("short-helpers", &units) else { return };
+    m.expect_job("start", "b.socket", "done");
+    m.helper_pids().into_iter().for_each(|helper| limit(helper, NO_MORE_FILES));
+    for unit in ["a.service", "b.service"] {
+        m.expect_job("start", unit, "failed");
+        m.wait_for(unit, "failed/failed");
+        let status = m.status(unit);
+        assert_eq!(status["reason"]["code"], "WR-0052", "{status}");
+        assert!(status.to_string().contains("Too many open files"), "{status}");
+    }
+    m.helper_pids().into_iter().for_each(|helper| limit(helper, MANY_FILES));
+    for unit in ["a.service", "b.service"] {
+        m.expect_job("start", unit, "done");
+    }
+}
+
+/// A connection that the manager has no room for ends, and it is told why; the manager goes on.
+#[test]
+fn a_connection_that_the_manager_cannot_take_is_no_end_of_it() {
+    let units = [
+        ("each.socket", "[Socket]\nListenStream=/run/each\nAccept=yes"),
+        ("each@.service", "[Service]\nExecStart=@P answer"),
+    ];
+    let Some(m) = Machine::start("short-connections", &units) else { return };
+    m.expect_job("start", "each.socket", "done");
+    let manager = m.manager_pid().expect("it runs");
+    let answer = || {
+        let mut stream = UnixStream::connect(m.inside("/run/each")).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("setsockopt");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer, or the end");
+        text
+    };
+    limit(manager, NO_MORE_FILES);
+    assert_eq!(answer(), "");
+    let why = "each.socket: no connection can be taken: Too many open files";
+    until("it says so", || m.console().contains(why).then_some(()));
+    limit(manager, MANY_FILES);
+    assert!(answer().trim().parse::<u32>().is_ok(), "a pid");
+    assert_eq!(m.manager_pid(), Some(manager));
 }

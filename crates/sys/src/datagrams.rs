@@ -70,7 +70,15 @@ impl Batch {
             let (credentials, _) = take_control(&message.msg_hdr, &mut Vec::new());
             let truncated = message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
             let bytes = message.msg_len as usize;
-            self.seen.push(Received { bytes, fds: 0, credentials, pidfd: None, truncated });
+            let lost_fds = false;
+            self.seen.push(Received {
+                bytes,
+                fds: 0,
+                credentials,
+                pidfd: None,
+                truncated,
+                lost_fds,
+            });
         }
         Ok(count)
     }

@@ -49,6 +49,9 @@ pub struct Received {
     pub pidfd: Option<OwnedFd>,
     /// True when the message or its control part did not fit and was discarded.
     pub truncated: bool,
+    /// True when its bytes are all there and fds that came with it are not: there was no room for
+    /// them, or this process may have no more open. Those that did fit are closed.
+    pub lost_fds: bool,
 }
 
 /// A connected pair of sequenced-packet sockets, close-on-exec, non-blocking if asked.
@@ -229,7 +232,8 @@ pub fn recv_plain(socket: BorrowedFd<'_>, data: &mut [u8]) -> Result<Received> {
     let bytes = recv_retry(socket, &mut msg, libc::MSG_CMSG_CLOEXEC | flags)?;
     let mut fds = Vec::new();
     let (credentials, _) = take_control(&msg, &mut fds);
-    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated: bytes > room })
+    let truncated = bytes > room;
+    Ok(Received { bytes, fds: 0, credentials, pidfd: None, truncated, lost_fds: false })
 }
 
 /// Looks at the next message that was not looked at yet, without taking it and without blocking.
@@ -301,7 +305,8 @@ fn receive(
     if truncated {
         fds.truncate(before);
     }
-    Ok(Received { bytes, fds: fds.len() - before, credentials, pidfd, truncated })
+    let lost_fds = msg.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) == libc::MSG_CTRUNC;
+    Ok(Received { bytes, fds: fds.len() - before, credentials, pidfd, truncated, lost_fds })
 }
 
 /// A Unix socket whose peer closed it with messages unread reports `ECONNRESET` once, and

@@ -14,6 +14,8 @@ pub enum Incoming {
     Sync(Sync),
     /// A spawn that this helper cannot read but whose id it can.
     Unreadable { id: u64, message: String },
+    /// A spawn whose descriptors could not be received: too many are open.
+    WithoutFds { id: u64 },
     /// No request at all.
     Garbage(String),
     /// The other side is gone for good.
@@ -24,6 +26,7 @@ pub enum Incoming {
 pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Incoming {
     let mut fds = Vec::new();
     let received = match fdpass::recv(socket, buffer, &mut fds, true) {
+        Ok(r) if r.lost_fds => return without_fds(buffer.get(..r.bytes).unwrap_or_default()),
         Ok(r) if r.truncated => return Incoming::Garbage("packet too large".into()),
         Ok(r) if r.bytes == 0 => return Incoming::End,
         Ok(r) => r,
@@ -32,6 +35,15 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Incoming {
     };
     let packet = buffer.get(..received.bytes).unwrap_or_default();
     if packet == [LARGE] { large(fds) } else { understand(packet, fds) }
+}
+
+/// What asks for nothing but the id can be answered by it; with the memfd of a large request that is
+/// lost too.
+fn without_fds(packet: &[u8]) -> Incoming {
+    match SpawnRequest::id_of(packet).filter(|_| packet != [LARGE]) {
+        Some(id) => Incoming::WithoutFds { id },
+        None => Incoming::Garbage("too many files are open to receive a request".into()),
+    }
 }
 
 /// Out of memory for the message: the next may fit.
@@ -82,6 +94,7 @@ mod tests {
             Incoming::Spawn(s, _) => format!("spawn {}", s.id),
             Incoming::Sync(Sync(n)) => format!("sync {n}"),
             Incoming::Unreadable { id, .. } => format!("unreadable {id}"),
+            Incoming::WithoutFds { id } => format!("without fds {id}"),
             Incoming::Garbage(_) => "garbage".into(),
             Incoming::End => "end".into(),
         };

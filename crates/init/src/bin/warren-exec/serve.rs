@@ -70,6 +70,7 @@ pub fn run(arguments: Arguments) -> i32 {
         let (reply, pidfd) = match request::receive(helper.arguments.socket.as_fd(), &mut buffer) {
             Incoming::End => return 0,
             Incoming::Garbage(message) => (HelperReply::Refused { message }, None),
+            Incoming::WithoutFds { id } => (without_fds(id), None),
             Incoming::Unreadable { id, message } => (unreadable(id, message), None),
             Incoming::Sync(question) => match helper.tell_again(question) {
                 Ok(()) => continue,
@@ -92,6 +93,13 @@ fn own_birth() -> Result<(Birth, OwnedFd), Error> {
 
 fn unreadable(id: u64, message: String) -> HelperReply {
     let error = SpawnError { step: ExecStep::Request, errno: 0, message, pid: None };
+    HelperReply::Spawned(SpawnReply { id, result: Err(error) })
+}
+
+fn without_fds(id: u64) -> HelperReply {
+    const EMFILE: i32 = 24;
+    let message = "receiving its files".to_owned();
+    let error = SpawnError { step: ExecStep::Fds, errno: EMFILE, message, pid: None };
     HelperReply::Spawned(SpawnReply { id, result: Err(error) })
 }
 
