@@ -10,8 +10,9 @@ use warren_core::event::{Done, Spawn};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::TypeSettings;
 use warren_core::state::CommandList;
+use warren_init::protocol::ExecStep;
 use warren_init::protocol::birth::{Birth, Phase};
-use warren_init::protocol::exec::{SpawnReply, Spawned};
+use warren_init::protocol::exec::{SpawnError, SpawnReply, Spawned};
 use warren_sys::epoll::Interest;
 use warren_sys::process;
 use warren_unit::config::Input;
@@ -35,6 +36,13 @@ const SHORTAGES: [i32; 5] = [12, 11, 24, 23, 28];
 
 /// Largest log file of a unit that a new run goes on with, in bytes; a larger one is kept once.
 const LOG_BYTES_MAX: u64 = 4 << 20;
+
+/// Whether there is no process because the system has no room for one: no fault of the unit's. What a
+/// step of the unit's own finds wanting, as room for its directories, is told as that step.
+fn is_shortage(error: &SpawnError) -> bool {
+    let is_own = !matches!(error.step, ExecStep::Cgroup | ExecStep::Fds);
+    error.pid.is_none() && !is_own && SHORTAGES.contains(&error.errno)
+}
 
 /// What a process is to read with `StandardInput=data`: each gets its own, at its beginning.
 fn input_data(spawn: &Spawn) -> Option<warren_sys::Result<OwnedFd>> {
@@ -255,9 +263,7 @@ impl Daemon {
                     0 => String::new(),
                     errno => format!(": {}", warren_sys::error::errno_text(errno)),
                 };
-                // Before there was a process the bounds of the system are no fault of the unit's.
-                let is_shortage = error.pid.is_none() && SHORTAGES.contains(&error.errno);
-                let exit_code = if is_shortage { 0 } else { error.step.exit_code() as u8 };
+                let exit_code = if is_shortage(&error) { 0 } else { error.step.exit_code() as u8 };
                 let step = error.step.name();
                 let text = format!("step {step} failed: {}{errno}", error.message);
                 Done::SpawnFailed { exit_code, error: text }

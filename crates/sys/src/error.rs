@@ -54,6 +54,14 @@ impl Error {
         self.errno == libc::EAGAIN
     }
 
+    /// The call and what it was about, without why it failed.
+    pub fn what(&self) -> String {
+        match &self.path {
+            Some(path) => format!("{} {}", self.call, path.display()),
+            None => self.call.to_owned(),
+        }
+    }
+
     /// The message of strerror(3), without the number.
     pub fn message(&self) -> String {
         errno_text(self.errno)
@@ -71,10 +79,7 @@ pub fn errno_text(errno: i32) -> String {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.path {
-            Some(path) => write!(f, "{} {}: {}", self.call, path.display(), self.message()),
-            None => write!(f, "{}: {}", self.call, self.message()),
-        }
+        write!(f, "{}: {}", self.what(), self.message())
     }
 }
 

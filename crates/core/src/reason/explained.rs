@@ -233,7 +233,7 @@ rows! {
         "Something that the unit needs of the system could not be had: a process, a cgroup, a file \
          descriptor."
         "`warren why UNIT` has the error in words. `pids.max`, `ulimit -n` and free memory of the \
-         machine are the usual bounds."
+         machine are the usual bounds, for cgroups `cgroup.max.descendants` and `cgroup.max.depth` of those above."
         "Raise the bound or free what fills it, then start it again."
     ListenFailed:
         "The socket could not be made: the address is in use, the directory of a path is missing, \

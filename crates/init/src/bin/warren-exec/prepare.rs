@@ -84,7 +84,7 @@ pub fn failed(step: ExecStep, errno: i32, message: String) -> SpawnError {
 
 /// An error of a step that a system call caused.
 fn wrong(step: ExecStep, error: &Error) -> SpawnError {
-    failed(step, error.errno, error.to_string())
+    failed(step, error.errno, error.what())
 }
 
 /// A terminated string; a NUL inside is an error of the step.
