@@ -498,7 +498,10 @@ impl Daemon {
                     self.state = new;
                 }
             }
-            Err(e) => say!("cannot compact run state: {e}"),
+            Err(e) => {
+                say!("cannot compact run state: {e}");
+                self.state.put_compaction_off();
+            }
         }
     }
 

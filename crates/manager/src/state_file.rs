@@ -29,6 +29,10 @@ pub struct StateFile {
     boot_written: BootTimes,
     /// The last batch that was written has late effects.
     late_written: bool,
+    /// Units of batches that could not be written.
+    owed: BTreeSet<UnitId>,
+    /// Those of them whose ids mean something else now.
+    owed_names: BTreeSet<UnitId>,
     scratch: Vec<u8>,
 }
 
@@ -50,6 +54,8 @@ impl StateFile {
             manager_written: None,
             boot_written: BootTimes::default(),
             late_written: false,
+            owed: BTreeSet::new(),
+            owed_names: BTreeSet::new(),
             scratch: Vec::new(),
         })
     }
@@ -72,6 +78,8 @@ impl StateFile {
             manager_written: None,
             boot_written: BootTimes::default(),
             late_written: true,
+            owed: BTreeSet::new(),
+            owed_names: BTreeSet::new(),
             scratch: Vec::new(),
         };
         Ok((file, restored))
@@ -83,7 +91,8 @@ impl StateFile {
     }
 
     /// Appends one batch: the run state of `changed` units, names and counters that are new, ids
-    /// that mean something else now (`renamed`), and what else follows from it. A batch that cannot be written is written over by the next.
+    /// that mean something else now (`renamed`), and what else follows from it. A batch that cannot be
+    /// written is written over by the next, which has what it had.
     pub fn append(
         &mut self,
         core: &Core,
@@ -91,18 +100,50 @@ impl StateFile {
         renamed: &BTreeSet<UnitId>,
         late: Vec<Late>,
     ) -> Result<(), StateError> {
+        if self.owed.is_empty() && self.owed_names.is_empty() {
+            let changed: Vec<UnitId> = changed.into_iter().collect();
+            return self.try_append(core, &changed, renamed, late).inspect_err(|_| {
+                self.owed.extend(changed);
+                self.owed_names.extend(renamed);
+            });
+        }
+        self.owed.extend(changed);
+        self.owed_names.extend(renamed);
+        let changed: Vec<UnitId> = self.owed.iter().copied().collect();
+        let renamed = self.owed_names.clone();
+        self.try_append(core, &changed, &renamed, late)?;
+        (self.owed, self.owed_names) = (BTreeSet::new(), BTreeSet::new());
+        Ok(())
+    }
+
+    fn try_append(
+        &mut self,
+        core: &Core,
+        changed: &[UnitId],
+        renamed: &BTreeSet<UnitId>,
+        late: Vec<Late>,
+    ) -> Result<(), StateError> {
+        let written = (self.names_written, self.manager_written, self.boot_written);
         let mut frames = std::mem::take(&mut self.scratch);
         frames.clear();
         let records = self.encode(&mut frames, core, changed, renamed);
         let mut result = Ok(());
         // Without new records the last batch may still have something late to be forgotten.
         if records > 0 || !late.is_empty() || self.late_written {
-            self.late_written = !late.is_empty();
+            let has_late = !late.is_empty();
             let mut out = Vec::with_capacity(frames.len() + 64);
             record::write_batch(&mut out, &frames, records, late);
             result = warren_sys::file::write_at(self.fd.as_fd(), &out, self.end);
-            if result.is_ok() {
-                self.end += out.len() as u64;
+            match result {
+                Ok(()) => {
+                    self.end += out.len() as u64;
+                    self.late_written = has_late;
+                }
+                Err(_) => {
+                    (self.names_written, self.manager_written, self.boot_written) = written;
+                    // What the kernel took of it.
+                    let _ = warren_sys::file::set_length(self.fd.as_fd(), self.end);
+                }
             }
         }
         frames.shrink_to(1 << 16);
@@ -114,7 +155,7 @@ impl StateFile {
         &mut self,
         out: &mut Vec<u8>,
         core: &Core,
-        changed: impl IntoIterator<Item = UnitId>,
+        changed: &[UnitId],
         renamed: &BTreeSet<UnitId>,
     ) -> u32 {
         let graph = core.graph();
@@ -127,7 +168,7 @@ impl StateFile {
             records += record::write_names(out, graph, self.names_written);
             self.names_written = graph.len();
         }
-        for unit in changed {
+        for &unit in changed {
             records += record::write_unit(out, unit, core.unit_run(unit));
         }
         let manager = core.manager_record();
@@ -151,6 +192,11 @@ impl StateFile {
         self.end > COMPACT_BYTES_MIN * times && self.end > 2 * self.base * times
     }
 
+    /// It could not be rewritten: that is tried again when it has grown as much once more.
+    pub fn put_compaction_off(&mut self) {
+        self.base = self.end;
+    }
+
     /// A new file with only the last state of each unit that has one, and what follows from this
     /// batch.
     pub fn compacted(&self, core: &Core, late: Vec<Late>) -> Result<StateFile, StateError> {
@@ -163,5 +209,54 @@ impl StateFile {
         new.append(core, all.filter(|unit| !idle(unit)), &BTreeSet::new(), late)?;
         new.base = new.end;
         Ok(new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::sync::Arc;
+
+    use warren_core::event::Event;
+    use warren_core::graph::{Delta, Graph};
+    use warren_core::settings::Settings;
+    use warren_core::time::Moment;
+    use warren_unit::{Context, Defaults, UnitName};
+
+    use super::*;
+
+    fn restored(file: &StateFile) -> Restored {
+        let bytes = memfd::read_all(file.fd(), STATE_BYTES_MAX).expect("it can be read");
+        record::read(&bytes).expect("a state file")
+    }
+
+    /// The kernel may have no memory for it.
+    #[test]
+    fn what_could_not_be_written_is_in_the_next_batch() {
+        let settings = Settings {
+            context: Arc::new(Context::system()),
+            defaults: Arc::new(Defaults::default()),
+        };
+        let mut core = Core::new(settings, 1);
+        let name = UnitName::parse("a.service").expect("a name");
+        let graph = Arc::new(Graph::with_names(vec![Some(name.clone())]));
+        let delta = Box::new(Delta::default());
+        core.step(Moment::default(), Event::Commit { graph, delta });
+        let unit = core.graph().lookup(&name).expect("it has an id");
+        let mut file = StateFile::create().expect("a memfd");
+        let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
+        let read_only = std::fs::File::open(path).expect("it can be opened");
+        let writable = std::mem::replace(&mut file.fd, read_only.into());
+        let none = BTreeSet::new();
+        file.append(&core, [unit], &none, Vec::new()).expect_err("it is not open for writing");
+        file.fd = writable;
+        assert_eq!(restored(&file).names, []);
+        file.append(&core, [], &none, Vec::new()).expect("it is written");
+        let now = restored(&file);
+        assert_eq!(now.names, [Some(name)]);
+        assert!(now.runs.contains_key(&unit) && now.manager.is_some());
+        let end = file.end;
+        file.append(&core, [], &none, Vec::new()).expect("there is nothing to write");
+        assert_eq!(file.end, end);
     }
 }
