@@ -29,7 +29,7 @@ use warren_trace::words::{
 };
 
 use crate::record_ring::RecordRing;
-use crate::records::{Material, Records, RecordsThread};
+use crate::records::{Material, Records, RecordsThread, Written};
 use crate::say;
 
 /// Events that are kept while a boot or a shutdown goes on: 16 MB.
@@ -262,7 +262,7 @@ impl Recorder {
             return;
         }
         // Where they lie may have been mounted after the manager was started.
-        let _ = self.records.look_again();
+        self.thread.look_again();
         self.ring.set_max(EVENTS_MAX);
         self.begin(SHUTDOWN, began);
         self.own_cpu(began.monotonic);
@@ -309,12 +309,12 @@ impl Recorder {
     }
 
     fn keep_part_of_shutdown(&mut self, graph: &Arc<Graph>) {
-        let shutdown = self.under_way(SHUTDOWN).filter(|_| self.records.is_there());
-        let Some(shutdown) = shutdown else { return };
+        let Some(shutdown) = self.under_way(SHUTDOWN) else { return };
         let part = self.material(Subject::Shutdown, shutdown, graph);
-        match self.records.keep_part(part) {
-            Ok(()) => self.ring.set_note(PART_IS_KEPT, 1),
-            Err(error) => say!("the recording of the shutdown is lost: {error}"),
+        match self.thread.write(part, false) {
+            Written::Kept => self.ring.set_note(PART_IS_KEPT, 1),
+            Written::NotThere => {}
+            Written::Lost(error) => say!("the recording of the shutdown is lost: {error}"),
         }
     }
 
@@ -325,16 +325,13 @@ impl Recorder {
         self.own_cpu(ended.monotonic);
         // Ends the phases within it too.
         self.manager(ended.monotonic, What::PhaseEnd { phase: Phase::Shutdown, detail: 0 });
-        if !self.records.is_there() {
-            if outlasts {
+        let whole = self.material(Subject::Shutdown, shutdown, graph);
+        match self.thread.write(whole, true) {
+            Written::NotThere if outlasts => {
                 self.set_under_way(SHUTDOWN, Some(shutdown));
                 self.ring.set_note(TO_BE_JOINED, self.ring.next() + 1);
             }
-            return;
-        }
-        let whole = self.material(Subject::Shutdown, shutdown, graph);
-        match self.records.keep(whole) {
-            Err(error) if self.ring.note(PART_IS_KEPT) == 0 => {
+            Written::Lost(error) if self.ring.note(PART_IS_KEPT) == 0 => {
                 say!("the recording of the shutdown is lost: {error}");
             }
             _ => {}

@@ -7,8 +7,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use warren_core::graph::{Definition, Graph};
 use warren_core::ids::UnitId;
@@ -28,6 +30,9 @@ const KEPT_BYTES_MAX: u64 = 128 << 20;
 
 /// Recordings that wait to be written; what comes meanwhile is not kept.
 const WAITING_MAX: usize = 4;
+
+/// How long the end waits for a recording to be written.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Events that are written with one system call: 256 KB.
 const PIECE_EVENTS: usize = 8 << 10;
@@ -73,16 +78,19 @@ pub struct Records {
 }
 
 impl Records {
-    /// Over a directory, which is made; where that cannot be, nothing is kept and that is said.
-    pub fn open(directory: PathBuf) -> Records {
-        let mut records = Records { directory, device: None, trouble: Arc::default() };
-        let looked = records.look_again();
+    /// Over a directory, which is not looked at yet.
+    pub fn at(directory: PathBuf) -> Records {
+        Records { directory, device: None, trouble: Arc::default() }
+    }
+
+    /// Makes the directory; where that cannot be, nothing is kept and that is said.
+    pub fn open(&mut self) {
+        let looked = self.look_again();
         if let Err(error) = &looked {
-            say!("recordings are not kept: {}: {error}", records.directory.display());
+            say!("recordings are not kept: {}: {error}", self.directory.display());
         }
-        records.note(&looked);
-        records.sweep();
-        records
+        self.note(&looked);
+        self.sweep();
     }
 
     /// Why the last recording could not be kept; nothing when it was.
@@ -329,37 +337,126 @@ fn reasons(events: &[Event]) -> Vec<(u16, String)> {
     codes.map(|code| (*code as u16, code.text().to_owned())).collect()
 }
 
-/// The thread that writes recordings.
+/// What became of a recording that somebody waits for.
+#[derive(Debug)]
+pub enum Written {
+    /// It is kept.
+    Kept,
+    /// The directory is not on the device any more that it was on.
+    NotThere,
+    /// It is lost, for this reason.
+    Lost(String),
+}
+
+/// What the thread is to do.
+enum Order {
+    /// Keep one that nobody waits for.
+    Keep(Material),
+    /// Look where the directory is.
+    LookAgain,
+    /// Write this, whole or so far, if the directory is where it was.
+    Write { material: Material, whole: bool, tell: SyncSender<Written> },
+}
+
+/// The thread that writes recordings: nobody else touches the disk that they lie on, which may be slow, or
+/// a server's that does not answer.
 #[derive(Debug)]
 pub struct RecordsThread {
-    tasks: SyncSender<Material>,
+    orders: Sender<Order>,
+    directory: PathBuf,
+    /// Recordings that wait.
+    waiting: Arc<AtomicUsize>,
+    /// It did not answer in time, and is not asked any more.
+    is_silent: bool,
 }
 
 impl RecordsThread {
-    /// Starts it.
+    /// Starts it; it makes the directory first.
     pub fn start(records: Records) -> io::Result<RecordsThread> {
-        let (tasks, orders) = sync_channel::<Material>(WAITING_MAX);
+        let (sender, orders) = channel::<Order>();
+        let waiting = Arc::<AtomicUsize>::default();
+        let (directory, is_silent) = (records.directory.clone(), false);
+        let thread = RecordsThread { orders: sender, directory, waiting, is_silent };
+        let waiting = thread.waiting.clone();
         let serve = move || {
-            for material in orders {
-                let subject = material.head.subject.text();
-                if let Err(error) = records.keep(material) {
-                    say!("a recording of a {subject} is lost: {error}");
-                }
-                // After a boot of 28,000 units 12 MB are free here.
-                warren_sys::heap::trim();
+            let mut records = records;
+            records.open();
+            for order in orders {
+                records.carry_out(order, &waiting);
             }
         };
         std::thread::Builder::new().name("records".into()).spawn(serve)?;
-        Ok(RecordsThread { tasks })
+        Ok(thread)
     }
 
     /// Has a recording written. Never waits: when the disk is that slow, it is lost and that is
     /// said.
     pub fn keep(&self, material: Material) {
-        if let Err(TrySendError::Full(material) | TrySendError::Disconnected(material)) =
-            self.tasks.try_send(material)
-        {
-            say!("a recording of a {} is lost: others wait", material.head.subject.text());
+        let subject = material.head.subject.text();
+        let has_room = self.waiting.fetch_add(1, Ordering::SeqCst) < WAITING_MAX;
+        if !has_room {
+            self.waiting.fetch_sub(1, Ordering::SeqCst);
+        }
+        if !has_room || self.orders.send(Order::Keep(material)).is_err() {
+            say!("a recording of a {subject} is lost: others wait");
+        }
+    }
+
+    /// Has the directory looked at as it is now: a file system may have been mounted on it since.
+    pub fn look_again(&self) {
+        // A thread that is gone is heard of when something is to be written.
+        let _ = self.orders.send(Order::LookAgain);
+    }
+
+    /// Has a recording written, whole or so far, and waits for that, but not for ever: the end goes on
+    /// without it.
+    pub fn write(&mut self, material: Material, whole: bool) -> Written {
+        let silent = || {
+            let (directory, seconds) = (self.directory.display(), ANSWERS_WITHIN.as_secs());
+            Written::Lost(format!("{directory} has not answered within {seconds} s"))
+        };
+        if self.is_silent {
+            return silent();
+        }
+        let (tell, told) = sync_channel(1);
+        let order = Order::Write { material, whole, tell };
+        let sent = self.orders.send(order).is_ok();
+        match told.recv_timeout(ANSWERS_WITHIN).ok().filter(|_| sent) {
+            Some(written) => written,
+            None => {
+                let lost = silent();
+                self.is_silent = true;
+                lost
+            }
+        }
+    }
+}
+
+impl Records {
+    fn carry_out(&mut self, order: Order, waiting: &AtomicUsize) {
+        match order {
+            Order::Keep(material) => {
+                let subject = material.head.subject.text();
+                if let Err(error) = self.keep(material) {
+                    say!("a recording of a {subject} is lost: {error}");
+                }
+                waiting.fetch_sub(1, Ordering::SeqCst);
+                // After a boot of 28,000 units 12 MB are free here.
+                warren_sys::heap::trim();
+            }
+            // What is not there is said when something is to be written.
+            Order::LookAgain => drop(self.look_again()),
+            Order::Write { material, whole, tell } => {
+                let write =
+                    |material| if whole { self.keep(material) } else { self.keep_part(material) };
+                let written = match self.is_there().then(|| write(material)) {
+                    None => Written::NotThere,
+                    Some(Ok(())) => Written::Kept,
+                    Some(Err(error)) => Written::Lost(error.to_string()),
+                };
+                // Who does not wait any more has said so.
+                let _ = tell.send(written);
+            }
         }
     }
 }
@@ -410,7 +507,8 @@ mod tests {
         let whole = "boot-00001795305600000123.record";
         let names = ["boot-00001795305600000124.tmp", whole, "notes.tmp", "boot-1.tmp"];
         names.iter().for_each(|name| fs::write(directory.join(name), "x").expect("written"));
-        let records = Records::open(directory.clone());
+        let mut records = Records::at(directory.clone());
+        records.open();
         let left = names.map(|name| directory.join(name).exists());
         assert_eq!(left, [false, true, true, true]);
         assert_eq!(records.trouble(), None);
@@ -421,7 +519,8 @@ mod tests {
         let scratch = crate::scratch::Scratch::new("records-trouble");
         let file = scratch.0.join("file");
         fs::write(&file, "x").expect("written");
-        let records = Records::open(file.join("records"));
+        let mut records = Records::at(file.join("records"));
+        records.open();
         let trouble = records.clone().trouble().expect("a file has nothing below it");
         assert!(trouble.contains("/file/records: Not a directory"), "{trouble}");
     }
@@ -430,7 +529,8 @@ mod tests {
     fn what_is_mounted_later_is_written_to_and_what_is_gone_is_not() {
         let scratch = crate::scratch::Scratch::new("records");
         let directory = scratch.0.join("log/records");
-        let mut records = Records::open(directory.clone());
+        let mut records = Records::at(directory.clone());
+        records.open();
         assert!(records.is_there());
         // A file system that has no such directory, and one that has gone.
         fs::remove_dir(&directory).expect("it is empty");

@@ -207,7 +207,7 @@ fn make(
 
     facts.unit_path = first.paths.iter().map(|p| p.to_string_lossy().into_owned()).collect();
     let shared_tree = open_tree();
-    let records = Records::open(options.record_dir());
+    let records = Records::at(options.record_dir());
     // Its events name units by ids of the state file.
     let left = kept.record.take().filter(|_| restored.is_some());
     let recorder = Recorder::start(records.clone(), &settings.context, left)

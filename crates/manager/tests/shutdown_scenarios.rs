@@ -356,10 +356,19 @@ fn a_stopped_process_is_waked_to_end() {
     let units = vec![service("stopped", "[Service]\nType=notify\nExecStart=@P ready lingers:0")];
     let Some(mut m) = up("stopped", &units) else { return };
     let pid = m.main_pid("stopped.service").expect("it runs").to_string();
-    m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
+    stop_server(&m, &pid);
     let (console, recording) = end(&mut m);
     assert!(console.contains(", 0 killed."), "{console}");
     assert_eq!(signals(&recording, "stopped.service"), [SIGTERM]);
+}
+
+/// SIGSTOP to a server, inside; a thread of it may answer once more until it has taken effect.
+fn stop_server(m: &Machine, pid: &str) {
+    m.run(&["kill", "-STOP", pid]).expect("it can be stopped");
+    let script = format!("grep -L '^State:.T' /proc/{pid}/task/*/status; true");
+    until("all its threads are stopped", || {
+        m.run(&["sh", "-c", &script]).expect("it is there").is_empty().then_some(())
+    });
 }
 
 #[test]
@@ -412,7 +421,7 @@ fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
     m.wait_for("run-files.mount", "active/mounted");
     below.iter().for_each(|(name, _)| m.expect_job("start", name, "done"));
     let pid = m.main_pid("server.service").expect("it runs").to_string();
-    m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
+    stop_server(&m, &pid);
     m.leave("poweroff");
     let is_waited_for = |unit: &str| {
         let answer = m.call_while_up("Shutdown", &json!({})).unwrap_or_default();
@@ -444,6 +453,35 @@ fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
     assert!(console.contains("client.service: left-over processes, 1 in all: player"), "{console}");
     let mount = console.lines().find(|line| line.contains("run-files.mount: WR-0055"));
     assert!(mount.is_some_and(|line| line.contains("player (pid ")), "{console}");
+    assert!(console.contains("The system is down."), "{console}");
+}
+
+/// Where recordings lie may be on a server that does not answer. The end goes on without them, and so
+/// does a manager that comes back meanwhile.
+#[test]
+fn recordings_on_a_stopped_server_are_not_waited_for() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("stopped-records", "/dev/fuse");
+    }
+    let units =
+        vec![service("one", "[Service]\nExecStart=@P stay\nExecStop=/bin/touch @D/out/stopped")];
+    let Some(mut m) = up("stopped-records", &units) else { return };
+    // No service, which would be waked to be stopped.
+    let place = m.directory.join("records").display().to_string();
+    let script = format!(
+        "{} files:{place} </dev/null >/dev/null 2>&1 & until mountpoint -q {place}; do :; done; echo $!",
+        lab::player()
+    );
+    let server = m.run(&["sh", "-c", &script]).expect("it mounts");
+    stop_server(&m, server.trim());
+    assert!(m.kill_manager());
+    m.wait_for("one.service", "active/running");
+    m.leave("poweroff");
+    let console = m.wait_for_end();
+    assert!(m.out("stopped").exists(), "{console}");
+    let lost = "the recording of the shutdown is lost: ";
+    let lost = console.lines().find(|line| line.contains(lost)).map(|line| line.contains(&place));
+    assert_eq!(lost, Some(true), "{console}");
     assert!(console.contains("The system is down."), "{console}");
 }
 
@@ -605,7 +643,7 @@ fn an_automount_point_on_a_stopped_server_is_left_behind() {
     m.wait_for("run-files.mount", "active/mounted");
     (0..TRAPS).for_each(|n| m.expect_job("start", &trap(n), "done"));
     let pid = m.main_pid("server.service").expect("it runs").to_string();
-    m.run(&["kill", "-STOP", &pid]).expect("it can be stopped");
+    stop_server(&m, &pid);
     // With everything running: others come and go when its time is over.
     m.expect_job("stop", &trap(0), "done");
     m.expect_job("start", "run-late.mount", "done");
