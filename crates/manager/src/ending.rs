@@ -43,6 +43,10 @@ const TOLD_APART: Duration = Duration::from_secs(1);
 /// After this time the end goes on, whatever is still up.
 const DEADLINE: Duration = Duration::from_secs(30 * 60);
 
+/// The last steps are over in this time, or go on as long as less and less is to be written: each of them
+/// has a bound of its own, and this is for the process that takes them.
+const LAST_STEPS_MAX: Duration = Duration::from_secs(10 * 60);
+
 /// Units whose counters are read one by one when they go down at the end. Each reading has the kernel
 /// sum up what all processors counted, which for thousands would cost more than all other recording;
 /// the others are in the counters of their slices, which are always read.
@@ -91,7 +95,33 @@ enum Stage {
     /// Jobs stop all units.
     Units,
     /// A process takes the last steps.
-    LastSteps,
+    LastSteps {
+        /// Until then, unless it goes on.
+        until: Monotonic,
+        /// What was to be written when that was set.
+        unwritten_bytes: u64,
+    },
+}
+
+impl Stage {
+    /// The last steps, which have all their time from now on.
+    fn last_steps(now: Monotonic, unwritten_bytes: u64) -> Stage {
+        Stage::LastSteps { until: now.after(LAST_STEPS_MAX), unwritten_bytes }
+    }
+
+    /// Whether the last steps take too long; they get their time again when less is left to write.
+    fn is_over(&mut self, now: Monotonic, unwritten_now: u64) -> bool {
+        match *self {
+            Stage::LastSteps { until, unwritten_bytes } if now >= until => {
+                let goes_on = unwritten_now < unwritten_bytes;
+                if goes_on {
+                    *self = Stage::last_steps(now, unwritten_now);
+                }
+                !goes_on
+            }
+            _ => false,
+        }
+    }
 }
 
 fn is_start(happening: &Happening) -> bool {
@@ -157,7 +187,10 @@ impl Ending {
 
     /// When to look again though nothing happens.
     pub fn deadline(&self) -> Option<Monotonic> {
-        (self.stage == Stage::Units).then_some(self.told_at)
+        Some(match self.stage {
+            Stage::Units => self.told_at,
+            Stage::LastSteps { until, .. } => until,
+        })
     }
 }
 
@@ -230,12 +263,19 @@ impl Daemon {
 
     /// Goes on when all units are down, and says what is waited for until then.
     pub(crate) fn go_on_ending(&mut self) {
-        let Some(ending) = &self.ending else { return };
-        if ending.stage != Stage::Units || !self.events.is_empty() {
+        let moment = now().monotonic;
+        let Some(ending) = &mut self.ending else { return };
+        if ending.stage != Stage::Units {
+            if ending.stage.is_over(moment, warren_sys::storage::dirty_bytes()) {
+                say!("the time for the last steps is over");
+                self.end_now();
+            }
+            return;
+        }
+        if !self.events.is_empty() {
             return;
         }
         let jobs = self.core.totals().jobs;
-        let moment = now().monotonic;
         let overdue = moment.since(ending.began.monotonic) > DEADLINE;
         let action = ending.action;
         match action {
@@ -335,7 +375,8 @@ impl Daemon {
 
     fn take_last_steps(&mut self) {
         if let Some(ending) = &mut self.ending {
-            ending.stage = Stage::LastSteps;
+            let unwritten = warren_sys::storage::dirty_bytes();
+            ending.stage = Stage::last_steps(now().monotonic, unwritten);
         }
         let soft = self.is_soft_reboot();
         // What is mounted outside of units stays for what comes.
@@ -434,5 +475,22 @@ impl Daemon {
         self.leaving = ending.action.map(Leaving::Power);
         let outlasts = self.is_soft_reboot();
         self.recorder.shutdown_ended(ended, outlasts, self.core.graph());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_steps_go_on_as_long_as_less_and_less_is_to_be_written() {
+        let at = |times: u64| Monotonic(times * LAST_STEPS_MAX.as_micros() as u64);
+        let mut stage = Stage::last_steps(at(0), 9);
+        assert!(!stage.is_over(Monotonic(at(1).0 - 1), 9), "not before its time");
+        assert!(!stage.is_over(at(1), 8), "a slow disk");
+        assert_eq!(stage, Stage::last_steps(at(1), 8));
+        assert!(!stage.is_over(Monotonic(at(2).0 - 1), 8));
+        assert!(stage.is_over(at(2), 8), "one that does not go on");
+        assert!(!Stage::Units.is_over(at(9), 0));
     }
 }

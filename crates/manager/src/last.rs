@@ -8,6 +8,7 @@
 //! the process that it waits for, or at its bound. Start at [`run`].
 
 pub(crate) mod holders;
+mod look;
 pub(crate) mod progress;
 mod stack;
 mod steps;

@@ -1,26 +1,33 @@
 //! Who uses a mount: by the directories, files and mappings of every process.
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
+
+use super::look;
 
 /// Holders that are named.
 const NAMED_MAX: usize = 5;
 
-/// Processes that use something below `mount_point`, each with how: `bash (pid 12, cwd)`.
+/// Processes that use something below `mount_point`, each with how: `bash (pid 12, cwd)`. One that
+/// does not let itself be looked at may be one of them, and is named too.
 pub fn holders(mount_point: &str) -> Vec<String> {
     let mut out = Vec::new();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
-    for process in processes {
-        let name = process.file_name();
-        let Some(pid) = name.to_str().and_then(|n| n.parse::<i32>().ok()) else { continue };
-        if out.len() == NAMED_MAX {
-            break;
-        }
-        if let Some(how) = use_of(&process.path(), mount_point) {
-            let command = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+    let pids: Vec<i32> =
+        processes.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect();
+    let place = mount_point.to_owned();
+    let look = move |pid: i32| use_of(&Path::new("/proc").join(pid.to_string()), &place);
+    look::each(&pids, look, |pid, how| {
+        if let Some(how) = how.unwrap_or_else(|| Some("cannot be looked at".to_owned())) {
+            let command = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             out.push(format!("{} (pid {pid}, {how})", command.trim()));
         }
-    }
+        match out.len() < NAMED_MAX {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        }
+    });
     out
 }
 

@@ -4,6 +4,7 @@
 //! none, which is the rule, nothing is waited for. Some are left alone, by their cgroups too.
 
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use warren_sys::cgroup::Tree;
 use warren_sys::epoll::{Epoll, Events, Interest};
 use warren_sys::process;
 
+use super::look;
 use crate::say;
 
 /// How long those that are left may take to end after SIGTERM, all together.
@@ -148,13 +150,22 @@ fn stragglers(tree: &Tree) -> Vec<Straggler> {
         (group, pids)
     });
     let at_the_root = (String::new(), tree.procs("").unwrap_or_default());
+    let all: Vec<(i32, String)> = below
+        .chain(std::iter::once(at_the_root))
+        .flat_map(|(group, pids)| pids.into_iter().map(move |pid| (pid, group.clone())))
+        .collect();
+    let pids: Vec<i32> = all.iter().map(|(pid, _)| *pid).collect();
+    let mut to_end = Vec::new();
+    look::each(&pids, is_to_be_ended, |_, answer| {
+        // Kernel threads have no memory that could be locked: it is a process.
+        to_end.push(answer.unwrap_or(true));
+        ControlFlow::Continue(())
+    });
     let mut out = Vec::new();
-    for (group, pids) in below.chain(std::iter::once(at_the_root)) {
-        for pid in pids.into_iter().filter(|&pid| is_to_be_ended(pid)) {
-            // Gone meanwhile, else.
-            if let Ok(pidfd) = process::pidfd_open(pid) {
-                out.push(Straggler { pid, pidfd, group: group.clone() });
-            }
+    for ((pid, group), _) in all.into_iter().zip(to_end).filter(|(_, is_to_end)| *is_to_end) {
+        // Gone meanwhile, else.
+        if let Ok(pidfd) = process::pidfd_open(pid) {
+            out.push(Straggler { pid, pidfd, group });
         }
     }
     out
@@ -163,8 +174,11 @@ fn stragglers(tree: &Tree) -> Vec<Straggler> {
 /// Not process 1, kernel threads, and those that storage depends on and that say so by an `@` at
 /// the beginning of their command line (systemd, "Root Storage Daemons").
 fn is_to_be_ended(pid: i32) -> bool {
+    if pid <= 1 || pid as u32 == std::process::id() {
+        return false;
+    }
     let first = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default().first().copied();
-    pid > 1 && first.is_some_and(|byte| byte != b'@') && pid as u32 != std::process::id()
+    first.is_some_and(|byte| byte != b'@')
 }
 
 /// True when all are gone; false when the time is over first.
@@ -177,7 +191,8 @@ fn wait_for(left: &[Straggler], until: Instant) -> bool {
     let mut events = Events::with_capacity(64);
     while alive > 0 {
         let time = until.saturating_duration_since(Instant::now());
-        if epoll.wait(&mut events, Some(time)).is_err() || events.is_empty() {
+        // Nothing ready before the time is over: stopped, and waked again.
+        if epoll.wait(&mut events, Some(time)).is_err() || time.is_zero() && events.is_empty() {
             return false;
         }
         for event in events.iter() {
