@@ -121,6 +121,7 @@ impl KernelMounts {
             _ => {
                 let mount = id.and_then(|id| table.look_at(id));
                 let mount = mount.filter(|m| !is_api_file_system(&m.mount_point));
+                let mount = mount.filter(|m| !is_of_container(&m.mount_point));
                 mount.map(|mount| {
                     text(&mount, self.is_left_alone(&mount), now_bound.unwrap_or(was_bound))
                 })
@@ -168,7 +169,10 @@ impl MountsNow {
 fn text(mount: &Mount, left_alone: bool, is_bound: bool) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "[Unit]\nSourcePath={SOURCE}");
-    let _ = writeln!(out, "Description={}", value(&mount.mount_point));
+    if mount.mount_point != "/" {
+        // The root has a title of its own.
+        let _ = writeln!(out, "Description={}", value(&mount.mount_point));
+    }
     if left_alone {
         let _ = writeln!(out, "DefaultDependencies=no");
     }
@@ -218,9 +222,26 @@ pub fn inherited(
     all
 }
 
+/// What the manager of a container mounts for itself in it: no unit is for that, as with systemd 252,
+/// which was asked.
+fn is_of_container(path: &str) -> bool {
+    path == "/dev/console" || path.starts_with("/run/host/")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_belongs_to_the_manager_of_a_container_is_no_unit() {
+        assert!(
+            ["/dev/console", "/run/host/notify", "/run/host/a/b"]
+                .iter()
+                .all(|p| is_of_container(p))
+        );
+        let units = ["/dev/consolex", "/dev/null", "/run/hostx", "/run/systemd/x", "/run/y"];
+        assert!(!units.iter().any(|path| is_of_container(path)));
+    }
 
     #[test]
     fn what_is_needed_to_the_last_stays() {

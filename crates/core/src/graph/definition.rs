@@ -141,7 +141,9 @@ impl Definition {
     /// that have none.
     pub fn title(&self) -> Cow<'_, str> {
         let name = self.name.as_str();
-        if *self.description != *name {
+        // Of what was not loaded nothing is known but its name.
+        let is_name = matches!(self.load_state, LoadState::NotFound | LoadState::Masked);
+        if is_name || *self.description != *name {
             return Cow::Borrowed(&self.description);
         }
         match (name, self.unit_type()) {
@@ -239,6 +241,10 @@ mod tests {
         ] {
             let unit_name = UnitName::parse(name).expect("a name");
             let mut unit = Definition::missing(UnitId(0), unit_name);
+            assert_eq!(unit.title(), name);
+            unit.load_state = LoadState::Masked;
+            assert_eq!(unit.title(), name);
+            unit.load_state = LoadState::Loaded;
             assert_eq!(unit.title(), title);
             unit.description = "said so".into();
             assert_eq!(unit.title(), "said so");
