@@ -162,6 +162,11 @@ impl Graph {
         self.definitions.len()
     }
 
+    /// How many names there are, aliases among them.
+    pub fn names_count(&self) -> usize {
+        self.names.len()
+    }
+
     /// Whether no unit was ever named.
     pub fn is_empty(&self) -> bool {
         self.definitions.is_empty()

@@ -80,6 +80,8 @@ pub struct Loader {
     fleet: Option<Fleet>,
     /// What the kernel has mounted: weaker than any file.
     mounted: KernelMounts,
+    /// Names that there can be; fewer in tests.
+    names_max: usize,
 }
 
 impl Loader {
@@ -147,6 +149,7 @@ impl Loader {
             link_owners: BTreeSet::new(),
             fleet,
             mounted: KernelMounts::default(),
+            names_max: work::NAMES_MAX,
         };
         loader.index();
         loader.snapshot.structure_changed = false;

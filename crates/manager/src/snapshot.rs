@@ -13,6 +13,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use warren_sys::inotify::{Inotify, WatchId};
 use warren_unit::Diagnostic;
@@ -23,6 +24,10 @@ use look::{both_files, is_shortage, said};
 
 /// Entries of one directory that are looked at.
 const ENTRIES_MAX: usize = 1 << 20;
+
+/// Bytes of settings that are kept of all files together, in memory; of a file that goes beyond nothing
+/// is used. 40,000 ordinary files have some 10 MB.
+const KEPT_BYTES_MAX: usize = 256 << 20;
 
 /// What tells one state of a file from another without reading it: a fingerprint of its device,
 /// inode, size and times. 64 bits for each of 40,000 files; two states of one file agree in it by
@@ -70,6 +75,19 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Bytes of settings that it keeps.
+    fn kept_bytes(&self) -> usize {
+        match self {
+            Entry::File(file) => file.parsed.heap_bytes(),
+            Entry::Link(link) => match &link.leads {
+                Leads::Outside(file) => file.parsed.heap_bytes(),
+                Leads::Inside | Leads::Nowhere => 0,
+            },
+            Entry::Directory(entries) => entries.values().map(Entry::kept_bytes).sum(),
+            Entry::Wrong(_) => 0,
+        }
+    }
+
     /// A link that leads there.
     pub(crate) fn link(target: &Path, leads: Leads) -> Entry {
         Entry::Link(Box::new(Link { target: target.to_string_lossy().into(), leads }))
@@ -165,6 +183,12 @@ pub struct Snapshot {
     again: BTreeSet<(usize, Box<str>)>,
     /// The first such want of the last look, in words.
     short: Option<String>,
+    /// Bytes of settings that are kept.
+    kept_bytes: usize,
+    /// The same of those that were read and are not entered yet.
+    read_bytes: AtomicUsize,
+    /// See [`KEPT_BYTES_MAX`]; fewer in tests.
+    kept_bytes_max: usize,
     /// Some directory could not be watched: only looking at all tells what changed.
     is_partly_watched: bool,
     /// Files that the last incarnation had read, by path; those that are the same stay these.
@@ -217,6 +241,9 @@ impl Snapshot {
             missing: BTreeSet::new(),
             again: BTreeSet::new(),
             short: None,
+            kept_bytes: 0,
+            read_bytes: AtomicUsize::new(0),
+            kept_bytes_max: KEPT_BYTES_MAX,
             is_partly_watched: false,
             known,
             diagnostics: BTreeMap::new(),
@@ -319,6 +346,7 @@ impl Snapshot {
                 changed.insert(name.into());
             }
         }
+        *self.read_bytes.get_mut() = 0;
         let entries = &mut self.directories[index].entries;
         if changed.len() > entries.len() / 2 {
             // Entered in their order they leave every node half empty; made of all at once it is full.
@@ -338,7 +366,9 @@ impl Snapshot {
         let path = self.directories[index].path.join(name);
         let before = self.directories[index].entries.remove(name);
         self.directories[index].listed.remove(name);
-        match self.look(index, &path, name, before.as_ref()) {
+        let looked = self.look(index, &path, name, before.as_ref());
+        *self.read_bytes.get_mut() = 0;
+        match looked {
             Ok(now) => self.enter(index, name, before, now),
             Err(error) => {
                 let entries = &mut self.directories[index].entries;
@@ -362,6 +392,9 @@ impl Snapshot {
             (None, None) => false,
             _ => true,
         };
+        let bytes = |entry: Option<&Entry>| entry.map_or(0, Entry::kept_bytes);
+        self.kept_bytes += bytes(now.as_ref());
+        self.kept_bytes -= bytes(before.as_ref());
         self.structure_changed |= differs && !both_files(before.as_ref(), now.as_ref());
         self.note_outside(index, name, now.as_ref());
         if let Some(now) = now {
@@ -462,6 +495,36 @@ mod tests {
             assert!(now.keys().eq(fresh.keys()), "{edit}");
         }
         assert!(snapshot.sweep().is_empty(), "nothing was done since");
+    }
+
+    #[test]
+    fn all_files_together_are_bounded_and_one_that_goes_makes_room() {
+        let scratch = Scratch::new("bounded");
+        let text = format!("[Unit]\nDescription={}", "x".repeat(1000));
+        for name in ["a.service", "b.service", "c.service.d/1.conf"] {
+            scratch.edit(&format!("{name} {text}"));
+        }
+        let mut snapshot = Snapshot::read(vec![]);
+        snapshot.kept_bytes_max = 2500;
+        snapshot.directories.push(Directory::new(scratch.0.clone(), false));
+        snapshot.sweep();
+        let faults = |snapshot: &Snapshot| -> Vec<String> {
+            let faults = snapshot.diagnostics.iter().filter(|(_, faults)| !faults.is_empty());
+            faults.map(|(path, _)| path.rsplit_once('/').expect("a path").1.to_owned()).collect()
+        };
+        assert_eq!(faults(&snapshot), ["1.conf"]);
+        assert!(
+            snapshot.diagnostics.values().flatten().all(|d| d.code.as_str() == "file-too-large")
+        );
+        scratch.edit("- a.service");
+        snapshot.update();
+        assert_eq!(snapshot.kept_bytes / 1000, 1);
+        scratch.edit(&format!("c.service.d/1.conf {text}"));
+        snapshot.update();
+        assert_eq!((faults(&snapshot), snapshot.kept_bytes / 1000), (vec![], 2));
+        scratch.edit(&format!("d.service {text}"));
+        snapshot.update();
+        assert_eq!(faults(&snapshot), ["d.service"]);
     }
 
     /// A watch that could not be had is asked for again by the look at everything that stands in.

@@ -47,7 +47,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// The file is larger than the bound; nothing of it is used.
+    /// The file, or all files together, are larger than the bound; nothing of it is used.
     FileTooLarge = "file-too-large",
     /// A line is longer than the bound; it is ignored.
     LineTooLong = "line-too-long",

@@ -146,17 +146,11 @@ pub fn parse_manager(path: Arc<str>, bytes: &[u8]) -> (UnitFile, Vec<Diagnostic>
     parse_as(path, bytes, What::Manager)
 }
 
-/// A unit file or drop-in that is there and cannot be read: broken, and not empty, which would mask the
-/// unit.
-pub fn unreadable(path: Arc<str>, why: &str) -> (UnitFile, Vec<Diagnostic>) {
-    let diagnostic = Diagnostic {
-        path: path.clone(),
-        line: 0,
-        column: 0,
-        severity: Severity::Error,
-        code: Code::Unreadable,
-        message: format!("the file cannot be read: {why}"),
-    };
+/// A unit file or drop-in that is there and of which nothing is used for a reason outside of it: broken,
+/// and not empty, which would mask the unit.
+pub fn refused(path: Arc<str>, code: Code, message: String) -> (UnitFile, Vec<Diagnostic>) {
+    let severity = Severity::Error;
+    let diagnostic = Diagnostic { path: path.clone(), line: 0, column: 0, severity, code, message };
     let file = UnitFile { path, assignments: Box::default(), is_empty: false, is_broken: true };
     (file, vec![diagnostic])
 }

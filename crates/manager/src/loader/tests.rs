@@ -4,8 +4,8 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use warren_unit::Defaults;
 use warren_unit::install::PresetRules;
+use warren_unit::{Defaults, Relation};
 
 use super::*;
 use crate::scratch::Scratch;
@@ -136,4 +136,43 @@ fn only_links_count_in_directories_of_links() {
     let directory = &snapshot.directories[0].entries["x.target.wants"];
     let Entry::Directory(entries) = directory else { panic!("it is a directory") };
     assert_eq!(entries.keys().map(|name| &**name).collect::<Vec<_>>(), ["link.service"]);
+}
+
+/// What has a file is found whoever is loaded first; of the rest there is no more than the bound.
+#[test]
+fn names_of_all_files_together_are_bounded() {
+    const NAMES_MAX: usize = 50;
+    let scratch = Scratch::new("names");
+    let absent = |unit: &str| -> String {
+        let wants =
+            (0..40).map(|n| format!("Wants={unit}-{n}.service\nAfter={unit}-{n}.service\n"));
+        format!(
+            "[Unit]\n{}After=z.service\n[Service]\nExecStart=/bin/true\n",
+            wants.collect::<String>()
+        )
+    };
+    for unit in ["a", "b", "c", "z"] {
+        fs::write(scratch.0.join(format!("{unit}.service")), absent(unit)).expect("a file");
+    }
+    let settings =
+        Settings { context: Arc::new(Context::system()), defaults: Arc::new(Defaults::default()) };
+    let paths = vec![scratch.0.clone()];
+    let mut loader = Loader::new(paths, settings, None, FoundMounts::default());
+    loader.names_max = NAMES_MAX;
+    let loading = loader.load_all(&Arc::new(Graph::default()));
+    let graph = loading.graph;
+    // Those that files are for are on top.
+    assert!(graph.names_count() <= NAMES_MAX + 8, "{}", graph.names_count());
+    let errors = loading.diagnostics.iter().filter(|d| d.severity == warren_unit::Severity::Error);
+    let said: Vec<String> = errors.map(|d| d.to_string()).collect();
+    let left_out =
+        |unit: &str| said.iter().any(|line| line.contains(&format!(" of {unit}.service ")));
+    assert!(!left_out("a") && left_out("b") && left_out("c") && left_out("z"), "{said:#?}");
+    assert!(said.iter().all(|line| line.contains("name more than 50 units")), "{said:#?}");
+    let unit = |name: &str| graph.lookup(&UnitName::parse(name).expect("a name")).expect("known");
+    for other in ["a.service", "b.service", "c.service"] {
+        let after: Vec<_> = graph.related(unit(other), Relation::After).collect();
+        assert!(after.contains(&unit("z.service")), "{other}");
+    }
+    assert!(graph.definition(unit("z.service")).load_state == LoadState::Loaded);
 }

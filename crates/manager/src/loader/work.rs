@@ -3,14 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use warren_core::graph::{Change, Edit, Graph};
-use warren_unit::{Diagnostic, LoadState, UnitName, UnitType};
+use warren_core::graph::{Change, Edit, Graph, NewDefinition};
+use warren_unit::{Code, Diagnostic, LoadState, Severity, UnitName, UnitType};
 
 use super::{Loader, Loading};
 use crate::snapshot::Work;
 
 /// Definitions that are made before they are put into the graph.
 const CHANGES_PER_PIECE: usize = 512;
+
+/// Relations in a piece, after which it is put into the graph however few its definitions are.
+const RELATIONS_PER_PIECE: usize = 1 << 18;
+
+/// Names that there can be, of units and of what units name. A further one gets no room unless there is
+/// a file for it, so that many large files cost no more than this: some 450 bytes each.
+pub(super) const NAMES_MAX: usize = 1 << 19;
 
 /// Pieces of definitions that wait to be put into the graph.
 const PIECES_AHEAD_MAX: usize = 2;
@@ -27,6 +34,12 @@ pub(super) enum Defined {
 struct LoadWork {
     edit: Edit,
     changes: Vec<Change>,
+    /// Relations of the changes: they name no more units than these that the graph does not know.
+    relations: usize,
+    /// See [`NAMES_MAX`].
+    names_max: usize,
+    /// Aliases are all in one piece with who refers to them.
+    are_aliases_done: bool,
     diagnostics: Vec<Diagnostic>,
     done: BTreeSet<UnitName>,
     /// Names that units lead to and that were looked up already.
@@ -34,10 +47,13 @@ struct LoadWork {
 }
 
 impl LoadWork {
-    fn new(graph: &Graph) -> LoadWork {
+    fn new(graph: &Graph, names_max: usize) -> LoadWork {
         LoadWork {
             edit: graph.edit(),
             changes: Vec::new(),
+            relations: 0,
+            names_max,
+            are_aliases_done: false,
             diagnostics: Vec::new(),
             done: BTreeSet::new(),
             known: BTreeSet::new(),
@@ -46,15 +62,16 @@ impl LoadWork {
 
     /// Takes one definition in; returns what it names and nobody has looked at yet: instances,
     /// slices, the main name of an alias.
-    fn take(&mut self, name: UnitName, defined: Defined) -> Vec<UnitName> {
+    fn take(&mut self, loader: &Loader, name: UnitName, defined: Defined) -> Vec<UnitName> {
         self.done.insert(name);
-        let (change, diagnostics) = match defined {
+        let (mut change, diagnostics) = match defined {
             Defined::Alias(main) => return vec![main],
             Defined::Unit(change, diagnostics) => (change, diagnostics),
         };
         self.diagnostics.extend(diagnostics);
         let mut more = Vec::new();
-        if let Change::Set(new) = &change {
+        if let Change::Set(new) = &mut change {
+            self.keep_in_bounds(loader, new);
             for (_, other) in new.relations.iter().filter(|(_, other)| needs_loading(other)) {
                 if self.done.contains(other) || !self.known.insert(other.clone()) {
                     continue;
@@ -74,13 +91,69 @@ impl LoadWork {
 
     /// In pieces, so that the working memory of a load does not grow with the units.
     fn apply_if_many(&mut self) {
-        if self.changes.len() >= CHANGES_PER_PIECE {
-            self.edit.apply(std::mem::take(&mut self.changes));
+        if self.changes.len() >= CHANGES_PER_PIECE || self.relations >= RELATIONS_PER_PIECE {
+            self.apply();
+        }
+    }
+
+    fn apply(&mut self) {
+        self.edit.apply(std::mem::take(&mut self.changes));
+        self.relations = 0;
+    }
+
+    /// Names there may be besides those of the graph and of the changes.
+    fn room(&self) -> usize {
+        self.names_max.saturating_sub(self.edit.graph().names_count() + self.relations)
+    }
+
+    /// Takes relations away for whose ends there is no room.
+    fn keep_in_bounds(&mut self, loader: &Loader, new: &mut NewDefinition) {
+        if self.room() < new.relations.len() && self.are_aliases_done {
+            // The graph knows how many of them are new.
+            self.apply();
+        }
+        let mut room = self.room();
+        if room < new.relations.len() {
+            let before = new.relations.len();
+            let graph = self.edit.graph();
+            let mut counted = BTreeSet::new();
+            new.relations.retain(|(_, other)| {
+                let is_free = graph.lookup(other).is_some()
+                    || new.slice.as_ref() == Some(other)
+                    || counted.contains(other)
+                    || loader.has_file(other);
+                if !is_free && room > 0 {
+                    room -= 1;
+                    counted.insert(other.clone());
+                    return true;
+                }
+                is_free
+            });
+            let left_out = before - new.relations.len();
+            self.diagnostics.extend((left_out > 0).then(|| self.too_many(new, left_out)));
+        }
+        self.relations += new.relations.len();
+    }
+
+    fn too_many(&self, new: &NewDefinition, left_out: usize) -> Diagnostic {
+        let path = new.files.fragment.as_ref().map(|file| file.path().clone());
+        let max = self.names_max;
+        Diagnostic {
+            path: path.unwrap_or_else(|| new.name.as_str().into()),
+            line: 0,
+            column: 0,
+            severity: Severity::Error,
+            code: Code::TooManyValues,
+            message: format!(
+                "{left_out} relations of {} are ignored, with units that have no file: all unit \
+                 files together name more than {max} units",
+                new.name
+            ),
         }
     }
 
     fn finish(mut self, before: &Arc<Graph>, work: Work) -> Loading {
-        self.edit.apply(self.changes);
+        self.apply();
         let names_stay = self.edit.has_no_new_names();
         let (next, delta) = self.edit.finish();
         let same = delta.is_empty() && names_stay;
@@ -91,13 +164,13 @@ impl LoadWork {
 
 impl Loader {
     pub(super) fn load_names(&self, graph: &Arc<Graph>, names: BTreeSet<UnitName>) -> Loading {
-        self.work_off(graph, LoadWork::new(graph), names)
+        self.work_off(graph, LoadWork::new(graph, self.names_max), names)
     }
 
     /// The same of one name, which gets an id even if nothing has it: who asks is to see a unit that
     /// is not found.
     pub(super) fn load_name(&self, graph: &Arc<Graph>, name: &UnitName) -> Loading {
-        let mut work = LoadWork::new(graph);
+        let mut work = LoadWork::new(graph, self.names_max);
         if matches!(self.define_name(name), Defined::Unit(Change::Remove(_), _)) {
             work.edit.claim(name);
         }
@@ -115,8 +188,9 @@ impl Loader {
             names.iter().filter(|name| self.aliases.contains_key(*name)).cloned().collect();
         for name in first {
             let defined = self.define_name(&name);
-            names.extend(work.take(name, defined));
+            names.extend(work.take(self, name, defined));
         }
+        work.are_aliases_done = true;
         if names.len() > 2 * CHANGES_PER_PIECE {
             let known: Vec<UnitName> = std::mem::take(&mut names).into_iter().collect();
             names = self.load_many(&known, &mut work);
@@ -124,7 +198,7 @@ impl Loader {
         while let Some(name) = names.pop_first() {
             if !work.done.contains(&name) {
                 let defined = self.define_name(&name);
-                names.extend(work.take(name, defined));
+                names.extend(work.take(self, name, defined));
                 work.apply_if_many();
             }
         }
@@ -135,6 +209,24 @@ impl Loader {
         loading
     }
 
+    fn define_piece<'a>(
+        &self,
+        names: impl Iterator<Item = &'a UnitName>,
+    ) -> Vec<(UnitName, Defined)> {
+        let (mut piece, mut relations) = (Vec::with_capacity(CHANGES_PER_PIECE), 0);
+        for name in names {
+            let defined = self.define_name(name);
+            if let Defined::Unit(Change::Set(new), _) = &defined {
+                relations += new.relations.len();
+            }
+            piece.push((name.clone(), defined));
+            if piece.len() == CHANGES_PER_PIECE || relations >= RELATIONS_PER_PIECE {
+                break;
+            }
+        }
+        piece
+    }
+
     /// Loads these names while another thread makes the definitions of those to come; returns
     /// the names that they lead to.
     fn load_many(&self, names: &[UnitName], work: &mut LoadWork) -> BTreeSet<UnitName> {
@@ -142,17 +234,16 @@ impl Loader {
         let (sender, pieces) = std::sync::mpsc::sync_channel(PIECES_AHEAD_MAX);
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                for piece in names.chunks(CHANGES_PER_PIECE) {
-                    let define = |name: &UnitName| (name.clone(), self.define_name(name));
-                    let piece: Vec<(UnitName, Defined)> = piece.iter().map(define).collect();
-                    if sender.send(piece).is_err() {
+                let mut names = names.iter();
+                while names.len() > 0 {
+                    if sender.send(self.define_piece(names.by_ref())).is_err() {
                         return;
                     }
                 }
             });
             for (name, defined) in pieces.iter().flatten() {
                 if !work.done.contains(&name) {
-                    more.extend(work.take(name, defined));
+                    more.extend(work.take(self, name, defined));
                     work.apply_if_many();
                 }
             }

@@ -11,10 +11,11 @@ use std::ops::Bound;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use warren_unit::parse::{parse, unreadable};
+use warren_unit::parse::{UnitFile, parse, refused};
 use warren_unit::search::directory_kind;
-use warren_unit::{Diagnostic, UnitName, UnitType};
+use warren_unit::{Code, Diagnostic, UnitName, UnitType};
 
 use super::{ENTRIES_MAX, Entry, File, Identity, Leads, Snapshot, Work};
 
@@ -283,16 +284,24 @@ impl Snapshot {
             return Ok(Some(old.clone()));
         }
         let name: Arc<str> = path.to_string_lossy().into();
-        let (parsed, diagnostics) = match read_bounded(path, metadata.len()) {
+        let (mut parsed, mut diagnostics) = match read_bounded(path, metadata.len()) {
             Ok(bytes) => parse(name.clone(), &bytes, unit_type),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) if is_shortage(&error) => return Err(error),
             Err(error) => {
                 // It may be readable next time without having changed.
                 identity = Identity::NONE;
-                unreadable(name.clone(), &said(&error))
+                let message = format!("the file cannot be read: {}", said(&error));
+                refused(name.clone(), Code::Unreadable, message)
             }
         };
+        if !self.has_room_for(&parsed) {
+            // There may be room the next time.
+            identity = Identity::NONE;
+            let max = self.kept_bytes_max;
+            let message = format!("all unit files together have more than {max} bytes of settings");
+            (parsed, diagnostics) = refused(name.clone(), Code::FileTooLarge, message);
+        }
         notes.work.parsed += 1;
         if old.is_some() || !diagnostics.is_empty() {
             notes.diagnostics.push((name, diagnostics));
@@ -303,6 +312,17 @@ impl Snapshot {
             _ => Arc::new(parsed),
         };
         Ok(Some(File { identity, parsed }))
+    }
+
+    /// Takes it.
+    fn has_room_for(&self, parsed: &UnitFile) -> bool {
+        let bytes = parsed.heap_bytes();
+        let read = self.read_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = self.kept_bytes + read + bytes <= self.kept_bytes_max;
+        if !has_room {
+            self.read_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        has_room
     }
 }
 
