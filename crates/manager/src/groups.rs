@@ -282,11 +282,18 @@ impl Groups {
         }
     }
 
-    /// The processes of the unit's group and of groups below it.
+    /// The processes of the unit's group and of groups below it, as far as they can be listed.
     pub fn processes(&self, unit: UnitId) -> Vec<i32> {
-        match (&self.tree, self.path(unit)) {
-            (Some(tree), Some(path)) => tree.procs_below(path).unwrap_or_default(),
-            _ => Vec::new(),
+        self.listed(unit).unwrap_or_default()
+    }
+
+    /// The same; none if it has no group, and nothing if they cannot be listed: there are no cgroups, or
+    /// no descriptors to read of them.
+    pub fn listed(&self, unit: UnitId) -> Option<Vec<i32>> {
+        let tree = self.tree.as_ref()?;
+        match self.path(unit).map(|path| tree.procs_below(path)) {
+            Some(Err(error)) if !error.is_gone() => None,
+            listed => Some(listed.and_then(Result::ok).unwrap_or_default()),
         }
     }
 

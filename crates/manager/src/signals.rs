@@ -148,10 +148,10 @@ impl Daemon {
         sent
     }
 
-    /// Without cgroups, the processes that the core knows.
+    /// Where they cannot be listed, the processes that the core knows.
     fn group_processes(&self, unit: UnitId) -> Vec<i32> {
-        if self.groups.exist() {
-            return self.groups.processes(unit);
+        if let Some(listed) = self.groups.listed(unit) {
+            return listed;
         }
         let run = self.core.unit_run(unit);
         let main = run.main_process().map(|p| p.pid as i32);

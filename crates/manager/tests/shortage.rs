@@ -156,3 +156,19 @@ fn a_connection_that_the_manager_cannot_take_is_no_end_of_it() {
     assert!(answer().trim().parse::<u32>().is_ok(), "a pid");
     assert_eq!(m.manager_pid(), Some(manager));
 }
+
+/// The manager has no pidfd of a process that was made while it could have none, and cannot list the
+/// processes of a group.
+#[test]
+fn a_service_is_stopped_without_descriptors() {
+    let unit = format!("{STAYS}\nTimeoutStopSec=20");
+    let Some(m) = Machine::start("short-stop", &[("a.service", &unit)]) else { return };
+    let client = control(&m);
+    limit(m.manager_pid().expect("it runs"), NO_MORE_FILES);
+    for (kind, state) in [("start", "active"), ("stop", "inactive")] {
+        let job = said(&client, "Job", &json!({"type": kind, "unit": "a.service"}));
+        assert_eq!(job["parameters"]["result"], "done", "{job}");
+        let status = said(&client, "Status", &json!({"unit": "a.service"}));
+        assert_eq!(status["parameters"]["active"], state, "{status}");
+    }
+}
