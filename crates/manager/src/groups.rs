@@ -520,6 +520,13 @@ impl Groups {
         is_left
     }
 
+    /// Whether [`Groups::unit_of_process`] can tell: not without cgroups, nor without a descriptor to
+    /// read that file.
+    pub fn can_tell(&self, pid: i32) -> bool {
+        let known = warren_sys::process::cgroup_path(pid);
+        self.tree.is_some() && known.map_or_else(|error| error.is_gone(), |_| true)
+    }
+
     /// The unit whose group a process is in, by the path in `/proc/PID/cgroup`.
     pub fn unit_of_process(&self, graph: &Graph, pid: i32) -> Option<UnitId> {
         unit_of_process(self.tree.as_ref()?, graph, pid, |unit| self.made.contains_key(&unit))

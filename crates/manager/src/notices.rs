@@ -40,8 +40,9 @@ impl Daemon {
                 .core
                 .unit_of_pid(pid)
                 .or_else(|| self.groups.unit_of_process(self.core.graph(), datagram.pid));
-            // Where there are cgroups, who is in none of a unit is nobody's, now and later.
-            let under_way = self.helpers.last_sent().filter(|_| !self.groups.exist());
+            // Who is in no group of a unit is nobody's, now and later.
+            let is_nobodys = || self.groups.can_tell(datagram.pid);
+            let under_way = self.helpers.last_sent().filter(|_| unit.is_none() && !is_nobodys());
             match (unit, under_way) {
                 (Some(unit), _) => self.take_notice(unit, datagram),
                 (None, Some(sent)) if self.early_notices.len() < EARLY_NOTICES_MAX => {

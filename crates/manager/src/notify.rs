@@ -78,13 +78,14 @@ impl NotifySocket {
         loop {
             let mut fds = Vec::new();
             let received = fdpass::peek(self.fd.as_fd(), &mut self.buffer, &mut fds).ok()?;
-            if received.truncated {
+            // What it says holds also if there is no room for the descriptors that came with it.
+            if received.truncated && !received.lost_fds {
                 self.skip_large()?;
                 continue;
             }
             self.seen += 1;
-            let Received { bytes, credentials, truncated, .. } = received;
-            let sender = credentials.filter(|c| c.pid > 0 && !truncated && fds.len() <= FDS_MAX);
+            let Received { bytes, credentials, .. } = received;
+            let sender = credentials.filter(|c| c.pid > 0 && fds.len() <= FDS_MAX);
             if let Some(sender) = sender {
                 let text = String::from_utf8_lossy(&self.buffer[..bytes]).into_owned();
                 return Some(parse(sender.pid, sender.uid, &text, fds));
