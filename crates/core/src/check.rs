@@ -54,7 +54,8 @@ impl Core {
             state,
             ActiveState::Activating | ActiveState::Deactivating | ActiveState::Reloading
         );
-        if waits_for_state && !moving && !self.waits_for_group(unit) {
+        let waits = self.waits_for_group(unit) || self.is_clearing_waiter(unit);
+        if waits_for_state && !moving && !waits {
             wrong.push(format!("{name}: its {} job waits for nothing", job.kind.as_str()));
         }
     }
@@ -64,6 +65,7 @@ impl Core {
         let run = self.run(unit);
         let mut named = vec![run.history.as_ref().and_then(|h| h.checking)];
         named.push(self.freezer(unit).asked());
+        named.push(self.clearing(unit).map(|clearing| clearing.id));
         if self.freezer(unit) != Freezer::Running && run.active_state().is_down() {
             wrong.push(format!("{}: it is down and frozen", self.graph.name(unit)));
         }

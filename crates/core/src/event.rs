@@ -5,6 +5,7 @@
 //! harmless to lose (a reply to a client that is gone) or harmless to repeat (a signal that is
 //! followed by a timeout).
 
+use crate::clearing::Trace;
 use crate::device::DeviceNews;
 use crate::graph::{Delta, Graph};
 use crate::ids::{ClientId, EffectId, UnitId};
@@ -395,8 +396,7 @@ pub enum Effect {
         /// The unit.
         unit: UnitId,
     },
-    /// Remove the unit's cgroup and what belongs to one run (RuntimeDirectory=, see
-    /// RuntimeDirectoryPreserve=).
+    /// Remove the unit's cgroup and what the runner keeps for one run.
     CleanUp {
         /// The unit.
         unit: UnitId,
@@ -404,6 +404,15 @@ pub enum Effect {
         settings: Arc<Compiled>,
         /// It will be restarted by `Restart=`.
         restarting: bool,
+    },
+    /// Remove what a run has left in the file system → [`Done::Ok`], also if some of it cannot be.
+    ClearAway {
+        /// The effect's id.
+        id: EffectId,
+        /// The service.
+        unit: UnitId,
+        /// What, in order.
+        traces: Vec<Trace>,
     },
     /// Close a socket unit's sockets.
     CloseSockets {
@@ -511,6 +520,7 @@ impl Effect {
             | Effect::SetTrap { id, .. }
             | Effect::Kill { id, .. }
             | Effect::Freeze { id, .. }
+            | Effect::ClearAway { id, .. }
             | Effect::FindMain { id, .. } => Some(*id),
             _ => None,
         }

@@ -87,6 +87,14 @@ impl Core {
         }
     }
 
+    /// What a start is to have is being removed, since it began: it has not begun after all.
+    pub(crate) fn wait_again(&mut self, unit: UnitId) {
+        if let Some(job) = self.run_mut(unit).job.as_mut() {
+            let had_begun = std::mem::take(&mut job.running);
+            self.running_jobs -= u32::from(had_begun);
+        }
+    }
+
     fn note_begun(&mut self, unit: UnitId, since: Monotonic) {
         if let Some(job) = self.run(unit).job.as_deref() {
             let (job, kind, released_by) = (job.id, job.kind, job.released_by);
@@ -155,6 +163,9 @@ impl Core {
             let reason = Reason::new(code, Cause::Dependency(missing));
             return Turn::Over(JobResult::Dependency, reason);
         }
+        if self.waits_for_clearing(unit) {
+            return Turn::Wait;
+        }
         match self.groups_against(unit) {
             Some(turn) => turn,
             None => self.start_unit(unit, reason),
@@ -188,12 +199,16 @@ impl Core {
                 return self.turn_into_start(unit);
             }
             self.stays_down(unit, reason);
-            return Turn::Over(JobResult::Done, reason);
+            return match self.is_stop_held(unit) {
+                true => Turn::Begun,
+                false => Turn::Over(JobResult::Done, reason),
+            };
         }
         if state != ActiveState::Deactivating {
             self.stop_unit(unit, reason);
         }
         match self.run(unit).active_state() {
+            s if s.is_down() && kind == JobKind::Stop && self.is_stop_held(unit) => Turn::Begun,
             s if s.is_down() && kind == JobKind::Restart => self.turn_into_start(unit),
             s if s.is_down() => Turn::Over(JobResult::Done, reason),
             _ => Turn::Begun,

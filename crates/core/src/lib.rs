@@ -5,6 +5,7 @@
 //! becomes jobs, [`graph`] for what units are to each other, [`view`] for what readers see.
 
 pub mod chunked;
+pub mod clearing;
 pub mod device;
 pub mod device_table;
 pub mod event;

@@ -67,6 +67,10 @@ pub struct Core {
     pub(crate) ending: u16,
     /// Who waits for a unit to be frozen or thawed, by the effect.
     pub(crate) freeze_waiters: BTreeMap<EffectId, ClientId>,
+    /// Units of which something is being removed.
+    pub(crate) clearing: BTreeSet<UnitId>,
+    /// Units whose starts wait for that.
+    pub(crate) clearing_waiters: BTreeSet<UnitId>,
     /// See [`Core::set_boot_times`].
     pub(crate) boot: BootTimes,
     /// Services of `Type=idle` that wait for the other jobs to end.
@@ -140,6 +144,8 @@ impl Core {
             without_cgroups: false,
             ending: 0,
             freeze_waiters: BTreeMap::new(),
+            clearing: BTreeSet::new(),
+            clearing_waiters: BTreeSet::new(),
             boot: BootTimes::default(),
             idle_queue: BTreeSet::new(),
             running_jobs: 0,
@@ -221,6 +227,7 @@ impl Core {
         };
         at_rest
             && run.job.is_none()
+            && self.clearing(unit).is_none()
             && definition.load_state != LoadState::Stub
             && !definition.flags.perpetual()
             && !self.graph.is_referred_to(unit)
@@ -631,7 +638,8 @@ impl Core {
             _ => None,
         };
         let upheld = self.upheld_again.get(&unit).copied();
-        [of_job, of_state, upheld].into_iter().flatten().min()
+        let clearing = self.clearing(unit).and_then(|clearing| clearing.until);
+        [of_job, of_state, upheld, clearing].into_iter().flatten().min()
     }
 
     /// Arms the deadlines of every unit that changed in this step.
@@ -673,6 +681,7 @@ impl Core {
                 self.upheld_queue.insert(unit);
                 self.bound_queue.insert(unit);
             }
+            self.clearing_deadline(unit);
             self.job_deadline(unit);
             match &self.run(unit).state {
                 TypeState::Service(_) => self.service_deadline(unit),

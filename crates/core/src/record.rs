@@ -19,7 +19,7 @@ use crate::ids::UnitId;
 use crate::machine::Serial;
 use crate::notes::{Notes, Remark};
 use crate::reason::Reason;
-use crate::state::{Account, BootTimes, Freezer, Relapse, UnitRun};
+use crate::state::{Account, BootTimes, Clearing, Freezer, Relapse, UnitRun};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -64,6 +64,8 @@ enum Record<'r> {
     Freezer { unit: UnitId, freezer: Freezer },
     /// A rule is to stop the unit, when jobs let it; follows the unit's own record. Since version 5.
     OwedStop { unit: UnitId, reason: Reason },
+    /// What it left in the file system is being removed; follows the unit's own record. Since version 5.
+    Clearing { unit: UnitId, clearing: Clearing },
 }
 
 /// An effect without an answer, to be done again if the manager ends over it.
@@ -221,6 +223,10 @@ pub fn write_unit(out: &mut Vec<u8>, unit: UnitId, run: &UnitRun) -> u32 {
         write_frame(out, &Record::OwedStop { unit, reason });
         records += 1;
     }
+    if let Some(clearing) = run.history.as_ref().and_then(|history| history.clearing) {
+        write_frame(out, &Record::Clearing { unit, clearing });
+        records += 1;
+    }
     records
 }
 
@@ -343,6 +349,10 @@ impl Restored {
             Record::Freezer { unit, freezer } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };
                 run.history.get_or_insert_default().freezer = freezer;
+            }
+            Record::Clearing { unit, clearing } => {
+                let Some(run) = self.runs.get_mut(&unit) else { return false };
+                run.history.get_or_insert_default().clearing = Some(clearing);
             }
             Record::OwedStop { unit, reason } => {
                 let Some(run) = self.runs.get_mut(&unit) else { return false };

@@ -73,6 +73,7 @@ impl Core {
         self.break_circles();
         for index in 0..self.units.len() {
             self.clear_dead_socket(UnitId(index as u32));
+            self.resume_clearing(UnitId(index as u32));
         }
         let busy = self.busy();
         for &unit in &busy {

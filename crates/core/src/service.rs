@@ -137,12 +137,16 @@ impl Core {
     /// `Type=idle` has waited for the other jobs, or long enough.
     pub(crate) fn service_idle_over(&mut self, unit: UnitId) {
         self.idle_queue.remove(&unit);
-        let waits = self.service(unit).is_some_and(|run| {
-            run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none()
-        });
-        if waits {
+        if self.waits_idly(unit) && !self.waits_for_clearing(unit) {
             self.run_main(unit, 0);
         }
+    }
+
+    /// Whether it is a service of `Type=idle` whose program is not asked for yet.
+    pub(crate) fn waits_idly(&self, unit: UnitId) -> bool {
+        self.service(unit).is_some_and(|run| {
+            run.phase == ServicePhase::Start && run.main.is_none() && run.main_asked.is_none()
+        })
     }
 
     pub(crate) fn enter_start_post(&mut self, unit: UnitId) {
@@ -346,7 +350,10 @@ impl Core {
     }
 
     pub(crate) fn service_done(&mut self, unit: UnitId, effect: EffectId, result: Done) {
-        if self.conditions_done(unit, effect, &result) || self.freezer_done(unit, effect, &result) {
+        if self.conditions_done(unit, effect, &result)
+            || self.freezer_done(unit, effect, &result)
+            || self.clearing_done(unit, effect, &result)
+        {
             return;
         }
         let Some(run) = self.service(unit) else { return };

@@ -485,6 +485,7 @@ impl Core {
         let job = self.run(unit).job.as_ref();
         let restarting = restarts || job.is_some_and(|job| job.kind == JobKind::Restart);
         self.out.push(Effect::CleanUp { unit, settings: settings.clone(), restarting });
+        self.clear_away(unit, &settings, restarting);
         self.transit(unit, restarts, |u| {
             u.state =
                 TypeState::Service(if bad { Service::Failed(run.outcome) } else { Service::Dead });

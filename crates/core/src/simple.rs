@@ -144,6 +144,8 @@ impl Core {
         } else if !asserts {
             self.note(unit, Code::AssertFailed, cause, String::new());
             self.finish_job(unit, JobResult::Assert, Reason::new(Code::AssertFailed, cause));
+        } else if self.waits_for_clearing(unit) {
+            self.wait_again(unit);
         } else if let Turn::Over(result, reason) = self.start_checked(unit) {
             self.finish_job(unit, result, reason);
         }

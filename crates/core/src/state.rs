@@ -564,6 +564,19 @@ impl Account {
     }
 }
 
+/// The removal of what a run left in the file system, under way ([`crate::clearing`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Clearing {
+    /// The effect.
+    pub id: EffectId,
+    /// What stays for a restart is not removed.
+    pub restarting: bool,
+    /// But is afterwards, since there will be no restart.
+    pub again: bool,
+    /// The stop of the unit waits for it until then.
+    pub until: Option<Monotonic>,
+}
+
 /// Whether the processes of a unit get a processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Freezer {
@@ -649,6 +662,9 @@ pub struct History {
     /// Why a rule of `[X-Warren]` is to stop it, if jobs stood against that; a record of its own.
     #[serde(skip)]
     pub owed_stop: Option<Reason>,
+    /// The removal of what its last run left in the file system; a record of its own.
+    #[serde(skip)]
+    pub clearing: Option<Clearing>,
     /// Starts, for `StartLimitBurst=`.
     pub starts: RateWindow,
     /// How the last run ended.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use warren_bus::names::{NameState, NameWatcher};
+use warren_core::clearing::Trace;
 use warren_core::event::{Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
@@ -18,8 +19,17 @@ use crate::daemon::{Daemon, now, token};
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
 use crate::say;
-use crate::spawn::directory_bases;
 use crate::{conditions, mounts};
+
+/// Removes one thing that a run has left. What cannot be removed stays: nobody is there to be told.
+fn clear_away(trace: &Trace) {
+    let _ = match trace {
+        Trace::File(path) => std::fs::remove_file(path),
+        Trace::Link(path) if Path::new(path).is_symlink() => std::fs::remove_file(path),
+        Trace::Link(_) => Ok(()),
+        Trace::Directory(path) => std::fs::remove_dir_all(path),
+    };
+}
 
 impl Daemon {
     /// Does what the machine asks. Answers come as events, some at once.
@@ -56,6 +66,12 @@ impl Daemon {
             Effect::KillGroup { unit } => self.dying.push(unit),
             Effect::CleanUp { unit, settings, restarting } => {
                 self.clean_up(unit, &settings, restarting);
+            }
+            Effect::ClearAway { id, traces, .. } => {
+                self.workers.run(id, move || {
+                    traces.iter().for_each(clear_away);
+                    Done::Ok
+                });
             }
             Effect::CloseSockets { unit, remove } => self.close_sockets(unit, remove.as_deref()),
             Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),
@@ -352,27 +368,11 @@ impl Daemon {
         }
         self.forget_log_settings(unit);
         self.drop_connection(unit);
-        if let TypeSettings::Service(config) = &settings.own {
-            if !restarting && config.fd_store_preserve != Preserve::Yes {
-                self.drop_stored_fds(unit);
-            }
-            let keep = match config.exec.runtime_directory_preserve {
-                Preserve::Yes => true,
-                Preserve::Restart => restarting,
-                Preserve::No => false,
-            };
-            let context = self.core.settings().context.clone();
-            let [(_, base, directory), ..] = directory_bases(&config.exec, &context);
-            for path in directory.paths.iter().filter(|_| !keep) {
-                let _ = std::fs::remove_dir_all(Path::new(&**base).join(&*path.path));
-                let links = path.symlinks.iter().map(|link| Path::new(&**base).join(&**link));
-                for link in links.filter(|link| link.is_symlink()) {
-                    let _ = std::fs::remove_file(link);
-                }
-            }
-            if let Some(pid_file) = &config.pid_file {
-                let _ = std::fs::remove_file(&**pid_file);
-            }
+        if let TypeSettings::Service(config) = &settings.own
+            && !restarting
+            && config.fd_store_preserve != Preserve::Yes
+        {
+            self.drop_stored_fds(unit);
         }
     }
 

@@ -348,3 +348,54 @@ fn a_condition_that_is_never_answered_holds_up_its_unit_alone() {
     let is_answered = |unit: &String| m.status(unit)["reason"]["code"] == "WR-0030";
     until("all are answered", || asking.iter().all(is_answered).then_some(()));
 }
+
+/// A file to be removed that lies where nobody answers holds up no other unit, and the stop of its own
+/// unit not for ever; but a start of that unit waits, through a kill of the manager too.
+#[test]
+fn a_trace_that_cannot_be_removed_holds_up_the_next_start_alone() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-traces", "/dev/fuse");
+    }
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("left.service", "[Service]\nPIDFile=/run/files/never\nExecStart=@P stay"),
+        ("plain.service", "[Service]\nRuntimeDirectory=plain\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("held-traces", &units) else { return };
+    m.expect_job("start", "server.service", "done");
+    m.expect_job("start", "left.service", "done");
+    m.call("Job", &json!({"type": "stop", "unit": "left.service", "wait": false}));
+    m.wait_for("left.service", "inactive/dead");
+    m.expect_job("restart", "plain.service", "done");
+    m.expect_job("stop", "left.service", "done");
+    m.call("Job", &json!({"type": "start", "unit": "left.service", "wait": false}));
+    m.expect_job("restart", "plain.service", "done");
+    let waits = || m.status("left.service")["job"]["type"] == "start";
+    assert!(waits(), "{}", m.status("left.service"));
+    assert!(m.kill_manager());
+    until("another takes its place", || m.console().contains("going on after").then_some(()));
+    m.wait_until_it_listens();
+    m.expect_job("restart", "plain.service", "done");
+    assert!(waits(), "{}", m.status("left.service"));
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.run(&["kill", "-KILL", &server]).expect("it can be killed");
+    m.wait_for("left.service", "active/running");
+}
+
+/// Who has stopped a unit finds its traces gone, and who has started it again its own.
+#[test]
+fn traces_are_gone_when_the_stop_is_over_and_there_after_the_start() {
+    let unit =
+        "[Service]\nType=exec\nRuntimeDirectory=traces\nPIDFile=/run/traces.pid\nExecStart=@P stay";
+    let Some(m) = Machine::start("traces", &[("left.service", unit)]) else { return };
+    let is_there = |path: &str| m.run(&["test", "-e", path]).is_ok();
+    for _ in 0..20 {
+        m.expect_job("start", "left.service", "done");
+        assert!(is_there("/run/traces"));
+        m.run(&["touch", "/run/traces.pid", "/run/traces/file"]).expect("touch(1)");
+        m.expect_job("restart", "left.service", "done");
+        assert!(is_there("/run/traces") && !is_there("/run/traces/file"));
+        m.expect_job("stop", "left.service", "done");
+        assert!(!is_there("/run/traces") && !is_there("/run/traces.pid"));
+    }
+}

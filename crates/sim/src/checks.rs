@@ -7,13 +7,15 @@
 use std::collections::BTreeSet;
 
 use warren_core::event::Effect;
-use warren_core::graph::Graph;
+use warren_core::graph::{Definition, Graph};
 use warren_core::ids::{JobId, UnitId};
 use warren_core::job::{JobKind, JobResult};
 use warren_core::machine::Core;
 use warren_core::reason::Code;
 use warren_core::record::Restored;
+use warren_core::settings::TypeSettings;
 use warren_core::state::*;
+use warren_unit::config::Preserve;
 use warren_unit::{Relation, UnitType};
 
 use crate::units::{UnitTexts, graph_of, meaning};
@@ -154,8 +156,10 @@ fn named_effects(run: &UnitRun) -> usize {
     let control = |c: Option<Control>| usize::from(matches!(c, Some(Control::Asked(_))));
     let checking = run.history.as_ref().is_some_and(|h| h.checking.is_some());
     let freezer = run.history.as_ref().and_then(|h| h.freezer.asked());
+    let clearing = run.history.as_ref().is_some_and(|h| h.clearing.is_some());
     usize::from(checking)
         + usize::from(freezer.is_some())
+        + usize::from(clearing)
         + match &run.state {
             TypeState::Service(Service::Up(s)) => {
                 let asked = [s.main_asked, s.kill_asked, s.main_search];
@@ -423,10 +427,31 @@ fn kernel_agrees(world: &World) -> Vec<String> {
                 wrong.push(format!("{what}: {name} is {state}, the kernel says {there}"));
             }
         }
+        wrong.extend(left_directory(world, definition));
         wrong.extend(watch_agrees(world, unit));
         wrong.extend(nobody_waits(world, unit));
     }
     wrong
+}
+
+/// `directory`: a service that is down has left no runtime directory, but one that it is to leave, or
+/// that another unit has made, too.
+fn left_directory(world: &World, definition: &Definition) -> Option<String> {
+    let unit = definition.id;
+    let compiled = world.core.settings().compile(definition);
+    let TypeSettings::Service(config) = &compiled.own else { return None };
+    let keeps = config.exec.runtime_directory_preserve != Preserve::No;
+    if keeps || !world.core.unit_run(unit).active_state().is_down() {
+        return None;
+    }
+    let paths = config.exec.runtime_directory.paths.iter();
+    let mut left = paths.map(|directory| format!("/run/{}", directory.path));
+    let is_left = |path: &String| {
+        let makers = world.kernel.directories.get(path);
+        makers.is_some_and(|makers| makers.keys().eq([&unit]))
+    };
+    let left = left.find(is_left)?;
+    Some(format!("directory: {} is down and has left {left}", definition.name))
 }
 
 /// `KillMode=process` and `none` leave processes by intent; the file may have said so before.

@@ -8,8 +8,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use warren_core::clearing::Trace;
 use warren_core::event::{Done, Effect, Event, KillTarget, Notify, Spawn, Verdict};
 use warren_core::ids::{EffectId, UnitId};
+use warren_core::settings::TypeSettings;
 use warren_core::state::ExitStatus;
 use warren_unit::config::{Command, Condition, UnitSection};
 
@@ -134,6 +136,15 @@ pub struct Kernel {
     groups_of: BTreeMap<u32, UnitId>,
     /// How often programs of a unit have given orders.
     orders: BTreeMap<UnitId, u32>,
+    /// Runtime directories that are there, with the units that made them and the run of each.
+    pub directories: BTreeMap<String, BTreeMap<UnitId, u64>>,
+    /// When the first process of a unit's run was asked for, by the count of effects.
+    runs: BTreeMap<UnitId, u64>,
+    /// When removals were asked for that are under way.
+    removals: BTreeMap<EffectId, u64>,
+    accepted: u64,
+    /// What was found wrong, by the name of the check.
+    pub wrong: Vec<String>,
 }
 
 impl Kernel {
@@ -161,6 +172,11 @@ impl Kernel {
             exits_told: 0,
             groups_of: BTreeMap::new(),
             orders: BTreeMap::new(),
+            directories: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            accepted: 0,
+            wrong: Vec::new(),
         }
     }
 
@@ -214,9 +230,17 @@ impl Kernel {
                 return;
             }
         }
+        self.accepted += 1;
+        if let Effect::ClearAway { id, .. } = effect {
+            self.removals.entry(id).or_insert(self.accepted);
+        }
+        if let Effect::Spawn(_, spawn) = &effect {
+            self.runs.entry(spawn.unit).or_insert(self.accepted);
+        }
         let own = !matches!(
             effect,
             Effect::CheckConditions { .. }
+                | Effect::ClearAway { .. }
                 | Effect::Spawn(..)
                 | Effect::MakeCgroup { .. }
                 | Effect::Listen { .. }
@@ -276,7 +300,12 @@ impl Kernel {
             }
             Effect::CleanUp { unit, .. } => {
                 self.frozen.remove(&unit);
-                self.pid_files.remove(&unit);
+                self.runs.remove(&unit);
+            }
+            Effect::ClearAway { id, unit, traces } => {
+                traces.iter().for_each(|trace| self.remove(id, unit, trace));
+                self.removals.remove(&id);
+                self.answer(id, Done::Ok);
             }
             Effect::CloseSockets { unit, .. } => {
                 self.sockets.remove(&unit);
@@ -359,10 +388,37 @@ impl Kernel {
             return self.answer(id, Done::SpawnFailed { exit_code: 203, error });
         }
         let steps = command.map(program::steps).unwrap_or_default();
+        self.make_directories(&spawn);
         let pid = self.new_process(spawn.unit, steps);
         self.answer(id, Done::Spawned { pid });
         if !spawn.sockets.is_empty() {
             self.later(2 * MS, Happening::Drain(spawn.sockets));
+        }
+    }
+
+    /// Removes one thing that a run left. `cleared-late`: it is not what a later run has made, of the
+    /// same unit or of another one. It may be a unit's that ran all the time, as in systemd.
+    fn remove(&mut self, id: EffectId, unit: UnitId, trace: &Trace) {
+        let Trace::Directory(path) = trace else {
+            self.pid_files.remove(&unit);
+            return;
+        };
+        let asked = self.removals.get(&id).copied().unwrap_or_default();
+        let makers = self.directories.remove(path).unwrap_or_default();
+        for (maker, run) in makers {
+            if run > asked && self.runs.get(&maker) == Some(&run) {
+                self.wrong.push(format!("cleared-late: {path} is a new run's"));
+            }
+        }
+    }
+
+    /// The first process of a run finds its runtime directories made.
+    fn make_directories(&mut self, spawn: &Spawn) {
+        let TypeSettings::Service(config) = &spawn.settings.own else { return };
+        let run = self.runs.get(&spawn.unit).copied().unwrap_or_default();
+        for directory in &config.exec.runtime_directory.paths {
+            let makers = self.directories.entry(format!("/run/{}", directory.path)).or_default();
+            makers.insert(spawn.unit, run);
         }
     }
 

@@ -28,7 +28,29 @@ pub fn draw(seed: u64, steps: u64) -> Plan {
     devices::draw(&mut plan);
     groups::draw(&mut plan);
     draw_freezing(&mut plan);
+    draw_directories(&mut plan);
     plan
+}
+
+/// Services have runtime directories in one of four plans, some together: by chance of its own too.
+fn draw_directories(plan: &mut Plan) {
+    let mut random = Random::new(plan.seed ^ 0x7275_6e74_696d_6500);
+    if !random.chance(250) {
+        return;
+    }
+    let services = plan.units.names().filter(|name| suffix(name.as_str()) == "service");
+    for name in services.cloned().collect::<Vec<_>>() {
+        let text = plan.units.text(&name).unwrap_or_default().to_owned();
+        if !random.chance(700) || !text.contains("[Service]") {
+            continue;
+        }
+        let directory = *random.pick(&["one", "two", "two/three"]);
+        let preserve = *random.pick(&["no", "no", "restart", "yes"]);
+        let lines = format!(
+            "[Service]\nRuntimeDirectory={directory}\nRuntimeDirectoryPreserve={preserve}\n"
+        );
+        plan.units.set(name, text.replacen("[Service]\n", &lines, 1));
+    }
 }
 
 /// Units are frozen and thawed in one of five plans: by chance of its own, so that the others stay as

@@ -172,7 +172,10 @@ impl World {
 
     fn happen(&mut self, what: Happening) {
         match what {
-            Happening::Carry(effect) => self.kernel.carry(effect),
+            Happening::Carry(effect) => {
+                self.kernel.carry(effect);
+                self.wrong.append(&mut self.kernel.wrong);
+            }
             Happening::Answer(id) => {
                 if let Some(result) = self.kernel.take_answer(id) {
                     self.step(Event::Done { effect: id, result });
@@ -548,6 +551,7 @@ impl World {
             Effect::Freeze { unit, .. } => format!("thaw {}", name(unit)),
             Effect::KillGroup { unit } => format!("kill group of {}", name(unit)),
             Effect::CleanUp { unit, .. } => format!("clean up {}", name(unit)),
+            Effect::ClearAway { unit, .. } => format!("clear away what {} left", name(unit)),
             Effect::CloseSockets { unit, .. } => format!("close {}", name(unit)),
             Effect::WatchSockets { unit, on, .. } => {
                 format!("{} {}", if *on { "watch" } else { "do not watch" }, name(unit))

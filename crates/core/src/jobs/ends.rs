@@ -34,6 +34,8 @@ impl Core {
                 ActiveState::Deactivating if self.ended_well(unit) => {}
                 _ => self.finish_job(unit, JobResult::Failed, own_reason),
             },
+            // Its traces go first; that ends the job.
+            JobKind::Stop if new.is_down() && self.is_stop_held(unit) => {}
             JobKind::Stop if new.is_down() => self.finish_job(unit, JobResult::Done, reason),
             JobKind::Restart if new.is_down() => {
                 self.turn_into_start(unit);
