@@ -531,9 +531,9 @@ fn is_up(world: &World, unit: UnitId) -> bool {
 }
 
 /// Whether the files contradict themselves, so that a conflict gave way: `started` came up while `unit`
-/// was up, and the stop of `unit` would have been the stop of `started`, or of a unit that cannot be
-/// without it. A stop for the sake of somebody else's `Conflicts=` gives way to a start; systemd 252
-/// has both up then, too.
+/// was up, and the stop of `unit` would have been the stop of `started`, of a unit that cannot be
+/// without it, or of one that is started with it. A stop for the sake of somebody else's `Conflicts=`
+/// gives way to a start; systemd 252 has both up then, too.
 fn gave_way(world: &World, unit: UnitId, started: UnitId) -> bool {
     const STOPPED_WITH: &[Relation] = &[
         Relation::RequiredBy,
@@ -547,13 +547,22 @@ fn gave_way(world: &World, unit: UnitId, started: UnitId) -> bool {
     ];
     const NEEDED_BY: &[Relation] =
         &[Relation::RequiredBy, Relation::BoundBy, Relation::RequisiteOf, Relation::MountsForOf];
+    const PULLED_IN: &[Relation] = &[
+        Relation::Requires,
+        Relation::BindsTo,
+        Relation::MountsFor,
+        Relation::Wants,
+        Relation::Upholds,
+        Relation::RequireAny,
+    ];
     let since = |unit: UnitId| {
         let history = world.core.unit_run(unit).history.as_ref();
         history.map_or(0, |history| history.active_enter.monotonic.0)
     };
-    let needs_it = reached(world.core.graph(), started, NEEDED_BY);
+    let mut comes = reached(world.core.graph(), started, NEEDED_BY);
+    comes.append(&mut reached(world.core.graph(), started, PULLED_IN));
     let goes = reached(world.core.graph(), unit, STOPPED_WITH);
-    since(unit) <= since(started) && !goes.is_disjoint(&needs_it)
+    since(unit) <= since(started) && !goes.is_disjoint(&comes)
 }
 
 /// The unit, and all that these relations lead to from it.
