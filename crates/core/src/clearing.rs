@@ -12,7 +12,9 @@ use crate::job::{JobKind, JobResult};
 use crate::machine::Core;
 use crate::settings::{Compiled, TypeSettings};
 use crate::state::Clearing;
-use std::path::Path;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use warren_unit::Context;
@@ -38,10 +40,73 @@ impl Trace {
             Trace::File(path) | Trace::Link(path) | Trace::Directory(path) => Path::new(path),
         }
     }
+}
 
-    /// Whether the removal of one touches the other.
-    fn meets(&self, other: &Trace) -> bool {
-        self.path().starts_with(other.path()) || other.path().starts_with(self.path())
+/// What is being removed, and which starts wait for that. A start looks along its own paths, whatever
+/// else is being removed, and is looked at again when what it met is gone.
+#[derive(Default, Debug)]
+pub(crate) struct Removals {
+    /// The units of which something is being removed, with where it is.
+    units: BTreeMap<UnitId, Vec<PathBuf>>,
+    /// The same by the path.
+    paths: BTreeMap<PathBuf, BTreeSet<UnitId>>,
+    /// Units whose starts wait, by the unit that they met.
+    waiters: BTreeMap<UnitId, BTreeSet<UnitId>>,
+    /// The same by who waits.
+    waiting: BTreeMap<UnitId, UnitId>,
+}
+
+impl Removals {
+    fn insert(&mut self, unit: UnitId, traces: &[Trace]) {
+        let paths: Vec<PathBuf> = traces.iter().map(|trace| trace.path().to_owned()).collect();
+        for path in &paths {
+            self.paths.entry(path.clone()).or_default().insert(unit);
+        }
+        self.units.insert(unit, paths);
+    }
+
+    fn remove(&mut self, unit: UnitId) {
+        for path in self.units.remove(&unit).unwrap_or_default() {
+            if let Entry::Occupied(mut units) = self.paths.entry(path) {
+                units.get_mut().remove(&unit);
+                if units.get().is_empty() {
+                    units.remove();
+                }
+            }
+        }
+    }
+
+    /// A unit of which something is being removed that lies at this path, below or above it.
+    fn met_by(&self, path: &Path) -> Option<UnitId> {
+        // Paths are ordered by their parts, so what is below one follows it.
+        let below = self.paths.range(path.to_owned()..).next();
+        let below = below.filter(|(other, _)| other.starts_with(path)).map(|(_, units)| units);
+        let mut above = path.ancestors().filter_map(|parent| self.paths.get(parent));
+        below.or_else(|| above.next())?.first().copied()
+    }
+
+    fn wait(&mut self, waiter: UnitId, unit: UnitId) {
+        self.stop_waiting(waiter);
+        self.waiters.entry(unit).or_default().insert(waiter);
+        self.waiting.insert(waiter, unit);
+    }
+
+    fn stop_waiting(&mut self, waiter: UnitId) {
+        if let Some(unit) = self.waiting.remove(&waiter)
+            && let Entry::Occupied(mut waiters) = self.waiters.entry(unit)
+        {
+            waiters.get_mut().remove(&waiter);
+            if waiters.get().is_empty() {
+                waiters.remove();
+            }
+        }
+    }
+
+    /// Those who waited for this unit, and do not any more.
+    fn take_waiters(&mut self, unit: UnitId) -> BTreeSet<UnitId> {
+        let waiters = self.waiters.remove(&unit).unwrap_or_default();
+        waiters.iter().for_each(|waiter| _ = self.waiting.remove(waiter));
+        waiters
     }
 }
 
@@ -93,7 +158,7 @@ impl Core {
         let id = self.new_effect(unit);
         let until = Some(self.now.monotonic.after(WAIT_MAX));
         self.history_mut(unit).clearing = Some(Clearing { id, restarting, again: false, until });
-        self.clearing.insert(unit);
+        self.note_removal(unit, settings);
         self.out.push(Effect::ClearAway { id, unit, traces });
     }
 
@@ -107,38 +172,39 @@ impl Core {
         self.clearing(unit).is_some_and(|clearing| clearing.until.is_some())
     }
 
+    /// What stays for a restart may be removed after all: starts of others wait for all of it.
+    fn note_removal(&mut self, unit: UnitId, settings: &Compiled) {
+        let traces = traces(settings, &self.settings.context, false);
+        self.removals.insert(unit, &traces);
+    }
+
     /// Whether a start has to wait because something is being removed that it would have; it is
     /// looked at again when that is done.
     pub(crate) fn waits_for_clearing(&mut self, unit: UnitId) -> bool {
-        let waits = self.clearing(unit).is_some() || self.meets_clearing(unit);
-        if waits {
-            self.clearing_waiters.insert(unit);
+        let met = match self.clearing(unit) {
+            Some(_) => Some(unit),
+            None => self.meets_clearing(unit),
+        };
+        match met {
+            Some(other) => self.removals.wait(unit, other),
+            None => self.removals.stop_waiting(unit),
         }
-        waits
+        met.is_some()
     }
 
-    fn meets_clearing(&mut self, unit: UnitId) -> bool {
-        if self.clearing.is_empty() {
-            return false;
+    fn meets_clearing(&mut self, unit: UnitId) -> Option<UnitId> {
+        if self.removals.units.is_empty() {
+            return None;
         }
-        let context = self.settings.context.clone();
-        let own = match &self.compiled(unit).own {
-            TypeSettings::Service(config) => traces_of(config, &context, true),
-            _ => return false,
-        };
-        if own.is_empty() {
-            return false;
-        }
-        let others: Vec<UnitId> = self.clearing.iter().copied().collect();
-        others.into_iter().any(|other| {
-            let theirs = traces(&self.compiled(other), &context, false);
-            own.iter().any(|trace| theirs.iter().any(|their| trace.meets(their)))
-        })
+        let settings = self.compiled(unit);
+        let TypeSettings::Service(config) = &settings.own else { return None };
+        let own = traces_of(config, &self.settings.context, true);
+        own.iter().find_map(|trace| self.removals.met_by(trace.path()))
     }
 
     /// Whether the job of the unit waits for a removal.
     pub(crate) fn is_clearing_waiter(&self, unit: UnitId) -> bool {
-        self.clearing_waiters.contains(&unit)
+        self.removals.waiting.contains_key(&unit)
     }
 
     /// Serves the answer to a removal; returns whether it was one.
@@ -147,7 +213,7 @@ impl Core {
             return false;
         };
         self.history_mut(unit).clearing = None;
-        self.clearing.remove(&unit);
+        self.removals.remove(unit);
         if clearing.again {
             let settings = self.compiled(unit);
             self.clear_away(unit, &settings, false);
@@ -155,7 +221,7 @@ impl Core {
         if !self.is_stop_held(unit) {
             self.end_held_stop(unit);
         }
-        for waiter in std::mem::take(&mut self.clearing_waiters) {
+        for waiter in self.removals.take_waiters(unit) {
             match self.waits_idly(waiter) {
                 true => _ = self.idle_queue.insert(waiter),
                 false => self.queue_job(waiter),
@@ -194,7 +260,51 @@ impl Core {
         let settings = Arc::new(self.settings.compile(self.graph.definition(unit)));
         let traces = traces(&settings, &self.settings.context, clearing.restarting);
         self.expect_effect(clearing.id, unit);
-        self.clearing.insert(unit);
+        self.note_removal(unit, &settings);
         self.out.push(Effect::ClearAway { id: clearing.id, unit, traces });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_start_meets_what_is_removed_at_its_paths_below_and_above() {
+        let mut removals = Removals::default();
+        let directory = |path: &str| Trace::Directory(path.to_owned());
+        let (one, two) = (UnitId(1), UnitId(2));
+        removals.insert(one, &[directory("/run/a/b"), Trace::File("/run/c.pid".to_owned())]);
+        removals.insert(two, &[directory("/run/a/b"), directory("/run/a-b")]);
+        let met = |removals: &Removals, path: &str| removals.met_by(Path::new(path));
+        for (path, want) in [
+            ("/run/a", Some(one)),
+            ("/run/a/b", Some(one)),
+            ("/run/a/b/c", Some(one)),
+            ("/run/a/c", None),
+            ("/run/a/bc", None),
+            ("/run/c.pid", Some(one)),
+            ("/run/c", None),
+            ("/run/a-b/c", Some(two)),
+        ] {
+            assert_eq!(met(&removals, path), want, "{path}");
+        }
+        removals.remove(one);
+        assert_eq!(met(&removals, "/run/a"), Some(two));
+        assert_eq!(met(&removals, "/run/c.pid"), None);
+        removals.remove(two);
+        assert!(removals.paths.is_empty() && removals.units.is_empty());
+    }
+
+    #[test]
+    fn who_waits_is_looked_at_by_the_removal_that_it_met_alone() {
+        let mut removals = Removals::default();
+        removals.wait(UnitId(1), UnitId(7));
+        removals.wait(UnitId(2), UnitId(8));
+        removals.wait(UnitId(1), UnitId(8));
+        assert_eq!(removals.take_waiters(UnitId(7)), BTreeSet::new());
+        removals.stop_waiting(UnitId(2));
+        assert_eq!(removals.take_waiters(UnitId(8)), BTreeSet::from([UnitId(1)]));
+        assert!(removals.waiting.is_empty() && removals.waiters.is_empty());
     }
 }

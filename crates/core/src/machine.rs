@@ -6,6 +6,7 @@
 //! (the unit types).
 
 use crate::chunked::Chunked;
+use crate::clearing::Removals;
 use crate::event::{Done, Effect, Event};
 use crate::graph::{Definition, Delta, Graph};
 use crate::happening::{Untaken, What};
@@ -67,10 +68,8 @@ pub struct Core {
     pub(crate) ending: u16,
     /// Who waits for a unit to be frozen or thawed, by the effect.
     pub(crate) freeze_waiters: BTreeMap<EffectId, ClientId>,
-    /// Units of which something is being removed.
-    pub(crate) clearing: BTreeSet<UnitId>,
-    /// Units whose starts wait for that.
-    pub(crate) clearing_waiters: BTreeSet<UnitId>,
+    /// What runs have left and is being removed.
+    pub(crate) removals: Removals,
     /// See [`Core::set_boot_times`].
     pub(crate) boot: BootTimes,
     /// Services of `Type=idle` that wait for the other jobs to end.
@@ -144,8 +143,7 @@ impl Core {
             without_cgroups: false,
             ending: 0,
             freeze_waiters: BTreeMap::new(),
-            clearing: BTreeSet::new(),
-            clearing_waiters: BTreeSet::new(),
+            removals: Removals::default(),
             boot: BootTimes::default(),
             idle_queue: BTreeSet::new(),
             running_jobs: 0,
