@@ -272,11 +272,15 @@ impl World {
             true => self.kernel.random.index(effects.len() + 1),
             false => effects.len(),
         };
-        for effect in effects.into_iter().take(carried) {
+        let mut effects = effects.into_iter();
+        for effect in effects.by_ref().take(carried) {
             self.kernel.accept(effect);
         }
         if crashes && self.wrong.is_empty() {
             self.crash();
+            // The head of the batch names them (`record::Late`): the next manager gives them again.
+            let answers = effects.filter(|effect| matches!(effect, Effect::AnswerTrap { .. }));
+            answers.for_each(|effect| self.kernel.accept(effect));
         }
         if !self.core.is_behind() {
             self.steps_behind = 0;
