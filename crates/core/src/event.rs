@@ -490,6 +490,9 @@ pub enum Effect {
         action: EmergencyAction,
         /// The unit that asks for it.
         unit: UnitId,
+        /// What the manager exits with, if the unit has a say in it: `FailureActionExitStatus=` or
+        /// `SuccessActionExitStatus=`, else the exit status of its main process (systemd.unit(5)).
+        status: Option<u8>,
     },
 }
 

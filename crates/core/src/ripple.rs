@@ -186,8 +186,19 @@ impl Core {
         self.start_by_outcome(unit, relation, self.is_limited(unit));
         if self.flags(unit).has_job_settings() {
             let section = self.compiled(unit).section.clone();
-            let action = if failed { section.failure_action } else { section.success_action };
-            self.emergency(action, unit);
+            let (action, status) = match failed {
+                true => (section.failure_action, section.failure_action_exit_status),
+                false => (section.success_action, section.success_action_exit_status),
+            };
+            self.emergency(action, unit, status.or_else(|| self.main_exit(unit)));
+        }
+    }
+
+    /// What the main process of the last run exited with, if it did.
+    fn main_exit(&self, unit: UnitId) -> Option<u8> {
+        match self.run(unit).history.as_ref()?.last_main?.status {
+            ExitStatus::Exited(status) => Some(status),
+            _ => None,
         }
     }
 

@@ -195,7 +195,7 @@ impl Core {
         });
         if self.flags(unit).has_job_settings() {
             let action = self.compiled(unit).section.start_limit_action;
-            self.emergency(action, unit);
+            self.emergency(action, unit, None);
         }
         Turn::Over(JobResult::Failed, Reason::new(Code::StartLimit, reason.cause))
     }

@@ -94,7 +94,7 @@ impl Daemon {
             Effect::AnswerTrap { unit, tokens, ok } => self.traps.answer(unit, &tokens, ok),
             Effect::WatchIdle { unit, on } => self.traps.watch_idle(unit, on),
             Effect::CloseTrap { unit } => self.close_trap(unit),
-            Effect::Emergency { action, unit } => self.emergency(action, unit),
+            Effect::Emergency { action, unit, status } => self.emergency(action, unit, status),
             Effect::Reply { .. } | Effect::Tell(_) => {}
         }
     }
@@ -376,10 +376,12 @@ impl Daemon {
         }
     }
 
-    /// `FailureAction=` and its relatives.
-    fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
+    /// `FailureAction=` and its relatives. Where the unit has no say in what to exit with, it is what
+    /// `systemctl exit STATUS` has set.
+    fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
         use warren_init::protocol::control::PowerAction;
         say!("{}: {} was asked for", self.core.graph().name(unit), action.as_str());
+        let status = status.unwrap_or_else(|| self.shared_exit_code());
         let immediate = matches!(
             action,
             EmergencyAction::RebootImmediate
@@ -394,7 +396,7 @@ impl Daemon {
             }
             EmergencyAction::Reboot => (PowerAction::Reboot, true),
             EmergencyAction::Poweroff => (PowerAction::PowerOff, true),
-            EmergencyAction::Exit => (PowerAction::Exit(0), true),
+            EmergencyAction::Exit => (PowerAction::Exit(status), true),
             EmergencyAction::Kexec => (PowerAction::Kexec, true),
             EmergencyAction::Halt => (PowerAction::Halt, true),
             EmergencyAction::RebootForce | EmergencyAction::RebootImmediate => {
@@ -403,7 +405,7 @@ impl Daemon {
             EmergencyAction::PoweroffForce | EmergencyAction::PoweroffImmediate => {
                 (PowerAction::PowerOff, false)
             }
-            EmergencyAction::ExitForce => (PowerAction::Exit(1), false),
+            EmergencyAction::ExitForce => (PowerAction::Exit(status), false),
             EmergencyAction::KexecForce => (PowerAction::Kexec, false),
             EmergencyAction::HaltForce | EmergencyAction::HaltImmediate => {
                 (PowerAction::Halt, false)

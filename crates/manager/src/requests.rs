@@ -221,7 +221,7 @@ impl Daemon {
         }
     }
 
-    fn shared_exit_code(&self) -> u8 {
+    pub(crate) fn shared_exit_code(&self) -> u8 {
         use warren_bus::backend::Backend;
         self.shared.facts().exit_code
     }

@@ -215,7 +215,7 @@ impl Core {
         };
         let cause = self.waited_for(unit).map_or(Cause::None, Cause::Dependency);
         self.finish_job(unit, JobResult::Timeout, Reason::new(code, cause));
-        self.emergency(action, unit);
+        self.emergency(action, unit, None);
     }
 
     /// The first unit whose job this one's job waits for.
@@ -237,9 +237,10 @@ impl Core {
         self.queue_job(unit);
     }
 
-    pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId) {
+    /// `status`: what the unit says that the manager is to exit with.
+    pub(crate) fn emergency(&mut self, action: EmergencyAction, unit: UnitId, status: Option<u8>) {
         if action != EmergencyAction::None {
-            self.out.push(Effect::Emergency { action, unit });
+            self.out.push(Effect::Emergency { action, unit, status });
         }
     }
 }

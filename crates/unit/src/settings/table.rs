@@ -80,7 +80,7 @@ rows! {
     @Unit Acted Last (Word(JobMode::WORDS)): OnSuccessJobMode OnFailureJobMode;
     @Unit Parsed Last (Word(CollectMode::WORDS)): CollectMode;
     @Unit Acted Last (ACTION): FailureAction SuccessAction JobTimeoutAction StartLimitAction;
-    @Unit Parsed Last (Number(0, 255)): FailureActionExitStatus SuccessActionExitStatus;
+    @Unit Acted Last (Number(0, 255)): FailureActionExitStatus SuccessActionExitStatus;
     @Unit Acted Last (Span): JobTimeoutSec JobRunningTimeoutSec StartLimitIntervalSec;
     @Unit Acted Last (COUNT): StartLimitBurst;
     @Unit Parsed Last (Text): JobTimeoutRebootArgument RebootArgument;
