@@ -4,7 +4,7 @@
 //! It is removed by an effect that is awaited, for a path may lie where nobody answers. The unit is
 //! down meanwhile, but the job that stops it is over when its traces are, and so do starts wait that
 //! would have the same paths, of this unit or of another: nothing that a new run has made is removed
-//! for the sake of an old one. A stop waits for it no longer than [`WAIT_MAX`]; a start has to.
+//! for the sake of an old one. A stop waits for it no longer than `WAIT_MAX`; a start has to.
 
 use crate::event::{Done, Effect};
 use crate::ids::{EffectId, UnitId};

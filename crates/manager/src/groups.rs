@@ -236,8 +236,11 @@ impl Groups {
     /// Whether nobody is left in the unit's group; the kernel's report of it, if it is still to
     /// come, says nothing new then. If somebody is, the kernel will report his end.
     pub fn found_empty(&mut self, unit: UnitId) -> bool {
-        // Who is the last may go before the watch begins.
-        let empty = !self.is_populated(unit) || self.begin_watch(unit) && !self.is_populated(unit);
+        let empty = match self.populated(unit) {
+            // Who is the last may go before the watch begins.
+            Ok(is_populated) => !is_populated || self.begin_watch(unit) && !self.is_populated(unit),
+            Err(_) => self.try_remove(unit) || self.begin_watch(unit) && self.try_remove(unit),
+        };
         if let Some(group) = self.made.get_mut(&unit) {
             group.empty = empty;
             group.used = false;
@@ -258,6 +261,12 @@ impl Groups {
         if !is_used || self.killing.contains(&unit) {
             return false;
         }
+        self.try_remove(unit)
+    }
+
+    /// Removes the unit's group; whether that could be, as it can if nobody is in it: of that nothing need be
+    /// read, for which there may be no descriptor. It is made again when it is used.
+    fn try_remove(&mut self, unit: UnitId) -> bool {
         let counters = self.counters(unit);
         let (Some(tree), Some(group)) = (&self.tree, self.made.get_mut(&unit)) else {
             return false;
@@ -274,11 +283,23 @@ impl Groups {
         !self.killing.contains(&unit) && self.found_empty(unit)
     }
 
-    /// Whether a process lives in the unit's group.
+    /// Whether a process lives in the unit's group, as far as can be told.
     pub fn is_populated(&self, unit: UnitId) -> bool {
-        match (&self.tree, self.path(unit)) {
-            (Some(tree), Some(path)) => tree.events(path).is_ok_and(|e| e.populated),
-            _ => false,
+        self.populated(unit).unwrap_or(true)
+    }
+
+    /// The same; an error where it cannot be told, as for want of descriptors.
+    fn populated(&self, unit: UnitId) -> Result<bool> {
+        let (Some(tree), Some(group)) = (&self.tree, self.made.get(&unit)) else {
+            return Ok(false);
+        };
+        if group.removed.is_some() {
+            return Ok(false);
+        }
+        match tree.events(&group.path) {
+            Ok(events) => Ok(events.populated),
+            Err(error) if error.is_gone() => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

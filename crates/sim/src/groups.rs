@@ -161,7 +161,7 @@ fn up_since(core: &Core, unit: UnitId) -> Moment {
 }
 
 /// Units whose stop by a rule was refused in this step, or may have been: jobs that are irreversible
-/// let nothing come that contradicts them, and for no longer than they last ([`owed_in_vain`]).
+/// let nothing come that contradicts them, and for no longer than they last (`owed_in_vain`).
 pub fn owed(world: &World, before: &States) -> Vec<Owed> {
     let definitions = world.core.graph().definitions();
     let staying = definitions.flat_map(|definition| {
