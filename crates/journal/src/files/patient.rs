@@ -4,9 +4,9 @@
 //! told so (ETIMEDOUT), and so is at once everybody who comes before it has come back: nothing overtakes
 //! what hangs. Syncs may be left out of that: a thread that is there to wait for them does so.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use crate::error::{Error, Result};
@@ -16,6 +16,50 @@ use crate::files::{File, Files, Listed, Space};
 const ETIMEDOUT: i32 = 110;
 
 type Task = Box<dyn FnOnce() + Send>;
+
+/// What somebody waits for. It is had by him or, from when he has given up on, by nobody.
+struct Answer<T> {
+    slot: Mutex<Slot<T>>,
+    given: Condvar,
+}
+
+enum Slot<T> {
+    Awaited,
+    Given(T),
+    GivenUp,
+}
+
+impl<T> Answer<T> {
+    fn awaited() -> Arc<Answer<T>> {
+        Arc::new(Answer { slot: Mutex::new(Slot::Awaited), given: Condvar::new() })
+    }
+
+    fn slot(&self) -> MutexGuard<'_, Slot<T>> {
+        self.slot.lock().expect("nothing panics while it is held")
+    }
+
+    /// Gives it to who waits; back if nobody does any more.
+    fn give(&self, value: T) -> Option<T> {
+        let mut slot = self.slot();
+        if matches!(*slot, Slot::GivenUp) {
+            return Some(value);
+        }
+        *slot = Slot::Given(value);
+        self.given.notify_one();
+        None
+    }
+
+    /// Waits for so long, and then gives up.
+    fn wait(&self, patience: Duration) -> Option<T> {
+        let is_awaited = |slot: &mut Slot<T>| matches!(slot, Slot::Awaited);
+        let waited = self.given.wait_timeout_while(self.slot(), patience, is_awaited);
+        let (mut slot, _) = waited.expect("nothing panics while it is held");
+        match std::mem::replace(&mut *slot, Slot::GivenUp) {
+            Slot::Given(value) => Some(value),
+            Slot::Awaited | Slot::GivenUp => None,
+        }
+    }
+}
 
 /// The thread, and how long it is waited for.
 pub struct Door {
@@ -69,24 +113,19 @@ impl Door {
         if self.hangs() {
             return late();
         }
-        let (answer, answered) = channel();
+        let answer = Answer::awaited();
+        let answered = answer.clone();
         self.post(move || {
-            if let Err(unheard) = answer.send(task())
-                && let Ok(made) = unheard.0
-            {
+            if let Some(Ok(made)) = answer.give(task()) {
                 undo(made);
             }
         });
-        match answered.recv_timeout(self.patience) {
-            Ok(done) => done,
-            Err(RecvTimeoutError::Disconnected) => late(),
-            Err(RecvTimeoutError::Timeout) => {
-                self.hangs.store(true, Ordering::Release);
-                let hangs = self.hangs.clone();
-                self.post(move || hangs.store(false, Ordering::Release));
-                late()
-            }
-        }
+        answered.wait(self.patience).unwrap_or_else(|| {
+            self.hangs.store(true, Ordering::Release);
+            let hangs = self.hangs.clone();
+            self.post(move || hangs.store(false, Ordering::Release));
+            late()
+        })
     }
 }
 
@@ -223,7 +262,6 @@ impl Drop for PatientFile {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
     use std::sync::mpsc::Receiver;
 
     use super::*;
@@ -332,6 +370,19 @@ mod tests {
         until_it_answers(&files);
         let written = memory.open("a").and_then(|file| file.len());
         assert_eq!(written, Ok(4), "it was under way");
+    }
+
+    /// Also at the moment at which it is given up: it is one or the other.
+    #[test]
+    fn an_answer_is_had_or_comes_back() {
+        let answer = Answer::awaited();
+        assert_eq!(answer.give(1), None);
+        assert_eq!(answer.wait(Duration::ZERO), Some(1), "it was there when it was given up");
+        assert_eq!(answer.give(2), Some(2));
+        let answer = Answer::awaited();
+        assert_eq!(answer.wait(Duration::ZERO), None);
+        assert_eq!(answer.give(3), Some(3), "it is to be undone");
+        assert_eq!(answer.wait(Duration::ZERO), None);
     }
 
     #[test]
