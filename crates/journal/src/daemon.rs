@@ -506,6 +506,7 @@ impl Daemon {
 
     /// Goes back to a disk that had given up.
     fn return_to_disk(&mut self) {
+        self.core.reopen();
         if self.core.disk_is_back() {
             // What fails is said, and tried again by the clock.
             let _ = self.change_place(Order::FlushToVar);

@@ -428,6 +428,41 @@ fn what_was_in_memory_goes_to_the_disk_once() {
     assert_eq!(found, expected, "nobody kept what the killed one had not written");
 }
 
+/// Neither the disk nor the memory can be had: the memory is tried again, and what came meanwhile counted.
+#[test]
+fn without_any_store_messages_are_counted_until_there_is_one_again() {
+    let mut lab = Lab::new("without");
+    start_below_a_root(&mut lab, &["Storage=persistent"]);
+    send(&lab, 0..10);
+    let (memory, aside) = (lab.path(VOLATILE), lab.path("aside"));
+    std::fs::rename(&memory, &aside).expect("it is there");
+    std::fs::write(&memory, []).expect("a file in its place");
+    assert_ne!(ask(&lab, "FlushToVar").ok().as_deref(), Some(DONE));
+    send(&lab, 10..15);
+    assert_eq!(ask(&lab, "Write").ok().as_deref(), Some(DONE));
+    std::fs::remove_file(&memory).expect("it is ours");
+    std::fs::rename(&aside, &memory).expect("it is ours");
+    while !lab.path("run/flushed").exists() {
+        assert!(lab.is_alive(), "it goes on");
+        std::thread::yield_now();
+    }
+    send(&lab, 15..20);
+    lab.stop();
+    let journal = Journal::open(Arc::new(Disk::new(lab.path(PERSISTENT)))).expect("readable");
+    let query = Query::default();
+    let entries = journal.entries(&query, Direction::Forward, None);
+    let texts: Vec<String> = entries
+        .filter_map(|entry| {
+            let entry = entry.expect("no read fails");
+            Some(String::from_utf8_lossy(entry.get("MESSAGE")?).into_owned())
+        })
+        .filter(|text| text.contains("messages are lost"))
+        .collect();
+    assert_eq!(texts.len(), 1, "{texts:?}");
+    assert!(texts[0].starts_with("5 messages are lost") && texts[0].contains("mkdir"), "{texts:?}");
+    assert_eq!(numbers(&lab, PERSISTENT), (0..10).chain(15..20).collect::<Vec<u32>>());
+}
+
 #[test]
 fn a_daemon_that_is_killed_while_it_goes_to_the_disk_doubles_and_loses_nothing() {
     for round in 0..12_u32 {

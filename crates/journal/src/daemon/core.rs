@@ -289,6 +289,9 @@ impl Core {
     }
 
     fn append_at(&mut self, class: &str, stamp: &Stamp, context: &Arc<Fields>, fields: &Fields) {
+        if self.is_without_store() {
+            self.unkept += 1;
+        }
         let Some(keep) = &mut self.keep else { return };
         match keep.store.append(class, stamp, context, fields) {
             Ok(seqnum) => {

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::files::patient::{Door, Patient};
 use crate::files::{Disk, Files};
 use crate::ledger::book::Book;
-use crate::store::carry::{Carried, carry};
+use crate::store::carry::{Copied, Since, copy};
 use crate::store::{Recovery, Setup, Store};
 
 /// A store and its upkeep.
@@ -54,11 +54,11 @@ impl Opening<'_> {
         self.look_after(opened, place).map(Some)
     }
 
-    /// Opens the store on disk, and first moves there what is in memory.
-    pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Carried)>> {
+    /// Opens the store on disk, moves there what is in memory, and remembers that it is at the disk.
+    pub fn open_and_carry(&self) -> Result<Option<(Keep, Recovery, Copied)>> {
         let Some(mut opened) = self.open_store(Place::Persistent)? else { return Ok(None) };
-        let carried = match self.carry(&mut opened) {
-            Ok(carried) => carried,
+        let copied = match self.carry(&mut opened) {
+            Ok(copied) => copied,
             Err(e) => {
                 // Closing may hang as well.
                 self.door.post(move || drop(opened));
@@ -66,7 +66,7 @@ impl Opening<'_> {
             }
         };
         let (keep, recovery) = self.look_after(opened, Place::Persistent)?;
-        Ok(Some((keep, recovery, carried)))
+        Ok(Some((keep, recovery, copied)))
     }
 
     /// Asks for something of a place. Memory always answers.
@@ -79,13 +79,23 @@ impl Opening<'_> {
         if place == Place::Persistent { self.door.run(what, task) } else { task() }
     }
 
-    fn carry(&self, opened: &mut Opened) -> Result<Carried> {
+    /// Nothing is removed before it is remembered that all is copied, and that is not before it is.
+    fn carry(&self, opened: &mut Opened) -> Result<Copied> {
         let Some(volatile) = self.places.directory(Place::Volatile)? else {
-            return Ok(Carried::default());
+            self.places.remember(Place::Persistent)?;
+            return Ok(Copied::default());
         };
         let from = Disk::new(volatile);
         let _lock = from.lock()?;
-        carry(&from, &*opened.patient, &mut opened.store, self.machine)
+        let to = (&*opened.patient, &mut opened.store);
+        let since = if self.places.was_at_disk() { Since::Copied } else { Since::Nothing };
+        let copied = copy(&from, to, self.machine, since)?;
+        self.places.remember(Place::Persistent)?;
+        if let Err(e) = copied.remove(&from) {
+            // The next start removes them.
+            eprintln!("warren-journald: {e}");
+        }
+        Ok(copied)
     }
 
     fn open_store(&self, place: Place) -> Result<Option<Opened>> {

@@ -109,9 +109,14 @@ impl Places {
             (None, None) => Place::Nowhere,
             (None, Some(_)) => Place::Persistent,
             (Some(_), Some(_)) if self.begins_on_disk && self.may_persist() => Place::Persistent,
-            (Some(_), _) if self.flag.exists() && self.may_persist() => Place::Persistent,
+            (Some(_), _) if self.was_at_disk() && self.may_persist() => Place::Persistent,
             (Some(_), _) => Place::Volatile,
         }
+    }
+
+    /// Whether the last thing that was remembered is the disk.
+    pub fn was_at_disk(&self) -> bool {
+        self.flag.exists()
     }
 
     /// Whether there is a place on disk to go to.

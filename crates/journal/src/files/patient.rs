@@ -2,9 +2,10 @@
 //!
 //! What is asked for is done by one thread, in order. If that does not come back in time, the asker is
 //! told so (ETIMEDOUT), and so is at once everybody who comes before it has come back: nothing overtakes
-//! what hangs. Syncs may be left out of that: a thread that is there to wait for them does so.
+//! what hangs. Syncs may be left out of that: a thread that is there to wait for them does so. Where they are
+//! not, no sync is of more than a slow disk takes in that time.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -14,6 +15,9 @@ use crate::files::{File, Files, Listed, Space};
 
 /// Connection timed out.
 const ETIMEDOUT: i32 = 110;
+
+/// After so much is synced what somebody writes who does not wait for syncs as long as they take, bytes.
+const SYNC_BYTES: u64 = 4 << 20;
 
 type Task = Box<dyn FnOnce() + Send>;
 
@@ -159,8 +163,8 @@ impl Patient {
 
     fn wrap(&self, name: &str, file: Box<dyn File>) -> Box<dyn File> {
         let (inner, door) = (Some(Arc::from(file)), self.door.clone());
-        let waits_for_syncs = self.waits_for_syncs;
-        Box::new(PatientFile { name: name.to_owned(), inner, door, waits_for_syncs })
+        let (waits_for_syncs, unsynced) = (self.waits_for_syncs, AtomicU64::new(0));
+        Box::new(PatientFile { name: name.to_owned(), inner, door, waits_for_syncs, unsynced })
     }
 }
 
@@ -212,6 +216,8 @@ struct PatientFile {
     inner: Option<Arc<dyn File>>,
     door: Arc<Door>,
     waits_for_syncs: bool,
+    /// Written since the last sync, bytes.
+    unsynced: AtomicU64,
 }
 
 impl PatientFile {
@@ -235,10 +241,14 @@ impl File for PatientFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
         let (inner, bytes) = (self.inner(), bytes.to_vec());
-        self.door.run(("write", &self.name), move || inner.write_at(&bytes, offset))
+        let count = bytes.len() as u64;
+        self.door.run(("write", &self.name), move || inner.write_at(&bytes, offset))?;
+        let unsynced = self.unsynced.fetch_add(count, Ordering::Relaxed) + count;
+        if self.waits_for_syncs || unsynced < SYNC_BYTES { Ok(()) } else { self.sync() }
     }
 
     fn sync(&self) -> Result<()> {
+        self.unsynced.store(0, Ordering::Relaxed);
         let inner = self.inner();
         match self.waits_for_syncs {
             true => inner.sync(),

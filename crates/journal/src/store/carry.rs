@@ -2,9 +2,14 @@
 //! the disk when `/var` is there.
 //!
 //! The entries become one segment of each class, whose file id is the sequence id of the directory
-//! that they come from. So whoever is killed between its renaming and the removal of the old files
-//! finds out, when it does this again, that they are there already. Nothing else may write to either
-//! directory meanwhile, merging in particular.
+//! that they come from. It is done in two steps, and between them the caller remembers, where it
+//! outlives him, that everything is copied ([`Since`]):
+//! - [`copy`] publishes the segments. Who fails in it, or is killed, may go on writing to the old directory:
+//!   the next copy takes the place of what the first one left.
+//! - [`Copied::remove`] removes the old files. Who is killed in it finds out from the ids, when he does
+//!   both again, what is there already.
+//!
+//! Nothing else may write to either directory meanwhile, merging in particular.
 
 use crate::block::Identity;
 use crate::entry::Id128;
@@ -16,37 +21,61 @@ use crate::store::names::{Catalogue, FileName, SegmentName};
 use crate::store::upkeep::{copy_blocks, create, publish};
 use crate::store::{Store, find_sequence, walk_log};
 
-/// What [`carry`] did.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Carried {
+/// What is known of copies that were made before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Since {
+    /// No file was removed since, and some may have been written: a copy that is there is an old one.
+    Nothing,
+    /// Everything was copied, or nothing was written since: a copy that is there is whole, and files of
+    /// it may have been removed.
+    Copied,
+}
+
+/// What [`copy`] did.
+#[derive(Debug, Default)]
+pub struct Copied {
     /// The segments that were made.
     pub made: Vec<SegmentName>,
     /// Damaged parts of the old files, bytes.
     pub lost: Vec<(String, std::ops::Range<u64>)>,
+    /// Where it all comes from.
+    old: Catalogue,
 }
 
-/// Moves everything of `from`, which nobody has open, behind what `store` has in `to`.
+impl Copied {
+    /// Removes the old files, which nobody has open. Each file says whose it is, so those that are left by a
+    /// crash are recognised.
+    ///
+    /// # Errors
+    /// Some are left; they are there twice until they are removed.
+    pub fn remove(&self, from: &dyn Files) -> Result<()> {
+        self.old.leftovers.iter().try_for_each(|name| from.unlink(name))?;
+        self.old.files.iter().try_for_each(|file| from.unlink(&file.name.to_string()))
+    }
+}
+
+/// Copies everything of `from`, which nobody has open, behind what `store` has in `to`.
 ///
 /// # Errors
-/// Nothing was moved then, or it is all in `to` and files of `from` are left; doing it again goes
-/// on.
-pub fn carry(
+/// All is still in `from`, and `to` has copies of some classes, or of none.
+pub fn copy(
     from: &dyn Files,
-    to: &dyn Files,
-    store: &mut Store,
+    (to, store): (&dyn Files, &mut Store),
     machine: Id128,
-) -> Result<Carried> {
+    since: Since,
+) -> Result<Copied> {
     let catalogue = Catalogue::of(from.list()?);
-    let mut carried = Carried::default();
+    let mut copied = Copied::default();
     let Some(origin) = find_sequence(from, &catalogue)? else {
         // Files of which nothing can be read are left for whoever wants to look at them.
-        return Ok(carried);
+        return Ok(copied);
     };
     let there = Catalogue::of(to.list()?);
     let numbers = Numbers::of(from, &catalogue)?;
     let first = store.reserve(numbers.last - numbers.first + 1);
     for class in classes(&catalogue) {
-        if is_there(to, &there, class, origin)? {
+        let copies = copies_of(to, &there, class, origin)?;
+        if since == Since::Copied && !copies.is_empty() {
             continue;
         }
         let files: Vec<&FileName> =
@@ -54,10 +83,10 @@ pub fn carry(
         let identity = Identity { file: origin, sequence: store.sequence() };
         let shift = first.wrapping_sub(numbers.first);
         let job = Job { from, to, identity, machine, shift };
-        carried.made.extend(job.class(class, &files, &mut carried.lost)?);
+        copied.made.extend(job.class((class, &files), &copies, &mut copied.lost)?);
     }
-    remove(from, &catalogue)?;
-    Ok(carried)
+    copied.old = catalogue;
+    Ok(copied)
 }
 
 /// The lowest and the highest sequence number.
@@ -83,16 +112,17 @@ fn classes(catalogue: &Catalogue) -> Vec<&str> {
     classes
 }
 
-/// Whether the class was moved by somebody who did not come to remove it.
-fn is_there(to: &dyn Files, there: &Catalogue, class: &str, origin: Id128) -> Result<bool> {
+/// Copies of a class that somebody made before: the names of their files.
+fn copies_of(to: &dyn Files, there: &Catalogue, class: &str, origin: Id128) -> Result<Vec<String>> {
+    let mut copies = Vec::new();
     for (name, _) in there.segments().filter(|(name, _)| name.class == class) {
         let name = name.to_string();
         let header = read_header(&*to.open(&name)?, &name)?;
         if header.is_some_and(|header| header.identity.file == origin) {
-            return Ok(true);
+            copies.push(name);
         }
     }
-    Ok(false)
+    Ok(copies)
 }
 
 struct Job<'a> {
@@ -105,10 +135,11 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Copies a class, in the place of old copies.
     fn class(
         &self,
-        class: &str,
-        files: &[&FileName],
+        (class, files): (&str, &[&FileName]),
+        old: &[String],
         lost: &mut Vec<(String, std::ops::Range<u64>)>,
     ) -> Result<Option<SegmentName>> {
         let (Some(first), Some(last)) = (files.first(), self.last(files)?) else {
@@ -125,7 +156,7 @@ impl Job<'_> {
             // The next start removes it.
             return Ok(None);
         }
-        publish(self.to, writer, &name, &[])?;
+        publish(self.to, writer, &name, old)?;
         Ok(Some(name))
     }
 
@@ -195,13 +226,6 @@ fn is_whole(segment: &Segment) -> Result<bool> {
     }
 }
 
-/// Removes what is in the other directory now. Each file says whose it is, so those that are left
-/// by a crash are recognised.
-fn remove(from: &dyn Files, catalogue: &Catalogue) -> Result<()> {
-    catalogue.leftovers.iter().try_for_each(|name| from.unlink(name))?;
-    catalogue.files.iter().try_for_each(|file| from.unlink(&file.name.to_string()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -254,9 +278,17 @@ mod tests {
         all.into_iter().map(|(_, text)| text).collect()
     }
 
-    fn move_all(from: &Memory, to: &Memory) -> Result<Carried> {
+    /// As the daemon does it; `since` outlives it.
+    fn move_on(from: &Memory, to: &Memory, since: &mut Since) -> Result<Copied> {
         let mut store = open(to, 77)?;
-        carry(from, to, &mut store, Id128::default())
+        let copied = copy(from, (to, &mut store), Id128::default(), *since)?;
+        *since = Since::Copied;
+        copied.remove(from)?;
+        Ok(copied)
+    }
+
+    fn move_all(from: &Memory, to: &Memory) -> Result<Copied> {
+        move_on(from, to, &mut Since::Nothing)
     }
 
     fn expected(ranges: &[std::ops::Range<u32>]) -> Vec<String> {
@@ -266,11 +298,12 @@ mod tests {
     #[test]
     fn everything_is_moved_behind_what_is_there() {
         let (from, to) = (directory(1, 0..50), directory(40, 100..130));
-        let carried = move_all(&from, &to).expect("no faults");
-        assert_eq!((carried.made.len(), carried.lost), (2, Vec::new()));
+        let copied = move_all(&from, &to).expect("no faults");
+        assert_eq!((copied.made.len(), copied.lost), (2, Vec::new()));
         assert_eq!(texts(&to), expected(&[100..130, 0..50]));
         assert_eq!(from.list().expect("a listing"), []);
-        assert_eq!(move_all(&from, &to), Ok(Carried::default()), "there is nothing more to move");
+        let again = move_all(&from, &to).expect("no faults");
+        assert_eq!(again.made, [], "there is nothing more to move");
         let mut store = open(&to, 90).expect("no faults");
         append(&mut store, 200..203);
         store.sync().expect("no faults");
@@ -283,11 +316,12 @@ mod tests {
         for (of_from, at) in (0..40).flat_map(|at| [(false, at), (true, at)]) {
             let (from, to) = (directory(1, 0..50), directory(40, 100..130));
             if of_from { &from } else { &to }.plan(Fault::Stop { at });
-            let stopped = move_all(&from, &to).is_err();
+            let mut since = Since::Nothing;
+            let stopped = move_on(&from, &to, &mut since).is_err();
             stops += usize::from(stopped);
             // What is in memory outlives the daemon, and so does what is on its way to the disk.
             let (from, to) = (from.after_kill(), to.after_kill());
-            move_all(&from, &to).expect("no faults any more");
+            move_on(&from, &to, &mut since).expect("no faults any more");
             let mut both = texts(&to);
             both.sort();
             let mut all = expected(&[100..130, 0..50]);
@@ -321,12 +355,37 @@ mod tests {
         for at in 0..30 {
             let (from, to) = (directory(1, 0..50), directory(40, 100..130));
             to.plan(Fault::Once { at, errno: 28 });
-            let first = move_all(&from, &to);
-            let again = move_all(&from, &to).expect("it has passed");
+            let mut since = Since::Nothing;
+            let first = move_on(&from, &to, &mut since);
+            let again = move_on(&from, &to, &mut since).expect("it has passed");
             assert!(first.is_ok() || !again.made.is_empty() || texts(&from).is_empty(), "{at}");
             let mut both = texts(&to);
             both.sort();
             assert_eq!(both.len(), 80, "{at}");
+        }
+    }
+
+    /// Who could not move it, or was killed before it was known to be moved, goes on in memory.
+    #[test]
+    fn what_comes_after_one_that_failed_is_moved_with_the_next() {
+        let faults = |at| [Fault::Once { at, errno: 110 }, Fault::Stop { at }];
+        for fault in (0..40).flat_map(faults) {
+            let (from, to) = (directory(1, 0..50), directory(40, 100..130));
+            to.plan(fault);
+            if move_all(&from, &to).is_ok() {
+                continue;
+            }
+            let (from, to) = (from.after_kill(), to.after_kill());
+            let mut store = open(&from, 20).expect("no faults");
+            append(&mut store, 50..60);
+            store.sync().expect("no faults");
+            drop(store);
+            move_all(&from, &to).expect("no faults any more");
+            let mut both = texts(&to);
+            both.sort();
+            let mut all = expected(&[100..130, 0..60]);
+            all.sort();
+            assert_eq!(both, all, "{fault:?}");
         }
     }
 
@@ -338,8 +397,8 @@ mod tests {
         let mut content = from.content(&name);
         content[300] ^= 1;
         from.set_content(&name, &content);
-        let carried = move_all(&from, &to).expect("no faults");
-        assert_eq!(carried.lost.len(), 1);
+        let copied = move_all(&from, &to).expect("no faults");
+        assert_eq!(copied.lost.len(), 1);
         assert!(texts(&to).len() < 80 && texts(&to).len() >= 30);
         assert_eq!(from.list().expect("a listing"), []);
     }

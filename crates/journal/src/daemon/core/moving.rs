@@ -1,5 +1,7 @@
 //! Which store is open: the first one, and going to the disk and back.
 
+use std::time::Duration;
+
 use warren_sys::eventfd::EventFd;
 
 use crate::daemon::core::Core;
@@ -10,7 +12,7 @@ use crate::daemon::places::Place;
 use crate::error::Result;
 use crate::input::pending::Taken;
 use crate::store::Recovery;
-use crate::store::carry::Carried;
+use crate::store::carry::Copied;
 
 impl Core {
     pub(super) fn opening(&self) -> Opening<'_> {
@@ -66,7 +68,6 @@ impl Core {
             return Ok(());
         }
         self.cut_left_logs()?;
-        self.places.remember(Place::Persistent)?;
         self.close();
         match self.opening().open_and_carry() {
             Ok(opened) => {
@@ -78,14 +79,42 @@ impl Core {
                 Ok(())
             }
             Err(e) => {
-                self.places.remember(Place::Volatile)?;
-                let opened = self.opening().open(Place::Volatile)?;
-                self.keep = opened.map(|(keep, _)| keep);
                 self.try_disk_later(&e);
+                self.open_memory()?;
                 self.note(&format!("Messages stay in memory: {e}"));
                 Err(e)
             }
         }
+    }
+
+    /// Opens the store in memory. Should it not be had, that is tried again by the clock, and what comes
+    /// meanwhile is counted.
+    fn open_memory(&mut self) -> Result<()> {
+        let remembered = self.places.remember(Place::Volatile);
+        match remembered.and_then(|()| self.opening().open(Place::Volatile)) {
+            Ok(opened) => {
+                self.keep = opened.map(|(keep, _)| keep);
+                Ok(())
+            }
+            Err(e) => {
+                self.trouble(&e);
+                self.try_again();
+                Err(e)
+            }
+        }
+    }
+
+    /// Opens the store in memory when it could not be had before and it is time to try again.
+    pub fn reopen(&mut self) {
+        if self.is_without_store() && self.is_due() {
+            // What fails is said.
+            let _ = self.open_memory();
+        }
+    }
+
+    /// There should be a store and there is none.
+    pub(super) fn is_without_store(&self) -> bool {
+        self.keep.is_none() && self.places.has_volatile()
     }
 
     /// Goes back to memory, until the next flush; `smart`: unless the disk is never unmounted.
@@ -124,7 +153,12 @@ impl Core {
         let _ = self.wait_for_disk();
         self.mirror.iter_mut().for_each(Mirror::flush);
         if let Some(mut keep) = self.keep.take() {
-            keep.upkeep.finish(self.config.disk_patience());
+            // Memory always answers; who opens it next needs its lock.
+            let patience = match keep.place {
+                Place::Persistent => self.config.disk_patience(),
+                _ => Duration::MAX,
+            };
+            keep.upkeep.finish(patience);
             keep.upkeep.reports().iter().for_each(|report| eprintln!("warren-journald: {report}"));
         }
     }
@@ -155,7 +189,7 @@ impl Core {
         }
     }
 
-    fn note_carried(&mut self, carried: &Carried) {
+    fn note_carried(&mut self, carried: &Copied) {
         self.note_lost(&carried.lost);
         if !carried.made.is_empty() {
             self.note("What was kept in memory is on the disk now");

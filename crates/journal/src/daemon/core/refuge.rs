@@ -159,7 +159,7 @@ impl Core {
             }
             None => {}
         }
-        if self.refuge.due_us.is_none_or(|due| now < due) {
+        if !self.is_due() {
             return false;
         }
         self.refuge.due_us = None;
@@ -191,8 +191,18 @@ impl Core {
     /// The disk gave up, or did not answer, when all was to go there.
     pub(super) fn try_disk_later(&mut self, error: &Error) {
         if error.is_of_device() {
-            self.refuge.wait(now_us());
+            self.try_again();
         }
+    }
+
+    /// It is tried again by the clock.
+    pub(super) fn try_again(&mut self) {
+        self.refuge.wait(now_us());
+    }
+
+    /// It is time to try again.
+    pub(super) fn is_due(&self) -> bool {
+        self.refuge.due_us.is_some_and(|due| now_us() >= due)
     }
 
     /// The store is on the disk again.
