@@ -341,8 +341,8 @@ impl Daemon {
         let changes = self.mounts.take(&graph);
         self.take_mount_changes(changes);
         let gone = self.mounts.take_gone_traps(&graph);
-        let gone = gone.into_iter().filter(|&unit| self.traps.is_gone(unit));
-        self.events.extend(gone.map(|unit| Event::TrapGone { unit }));
+        gone.into_iter().for_each(|unit| self.traps.look(unit));
+        self.events.extend(self.traps.hear());
     }
 
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new
@@ -461,7 +461,7 @@ impl Daemon {
             }
         }
         self.kill_groups();
-        self.traps.begin_closing();
+        self.traps.begin();
         self.check_conditions();
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);

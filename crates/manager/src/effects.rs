@@ -51,12 +51,9 @@ impl Daemon {
             }
             Effect::Unmount { id, unit, settings } => self.start_unmount(id, unit, settings),
             Effect::SetTrap { id, unit, settings } => {
-                let result = match self.traps.is_set(unit) {
-                    true => Ok(()),
-                    false => self.traps.set(unit, settings.automount()),
-                };
-                let result = result.map_or_else(|error| Done::Failed { error }, |()| Done::Ok);
-                self.done(id, result);
+                if self.traps.set(id, unit, settings.automount()) {
+                    self.done(id, Done::Ok);
+                }
             }
             Effect::Kill { id, unit, target, signal, then } => {
                 self.signal_for(id, unit, target, signal, then);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use warren_core::event::Effect;
+use warren_core::event::{Done, Effect, Event};
 use warren_core::ids::UnitId;
 use warren_core::record::Late;
 use warren_sys::cgroup::Tree;
@@ -16,7 +16,7 @@ use warren_unit::{Relation, UnitName};
 
 use crate::aside::Aside;
 use crate::daemon::Daemon;
-use crate::traps::{GOES_WITHIN, Going};
+use crate::traps::{GOES_WITHIN, Going, SET_WITHIN};
 use crate::{groups, say};
 
 /// Left-over processes of one unit that are named.
@@ -148,6 +148,11 @@ impl Daemon {
     /// Waits no longer for automount points that cannot be taken away in time: the way to them leads
     /// past a server that does not answer.
     pub(crate) fn leave_late_traps(&mut self) {
+        for (effect, path) in self.traps.give_up_late(Instant::now()) {
+            let seconds = SET_WITHIN.as_secs();
+            let error = format!("{path}: the way there has not answered within {seconds} s");
+            self.events.push_back(Event::Done { effect, result: Done::Failed { error } });
+        }
         for trap in self.traps.leave_late(Instant::now()) {
             let name = self.core.graph().name(trap.unit);
             let seconds = GOES_WITHIN.as_secs();

@@ -1,7 +1,10 @@
 //! Automount points: one pipe for all of them, which the kernel tells by device number who is
-//! meant. A trap costs no file descriptor. They are taken away off the loop: each unmount makes the
-//! kernel wait for all processors, and the way to it may lead past a server that does not answer. So
-//! each has a bound, after which it is left where it is ([`Traps::leave_late`]).
+//! meant. A trap costs no file descriptor. They are set, answered and taken away off the loop: the way to
+//! one may lead past a server that does not answer, and each unmount makes the kernel wait for all
+//! processors. So each has a bound, after which the setting is given up or it is left where it is
+//! ([`Traps::leave_late`]).
+
+mod errands;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,13 +12,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use warren_core::event::Done;
+use warren_core::event::{Done, Event};
 use warren_core::ids::{EffectId, UnitId};
 use warren_sys::autofs::{self, Device, ExpireHow, Packet};
 use warren_sys::eventfd::EventFd;
-use warren_sys::{Result, mount};
+use warren_sys::{Result, mount, process};
 use warren_unit::config::AutomountConfig;
 
+pub use crate::traps::errands::SET_WITHIN;
+use crate::traps::errands::{Errands, Heard};
 use crate::workers::{Piece, Workers};
 
 /// How often idleness is looked at, at most.
@@ -36,13 +41,34 @@ const STACKED_MAX: usize = 32;
 /// What those who wait hear if nothing could be mounted: ENODEV, as from systemd.
 const NO_DEVICE: i32 = 19;
 
+/// Answers to those who wait in a trap.
+#[derive(Default)]
+struct Answers(Vec<(u32, bool)>);
+
+impl Answers {
+    /// A token that is gone already has nobody behind it.
+    fn give(&self, control: &Device, handle: &OwnedFd) {
+        for &(token, ok) in &self.0 {
+            let _ = match ok {
+                true => control.ready(handle.as_fd(), token),
+                false => control.fail(handle.as_fd(), token, NO_DEVICE),
+            };
+        }
+    }
+}
+
 /// One trap.
+#[derive(Default)]
 struct Trap {
     path: String,
     device: u32,
     idle: Option<Duration>,
+    /// Which of all that ever were.
+    serial: u64,
     /// It may stay mounted when it catches nobody any more.
     stays: bool,
+    /// To be given before it goes.
+    answers: Answers,
 }
 
 /// How a trap goes.
@@ -60,6 +86,7 @@ impl Trap {
             control.open_mount(&self.path, autofs::user_device(self.device)).ok()
         };
         if let Some((control, handle)) = control.and_then(|c| Some((c, open(c)?))) {
+            self.answers.give(control, &handle);
             let _ = control.make_catatonic(handle.as_fd());
         }
         if self.stays {
@@ -96,14 +123,18 @@ pub enum Asked {
 
 /// All traps.
 pub struct Traps {
-    control: Option<Device>,
     reader: OwnedFd,
-    writer: OwnedFd,
+    writer: Arc<OwnedFd>,
     /// A pipe of this process's own: packets are read from it while the originals stay.
     copy: (OwnedFd, OwnedFd),
     /// Packets that were read and are still in the pipe.
     seen: usize,
     traps: BTreeMap<UnitId, Trap>,
+    /// Counts those that ever were set.
+    set_ever: u64,
+    errands: Errands,
+    /// For those who wait, by unit, at the end of the turn.
+    to_answer: BTreeMap<UnitId, Answers>,
     /// Take traps away; there are none before there is one to take.
     closers: Option<Workers>,
     wake: Arc<EventFd>,
@@ -130,13 +161,17 @@ impl Traps {
         let (idle, orders) = channel();
         // Without the thread nothing expires; everything else works.
         let _ = std::thread::Builder::new().name("expire".into()).spawn(|| watch_idle(orders));
+        let writer = Arc::new(writer);
+        let errands = Errands::new(wake.clone(), writer.clone());
         Ok(Traps {
-            control: Device::open().ok(),
             reader,
             writer,
             copy: autofs::pipe()?,
             seen: 0,
             traps: BTreeMap::new(),
+            set_ever: 0,
+            errands,
+            to_answer: BTreeMap::new(),
             closers: None,
             wake,
             to_close: VecDeque::new(),
@@ -157,37 +192,47 @@ impl Traps {
         self.reader.as_fd()
     }
 
-    /// Sets a trap.
-    pub fn set(
-        &mut self,
-        unit: UnitId,
-        config: &AutomountConfig,
-    ) -> std::result::Result<(), String> {
-        if self.control.is_none() {
-            // A module may have brought it since the manager was started.
-            self.control = Device::open().ok();
+    /// Has a trap set, for an effect, unless it is there: then at once.
+    pub fn set(&mut self, effect: EffectId, unit: UnitId, config: &AutomountConfig) -> bool {
+        let is_set = self.is_set(unit);
+        if !is_set {
+            self.errands.set(effect, unit, config);
         }
-        let control =
-            self.control.as_ref().ok_or("the kernel has no autofs (/dev/autofs is missing)")?;
-        let path = config.where_.to_string();
-        make_directories(&path, config.directory_mode).map_err(|e| format!("{path}: {e}"))?;
-        let options = config.extra_options.as_deref().unwrap_or("");
-        let device = autofs::mount(&path, "warren", options, self.writer.as_fd())
-            .map_err(|e| e.to_string())?;
-        if let Some(idle) = config.timeout_idle {
-            let timeout = control
-                .open_mount(&path, device)
-                .and_then(|handle| control.set_timeout(handle.as_fd(), idle.as_secs().max(1)));
-            timeout.map_err(|e| e.to_string())?;
-        }
-        self.adopt(unit, path, device, config.timeout_idle);
-        Ok(())
+        is_set
     }
 
-    fn adopt(&mut self, unit: UnitId, path: String, device: u64, idle: Option<Duration>) {
-        let device = autofs::kernel_device(device);
-        self.by_device.insert(device, unit);
-        self.traps.insert(unit, Trap { path, device, idle, stays: false });
+    fn adopt(&mut self, unit: UnitId, mut trap: Trap) {
+        self.set_ever += 1;
+        trap.serial = self.set_ever;
+        self.by_device.insert(trap.device, unit);
+        self.traps.insert(unit, trap);
+    }
+
+    /// What was found out and done since the last call.
+    pub fn hear(&mut self) -> Vec<Event> {
+        let mut events = Vec::new();
+        for heard in self.errands.hear() {
+            match heard {
+                Heard::Set(effect, unit, result) => {
+                    let result = match result {
+                        Ok(trap) => {
+                            self.adopt(unit, trap);
+                            Done::Ok
+                        }
+                        Err(error) => Done::Failed { error },
+                    };
+                    events.push(Event::Done { effect, result });
+                }
+                Heard::SetTooLate(unit, trap) => self.take_away(unit, trap),
+                Heard::Gone(unit, serial) => {
+                    let is_it = |trap: &Trap| trap.serial == serial;
+                    if self.traps.get(&unit).is_some_and(is_it) {
+                        events.push(Event::TrapGone { unit });
+                    }
+                }
+            }
+        }
+        events
     }
 
     /// After a restart: takes up the trap that the last incarnation set at the unit's path.
@@ -199,7 +244,9 @@ impl Traps {
     ) -> bool {
         match table.get(&*config.where_) {
             Some(&device) => {
-                self.adopt(unit, config.where_.to_string(), device, config.timeout_idle);
+                let (path, idle) = (config.where_.to_string(), config.timeout_idle);
+                let device = autofs::kernel_device(device);
+                self.adopt(unit, Trap { path, device, idle, ..Trap::default() });
                 true
             }
             None => false,
@@ -211,9 +258,11 @@ impl Traps {
         self.traps.contains_key(&unit)
     }
 
-    /// Whether a trap that was set is not there any more.
-    pub fn is_gone(&self, unit: UnitId) -> bool {
-        self.is_set(unit) && self.control.is_some() && self.handle(unit).is_none()
+    /// Has it looked whether a trap that was set is still there.
+    pub fn look(&mut self, unit: UnitId) {
+        if let Some(trap) = self.traps.get(&unit) {
+            self.errands.look(unit, trap);
+        }
     }
 
     /// What the kernel asks now. It stays in the pipe until [`Traps::release`], for the next
@@ -228,7 +277,9 @@ impl Traps {
             match autofs::read_packet(copy.as_fd()) {
                 Ok(Some((device, packet))) => {
                     self.seen += 1;
-                    let Some(&unit) = self.by_device.get(&device) else { continue };
+                    let known = self.by_device.get(&device).copied();
+                    let unit = known.or_else(|| self.errands.unit_of(device));
+                    let Some(unit) = unit else { continue };
                     out.push(match packet {
                         Packet::Missing { token, .. } => Asked::Missing(unit, token),
                         Packet::Expire { token } => Asked::Idle(unit, token),
@@ -248,22 +299,10 @@ impl Traps {
         }
     }
 
-    fn handle(&self, unit: UnitId) -> Option<(&Device, OwnedFd)> {
-        let (control, trap) = (self.control.as_ref()?, self.traps.get(&unit)?);
-        let handle = control.open_mount(&trap.path, autofs::user_device(trap.device)).ok()?;
-        Some((control, handle))
-    }
-
-    /// Lets those who wait go on, or fails them.
-    pub fn answer(&self, unit: UnitId, tokens: &[u32], ok: bool) {
-        let Some((control, handle)) = self.handle(unit) else { return };
-        for &token in tokens {
-            // A token that is gone already has nobody behind it.
-            let _ = match ok {
-                true => control.ready(handle.as_fd(), token),
-                false => control.fail(handle.as_fd(), token, NO_DEVICE),
-            };
-        }
+    /// Lets those who wait go on, or fails them, at the end of the turn.
+    pub fn answer(&mut self, unit: UnitId, tokens: &[u32], ok: bool) {
+        let answers = self.to_answer.entry(unit).or_default();
+        answers.0.extend(tokens.iter().map(|&token| (token, ok)));
     }
 
     /// Begins or ends to look for idleness.
@@ -285,6 +324,11 @@ impl Traps {
         let Some(mut trap) = self.traps.remove(&unit) else { return };
         self.by_device.remove(&trap.device);
         trap.stays = going == Going::WithTheRest;
+        trap.answers = self.to_answer.remove(&unit).unwrap_or_default();
+        self.take_away(unit, trap);
+    }
+
+    fn take_away(&mut self, unit: UnitId, trap: Trap) {
         self.closed_ever += 1;
         let id = EffectId(self.closed_ever);
         let path = trap.path.as_str().into();
@@ -292,8 +336,22 @@ impl Traps {
         self.to_close.push_back((id, trap));
     }
 
+    /// Has done what is to be done.
+    pub fn begin(&mut self) {
+        for (unit, answers) in std::mem::take(&mut self.to_answer) {
+            if let Some(trap) = self.traps.get(&unit) {
+                self.errands.answer(trap, answers);
+            } else if self.errands.is_setting(unit) {
+                // Somebody walked in who came before the word that it is set.
+                self.to_answer.insert(unit, answers);
+            }
+        }
+        self.errands.begin();
+        self.begin_closing();
+    }
+
     /// Hands to the closers what is to go. Those who unmount at the same time wait together.
-    pub fn begin_closing(&mut self) {
+    fn begin_closing(&mut self) {
         if self.to_close.is_empty() {
             return;
         }
@@ -342,17 +400,23 @@ impl Traps {
         late
     }
 
-    /// Has done by others what waits behind closers that are held up.
+    /// Gives up setting what should be set by now: the effects, and where.
+    pub fn give_up_late(&mut self, now: Instant) -> Vec<(EffectId, String)> {
+        self.errands.leave_late(now)
+    }
+
+    /// Has done by others what waits behind threads that are held up.
     pub fn relieve(&self, now: Instant) {
+        self.errands.relieve(now);
         self.closers.iter().for_each(|closers| closers.relieve(now));
     }
 
-    /// How long nothing is to be done about those that are to go, if there are any.
+    /// How long nothing is to be done about those that are to go or being set, if there are any.
     pub fn patience_left(&self, now: Instant) -> Option<Duration> {
         let oldest = self.going.first_key_value().map(|(_, trap)| trap.since + GOES_WITHIN);
         let late = oldest.map(|at| at.saturating_duration_since(now));
         let held = self.closers.as_ref().and_then(|closers| closers.patience_left(now));
-        late.into_iter().chain(held).min()
+        late.into_iter().chain(held).chain(self.errands.patience_left(now)).min()
     }
 
     /// The unit whose trap is at this path.
@@ -384,6 +448,8 @@ enum IdleOrder {
 /// The thread that asks the kernel to expire what is idle: the kernel answers with a packet in the
 /// pipe, and the call returns when that was answered.
 fn watch_idle(orders: Receiver<IdleOrder>) {
+    // It may be held for ever; without, it holds open what the process has.
+    let _ = process::keep_only_descriptors(&[]);
     let Ok(control) = Device::open() else { return };
     let mut watched: BTreeMap<UnitId, (String, u64, Duration)> = BTreeMap::new();
     loop {

@@ -6,7 +6,7 @@
 //! thread more does the rest ([`Workers::relieve`]).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,8 +55,8 @@ struct Pool {
     ready: Condvar,
     answers: Sender<Results>,
     wake: Arc<EventFd>,
-    /// Threads that may be held for ever hold nothing open but `wake`.
-    holds_nothing: bool,
+    /// Threads that may be held for ever hold nothing open but `wake` and these; `None`: all that is open.
+    keeps: Option<Vec<Arc<OwnedFd>>>,
     /// Threads that are always there.
     always: usize,
 }
@@ -74,27 +74,32 @@ impl Workers {
     /// that asks some servers, and what such a thread holds open stays open when the process is
     /// killed. So init, helpers and clients would not hear that it is gone.
     pub fn start(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, true, WORKERS)
+        Workers::start_with(wake, Some(Vec::new()), WORKERS)
     }
 
     /// The same with so many threads that are always there.
     pub fn start_many(wake: Arc<EventFd>, threads: usize) -> std::io::Result<Workers> {
-        Workers::start_with(wake, true, threads)
+        Workers::start_with(wake, Some(Vec::new()), threads)
+    }
+
+    /// The same with a descriptor that they may use, by its number, and hold open.
+    pub fn start_keeping(wake: Arc<EventFd>, keep: Arc<OwnedFd>) -> std::io::Result<Workers> {
+        Workers::start_with(wake, Some(vec![keep]), WORKERS)
     }
 
     /// The same for what waits for nobody and uses what is open.
     pub fn start_beside(wake: Arc<EventFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, false, WORKERS)
+        Workers::start_with(wake, None, WORKERS)
     }
 
     fn start_with(
         wake: Arc<EventFd>,
-        holds_nothing: bool,
+        keeps: Option<Vec<Arc<OwnedFd>>>,
         always: usize,
     ) -> std::io::Result<Workers> {
         let (answers, results) = channel();
         let (queue, ready) = (Mutex::default(), Condvar::new());
-        let pool = Arc::new(Pool { queue, ready, answers, wake, holds_nothing, always });
+        let pool = Arc::new(Pool { queue, ready, answers, wake, keeps, always });
         let workers = Workers { pool, results };
         let numbers: Vec<u64> = (0..always).map(|_| workers.pool.lock().one_more()).collect();
         numbers.into_iter().try_for_each(|number| workers.pool.start_thread(number))?;
@@ -204,9 +209,10 @@ impl Pool {
     }
 
     fn serve(&self, number: u64) {
-        if self.holds_nothing {
+        if let Some(keeps) = &self.keeps {
+            let keeps = keeps.iter().map(|fd| fd.as_fd()).chain([self.wake.as_fd()]);
             // Without, it holds open what the process has.
-            let _ = process::keep_only_descriptor(self.wake.as_fd());
+            let _ = process::keep_only_descriptors(&keeps.collect::<Vec<BorrowedFd<'_>>>());
         }
         let mut queue = self.lock();
         loop {

@@ -382,6 +382,62 @@ fn a_trace_that_cannot_be_removed_holds_up_the_next_start_alone() {
     m.wait_for("left.service", "active/running");
 }
 
+/// Setting an automount point, and letting somebody in, where the server on the way does not answer holds up
+/// nobody else; the setting is given up after a time.
+#[test]
+fn automount_points_past_a_server_that_does_not_answer_hold_up_nobody_else() {
+    for missing in ["/dev/fuse", "/dev/autofs"] {
+        if !std::path::Path::new(missing).exists() {
+            return lab::not_run("held-traps", missing);
+        }
+    }
+    let trap = "[Unit]\nDefaultDependencies=no\n[Automount]\nWhere=/run/files";
+    let mount = "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/files";
+    let early = "[Unit]\nDefaultDependencies=no\nRequires=gate.service\nAfter=gate.service\n";
+    let gated = format!("{early}[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/files/d0");
+    let (traps, mount) = ([0, 1].map(|n| format!("{trap}/d{n}")), format!("{mount}/d1"));
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        (
+            "gate.service",
+            "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'read x < /run/gate; false'",
+        ),
+        ("plain.service", "[Service]\nExecStart=@P stay"),
+        ("run-files-d0.automount", &*traps[0]),
+        ("run-files-d1.automount", &*traps[1]),
+        ("run-files-d0.mount", &*gated),
+        ("run-files-d1.mount", &*mount),
+    ];
+    let Some(m) = Machine::start("held-traps", &units) else { return };
+    m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
+    m.expect_job("start", "server.service", "done");
+    m.expect_job("start", "run-files-d0.automount", "done");
+    let mut caught = m.spawn(&["ls", "/run/files/d0"]);
+    m.wait_for("gate.service", "activating/start");
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.stop_server(&server);
+    m.run(&["sh", "-c", "echo > /run/gate"]).expect("somebody reads it");
+    m.wait_for("run-files-d0.automount", "active/waiting");
+    m.call("Job", &json!({"type": "start", "unit": "run-files-d1.automount", "wait": false}));
+    m.expect_job("restart", "plain.service", "done");
+    assert!(caught.try_wait().expect("our child").is_none(), "the way to it is not answered");
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    m.expect_job("restart", "plain.service", "done");
+    m.wait_for("run-files-d1.automount", "failed/failed");
+    let said = m.status("run-files-d1.automount").to_string();
+    assert!(said.contains("/run/files/d1: the way there has not answered within "), "{said}");
+    // Now it does: nobody is caught by what was given up, and whoever waits is answered.
+    m.run(&["kill", "-CONT", &server]).expect("it goes on");
+    assert!(!caught.wait().expect("our child").success(), "nothing could be mounted");
+    until("the one that was set too late is away", || {
+        let points = m.run(&["grep", "-c", " /run/files/d1 .* autofs ", "/proc/self/mountinfo"]);
+        points.is_err().then_some(())
+    });
+    m.expect_job("start", "run-files-d1.automount", "done");
+    m.run(&["ls", "/run/files/d1"]).expect("it is mounted");
+}
+
 /// Who has stopped a unit finds its traces gone, and who has started it again its own.
 #[test]
 fn traces_are_gone_when_the_stop_is_over_and_there_after_the_start() {

@@ -356,19 +356,10 @@ fn a_stopped_process_is_waked_to_end() {
     let units = vec![service("stopped", "[Service]\nType=notify\nExecStart=@P ready lingers:0")];
     let Some(mut m) = up("stopped", &units) else { return };
     let pid = m.main_pid("stopped.service").expect("it runs").to_string();
-    stop_server(&m, &pid);
+    m.stop_server(&pid);
     let (console, recording) = end(&mut m);
     assert!(console.contains(", 0 killed."), "{console}");
     assert_eq!(signals(&recording, "stopped.service"), [SIGTERM]);
-}
-
-/// SIGSTOP to a server, inside; a thread of it may answer once more until it has taken effect.
-fn stop_server(m: &Machine, pid: &str) {
-    m.run(&["kill", "-STOP", pid]).expect("it can be stopped");
-    let script = format!("grep -L '^State:.T' /proc/{pid}/task/*/status; true");
-    until("all its threads are stopped", || {
-        m.run(&["sh", "-c", &script]).expect("it is there").is_empty().then_some(())
-    });
 }
 
 #[test]
@@ -421,7 +412,7 @@ fn who_has_a_file_of_a_stopped_server_holds_up_nobody_else() {
     m.wait_for("run-files.mount", "active/mounted");
     below.iter().for_each(|(name, _)| m.expect_job("start", name, "done"));
     let pid = m.main_pid("server.service").expect("it runs").to_string();
-    stop_server(&m, &pid);
+    m.stop_server(&pid);
     m.leave("poweroff");
     let is_waited_for = |unit: &str| {
         let answer = m.call_while_up("Shutdown", &json!({})).unwrap_or_default();
@@ -473,7 +464,7 @@ fn recordings_on_a_stopped_server_are_not_waited_for() {
         lab::player()
     );
     let server = m.run(&["sh", "-c", &script]).expect("it mounts");
-    stop_server(&m, server.trim());
+    m.stop_server(server.trim());
     assert!(m.kill_manager());
     m.wait_for("one.service", "active/running");
     m.leave("poweroff");
@@ -643,7 +634,7 @@ fn an_automount_point_on_a_stopped_server_is_left_behind() {
     m.wait_for("run-files.mount", "active/mounted");
     (0..TRAPS).for_each(|n| m.expect_job("start", &trap(n), "done"));
     let pid = m.main_pid("server.service").expect("it runs").to_string();
-    stop_server(&m, &pid);
+    m.stop_server(&pid);
     // With everything running: others come and go when its time is over.
     m.expect_job("stop", &trap(0), "done");
     m.expect_job("start", "run-late.mount", "done");

@@ -6,9 +6,6 @@
 //! Documentation/filesystems/autofs.rst and autofs-mount-control.rst, linux/auto_fs.h.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::MetadataExt;
-
-use rustix::mount::MountFlags;
 
 use crate::error::{Context, Error, Result, check, last_errno};
 
@@ -90,27 +87,34 @@ pub fn peek(reader: BorrowedFd<'_>, copy: BorrowedFd<'_>) -> Result<usize> {
     }
 }
 
-/// Mounts an automount point at an existing directory, to report into `writer`. `options` are
-/// further ones of autofs, e.g. empty. Needs CAP_SYS_ADMIN. Returns the device number of the
-/// mount, as stat(2) reports it: the name by which packets speak of it.
-pub fn mount(path: &str, source: &str, options: &str, writer: BorrowedFd<'_>) -> Result<u64> {
-    let group = rustix::process::getpgrp().as_raw_nonzero();
-    let mut data = format!("fd={},pgrp={group},minproto=5,maxproto=5,direct", writer.as_raw_fd());
-    if !options.is_empty() {
-        data.push(',');
-        data.push_str(options);
-    }
-    crate::mount::mount(source, path, "autofs", MountFlags::empty(), &data)?;
-    let device = device_of(path);
-    if device.is_err() {
-        let _ = crate::mount::unmount(path, crate::mount::Unmount::Lazy);
-    }
-    device
+/// An automount point that is nowhere yet: whose packets are is known before there can be one.
+#[derive(Debug)]
+pub struct Detached {
+    mount: OwnedFd,
+    device: u64,
 }
 
-/// Of the autofs itself as long as nothing is mounted on it: stat(2) does not trigger.
-fn device_of(path: &str) -> Result<u64> {
-    Ok(std::fs::symlink_metadata(path).call_on("stat", path)?.dev())
+impl Detached {
+    /// Makes one that will report into `writer`. `options` are further ones of autofs, e.g. empty. Needs
+    /// CAP_SYS_ADMIN.
+    pub fn make(source: &str, options: &str, writer: BorrowedFd<'_>) -> Result<Detached> {
+        let group = rustix::process::getpgrp().as_raw_nonzero();
+        let data = format!("fd={},pgrp={group},minproto=5,maxproto=5,direct", writer.as_raw_fd());
+        let data = data.split(',').chain(options.split(',').filter(|option| !option.is_empty()));
+        let mount = crate::mount::make(source, "autofs", data)?;
+        let device = rustix::fs::fstat(&mount).call("fstat autofs")?.st_dev;
+        Ok(Detached { mount, device })
+    }
+
+    /// The device number, as stat(2) reports it: the name by which packets speak of it.
+    pub fn device(&self) -> u64 {
+        self.device
+    }
+
+    /// Puts it at an existing directory. From then on it catches whoever comes there.
+    pub fn attach(&self, path: &str) -> Result<()> {
+        crate::mount::attach(self.mount.as_fd(), path)
+    }
 }
 
 /// The device number of the autofs at this path, also below what is mounted on it: from

@@ -224,25 +224,30 @@ pub fn set_parent_death_signal(signal: i32) -> Result<()> {
     check("prctl PR_SET_PDEATHSIG", ret as _).map(|_| ())
 }
 
-/// Gives the calling thread file descriptors of its own: the standard ones and `keep`, which has the
-/// same number, and no other. What the process has open is then not held open by this thread.
+/// Gives the calling thread file descriptors of its own: the standard ones and those of `keep`, which have
+/// the same numbers, and no other. What the process has open is then not held open by this thread.
 ///
-/// Whatever the thread uses from then on it must open itself.
-pub fn keep_only_descriptor(keep: BorrowedFd<'_>) -> Result<()> {
+/// Whatever else the thread uses from then on it must open itself.
+pub fn keep_only_descriptors(keep: &[BorrowedFd<'_>]) -> Result<()> {
     const FIRST: u32 = 3;
-    let keep = keep.as_raw_fd().unsigned_abs();
-    // SAFETY: plain integers. The table that is changed afterwards is this thread's own, so that
-    // nobody else's descriptors are closed.
-    unsafe {
-        check("unshare", i64::from(libc::unshare(libc::CLONE_FILES)))?;
-        let close = |first: u32, last: u32| {
-            check("close_range", libc::syscall(libc::SYS_close_range, first, last, 0)).map(|_| ())
-        };
-        if keep > FIRST {
-            close(FIRST, keep - 1)?;
+    let mut keep: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd().unsigned_abs()).collect();
+    keep.sort_unstable();
+    let close = |first: u32, last: u32| {
+        // SAFETY: plain integers. The table that is changed is this thread's own, so that nobody else's
+        // descriptors are closed.
+        let ret = unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        check("close_range", ret).map(|_| ())
+    };
+    // SAFETY: a plain integer.
+    check("unshare", i64::from(unsafe { libc::unshare(libc::CLONE_FILES) }))?;
+    let mut next = FIRST;
+    for kept in keep {
+        if kept > next {
+            close(next, kept - 1)?;
         }
-        close(FIRST.max(keep + 1), u32::MAX)
+        next = next.max(kept + 1);
     }
+    close(next, u32::MAX)
 }
 
 /// Names this process as ps(1) shows it; cut to 15 bytes.

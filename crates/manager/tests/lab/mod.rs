@@ -353,6 +353,15 @@ impl Machine {
         assert_eq!(ended, said, "{kind} {unit}: {}\n{}", self.status(unit), self.console());
     }
 
+    /// SIGSTOP to a server, inside; a thread of it may answer once more until it has taken effect.
+    pub fn stop_server(&self, pid: &str) {
+        self.run(&["kill", "-STOP", pid]).expect("it can be stopped");
+        let script = format!("grep -L '^State:.T' /proc/{pid}/task/*/status; true");
+        until("all its threads are stopped", || {
+            self.run(&["sh", "-c", &script]).expect("it is there").is_empty().then_some(())
+        });
+    }
+
     /// Runs a program inside; its output, or what it complained of.
     pub fn run(&self, argv: &[&str]) -> Result<String, String> {
         let target = format!("--target={}", self.init_pid);

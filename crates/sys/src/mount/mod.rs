@@ -5,7 +5,7 @@
 //! loop, but those of [`MountWatch`].
 
 use std::ffi::CString;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
@@ -83,28 +83,50 @@ fn may_be_unknown(errno: i32) -> bool {
 }
 
 fn mount_new(source: &str, target: &str, fstype: &str, options: &MountOptions) -> Result<()> {
+    let data = options.data.iter().map(String::as_str);
+    let flags = options.superblock_flags();
+    let mounted = make_with(source, fstype, (flags, data), options.attributes())?;
+    attach(mounted.as_fd(), target)
+}
+
+/// Makes a mount that is nowhere yet.
+pub(crate) fn make<'d>(
+    source: &str,
+    fstype: &str,
+    data: impl Iterator<Item = &'d str>,
+) -> Result<OwnedFd> {
+    make_with(source, fstype, ([], data), rm::MountAttrFlags::empty())
+}
+
+fn make_with<'d>(
+    source: &str,
+    fstype: &str,
+    (flags, data): (impl IntoIterator<Item = &'static str>, impl Iterator<Item = &'d str>),
+    attributes: rm::MountAttrFlags,
+) -> Result<OwnedFd> {
     let context = rm::fsopen(fstype, rm::FsOpenFlags::FSOPEN_CLOEXEC).call_on("fsopen", fstype)?;
     let fs = context.as_fd();
     if !source.is_empty() {
         rm::fsconfig_set_string(fs, "source", source).call_on("fsconfig source", source)?;
     }
-    for name in options.superblock_flags() {
+    for name in flags {
         rm::fsconfig_set_flag(fs, name).call_on("fsconfig", name)?;
     }
-    for option in &options.data {
+    for option in data {
         match option.split_once('=') {
             Some((key, value)) => rm::fsconfig_set_string(fs, key, value),
-            None => rm::fsconfig_set_flag(fs, option.as_str()),
+            None => rm::fsconfig_set_flag(fs, option),
         }
         .call_on("fsconfig", option)?;
     }
     rm::fsconfig_create(fs).call_on("fsconfig create", source)?;
-    let attributes = options.attributes();
-    let mounted = rm::fsmount(fs, rm::FsMountFlags::FSMOUNT_CLOEXEC, attributes)
-        .call_on("fsmount", source)?;
+    rm::fsmount(fs, rm::FsMountFlags::FSMOUNT_CLOEXEC, attributes).call_on("fsmount", source)
+}
+
+/// Puts a mount that is nowhere yet at an existing place.
+pub(crate) fn attach(mounted: BorrowedFd<'_>, target: &str) -> Result<()> {
     let from_empty = rm::MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-    rm::move_mount(mounted.as_fd(), "", rustix::fs::CWD, target, from_empty)
-        .call_on("move_mount", target)
+    rm::move_mount(mounted, "", rustix::fs::CWD, target, from_empty).call_on("move_mount", target)
 }
 
 /// Binds, then applies the flags, which a bind itself ignores.

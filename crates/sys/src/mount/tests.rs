@@ -176,7 +176,11 @@ fn an_automount_point_holds_back_until_it_is_answered() {
         let at = format!("{dir}/auto");
         std::fs::create_dir(&at).expect("made");
         let (reader, writer) = crate::autofs::pipe().expect("a pipe");
-        let device = crate::autofs::mount(&at, "warren-test", "", writer.as_fd()).expect("autofs");
+        let detached = crate::autofs::Detached::make("warren-test", "", writer.as_fd());
+        let detached = detached.expect("autofs");
+        let device = detached.device();
+        detached.attach(&at).expect("the directory is there");
+        drop(detached);
         let handle = control.open_mount(&at, device).expect("opened");
         assert_eq!(control.protocol(handle.as_fd()), Ok(5));
         control.set_timeout(handle.as_fd(), 600).expect("a timeout");
