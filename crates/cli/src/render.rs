@@ -384,6 +384,10 @@ fn headline(out: &mut String, root: &Value, style: Style) {
     if let Some(line) = under_way(root) {
         put!(out, "   {line}");
     }
+    if root["removal"].is_object() {
+        let (path, unit) = (text(&root["removal"], "path"), text(&root["removal"], "unit"));
+        put!(out, "   First {path} is to be removed, which a run of {unit} has left.");
+    }
     let job = &root["lost_job"];
     // What failed the job is mostly what failed the unit.
     let same = text(&job["reason"], "code") == text(&root["reason"], "code");

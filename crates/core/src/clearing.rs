@@ -143,6 +143,19 @@ fn keeps_directories(config: &ServiceConfig, restarting: bool) -> bool {
     }
 }
 
+/// What is met by a start of a unit with the settings `own` of that which is being removed of one with the
+/// settings `removed`, the same or another: the path of the latter.
+pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<PathBuf> {
+    let TypeSettings::Service(config) = &own.own else { return None };
+    let own = traces_of(config, context, true);
+    let meets = |path: &Path| {
+        let mut own = own.iter().map(Trace::path);
+        own.any(|own| own.starts_with(path) || path.starts_with(own))
+    };
+    let removed = traces(removed, context, false);
+    removed.iter().map(Trace::path).find(|path| meets(path)).map(Path::to_owned)
+}
+
 impl Core {
     /// Has the traces of a run removed that has ended; a unit without any pays nothing.
     pub(crate) fn clear_away(&mut self, unit: UnitId, settings: &Compiled, restarting: bool) {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use warren_bus::backend::Backend;
+use warren_core::clearing;
 use warren_core::ids::UnitId;
-use warren_core::job::JobKind;
+use warren_core::job::{Job, JobKind};
 use warren_core::notes::Marked;
 use warren_core::reason::{Cause, Code, Reason};
 use warren_core::request::Asker;
@@ -223,8 +224,32 @@ fn explained(view: &View, shared: &Shared, unit: UnitId) -> Value {
     let job = view.job(unit).filter(|job| job.blockers > 0);
     let blocker = job.and_then(|job| blocker(view, unit, job.kind));
     out["waits_for"] = json!(blocker.map(|other| view.graph.name(other).as_str()));
+    out["removal"] = removal(view, shared, unit);
     out["log"] = json!(log_tail(shared, definition.name.as_str()));
     out
+}
+
+/// What a start waits for that no job stands against: that something of the last run is removed, its own
+/// or another unit's that lies in the same place.
+fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
+    let waits = |job: &Job| job.blockers == 0 && !job.running && !job.kind.is_stopping();
+    if !view.job(unit).is_some_and(waits) {
+        return Value::Null;
+    }
+    let is_cleared = |unit: UnitId| {
+        view.run(unit).history.as_ref().is_some_and(|history| history.clearing.is_some())
+    };
+    let context = &shared.settings().context;
+    let own = shared.compiled(view.definition(unit));
+    let all = (0..view.units.len() as u32).map(UnitId);
+    let met =
+        std::iter::once(unit).chain(all).filter(|&other| is_cleared(other)).find_map(|other| {
+            let removed = shared.compiled(view.definition(other));
+            clearing::met(&own, &removed, context).map(|path| (other, path))
+        });
+    met.map_or(Value::Null, |(other, path)| {
+        json!({"unit": view.graph.name(other).as_str(), "path": path.to_string_lossy()})
+    })
 }
 
 /// The last command of the run beside the main process, if it did not end well.

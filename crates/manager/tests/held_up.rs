@@ -359,6 +359,7 @@ fn a_trace_that_cannot_be_removed_holds_up_the_next_start_alone() {
     let units = [
         ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
         ("left.service", "[Service]\nPIDFile=/run/files/never\nExecStart=@P stay"),
+        ("same.service", "[Service]\nPIDFile=/run/files/never\nExecStart=@P stay"),
         ("plain.service", "[Service]\nRuntimeDirectory=plain\nExecStart=@P stay"),
     ];
     let Some(m) = Machine::start("held-traces", &units) else { return };
@@ -372,11 +373,19 @@ fn a_trace_that_cannot_be_removed_holds_up_the_next_start_alone() {
     m.expect_job("restart", "plain.service", "done");
     let waits = || m.status("left.service")["job"]["type"] == "start";
     assert!(waits(), "{}", m.status("left.service"));
+    let waits_for = || {
+        let why = m.call("Why", &json!({"unit": "left.service"}));
+        why["units"][0]["path"][0]["removal"].clone()
+    };
+    assert_eq!(waits_for(), json!({"unit": "left.service", "path": "/run/files/never"}));
+    m.call("Job", &json!({"type": "start", "unit": "same.service", "wait": false}));
     assert!(m.kill_manager());
     until("another takes its place", || m.console().contains("going on after").then_some(()));
     m.wait_until_it_listens();
     m.expect_job("restart", "plain.service", "done");
     assert!(waits(), "{}", m.status("left.service"));
+    let why = m.call("Why", &json!({"unit": "same.service"}));
+    assert_eq!(why["units"][0]["path"][0]["removal"], waits_for());
     let server = m.main_pid("server.service").expect("it runs").to_string();
     m.run(&["kill", "-KILL", &server]).expect("it can be killed");
     m.wait_for("left.service", "active/running");

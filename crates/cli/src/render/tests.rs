@@ -84,6 +84,9 @@ fn why_tells_how_long_it_has_taken_and_may_take() {
         }]})
     };
     let going = |so_far_us: u64, left_us: Option<u64>, process: Option<&str>| json!({"so_far_us": so_far_us, "left_us": left_us, "process": process});
+    let mut held = root("held.service", "inactive", "dead", going(4_000_000, None, None));
+    let left = json!({"unit": "left.service", "path": "/run/files/never"});
+    held["path"][0]["removal"] = left;
     let under_way = json!({"units": [
         root("slow.service", "activating", "start-pre",
              going(12_300_000, Some(77_700_000), Some("pid 7 migrate"))),
@@ -92,6 +95,7 @@ fn why_tells_how_long_it_has_taken_and_may_take() {
         root("bye.service", "deactivating", "stop-sigterm", going(900_000, Some(1_000_000), None)),
         root("dev-sdx.device", "inactive", "dead", going(30_000_000, Some(60_000_000), None)),
         root("ready.service", "active", "running", Value::Null),
+        held,
     ]});
     check("why-under-way", &why(&under_way, PLAIN));
 }
