@@ -6,7 +6,7 @@
 
 mod errands;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -135,6 +135,8 @@ pub struct Traps {
     errands: Errands,
     /// For those who wait, by unit, at the end of the turn.
     to_answer: BTreeMap<UnitId, Answers>,
+    /// Units whose idleness is to be looked at as soon as their trap is set.
+    to_watch: BTreeSet<UnitId>,
     /// Take traps away; there are none before there is one to take.
     closers: Option<Workers>,
     wake: Arc<EventFd>,
@@ -172,6 +174,7 @@ impl Traps {
             set_ever: 0,
             errands,
             to_answer: BTreeMap::new(),
+            to_watch: BTreeSet::new(),
             closers: None,
             wake,
             to_close: VecDeque::new(),
@@ -206,6 +209,9 @@ impl Traps {
         trap.serial = self.set_ever;
         self.by_device.insert(trap.device, unit);
         self.traps.insert(unit, trap);
+        if self.to_watch.contains(&unit) {
+            self.watch_idle(unit, true);
+        }
     }
 
     /// What was found out and done since the last call.
@@ -219,7 +225,10 @@ impl Traps {
                             self.adopt(unit, trap);
                             Done::Ok
                         }
-                        Err(error) => Done::Failed { error },
+                        Err(error) => {
+                            self.to_watch.remove(&unit);
+                            Done::Failed { error }
+                        }
                     };
                     events.push(Event::Done { effect, result });
                 }
@@ -306,8 +315,15 @@ impl Traps {
     }
 
     /// Begins or ends to look for idleness.
-    pub fn watch_idle(&self, unit: UnitId, on: bool) {
-        let Some(trap) = self.traps.get(&unit) else { return };
+    pub fn watch_idle(&mut self, unit: UnitId, on: bool) {
+        self.to_watch.remove(&unit);
+        let Some(trap) = self.traps.get(&unit) else {
+            // The mount may be up before the word comes that the trap is set.
+            if on && self.errands.is_setting(unit) {
+                self.to_watch.insert(unit);
+            }
+            return;
+        };
         let Some(idle) = trap.idle else { return };
         let order = match on {
             true => {
