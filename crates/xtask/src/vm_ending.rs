@@ -1,9 +1,10 @@
-//! `cargo xtask vm ending`: two machines. The first starts over twice without another kernel, from its
+//! `cargo xtask vm ending`: three machines. The first starts over twice without another kernel, from its
 //! initial RAM file system to the disk and there by `soft-reboot.target`, with a service that goes on.
 //! The second takes a stack apart on a slow disk: a swap file on ext4 on a loop device on ext4 on the
-//! device-mapper on an MD mirror of two loop devices.
+//! device-mapper on an MD mirror of two loop devices. The third has another kernel loaded, is refused
+//! `kexec` before, and ends in that one.
 //!
-//! Needs what `vm` needs, and dmsetup and mdadm.
+//! Needs what `vm` needs, and dmsetup, mdadm and kexec.
 
 use std::fs;
 use std::path::Path;
@@ -21,7 +22,7 @@ const MODULES: [&str; 5] = ["virtio_pci", "virtio_blk", "loop", "raid1", "dm-mod
 const COMMANDS: [&str; 3] = ["losetup", "truncate", "cut"];
 
 /// What makes the stack.
-const PROGRAMS: [&str; 2] = ["/usr/sbin/dmsetup", "/usr/sbin/mdadm"];
+const PROGRAMS: [&str; 3] = ["/usr/sbin/dmsetup", "/usr/sbin/mdadm", "/usr/sbin/kexec"];
 
 /// So slow that an unmount takes longer than one that writes nothing may.
 const DISK: &str = ",throttling.bps-write=3000000";
@@ -79,19 +80,46 @@ dd if=/dev/zero of=/mnt/big bs=1M count=60
 /bin/warren --no-block poweroff
 ";
 
+const OTHER_KERNEL: &str = "\
+exec > /dev/console 2>&1
+if grep -q again /proc/cmdline; then
+    mount -t ext4 /dev/vda /mnt && echo REPORT again, with $(ls /mnt | grep -c kernel)
+    /bin/warren --no-block poweroff
+else
+    /bin/warren --no-block kexec
+    mount -t ext4 /dev/vda /mnt
+    kexec -s -l /mnt/kernel --initrd=/mnt/initrd.cpio --command-line=\"$(cat /proc/cmdline) again\"
+    echo REPORT loaded $(cat /sys/kernel/kexec_loaded)
+    /bin/warren --no-block kexec
+fi
+";
+
+/// What the disk has.
+#[derive(Clone, Copy)]
+enum Disk {
+    /// Nothing.
+    Empty,
+    /// The root directory, again.
+    Root,
+    /// What the machine is started with.
+    Kernel,
+}
+
 /// One machine: what it does, how its disk is driven, what it must say and what not.
 struct Case {
     name: &'static str,
     script: &'static str,
+    disk: Disk,
     drive: &'static str,
     expected: &'static [&'static str],
     unwanted: &'static [&'static str],
 }
 
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     Case {
         name: "soft-reboot",
         script: STARTS_OVER,
+        disk: Disk::Root,
         drive: "",
         expected: &[
             "REPORT boot 1 same",
@@ -106,6 +134,7 @@ const CASES: [Case; 2] = [
     Case {
         name: "stack",
         script: STACK,
+        disk: Disk::Empty,
         drive: DISK,
         expected: &[
             "REPORT stacked",
@@ -118,9 +147,23 @@ const CASES: [Case; 2] = [
         ],
         unwanted: &["could not be taken apart", "is in use by", "takes too long", "Kernel panic"],
     },
+    Case {
+        name: "kexec",
+        script: OTHER_KERNEL,
+        disk: Disk::Kernel,
+        drive: "",
+        expected: &[
+            "No kernel is loaded to be started",
+            "REPORT loaded 1",
+            "kexec_core: Starting new kernel",
+            "REPORT again, with 1",
+            "reboot: Power down",
+        ],
+        unwanted: &["could not be taken apart", "recovering journal", "Kernel panic"],
+    },
 ];
 
-/// Boots both and looks at what they said and left.
+/// Boots all and looks at what they said and left.
 pub fn run() -> Result<()> {
     let kernel = vm::kernel()?;
     for case in CASES {
@@ -141,15 +184,22 @@ impl Case {
         fs::create_dir_all(&directory).context("target/vm-ending")?;
         let tree = directory.join("tree");
         self.make_tree(kernel, &tree)?;
+        let archive = vm::pack(&directory, &tree)?;
         let disk = directory.join("disk.img");
         vm::quietly(Command::new("truncate").args(["-s", "256M"]).arg(&disk))?;
         let mut make = Command::new("mkfs.ext4");
-        if self.drive.is_empty() {
-            // It is the next root.
-            make.arg("-d").arg(&tree);
+        match self.disk {
+            Disk::Empty => {}
+            Disk::Root => _ = make.arg("-d").arg(&tree),
+            Disk::Kernel => {
+                let holds = directory.join("holds");
+                fs::create_dir(&holds).context("target/vm-ending")?;
+                fs::copy(&kernel.image, holds.join("kernel")).context("the kernel")?;
+                fs::copy(&archive, holds.join("initrd.cpio")).context("its archive")?;
+                make.arg("-d").arg(holds);
+            }
         }
         vm::quietly(make.args(["-q", "-F"]).arg(&disk))?;
-        let archive = vm::pack(&directory, &tree)?;
         let console = directory.join("console.log");
         vm::boot_slowly(&kernel.image, &archive, &disk, self.drive, &console)?;
         self.check(&fs::read_to_string(&console)?)?;
