@@ -6,7 +6,7 @@
 //! thread more does the rest ([`Workers::relieve`]).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One thing to do, and the effect that it answers.
 pub type Piece = (EffectId, Box<dyn FnOnce() -> Done + Send>);
+
+/// What threads hold open that may be held for ever.
+pub type Kept = Arc<dyn AsFd + Send + Sync>;
 
 type Results = Vec<(EffectId, Done)>;
 
@@ -56,7 +59,7 @@ struct Pool {
     answers: Sender<Results>,
     wake: Arc<EventFd>,
     /// Threads that may be held for ever hold nothing open but `wake` and these; `None`: all that is open.
-    keeps: Option<Vec<Arc<OwnedFd>>>,
+    keeps: Option<Vec<Kept>>,
     /// Threads that are always there.
     always: usize,
 }
@@ -82,9 +85,9 @@ impl Workers {
         Workers::start_with(wake, Some(Vec::new()), threads)
     }
 
-    /// The same with a descriptor that they may use, by its number, and hold open.
-    pub fn start_keeping(wake: Arc<EventFd>, keep: Arc<OwnedFd>) -> std::io::Result<Workers> {
-        Workers::start_with(wake, Some(vec![keep]), WORKERS)
+    /// The same with descriptors that they may use, by their numbers, and hold open.
+    pub fn start_keeping(wake: Arc<EventFd>, keep: Vec<Kept>) -> std::io::Result<Workers> {
+        Workers::start_with(wake, Some(keep), WORKERS)
     }
 
     /// The same for what waits for nobody and uses what is open.
@@ -94,7 +97,7 @@ impl Workers {
 
     fn start_with(
         wake: Arc<EventFd>,
-        keeps: Option<Vec<Arc<OwnedFd>>>,
+        keeps: Option<Vec<Kept>>,
         always: usize,
     ) -> std::io::Result<Workers> {
         let (answers, results) = channel();
@@ -210,7 +213,7 @@ impl Pool {
 
     fn serve(&self, number: u64) {
         if let Some(keeps) = &self.keeps {
-            let keeps = keeps.iter().map(|fd| fd.as_fd()).chain([self.wake.as_fd()]);
+            let keeps = keeps.iter().map(|kept| kept.as_fd()).chain([self.wake.as_fd()]);
             // Without, it holds open what the process has.
             let _ = process::keep_only_descriptors(&keeps.collect::<Vec<BorrowedFd<'_>>>());
         }

@@ -1,7 +1,7 @@
 //! What is done at an automount point by threads, as the way to it may lead past a server that does not
 //! answer: setting it, letting in who waits there, looking whether it is still there.
 //!
-//! The threads hold nothing open but the pipe's end that a new point gets.
+//! The threads hold nothing open but the pipe's end that a new point gets, and `/dev/autofs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,7 +18,7 @@ use warren_sys::mount::{self, Unmount};
 use warren_unit::config::AutomountConfig;
 
 use crate::traps::{Answers, Trap, make_directories};
-use crate::workers::{Piece, Workers};
+use crate::workers::{Kept, Piece, Workers};
 
 /// A trap is set within this time, or its unit fails.
 pub const SET_WITHIN: Duration = Duration::from_secs(30);
@@ -64,6 +64,7 @@ pub struct Errands {
     wake: Arc<EventFd>,
     /// What a new trap reports into.
     writer: Arc<OwnedFd>,
+    control: Control,
     attaching: Attaching,
     /// For the threads at the end of the turn.
     to_do: VecDeque<Piece>,
@@ -83,6 +84,7 @@ impl Errands {
             hands: None,
             wake,
             writer,
+            control: Control(Device::open().ok().map(Arc::new)),
             attaching: Attaching::default(),
             to_do: VecDeque::new(),
             under_way: BTreeMap::new(),
@@ -104,6 +106,7 @@ impl Errands {
             device: device.clone(),
             attaching: self.attaching.clone(),
             writer: self.writer.clone(),
+            control: self.control.clone(),
         };
         let (path, idle) = (setter.path.clone(), setter.idle);
         let setting = Setting { effect: Some(effect), unit, path, idle, device };
@@ -128,8 +131,9 @@ impl Errands {
     /// Lets those who wait go on, or fails them.
     pub fn answer(&mut self, trap: &Trap, answers: Answers) {
         let (path, device) = (trap.path.clone(), autofs::user_device(trap.device));
+        let control = self.control.clone();
         self.add(Errand::Answer, move || {
-            if let Ok(control) = Device::open()
+            if let Ok(control) = control.get()
                 && let Ok(handle) = control.open_mount(&path, device)
             {
                 answers.give(&control, &handle);
@@ -141,8 +145,9 @@ impl Errands {
     /// Has it looked whether a trap is still there.
     pub fn look(&mut self, unit: UnitId, trap: &Trap) {
         let (path, device) = (trap.path.clone(), autofs::user_device(trap.device));
+        let control = self.control.clone();
         self.add(Errand::Look(unit, trap.serial), move || {
-            let Ok(control) = Device::open() else { return Done::Ok };
+            let Ok(control) = control.get() else { return Done::Ok };
             match control.open_mount(&path, device) {
                 Ok(_) => Done::Ok,
                 Err(e) => Done::Failed { error: e.to_string() },
@@ -164,7 +169,9 @@ impl Errands {
             return;
         }
         if self.hands.is_none() {
-            self.hands = Workers::start_keeping(self.wake.clone(), self.writer.clone()).ok();
+            let mut keep: Vec<Kept> = vec![self.writer.clone()];
+            keep.extend(self.control.0.iter().map(|control| control.clone() as Kept));
+            self.hands = Workers::start_keeping(self.wake.clone(), keep).ok();
         }
         // Without threads it waits: the next turn tries again to have some.
         let Some(hands) = &self.hands else { return };
@@ -245,6 +252,17 @@ impl Errands {
     }
 }
 
+/// `/dev/autofs`, where it was there when the manager was started.
+#[derive(Clone)]
+struct Control(Option<Arc<Device>>);
+
+impl Control {
+    /// A module may have brought it since.
+    fn get(&self) -> Result<Arc<Device>> {
+        self.0.clone().map_or_else(|| Device::open().map(Arc::new), Ok)
+    }
+}
+
 /// What a thread needs to set a trap.
 struct Setter {
     unit: UnitId,
@@ -255,12 +273,14 @@ struct Setter {
     device: Arc<AtomicU32>,
     attaching: Attaching,
     writer: Arc<OwnedFd>,
+    control: Control,
 }
 
 impl Setter {
     fn set(&self) -> std::result::Result<(), String> {
-        // A module may have brought it since the manager was started.
-        let control = Device::open()
+        let control = self
+            .control
+            .get()
             .map_err(|_| "the kernel has no autofs (/dev/autofs is missing)".to_owned())?;
         let Setter { path, mode, .. } = self;
         make_directories(path, *mode).map_err(|e| format!("{path}: {e}"))?;
