@@ -133,7 +133,7 @@ impl Core {
         let state = self.active_state(unit);
         if state.is_down() {
             self.look_whom_it_held(unit);
-            self.start_again_if_cancelled(unit);
+            self.start_again_if_lost(unit);
             // What gave way to it waited for its job too, which may have ended without a start.
             self.return_without(unit);
         }
@@ -150,19 +150,20 @@ impl Core {
 
     /// A client, or the job of another unit, has taken away the start of a unit that stays down: it is
     /// looked at again whether a unit upholds it or a rule has it return. systemd 252 starts again at
-    /// once what is upheld, after `systemctl cancel` and after `--job-mode=flush`.
-    fn start_again_if_cancelled(&mut self, unit: UnitId) {
+    /// once what is upheld, after `systemctl cancel` and after `--job-mode=flush`. Where what it needs
+    /// has failed, that is done after a while; systemd 252 tries 17 times at once, and never again.
+    fn start_again_if_lost(&mut self, unit: UnitId) {
         let lost = self.run(unit).history.as_ref().and_then(|history| history.lost_job);
-        // What was cancelled for the sake of a circle would be in it again.
-        let is_due = lost.is_some_and(|lost| {
-            lost.at == self.now
-                && lost.kind == JobKind::Start
-                && lost.result == JobResult::Canceled
-                && lost.reason.cause != Cause::Manager
-        });
-        if is_due {
-            self.upheld_queue.insert(unit);
-            self.return_if_allowed(unit);
+        let is_start = |lost: &LostJob| lost.at == self.now && lost.kind == JobKind::Start;
+        let Some(lost) = lost.filter(is_start) else { return };
+        match lost.result {
+            JobResult::Dependency if self.upholders(unit).next().is_some() => self.try_later(unit),
+            // What was cancelled for the sake of a circle would be in it again.
+            JobResult::Canceled if lost.reason.cause != Cause::Manager => {
+                self.upheld_queue.insert(unit);
+                self.return_if_allowed(unit);
+            }
+            _ => {}
         }
     }
 
@@ -353,6 +354,17 @@ impl Core {
         self.enqueue_for(anchor, Reason::new(Code::BoundUnitGone, Cause::Dependency(bound)));
     }
 
+    /// A unit that is up, and to stay so, and upholds this one.
+    fn upholder(&self, unit: UnitId) -> Option<UnitId> {
+        self.upholders(unit).find(|&other| self.run(other).job.is_none())
+    }
+
+    /// Units that are up and uphold this one.
+    fn upholders(&self, unit: UnitId) -> impl Iterator<Item = UnitId> + '_ {
+        let related = self.graph.related(unit, Relation::UpheldBy);
+        related.filter(|&other| self.active_state(other).is_up())
+    }
+
     /// `Upholds=`: starts the unit again if an active unit upholds it.
     pub(crate) fn start_if_upheld(&mut self, unit: UnitId) {
         if self.totals.stopping
@@ -361,11 +373,13 @@ impl Core {
         {
             return;
         }
-        let upholder = self
-            .graph
-            .related(unit, Relation::UpheldBy)
-            .find(|&other| self.active_state(other).is_up() && self.run(other).job.is_none());
-        let Some(upholder) = upholder else { return };
+        let Some(upholder) = self.upholder(unit) else {
+            // One that has a job now may be there when that is over.
+            if self.upholders(unit).next().is_some() {
+                self.try_later(unit);
+            }
+            return;
+        };
         if let Some(at) = self.start_limit_ends(unit) {
             self.upheld_again.insert(unit, at);
             return self.touched.push(unit);

@@ -518,6 +518,10 @@ fn relations_hold(world: &World) -> Vec<String> {
             if should_be_upheld(world, other) {
                 wrong.push(format!("upholds: {name} is up, {} is not", graph.name(other)));
             }
+            if is_forgotten(world, other) {
+                let other = graph.name(other);
+                wrong.push(format!("upholds: {name} is up, {other} is not tried again"));
+            }
         }
         if definition.flags.stop_when_unneeded() && !is_needed(world, unit) {
             wrong.push(format!("unneeded: {name} is up though nobody needs it"));
@@ -573,6 +577,17 @@ fn reached(graph: &Graph, unit: UnitId, relations: &[Relation]) -> BTreeSet<Unit
         left.extend(others.filter(|&other| seen.insert(other)));
     }
     seen
+}
+
+/// A unit whose last start came to nothing for want of what it needs, and that nobody will start again
+/// though the next one was not refused.
+fn is_forgotten(world: &World, unit: UnitId) -> bool {
+    let run = world.core.unit_run(unit);
+    let history = run.history.as_ref().filter(|history| history.refusal.is_none());
+    let lost = history.and_then(|history| history.lost_job);
+    let is_due = lost
+        .is_some_and(|lost| lost.kind == JobKind::Start && lost.result == JobResult::Dependency);
+    is_due && run.job.is_none() && world.core.upheld_again_at(unit).is_none()
 }
 
 /// A unit that nothing stands against: no limit, no conflict, no requirement that may fail. What it
