@@ -143,6 +143,12 @@ fn keeps_directories(config: &ServiceConfig, restarting: bool) -> bool {
     }
 }
 
+/// Whether a start of a unit with these settings can wait for a removal at all: it has something that a
+/// run may leave.
+pub fn may_meet(own: &Compiled, context: &Context) -> bool {
+    matches!(&own.own, TypeSettings::Service(config) if !traces_of(config, context, true).is_empty())
+}
+
 /// What is met by a start of a unit with the settings `own` of that which is being removed of one with the
 /// settings `removed`, the same or another: the path of the latter.
 pub fn met(own: &Compiled, removed: &Compiled, context: &Context) -> Option<PathBuf> {

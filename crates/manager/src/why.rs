@@ -241,6 +241,9 @@ fn removal(view: &View, shared: &Shared, unit: UnitId) -> Value {
     };
     let context = &shared.settings().context;
     let own = shared.compiled(view.definition(unit));
+    if !clearing::may_meet(&own, context) {
+        return Value::Null;
+    }
     let all = (0..view.units.len() as u32).map(UnitId);
     let met =
         std::iter::once(unit).chain(all).filter(|&other| is_cleared(other)).find_map(|other| {

@@ -21,7 +21,7 @@ const MODULES: [&str; 5] = ["virtio_pci", "virtio_blk", "loop", "raid1", "dm-mod
 /// What busybox is called by besides.
 const COMMANDS: [&str; 3] = ["losetup", "truncate", "cut"];
 
-/// What makes the stack.
+/// What makes the stack, and loads another kernel.
 const PROGRAMS: [&str; 3] = ["/usr/sbin/dmsetup", "/usr/sbin/mdadm", "/usr/sbin/kexec"];
 
 /// So slow that an unmount takes longer than one that writes nothing may.
