@@ -300,7 +300,8 @@ fn wedged_stop_commands_share_one_budget() {
 
 #[test]
 fn what_comes_after_sigkill_still_runs() {
-    let deaf = "[Service]\nType=notify\nTimeoutStopSec=1\nExecStart=@P deaf:ready\n\
+    // A tenth of it is left for ExecStopPost=.
+    let deaf = "[Service]\nType=notify\nTimeoutStopSec=4\nExecStart=@P deaf:ready\n\
                 ExecStopPost=@P append:@D/out/post:$SERVICE_RESULT";
     let mixed = "[Service]\nKillMode=mixed\nExecStart=@P stay\nExecStartPost=@P fork: deaf\n\
                  ExecStopPost=@P append:@D/out/post:$SERVICE_RESULT";
