@@ -422,7 +422,14 @@ impl Core {
             StopSigterm | StopWatchdog | FinalSigterm | FinalWatchdog if !kills => Code::StopLeft,
             _ => Code::StopTimeout,
         };
-        self.fail_service(unit, Outcome::Timeout, code);
+        // That nobody may kill it is said once, however many phases it outlasts.
+        let history = self.run(unit).history.as_ref();
+        let is_said =
+            code == Code::StopLeft && history.is_some_and(|told| told.reason.code == code);
+        match is_said {
+            true => self.set_outcome(unit, Outcome::Timeout),
+            false => self.fail_service(unit, Outcome::Timeout, code),
+        }
         let final_of = |mode| match stop_phase(mode) {
             StopSigterm => FinalSigterm,
             StopWatchdog => FinalWatchdog,
