@@ -63,6 +63,8 @@ struct Trap {
     path: String,
     device: u32,
     idle: Option<Duration>,
+    /// By a manager that was killed, perhaps before the kernel knew the time.
+    taken_up: bool,
     /// Which of all that ever were.
     serial: u64,
     /// It may stay mounted when it catches nobody any more.
@@ -255,7 +257,7 @@ impl Traps {
             Some(&device) => {
                 let (path, idle) = (config.where_.to_string(), config.timeout_idle);
                 let device = autofs::kernel_device(device);
-                self.adopt(unit, Trap { path, device, idle, ..Trap::default() });
+                self.adopt(unit, Trap { path, device, idle, taken_up: true, ..Trap::default() });
                 true
             }
             None => false,
@@ -327,7 +329,8 @@ impl Traps {
         let Some(idle) = trap.idle else { return };
         let order = match on {
             true => {
-                IdleOrder::Watch(unit, trap.path.clone(), autofs::user_device(trap.device), idle)
+                let (path, device) = (trap.path.clone(), autofs::user_device(trap.device));
+                IdleOrder::Watch(unit, Watched { path, device, idle, is_told: !trap.taken_up })
             }
             false => IdleOrder::Leave(unit),
         };
@@ -457,8 +460,32 @@ pub fn make_directories(path: &str, mode: u32) -> std::io::Result<()> {
 }
 
 enum IdleOrder {
-    Watch(UnitId, String, u64, Duration),
+    Watch(UnitId, Watched),
     Leave(UnitId),
+}
+
+/// A trap that is looked at for idleness.
+struct Watched {
+    path: String,
+    device: u64,
+    idle: Duration,
+    /// The kernel knows the time.
+    is_told: bool,
+}
+
+impl Watched {
+    fn look(&mut self, control: &Device) {
+        let Ok(handle) = control.open_mount(&self.path, self.device) else { return };
+        if !self.is_told {
+            self.is_told = tell_idle(control, &handle, self.idle).is_ok();
+        }
+        let _ = control.expire(handle.as_fd(), ExpireHow::Unused);
+    }
+}
+
+/// Tells the kernel for how long nobody has to come before a mount is idle.
+fn tell_idle(control: &Device, handle: &OwnedFd, idle: Duration) -> Result<()> {
+    control.set_timeout(handle.as_fd(), idle.as_secs().max(1))
 }
 
 /// The thread that asks the kernel to expire what is idle: the kernel answers with a packet in the
@@ -467,28 +494,28 @@ fn watch_idle(orders: Receiver<IdleOrder>) {
     // It may be held for ever; without, it holds open what the process has.
     let _ = process::keep_only_descriptors(&[]);
     let Ok(control) = Device::open() else { return };
-    let mut watched: BTreeMap<UnitId, (String, u64, Duration)> = BTreeMap::new();
+    let mut watched: BTreeMap<UnitId, Watched> = BTreeMap::new();
+    let mut look_at: Option<Instant> = None;
     loop {
-        let shortest = watched.values().map(|(_, _, idle)| *idle / 3).min();
-        let order = match shortest {
-            Some(wait) => orders.recv_timeout(wait.max(IDLE_LOOKS_MIN)),
+        let order = match look_at {
+            Some(at) => orders.recv_timeout(at.saturating_duration_since(Instant::now())),
             None => orders.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match order {
-            Ok(IdleOrder::Watch(unit, path, device, idle)) => {
-                watched.insert(unit, (path, device, idle));
-            }
-            Ok(IdleOrder::Leave(unit)) => {
-                watched.remove(&unit);
-            }
+            Ok(IdleOrder::Watch(unit, trap)) => _ = watched.insert(unit, trap),
+            Ok(IdleOrder::Leave(unit)) => _ = watched.remove(&unit),
             Err(RecvTimeoutError::Timeout) => {
-                for (path, device, _) in watched.values() {
-                    if let Ok(handle) = control.open_mount(path, *device) {
-                        let _ = control.expire(handle.as_fd(), ExpireHow::Unused);
-                    }
-                }
+                watched.values_mut().for_each(|trap| trap.look(&control));
+                look_at = None;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         }
+        // However many come and go, who is watched is looked at in time.
+        let shortest = watched.values().map(|trap| trap.idle / 3).min();
+        let next = shortest.map(|wait| Instant::now() + wait.max(IDLE_LOOKS_MIN));
+        look_at = match (look_at, next) {
+            (Some(soon), Some(next)) => Some(soon.min(next)),
+            (_, next) => next,
+        };
     }
 }

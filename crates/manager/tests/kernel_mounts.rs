@@ -152,3 +152,45 @@ fn programs_that_mount_are_given_a_directory_and_no_link() {
     let wanted = "/run/link: there is a symbolic link in the path";
     assert!(said.as_ref().is_ok_and(|said| said.contains(wanted)), "{said:?}\n{}", m.console());
 }
+
+#[test]
+fn a_mount_that_nobody_uses_goes_though_others_come_and_go() {
+    let mount = |at: &str| {
+        format!("[Unit]\nStartLimitIntervalSec=0\n[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/{at}")
+    };
+    let trap = |at: &str, idle: &str| format!("[Automount]\nWhere=/run/{at}{idle}");
+    let idle = "\nTimeoutIdleSec=1";
+    let units = [
+        ("run-told.mount", mount("told")),
+        ("run-told.automount", trap("told", idle)),
+        ("run-late.mount", mount("late")),
+        ("run-late.automount", trap("late", "")),
+        ("run-busy.mount", mount("busy")),
+        ("run-busy.automount", trap("busy", idle)),
+    ];
+    let units = units.each_ref().map(|(name, text)| (*name, &**text));
+    let Some(m) = Machine::start("idle", &units) else { return };
+    for at in ["told", "late", "busy"] {
+        m.expect_job("start", &format!("run-{at}.automount"), "done");
+    }
+    let enter = |at: &str| m.run(&["ls", &format!("/run/{at}")]).expect("it is mounted");
+    let goes = |at: &str| {
+        enter(at);
+        let unit = format!("run-{at}.mount");
+        m.wait_for(&unit, "active/mounted");
+        until(&format!("{unit} goes"), || {
+            enter("busy");
+            m.expect_job("stop", "run-busy.mount", "done");
+            (m.state(&unit) == "inactive/dead").then_some(())
+        });
+        m.wait_for(&format!("run-{at}.automount"), "active/waiting");
+    };
+    goes("told");
+    // A point that was set without a time gets it from the manager that takes it up.
+    m.write("run-late.automount", &trap("late", idle));
+    m.call("ReloadConfiguration", &json!({}));
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    goes("late");
+    enter("late");
+}

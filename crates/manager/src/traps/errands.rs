@@ -17,7 +17,7 @@ use warren_sys::eventfd::EventFd;
 use warren_sys::mount::{self, Unmount};
 use warren_unit::config::AutomountConfig;
 
-use crate::traps::{Answers, Trap, make_directories};
+use crate::traps::{Answers, Trap, make_directories, tell_idle};
 use crate::workers::{Kept, Piece, Workers};
 
 /// A trap is set within this time, or its unit fails.
@@ -297,7 +297,7 @@ impl Setter {
             let Some(idle) = self.idle else { return Ok(()) };
             let timeout = control
                 .open_mount(&self.path, detached.device())
-                .and_then(|handle| control.set_timeout(handle.as_fd(), idle.as_secs().max(1)));
+                .and_then(|handle| tell_idle(control, &handle, idle));
             // It would catch people for nobody.
             timeout.inspect_err(|_| _ = mount::unmount(&self.path, Unmount::Lazy))
         });
