@@ -84,7 +84,8 @@ pub struct Ending {
     named: Option<UnitId>,
     /// Units whose counters were read.
     counted: usize,
-    /// The groups of units go with the machine. Those of a container are somebody else's to remove.
+    /// The groups of units go with the machine, and with the group that a container was given by
+    /// who started it: that is removed whole, as what is left of one that was killed.
     leaves_groups: bool,
     /// A container's process 1 is ours.
     is_container: bool,
@@ -131,7 +132,7 @@ fn is_start(happening: &Happening) -> bool {
 impl Ending {
     /// An end that begins then, or that an earlier manager had begun.
     pub fn new(action: Option<PowerAction>, scope: Scope, began: Moment) -> Ending {
-        let leaves_groups = owns_machine(scope);
+        let leaves_groups = owns_machine(scope) || ends_container(scope);
         let stops = path::Stops::default();
         let told_at = began.monotonic.after(QUIET);
         Ending {
