@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use warren_core::ids::UnitId;
 use warren_core::request::Notice;
+use warren_core::view::View;
 
 const BACKLOG: i32 = 4096;
 
@@ -94,11 +95,11 @@ impl Bus {
         self.is_kept = true;
     }
 
-    /// Tells subscribers of a batch. [`Backend::view`] must give its view, or a later one, from
-    /// now on. Never waits.
-    pub fn publish(&self, changed: Vec<UnitId>, notices: Vec<Notice>) {
+    /// Tells subscribers of a batch, after which things are as in `view`. [`Backend::view`] must give
+    /// this one, or a later one, from now on. Never waits.
+    pub fn publish(&self, view: &View, changed: Vec<UnitId>, notices: Vec<Notice>) {
         if !changed.is_empty() || !notices.is_empty() {
-            self.mailbox.put(Mail::Published(changed, notices));
+            self.mailbox.tell(view, changed, notices);
         }
     }
 

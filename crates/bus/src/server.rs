@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use warren_core::ids::UnitId;
 use warren_core::request::{Asker, Notice};
+use warren_core::view::View;
 use warren_unit::UnitName;
 
 /// Most clients at a time, as systemd has it.
@@ -71,6 +72,18 @@ struct Inside {
     is_rung: bool,
     /// Somebody puts in several things and rings once.
     is_held: bool,
+    hears: Hears,
+}
+
+/// What the thread has use for, of the changes.
+#[derive(Default, PartialEq, Eq)]
+enum Hears {
+    /// There are clients to tell.
+    #[default]
+    All,
+    /// This unit's: the message bus that is to be found is there when it is up.
+    Of(UnitName),
+    Nothing,
 }
 
 impl Mailbox {
@@ -90,6 +103,21 @@ impl Mailbox {
         let mut inside = self.inside();
         inside.mail.push(mail);
         self.ring(inside);
+    }
+
+    /// The same for changes, unless the thread has no use for them: waking it costs as much as what
+    /// it would do.
+    pub fn tell(&self, view: &View, changed: Vec<UnitId>, notices: Vec<Notice>) {
+        let mut inside = self.inside();
+        let is_heard = match &inside.hears {
+            Hears::All => true,
+            Hears::Of(unit) => view.lookup(unit).is_some_and(|unit| changed.contains(&unit)),
+            Hears::Nothing => false,
+        };
+        if is_heard {
+            inside.mail.push(Mail::Published(changed, notices));
+            self.ring(inside);
+        }
     }
 
     /// Has the thread woken once for all that is put in until [`Mailbox::release`].
@@ -112,6 +140,12 @@ impl Mailbox {
         drop(inside);
         // A counter of 64 bits is never full.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+
+    /// Says what there is a use for. Views that are taken after this call have what was left out
+    /// before it.
+    fn hear(&self, hears: Hears) {
+        self.inside().hears = hears;
     }
 
     fn take(&self) -> Vec<Mail> {
@@ -249,6 +283,17 @@ impl Server {
             if self.until_next_try().is_some_and(|left| left.is_zero()) {
                 self.look_for_bus(&[]);
             }
+            self.mailbox.hear(self.hears());
+        }
+    }
+
+    fn hears(&self) -> Hears {
+        let bus = self.link.as_ref().and_then(Link::connection);
+        let clients = self.connections.len().saturating_sub(bus.is_some().into());
+        match &self.link {
+            _ if clients > 0 || self.has_bus_subscribers() => Hears::All,
+            Some(link) if bus.is_none() => Hears::Of(link.service().clone()),
+            _ => Hears::Nothing,
         }
     }
 
@@ -305,6 +350,7 @@ impl Server {
         self.next_connection += 1;
         self.greeting.push_back(id);
         self.connections.insert(id, client);
+        self.mailbox.hear(Hears::All);
         Ok(())
     }
 
@@ -538,6 +584,7 @@ impl Server {
             let error = BusError::not_subscribed("Client is not subscribed.");
             return self.fail(origin, reply_to, &error);
         }
+        self.mailbox.hear(self.hears());
         self.reply(origin, reply_to, "", Writer::new());
     }
 

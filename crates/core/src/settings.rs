@@ -11,8 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use warren_unit::compile::Compiler;
 use warren_unit::config::{
-    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, UnitSection,
+    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, TriggerLimit,
+    UnitSection,
 };
+use warren_unit::load::Sources;
 use warren_unit::{Context, Defaults, UnitType};
 
 /// What all compilation needs: the host's facts and the manager's defaults.
@@ -49,12 +51,7 @@ impl Settings {
     /// Compiles one unit. What was wrong in its files was reported when it was loaded.
     pub fn compile(&self, definition: &Definition) -> Compiled {
         let sources = definition.files.sources();
-        let compiler = Compiler {
-            name: &definition.name,
-            sources: &sources,
-            context: &self.context,
-            defaults: &self.defaults,
-        };
+        let compiler = self.compiler(definition, &sources);
         let own = match definition.unit_type() {
             UnitType::Service => TypeSettings::Service(Box::new(compiler.service().0)),
             UnitType::Socket => TypeSettings::Socket(Box::new(compiler.socket().0)),
@@ -66,6 +63,24 @@ impl Settings {
             _ => TypeSettings::None,
         };
         Compiled { section: Arc::new(compiler.unit().0), own }
+    }
+
+    /// What the traffic of a socket is counted by.
+    pub fn trigger_limit(&self, definition: &Definition) -> TriggerLimit {
+        self.compiler(definition, &definition.files.sources()).trigger_limit()
+    }
+
+    fn compiler<'a>(
+        &'a self,
+        definition: &'a Definition,
+        sources: &'a Sources<'a>,
+    ) -> Compiler<'a> {
+        Compiler {
+            name: &definition.name,
+            sources,
+            context: &self.context,
+            defaults: &self.defaults,
+        }
     }
 }
 

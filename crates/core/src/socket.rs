@@ -10,7 +10,7 @@ use crate::settings::Compiled;
 use crate::state::*;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
-use warren_unit::config::{KillMode, SocketConfig};
+use warren_unit::config::{KillMode, SocketConfig, TriggerLimit};
 use warren_unit::settings::{Group, Id};
 use warren_unit::{LoadState, Relation};
 
@@ -478,9 +478,11 @@ impl Core {
 
     /// `TriggerLimitIntervalSec=`, `TriggerLimitBurst=`
     fn trigger_limit_hit(&mut self, unit: UnitId) -> bool {
-        let settings = self.compiled(unit);
-        let config = settings.socket();
-        let (interval, burst) = (config.trigger_limit_interval, config.trigger_limit_burst);
+        // The rest of its settings is for its own start and stop.
+        let TriggerLimit { interval, burst } = match self.compiled_at_hand(unit) {
+            Some(settings) => settings.socket().trigger_limit,
+            None => self.settings.trigger_limit(self.graph.definition(unit)),
+        };
         let now = self.now.monotonic;
         !interval.is_zero()
             && burst > 0

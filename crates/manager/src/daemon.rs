@@ -520,7 +520,7 @@ impl Daemon {
         }
         // Who is answered finds what was said about it in the log.
         self.send_outgoing();
-        self.shared.publish(view);
+        self.shared.publish(view.clone());
         for (client, reply) in replies {
             self.answer(client, reply);
         }
@@ -528,7 +528,7 @@ impl Daemon {
         self.tell_who_waits_in_vain(&changed);
         // Whoever came in after a restart has seen everything as it is now.
         if let Some(bus) = self.bus.as_ref().filter(|_| !self.resuming) {
-            bus.publish(changed.into_iter().collect(), notices);
+            bus.publish(&view, changed.into_iter().collect(), notices);
         }
         self.tell_readiness();
     }

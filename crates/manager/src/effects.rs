@@ -294,7 +294,7 @@ impl Daemon {
     }
 
     /// Begins to swap to a device or file, or gives it up; nothing is run for what is so already.
-    fn start_swap(&mut self, id: EffectId, unit: UnitId, settings: &Compiled, on: bool) {
+    fn start_swap(&mut self, id: EffectId, unit: UnitId, settings: &Arc<Compiled>, on: bool) {
         if self.resuming && self.take_up_tool(id, unit) {
             return;
         }
@@ -333,7 +333,7 @@ impl Daemon {
         &mut self,
         id: EffectId,
         unit: UnitId,
-        settings: &Compiled,
+        settings: &Arc<Compiled>,
         argv: Vec<String>,
     ) -> Result<(), String> {
         if let Done::Failed { error } = self.make_group(unit, settings) {

@@ -17,6 +17,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use warren_core::graph::Graph;
 use warren_core::ids::UnitId;
@@ -128,8 +129,8 @@ impl StreamName {
 struct Outgoing {
     key: u64,
     reader: OwnedFd,
-    /// What it is told; none: what the unit's files say by then.
-    packet: Option<Vec<u8>>,
+    /// What it is told of is in these; none: in the unit's files, as they are by then.
+    settings: Option<Arc<Compiled>>,
 }
 
 /// The manager's side.
@@ -211,7 +212,7 @@ impl LogLink {
     fn take_up(&mut self, name: &str, fd: OwnedFd) {
         let Some(name) = StreamName::parse(name) else { return };
         self.next = self.next.max(name.key + 1);
-        self.queue(Outgoing { key: name.key, reader: fd, packet: None });
+        self.queue(Outgoing { key: name.key, reader: fd, settings: None });
         self.streams.insert(name.key, name);
     }
 
@@ -366,7 +367,7 @@ impl Daemon {
     pub(crate) fn open_stream(
         &mut self,
         unit: UnitId,
-        settings: &Compiled,
+        settings: &Arc<Compiled>,
         invocation: u128,
         identifier: &str,
     ) -> Option<NewStream> {
@@ -390,10 +391,10 @@ impl Daemon {
         let name = StreamName { key, unit: name, invocation, identifier };
         match self.make_stream(&name) {
             Ok((stream, reader)) => {
-                self.log_link.streams.insert(key, name.clone());
-                let group = self.groups.path_and_id(unit);
-                let packet = exec_of(settings).map(|exec| packet(&name, true, group, exec));
-                self.tell_of_stream(Outgoing { key, reader, packet });
+                self.log_link.streams.insert(key, name);
+                // A daemon that is behind hears of many much later.
+                let settings = (!self.log_link.full).then(|| settings.clone());
+                self.tell_of_stream(Outgoing { key, reader, settings });
                 Some(stream)
             }
             Err(e) => {
@@ -488,10 +489,10 @@ impl Daemon {
             && let Some(mut stream) = self.log_link.outgoing.pop_front()
         {
             let Some(name) = self.log_link.streams.get(&stream.key) else { continue };
-            let packet = stream.packet.take().unwrap_or_else(|| self.packet_of_kept(name));
+            let packet = self.packet_of_stream(name, stream.settings.take());
             let sent = fdpass::try_send(self.log_link.fd(), &packet, &[stream.reader.as_fd()]);
             if sent.is_err() {
-                // What it is told is made anew by then: the file may say something else.
+                // The files may say something else by then.
                 self.log_link.outgoing.push_front(stream);
                 break;
             }
@@ -515,15 +516,15 @@ impl Daemon {
         }
     }
 
-    /// What is told of a stream again: by what the unit's files say now.
-    fn packet_of_kept(&self, name: &StreamName) -> Vec<u8> {
+    /// What is told of a stream: by these settings, or by what the unit's files say now.
+    fn packet_of_stream(&self, name: &StreamName, settings: Option<Arc<Compiled>>) -> Vec<u8> {
         let unit = lookup(self.core.graph(), &name.unit);
-        let settings = unit.and_then(|unit| {
-            let definition = self.core.graph().get(unit)?;
-            Some(self.core.settings().compile(definition))
+        let settings = settings.or_else(|| {
+            let definition = self.core.graph().get(unit?)?;
+            Some(Arc::new(self.core.settings().compile(definition)))
         });
         let default = ExecConfig::default();
-        let exec = settings.as_ref().and_then(exec_of).unwrap_or(&default);
+        let exec = settings.as_deref().and_then(exec_of).unwrap_or(&default);
         packet(name, true, unit.and_then(|unit| self.groups.path_and_id(unit)), exec)
     }
 
@@ -594,7 +595,7 @@ impl Daemon {
         for (name, fd) in listed {
             let Some(name) = StreamName::parse(&name) else { continue };
             if self.log_link.left_out.remove(&name.key) {
-                self.log_link.queue(Outgoing { key: name.key, reader: fd, packet: None });
+                self.log_link.queue(Outgoing { key: name.key, reader: fd, settings: None });
             }
         }
         if last {

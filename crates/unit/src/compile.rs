@@ -14,7 +14,8 @@ mod unit;
 pub use manager::defaults;
 
 use crate::config::{
-    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, UnitSection,
+    AutomountConfig, Command, MountConfig, ServiceConfig, SliceConfig, SocketConfig, TriggerLimit,
+    UnitSection,
 };
 use crate::context::{Context, Defaults};
 use crate::diagnostic::{Code, Diagnostic, Severity};
@@ -70,6 +71,11 @@ impl<'a> Compiler<'a> {
     /// \[Socket\]
     pub fn socket(&self) -> Compiled<SocketConfig> {
         self.run(Unit::socket)
+    }
+
+    /// What a socket's traffic is counted by, without the rest of \[Socket\].
+    pub fn trigger_limit(&self) -> TriggerLimit {
+        self.run(Unit::trigger_limit).0
     }
 
     /// \[Mount\]

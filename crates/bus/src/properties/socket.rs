@@ -58,8 +58,8 @@ properties! {
     NRefused "u" Never => |s, w| w.u32(s.history().map_or(0, |h| saturate(h.refused)));
     FileDescriptorName "s" Never => |s, w| w.str(s.socket().fd_name.as_deref().unwrap_or(s.name()));
     SocketProtocol "i" Const => |s, w| w.i32(protocol(s.socket().protocol));
-    TriggerLimitIntervalUSec "t" Const => |s, w| w.u64(micros(s.socket().trigger_limit_interval));
-    TriggerLimitBurst "u" Const => |s, w| w.u32(s.socket().trigger_limit_burst);
+    TriggerLimitIntervalUSec "t" Const => |s, w| w.u64(micros(s.socket().trigger_limit.interval));
+    TriggerLimitBurst "u" Const => |s, w| w.u32(s.socket().trigger_limit.burst);
     UID "u" Value => |s, w| w.u32(s.identity().0);
     GID "u" Value => |s, w| w.u32(s.identity().1);
     ExecStartPre "a(sasbttttuii)" Invalidates => |s, w| commands(w, s, CommandList::StartPre, &s.socket().exec_start_pre);

@@ -1,7 +1,7 @@
 //! The server's end of a message bus: connected as long as the bus's service is up, known there by
 //! the manager's name, and found again after it was lost.
 
-use super::{Origin, ReplyTo, Server};
+use super::{Hears, Origin, ReplyTo, Server};
 use crate::broker::{Broker, Caller, Heard, NAME, is_activation};
 use crate::connection::{Connection, Gone};
 use crate::error::BusError;
@@ -48,6 +48,11 @@ impl Link {
             again: None,
             delay: FIRST_DELAY,
         }
+    }
+
+    /// The unit that is up while there is a message bus.
+    pub(super) fn service(&self) -> &UnitName {
+        &self.service
     }
 
     /// The connection, while there is one.
@@ -161,6 +166,7 @@ impl Server {
         }
         let Some(link) = &mut self.link else { return };
         link.connection = None;
+        self.mailbox.hear(Hears::All);
         let broker = std::mem::take(&mut link.broker);
         broker.references().into_iter().for_each(|unit| self.backend.refer(unit, false));
         self.try_again_later();

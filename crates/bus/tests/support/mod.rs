@@ -174,7 +174,7 @@ impl Machine {
     /// Tells subscribers that these units changed.
     pub fn touch(&self, units: Vec<UnitId>) {
         if let Some(bus) = &*self.bus.lock().unwrap() {
-            bus.publish(units, Vec::new());
+            bus.publish(&self.view(), units, Vec::new());
         }
     }
 
@@ -253,7 +253,7 @@ impl Backend for Machine {
         }
         reply.send(outcome);
         if let Some(bus) = &*self.bus.lock().unwrap() {
-            bus.publish(changed, notices);
+            bus.publish(&self.view(), changed, notices);
         }
         if reloads {
             self.announce(Announcement::Reloading(false));

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::Unit;
-use crate::config::{BindIpv6Only, Listen, SocketConfig, SocketProtocol, Timestamping};
+use crate::config::{
+    BindIpv6Only, Listen, SocketConfig, SocketProtocol, Timestamping, TriggerLimit,
+};
 use crate::diagnostic::Code;
 use crate::name::{UnitName, UnitType};
 use crate::settings::{Id, Kind, id};
@@ -79,17 +81,20 @@ impl Unit<'_> {
             remove_on_stop: flag(id!(Socket "RemoveOnStop")),
             symlinks: merged.plain_words(id!(Socket "Symlinks")),
             fd_name: self.fd_name(),
-            trigger_limit_interval: merged
-                .value(id!(Socket "TriggerLimitIntervalSec"), value::span)
-                .map_or(Duration::from_secs(2), |s| s.unwrap_or(Duration::MAX)),
-            trigger_limit_burst: count(id!(Socket "TriggerLimitBurst")).unwrap_or(if accept {
-                200
-            } else {
-                20
-            }),
+            trigger_limit: self.trigger_limit(),
             exec: Box::new(self.exec()),
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
+        }
+    }
+
+    pub(super) fn trigger_limit(&self) -> TriggerLimit {
+        let interval = self.merged.value(id!(Socket "TriggerLimitIntervalSec"), value::span);
+        let burst = self.number(id!(Socket "TriggerLimitBurst"), 0, u32::MAX.into());
+        let burst_default = if self.merged.flag(id!(Socket "Accept"), false) { 200 } else { 20 };
+        TriggerLimit {
+            interval: interval.map_or(Duration::from_secs(2), |s| s.unwrap_or(Duration::MAX)),
+            burst: burst.unwrap_or(burst_default),
         }
     }
 

@@ -252,7 +252,7 @@ fn sockets_mounts_automounts_slices() {
     assert_eq!(socket.listen.len(), 3);
     assert_eq!(socket.listen[1].kind, ListenKind::Fifo);
     assert_eq!(socket.service.map(|s| s.to_string()).as_deref(), Some("a@.service"));
-    assert_eq!((socket.trigger_limit_burst, socket.backlog, socket.ip_tos), (200, 5, Some(16)));
+    assert_eq!((socket.trigger_limit.burst, socket.backlog, socket.ip_tos), (200, 5, Some(16)));
 
     let mount = ["[Mount]\nWhat=tmpfs\nType=tmpfs\nOptions=size=1M\n", "[Mount]\nOptions=ro\n"];
     let (mount, _) = with("srv-x.mount", &mount, |c| c.mount());

@@ -107,6 +107,15 @@ words! {
     }
 }
 
+/// How often traffic may start something.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TriggerLimit {
+    /// TriggerLimitIntervalSec=; zero switches the limit off.
+    pub interval: Duration,
+    /// TriggerLimitBurst=, the default of Accept= applied; zero switches the limit off.
+    pub burst: u32,
+}
+
 /// One socket unit, ready to listen. `None` leaves a socket option as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SocketConfig {
@@ -204,10 +213,8 @@ pub struct SocketConfig {
     pub symlinks: Vec<Box<str>>,
     /// FileDescriptorName=; the unit's name without one.
     pub fd_name: Option<Box<str>>,
-    /// TriggerLimitIntervalSec=; zero switches the limit off.
-    pub trigger_limit_interval: Duration,
-    /// TriggerLimitBurst=, the default of Accept= applied; zero switches the limit off.
-    pub trigger_limit_burst: u32,
+    /// TriggerLimitIntervalSec=, TriggerLimitBurst=
+    pub trigger_limit: TriggerLimit,
     /// Environment of its commands.
     pub exec: Box<ExecConfig>,
     /// How its commands are stopped.
