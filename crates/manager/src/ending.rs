@@ -149,12 +149,13 @@ impl Ending {
         }
     }
 
-    /// Whether groups in which nobody is may be left where they are; and whether it is known what
-    /// follows, so that there is no way back.
+    /// Whether groups in which nobody is may be left where they are; and whether nothing will be run
+    /// in them any more, as no way leads back from what is known to follow. The next container may be
+    /// given the group of this one as it was left.
     pub fn leaves_groups(&self) -> Option<bool> {
         // After a soft reboot it would be somebody else who finds them.
         let goes = self.action != Some(PowerAction::SoftReboot);
-        (self.leaves_groups && goes).then_some(self.action.is_some())
+        (self.leaves_groups && goes).then_some(self.action.is_some() && !self.is_container)
     }
 
     /// An earlier manager began it at this moment, and recorded this.

@@ -118,3 +118,50 @@ pub fn is_writable_mount(path: &Path) -> bool {
 pub fn device_numbers(device: u64) -> (u32, u32) {
     (libc::major(device), libc::minor(device))
 }
+
+/// Whether `path` is a regular file that somebody may execute, where `root` is the root directory, which
+/// the links on the way do not lead out of. An empty `root` is this process's own.
+pub fn is_program(root: &str, path: &str) -> bool {
+    use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags};
+    let found = match root {
+        "" => rustix::fs::stat(path),
+        root => {
+            let (flags, mode) = (OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+            rustix::fs::openat(CWD, root, flags | OFlags::DIRECTORY, mode)
+                .and_then(|root| {
+                    rustix::fs::openat2(&root, path, flags, mode, ResolveFlags::IN_ROOT)
+                })
+                .and_then(|file| rustix::fs::fstat(&file))
+        }
+    };
+    found.is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_mode & 0o111 != 0
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_program_is_looked_for_below_its_root() {
+        let root = std::env::temp_dir().join(format!("warren-sys-program-{}", std::process::id()));
+        let file = |name: &str, mode: u32| {
+            let path = root.join(name);
+            std::fs::write(&path, "").expect("a file can be written");
+            let mode = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(&path, mode).expect("its mode can be set");
+        };
+        std::fs::create_dir_all(root.join("bin")).expect("a directory can be made");
+        file("bin/runs", 0o755);
+        file("bin/reads", 0o644);
+        symlink("/bin/runs", root.join("bin/linked")).expect("a link can be made");
+        let below = root.to_str().expect("the scratch path is text");
+        let found = ["/bin/runs", "/bin/linked", "/bin/reads", "/bin", "/bin/none"]
+            .map(|path| is_program(below, path));
+        assert_eq!(found, [true, true, false, false, false]);
+        assert!(is_program("", &format!("{below}/bin/runs")) && !is_program("", "/bin/linked"));
+        std::fs::remove_dir_all(&root).expect("clean up");
+    }
+}

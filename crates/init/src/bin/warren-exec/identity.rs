@@ -6,9 +6,14 @@ use std::process::{Command, Stdio};
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{ExecSpec, SpawnError};
+use warren_sys::Error;
 use warren_sys::passwd::{Database, Group, User, groups, parse_id, users};
 
-use crate::prepare::failed;
+use crate::prepare::{failed, wrong};
+
+const ENOMEM: i32 = 12;
+const ENFILE: i32 = 23;
+const EMFILE: i32 = 24;
 
 /// The user database, read again when its files changed.
 #[derive(Default)]
@@ -40,7 +45,7 @@ impl Users {
         if spec.user.is_none() && spec.login_user.is_none() && groups.count() == 0 {
             return Ok(Identity::default());
         }
-        self.refresh();
+        self.refresh().map_err(|e| wrong(ExecStep::User, &e))?;
         let login = spec.login_user.as_ref().filter(|name| spec.user.as_ref() != Some(*name));
         let login = login.map(|name| self.user(name)).transpose()?;
         let user = spec.user.as_deref().map(|name| self.user(name)).transpose()?;
@@ -66,13 +71,18 @@ impl Users {
         })
     }
 
-    fn refresh(&mut self) {
+    fn refresh(&mut self) -> Result<(), Error> {
         let now = [file_id("/etc/passwd"), file_id("/etc/group")];
         if self.seen != Some(now) {
-            // An unreadable database is an empty one: names are then unknown and refused.
-            self.database = Database::read().unwrap_or_default();
+            self.database = match Database::read() {
+                // It is there, and can be read later: nobody is unknown for want of it.
+                Err(e) if [ENOMEM, ENFILE, EMFILE].contains(&e.errno) => return Err(e),
+                // Another one that cannot be read has no names.
+                read => read.unwrap_or_default(),
+            };
             self.seen = Some(now);
         }
+        Ok(())
     }
 
     fn user(&self, name: &str) -> Result<User, SpawnError> {

@@ -11,7 +11,7 @@ use warren_init::protocol::exec::{
 };
 use warren_sys::child::{CpuSet, ExecStrings};
 use warren_sys::tree::{self, Owner};
-use warren_sys::{Error, cgroup, fdpass, process};
+use warren_sys::{Error, cgroup, fdpass, file, process};
 
 use crate::identity::{Identity, Users};
 use crate::serve::OWN_FDS_FROM;
@@ -83,7 +83,7 @@ pub fn failed(step: ExecStep, errno: i32, message: String) -> SpawnError {
 }
 
 /// An error of a step that a system call caused.
-fn wrong(step: ExecStep, error: &Error) -> SpawnError {
+pub fn wrong(step: ExecStep, error: &Error) -> SpawnError {
     failed(step, error.errno, error.what())
 }
 
@@ -194,8 +194,8 @@ fn listen(spec: &ExecSpec, fds: &FdTable) -> Result<Vec<RawFd>, SpawnError> {
     spec.listen_fds.iter().map(number).collect()
 }
 
-/// The program itself, or the first match in the search path. What does not exist is left to
-/// execve, whose error is the one to report.
+/// The program itself, or the first in the search path that can be executed. What does not exist is
+/// left to execve, whose error is the one to report.
 fn program(spec: &ExecSpec) -> Result<CString, SpawnError> {
     if spec.path.is_empty() {
         return Err(failed(ExecStep::Request, EINVAL, "no program".into()));
@@ -206,7 +206,7 @@ fn program(spec: &ExecSpec) -> Result<CString, SpawnError> {
     let root = spec.root_directory.as_deref().unwrap_or("");
     for directory in spec.search_path.split(':').filter(|d| d.starts_with('/')) {
         let inside = format!("{directory}/{}", spec.path);
-        if std::fs::metadata(format!("{root}{inside}")).is_ok_and(|m| m.is_file()) {
+        if file::is_program(root, &inside) {
             return c_string(&inside, ExecStep::Exec);
         }
     }
