@@ -84,8 +84,8 @@ pub struct Ending {
     named: Option<UnitId>,
     /// Units whose counters were read.
     counted: usize,
-    /// The groups of units go with the machine, and with the group that a container was given by
-    /// who started it: that is removed whole, as what is left of one that was killed.
+    /// The groups of units go with the machine. Those of a container are somebody else's to remove:
+    /// left to him they would cost him what they cost here.
     leaves_groups: bool,
     /// A container's process 1 is ours.
     is_container: bool,
@@ -132,7 +132,7 @@ fn is_start(happening: &Happening) -> bool {
 impl Ending {
     /// An end that begins then, or that an earlier manager had begun.
     pub fn new(action: Option<PowerAction>, scope: Scope, began: Moment) -> Ending {
-        let leaves_groups = owns_machine(scope) || ends_container(scope);
+        let leaves_groups = owns_machine(scope);
         let stops = path::Stops::default();
         let told_at = began.monotonic.after(QUIET);
         Ending {
@@ -149,13 +149,12 @@ impl Ending {
         }
     }
 
-    /// Whether groups in which nobody is may be left where they are; and whether nothing will be run
-    /// in them any more, as no way leads back from what is known to follow. The next container may be
-    /// given the group of this one as it was left.
+    /// Whether groups in which nobody is may be left where they are; and whether it is known what
+    /// follows, so that there is no way back.
     pub fn leaves_groups(&self) -> Option<bool> {
         // After a soft reboot it would be somebody else who finds them.
         let goes = self.action != Some(PowerAction::SoftReboot);
-        (self.leaves_groups && goes).then_some(self.action.is_some() && !self.is_container)
+        (self.leaves_groups && goes).then_some(self.action.is_some())
     }
 
     /// An earlier manager began it at this moment, and recorded this.
