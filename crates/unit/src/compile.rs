@@ -75,7 +75,7 @@ impl<'a> Compiler<'a> {
 
     /// What a socket's traffic is counted by, without the rest of \[Socket\].
     pub fn trigger_limit(&self) -> TriggerLimit {
-        self.run(Unit::trigger_limit).0
+        self.run(|unit| unit.trigger_limit(unit.merged.flag(id!(Socket "Accept"), false))).0
     }
 
     /// \[Mount\]

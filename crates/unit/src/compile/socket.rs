@@ -81,17 +81,17 @@ impl Unit<'_> {
             remove_on_stop: flag(id!(Socket "RemoveOnStop")),
             symlinks: merged.plain_words(id!(Socket "Symlinks")),
             fd_name: self.fd_name(),
-            trigger_limit: self.trigger_limit(),
+            trigger_limit: self.trigger_limit(accept),
             exec: Box::new(self.exec()),
             kill: self.kill(),
             cgroup: Box::new(self.cgroup()),
         }
     }
 
-    pub(super) fn trigger_limit(&self) -> TriggerLimit {
+    pub(super) fn trigger_limit(&self, accept: bool) -> TriggerLimit {
         let interval = self.merged.value(id!(Socket "TriggerLimitIntervalSec"), value::span);
         let burst = self.number(id!(Socket "TriggerLimitBurst"), 0, u32::MAX.into());
-        let burst_default = if self.merged.flag(id!(Socket "Accept"), false) { 200 } else { 20 };
+        let burst_default = if accept { 200 } else { 20 };
         TriggerLimit {
             interval: interval.map_or(Duration::from_secs(2), |s| s.unwrap_or(Duration::MAX)),
             burst: burst.unwrap_or(burst_default),
