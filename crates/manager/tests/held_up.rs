@@ -74,27 +74,16 @@ fn wait_until_held(m: &Machine, n: usize) {
     });
 }
 
-/// Helpers, and processes of services that are not their program yet, for a moment or longer.
-fn helpers_and_unborn(m: &Machine) -> (Vec<i32>, Vec<i32>) {
-    m.helper_pids().into_iter().partition(|&pid| {
-        let path = warren_sys::process::cgroup_path(pid);
-        path.is_ok_and(|path| !path.ends_with(".service"))
-    })
-}
-
-/// The second of them, when all helpers are there.
-fn unborn(m: &Machine, helpers: usize) -> Vec<i32> {
-    until("all helpers are there", || {
-        let (own, unborn) = helpers_and_unborn(m);
-        (own.len() == helpers).then_some(unborn)
-    })
+/// Processes of services that are not their program yet, when all helpers are there.
+fn unborn(m: &Machine) -> Vec<i32> {
+    m.all_helpers();
+    m.unborn_pids()
 }
 
 #[test]
 fn others_start_while_more_wait_than_there_are_helpers() {
     let Some(m) = machine("held-crowd", CROWD, "PLAYER stay") else { return };
-    let helpers = m.helper_pids().len();
-    assert!(helpers < CROWD);
+    assert!(m.all_helpers().len() < CROWD);
     std::thread::scope(|scope| {
         let starts: Vec<_> = (0..CROWD)
             .map(|n| {
@@ -105,7 +94,7 @@ fn others_start_while_more_wait_than_there_are_helpers() {
         (0..CROWD).for_each(|n| wait_until_held(&m, n));
         m.expect_job("start", "plain.service", "done");
         m.expect_job("restart", "plain.service", "done");
-        until("all are made", || (unborn(&m, helpers).len() == CROWD).then_some(()));
+        until("all are made", || (unborn(&m).len() == CROWD).then_some(()));
         (0..CROWD)
             .for_each(|n| assert_eq!(m.state(&format!("held-{n}.service")), "activating/start"));
         (0..CROWD).for_each(|n| open_gate(&m, n));
@@ -120,13 +109,12 @@ fn others_start_while_more_wait_than_there_are_helpers() {
     mains.sort_unstable();
     assert_eq!(mains.len(), CROWD + 1);
     until("each was made once", || (m.players() == mains).then_some(()));
-    assert!(unborn(&m, helpers).is_empty());
+    assert!(unborn(&m).is_empty());
 }
 
 #[test]
 fn one_that_waits_can_be_stopped_and_started_again() {
     let Some(m) = machine("held-stop", CROWD, "PLAYER stay") else { return };
-    let helpers = m.helper_pids().len();
     std::thread::scope(|scope| {
         for n in 0..CROWD {
             let m = &m;
@@ -138,7 +126,7 @@ fn one_that_waits_can_be_stopped_and_started_again() {
             m.expect_job("stop", &format!("held-{n}.service"), "done");
         }
     });
-    assert!(unborn(&m, helpers).is_empty());
+    until("nobody is being made", || unborn(&m).is_empty().then_some(()));
     let plain: Vec<u64> = m.main_pid("plain.service").into_iter().collect();
     until("the others are gone", || (m.players() == plain).then_some(()));
     open_gate(&m, 0);
@@ -164,12 +152,10 @@ fn what_is_not_there_when_the_file_system_answers_fails() {
 }
 
 /// Starts `held-0.service`, and has this done when its process is made and nobody was told of it.
-fn while_held(m: &Machine, helpers: &[i32], what: impl FnOnce(i32)) {
+fn while_held(m: &Machine, what: impl FnOnce(i32)) {
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(m.job("start", "held-0.service"), Ended::Unknown));
-        let is_new = |pid: &i32| !helpers.contains(pid);
-        let untold =
-            until("a process is made", || m.helper_pids().into_iter().find(|pid| is_new(pid)));
+        let untold = until("a process is made", || m.unborn_pids().pop());
         wait_until_held(m, 0);
         what(untold);
     });
@@ -183,9 +169,9 @@ fn while_held(m: &Machine, helpers: &[i32], what: impl FnOnce(i32)) {
 #[test]
 fn a_process_that_nobody_was_told_of_is_not_made_again() {
     let Some(m) = machine("held-untold", 1, "PLAYER stay") else { return };
-    let helpers = m.helper_pids();
+    let helpers = m.all_helpers();
     let mut made = None;
-    while_held(&m, &helpers, |untold| {
+    while_held(&m, |untold| {
         made = lab::pid_inside(untold);
         m.kill_manager();
         for helper in &helpers {
@@ -199,9 +185,8 @@ fn a_process_that_nobody_was_told_of_is_not_made_again() {
 #[test]
 fn a_helper_that_is_held_up_does_not_hold_up_the_next_manager() {
     let Some(m) = machine("held-manager", 1, "PLAYER stay") else { return };
-    let helpers = m.helper_pids();
     let mut made = None;
-    while_held(&m, &helpers, |untold| {
+    while_held(&m, |untold| {
         made = lab::pid_inside(untold);
         let before = m.manager_pid();
         m.kill_manager();
@@ -216,7 +201,6 @@ fn a_helper_that_is_held_up_does_not_hold_up_the_next_manager() {
 #[test]
 fn a_helper_that_is_killed_while_it_waits_takes_nothing_with_it() {
     let Some(m) = machine("held-killed", 2, "PLAYER stay") else { return };
-    let helpers = m.helper_pids();
     std::thread::scope(|scope| {
         let starts: Vec<_> = (0..2)
             .map(|n| {
@@ -226,14 +210,14 @@ fn a_helper_that_is_killed_while_it_waits_takes_nothing_with_it() {
             .collect();
         (0..2).for_each(|n| wait_until_held(&m, n));
         let made = until("nobody else is being made", || {
-            let made = unborn(&m, helpers.len());
+            let made = unborn(&m);
             (made.len() == 2).then_some(made)
         });
-        for pid in helpers_and_unborn(&m).0 {
+        for pid in m.helper_pids() {
             warren_sys::process::kill(pid, SIGKILL).expect("our own");
         }
         m.expect_job("start", "plain.service", "done");
-        let still = unborn(&m, helpers.len());
+        let still = unborn(&m);
         assert!(made.iter().all(|pid| still.contains(pid)), "{made:?} of {still:?}");
         (0..2).for_each(|n| open_gate(&m, n));
         for start in starts {
@@ -275,10 +259,8 @@ fn killed_before_it_tells(
     m.run(&["mkfifo", "/run/gate"]).expect("mkfifo(1)");
     std::thread::scope(|scope| {
         let start = scope.spawn(|| m.job("start", "once.service"));
-        let (helpers, made) = until("a process is made", || {
-            let (helpers, unborn) = helpers_and_unborn(&m);
-            Some((helpers, *unborn.first()?))
-        });
+        let (helpers, made) =
+            until("a process is made", || Some((m.all_helpers(), *m.unborn_pids().first()?)));
         // The one that waits for its process stops when it has no more to wait for.
         let stopped = Stopped::new(helpers);
         m.run(&["sh", "-c", ": > /run/gate"]).expect("somebody reads it");

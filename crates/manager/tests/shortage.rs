@@ -127,7 +127,7 @@ fn what_cannot_be_made_for_want_of_descriptors_says_so_and_can_be_made_later() {
     ];
     let Some(m) = Machine::start("short-helpers", &units) else { return };
     m.expect_job("start", "b.socket", "done");
-    m.helper_pids().into_iter().for_each(|helper| limit(helper, NO_MORE_FILES));
+    m.all_helpers().into_iter().for_each(|helper| limit(helper, NO_MORE_FILES));
     for unit in ["a.service", "b.service"] {
         m.expect_job("start", unit, "failed");
         m.wait_for(unit, "failed/failed");
@@ -136,7 +136,7 @@ fn what_cannot_be_made_for_want_of_descriptors_says_so_and_can_be_made_later() {
         let text = status["status_text"].as_str().unwrap_or_default();
         assert_eq!(text.matches("Too many open files").count(), 1, "{text}");
     }
-    m.helper_pids().into_iter().for_each(|helper| limit(helper, MANY_FILES));
+    m.all_helpers().into_iter().for_each(|helper| limit(helper, MANY_FILES));
     for unit in ["a.service", "b.service"] {
         m.expect_job("start", unit, "done");
     }

@@ -516,7 +516,7 @@ fn an_empty_machine_ends_without_a_sleep() {
     let calls = m.directory.join("calls");
     let traced = "trace=nanosleep,clock_nanosleep,select,exit_group,reboot";
     let mut processes = vec![m.init_pid, manager];
-    processes.extend(m.helper_pids());
+    processes.extend(m.all_helpers());
     let mut strace = Command::new("strace")
         .args(["-f", "-qq", "-e", traced, "-o"])
         .arg(&calls)

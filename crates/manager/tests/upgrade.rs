@@ -76,7 +76,7 @@ fn a_reexec_brings_new_helpers_and_disturbs_no_service() {
     let programs = Programs::new("replaced", &ours());
     let Some(m) = programs.run("replaced") else { return };
     m.expect_job("start", "a.service", "done");
-    let (pid, before) = (m.main_pid("a.service"), m.helper_pids());
+    let (pid, before) = (m.main_pid("a.service"), m.all_helpers());
     reexecute(&m);
     let is_old = |pid: &i32| before.contains(pid);
     let all_new = || m.helper_pids().len() == before.len() && !m.helper_pids().iter().any(is_old);

@@ -421,9 +421,34 @@ impl Machine {
         self.manager_pid().is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
     }
 
-    /// The exec helpers of the moment.
+    /// The exec helpers of the moment, and no process that one of them makes.
     pub fn helper_pids(&self) -> Vec<i32> {
-        children_called(self.init_pid, "warren-exec").collect()
+        self.helpers_and_unborn().0
+    }
+
+    /// The exec helpers, when as many are there as process 1 keeps: one for each CPU, at most 4.
+    pub fn all_helpers(&self) -> Vec<i32> {
+        let count = std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 4);
+        until("all helpers are there", || {
+            let helpers = self.helper_pids();
+            (helpers.len() == count).then_some(helpers)
+        })
+    }
+
+    /// Processes of units that are not their program yet, for a moment or longer.
+    pub fn unborn_pids(&self) -> Vec<i32> {
+        self.helpers_and_unborn().1
+    }
+
+    /// Both have the helper's name; a process of a unit is made in the unit's cgroup.
+    fn helpers_and_unborn(&self) -> (Vec<i32>, Vec<i32>) {
+        let group = |pid| warren_sys::process::cgroup_path(pid).ok();
+        let own = group(self.init_pid).expect("process 1 runs");
+        let (helpers, unborn): (Vec<_>, Vec<_>) = children_called(self.init_pid, "warren-exec")
+            .filter_map(|pid| Some((pid, group(pid)?)))
+            .partition(|(_, group)| *group == own);
+        let pids = |found: Vec<(i32, String)>| found.into_iter().map(|(pid, _)| pid).collect();
+        (pids(helpers), pids(unborn))
     }
 
     /// Processes that run the player as children of process 1: the services' main processes.
@@ -440,7 +465,8 @@ impl Machine {
 
     /// SIGKILL to an exec helper; false if there is none.
     pub fn kill_helper(&self) -> bool {
-        self.kill_child("warren-exec")
+        let helper = self.helper_pids().first().copied();
+        helper.is_some_and(|pid| warren_sys::process::kill(pid, 9).is_ok())
     }
 
     /// SIGKILL to a child of process 1 with this command name; false if there is none.
