@@ -176,7 +176,10 @@ fn a_start_that_is_under_way_tells_its_time() {
         let path = m.call("Why", &json!({"unit": unit}))["units"][0]["path"].clone();
         path.as_array().and_then(|path| path.last()).cloned().unwrap_or_default()
     };
-    let slow = &told("slow.service")["under_way"];
+    let slow = &until("it has a process", || {
+        let slow = told("slow.service")["under_way"].clone();
+        slow["process"].is_string().then_some(slow)
+    });
     let (so_far, left) = (slow["so_far_us"].as_u64(), slow["left_us"].as_u64());
     // Two clocks are read, so it is not the limit to the last microsecond.
     let whole = so_far.zip(left).map(|(so_far, left)| (so_far + left) / 1_000_000);

@@ -127,6 +127,7 @@ fn what_cannot_be_made_for_want_of_descriptors_says_so_and_can_be_made_later() {
     ];
     let Some(m) = Machine::start("short-helpers", &units) else { return };
     m.expect_job("start", "b.socket", "done");
+    settled_manager(&m);
     m.all_helpers().into_iter().for_each(|helper| limit(helper, NO_MORE_FILES));
     for unit in ["a.service", "b.service"] {
         m.expect_job("start", unit, "failed");

@@ -113,7 +113,7 @@ fn first_signal_us(recording: &Recording) -> Option<u64> {
 /// Managers of users end what is theirs, each within the one time that its own unit has.
 #[test]
 fn managers_of_users_end_in_order_and_within_one_budget() {
-    let (users, each, budget_s) = (size(3, 200), 10, size(2, 20));
+    let (users, each, budget_s) = (size(3, 200), 10, size(4, 20));
     let init = program_of("warren-init", "warren-init");
     let manager = env!("CARGO_BIN_EXE_warrend");
     let session = format!(
