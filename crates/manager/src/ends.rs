@@ -48,6 +48,7 @@ impl Daemon {
                 self.process_ended(pid, status);
             }
         }
+        self.init.all_told();
     }
 
     pub(crate) fn read_groups(&mut self) {

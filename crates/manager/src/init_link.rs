@@ -63,6 +63,8 @@ pub struct InitLink {
     wake: EventFd,
     room: EventFd,
     next: u64,
+    /// Records before this one have become events.
+    told: u64,
     /// Messages that came while the store was read, or while there was no room for a request.
     early: RefCell<VecDeque<FromInit>>,
 }
@@ -79,7 +81,8 @@ impl InitLink {
         };
         let Handed { welcome, ring, wake, room, helpers } = *handed;
         let next = ring.read_position();
-        let mut link = InitLink { socket, ring, wake, room, next, early: RefCell::default() };
+        let early = RefCell::default();
+        let mut link = InitLink { socket, ring, wake, room, next, told: next, early };
         let stored = link.take_store()?;
         Ok((link, Greeting { welcome, helpers, stored }))
     }
@@ -127,8 +130,8 @@ impl InitLink {
         }
     }
 
-    /// Ended processes not seen yet, at most `max`. They count as handled only after
-    /// [`InitLink::release`].
+    /// Ended processes not seen yet, at most `max`. Their records are not released before all of them
+    /// have become events ([`InitLink::all_told`]).
     pub fn ended(&mut self, max: usize) -> Vec<ExitRecord> {
         let mut out = Vec::new();
         while out.len() < max
@@ -143,10 +146,15 @@ impl InitLink {
         out
     }
 
-    /// Everything seen so far, up to the record `held` if there is one, is written down: its place
+    /// What was seen so far has become events.
+    pub fn all_told(&mut self) {
+        self.told = self.next;
+    }
+
+    /// Everything that became events, up to the record `held` if there is one, is written down: its place
     /// in the ring is free.
     pub fn release(&self, held: Option<u64>) {
-        let done = held.unwrap_or(self.next).min(self.next);
+        let done = held.unwrap_or(self.told).min(self.told);
         if self.ring.read_position() < done && self.ring.release(done) {
             self.room.notify();
         }

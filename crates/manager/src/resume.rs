@@ -235,11 +235,13 @@ impl Daemon {
     fn take_late_replies(&mut self) {
         let replies = std::mem::take(&mut self.answered).replies;
         let given_up = self.core.given_up();
+        self.resuming = true;
         for (id, (reply, pidfd)) in replies {
             if given_up.contains(&id) {
                 self.spawned(reply, pidfd);
             }
         }
+        self.resuming = false;
         self.turn();
         for id in self.core.given_up() {
             let error = "it was never begun".to_owned();

@@ -123,8 +123,12 @@ impl Daemon {
     }
 
     /// Forgets ends of processes that nobody will ask for: every spawn that was under way when
-    /// they were seen has been answered.
+    /// they were seen has been answered. While what the last incarnation asked for is gone through, nobody
+    /// knows that of the rest.
     pub(crate) fn forget_orphans(&mut self) {
+        if self.resuming {
+            return;
+        }
         match self.helpers.oldest_under_way() {
             Some(oldest) => {
                 self.early_exits.retain(|_, early| early.sent >= oldest);

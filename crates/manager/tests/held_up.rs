@@ -291,6 +291,47 @@ fn the_end_of_what_a_helper_could_not_tell_of_is_heard() {
     assert_eq!(m.status("once.service")["result"], "exit-code");
 }
 
+/// Several at once, to a manager that comes when all of it has happened: what is known of one is no reason to
+/// forget the end of another.
+#[test]
+fn the_ends_of_all_that_helpers_could_not_tell_of_are_heard() {
+    const SERVICES: usize = 2;
+    let name = |n: usize| format!("once{n}.service");
+    let units: Vec<(String, String)> = (0..SERVICES)
+        .map(|n| {
+            let gate = format!("StandardInput=file:/run/gate-{n}");
+            (name(n), format!("[Service]\nType=oneshot\n{gate}\nExecStart=@P exit:7"))
+        })
+        .collect();
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, text)| (&**n, &**text)).collect();
+    let Some(m) = Machine::start("held-ends", &units) else { return };
+    let helpers = m.all_helpers();
+    if helpers.len() < SERVICES {
+        return lab::not_run("held-ends", "a second processor");
+    }
+    (0..SERVICES)
+        .for_each(|n| _ = m.run(&["mkfifo", &format!("/run/gate-{n}")]).expect("mkfifo(1)"));
+    for n in 0..SERVICES {
+        m.call("Job", &json!({"type": "start", "unit": name(n), "wait": false}));
+    }
+    let made = until("their processes are made", || {
+        let made = m.unborn_pids();
+        (made.len() == SERVICES).then_some(made)
+    });
+    let stopped = Stopped::new(helpers);
+    for n in 0..SERVICES {
+        m.run(&["sh", "-c", &format!(": > /run/gate-{n}")]).expect("somebody reads it");
+    }
+    let is_gone = |&pid: &i32| warren_sys::process::kill(pid, 0).is_err();
+    until("they have ended", || made.iter().all(is_gone).then_some(()));
+    assert!(m.kill_manager());
+    (0..SERVICES).for_each(|n| m.wait_for(&name(n), "failed/failed"));
+    for n in 0..SERVICES {
+        assert_eq!(m.status(&name(n))["result"], "exit-code", "{}", m.status(&name(n)));
+    }
+    drop(stopped);
+}
+
 /// A condition that asks a server which does not answer holds up its own unit alone. Not even SIGKILL ends
 /// the thread that asks, so the manager may stay when it is killed: another one takes its place.
 #[test]
