@@ -227,22 +227,26 @@ fn mount_fuse(directory: &str, what: &str) -> std::fs::File {
     device
 }
 
-/// A file system with an empty `file` and ten directories. Names are good for no time, so that the
-/// server is asked at every look at a path, as with a network file system that others change.
+/// A file system with an empty `file` and ten directories, in which sockets can be made. Names are good for
+/// no time, so that the server is asked at every look at a path, as with a network file system that others
+/// change.
 fn serve_files(directory: &str) {
     hold_signals(&[SIGTERM]);
     let device = mount_fuse(directory, "files");
-    std::thread::spawn(move || while answer_fuse(&device).is_some() {});
+    let mut made = Vec::new();
+    std::thread::spawn(move || while answer_fuse(&device, &mut made).is_some() {});
     tell("READY=1");
     stay(true);
 }
 
 /// Answers one question of the kernel's (linux/fuse.h, version 7.31); nothing when the mount is gone.
-fn answer_fuse(mut device: &std::fs::File) -> Option<()> {
+/// `made` are the names of sockets.
+fn answer_fuse(mut device: &std::fs::File, made: &mut Vec<Vec<u8>>) -> Option<()> {
     use std::io::Read;
     const ROOT: u64 = 1;
     const FILE: u64 = 2;
     const DIRECTORIES: u64 = 10;
+    const SOCKETS: u64 = 20;
     const ENOENT: i32 = 2;
     const ENOSYS: i32 = 38;
     let mut question = vec![0; 1 << 18];
@@ -252,20 +256,34 @@ fn answer_fuse(mut device: &std::fs::File) -> Option<()> {
     let (operation, unique, node) = (word(4), long(8), long(16));
     let words = |words: &[u32]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
     let attributes = |node: u64| {
-        let mode = if node == FILE { 0o100_644 } else { 0o040_755 };
+        let mode = match node {
+            FILE => 0o100_644,
+            SOCKETS.. => 0o140_666,
+            _ => 0o040_755,
+        };
         let number = node as u32;
         let mut all = [0; 22];
         (all[0], all[15], all[16]) = (number, mode, 1);
         words(&all)
     };
-    let name = question[40..length].split(|&byte| byte == 0).next().unwrap_or_default();
+    // What is to be made is named behind 16 bytes that say what it is to be.
+    let names = if operation == 8 { 56 } else { 40 };
+    let name = question.get(names..length).unwrap_or_default();
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    match operation {
+        8 => made.push(name.to_vec()),
+        10 => made.iter_mut().filter(|made| *made == name).for_each(Vec::clear),
+        _ => {}
+    }
+    let socket = made.iter().position(|made| made == name && !name.is_empty());
     let child = match (operation, name) {
+        (1 | 8, _) if socket.is_some() => socket.map(|number| SOCKETS + number as u64),
         (1, b"file") => Some(FILE),
         (1, [b'd', digit @ b'0'..=b'9']) => Some(DIRECTORIES + u64::from(digit - b'0')),
         _ => None,
     };
     let body = match (operation, child) {
-        (1, Some(child)) => {
+        (1 | 8, Some(child)) => {
             Ok([words(&[child as u32, 0, 0, 0, 0, 0, 0, 0, 0, 0]), attributes(child)].concat())
         }
         // Not even SIGKILL ends who asks for it, once it was asked for.
@@ -273,10 +291,10 @@ fn answer_fuse(mut device: &std::fs::File) -> Option<()> {
         (1, None) => Err(ENOENT),
         // Forgotten, interrupted: no answer.
         (2 | 36 | 42, _) => return Some(()),
-        (3, _) => Ok([words(&[0; 4]), attributes(node.max(ROOT))].concat()),
+        (3 | 4, _) => Ok([words(&[0; 4]), attributes(node.max(ROOT))].concat()),
         (14 | 27, _) => Ok(words(&[0; 4])),
-        // Read, released, flushed, nothing in the directory.
-        (15 | 18 | 25 | 28 | 29, _) => Ok(Vec::new()),
+        // Removed, read, released, flushed, nothing in the directory.
+        (10 | 15 | 18 | 25 | 28 | 29, _) => Ok(Vec::new()),
         (17, _) => Ok(words(&[0; 20])),
         (26, _) => {
             let mut all = [0; 16];

@@ -230,6 +230,7 @@ impl Daemon {
             self.workers.relieve(Instant::now());
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
+            self.leave_late_sockets();
             self.events.push_back(Event::Tick);
         }
     }
@@ -256,6 +257,7 @@ impl Daemon {
             self.helpers.patience_left(moment),
             self.workers.patience_left(moment),
             self.traps.patience_left(moment),
+            self.sockets.patience_left(moment),
         ];
         let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
@@ -343,6 +345,7 @@ impl Daemon {
         let gone = self.mounts.take_gone_traps(&graph);
         gone.into_iter().for_each(|unit| self.traps.look(unit));
         self.events.extend(self.traps.hear());
+        self.hear_of_sockets();
     }
 
     /// Has the units of mounts loaded that no file is for. What goes at the end needs no new
@@ -462,6 +465,7 @@ impl Daemon {
         }
         self.kill_groups();
         self.traps.begin();
+        self.sockets.begin();
         self.check_conditions();
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);

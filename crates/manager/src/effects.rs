@@ -10,12 +10,11 @@ use warren_core::event::{Done, Effect, Event, Verdict};
 use warren_core::ids::{EffectId, UnitId};
 use warren_core::settings::{Compiled, TypeSettings};
 use warren_init::protocol::exec::StdOutput;
-use warren_sys::epoll::Interest;
 use warren_sys::socket;
 use warren_trace::words::Reading;
 use warren_unit::config::{Condition, EmergencyAction, Preserve, UnitSection};
 
-use crate::daemon::{Daemon, now, token};
+use crate::daemon::{Daemon, now};
 use crate::loader::is_of_kernel;
 use crate::orders::Order;
 use crate::say;
@@ -45,7 +44,7 @@ impl Daemon {
                 let result = self.make_group(unit, &settings);
                 self.done(id, result);
             }
-            Effect::Listen { id, unit, settings } => self.listen(id, unit, &settings),
+            Effect::Listen { id, unit, settings } => self.listen(id, unit, settings),
             Effect::Mount { id, unit, settings, remount } => {
                 self.start_mount(id, unit, settings, remount);
             }
@@ -70,7 +69,7 @@ impl Daemon {
                     Done::Ok
                 });
             }
-            Effect::CloseSockets { unit, remove } => self.close_sockets(unit, remove.as_deref()),
+            Effect::CloseSockets { unit, remove } => self.close_sockets(unit, remove),
             Effect::WatchSockets { unit, on: true, accept: true } => self.open_door(unit),
             Effect::WatchSockets { unit, on: false, accept: true } => self.close_door(unit),
             Effect::WatchSockets { unit, on, accept: false } => self.watch_sockets(unit, on),
@@ -176,53 +175,6 @@ impl Daemon {
                     Done::MainProcess { pid }
                 });
             }
-        }
-    }
-
-    // ---- sockets ----
-
-    fn listen(&mut self, id: EffectId, unit: UnitId, settings: &Compiled) {
-        let name = self.unit_name(unit);
-        let result = self.sockets.open(unit, &name, settings.socket());
-        let result = match result {
-            Ok(fds) => {
-                for (index, open) in self.sockets.get(unit).iter().enumerate() {
-                    let stored = crate::sockets::stored_name(&name, index);
-                    if let Err(e) = self.init.store(&stored, open.fd.as_fd()) {
-                        say!("{name}: init cannot keep its socket: {e}");
-                    }
-                }
-                Done::Listening { fds }
-            }
-            Err(error) => Done::Failed { error },
-        };
-        self.done(id, result);
-    }
-
-    fn close_sockets(&mut self, unit: UnitId, remove: Option<&Compiled>) {
-        let name = self.unit_name(unit);
-        let ends = self.ending.as_ref().is_some_and(|ending| ending.takes_init());
-        for index in self.sockets.close(unit, remove.map(Compiled::socket), ends) {
-            let _ = self.init.drop_stored(&crate::sockets::stored_name(&name, index));
-        }
-    }
-
-    pub(crate) fn watch_sockets(&mut self, unit: UnitId, on: bool) {
-        if !self.sockets.set_watched(unit, on) {
-            return;
-        }
-        for open in self.sockets.get(unit) {
-            let _ = match on {
-                true => self.epoll.add(&open.fd, token::SOCKET | u64::from(unit.0), Interest::READ),
-                false => self.epoll.remove(&open.fd),
-            };
-        }
-    }
-
-    /// Traffic: with `Accept=no` the service is started, else each connection gets an instance.
-    pub(crate) fn socket_ready(&mut self, unit: UnitId) {
-        if !self.knock(unit) {
-            self.events.push_back(Event::Incoming { unit });
         }
     }
 

@@ -254,7 +254,7 @@ fn make(
         told_at_once: 0,
         dying: Vec::new(),
         sweep: Sweep::new(wake.clone()),
-        sockets: Sockets::default(),
+        sockets: Sockets::new(wake.clone(), &options.runtime_dir),
         traps: traps.map_err(text("making the autofs pipe"))?,
         notify: notify.map_err(text("binding the notify socket"))?,
         workers: Workers::start(wake.clone()).map_err(text("starting workers"))?,

@@ -1,7 +1,8 @@
-//! What units leave behind that is taken away off the loop: automount points always, cgroups at the
-//! end, when thousands go at once and nobody can want them back.
+//! What units leave behind that is taken away off the loop: automount points always, what sockets were
+//! known by where the way there may take a moment, cgroups at the end, when thousands go at once and nobody
+//! can want them back.
 //!
-//! What may meet an automount point that is still going (a mount, another trap) waits for it. Last
+//! What may meet an automount point or socket that is still going (a mount, another trap) waits for it. Last
 //! steps are taken when everything has gone ([`Daemon::is_swept`]).
 
 use std::sync::Arc;
@@ -51,7 +52,7 @@ impl Sweep {
         Sweep { groups: Aside::new("groups", wake, remove), held: Vec::new() }
     }
 
-    /// This effect waits until all automount points that are to go have gone; it may be one that the
+    /// This effect waits until all that is to go has gone; it may be one that the
     /// last manager asked for already.
     pub fn hold(&mut self, effect: Effect, resuming: bool) {
         self.held.push(Held { effect, resuming });
@@ -116,21 +117,27 @@ impl Daemon {
     /// What earlier batches left to do and is not done yet; the next manager does it again.
     pub(crate) fn still_late(&mut self) -> Vec<Late> {
         let groups = self.sweep.groups.under_way().map(|unit| Late::CleanUp(unit, false));
-        groups.chain(self.traps.going().map(|trap| Late::CloseTrap(trap.unit))).collect()
+        let traps = self.traps.going().map(|trap| Late::CloseTrap(trap.unit));
+        groups.chain(traps).chain(self.sockets.removing().map(Late::CloseSockets)).collect()
     }
 
-    /// Whether an effect is to wait until automount points have gone.
+    /// Whether an effect is to wait until automount points, and what sockets were known by, have gone.
     pub(crate) fn must_wait(&mut self, effect: &Effect) -> bool {
         let meets = matches!(
             effect,
             Effect::Mount { .. } | Effect::Unmount { .. } | Effect::SetTrap { .. }
         );
-        meets && (!self.sweep.held.is_empty() || !self.traps.have_gone())
+        meets && (!self.sweep.held.is_empty() || !self.has_gone())
+    }
+
+    /// Whether all automount points have gone that were to go, and all that sockets were known by.
+    fn has_gone(&mut self) -> bool {
+        self.traps.have_gone() && self.sockets.removing().next().is_none()
     }
 
     /// Carries out what waited, if it need not wait any more and is not given up.
     pub(crate) fn carry_out_held(&mut self) {
-        if !self.sweep.held.is_empty() && self.traps.have_gone() {
+        if !self.sweep.held.is_empty() && self.has_gone() {
             let resumes = self.resuming;
             let core = &self.core;
             let is_wanted = |held: &Held| held.effect.id().and_then(|id| core.effect_unit(id));
@@ -164,6 +171,6 @@ impl Daemon {
     /// has.
     pub(crate) fn is_swept(&mut self) -> bool {
         let groups = self.sweep.groups.is_idle();
-        self.traps.have_gone() && groups && self.sweep.held.is_empty()
+        self.has_gone() && groups && self.sweep.held.is_empty()
     }
 }

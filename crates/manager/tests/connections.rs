@@ -17,6 +17,46 @@ fn connect(m: &Machine) -> UnixStream {
     stream
 }
 
+/// A number needs no entry in the user database. Whom they are to belong to decides who may connect: they are not
+/// opened for others.
+#[test]
+fn sockets_belong_to_whom_they_are_to() {
+    use std::os::unix::fs::MetadataExt;
+    const OTHERS: [(&str, &str, Option<(u32, u32)>); 5] = [
+        ("number", "SocketUser=12345\nSocketGroup=54321", Some((12345, 54321))),
+        ("group", "SocketGroup=54321", Some((0, 54321))),
+        ("name", "SocketUser=daemon", Some((1, 1))),
+        ("nobody", "SocketUser=no-such-user", None),
+        ("no-group", "SocketGroup=no-such-group", None),
+    ];
+    let mut units = Vec::new();
+    for (kind, at) in [("s", "ListenStream"), ("f", "ListenFIFO")] {
+        for (name, owner, _) in OTHERS {
+            let text = format!("[Socket]\n{at}=/run/{kind}/{name}\nSocketMode=0640\n{owner}");
+            units.push((format!("{kind}-{name}.socket"), text));
+            let service = "[Service]\nExecStart=@P stay".to_owned();
+            units.push((format!("{kind}-{name}.service"), service));
+        }
+    }
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, text)| (&**n, &**text)).collect();
+    let Some(m) = Machine::start("owners", &units) else { return };
+    for kind in ["s", "f"] {
+        for (name, owner, expected) in OTHERS {
+            let unit = format!("{kind}-{name}.socket");
+            let Some(expected) = expected else {
+                m.expect_job("start", &unit, "failed");
+                let said = m.status(&unit).to_string();
+                assert!(said.contains(&format!("{owner}: no such ")), "{said}");
+                continue;
+            };
+            m.expect_job("start", &unit, "done");
+            let file = std::fs::metadata(m.inside(&format!("/run/{kind}/{name}"))).expect("it");
+            assert_eq!((file.uid(), file.gid()), expected, "{unit}");
+            assert_eq!(file.mode() & 0o7777, 0o640, "{unit}");
+        }
+    }
+}
+
 /// What the service says until it closes the connection.
 fn answer(mut stream: UnixStream) -> String {
     let mut text = String::new();

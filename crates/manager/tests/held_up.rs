@@ -5,6 +5,8 @@
 
 mod lab;
 
+use std::io::Read;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use lab::{Ended, Machine, until};
@@ -468,6 +470,68 @@ fn automount_points_past_a_server_that_does_not_answer_hold_up_nobody_else() {
     });
     m.expect_job("start", "run-files-d1.automount", "done");
     m.run(&["ls", "/run/files/d1"]).expect("it is mounted");
+}
+
+/// Sockets are opened where the server on the way does not answer without holding up anybody else, which is
+/// given up after a time, and removed there, before the same unit opens them again.
+#[test]
+fn sockets_past_a_server_that_does_not_answer_hold_up_nobody_else() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-sockets", "/dev/fuse");
+    }
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("plain.service", "[Service]\nExecStart=@P stay"),
+        ("old.socket", "[Socket]\nListenStream=/run/files/old\nAccept=yes\nRemoveOnStop=yes"),
+        ("old@.service", "[Service]\nExecStart=@P answer"),
+        ("new.socket", "[Socket]\nListenStream=/run/files/new\nAccept=yes"),
+        ("new@.service", "[Service]\nExecStart=@P answer"),
+        ("near.socket", "[Socket]\nListenStream=/run/near\nAccept=yes"),
+        ("near@.service", "[Service]\nExecStart=@P answer"),
+    ];
+    let Some(m) = Machine::start("held-sockets", &units) else { return };
+    let answers = |path: &str| {
+        let mut text = String::new();
+        let mut stream = UnixStream::connect(m.inside(path)).expect("it listens");
+        stream.read_to_string(&mut text).expect("an answer");
+        assert!(!text.is_empty());
+    };
+    let begin = |job: &str, unit: &str| {
+        m.call("Job", &json!({"type": job, "unit": unit, "wait": false}));
+    };
+    let is_there = |path: &str| m.run(&["test", "-S", path]).is_ok();
+    m.expect_job("start", "server.service", "done");
+    m.expect_job("start", "old.socket", "done");
+    answers("/run/files/old");
+    m.expect_job("restart", "old.socket", "done");
+    answers("/run/files/old");
+    m.expect_job("stop", "old.socket", "done");
+    until("it is removed", || (!is_there("/run/files/old")).then_some(()));
+    m.expect_job("start", "old.socket", "done");
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.stop_server(&server);
+    begin("start", "new.socket");
+    m.expect_job("stop", "old.socket", "done");
+    begin("start", "old.socket");
+    m.expect_job("restart", "plain.service", "done");
+    m.expect_job("start", "near.socket", "done");
+    assert!(m.kill_manager());
+    m.wait_until_it_listens();
+    m.expect_job("restart", "plain.service", "done");
+    answers("/run/near");
+    m.wait_for("new.socket", "failed/failed");
+    let said = m.status("new.socket").to_string();
+    assert!(said.contains("/run/files/new: the way there has not answered within "), "{said}");
+    // Now it does.
+    m.run(&["kill", "-CONT", &server]).expect("it goes on");
+    for (unit, path) in [("new.socket", "/run/files/new"), ("old.socket", "/run/files/old")] {
+        m.expect_job("start", unit, "done");
+        answers(path);
+    }
+    m.expect_job("stop", "new.socket", "done");
+    m.expect_job("stop", "old.socket", "done");
+    until("it is removed", || (!is_there("/run/files/old")).then_some(()));
+    assert!(is_there("/run/files/new"), "nobody asked for that");
 }
 
 /// Who has stopped a unit finds its traces gone, and who has started it again its own.

@@ -139,10 +139,52 @@ pub fn is_program(root: &str, path: &str) -> bool {
     })
 }
 
+/// Whether the way to `path`, which need not exist, leads from the directory `base` over no other mount and
+/// no link: nobody's server is asked on it, and nobody mounts something first. False without openat2(2).
+pub fn is_within(base: &Path, path: &Path) -> bool {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let Ok(below) = path.strip_prefix(base) else { return false };
+    let Ok(base) = rustix::fs::openat(CWD, base, flags | OFlags::DIRECTORY, Mode::empty()) else {
+        return false;
+    };
+    let looks = below
+        .ancestors()
+        .filter(|way| !way.as_os_str().is_empty())
+        .map(|way| rustix::fs::openat2(&base, way, flags, Mode::empty(), resolve).map(drop));
+    // What is missing is made, below what is there.
+    let mut found = looks.skip_while(|look| *look == Err(rustix::io::Errno::NOENT));
+    found.next().is_none_or(|look| look.is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn what_lies_within_needs_nobody() {
+        let base = std::env::temp_dir().join(format!("warren-sys-within-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&base);
+        std::fs::create_dir_all(base.join("there")).expect("a directory");
+        symlink("there", base.join("link")).expect("a link");
+        let check = |path: &str, expected: bool| {
+            assert_eq!(is_within(&base, &base.join(path)), expected, "{path}");
+        };
+        check("there", true);
+        check("new", true);
+        check("there/new/and/newer", true);
+        check("link", true);
+        check("link/new", false);
+        check("there/../new", true);
+        check("../other", false);
+        check("", true);
+        check("/etc/passwd", false);
+        assert!(!is_within(&base.join("missing"), &base.join("missing/new")));
+        assert!(!is_within(Path::new("/"), Path::new("/proc/self")), "another mount");
+        std::fs::remove_dir_all(&base).expect("it can be removed");
+    }
 
     #[test]
     fn a_program_is_looked_for_below_its_root() {

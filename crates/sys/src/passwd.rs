@@ -1,10 +1,10 @@
-//! The user database, from `/etc/passwd` and `/etc/group` alone: passwd(5), group(5).
+//! The user database, from `/etc/passwd` and `/etc/group`: passwd(5), group(5).
 //!
-//! Pure functions over the files' text; nothing loads name service modules into our processes.
-//! Users that only a name service knows are looked up by a child (getent(1)), by whoever needs
-//! them: its output has the same format.
+//! Nothing loads name service modules into our processes: users that only a name service knows are looked up
+//! by a child (getent(1)), whose output has the same format.
 
 use std::fs;
+use std::process::{Command, Stdio};
 
 use crate::error::{Context, Error, Result};
 
@@ -64,6 +64,39 @@ impl Database {
         groups(&self.group).find(|g| gid.map_or(g.name == name_or_gid, |id| g.gid == id))
     }
 
+    /// A user by name or number, of the files or else of the name services, for which this waits. A number
+    /// needs no entry; systemd.exec(5), "User=".
+    pub fn find_user(&self, name_or_uid: &str) -> Option<User> {
+        let served = || users(&getent("passwd", name_or_uid)?).next();
+        let unlisted = || {
+            let uid = parse_id(name_or_uid)?;
+            let (home, shell) = ("/".to_owned(), "/bin/sh".to_owned());
+            Some(User { name: name_or_uid.to_owned(), uid, gid: uid, home, shell })
+        };
+        self.user(name_or_uid).or_else(served).or_else(unlisted)
+    }
+
+    /// A group by name or number, as [`Database::find_user`] has users.
+    pub fn find_group(&self, name_or_gid: &str) -> Option<Group> {
+        let served = || groups(&getent("group", name_or_gid)?).next();
+        let unlisted = || {
+            let gid = parse_id(name_or_gid)?;
+            Some(Group { name: name_or_gid.to_owned(), gid, members: Vec::new() })
+        };
+        self.group(name_or_gid).or_else(served).or_else(unlisted)
+    }
+
+    /// The groups of a user: the primary one, and those that list it. A user of the files has them there;
+    /// name services are asked for those of another.
+    pub fn find_groups_of(&self, user: &User, primary: u32) -> Vec<u32> {
+        if self.user(&user.name).is_some() {
+            return self.groups_of(&user.name, primary);
+        }
+        let text = getent("initgroups", &user.name).unwrap_or_default();
+        let listed = text.split_ascii_whitespace().skip(1).filter_map(parse_id);
+        listed.chain([primary]).collect()
+    }
+
     /// Groups of a user as initgroups(3) would set them: the primary one and those that list
     /// the name; sorted.
     pub fn groups_of(&self, user: &str, primary: u32) -> Vec<u32> {
@@ -84,6 +117,21 @@ pub fn users(text: &str) -> impl Iterator<Item = User> + '_ {
 /// The groups of a group(5) text; damaged lines are skipped.
 pub fn groups(text: &str) -> impl Iterator<Item = Group> + '_ {
     text.lines().filter_map(parse_group)
+}
+
+/// Asks the name services in a process of their own. `None` when there is no answer.
+fn getent(database: &str, key: &str) -> Option<String> {
+    if key.starts_with('-') {
+        return None;
+    }
+    let output = Command::new("getent")
+        .args([database, key])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let answered = output.status.success();
+    answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// `4294967295` and `65535` stand for "no id" in the kernel's interfaces and are no ids.

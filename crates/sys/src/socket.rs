@@ -422,7 +422,8 @@ fn bind_path(
         }
         other => other.call_on("bind", path)?,
     }
-    refused.extend(set_owner(path, options).err());
+    set_owner(path, options)?;
+    refused.extend(set_mode(path, options).err());
     Ok(())
 }
 
@@ -430,12 +431,17 @@ fn is_socket(path: &str) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_socket())
 }
 
-/// Mode and owner of a socket file or FIFO, exactly, whatever the umask was.
+/// Owner of a socket file or FIFO. Without it others than those who are meant could connect.
 fn set_owner(path: &str, options: &SocketOptions) -> Result<()> {
-    use std::os::unix::fs::{PermissionsExt, lchown};
-    if options.uid.is_some() || options.gid.is_some() {
-        lchown(path, options.uid, options.gid).call_on("chown", path)?;
+    if options.uid.is_none() && options.gid.is_none() {
+        return Ok(());
     }
+    std::os::unix::fs::lchown(path, options.uid, options.gid).call_on("chown", path)
+}
+
+/// Mode of a socket file or FIFO, exactly, whatever the umask was.
+fn set_mode(path: &str, options: &SocketOptions) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
     let mode = std::fs::Permissions::from_mode(options.mode & 0o7777);
     std::fs::set_permissions(path, mode).call_on("chmod", path)
 }
@@ -470,7 +476,8 @@ pub fn open_fifo(path: &str, options: &SocketOptions) -> Result<Listening> {
     }
     let mut refused = Vec::new();
     if made {
-        refused.extend(set_owner(path, options).err());
+        set_owner(path, options)?;
+        refused.extend(set_mode(path, options).err());
     }
     if let Some(bytes) = options.pipe_size {
         let set = rustix::pipe::fcntl_setpipe_size(&fd, bytes as usize);
@@ -521,12 +528,12 @@ pub fn open_message_queue(
     // SAFETY: on Linux a queue's descriptor is a file descriptor, new and nobody else's.
     let fd = unsafe { <OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd) };
     let mode = rustix::fs::Mode::from_raw_mode(options.mode & 0o777);
-    let mut refused: Vec<Error> =
+    let refused: Vec<Error> =
         rustix::fs::fchmod(&fd, mode).call_on("chmod", name).err().into_iter().collect();
     let (uid, gid) =
         (options.uid.map(rustix::fs::Uid::from_raw), options.gid.map(rustix::fs::Gid::from_raw));
     if uid.is_some() || gid.is_some() {
-        refused.extend(rustix::fs::fchown(&fd, uid, gid).call_on("chown", name).err());
+        rustix::fs::fchown(&fd, uid, gid).call_on("chown", name)?;
     }
     Ok(Listening { fd, refused })
 }

@@ -1,13 +1,12 @@
-//! Who the process runs as: names to numbers, through the files and, failing that, getent(1).
+//! Who the process runs as: names to numbers.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Stdio};
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{ExecSpec, SpawnError};
 use warren_sys::Error;
-use warren_sys::passwd::{Database, Group, User, groups, parse_id, users};
+use warren_sys::passwd::{Database, Group, User};
 
 use crate::prepare::{failed, wrong};
 
@@ -54,7 +53,7 @@ impl Users {
         let mut groups = match (&user, gid) {
             // As systemd has it.
             (Some(user), _) if user.uid == 0 => Vec::new(),
-            (Some(user), Some(gid)) => self.groups_of(user, gid),
+            (Some(user), Some(gid)) => self.database.find_groups_of(user, gid),
             _ => Vec::new(),
         };
         for name in &spec.supplementary_groups {
@@ -86,44 +85,13 @@ impl Users {
     }
 
     fn user(&self, name: &str) -> Result<User, SpawnError> {
-        if let Some(user) = self.database.user(name) {
-            return Ok(user);
-        }
-        let found = getent("passwd", name).and_then(|text| users(&text).next());
-        match (found, parse_id(name)) {
-            (Some(user), _) => Ok(user),
-            // A number needs no entry; systemd.exec(5), "User=".
-            (None, Some(uid)) => Ok(User {
-                name: name.to_owned(),
-                uid,
-                gid: uid,
-                home: "/".to_owned(),
-                shell: "/bin/sh".to_owned(),
-            }),
-            (None, None) => Err(failed(ExecStep::User, 0, format!("no such user: {name}"))),
-        }
+        let user = self.database.find_user(name);
+        user.ok_or_else(|| failed(ExecStep::User, 0, format!("no such user: {name}")))
     }
 
     fn group(&self, name: &str) -> Result<Group, SpawnError> {
-        if let Some(group) = self.database.group(name) {
-            return Ok(group);
-        }
-        let found = getent("group", name).and_then(|text| groups(&text).next());
-        match (found, parse_id(name)) {
-            (Some(group), _) => Ok(group),
-            (None, Some(gid)) => Ok(Group { name: name.into(), gid, members: Vec::new() }),
-            (None, None) => Err(failed(ExecStep::Group, 0, format!("no such group: {name}"))),
-        }
-    }
-
-    /// A user of the files has its groups there; others are asked for.
-    fn groups_of(&self, user: &User, primary: u32) -> Vec<u32> {
-        if self.database.user(&user.name).is_some() {
-            return self.database.groups_of(&user.name, primary);
-        }
-        let text = getent("initgroups", &user.name).unwrap_or_default();
-        let listed = text.split_ascii_whitespace().skip(1).filter_map(parse_id);
-        listed.chain([primary]).collect()
+        let group = self.database.find_group(name);
+        group.ok_or_else(|| failed(ExecStep::Group, 0, format!("no such group: {name}")))
     }
 }
 
@@ -134,21 +102,6 @@ fn group_is_set(spec: &ExecSpec) -> bool {
 fn file_id(path: &str) -> FileId {
     let id = |m: fs::Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
     fs::metadata(path).map(id).unwrap_or_default()
-}
-
-/// Asks the name services in a process of their own. `None` when there is no answer.
-fn getent(database: &str, key: &str) -> Option<String> {
-    if key.starts_with('-') {
-        return None;
-    }
-    let output = Command::new("getent")
-        .args([database, key])
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .output()
-        .ok()?;
-    let answered = output.status.success();
-    answered.then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[cfg(test)]
