@@ -22,7 +22,8 @@ fn connect(m: &Machine) -> UnixStream {
 #[test]
 fn sockets_belong_to_whom_they_are_to() {
     use std::os::unix::fs::MetadataExt;
-    const OTHERS: [(&str, &str, Option<(u32, u32)>); 5] = [
+    type Owner = Option<(u32, u32)>;
+    const OTHERS: [(&str, &str, Owner); 5] = [
         ("number", "SocketUser=12345\nSocketGroup=54321", Some((12345, 54321))),
         ("group", "SocketGroup=54321", Some((0, 54321))),
         ("name", "SocketUser=daemon", Some((1, 1))),
