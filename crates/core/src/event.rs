@@ -172,6 +172,10 @@ pub enum Done {
         /// The step and the error, for people.
         error: String,
     },
+    /// A process was not started because nobody wants it any more ([`Core::is_unwanted`]).
+    ///
+    /// [`Core::is_unwanted`]: crate::Core::is_unwanted
+    NeverBegun,
     /// Conditions and assertions were looked at.
     Conditions {
         /// Of the conditions.

@@ -10,6 +10,7 @@ use crate::graph::Graph;
 use crate::ids::{EffectId, UnitId};
 use crate::machine::Core;
 use crate::record::{Manager, Restored};
+use crate::service_stop::is_signalled;
 use crate::state::*;
 use crate::time::Moment;
 use std::sync::Arc;
@@ -98,6 +99,18 @@ impl Core {
             _ => None,
         });
         doomed.flatten().collect()
+    }
+
+    /// Whether the process of a spawn that is under way would be ended as soon as it is there: its time is
+    /// over, or its unit is on the way down. If it has not begun, [`Done::NeverBegun`] is the answer.
+    pub fn is_unwanted(&self, spawn: EffectId) -> bool {
+        match self.effect_unit(spawn).map(|unit| &self.run(unit).state) {
+            Some(TypeState::Service(Service::Up(run))) => {
+                let is_late = run.main_asked == Some(spawn) && is_signalled(run.phase);
+                is_late || run.doomed.contains(&spawn)
+            }
+            _ => false,
+        }
     }
 
     fn resume(&mut self, unit: UnitId) {

@@ -366,6 +366,7 @@ impl Core {
                 Done::SpawnFailed { exit_code, error } => {
                     self.main_not_spawned(unit, exit_code, error)
                 }
+                Done::NeverBegun if signalled.is_some() => {}
                 _ => self.main_not_spawned(unit, 0, "the request was lost".to_owned()),
             }
             if let Some(phase) = signalled.filter(|_| has_failed) {

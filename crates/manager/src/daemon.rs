@@ -25,6 +25,7 @@ use warren_sys::epoll::{Epoll, Events};
 use warren_sys::eventfd::EventFd;
 
 use crate::ends::EarlyExit;
+use crate::environment_files::Reads;
 use crate::groups::Groups;
 use crate::helpers::{Answered, Helpers};
 use crate::init_link::{FromInit, InitLink};
@@ -136,6 +137,8 @@ pub struct Daemon {
     pub(crate) environment: BTreeMap<Box<str>, Box<str>>,
     /// Units that are being frozen or thawed, and which of both.
     pub(crate) freezing: BTreeMap<UnitId, (EffectId, bool)>,
+    /// Commands that wait for their environment files.
+    pub(crate) environments: Reads,
     /// Conditions to be looked at at the end of the turn.
     pub(crate) checks: Vec<(EffectId, Arc<warren_unit::config::UnitSection>)>,
     pub(crate) name_watcher: Option<warren_bus::names::NameWatcher>,
@@ -231,6 +234,7 @@ impl Daemon {
             self.traps.relieve(Instant::now());
             self.leave_late_traps();
             self.leave_late_sockets();
+            self.leave_late_environments();
             self.events.push_back(Event::Tick);
         }
     }
@@ -258,6 +262,7 @@ impl Daemon {
             self.workers.patience_left(moment),
             self.traps.patience_left(moment),
             self.sockets.patience_left(moment),
+            self.environments.patience_left(moment),
         ];
         let patience = held_up.into_iter().flatten().min().unwrap_or(HEARTBEAT);
         next.map_or(HEARTBEAT, |at| at.since(now)).min(patience).min(HEARTBEAT)
@@ -329,7 +334,7 @@ impl Daemon {
         let results: Vec<(EffectId, Done)> =
             self.workers.results().chain(self.killers.results()).collect();
         for (effect, result) in results {
-            if self.group_killed(effect, &result) {
+            if self.group_killed(effect, &result) || self.environment_read(effect) {
                 continue;
             }
             self.events.push_back(Event::Done { effect, result });
@@ -466,6 +471,8 @@ impl Daemon {
         self.kill_groups();
         self.traps.begin();
         self.sockets.begin();
+        self.read_environments();
+        self.leave_unwanted_environments(&changed);
         self.check_conditions();
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {
             self.note_idle(&changed);

@@ -1,9 +1,21 @@
-//! Files of EnvironmentFile= (systemd.exec(5)), whose paths may be patterns of glob(7).
+//! Files of EnvironmentFile= (systemd.exec(5)), whose paths may be patterns of glob(7). They are read beside
+//! the loop: the way to one may lead past a server that does not answer.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use warren_core::event::{Done, Spawn};
+use warren_core::ids::{EffectId, UnitId};
+use warren_unit::config::EnvironmentFile;
 
 use crate::conditions::glob_paths;
-use crate::spawn::SpawnError;
+use crate::daemon::Daemon;
+use crate::spawn::{SpawnError, command_of};
+use crate::workers::Piece;
 
 /// Largest file that is read, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
@@ -11,8 +23,144 @@ const BYTES_MAX: u64 = 1 << 20;
 /// Files that one pattern may mean.
 const FILES_MAX: usize = 1024;
 
+/// The files of a command are read within this time, or it fails.
+const READ_WITHIN: Duration = Duration::from_secs(10);
+
+/// Of open(2): O_NONBLOCK, and O_NOCTTY.
+const OPEN_FLAGS: i32 = 0o4000 | 0o400;
+
+/// Names and values, in the order of the files.
+pub type Variables = Vec<(String, String)>;
+
+type Found = Arc<OnceLock<Result<Variables, SpawnError>>>;
+
+/// A command that waits for its files.
+struct Waiting {
+    spawn: Box<Spawn>,
+    since: Instant,
+    found: Found,
+}
+
+/// Commands whose files are being read.
+#[derive(Default)]
+pub struct Reads {
+    waiting: BTreeMap<EffectId, Waiting>,
+    /// The same by their units.
+    of_units: BTreeSet<(UnitId, EffectId)>,
+    /// For the workers at the end of the turn.
+    to_do: VecDeque<Piece>,
+}
+
+impl Reads {
+    fn take(&mut self, id: EffectId) -> Option<Waiting> {
+        let waiting = self.waiting.remove(&id)?;
+        self.of_units.remove(&(waiting.spawn.unit, id));
+        Some(waiting)
+    }
+
+    /// Those of a unit.
+    fn of(&self, unit: UnitId) -> Vec<EffectId> {
+        let all = (unit, EffectId(0))..=(unit, EffectId(u64::MAX));
+        self.of_units.range(all).map(|(_, id)| *id).collect()
+    }
+
+    /// How long nothing is to be done about files that do not come, if some may not. Who asked first has the
+    /// least id.
+    pub fn patience_left(&self, now: Instant) -> Option<Duration> {
+        let (_, first) = self.waiting.first_key_value()?;
+        Some((first.since + READ_WITHIN).saturating_duration_since(now))
+    }
+}
+
+impl Daemon {
+    /// Has the files of a command read, if it has any.
+    pub(crate) fn read_environment(&mut self, id: EffectId, spawn: &Spawn) -> bool {
+        let Some((_, exec)) = command_of(&spawn.settings, spawn.list, spawn.index) else {
+            return false;
+        };
+        if exec.environment_files.is_empty() {
+            return false;
+        }
+        let (files, found) = (exec.environment_files.clone(), Found::default());
+        let waiting =
+            Waiting { spawn: Box::new(spawn.clone()), since: Instant::now(), found: found.clone() };
+        self.environments.waiting.insert(id, waiting);
+        self.environments.of_units.insert((spawn.unit, id));
+        let read = move || {
+            let _ = found.set(read_all(&files));
+            Done::Ok
+        };
+        self.environments.to_do.push_back((id, Box::new(read)));
+        true
+    }
+
+    /// Has one worker read the files of all commands of this turn.
+    pub(crate) fn read_environments(&mut self) {
+        if !self.environments.to_do.is_empty() {
+            self.workers.run_all(std::mem::take(&mut self.environments.to_do));
+        }
+    }
+
+    /// The files of a command were read: it is run. False if the effect is none of those.
+    pub(crate) fn environment_read(&mut self, id: EffectId) -> bool {
+        let Some(Waiting { spawn, found, .. }) = self.environments.take(id) else {
+            return false;
+        };
+        if self.core.effect_unit(id).is_none() {
+            return true;
+        }
+        if self.core.is_unwanted(id) {
+            self.done(id, Done::NeverBegun);
+            return true;
+        }
+        let variables = found.get().cloned().unwrap_or_else(|| Err("it was not read".to_owned()));
+        match variables.and_then(|variables| self.try_spawn(id, &spawn, &variables)) {
+            Ok(()) => {}
+            Err(error) => self.done(id, Done::SpawnFailed { exit_code: 0, error }),
+        }
+        true
+    }
+
+    /// Does not begin what nobody wants any more since these units changed.
+    pub(crate) fn leave_unwanted_environments(&mut self, changed: &BTreeSet<UnitId>) {
+        if self.environments.waiting.is_empty() {
+            return;
+        }
+        for id in changed.iter().flat_map(|&unit| self.environments.of(unit)).collect::<Vec<_>>() {
+            if self.core.is_unwanted(id) {
+                let _ = self.environments.take(id);
+                self.done(id, Done::NeverBegun);
+            }
+        }
+    }
+
+    /// Waits no longer for files that do not come.
+    pub(crate) fn leave_late_environments(&mut self) {
+        let now = Instant::now();
+        while let Some((&id, first)) = self.environments.waiting.first_key_value()
+            && first.since + READ_WITHIN <= now
+            && let Some(Waiting { spawn, .. }) = self.environments.take(id)
+        {
+            let files = command_of(&spawn.settings, spawn.list, spawn.index)
+                .map_or(&[][..], |(_, exec)| &exec.environment_files);
+            let files: Vec<&str> = files.iter().map(|file| &*file.path).collect();
+            let (files, seconds) = (files.join(" "), READ_WITHIN.as_secs());
+            let error = format!("EnvironmentFile={files}: no answer within {seconds} s");
+            self.done(id, Done::SpawnFailed { exit_code: 0, error });
+        }
+    }
+}
+
+fn read_all(files: &[EnvironmentFile]) -> Result<Variables, SpawnError> {
+    let mut all = Vec::new();
+    for file in files {
+        all.append(&mut read(&file.path, file.optional)?);
+    }
+    Ok(all)
+}
+
 /// The variables of one assignment, in the order of the files' names.
-pub fn read(pattern: &str, optional: bool) -> Result<Vec<(String, String)>, SpawnError> {
+fn read(pattern: &str, optional: bool) -> Result<Variables, SpawnError> {
     let mut out = Vec::new();
     let files = match pattern.contains(['*', '?', '[']) {
         false => vec![PathBuf::from(pattern)],
@@ -31,13 +179,16 @@ pub fn read(pattern: &str, optional: bool) -> Result<Vec<(String, String)>, Spaw
     Ok(out)
 }
 
+/// What is there to be read now: nobody waits for somebody to write to a FIFO.
 fn read_one(path: &Path) -> Result<String, SpawnError> {
     let error = |e: std::io::Error| format!("EnvironmentFile={}: {e}", path.display());
-    let size = std::fs::metadata(path).map_err(error)?.len();
-    if size > BYTES_MAX {
+    let file = std::fs::File::options().read(true).custom_flags(OPEN_FLAGS).open(path);
+    let mut bytes = Vec::new();
+    file.map_err(error)?.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(error)?;
+    if bytes.len() as u64 > BYTES_MAX {
         return Err(format!("EnvironmentFile={}: larger than 1 MiB", path.display()));
     }
-    std::fs::read(path).map_err(error).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -244,8 +244,7 @@ impl Daemon {
         self.resuming = false;
         self.turn();
         for id in self.core.given_up() {
-            let error = "it was never begun".to_owned();
-            self.done(id, Done::SpawnFailed { exit_code: 0, error });
+            self.done(id, Done::NeverBegun);
         }
     }
 

@@ -1,5 +1,4 @@
-//! From a spawn effect to the request for an exec helper. Pure but for the environment files,
-//! which are read here because their content is part of the request.
+//! From a spawn effect, and what its environment files say, to the request for an exec helper.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,8 +18,6 @@ use warren_unit::config::{
 };
 use warren_unit::{Context, Scope};
 
-use crate::environment_files;
-
 /// Says how often a process is to say that it is well.
 const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
 
@@ -33,6 +30,8 @@ pub struct SpawnHost<'a> {
     pub context: &'a Context,
     /// The manager's environment block for its services.
     pub environment: &'a BTreeMap<Box<str>, Box<str>>,
+    /// What the command's environment files say.
+    pub file_variables: &'a [(String, String)],
     /// Path of the notify socket.
     pub notify_socket: &'a str,
     /// Path of the cgroup below the tree's root; none where there are no cgroups.
@@ -368,10 +367,8 @@ fn environment(
     for variable in &exec.environment {
         set(&variable.name, variable.value.to_string());
     }
-    for file in &exec.environment_files {
-        for (name, value) in environment_files::read(&file.path, file.optional)? {
-            set(&name, value);
-        }
+    for (name, value) in host.file_variables {
+        set(name, value.clone());
     }
     for unset in &exec.unset_environment {
         if unset.value.is_none() || out.get(&unset.name) == unset.value.as_ref() {

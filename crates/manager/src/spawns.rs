@@ -152,12 +152,21 @@ impl Daemon {
             None if self.resuming && self.may_be_untold(spawn.unit) => self.kill_unknown(id),
             None => {}
         }
-        if let Err(error) = self.try_spawn(id, spawn) {
+        if self.read_environment(id, spawn) {
+            return;
+        }
+        if let Err(error) = self.try_spawn(id, spawn, &[]) {
             self.done(id, Done::SpawnFailed { exit_code: 0, error });
         }
     }
 
-    fn try_spawn(&mut self, id: EffectId, spawn: &Spawn) -> Result<(), String> {
+    /// Asks a helper for a process, with the variables of its environment files.
+    pub(crate) fn try_spawn(
+        &mut self,
+        id: EffectId,
+        spawn: &Spawn,
+        file_variables: &[(String, String)],
+    ) -> Result<(), String> {
         if let Done::Failed { error } = self.make_group(spawn.unit, &spawn.settings) {
             return Err(format!("cgroup: {error}"));
         }
@@ -201,6 +210,7 @@ impl Daemon {
         let host = SpawnHost {
             context: &self.core.settings().context,
             environment: &self.environment,
+            file_variables,
             notify_socket: &notify_socket,
             cgroup,
             delegated,

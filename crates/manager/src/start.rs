@@ -28,6 +28,7 @@ use warren_unit::LoadState;
 
 use crate::daemon::{Daemon, now, token};
 use crate::devices::{Devices, KeptDevices};
+use crate::environment_files::Reads;
 use crate::fd_store::FdStore;
 use crate::first::First;
 use crate::groups::Groups;
@@ -279,6 +280,7 @@ fn make(
         stored_fds: FdStore::default(),
         environment: service_environment(),
         freezing: BTreeMap::new(),
+        environments: Reads::default(),
         checks: Vec::new(),
         name_watcher: None,
         bus_names: BTreeMap::new(),

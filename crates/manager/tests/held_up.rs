@@ -307,8 +307,7 @@ fn the_ends_of_all_that_helpers_could_not_tell_of_are_heard() {
         .collect();
     let units: Vec<(&str, &str)> = units.iter().map(|(n, text)| (&**n, &**text)).collect();
     let Some(m) = Machine::start("held-ends", &units) else { return };
-    let helpers = m.all_helpers();
-    if helpers.len() < SERVICES {
+    if m.all_helpers().len() < SERVICES {
         return lab::not_run("held-ends", "a second processor");
     }
     (0..SERVICES)
@@ -320,7 +319,7 @@ fn the_ends_of_all_that_helpers_could_not_tell_of_are_heard() {
         let made = m.unborn_pids();
         (made.len() == SERVICES).then_some(made)
     });
-    let stopped = Stopped::new(helpers);
+    let stopped = Stopped::new(m.all_helpers());
     for n in 0..SERVICES {
         m.run(&["sh", "-c", &format!(": > /run/gate-{n}")]).expect("somebody reads it");
     }
@@ -532,6 +531,45 @@ fn sockets_past_a_server_that_does_not_answer_hold_up_nobody_else() {
     m.expect_job("stop", "old.socket", "done");
     until("it is removed", || (!is_there("/run/files/old")).then_some(()));
     assert!(is_there("/run/files/new"), "nobody asked for that");
+}
+
+/// An environment file that cannot be read now holds up the command that it is for, and that not for ever.
+#[test]
+fn environment_files_that_do_not_come_hold_up_their_command_alone() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-environment", "/dev/fuse");
+    }
+    let reads = |path: &str| format!("[Service]\nEnvironmentFile={path}\nExecStart=@P stay");
+    let (far, near) = (reads("/run/files/file"), reads("/run/fifo"));
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("far.service", &*far),
+        ("stopped.service", &*far),
+        ("near.service", &*near),
+        ("plain.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("held-environment", &units) else { return };
+    m.run(&["mkfifo", "/run/fifo"]).expect("mkfifo(1)");
+    m.expect_job("start", "server.service", "done");
+    for unit in ["far.service", "near.service"] {
+        m.expect_job("start", unit, "done");
+        m.expect_job("stop", unit, "done");
+    }
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.stop_server(&server);
+    for unit in ["far.service", "stopped.service"] {
+        m.call("Job", &json!({"type": "start", "unit": unit, "wait": false}));
+    }
+    m.expect_job("restart", "plain.service", "done");
+    m.expect_job("start", "near.service", "done");
+    // It is never begun.
+    m.expect_job("stop", "stopped.service", "done");
+    assert_eq!(m.state("stopped.service"), "inactive/dead");
+    m.wait_for("far.service", "failed/failed");
+    let said = m.status("far.service").to_string();
+    assert!(said.contains("EnvironmentFile=/run/files/file: no answer within "), "{said}");
+    m.run(&["kill", "-CONT", &server]).expect("it goes on");
+    m.expect_job("start", "far.service", "done");
 }
 
 /// Who has stopped a unit finds its traces gone, and who has started it again its own.

@@ -28,6 +28,8 @@ pub struct Faults {
     pub crash: u32,
     /// Events about an end may overtake the events about its beginning.
     pub overtake: u32,
+    /// A spawn that is not wanted any more is not begun, as far as the runner looks.
+    pub unbegun: u32,
 }
 
 impl Faults {
@@ -46,6 +48,7 @@ impl Faults {
             repeat: one(100),
             crash: one(60),
             overtake: one(300),
+            unbegun: one(1000),
         }
     }
 }

@@ -255,6 +255,16 @@ impl Kernel {
         self.later(delay, Happening::Carry(effect));
     }
 
+    /// A spawn whose process nobody wants any more: it is begun nevertheless, unless the runner looks.
+    pub fn spawn_unwanted(&mut self, spawn: Effect) {
+        match spawn.id() {
+            Some(id) if self.random.chance(self.faults.unbegun) => {
+                self.answer(id, Done::NeverBegun)
+            }
+            _ => self.carry(spawn),
+        }
+    }
+
     /// Carries out one effect.
     pub fn carry(&mut self, effect: Effect) {
         match effect {

@@ -173,7 +173,11 @@ impl World {
     fn happen(&mut self, what: Happening) {
         match what {
             Happening::Carry(effect) => {
-                self.kernel.carry(effect);
+                let is_unwanted = |id| self.core.is_unwanted(id);
+                match &effect {
+                    Effect::Spawn(id, _) if is_unwanted(*id) => self.kernel.spawn_unwanted(effect),
+                    _ => self.kernel.carry(effect),
+                }
                 self.wrong.append(&mut self.kernel.wrong);
             }
             Happening::Answer(id) => {
