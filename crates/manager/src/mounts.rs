@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::last::Step;
 use crate::last::holders::holders;
-use crate::swap_table::areas;
+use crate::swap_table::{areas, lead};
 
 use warren_core::event::Done;
 use warren_sys::mount::{self, Unmount};
@@ -179,11 +179,11 @@ pub fn is_swap(unit: &UnitName) -> bool {
     unit.unit_type() == UnitType::Swap
 }
 
-/// Whether the kernel swaps to this device or file, whatever it is called there.
+/// Whether the kernel swaps to this file, or to this device, whatever it is called there.
 pub fn is_swapped_to(what: &str) -> bool {
-    let Ok(wanted) = std::fs::canonicalize(what) else { return false };
     let table = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
-    areas(&table).any(|area| Path::new(&area) == wanted)
+    let wanted = lead(what);
+    areas(&table).any(|area| area == wanted)
 }
 
 /// The command line of swapon(8) for this unit.

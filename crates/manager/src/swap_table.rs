@@ -124,7 +124,7 @@ impl SwapTable {
 
 /// Where a path leads: only links to devices are followed, since a path elsewhere may be that of a
 /// server that does not answer.
-fn lead(path: &str) -> String {
+pub fn lead(path: &str) -> String {
     let followed = path.starts_with(DEVICES).then(|| Path::new(path).canonicalize().ok()).flatten();
     followed.and_then(|path| path.to_str().map(str::to_owned)).unwrap_or_else(|| path.to_owned())
 }

@@ -572,6 +572,47 @@ fn environment_files_that_do_not_come_hold_up_their_command_alone() {
     m.expect_job("start", "far.service", "done");
 }
 
+/// What is mounted below a server that does not answer cannot be unmounted by its path, and whether it still is
+/// mounted is found out without asking that server.
+#[test]
+fn mounts_past_a_server_that_does_not_answer_hold_up_nobody_else() {
+    if !std::path::Path::new("/dev/fuse").exists() {
+        return lab::not_run("held-mounts", "/dev/fuse");
+    }
+    let mount = |n: u32| {
+        format!(
+            "[Unit]\nDefaultDependencies=no\n[Mount]\nWhat=tmpfs\nType=tmpfs\nWhere=/run/files/d{n}\n\
+             TimeoutSec=1"
+        )
+    };
+    let (first, second) = (mount(1), mount(2));
+    let units = [
+        ("server.service", "[Service]\nType=notify\nExecStart=@P files:/run/files"),
+        ("run-files-d1.mount", &*first),
+        ("run-files-d2.mount", &*second),
+        ("plain.service", "[Service]\nExecStart=@P stay"),
+    ];
+    let Some(m) = Machine::start("held-mounts", &units) else { return };
+    m.expect_job("start", "server.service", "done");
+    m.expect_job("start", "run-files-d1.mount", "done");
+    let server = m.main_pid("server.service").expect("it runs").to_string();
+    m.stop_server(&server);
+    m.call("Job", &json!({"type": "start", "unit": "run-files-d2.mount", "wait": false}));
+    m.expect_job("stop", "run-files-d1.mount", "failed");
+    assert_eq!(
+        m.state("run-files-d1.mount"),
+        "active/mounted",
+        "{}",
+        m.status("run-files-d1.mount")
+    );
+    m.expect_job("restart", "plain.service", "done");
+    m.run(&["kill", "-CONT", &server]).expect("it goes on");
+    m.expect_job("start", "run-files-d2.mount", "done");
+    for n in 1..=2 {
+        m.expect_job("stop", &format!("run-files-d{n}.mount"), "done");
+    }
+}
+
 /// Who has stopped a unit finds its traces gone, and who has started it again its own.
 #[test]
 fn traces_are_gone_when_the_stop_is_over_and_there_after_the_start() {

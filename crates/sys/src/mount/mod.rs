@@ -226,12 +226,12 @@ pub fn table() -> Result<Vec<Mount>> {
 }
 
 /// The topmost mount at exactly this path; `Ok(None)` when nothing is mounted there. Triggers no
-/// automount.
+/// automount, and waits for nobody: where only a server knows the way, the table tells.
 pub fn at(path: &str) -> Result<Option<Mount>> {
     match statmount::mount_root_id(path) {
         Ok(Some(id)) => statmount::stat(id).map(Some),
         Ok(None) => Ok(None),
-        Err(e) if e.errno == libc::ENOSYS => {
+        Err(e) if [libc::EAGAIN, libc::EINVAL, libc::ENOSYS].contains(&e.errno) => {
             Ok(table()?.into_iter().rev().find(|m| m.mount_point == path))
         }
         Err(e) if e.is_gone() => Ok(None),

@@ -1,6 +1,8 @@
 //! statmount(2) and listmount(2), Linux 6.8: one mount by its id, without a table.
 
-use crate::error::{Error, Result, check};
+use std::os::fd::AsRawFd;
+
+use crate::error::{Context, Error, Result, check};
 
 use super::Mount;
 
@@ -92,18 +94,21 @@ fn string_at(buffer: &[u8], at: usize) -> Option<String> {
 }
 
 /// The unique id of the mount whose root is at `path`; `Ok(None)` when the path is inside a mount.
-/// `ENOSYS` before Linux 6.8. Triggers no automount.
+/// Triggers no automount, and asks nobody's server: `EAGAIN` where the kernel does not know the way by
+/// itself, `EINVAL` or `ENOSYS` where it cannot be asked (before Linux 5.12 or 6.8).
 pub fn mount_root_id(path: &str) -> Result<Option<u64>> {
+    use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
     const MNT_ID_UNIQUE: u32 = 0x4000;
     const ATTRIBUTE_MOUNT_ROOT: u64 = 0x2000;
-    let c_path =
-        std::ffi::CString::new(path).map_err(|_| Error::at("statx", path, libc::EINVAL))?;
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let found = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
+    let found = found.call_on("openat2", path)?;
     // SAFETY: an all-zero statx is valid.
     let mut out: libc::statx = unsafe { std::mem::zeroed() };
-    let flags = libc::AT_NO_AUTOMOUNT | libc::AT_SYMLINK_NOFOLLOW | libc::AT_STATX_DONT_SYNC;
+    let flags = libc::AT_EMPTY_PATH | libc::AT_NO_AUTOMOUNT | libc::AT_STATX_DONT_SYNC;
     // SAFETY: the path is terminated and `out` lives over the call.
     let ret =
-        unsafe { libc::statx(libc::AT_FDCWD, c_path.as_ptr(), flags, MNT_ID_UNIQUE, &raw mut out) };
+        unsafe { libc::statx(found.as_raw_fd(), c"".as_ptr(), flags, MNT_ID_UNIQUE, &raw mut out) };
     check("statx", ret as _).map_err(|e| e.on(path))?;
     if out.stx_mask & MNT_ID_UNIQUE == 0 {
         return Err(Error::at("statx", path, libc::ENOSYS));
