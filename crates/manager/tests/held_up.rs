@@ -157,7 +157,12 @@ fn what_is_not_there_when_the_file_system_answers_fails() {
 fn while_held(m: &Machine, what: impl FnOnce(i32)) {
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(m.job("start", "held-0.service"), Ended::Unknown));
-        let untold = until("a process is made", || m.unborn_pids().pop());
+        // Not that of the gate, which becomes its program soon.
+        let is_its = |pid: &i32| {
+            let path = warren_sys::process::cgroup_path(*pid);
+            path.is_ok_and(|path| path.ends_with("/held-0.service"))
+        };
+        let untold = until("a process is made", || m.unborn_pids().into_iter().find(is_its));
         wait_until_held(m, 0);
         what(untold);
     });

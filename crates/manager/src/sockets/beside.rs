@@ -86,6 +86,8 @@ pub struct Beside {
     lines: BTreeMap<UnitId, VecDeque<u64>>,
     /// Tasks that are waited for, by when no longer.
     due: BTreeSet<(Instant, u64)>,
+    /// Those of them that remove something.
+    removing: BTreeMap<u64, UnitId>,
     /// Tasks that ever were.
     ever: u64,
 }
@@ -100,6 +102,7 @@ impl Beside {
             tasks: BTreeMap::new(),
             lines: BTreeMap::new(),
             due: BTreeSet::new(),
+            removing: BTreeMap::new(),
             ever: 0,
         }
     }
@@ -113,6 +116,7 @@ impl Beside {
     /// Has a unit's links removed, and with `listed` what its sockets are known by.
     pub fn remove(&mut self, unit: UnitId, settings: Arc<Compiled>, listed: bool) {
         let due = Instant::now() + GONE_WITHIN;
+        self.removing.insert(self.ever + 1, unit);
         self.add(Task { unit, what: What::Remove(listed), settings, due });
     }
 
@@ -123,8 +127,7 @@ impl Beside {
 
     /// Units of which something is to go that is waited for.
     pub fn removing(&self) -> impl Iterator<Item = UnitId> + '_ {
-        let tasks = self.due.iter().filter_map(|(_, number)| self.tasks.get(number));
-        tasks.filter(|task| matches!(task.what, What::Remove(_))).map(|task| task.unit)
+        self.removing.values().copied()
     }
 
     fn add(&mut self, task: Task) {
@@ -174,6 +177,7 @@ impl Beside {
                 continue;
             };
             self.due.remove(&(due, number));
+            self.removing.remove(&number);
             self.go_on(unit);
             let What::Open(effect) = what else { continue };
             let result = match (done, come.remove(&number).unwrap_or_default()) {
@@ -205,6 +209,7 @@ impl Beside {
             && due <= now
         {
             self.due.pop_first();
+            self.removing.remove(&number);
             let Some(task) = self.tasks.get_mut(&number) else { continue };
             late.extend(match &mut task.what {
                 What::Open(effect) => {
