@@ -99,6 +99,12 @@ pub fn shutdown(answer: &Value) -> String {
         put!(out, "{}", line.trim_end());
         put!(out, "To take it back: warren shutdown --cancel");
     }
+    let elsewhere = &answer["planned_by_logind"];
+    if elsewhere.is_object() {
+        let (mode, left) = (text(elsewhere, "mode"), span_us(number(elsewhere, "left_us")));
+        put!(out, "Planned by systemd-logind in {left}: {mode}.");
+        put!(out, "To take it back: shutdown -c");
+    }
     for lock in answer["inhibitors"].as_array().into_iter().flatten() {
         let (who, why) = (text(lock, "who"), text(lock, "why"));
         let holder =

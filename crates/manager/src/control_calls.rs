@@ -21,7 +21,7 @@ use warren_unit::{Diagnostic, LoadState, UnitName};
 
 use crate::control_jobs;
 use crate::daemon::Daemon;
-use crate::ending::scheduled::Scheduled;
+use crate::ending::scheduled::{self, Scheduled};
 use crate::fleet::RuleCause;
 use crate::orders::{Ended, Order, Reload, Report};
 use crate::records::Kept;
@@ -539,8 +539,18 @@ fn shutdown(_: &Value, _: Asker, shared: &Arc<Shared>) -> Answered {
         "waits": crate::ending::waits::value(&view, &waits),
         "unwritten_bytes": crate::ending::waits::unwritten_bytes(&view),
         "planned": shared.plan().as_ref().map(planned),
+        "planned_by_logind": planned_by_logind(shared),
         "inhibitors": crate::inhibit::value(&shared.locks()),
     }))
+}
+
+fn planned_by_logind(shared: &Shared) -> Option<Value> {
+    if shared.settings().context.scope != warren_unit::Scope::System {
+        return None;
+    }
+    let text = std::fs::read_to_string(scheduled::OF_LOGIND).ok()?;
+    let (mode, left_us) = scheduled::of_logind(&text, crate::daemon::now().realtime_us)?;
+    Some(json!({"mode": mode, "left_us": left_us}))
 }
 
 fn hurry(parameters: &Value, asker: Asker, shared: &Arc<Shared>) -> Answered {

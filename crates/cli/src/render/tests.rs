@@ -280,4 +280,7 @@ fn a_shutdown_tells_what_comes_when_all_jobs_are_over() {
     };
     assert_eq!(planned(0, "bye"), "Planned, and due: the power goes off. bye");
     assert_eq!(planned(2_000_000, ""), "Planned in 2.00 s: the power goes off.");
+    let elsewhere = json!({"mode": "reboot", "left_us": 60_000_000});
+    let told = shutdown(&json!({"planned_by_logind": elsewhere}));
+    assert!(told.contains("Planned by systemd-logind in 1min 0s: reboot.\n"), "{told}");
 }

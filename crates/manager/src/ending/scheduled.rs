@@ -30,6 +30,16 @@ pub enum When {
     At(u64),
 }
 
+/// Where systemd-logind writes what shutdown(8) has it plan.
+pub const OF_LOGIND: &str = "/run/systemd/shutdown/scheduled";
+
+/// What systemd-logind is to do, in its words, and in how many µs.
+pub fn of_logind(text: &str, realtime_us: u64) -> Option<(&str, u64)> {
+    let field = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+    let at_us: u64 = field("USEC")?.parse().ok()?;
+    Some((field("MODE")?, at_us.saturating_sub(realtime_us)))
+}
+
 /// An end that is to come.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scheduled {
@@ -184,6 +194,16 @@ mod tests {
 
     fn at(seconds: u64) -> Moment {
         Moment { monotonic: Monotonic(seconds * 1_000_000), realtime_us: 0 }
+    }
+
+    #[test]
+    fn what_logind_plans_is_understood() {
+        let text = "USEC=5000000\nWARN_WALL=1\nMODE=reboot\n";
+        assert_eq!(of_logind(text, 2_000_000), Some(("reboot", 3_000_000)));
+        assert_eq!(of_logind(text, 9_000_000), Some(("reboot", 0)));
+        for damaged in ["", "USEC=x\nMODE=reboot", "USEC=5", "MODE=reboot"] {
+            assert_eq!(of_logind(damaged, 0), None, "{damaged}");
+        }
     }
 
     /// All that is done until the end, with the second it is done at.

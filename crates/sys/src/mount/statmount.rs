@@ -93,6 +93,9 @@ fn string_at(buffer: &[u8], at: usize) -> Option<String> {
     Some(String::from_utf8_lossy(&tail[..end]).into_owned())
 }
 
+/// How often a path is looked at.
+const LOOKS_MAX: usize = 16;
+
 /// The unique id of the mount whose root is at `path`; `Ok(None)` when the path is inside a mount.
 /// Triggers no automount, and asks nobody's server: `EAGAIN` where the kernel does not know the way by
 /// itself, `EINVAL` or `ENOSYS` where it cannot be asked (before Linux 5.12 or 6.8).
@@ -101,7 +104,11 @@ pub fn mount_root_id(path: &str) -> Result<Option<u64>> {
     const MNT_ID_UNIQUE: u32 = 0x4000;
     const ATTRIBUTE_MOUNT_ROOT: u64 = 0x2000;
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let found = rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
+    let look = || rustix::fs::openat2(CWD, path, flags, Mode::empty(), ResolveFlags::CACHED);
+    // Whoever mounts or unmounts anything just then makes the kernel say so, too.
+    let again = |found: &rustix::io::Result<_>| matches!(found, Err(rustix::io::Errno::AGAIN));
+    let mut looks = std::iter::repeat_with(look).take(LOOKS_MAX);
+    let found = looks.find(|found| !again(found)).unwrap_or(Err(rustix::io::Errno::AGAIN));
     let found = found.call_on("openat2", path)?;
     // SAFETY: an all-zero statx is valid.
     let mut out: libc::statx = unsafe { std::mem::zeroed() };
