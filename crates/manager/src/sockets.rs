@@ -1,7 +1,7 @@
 //! Listening sockets: opened by their units' settings, kept by init over restarts of the manager.
 //!
 //! What is the kernel's alone, or lies on the very file system of run-time files, is opened and removed on
-//! the loop; anything else by threads ([`beside`]).
+//! the loop; anything else by threads (`sockets/beside`).
 
 mod beside;
 mod opening;
