@@ -174,7 +174,7 @@ pub enum Done {
     },
     /// A process was not started because nobody wants it any more ([`Core::is_unwanted`]).
     ///
-    /// [`Core::is_unwanted`]: crate::Core::is_unwanted
+    /// [`Core::is_unwanted`]: crate::machine::Core::is_unwanted
     NeverBegun,
     /// Conditions and assertions were looked at.
     Conditions {

@@ -102,7 +102,8 @@ impl Core {
     }
 
     /// Whether the process of a spawn that is under way would be ended as soon as it is there: its time is
-    /// over, or its unit is on the way down. If it has not begun, [`Done::NeverBegun`] is the answer.
+    /// over, or its unit is on the way down. If it has not begun, the answer is
+    /// [`NeverBegun`](crate::event::Done::NeverBegun).
     pub fn is_unwanted(&self, spawn: EffectId) -> bool {
         match self.effect_unit(spawn).map(|unit| &self.run(unit).state) {
             Some(TypeState::Service(Service::Up(run))) => {
