@@ -39,7 +39,9 @@ if ! command -v cargo >/dev/null 2>&1; then
     curl --proto '=https' --tlsv1.2 -sSf -o "$init" \
         "https://static.rust-lang.org/rustup/dist/$(uname -m)-unknown-linux-gnu/rustup-init"
     chmod +x "$init"
-    "$init" -y -q --no-modify-path --profile minimal --default-toolchain "$channel"
+    parts=$(sed -n 's/^components *= *\[\(.*\)\]/\1/p' rust-toolchain.toml | tr -d '" ')
+    "$init" -y -q --no-modify-path --profile minimal --default-toolchain "$channel" \
+        ${parts:+--component "$parts"}
     rm -r "${init%/*}"
 fi
 # With rustup, the first call installs the pinned toolchain and its components.

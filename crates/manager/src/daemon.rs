@@ -472,6 +472,7 @@ impl Daemon {
         self.traps.begin();
         self.sockets.begin();
         self.read_environments();
+        self.tell_refused_spawns();
         self.leave_unwanted_environments(&changed);
         self.check_conditions();
         if !self.ending.as_ref().is_some_and(|ending| ending.is_for_good()) {

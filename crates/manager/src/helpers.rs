@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 use warren_core::ids::EffectId;
 use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{
-    ExecSpec, FromHelper, HelperReply, LARGE, SpawnError, SpawnReply, SpawnRequest, Sync, Synced,
+    ExecSpec, FromHelper, HelperReply, LARGE, REQUEST_FDS_MAX, SpawnError, SpawnReply,
+    SpawnRequest, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, PACKET_BYTES_MAX, encode};
 use warren_sys::fdpass::Credentials;
@@ -176,6 +177,8 @@ pub struct Helpers {
     pub held: Held,
     /// Pids of helpers that are gone and of whom init keeps something.
     unneeded: Vec<i32>,
+    /// Spawns that could not be sent, and why.
+    refused: Vec<(EffectId, String)>,
 }
 
 impl Helpers {
@@ -188,6 +191,7 @@ impl Helpers {
             sent: 0,
             held: Held::default(),
             unneeded: Vec::new(),
+            refused: Vec::new(),
         }
     }
 
@@ -501,6 +505,12 @@ impl Helpers {
         }
         let request = SpawnRequest { id: id.0, exec };
         let packet = encode(&request).map_err(|e| e.to_string())?;
+        if fds.len() > REQUEST_FDS_MAX {
+            let (count, most) = (fds.len(), REQUEST_FDS_MAX);
+            return Err(format!(
+                "a process is handed {most} file descriptors at most, not {count}"
+            ));
+        }
         let (packet, fds) = large(packet, fds).map_err(|e| e.to_string())?;
         self.waiting.push_back(Waiting {
             id,
@@ -512,6 +522,11 @@ impl Helpers {
         });
         self.send_waiting();
         Ok(())
+    }
+
+    /// Spawns that the kernel did not let be sent since the last call, and why.
+    pub fn take_refused(&mut self) -> Vec<(EffectId, String)> {
+        std::mem::take(&mut self.refused)
     }
 
     /// Sends what waits, as far as there are helpers that have room.
@@ -537,10 +552,11 @@ impl Helpers {
                     return;
                 }
                 // The helper is dying: its end arrives as an event, another takes the request.
-                Err(_) => {
+                Err(e) if e.is_closed() => {
                     helper.standing = Standing::Ending;
                     self.waiting.push_front(next);
                 }
+                Err(e) => self.refused.push((next.id, e.to_string())),
             }
         }
     }

@@ -188,8 +188,13 @@ impl Daemon {
             let wanted = effect.filter(|effect| self.core.effect_unit(*effect).is_some());
             match (wanted, result) {
                 (Some(effect), result) => self.listens(effect, unit, &settings, result),
-                // Nobody waits for them any more, and they are closed.
-                (None, Ok(_)) if settings.socket().remove_on_stop => {
+                // Nobody waits for them any more, and they are closed. Who opens them anew meanwhile takes
+                // their places.
+                (None, Ok(_))
+                    if settings.socket().remove_on_stop
+                        && !self.sockets.beside.is_at(unit)
+                        && self.sockets.get(unit).is_empty() =>
+                {
                     self.sockets.remove(unit, settings, true);
                 }
                 (None, _) => {}

@@ -470,6 +470,13 @@ impl Daemon {
         self.forget_orphans();
     }
 
+    /// Tells of spawns that could not be sent to a helper.
+    pub(crate) fn tell_refused_spawns(&mut self) {
+        for (id, why) in self.helpers.take_refused() {
+            self.not_spawned(id, &why);
+        }
+    }
+
     fn not_spawned(&mut self, id: EffectId, why: &str) {
         let result = Done::SpawnFailed { exit_code: 0, error: why.to_owned() };
         match self.tools.spawned(id, &result) {

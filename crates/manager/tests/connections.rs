@@ -58,6 +58,40 @@ fn sockets_belong_to_whom_they_are_to() {
     }
 }
 
+/// More at once than there is room for on their way to the manager, and more of one unit than one message has.
+#[test]
+fn any_number_of_sockets_is_opened_beside_the_loop() {
+    const UNITS: usize = 700;
+    const OF_ONE: usize = 300;
+    let mut units: Vec<(String, String)> = (0..UNITS)
+        .map(|n| (format!("far{n}.socket"), format!("[Socket]\nListenStream=@D/out/far{n}")))
+        .collect();
+    let services = (0..UNITS).map(|n| format!("far{n}.service"));
+    units.extend(services.map(|name| (name, "[Service]\nExecStart=@P stay".to_owned())));
+    let fifos: String = (0..OF_ONE).map(|n| format!("ListenFIFO=@D/out/fifo{n}\n")).collect();
+    units.push(("many.socket".to_owned(), format!("[Socket]\nRemoveOnStop=yes\n{fifos}")));
+    units.push(("many.service".to_owned(), "[Service]\nExecStart=@P stay".to_owned()));
+    let all: String = (0..UNITS).map(|n| format!("Wants=far{n}.socket\n")).collect();
+    units.push(("all.target".to_owned(), format!("[Unit]\n{all}Wants=many.socket")));
+    let units: Vec<(&str, &str)> = units.iter().map(|(n, text)| (&**n, &**text)).collect();
+    let Some(m) = Machine::start("any-number", &units) else { return };
+    m.expect_job("start", "all.target", "done");
+    for n in 0..UNITS {
+        m.wait_for(&format!("far{n}.socket"), "active/listening");
+        UnixStream::connect(m.out(&format!("far{n}"))).expect("it listens");
+    }
+    m.wait_for("many.socket", "active/listening");
+    let last = m.out(&format!("fifo{}", OF_ONE - 1));
+    // No process can be handed so many; that one starts is no helper's end.
+    std::fs::write(&last, "x").expect("somebody has it open");
+    m.wait_for("many.service", "failed/failed");
+    let said = m.status("many.service").to_string();
+    assert!(said.contains("252 file descriptors at most, not 300"), "{said}");
+    m.expect_job("start", "far1.service", "done");
+    m.expect_job("stop", "many.socket", "done");
+    until("they are removed", || (!last.exists()).then_some(()));
+}
+
 /// What the service says until it closes the connection.
 fn answer(mut stream: UnixStream) -> String {
     let mut text = String::new();

@@ -54,6 +54,11 @@ impl Error {
         self.errno == libc::EAGAIN
     }
 
+    /// True when the other end of a connection has gone.
+    pub fn is_closed(&self) -> bool {
+        [libc::EPIPE, libc::ECONNRESET, libc::ENOTCONN, libc::ECONNREFUSED].contains(&self.errno)
+    }
+
     /// The call and what it was about, without why it failed.
     pub fn what(&self) -> String {
         match &self.path {

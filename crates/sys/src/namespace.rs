@@ -53,6 +53,13 @@ pub fn enter(fd: BorrowedFd<'_>, what: Namespaces) -> Result<()> {
     check("setns", unsafe { libc::setns(fd.as_raw_fd(), what.0) } as _).map(|_| ())
 }
 
+/// Makes an open directory the root of this process, and where it is; chroot(2). Who enters a mount namespace
+/// has the namespace's own root, which need not be that of those who are in it.
+pub fn set_root(directory: BorrowedFd<'_>) -> Result<()> {
+    rustix::process::fchdir(directory).call("fchdir")?;
+    rustix::process::chroot(".").call("chroot")
+}
+
 /// Makes `new_root` the root of this mount namespace and detaches the old one; `new_root` must
 /// be a mount point.
 pub fn pivot_root(new_root: &Path) -> Result<()> {

@@ -189,11 +189,14 @@ pub fn enter_namespaces(pid: i32) -> Result<()> {
     let link = |who: &str, kind: &str| std::fs::read_link(format!("/proc/{who}/ns/{kind}")).ok();
     // Entering the user namespace one is already in is an error.
     let differs = |kind: &str| link("self", kind) != link(&pid.to_string(), kind);
+    let root = differs("mnt").then(|| std::fs::File::open(format!("/proc/{pid}/root")));
     let wanted = all.into_iter().filter(|(kind, _)| differs(kind)).map(|(_, what)| what);
-    match wanted.reduce(|a, b| a | b) {
-        Some(what) => namespace::enter(pidfd.as_fd(), what).context("cannot enter the machine"),
-        None => Ok(()),
+    let Some(what) = wanted.reduce(|a, b| a | b) else { return Ok(()) };
+    namespace::enter(pidfd.as_fd(), what).context("cannot enter the machine")?;
+    if let Some(root) = root {
+        namespace::set_root(root?.as_fd()).context("cannot enter the machine")?;
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -90,6 +90,8 @@ pub struct Beside {
     removing: BTreeMap<u64, UnitId>,
     /// Tasks that ever were.
     ever: u64,
+    /// What came through and is not told yet, by task.
+    come: BTreeMap<u64, Opened>,
 }
 
 impl Beside {
@@ -104,6 +106,7 @@ impl Beside {
             due: BTreeSet::new(),
             removing: BTreeMap::new(),
             ever: 0,
+            come: BTreeMap::new(),
         }
     }
 
@@ -116,7 +119,6 @@ impl Beside {
     /// Has a unit's links removed, and with `listed` what its sockets are known by.
     pub fn remove(&mut self, unit: UnitId, settings: Arc<Compiled>, listed: bool) {
         let due = Instant::now() + GONE_WITHIN;
-        self.removing.insert(self.ever + 1, unit);
         self.add(Task { unit, what: What::Remove(listed), settings, due });
     }
 
@@ -134,6 +136,9 @@ impl Beside {
         self.ever += 1;
         let number = self.ever;
         self.due.insert((task.due, number));
+        if matches!(task.what, What::Remove(_)) {
+            self.removing.insert(number, task.unit);
+        }
         let line = self.lines.entry(task.unit).or_default();
         line.push_back(number);
         if line.len() == 1 {
@@ -170,7 +175,7 @@ impl Beside {
         let Some(hands) = &self.hands else { return Vec::new() };
         let results: Vec<(EffectId, Done)> = hands.workers.results().collect();
         // What a task has opened comes before its result.
-        let mut come = if results.is_empty() { BTreeMap::new() } else { hands.take_all() };
+        hands.take_all(&mut self.come);
         let mut heard = Vec::new();
         for (EffectId(number), done) in results {
             let Some(Task { unit, what, settings, due }) = self.tasks.remove(&number) else {
@@ -180,7 +185,7 @@ impl Beside {
             self.removing.remove(&number);
             self.go_on(unit);
             let What::Open(effect) = what else { continue };
-            let result = match (done, come.remove(&number).unwrap_or_default()) {
+            let result = match (done, self.come.remove(&number).unwrap_or_default()) {
                 (Done::Failed { error }, _) => Err(error),
                 (Done::Listening { fds }, opened) if opened.fds.len() < usize::from(fds) => {
                     Err("there is no room for more file descriptors".to_owned())
@@ -252,11 +257,11 @@ impl Hands {
             // It was given up before its turn came.
             What::Open(None) => Box::new(|| Done::Failed { error: String::new() }),
             What::Open(Some(_)) => {
-                let theirs = self.theirs.clone();
+                let (theirs, wake) = (self.theirs.clone(), self.workers.wake().clone());
                 Box::new(move || {
                     let opened = opening::open_all(settings.socket());
                     let over = opened.and_then(|opened| {
-                        hand_over(&theirs, number, &opened).map_err(|e| e.to_string())?;
+                        hand_over(&theirs, &wake, number, &opened).map_err(|e| e.to_string())?;
                         Ok(opened.fds.len() as u16)
                     });
                     match over {
@@ -268,16 +273,15 @@ impl Hands {
         }
     }
 
-    /// Everything that has come through, by task.
-    fn take_all(&self) -> BTreeMap<u64, Opened> {
-        let mut come = BTreeMap::<u64, Opened>::new();
+    /// Takes everything that has come through, by task.
+    fn take_all(&self, come: &mut BTreeMap<u64, Opened>) {
         let mut message = [0; MESSAGE_BYTES_MAX];
         loop {
             let mut fds = Vec::new();
             let taken = fdpass::recv(self.ours.as_fd(), &mut message, &mut fds, false);
-            let Ok(taken) = taken else { return come };
+            let Ok(taken) = taken else { return };
             let Some((number, refused)) = message[..taken.bytes].split_first_chunk() else {
-                return come;
+                return;
             };
             let opened = come.entry(u64::from_ne_bytes(*number)).or_default();
             opened.fds.append(&mut fds);
@@ -287,14 +291,22 @@ impl Hands {
     }
 }
 
-/// Sends what was opened to the loop, under the number of the task.
-fn hand_over(way: &OwnedFd, number: u64, opened: &Opened) -> Result<()> {
-    let mut refused = opened.refused.join("\n").into_bytes();
-    refused.truncate(MESSAGE_BYTES_MAX - size_of_val(&number));
+/// Sends what was opened to the loop, under the number of the task. If there is no room for it, the loop is
+/// woken to make some.
+fn hand_over(way: &OwnedFd, wake: &EventFd, number: u64, opened: &Opened) -> Result<()> {
+    let mut message = number.to_ne_bytes().to_vec();
+    message.extend_from_slice(opened.refused.join("\n").as_bytes());
+    message.truncate(MESSAGE_BYTES_MAX);
     for fds in opened.fds.chunks(fdpass::FDS_PER_MESSAGE_MAX) {
         let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        let refused = std::mem::take(&mut refused);
-        fdpass::send_parts(way.as_fd(), &[&number.to_ne_bytes(), &refused], &fds)?;
+        match fdpass::try_send(way.as_fd(), &message, &fds) {
+            Err(e) if e.is_would_block() => {
+                wake.notify();
+                fdpass::send(way.as_fd(), &message, &fds)?;
+            }
+            sent => sent?,
+        }
+        message.truncate(size_of_val(&number));
     }
     Ok(())
 }
