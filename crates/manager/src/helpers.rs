@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use warren_core::ids::EffectId;
 use warren_init::protocol::birth::Birth;
 use warren_init::protocol::exec::{
-    ExecSpec, FromHelper, HelperReply, LARGE, REQUEST_FDS_MAX, SpawnError, SpawnReply,
+    ExecSpec, FromHelper, HelperReply, LARGE, MANY, REQUEST_FDS_MAX, SpawnError, SpawnReply,
     SpawnRequest, Sync, Synced,
 };
 use warren_init::protocol::{ExecStep, PACKET_BYTES_MAX, encode};
@@ -541,7 +541,7 @@ impl Helpers {
             let Some(socket) = &helper.socket else { return };
             let Some(next) = self.waiting.pop_front() else { return };
             let borrowed: Vec<BorrowedFd<'_>> = next.fds.iter().map(|fd| fd.as_fd()).collect();
-            match fdpass::try_send(socket.as_fd(), &next.packet, &borrowed) {
+            match send_spawn(socket.as_fd(), &next.packet, &borrowed) {
                 Ok(()) => {
                     self.sent += 1;
                     helper.under_way.push_back(Sent { number: self.sent, spawn: next });
@@ -674,6 +674,22 @@ impl Helper {
             }
         };
     }
+}
+
+/// Sends a packet with any number of fds: more than fit one come through a socket of their own, to the last
+/// before the helper hears of it.
+fn send_spawn(helper: BorrowedFd<'_>, packet: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    if fds.len() <= fdpass::FDS_PER_MESSAGE_MAX {
+        return fdpass::try_send(helper, packet, fds);
+    }
+    let (ours, theirs) = fdpass::seqpacket_pair(false)?;
+    let (first, others) = fds.split_at(fdpass::FDS_PER_MESSAGE_MAX);
+    fdpass::try_send(ours.as_fd(), packet, first)?;
+    for others in others.chunks(fdpass::FDS_PER_MESSAGE_MAX) {
+        fdpass::try_send(ours.as_fd(), &[MANY], others)?;
+    }
+    drop(ours);
+    fdpass::try_send(helper, &[MANY], &[theirs.as_fd()])
 }
 
 /// Packets beyond the bound of one datagram travel in a memfd.

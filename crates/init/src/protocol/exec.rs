@@ -19,8 +19,12 @@ pub const REQUEST_BYTES_MAX: usize = 8 << 20;
 /// the **first** fd of this packet, in the usual encoding; the request's own fds follow it.
 pub const LARGE: u8 = 0xff;
 
-/// Most fds of one request, the memfd of a large one not counted.
-pub const REQUEST_FDS_MAX: usize = 252;
+/// A packet of this one byte says: the request comes through the socket that comes with it, with its first
+/// fds; behind it come packets of this byte with the others, and then the end.
+pub const MANY: u8 = 0xfd;
+
+/// Most fds of one request.
+pub const REQUEST_FDS_MAX: usize = 16_384;
 
 /// First byte of [`Sync`] and [`Synced`], which all versions have in common.
 pub const SYNC: u8 = 0xfe;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use warren_init::protocol::ExecStep;
 use warren_init::protocol::exec::{
@@ -51,29 +51,42 @@ pub struct Prepared {
 
 /// The request's fds by index.
 #[derive(Debug, Default)]
-pub struct FdTable(Vec<OwnedFd>);
+pub struct FdTable {
+    fds: Vec<OwnedFd>,
+    /// Above every number that is to be installed.
+    base: RawFd,
+    /// The helper's socket, where that is in the way: who hears of it hears when the program is there.
+    _socket: Option<OwnedFd>,
+}
 
 impl FdTable {
     /// Takes received fds, moving those that are in the way of the numbers to be installed.
-    fn new(fds: Vec<OwnedFd>) -> Result<FdTable, SpawnError> {
+    fn new(fds: Vec<OwnedFd>, socket: BorrowedFd<'_>) -> Result<FdTable, SpawnError> {
+        let base = RawFd::try_from(fds.len() + FIRST_PASSED).unwrap_or(RawFd::MAX);
+        let base = base.max(OWN_FDS_FROM);
+        let copy =
+            |fd: BorrowedFd<'_>| fdpass::duplicate(fd, base).map_err(|e| wrong(ExecStep::Fds, &e));
         let high = |fd: OwnedFd| match fd.as_raw_fd() {
-            n if n >= OWN_FDS_FROM => Ok(fd),
-            _ => fdpass::duplicate(&fd, OWN_FDS_FROM).map_err(|e| wrong(ExecStep::Fds, &e)),
+            n if n >= base => Ok(fd),
+            _ => copy(fd.as_fd()),
         };
-        fds.into_iter().map(high).collect::<Result<_, _>>().map(FdTable)
+        let in_the_way = (base > OWN_FDS_FROM).then_some(socket);
+        let _socket = in_the_way.map(copy).transpose()?;
+        let fds = fds.into_iter().map(high).collect::<Result<_, _>>()?;
+        Ok(FdTable { fds, base, _socket })
     }
 
     /// The fd with this index; the request is wrong when there is none.
     pub fn number(&self, index: u16, step: ExecStep) -> Result<RawFd, SpawnError> {
-        let fd = self.0.get(usize::from(index));
+        let fd = self.fds.get(usize::from(index));
         fd.map(AsRawFd::as_raw_fd).ok_or_else(|| failed(step, 0, format!("no fd {index} was sent")))
     }
 
     fn copy(&self, index: u16, step: ExecStep) -> Result<OwnedFd, SpawnError> {
-        let Some(fd) = self.0.get(usize::from(index)) else {
+        let Some(fd) = self.fds.get(usize::from(index)) else {
             return Err(failed(step, 0, format!("no fd {index} was sent")));
         };
-        fdpass::duplicate(fd, OWN_FDS_FROM).map_err(|e| wrong(step, &e))
+        fdpass::duplicate(fd, self.base).map_err(|e| wrong(step, &e))
     }
 }
 
@@ -94,18 +107,23 @@ pub fn c_string(text: &str, step: ExecStep) -> Result<CString, SpawnError> {
 
 const EINVAL: i32 = 22;
 
+/// Number of the first fd that a service is passed.
+const FIRST_PASSED: usize = 3;
+
 /// The user without any rights.
 const NOBODY: u32 = 65534;
 
-/// Prepares a spec. Directories are made here, so a later failure may leave them behind.
+/// Prepares a spec. Directories are made here, so a later failure may leave them behind. `socket` is what
+/// this helper is asked by.
 pub fn prepare(
     spec: ExecSpec,
     fds: Vec<OwnedFd>,
+    socket: BorrowedFd<'_>,
     cgroup_root: Option<BorrowedFd<'_>>,
     users: &mut Users,
 ) -> Result<Prepared, SpawnError> {
     refuse_unknown(&spec)?;
-    let fds = FdTable::new(fds)?;
+    let fds = FdTable::new(fds, socket)?;
     let cgroup = group(&spec, &fds, cgroup_root)?;
     let identity = users.identity(&spec)?;
     delegate(&spec, &identity, cgroup_root)?;
@@ -187,7 +205,7 @@ fn delegate(
 
 fn listen(spec: &ExecSpec, fds: &FdTable) -> Result<Vec<RawFd>, SpawnError> {
     let number = |&index: &u16| fds.number(index, ExecStep::Fds);
-    if spec.listen_fds.len() + 3 > OWN_FDS_FROM as usize {
+    if spec.listen_fds.len() + FIRST_PASSED > fds.base as usize {
         let message = format!("{} fds to be passed", spec.listen_fds.len());
         return Err(failed(ExecStep::Request, 0, message));
     }

@@ -2,7 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use warren_init::protocol::exec::{LARGE, REQUEST_BYTES_MAX, SpawnRequest, Sync};
+use warren_init::protocol::exec::{LARGE, MANY, REQUEST_BYTES_MAX, SpawnRequest, Sync};
 use warren_init::protocol::{PACKET_BYTES_MAX, decode};
 use warren_sys::{fdpass, memfd};
 
@@ -34,7 +34,36 @@ pub fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> Incoming {
         Err(_) => return Incoming::End,
     };
     let packet = buffer.get(..received.bytes).unwrap_or_default();
+    match packet {
+        [MANY] => many(fds, buffer),
+        packet => whole(packet, fds),
+    }
+}
+
+fn whole(packet: &[u8], fds: Vec<OwnedFd>) -> Incoming {
     if packet == [LARGE] { large(fds) } else { understand(packet, fds) }
+}
+
+/// The manager has sent everything, and its end, before it sent the socket.
+fn many(mut fds: Vec<OwnedFd>, buffer: &mut [u8]) -> Incoming {
+    let Some(way) = fds.pop() else {
+        return Incoming::Garbage("a request of many files without a socket".into());
+    };
+    let mut all = Vec::new();
+    let packet = match fdpass::recv(way.as_fd(), buffer, &mut all, true) {
+        Ok(r) if r.lost_fds => return without_fds(buffer.get(..r.bytes).unwrap_or_default()),
+        Ok(r) if !r.truncated => buffer.get(..r.bytes).unwrap_or_default(),
+        _ => return Incoming::Garbage("a request of many files without its packet".into()),
+    };
+    loop {
+        let mut byte = [0; 1];
+        match fdpass::recv(way.as_fd(), &mut byte, &mut all, true) {
+            Ok(r) if r.lost_fds => return without_fds(packet),
+            Ok(r) if r.bytes == 0 => return whole(packet, all),
+            Ok(_) => {}
+            Err(e) => return Incoming::Garbage(e.to_string()),
+        }
+    }
 }
 
 /// What asks for nothing but the id can be answered by it; with the memfd of a large request that is

@@ -18,7 +18,8 @@ use crate::prepare::{Prepared, prepare};
 use crate::request::{self, Incoming};
 
 /// Lowest number of an fd that we keep: above every number that a service's fds get, so that
-/// installing those never hits one of ours. 3 for the standard ones plus 252 per request.
+/// installing those never hits one of ours. 3 for the standard ones plus 253 of one packet; with more,
+/// what is needed is moved higher for the time being.
 pub const OWN_FDS_FROM: RawFd = 256;
 
 /// Takes an fd that init started us with out of the services' way.
@@ -111,7 +112,9 @@ impl Helper {
     ) -> (HelperReply, Option<OwnedFd>) {
         let id = request.id;
         let root = self.arguments.cgroup_root.as_ref().map(AsFd::as_fd);
-        let made = prepare(*request.exec, fds, root, &mut self.users).and_then(|mut prepared| {
+        let socket = self.arguments.socket.as_fd();
+        let prepared = prepare(*request.exec, fds, socket, root, &mut self.users);
+        let made = prepared.and_then(|mut prepared| {
             self.birth.begin(id);
             make(&mut prepared, &mut self.stack, &self.birth)
         });
