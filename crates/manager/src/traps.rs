@@ -29,9 +29,6 @@ const IDLE_LOOKS_MIN: Duration = Duration::from_secs(1);
 /// Threads that take traps away, if there are many.
 const CLOSERS_MAX: usize = 8;
 
-/// One thread takes away so many before there is another.
-const CLOSED_BY_ONE_MIN: usize = 16;
-
 /// A trap has gone within this time, or is left where it is.
 pub const GOES_WITHIN: Duration = Duration::from_secs(10);
 
@@ -380,12 +377,8 @@ impl Traps {
         // Without threads they are left where they are, as if they were held up: the next turn tries
         // again to have some.
         let Some(closers) = &self.closers else { return };
-        let share = self.to_close.len().div_ceil(CLOSERS_MAX).max(CLOSED_BY_ONE_MIN);
-        while !self.to_close.is_empty() {
-            let rest = self.to_close.split_off(share.min(self.to_close.len()));
-            let batch = std::mem::replace(&mut self.to_close, rest);
-            closers.run_all(batch.into_iter().map(piece).collect());
-        }
+        let traps = std::mem::take(&mut self.to_close).into_iter();
+        closers.share_out(traps.map(piece).collect(), CLOSERS_MAX);
     }
 
     fn take_gone(&mut self) {

@@ -22,6 +22,9 @@ const WORKERS: usize = 2;
 /// Threads at most, those included that are held up.
 const WORKERS_MAX: usize = 64;
 
+/// With more to do than this, several threads share it.
+const DONE_BY_ONE_MIN: usize = 16;
+
 /// With somebody behind it, a worker is held up when one piece takes so long.
 const PATIENCE: Duration = Duration::from_millis(100);
 
@@ -119,6 +122,15 @@ impl Workers {
         let batch = Batch { pieces, done: Vec::new(), since: Instant::now() };
         self.pool.lock().waiting.push_back(batch);
         self.pool.ready.notify_one();
+    }
+
+    /// The same by so many threads that share it, if there is much to do.
+    pub fn share_out(&self, mut pieces: VecDeque<Piece>, threads: usize) {
+        let share = pieces.len().div_ceil(threads).max(DONE_BY_ONE_MIN);
+        while !pieces.is_empty() {
+            let rest = pieces.split_off(share.min(pieces.len()));
+            self.run_all(std::mem::replace(&mut pieces, rest));
+        }
     }
 
     /// Results that are there.

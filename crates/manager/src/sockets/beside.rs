@@ -27,9 +27,6 @@ pub const GONE_WITHIN: Duration = Duration::from_secs(10);
 /// Threads that share what is to be done.
 const THREADS: usize = 2;
 
-/// With more to do than this, several threads share it.
-const DONE_BY_ONE_MIN: usize = 16;
-
 /// Bytes of a message: the number of the task, and what the kernel has refused.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
@@ -158,16 +155,12 @@ impl Beside {
         // Without threads it waits: the next turn tries again to have some.
         let Some(hands) = &self.hands else { return };
         let tasks = std::mem::take(&mut self.to_do).into_iter();
-        let mut pieces: VecDeque<Piece> = tasks
+        let pieces: VecDeque<Piece> = tasks
             .filter_map(|number| {
                 Some((EffectId(number), hands.work(number, self.tasks.get(&number)?)))
             })
             .collect();
-        let share = pieces.len().div_ceil(THREADS).max(DONE_BY_ONE_MIN);
-        while !pieces.is_empty() {
-            let rest = pieces.split_off(share.min(pieces.len()));
-            hands.workers.run_all(std::mem::replace(&mut pieces, rest));
-        }
+        hands.workers.share_out(pieces, THREADS);
     }
 
     /// What was opened, or not, since the last call.

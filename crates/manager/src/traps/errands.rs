@@ -23,9 +23,6 @@ use crate::workers::{Kept, Piece, Workers};
 /// A trap is set within this time, or its unit fails.
 pub const SET_WITHIN: Duration = Duration::from_secs(30);
 
-/// With more to do than this, several threads share it.
-const DONE_BY_ONE_MIN: usize = 16;
-
 /// Units of traps that are being set, by device as the kernel passes it: somebody may walk in before it is
 /// heard that they are set.
 type Attaching = Arc<Mutex<BTreeMap<u32, UnitId>>>;
@@ -175,11 +172,7 @@ impl Errands {
         }
         // Without threads it waits: the next turn tries again to have some.
         let Some(hands) = &self.hands else { return };
-        let share = self.to_do.len().div_ceil(2).max(DONE_BY_ONE_MIN);
-        while !self.to_do.is_empty() {
-            let rest = self.to_do.split_off(share.min(self.to_do.len()));
-            hands.run_all(std::mem::replace(&mut self.to_do, rest));
-        }
+        hands.share_out(std::mem::take(&mut self.to_do), 2);
     }
 
     /// What was done since the last call.
