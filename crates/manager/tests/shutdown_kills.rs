@@ -1,19 +1,21 @@
-//! SIGKILL to the manager at random instants of a shutdown: what units run on their way down runs
-//! once, and the end comes.
+//! SIGKILL to the manager at random instants of a shutdown, and processes of the machine held up for
+//! moments: what units run on their way down runs once, and the end comes.
 //!
 //! `WARREN_SHUTDOWNS` (default 10) says how many machines end like this; `WARREN_SEED` makes the dice
 //! fall the same again.
 
 mod lab;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lab::dice::{Dice, seed, variable};
+use lab::lateness::hold_up;
 use lab::{Machine, pause, until};
 
 /// The manager is killed so often in one shutdown at most: one that is never let to begin would get
 /// nothing done.
-const KILLS_MAX: u64 = 12;
+const KILLS_MAX: usize = 12;
 
 /// Kills are so far apart at most.
 const APART_MAX_US: u64 = 90_000;
@@ -129,8 +131,9 @@ fn check(m: &Machine, console: &str) {
     assert!(console.contains("The system is down."), "{console}");
 }
 
-/// One machine, from its start to its end; how often its manager was killed.
-fn shutdown(dice: &mut Dice, which: u64) -> Option<u64> {
+/// One machine, from its start to its end; how often its manager was killed, and one of its processes
+/// held up.
+fn shutdown(dice: &mut Dice, which: u64) -> Option<[usize; 2]> {
     let units = units();
     let units: Vec<(&str, &str)> = units.iter().map(|(n, t)| (&**n, &**t)).collect();
     let mut m = Machine::start(&format!("kills{which}"), &units)?;
@@ -140,26 +143,32 @@ fn shutdown(dice: &mut Dice, which: u64) -> Option<u64> {
     m.call("Job", &serde_json::json!({"type": "start", "unit": "starts.service", "wait": false}));
     m.wait_for("starts.service", "activating/start");
     m.leave("poweroff");
-    let mut kills = 0;
-    while kills < KILLS_MAX && !m.is_over() {
-        pause(Duration::from_micros(dice.roll(APART_MAX_US)));
-        kills += u64::from(m.kill_manager());
-        let next = || m.is_over() || m.manager_pid().is_some();
-        until("there is another", || next().then_some(()));
-    }
+    let (mut kills, ends, seed) = (0, AtomicBool::new(false), dice.roll(u64::MAX));
+    let late = std::thread::scope(|scope| {
+        let late = scope.spawn(|| hold_up(&m, &ends, seed));
+        while kills < KILLS_MAX && !m.is_over() {
+            pause(Duration::from_micros(dice.roll(APART_MAX_US)));
+            kills += usize::from(m.kill_manager());
+            let next = || m.is_over() || m.manager_pid().is_some();
+            until("there is another", || next().then_some(()));
+        }
+        until("the machine ends", || m.is_over().then_some(()));
+        ends.store(true, Ordering::Relaxed);
+        late.join().expect("processes can be held up")
+    });
     let console = m.wait_for_end();
     check(&m, &console);
-    Some(kills)
+    Some([kills, late])
 }
 
 #[test]
 fn commands_run_once_and_the_end_comes_whenever_the_manager_is_killed() {
     let mut dice = Dice(seed());
-    let (shutdowns, mut kills) = (variable("WARREN_SHUTDOWNS", 10), 0);
+    let (shutdowns, mut kills, mut late) = (variable("WARREN_SHUTDOWNS", 10), 0, 0);
     for which in 0..shutdowns {
-        let Some(more) = shutdown(&mut dice, which) else { return };
-        kills += more;
+        let Some([more_kills, more_late]) = shutdown(&mut dice, which) else { return };
+        (kills, late) = (kills + more_kills, late + more_late);
     }
-    println!("{shutdowns} shutdowns, {kills} kills");
-    assert!(kills > shutdowns, "it is hardly ever killed");
+    println!("{shutdowns} shutdowns, {kills} kills, {late} held up");
+    assert!(kills as u64 > shutdowns, "it is hardly ever killed");
 }

@@ -8,6 +8,9 @@
 //! not their program yet, no process is left over that nobody knows of, no job hangs, and what ran
 //! runs on.
 //!
+//! All the while helpers, processes that are not their program yet, the manager and process 1 are held
+//! up for moments ([`lab::lateness`]).
+//!
 //! `WARREN_KILL_SECONDS` (default 20; 8 with the helpers) says for how long, `WARREN_KILLS` how often at most (0: an
 //! undisturbed run); `WARREN_SEED` makes the dice fall the same again.
 
@@ -21,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::dice::{Dice, seed, variable};
+use lab::lateness::hold_up;
 use lab::{Ended, Machine, pause, until};
 use serde_json::json;
 
@@ -248,20 +252,22 @@ fn nothing_is_lost_when_manager_and_helpers_are_killed_at_any_instant() {
     let inodes = [inode("/run/talk"), inode("/run/each"), inode("/run/idle")];
 
     let (ends, cut) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let (tallies, served, walks, kills) = std::thread::scope(|scope| {
+    let (tallies, served, walks, kills, late) = std::thread::scope(|scope| {
         let (m, ends, cut) = (&m, &ends, &cut);
         let lanes: Vec<_> =
             (0..LANES).map(|n| scope.spawn(move || lane(m, n, ends, seed + n as u64))).collect();
         let talk = scope.spawn(move || connections(m, ends, "/run/talk", cut));
         let each = scope.spawn(move || connections(m, ends, "/run/each", cut));
         let walks = scope.spawn(move || walker(m, ends));
+        let late = scope.spawn(move || hold_up(m, ends, !seed));
         let kills = killer(m, ends, seed);
         let tallies: Vec<Tally> =
             lanes.into_iter().map(|t| t.join().expect("a lane is well")).collect();
         let served = [talk, each].map(|t| t.join().expect("connections are answered"));
-        (tallies, served, walks.join().expect("the trap works"), kills)
+        let late = late.join().expect("processes can be held up");
+        (tallies, served, walks.join().expect("the trap works"), kills, late)
     });
-    println!("{kills} kills, {served:?} connections, {walks} walks, {tallies:?}");
+    println!("{kills} kills, {late} held up, {served:?} connections, {walks} walks, {tallies:?}");
 
     assert_eq!(cut.load(Ordering::Relaxed), 0, "connections without an answer");
     until("all jobs end", || (m.totals()["jobs"] == 0).then_some(()));
@@ -339,14 +345,16 @@ fn nobody_is_left_over_when_helpers_are_killed_with_the_manager() {
     until("all are players", || (m.players() == pids).then_some(()));
 
     let ends = AtomicBool::new(false);
-    let kills = std::thread::scope(|scope| {
+    let (kills, late) = std::thread::scope(|scope| {
         for n in 0..LANES {
             let (m, ends) = (&m, &ends);
             scope.spawn(move || careless_lane(m, n, ends, seed + n as u64));
         }
-        killer_of_both(&m, &ends, seed)
+        let late = scope.spawn(|| hold_up(&m, &ends, !seed));
+        let kills = killer_of_both(&m, &ends, seed);
+        (kills, late.join().expect("processes can be held up"))
     });
-    println!("{kills} kills");
+    println!("{kills} kills, {late} held up");
 
     until("all jobs end", || (m.totals()["jobs"] == 0).then_some(()));
     for n in 0..LANES {
